@@ -1,0 +1,1 @@
+//! the embedded Kubernetes API server.

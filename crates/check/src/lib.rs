@@ -1,0 +1,1 @@
+//! the plan checker: slow and obviously right.

@@ -1,0 +1,1 @@
+//! the CloudProvider trait, its errors, catalogues and overlays.

@@ -1,0 +1,1 @@
+//! the reconcilers that carry plans and commands out.

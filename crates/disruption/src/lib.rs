@@ -1,0 +1,1 @@
+//! which nodes should go, what replaces them, and why.

@@ -1,0 +1,1 @@
+//! the KWOK provider: nodes without machines.

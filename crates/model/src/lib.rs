@@ -1,0 +1,1 @@
+//! the domain of node autoscaling as plain data.

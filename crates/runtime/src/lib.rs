@@ -1,0 +1,1 @@
+//! what every controller needs: client layers, work queue, clock, leader election, events.

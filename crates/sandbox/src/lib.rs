@@ -1,0 +1,1 @@
+//! the embedded cluster: API server, scheduler, workload controllers, kubelets and faults.

@@ -1,0 +1,1 @@
+//! the solver: from a snapshot and pending pods to a plan.

@@ -1,0 +1,1 @@
+//! the mirror: folds watch events into the domain and publishes snapshots.
