@@ -1,1 +1,4 @@
 //! the domain of node autoscaling as plain data.
+pub mod cron;
+pub mod duration;
+pub mod quantity;
