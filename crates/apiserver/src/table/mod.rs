@@ -1,0 +1,1 @@
+//! Table output for kubectl.
