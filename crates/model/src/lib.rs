@@ -1,4 +1,21 @@
-//! the domain of node autoscaling as plain data.
+//! The domain of node autoscaling as plain data: what decisions are made from and what they result in.
+//!
+//! In come values the `state` crate folded from Kubernetes objects; out go [`snapshot::Snapshot`]s and [`plan::Plan`]s that the pure crates
+//! exchange. Nothing here does I/O, knows a clock or draws a random number. Units: `cpu` in milli-cores, other resources in base units
+//! (bytes, counts), prices in 10⁻¹² dollars per hour, time as [`jiff::Timestamp`], durations in nanoseconds.
+
 pub mod cron;
 pub mod duration;
+pub mod instance_type;
+pub mod intern;
+pub mod node;
+pub mod nodepool;
+pub mod plan;
+pub mod pod;
+pub mod price;
 pub mod quantity;
+pub mod requirement;
+pub mod resources;
+pub mod selector;
+pub mod snapshot;
+pub mod taint;

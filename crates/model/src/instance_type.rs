@@ -1,0 +1,106 @@
+//! Instance types, their offerings, and catalogues of them.
+
+use crate::intern::{Sym, sym};
+use crate::price::Price;
+use crate::requirement::Requirements;
+use crate::resources::Resources;
+use std::sync::Arc;
+
+/// A kind of machine a provider can launch (SCH-126).
+#[derive(Clone, PartialEq, Debug)]
+pub struct InstanceType {
+    /// The provider's name for it.
+    pub name: Sym,
+    /// Its labels as requirements; covers every well-known label.
+    pub requirements: Requirements,
+    /// What it has.
+    pub capacity: Resources,
+    /// What kubelet, system and eviction threshold keep of it.
+    pub overhead: Resources,
+    /// Where and how it can be had, and for how much.
+    pub offerings: Vec<Offering>,
+    /// Whether an overlay set a price of it (SCH-373).
+    pub price_overlaid: bool,
+    /// Whether an overlay set a capacity of it (SCH-373).
+    pub capacity_overlaid: bool,
+}
+
+/// One way to launch an instance type.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Offering {
+    /// At least zone and capacity type.
+    pub requirements: Requirements,
+    /// What an hour costs.
+    pub price: Price,
+    /// Whether it can be had now.
+    pub available: bool,
+    /// The capacity reservation behind it, for reserved ones.
+    pub reservation: Option<Reservation>,
+    /// Capacity that replaces the type's, per resource (SCH-128).
+    pub capacity_override: Option<Resources>,
+    /// Overhead that replaces the type's, per resource (SCH-128).
+    pub overhead_override: Option<Resources>,
+}
+
+/// A capacity reservation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reservation {
+    /// Its id: offerings with the same id share the capacity.
+    pub id: Sym,
+    /// Instances left in it.
+    pub capacity: u32,
+}
+
+impl Offering {
+    /// The single value of a key, such as its zone.
+    pub fn value(&self, key: Sym) -> Option<Sym> {
+        self.requirements.get(key)?.single()
+    }
+
+    /// The zone.
+    pub fn zone(&self) -> Option<Sym> {
+        self.value(sym::ZONE)
+    }
+
+    /// `on-demand`, `spot` or `reserved`.
+    pub fn capacity_type(&self) -> Option<Sym> {
+        self.value(sym::CAPACITY_TYPE)
+    }
+}
+
+/// SCH-124: capacity less overhead, for the keys of capacity; huge pages come out of memory, floored at zero.
+pub fn allocatable(capacity: &Resources, overhead: &Resources, is_huge_pages: impl Fn(Sym) -> bool) -> Resources {
+    let mut left: Resources = capacity
+        .iter()
+        .map(|(name, amount)| (name, amount.saturating_sub(overhead.get(name))))
+        .collect();
+    let huge = capacity
+        .iter()
+        .filter(|(name, _)| is_huge_pages(*name))
+        .fold(0i64, |sum, (_, a)| sum.saturating_add(a));
+    if huge > 0 && left.contains(sym::MEMORY) {
+        left.set(sym::MEMORY, left.get(sym::MEMORY).saturating_sub(huge).max(0));
+    }
+    left
+}
+
+/// The instance types of one or more pools; pools that share a catalogue share the index built over it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Catalogue {
+    /// The types in the provider's order.
+    pub types: Vec<InstanceType>,
+}
+
+/// Why a pool has no usable catalogue (SCH-139).
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CatalogueFault {
+    /// NodeOverlays were not evaluated for the pool yet (SCH-374); skip it quietly.
+    #[error("awaiting evaluation of node overlays")]
+    AwaitingOverlays,
+    /// The provider failed; the text says how.
+    #[error("{0}")]
+    Provider(Arc<str>),
+    /// The provider returned no type at all.
+    #[error("no instance types found")]
+    Empty,
+}

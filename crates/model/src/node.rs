@@ -1,0 +1,107 @@
+//! Nodes as decisions see them: a Node object, a launched NodeClaim, or both.
+
+use crate::intern::Sym;
+use crate::pod::{HostPort, Pod};
+use crate::price::Price;
+use crate::resources::Resources;
+use crate::taint::Taint;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// One machine, real or on its way.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Node {
+    /// The name shown: the Node's, or the NodeClaim's until the Node is registered (SCH-059).
+    pub name: Arc<str>,
+    /// The Node object's name, once there is one.
+    pub node_name: Option<Arc<str>>,
+    /// The NodeClaim's name, for managed nodes.
+    pub claim_name: Option<Arc<str>>,
+    /// The provider's id, once launched.
+    pub provider_id: Option<Arc<str>>,
+    /// The pool's name as a label value, for nodes that carry the pool label.
+    pub pool: Option<Sym>,
+    /// SCH-058; unmanaged nodes always are (SCH-057).
+    pub registered: bool,
+    /// SCH-058; unmanaged nodes always are (SCH-057).
+    pub initialized: bool,
+    /// Effective labels, sorted by key id (SCH-059).
+    pub labels: Vec<(Sym, Sym)>,
+    /// The hostname label, or the name where that is empty.
+    pub hostname: Sym,
+    /// Effective taints: while initialising without the ephemeral and startup ones (SCH-060).
+    pub taints: Vec<Taint>,
+    /// Effective capacity (SCH-061), always with `nodes: 1` (SCH-062).
+    pub capacity: Resources,
+    /// Effective allocatable (SCH-061).
+    pub allocatable: Resources,
+    /// Requests of the bound, non-terminal pods (SCH-063, SCH-064).
+    pub requested: Resources,
+    /// The part of `requested` that DaemonSet pods ask for.
+    pub daemon_requested: Resources,
+    /// Bound, non-terminal pods by namespace and name; terminating ones included.
+    pub pods: Vec<Arc<Pod>>,
+    /// Attach limits by CSI driver (SCH-069); a driver that is not there is unlimited.
+    pub volume_limits: Vec<(Arc<str>, u32)>,
+    /// SCH-067: its pods must go elsewhere and nothing may be placed on it.
+    pub marked_for_deletion: bool,
+    /// Whether pods were recently promised to it, so that disruption stays away (SCH-072).
+    pub nominated_until: Option<Timestamp>,
+    /// When the machine was asked for (NodeClaim creation, else Node creation).
+    pub created: Timestamp,
+    /// The price of the offering its labels name, if the catalogue knows it.
+    pub price: Option<Price>,
+    /// Whether it belongs to a NodeClaim.
+    pub managed: bool,
+    /// `Consolidatable`, `Drifted` (with reason) and the like, for disruption.
+    pub lifecycle: NodeLifecycle,
+}
+
+/// What disruption needs to know of a node besides its load.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeLifecycle {
+    /// The NodeClaim's unique id.
+    pub claim_uid: Option<Arc<str>>,
+    /// The claim's `Consolidatable` condition is True.
+    pub consolidatable: bool,
+    /// The reason of the claim's `Drifted` condition when True, and since when.
+    pub drifted: Option<(Arc<str>, Timestamp)>,
+    /// When the claim became initialised.
+    pub initialized_at: Option<Timestamp>,
+    /// The last time a pod came to or left the node.
+    pub last_pod_event: Option<Timestamp>,
+    /// Node or claim carry `karpenter.sh/do-not-disrupt: "true"`.
+    pub do_not_disrupt: bool,
+    /// When the claim expires, for ageing costs.
+    pub expires: Option<Timestamp>,
+    /// The claim asks for a termination grace period, in seconds.
+    pub termination_grace_seconds: Option<i64>,
+    /// The claim or node is already being deleted.
+    pub deleting: bool,
+    /// The Node's Ready condition is True.
+    pub ready: bool,
+}
+
+impl Node {
+    /// The value of a label.
+    pub fn label(&self, key: Sym) -> Option<Sym> {
+        self.labels
+            .binary_search_by_key(&key, |entry| entry.0)
+            .ok()
+            .map(|at| self.labels[at].1)
+    }
+
+    /// SCH-063: allocatable less the requests of bound pods; negative where overcommitted.
+    pub fn available(&self) -> Resources {
+        let mut left = self.allocatable.clone();
+        left.subtract(&self.requested);
+        left
+    }
+
+    /// The host ports bound pods hold, with the pod's key (a pod never conflicts with itself, SCH-164).
+    pub fn host_ports(&self) -> impl Iterator<Item = (&Arc<Pod>, &HostPort)> {
+        self.pods
+            .iter()
+            .flat_map(|pod| pod.shape.host_ports.iter().map(move |port| (pod, port)))
+    }
+}

@@ -1,0 +1,295 @@
+//! A plan: what one scheduling decision wants done, and why the rest was left.
+
+use crate::instance_type::Catalogue;
+use crate::intern::Sym;
+use crate::pod::{Pod, PodFault};
+use crate::price::Price;
+use crate::requirement::Requirements;
+use crate::resources::Resources;
+use std::fmt;
+use std::sync::Arc;
+
+/// The outcome of one scheduling pass.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Nodes to launch, in the order they were opened.
+    pub launches: Vec<Launch>,
+    /// Pods that go to machines there are already, in node order.
+    pub existing: Vec<Placement>,
+    /// Pods that go nowhere, with the reasons, by namespace and name.
+    pub unschedulable: Vec<Unschedulable>,
+    /// Pods validation refuses (SCH-014), by namespace and name.
+    pub ignored: Vec<(Arc<Pod>, Vec<PodFault>)>,
+    /// Pools whose own requirements leave no instance type (SCH-144); true where `minValues` was the cause.
+    pub empty_pools: Vec<(Arc<str>, bool)>,
+    /// Pods not reached before the deadline (SCH-047).
+    pub unattempted: Vec<Arc<Pod>>,
+}
+
+/// A machine to launch.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// The pool's catalogue the types index into.
+    pub catalogue: Arc<Catalogue>,
+    /// What the NodeClaim will ask for: final requirements, without hostname and the simulation-only keys (SCH-314), with
+    /// `node.kubernetes.io/instance-type` and capacity type narrowed (SCH-315, SCH-316).
+    pub requirements: Requirements,
+    /// Indices into the catalogue of the types that remain, cheapest first, at most 600 (SCH-286).
+    pub types: Vec<u32>,
+    /// The pods planned onto it, in placement order.
+    pub pods: Vec<Arc<Pod>>,
+    /// Their requests plus daemon overhead (SCH-319, SCH-320).
+    pub requests: Resources,
+    /// Whether BestEffort lowered a `minValues` (SCH-285).
+    pub min_values_relaxed: bool,
+    /// The capacity reservations it holds.
+    pub reservations: Vec<Sym>,
+    /// The cheapest available offering the requirements still allow: type index and offering index.
+    pub cheapest: Option<(u32, u32)>,
+}
+
+impl Launch {
+    /// The price of the cheapest offering it may become.
+    pub fn price(&self) -> Option<Price> {
+        let (instance_type, offering) = self.cheapest?;
+        Some(
+            self.catalogue
+                .types
+                .get(instance_type as usize)?
+                .offerings
+                .get(offering as usize)?
+                .price,
+        )
+    }
+}
+
+/// Pods placed on one existing machine.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// The machine's name, as in the snapshot.
+    pub node: Arc<str>,
+    /// The pods, in placement order.
+    pub pods: Vec<Arc<Pod>>,
+}
+
+/// A pod that goes nowhere.
+#[derive(Clone, Debug)]
+pub struct Unschedulable {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// One refusal per pool tried, in the order tried (SCH-329).
+    pub refusals: Arc<[Refusal]>,
+    /// Only reservations were in the way; a later pass will place it (SCH-298).
+    pub deferred: bool,
+}
+
+impl Unschedulable {
+    /// The text events show: the refusals joined (SCH-329).
+    pub fn message(&self) -> String {
+        if self.refusals.is_empty() {
+            return Cause::NoTemplates.to_string();
+        }
+        let texts: Vec<String> = self.refusals.iter().map(|refusal| refusal.cause.to_string()).collect();
+        texts.join("; ")
+    }
+}
+
+/// Why one pool, or one existing node, does not take a pod.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// Who refused.
+    pub by: Refuser,
+    /// The first cause.
+    pub cause: Cause,
+    /// How near it was, in words, where that can be said ("needs 9 cpu; the largest type the pool allows has 8").
+    pub nearest_miss: Option<String>,
+}
+
+/// Who refused a pod.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Refuser {
+    /// A new node of this pool.
+    Pool(Arc<str>),
+    /// This existing node.
+    Node(Arc<str>),
+}
+
+/// The first cause of a refusal; prints the contract's text (section 22). Texts inside are already rendered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "field names repeat the printed text")]
+pub enum Cause {
+    /// SCH-140.
+    NoTemplates,
+    /// SCH-146.
+    NodeLimit { pool: Arc<str> },
+    /// SCH-146.
+    Limits { pool: Arc<str> },
+    /// SCH-114: the taint as text.
+    Taint(String),
+    /// SCH-101: the key and the hint (` (typo of "…"?)` or nothing).
+    UndefinedLabel { key: String, hint: String, volume: bool },
+    /// SCH-100: key, what the pod wants, what the candidate offers; all as text.
+    Incompatible {
+        key: String,
+        wanted: String,
+        offered: String,
+        volume: bool,
+    },
+    /// SCH-210.
+    Topology {
+        kind: TopologyKind,
+        key: String,
+        counts: String,
+        pod_domains: String,
+        node_domains: String,
+    },
+    /// SCH-333 to SCH-337.
+    InstanceTypes {
+        filter: TypeFilter,
+        requirements: String,
+        resources: String,
+        cpu_typo: bool,
+    },
+    /// SCH-276: the keys as text.
+    MinValues {
+        keys: String,
+        requirements: String,
+        resources: String,
+    },
+    /// SCH-286.
+    MinValuesAfterTruncation { pool: Arc<str>, keys: String },
+    /// SCH-295 (a).
+    ReservationUnavailable,
+    /// SCH-295 (b).
+    ReservationLost,
+    /// SCH-165.
+    HostPort { existing: String, pod: String },
+    /// SCH-175.
+    VolumeLimit { driver: String, count: u32, limit: u32 },
+    /// SCH-252.
+    NodeResources,
+    /// SCH-251, SCH-432 and the like: an existing node that may not be used for this pod; the text says why.
+    NodeNotUsable(String),
+}
+
+/// Which kind of topology constraint cannot be met.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum TopologyKind {
+    /// Topology spread.
+    Spread,
+    /// Pod affinity.
+    Affinity,
+    /// Pod anti-affinity, the pod's own or another's.
+    AntiAffinity,
+}
+
+impl TopologyKind {
+    /// As it stands in error texts.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Spread => "topology spread",
+            Self::Affinity => "pod affinity",
+            Self::AntiAffinity => "pod anti-affinity",
+        }
+    }
+}
+
+/// Which of requirements, resources and offering were met by some instance type (SCH-332).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TypeFilter {
+    /// Some type met the requirements.
+    pub requirements: bool,
+    /// Some type had the resources.
+    pub resources: bool,
+    /// Some type had an offering.
+    pub offering: bool,
+    /// Some type met requirements and resources but had no offering.
+    pub requirements_and_resources: bool,
+    /// Some type met requirements and offering but lacked resources.
+    pub requirements_and_offering: bool,
+    /// Some type had resources and offering but not the requirements.
+    pub resources_and_offering: bool,
+}
+
+impl fmt::Display for TypeFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.requirements, self.resources, self.offering) {
+            (false, false, false) => {
+                "no instance type met the scheduling requirements or had enough resources or had a required offering"
+            }
+            (false, false, true) => "no instance type met the scheduling requirements or had enough resources",
+            (false, true, false) => "no instance type met the scheduling requirements or had a required offering",
+            (true, false, false) => "no instance type had enough resources or had a required offering",
+            (false, true, true) => "no instance type met all requirements",
+            (true, false, true) => "no instance type has enough resources",
+            (true, true, false) => "no instance type has the required offering",
+            (true, true, true) if self.requirements_and_resources => {
+                "no instance type which met the scheduling requirements and had enough resources, had a required offering"
+            }
+            (true, true, true) if self.resources_and_offering => {
+                "no instance type which had enough resources and the required offering met the scheduling requirements"
+            }
+            (true, true, true) if self.requirements_and_offering => {
+                "no instance type which met the scheduling requirements and the required offering had the required resources"
+            }
+            (true, true, true) => "no instance type met the requirements/resources/offering tuple",
+        })
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefix = |volume: bool| {
+            if volume {
+                "incompatible volume requirements"
+            } else {
+                "incompatible requirements"
+            }
+        };
+        match self {
+            Self::NoTemplates => f.write_str("nodepool requirements filtered out all available instance types"),
+            Self::NodeLimit { pool } => write!(f, "node limits have been exhausted for nodepool (NodePool={pool})"),
+            Self::Limits { pool } => write!(f, "all available instance types exceed limits for nodepool (NodePool={pool})"),
+            Self::Taint(taint) => write!(f, "did not tolerate taint (taint={taint})"),
+            Self::UndefinedLabel { key, hint, volume } => {
+                write!(f, "{}, label \"{key}\" does not have known values{hint}", prefix(*volume))
+            }
+            Self::Incompatible { key, wanted, offered, volume } => {
+                write!(f, "{}, key {key}, {wanted} not in {offered}", prefix(*volume))
+            }
+            Self::Topology { kind, key, counts, pod_domains, node_domains } => write!(
+                f,
+                "unsatisfiable topology constraint for {}, key={key} (counts = {counts}, podDomains = {pod_domains}, nodeDomains = {node_domains}",
+                kind.as_str()
+            ),
+            Self::InstanceTypes { filter, requirements, resources, cpu_typo } => {
+                write!(f, "{filter}, requirements={requirements}, resources={resources}")?;
+                if *cpu_typo { f.write_str(" (CPU request >= 1 Million, m vs M typo?)") } else { Ok(()) }
+            }
+            Self::MinValues { keys, requirements, resources } => write!(
+                f,
+                "minValues requirement is not met for label(s) (label(s)=[{keys}]), requirements={requirements}, resources={resources}"
+            ),
+            Self::MinValuesAfterTruncation { pool, keys } => write!(
+                f,
+                "pod didn\u{2019}t schedule because NodePool couldn\u{2019}t meet minValues requirements, validating minValues, minValues requirement is not met for label(s) (label(s)=[{keys}]) (NodePool={pool})"
+            ),
+            Self::ReservationUnavailable => f.write_str(
+                "one or more instance types with compatible reserved offerings are available, but could not be reserved",
+            ),
+            Self::ReservationLost => f.write_str(
+                "satisfying updated nodeclaim constraints would remove all compatible reserved offering options",
+            ),
+            Self::HostPort { existing, pod } => {
+                write!(f, "pod hostport conflicts with existing hostport configuration (existing={existing}, pod={pod})")
+            }
+            Self::VolumeLimit { driver, count, limit } => {
+                write!(f, "would exceed volume limit (provisioner={driver}, volume-count={count}, volume-limit={limit})")
+            }
+            Self::NodeResources => f.write_str("exceeds node resources"),
+            Self::NodeNotUsable(why) => f.write_str(why),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Pods as decisions see them: a shared scheduling shape and what is each pod's own.
+
+use crate::intern::Sym;
+use crate::requirement::{Requirement, Requirements};
+use crate::resources::Resources;
+use crate::selector::{LabelSelector, LabelSet};
+use crate::taint::Toleration;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// Everything about a pod's spec that placement looks at. Pods of one workload share one shape, so work is done per shape.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct PodShape {
+    /// The effective request (SCH-120), including `pods: 1`.
+    pub requests: Resources,
+    /// The node selector as requirements, keys normalised (SCH-099).
+    pub node_selector: Requirements,
+    /// The terms of required node affinity, any of which suffices; each term's expressions are all required. Terms are in the order written.
+    pub required_terms: Vec<Vec<Requirement>>,
+    /// Preferred node affinity: weight and expressions, in the order written.
+    pub preferred_terms: Vec<(i32, Vec<Requirement>)>,
+    /// Tolerations.
+    pub tolerations: Vec<Toleration>,
+    /// Topology spread constraints, in the order written.
+    pub spread: Vec<SpreadConstraint>,
+    /// Required pod affinity terms.
+    pub affinity: Vec<AffinityTerm>,
+    /// Required pod anti-affinity terms.
+    pub anti_affinity: Vec<AffinityTerm>,
+    /// Preferred pod affinity: weight and term.
+    pub preferred_affinity: Vec<(i32, AffinityTerm)>,
+    /// Preferred pod anti-affinity: weight and term.
+    pub preferred_anti_affinity: Vec<(i32, AffinityTerm)>,
+    /// Host ports of the containers (SCH-163).
+    pub host_ports: Vec<HostPort>,
+}
+
+/// A topology spread constraint. `matchLabelKeys` is already merged into the selector (SCH-194).
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct SpreadConstraint {
+    /// The node label whose values are the domains.
+    pub key: Sym,
+    /// The largest allowed difference between a domain's count and the smallest one.
+    pub max_skew: u32,
+    /// `DoNotSchedule` (true) or `ScheduleAnyway`.
+    pub required: bool,
+    /// The least number of domains, below which the smallest count is taken as zero.
+    pub min_domains: Option<u32>,
+    /// Which pods are counted.
+    pub selector: LabelSelector,
+    /// `nodeAffinityPolicy: Honor` (the default).
+    pub honor_node_affinity: bool,
+    /// `nodeTaintsPolicy: Honor` (not the default).
+    pub honor_taints: bool,
+}
+
+/// A pod affinity or anti-affinity term.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct AffinityTerm {
+    /// The node label whose values are the domains.
+    pub key: Sym,
+    /// Which pods attract or repel; match and mismatch label keys are already merged.
+    pub selector: LabelSelector,
+    /// In which namespaces.
+    pub namespaces: NamespaceScope,
+}
+
+/// The namespaces an affinity term looks at (SCH-193).
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct NamespaceScope {
+    /// Named ones, sorted; the pod's own where neither list nor selector is given.
+    pub names: Vec<Arc<str>>,
+    /// Those whose labels match, besides.
+    pub selector: Option<LabelSelector>,
+}
+
+/// A claimed host port.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct HostPort {
+    /// The address; `0.0.0.0` where none was given.
+    pub ip: Arc<str>,
+    /// The port.
+    pub port: u16,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: Arc<str>,
+}
+
+impl HostPort {
+    /// SCH-164: equal port and protocol, and equal addresses or either unspecified.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        let any = |ip: &str| ip == "0.0.0.0" || ip == "::";
+        self.port == other.port
+            && self.protocol == other.protocol
+            && (self.ip == other.ip || any(&self.ip) || any(&other.ip))
+    }
+}
+
+/// A volume of a pod, resolved through its claim, volume and storage class.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct PodVolume {
+    /// `namespace/name` of the claim: attach limits count distinct claims (SCH-175).
+    pub claim: Arc<str>,
+    /// The CSI driver whose attach limit it counts against, if any (SCH-174).
+    pub driver: Option<Arc<str>>,
+    /// Where it can be reached: any of these; empty for everywhere (SCH-178).
+    pub topology: Vec<Requirements>,
+}
+
+/// Where a pod is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Phase {
+    /// Not started.
+    #[default]
+    Pending,
+    /// Started.
+    Running,
+    /// Done.
+    Succeeded,
+    /// Given up.
+    Failed,
+    /// The node does not answer.
+    Unknown,
+}
+
+impl Phase {
+    /// Whether the pod will never run again.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed)
+    }
+}
+
+/// Who made the pod, as far as decisions care (SCH-011, SCH-026).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Owner {
+    /// Nobody: a bare pod.
+    #[default]
+    None,
+    /// An `apps/v1` DaemonSet.
+    DaemonSet,
+    /// A `v1` Node: a static pod.
+    Node,
+    /// An `apps/v1` StatefulSet.
+    StatefulSet,
+    /// An `apps/v1` ReplicaSet.
+    ReplicaSet,
+    /// A `batch/v1` Job.
+    Job,
+    /// Anything else.
+    Other,
+}
+
+/// The `karpenter.sh/do-not-disrupt` annotation (SCH-027).
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub enum DoNotDisrupt {
+    /// Absent.
+    #[default]
+    No,
+    /// `true`.
+    Always,
+    /// A positive duration from the pod's start, in nanoseconds.
+    ForNanos(i64),
+    /// Zero, negative or unparsable text: ignored, with a Warning.
+    Invalid(Arc<str>),
+}
+
+/// A pod.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Pod {
+    /// Its unique id.
+    pub uid: Arc<str>,
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its labels.
+    pub labels: Arc<LabelSet>,
+    /// What placement looks at, shared between equal pods.
+    pub shape: Arc<PodShape>,
+    /// Its volumes, as far as they constrain placement.
+    pub volumes: Vec<PodVolume>,
+    /// Why it cannot be considered at all, if so (SCH-014 to SCH-024).
+    pub faults: Vec<PodFault>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When the kubelet accepted it.
+    pub started: Option<Timestamp>,
+    /// When deletion was asked for, plus its grace period; `None` while it is not being deleted.
+    pub deletion: Option<Timestamp>,
+    /// Its phase.
+    pub phase: Phase,
+    /// Its Ready condition.
+    pub ready: Option<bool>,
+    /// The node it is bound to.
+    pub node_name: Option<Arc<str>>,
+    /// Who made it.
+    pub owner: Owner,
+    /// Its priority.
+    pub priority: i32,
+    /// `controller.kubernetes.io/pod-deletion-cost`.
+    pub deletion_cost: i32,
+    /// Its do-not-disrupt annotation.
+    pub do_not_disrupt: DoNotDisrupt,
+    /// Its termination grace period in seconds.
+    pub grace_seconds: i64,
+}
+
+impl Pod {
+    /// `namespace/name`.
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// SCH-026: neither terminal nor being deleted.
+    pub fn is_active(&self) -> bool {
+        !self.phase.is_terminal() && self.deletion.is_none()
+    }
+
+    /// Whether the do-not-disrupt annotation holds at `now` (SCH-027).
+    pub fn do_not_disrupt_active(&self, now: Timestamp) -> bool {
+        match &self.do_not_disrupt {
+            DoNotDisrupt::No | DoNotDisrupt::Invalid(_) => false,
+            DoNotDisrupt::Always => true,
+            DoNotDisrupt::ForNanos(nanos) => self
+                .started
+                .is_none_or(|start| now.as_nanosecond().saturating_sub(start.as_nanosecond()) < i128::from(*nanos)),
+        }
+    }
+}
+
+/// Why validation leaves a pod out (sections 2.2 and 14.1); prints the contract's text.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub enum PodFault {
+    /// SCH-016.
+    #[error("configured to not run on a Karpenter provisioned node (requirement=karpenter.sh/nodepool DoesNotExist)")]
+    OptedOut,
+    /// SCH-017, SCH-018, SCH-021, SCH-022: an expression that is not a valid requirement; the text says which and why.
+    #[error("{0}")]
+    Requirement(Arc<str>),
+    /// SCH-019.
+    #[error("node selector term with matchFields is not supported")]
+    MatchFields,
+    /// SCH-169 to SCH-173: a volume that cannot be used; the text says which and why.
+    #[error("{0}")]
+    Volume(Arc<str>),
+    /// SCH-338.
+    #[error("pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter")]
+    ResourceClaims,
+    /// An amount or field that cannot be read; the text names it.
+    #[error("{0}")]
+    Malformed(Arc<str>),
+}
