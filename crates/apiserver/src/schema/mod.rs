@@ -1,1 +1,3 @@
-//! Structural schemas of custom resources: prune, default, validate, CEL.
+//! What objects may look like: the table of built-in types, and CRD schemas that default, prune and validate objects.
+
+pub(crate) mod builtin;
