@@ -1,1 +1,11 @@
-//! the solver: from a snapshot and pending pods to a plan.
+//! The solver: from a snapshot and the pods that need a place to a [`kerf_model::plan::Plan`].
+//!
+//! In come a [`Request`] (an immutable snapshot, pods, nodes that are no targets) and [`Options`]; out goes a plan: launches, placements on
+//! machines there are already, and typed reasons for every pod left over. Pure: no clock, no I/O, no randomness; the same input and effort
+//! give the same plan at any thread count. Units are those of the model: milli-cores, bytes, counts, 10⁻¹² dollars per hour.
+
+mod options;
+mod solve;
+
+pub use options::{MinValuesPolicy, Options, Packing, PreferencePolicy, Request, ReservedMode};
+pub use solve::{explain, solve};
