@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use jiff::civil::Date;
 use jiff::tz::Offset;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::duration::{DurationError, GoDuration};
 
@@ -529,7 +529,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in "\\PC{0,24}") {
             if let Ok(cron) = text.parse::<CronSchedule>() {
-                let _ = cron.next_after(Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1));
+                let _ = cron.next_after(Timestamp::UNIX_EPOCH);
             }
         }
     }

@@ -174,6 +174,32 @@ pub enum Cause {
     NodeNotUsable(String),
 }
 
+impl Cause {
+    /// A stable name for reports and scripts.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NoTemplates => "NoTemplates",
+            Self::NodeLimit { .. } => "NodeLimit",
+            Self::Limits { .. } => "Limits",
+            Self::Taint(_) => "Taint",
+            Self::UndefinedLabel { volume: false, .. } => "UndefinedLabel",
+            Self::Incompatible { volume: false, .. } => "Incompatible",
+            Self::UndefinedLabel { volume: true, .. } | Self::Incompatible { volume: true, .. } => "VolumeTopology",
+            Self::Topology { kind: TopologyKind::Spread, .. } => "TopologySpread",
+            Self::Topology { kind: TopologyKind::Affinity, .. } => "PodAffinity",
+            Self::Topology { kind: TopologyKind::AntiAffinity, .. } => "PodAntiAffinity",
+            Self::InstanceTypes { .. } => "InstanceTypes",
+            Self::MinValues { .. } | Self::MinValuesAfterTruncation { .. } => "MinValues",
+            Self::ReservationUnavailable => "ReservationUnavailable",
+            Self::ReservationLost => "ReservationLost",
+            Self::HostPort { .. } => "HostPort",
+            Self::VolumeLimit { .. } => "VolumeLimit",
+            Self::NodeResources => "NodeResources",
+            Self::NodeNotUsable(_) => "NodeNotUsable",
+        }
+    }
+}
+
 /// Which kind of topology constraint cannot be met.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TopologyKind {

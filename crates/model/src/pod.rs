@@ -249,3 +249,17 @@ pub enum PodFault {
     #[error("{0}")]
     Malformed(Arc<str>),
 }
+
+impl PodFault {
+    /// A stable name for reports and scripts.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::OptedOut => "OptedOut",
+            Self::Requirement(_) => "Requirement",
+            Self::MatchFields => "MatchFields",
+            Self::Volume(_) => "Volume",
+            Self::ResourceClaims => "ResourceClaims",
+            Self::Malformed(_) => "Malformed",
+        }
+    }
+}
