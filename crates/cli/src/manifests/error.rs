@@ -1,0 +1,62 @@
+//! Where an object came from, and what is wrong with it.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A document in an input: file name and 1-based index of the document.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Origin {
+    pub(crate) file: Arc<str>,
+    pub(crate) document: usize,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: document {}", self.file, self.document)
+    }
+}
+
+/// Bad input. Prints as `file: document n: Kind namespace/name: field: problem; remedy`, leaving out what is not known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct InputError {
+    pub(crate) place: String,
+    pub(crate) object: Option<String>,
+    pub(crate) field: Option<String>,
+    pub(crate) problem: String,
+    pub(crate) remedy: Option<String>,
+}
+
+impl InputError {
+    pub(crate) fn new(place: impl fmt::Display, problem: impl Into<String>) -> Self {
+        Self { place: place.to_string(), object: None, field: None, problem: problem.into(), remedy: None }
+    }
+
+    pub(crate) fn object(mut self, object: impl Into<String>) -> Self {
+        self.object = Some(object.into());
+        self
+    }
+
+    pub(crate) fn field(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    pub(crate) fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place)?;
+        for part in [&self.object, &self.field].into_iter().flatten() {
+            write!(f, ": {part}")?;
+        }
+        write!(f, ": {}", self.problem)?;
+        match &self.remedy {
+            Some(remedy) => write!(f, "; {remedy}"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Reading Kubernetes objects from files, folders and standard input.
+//!
+//! Every problem becomes an [`InputError`] that names file, document, object, field and remedy; reading goes on with the next document.
+
+mod error;
+mod expand;
+mod kinds;
+mod object;
+mod source;
+mod split;
+
+pub(crate) use error::{InputError, Origin};
+pub(crate) use expand::expand_workloads;
+pub(crate) use kinds::Use;
+pub(crate) use object::{Object, read_objects};
+pub(crate) use source::{Input, read_inputs};

@@ -1,0 +1,213 @@
+//! From text to objects: YAML or JSON documents, Lists unpacked, kinds and names checked.
+
+use super::error::{InputError, Origin};
+use super::kinds::{self, Known, Use};
+use super::source::Input;
+use super::split;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One Kubernetes object as written.
+#[derive(Clone, Debug)]
+pub(crate) struct Object {
+    pub(crate) origin: Origin,
+    pub(crate) kind: String,
+    pub(crate) used: Use,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: String,
+    pub(crate) value: Value,
+}
+
+impl Object {
+    /// `Kind namespace/name` or `Kind name`.
+    pub(crate) fn title(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{} {namespace}/{}", self.kind, self.name),
+            None => format!("{} {}", self.kind, self.name),
+        }
+    }
+
+    /// An error about a field of this object.
+    pub(crate) fn error(&self, field: &str, problem: impl Into<String>) -> InputError {
+        let error = InputError::new(&self.origin, problem).object(self.title());
+        if field.is_empty() { error } else { error.field(field) }
+    }
+}
+
+/// Reads the objects of all inputs. Duplicates are errors; documents that are no Kubernetes objects are errors in named files and notes in
+/// folders.
+pub(crate) fn read_objects(inputs: &[Input]) -> (Vec<Object>, Vec<InputError>, Vec<String>) {
+    let mut all = Objects::default();
+    for input in inputs {
+        all.read(input);
+    }
+    (all.objects, all.errors, all.notes)
+}
+
+#[derive(Default)]
+struct Objects {
+    objects: Vec<Object>,
+    errors: Vec<InputError>,
+    notes: Vec<String>,
+    seen: HashMap<(String, Option<String>, String), Origin>,
+}
+
+impl Objects {
+    fn read(&mut self, input: &Input) {
+        let documents = if input.text.trim_start().starts_with('{') {
+            json_documents(input)
+        } else {
+            yaml_documents(input)
+        };
+        if documents.is_empty() {
+            let note = format!("{}: holds no document", input.name);
+            if input.from_folder {
+                self.notes.push(note);
+            } else {
+                let error = InputError::new(&*input.name, "is empty: it holds no document");
+                self.errors.push(error.remedy("give a file with at least one Kubernetes object"));
+            }
+        }
+        for (origin, document) in documents {
+            match document {
+                Ok(value) => self.document(origin, value, input.from_folder),
+                Err(error) => self.errors.push(error),
+            }
+        }
+    }
+
+    fn document(&mut self, origin: Origin, value: Value, from_folder: bool) {
+        let is_object = value.get("kind").is_some() && value.get("apiVersion").is_some();
+        if !is_object && from_folder {
+            self.notes.push(format!("{origin}: passed over, not a Kubernetes object (no apiVersion and kind)"));
+            return;
+        }
+        let (Some(api_version), Some(kind)) = (text(&value, "apiVersion"), text(&value, "kind")) else {
+            let missing = if text(&value, "apiVersion").is_none() { "apiVersion" } else { "kind" };
+            let error = InputError::new(&origin, "is missing or not text").field(missing);
+            self.errors.push(error.remedy("every Kubernetes object has apiVersion and kind"));
+            return;
+        };
+        if kind == "List" || (kind.ends_with("List") && value.get("items").is_some()) {
+            self.list(&origin, value, from_folder);
+        } else {
+            self.object(origin, &api_version, kind, value);
+        }
+    }
+
+    fn list(&mut self, origin: &Origin, mut value: Value, from_folder: bool) {
+        let item_kind = text(&value, "kind").and_then(|kind| kind.strip_suffix("List").map(str::to_owned));
+        let api_version = value.get("apiVersion").cloned();
+        let Some(items) = value.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take) else {
+            let error = InputError::new(origin, "is missing or not a sequence").field("items");
+            self.errors.push(error.remedy("a List holds its objects under items"));
+            return;
+        };
+        for mut item in items {
+            // Typed lists as the API server returns them leave out the items' type.
+            if let (Some(object), Some(kind)) = (item.as_object_mut(), item_kind.as_deref().filter(|k| !k.is_empty())) {
+                object.entry("kind").or_insert_with(|| kind.into());
+                if let Some(api_version) = &api_version {
+                    object.entry("apiVersion").or_insert_with(|| api_version.clone());
+                }
+            }
+            self.document(origin.clone(), item, from_folder);
+        }
+    }
+
+    fn object(&mut self, origin: Origin, api_version: &str, kind: String, mut value: Value) {
+        let meta = value.get("metadata");
+        let name = meta.and_then(|meta| text(meta, "name"));
+        let (used, namespaced) = match kinds::look_up(api_version, &kind) {
+            Known::Yes { used, namespaced } => (used, namespaced),
+            Known::OtherVersion(known) => {
+                let title = format!("{kind} {}", name.unwrap_or_default());
+                let error = InputError::new(&origin, format!("{api_version} is not a version of {kind} Kerf reads"));
+                let remedy = format!("write apiVersion: {known}");
+                self.errors.push(error.object(title).field("apiVersion").remedy(remedy));
+                return;
+            }
+            Known::No => {
+                let error = InputError::new(&origin, format!("unknown kind {kind} ({api_version})")).field("kind");
+                self.errors.push(error.remedy("check apiVersion and kind for typos, or leave the document out"));
+                return;
+            }
+        };
+        let Some(name) = name.or_else(|| meta.and_then(|meta| text(meta, "generateName"))) else {
+            let error = InputError::new(&origin, "is missing or not text").object(kind).field("metadata.name");
+            self.errors.push(error.remedy("name the object"));
+            return;
+        };
+        let namespace = namespaced.then(|| {
+            let written = meta.and_then(|meta| text(meta, "namespace"));
+            written.filter(|namespace| !namespace.is_empty()).unwrap_or_else(|| "default".to_owned())
+        });
+        if let (Some(namespace), Some(meta)) = (&namespace, value.get_mut("metadata").and_then(Value::as_object_mut)) {
+            meta.insert("namespace".to_owned(), namespace.clone().into());
+        }
+        let object = Object { origin, kind, used, namespace, name, value };
+        if used == Use::PassedOver {
+            return;
+        }
+        let key = (object.kind.clone(), object.namespace.clone(), object.name.clone());
+        if let Some(first) = self.seen.get(&key) {
+            let error = object.error("metadata.name", format!("appears twice, first in {first}"));
+            self.errors.push(error.remedy("rename or remove one of them"));
+            return;
+        }
+        self.seen.insert(key, object.origin.clone());
+        self.objects.push(object);
+    }
+}
+
+fn text(value: &Value, field: &str) -> Option<String> {
+    value.get(field).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+type Parsed = (Origin, Result<Value, InputError>);
+
+fn json_documents(input: &Input) -> Vec<Parsed> {
+    let stream = serde_json::Deserializer::from_str(&input.text).into_iter::<Value>();
+    let mut found = Vec::new();
+    for (index, document) in stream.enumerate() {
+        let origin = Origin { file: Arc::clone(&input.name), document: index + 1 };
+        let failed = document.is_err();
+        let document = document.map_err(|error| {
+            InputError::new(&origin, format!("is not valid JSON: {error}")).remedy("fix the syntax at that place")
+        });
+        found.push((origin, document));
+        if failed {
+            break;
+        }
+    }
+    found
+}
+
+fn yaml_documents(input: &Input) -> Vec<Parsed> {
+    let documents = split::documents(&input.text);
+    let parse = |(index, document): (usize, split::Document<'_>)| {
+        let origin = Origin { file: Arc::clone(&input.name), document: index + 1 };
+        let parsed = parse_yaml(document.text).map_err(|(line, column, message)| {
+            let line = document.line + line.max(1) - 1;
+            InputError::new(&origin, format!("is not valid YAML: line {line}, column {column}: {message}"))
+                .remedy("fix the syntax at that place")
+        });
+        (origin, parsed)
+    };
+    documents.into_iter().enumerate().map(parse).collect()
+}
+
+fn parse_yaml(text: &str) -> Result<Value, (usize, usize, String)> {
+    // A dump of a whole cluster holds more nodes than the parser's default budget; octal as Kubernetes' own tools read it.
+    let options = serde_saphyr::options! { budget: None, legacy_octal_numbers: true, with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options).map_err(|error: serde_saphyr::Error| {
+        let location = error.location();
+        let (line, column) = location.map_or((1, 1), |at| (at.line() as usize, at.column() as usize));
+        (line, column, first_line(&error.to_string()))
+    })
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
