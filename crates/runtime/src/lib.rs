@@ -1,1 +1,24 @@
-//! what every controller needs: client layers, work queue, clock, leader election, events.
+//! What every controller needs around its decisions: time, queues, the way to the Kubernetes API, and how it is
+//! observed. No decision is made here.
+//!
+//! In come options, requests to reconcile and watch events; out go calls of reconcilers, API requests, Kubernetes
+//! Events, metrics, probes and log lines. Durations are tokio's, wall time comes from one [`Clock`], and randomness
+//! from one [`Seed`], so everything here runs unchanged under virtual time.
+
+mod backoff;
+pub mod client;
+mod clock;
+mod controller;
+pub mod metrics;
+mod queue;
+mod random;
+mod shutdown;
+pub mod watch;
+
+pub use backoff::{Backoff, RateLimit, TokenBucket, workers};
+pub use clock::Clock;
+pub use controller::{Controller, Outcome, ReconcileError};
+pub use metrics::Metrics;
+pub use queue::{Key, ObjectKey, Priority, Queue};
+pub use random::{Rng, Seed};
+pub use shutdown::{CancellationToken, TaskError, TaskGroup};

@@ -1,0 +1,11 @@
+//! The way to the Kubernetes API: a `kube::Client` with our own layers, and what its errors mean.
+
+mod connect;
+mod error;
+mod layer;
+mod request_info;
+
+pub use connect::{ConnectError, Connection};
+pub use error::{ApiErrorKind, describe, found};
+pub use layer::{ApiLayers, Retry};
+pub use request_info::RequestInfo;

@@ -1,0 +1,164 @@
+//! The one source of wall time.
+//!
+//! Durations come from tokio's time; only what must be compared with timestamps in the API comes from here. In a
+//! simulation the clock is a start instant plus the runtime's (virtual) elapsed time plus jumps made on purpose.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// How long a wait on the system clock may sleep before it looks at the wall again: the wall may be set while we sleep.
+const SYSTEM_RECHECK: Duration = Duration::from_secs(60);
+
+/// Wall time. Cloning is cheap and all clones show the same time.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System,
+    Simulated(Arc<Simulated>),
+}
+
+#[derive(Debug)]
+struct Simulated {
+    start: Timestamp,
+    base: Instant,
+    jumped_nanos: AtomicI64,
+    jumped: Notify,
+}
+
+impl Clock {
+    /// The machine's clock.
+    pub fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// A clock that shows `start` now and moves with tokio's time, so a paused runtime moves it virtually.
+    pub fn simulated(start: Timestamp) -> Self {
+        Self(Source::Simulated(Arc::new(Simulated {
+            start,
+            base: Instant::now(),
+            jumped_nanos: AtomicI64::new(0),
+            jumped: Notify::new(),
+        })))
+    }
+
+    /// The current wall time.
+    pub fn now(&self) -> Timestamp {
+        match &self.0 {
+            Source::System => Timestamp::now(),
+            Source::Simulated(sim) => sim.now(),
+        }
+    }
+
+    /// Moves a simulated clock by `by` (backwards when negative) without any time passing: what an NTP step or a
+    /// suspended machine does. The system clock is not ours to set and stays as it is.
+    pub fn jump(&self, by: SignedDuration) {
+        if let Source::Simulated(sim) = &self.0 {
+            let nanos = i64::try_from(by.as_nanos()).unwrap_or(if by.is_negative() { i64::MIN } else { i64::MAX });
+            // Saturating: two absurd jumps must not wrap around into the past.
+            let mut current = sim.jumped_nanos.load(Ordering::SeqCst);
+            while let Err(seen) = sim.jumped_nanos.compare_exchange(
+                current,
+                current.saturating_add(nanos),
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            ) {
+                current = seen;
+            }
+            sim.jumped.notify_waiters();
+        }
+    }
+
+    /// How long until the clock shows `at`; zero when that has passed.
+    pub fn until(&self, at: Timestamp) -> Duration {
+        Duration::try_from(at.duration_since(self.now())).unwrap_or(Duration::ZERO)
+    }
+
+    /// Sleeps until the clock shows `at` or later, jumps included.
+    pub async fn sleep_until(&self, at: Timestamp) {
+        loop {
+            match &self.0 {
+                Source::System => {
+                    let left = self.until(at);
+                    if left.is_zero() {
+                        return;
+                    }
+                    tokio::time::sleep(left.min(SYSTEM_RECHECK)).await;
+                }
+                Source::Simulated(sim) => {
+                    // Registered before the look at the clock, so a jump in between is not missed.
+                    let jumped = sim.jumped.notified();
+                    let left = self.until(at);
+                    if left.is_zero() {
+                        return;
+                    }
+                    tokio::select! {
+                        biased;
+                        () = jumped => {}
+                        () = tokio::time::sleep(left) => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Simulated {
+    fn now(&self) -> Timestamp {
+        let elapsed = SignedDuration::try_from(self.base.elapsed()).unwrap_or(SignedDuration::MAX);
+        let moved = elapsed.saturating_add(SignedDuration::from_nanos(self.jumped_nanos.load(Ordering::SeqCst)));
+        self.start.saturating_add(moved).unwrap_or(if moved.is_negative() {
+            Timestamp::MIN
+        } else {
+            Timestamp::MAX
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().expect("a timestamp")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn simulated_time_follows_virtual_time_and_jumps() {
+        let clock = Clock::simulated(start());
+        assert_eq!(clock.now(), start());
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        assert_eq!(clock.now(), start() + SignedDuration::from_hours(1));
+        clock.clone().jump(SignedDuration::from_hours(-2));
+        assert_eq!(clock.now(), start() - SignedDuration::from_hours(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_jump_wakes_who_waits_for_wall_time() {
+        let clock = Clock::simulated(start());
+        let began = Instant::now();
+        let waiter = tokio::spawn({
+            let clock = clock.clone();
+            async move { clock.sleep_until(start() + SignedDuration::from_hours(10)).await }
+        });
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        clock.jump(SignedDuration::from_hours(10));
+        waiter.await.expect("the waiter ends");
+        assert_eq!(began.elapsed(), Duration::from_secs(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_jump_backwards_prolongs_the_wait() {
+        let clock = Clock::simulated(start());
+        let began = Instant::now();
+        clock.jump(SignedDuration::from_mins(-5));
+        clock.sleep_until(start() + SignedDuration::from_mins(1)).await;
+        assert_eq!(began.elapsed(), Duration::from_secs(360));
+    }
+}

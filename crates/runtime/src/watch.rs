@@ -1,0 +1,356 @@
+//! A watch that does not give up: lists, follows, and starts over when it must, delivering objects by value.
+//!
+//! Between [`WatchEvent::InitStart`] and [`WatchEvent::InitDone`] comes the whole set; what was known before and is
+//! not in it is gone. A start that is interrupted is followed by another [`WatchEvent::InitStart`], so a receiver
+//! keeps its old set until `InitDone` and throws a half-filled one away.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use kube::core::DeserializeGuard;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::backoff::Backoff;
+use crate::client::ApiErrorKind;
+use crate::random::Rng;
+
+/// A streaming start that shows nothing for this long is taken for a server that does not know the feature.
+const SILENT_START: Duration = Duration::from_secs(30);
+
+/// One change, or a mark in the sequence of changes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WatchEvent<K> {
+    /// A complete set follows.
+    InitStart,
+    /// One object of the complete set.
+    Init(K),
+    /// The set is complete.
+    InitDone,
+    /// An object was added or changed.
+    Apply(K),
+    /// An object is gone; this is its last state.
+    Delete(K),
+    /// An object exists but cannot be read, as part of the set or as a change. It is not gone: whoever knows an
+    /// earlier state of it should keep that.
+    Malformed {
+        /// Its namespace, "" when it has none.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        error: String,
+    },
+}
+
+/// Where watch events go.
+pub trait EventSink<K>: Send {
+    /// Takes one event; returns false when nobody listens any more.
+    fn deliver(&mut self, event: WatchEvent<K>) -> impl Future<Output = bool> + Send;
+}
+
+impl<K: Send> EventSink<K> for mpsc::Sender<WatchEvent<K>> {
+    async fn deliver(&mut self, event: WatchEvent<K>) -> bool {
+        self.send(event).await.is_ok()
+    }
+}
+
+/// A function that takes watch events.
+#[derive(Debug)]
+pub struct Callback<F>(pub F);
+
+impl<K: Send, F: FnMut(WatchEvent<K>) + Send> EventSink<K> for Callback<F> {
+    async fn deliver(&mut self, event: WatchEvent<K>) -> bool {
+        (self.0)(event);
+        true
+    }
+}
+
+/// What to watch and how.
+#[derive(Clone, Debug)]
+pub struct WatchOptions {
+    /// Restricts the objects by label, "" for all.
+    pub labels: String,
+    /// Restricts the objects by field, "" for all.
+    pub fields: String,
+    /// Start with a streamed list where the server can; it costs both sides less memory.
+    pub streaming: bool,
+    /// Start over after this time, which heals a watch that silently lost an event.
+    pub relist: Option<Duration>,
+    /// Give up when the first complete set takes longer than this (OPS-058).
+    pub first_sync: Option<Duration>,
+    /// The wait after failures in a row.
+    pub backoff: Backoff,
+}
+
+impl Default for WatchOptions {
+    fn default() -> Self {
+        Self {
+            labels: String::new(),
+            fields: String::new(),
+            streaming: true,
+            relist: Some(Duration::from_secs(600)),
+            first_sync: Some(Duration::from_secs(120)),
+            backoff: Backoff::new(Duration::from_millis(800), Duration::from_secs(30)),
+        }
+    }
+}
+
+impl WatchOptions {
+    fn config(&self, streaming: bool) -> watcher::Config {
+        let mut config = watcher::Config::default();
+        if !self.labels.is_empty() {
+            config = config.labels(&self.labels);
+        }
+        if !self.fields.is_empty() {
+            config = config.fields(&self.fields);
+        }
+        if streaming { config.streaming_lists() } else { config }
+    }
+}
+
+/// Why a watch ended although nobody stopped it.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// The first complete set did not come in time.
+    #[error("{kind} could not be listed within {seconds} s, check the CRDs and the permissions: {last}")]
+    NotSynced {
+        /// The kind watched.
+        kind: String,
+        /// The time given.
+        seconds: u64,
+        /// The last error, or that there was none.
+        last: String,
+    },
+}
+
+/// Watches until `shutdown` is cancelled or the sink is closed.
+pub async fn watch<K, S>(
+    api: Api<DeserializeGuard<K>>,
+    options: WatchOptions,
+    rng: Rng,
+    mut sink: S,
+    shutdown: CancellationToken,
+) -> Result<(), WatchError>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
+    S: EventSink<K>,
+{
+    let mut watch = Watch::start(api, options, rng);
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return Ok(()),
+            event = watch.next() => event?,
+        };
+        if !sink.deliver(event).await {
+            return Ok(());
+        }
+    }
+}
+
+type Stream<K> = BoxStream<'static, watcher::Result<Event<DeserializeGuard<K>>>>;
+
+struct Watch<K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static> {
+    api: Api<DeserializeGuard<K>>,
+    options: WatchOptions,
+    rng: Rng,
+    stream: Stream<K>,
+    streaming: bool,
+    phase: Phase,
+    failures: u32,
+    relist_at: Option<Instant>,
+    /// Until the first complete set: when to give up.
+    give_up_at: Option<Instant>,
+    last_error: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing has come since the last start.
+    Starting,
+    /// Between the marks.
+    Filling,
+    Following,
+}
+
+/// What made [`Watch::next`] wake.
+enum Woken<T> {
+    Item(T),
+    GiveUp,
+    Relist,
+    Silence,
+}
+
+impl<K> Watch<K>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
+{
+    fn start(api: Api<DeserializeGuard<K>>, options: WatchOptions, rng: Rng) -> Self {
+        let streaming = options.streaming;
+        Self {
+            stream: watcher::watcher(api.clone(), options.config(streaming)).boxed(),
+            give_up_at: options.first_sync.map(|limit| Instant::now() + limit),
+            relist_at: None,
+            streaming,
+            phase: Phase::Starting,
+            failures: 0,
+            last_error: "no error so far".to_owned(),
+            api,
+            options,
+            rng,
+        }
+    }
+
+    async fn next(&mut self) -> Result<WatchEvent<K>, WatchError> {
+        loop {
+            let silence = (self.streaming && self.phase != Phase::Following).then(|| Instant::now() + SILENT_START);
+            let (give_up_at, relist_at) = (self.give_up_at, self.relist_at);
+            let woken = tokio::select! {
+                biased;
+                item = self.stream.next() => Woken::Item(item),
+                () = at(give_up_at) => Woken::GiveUp,
+                () = at(relist_at) => Woken::Relist,
+                () = at(silence) => Woken::Silence,
+            };
+            match woken {
+                Woken::Item(Some(Ok(event))) => {
+                    let event = self.accept(event);
+                    return Ok(event);
+                }
+                Woken::Item(Some(Err(error))) => self.recover(&error).await?,
+                // The watcher's stream has no end; if it ever had, starting over is right.
+                Woken::Item(None) | Woken::Relist => self.restart(),
+                Woken::GiveUp => return Err(self.not_synced()),
+                Woken::Silence => self.stop_streaming(),
+            }
+        }
+    }
+
+    fn accept(&mut self, event: Event<DeserializeGuard<K>>) -> WatchEvent<K> {
+        match event {
+            Event::Init => {
+                self.phase = Phase::Filling;
+                WatchEvent::InitStart
+            }
+            Event::InitApply(object) => readable(object, WatchEvent::Init),
+            Event::InitDone => {
+                self.phase = Phase::Following;
+                self.failures = 0;
+                self.give_up_at = None;
+                // Spread, so that the relists of many watches started together do not coincide.
+                self.relist_at = self
+                    .options
+                    .relist
+                    .map(|every| Instant::now() + self.rng.jitter(every, 0.1));
+                WatchEvent::InitDone
+            }
+            Event::Apply(object) => {
+                self.failures = 0;
+                readable(object, WatchEvent::Apply)
+            }
+            Event::Delete(object) => {
+                self.failures = 0;
+                match object.0 {
+                    Ok(object) => WatchEvent::Delete(object),
+                    Err(invalid) => self.deleted_unreadable(invalid.metadata),
+                }
+            }
+        }
+    }
+
+    /// An unreadable object is gone: its metadata is all we have, so the set is taken anew, which shows it missing.
+    fn deleted_unreadable(
+        &mut self,
+        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    ) -> WatchEvent<K> {
+        self.restart();
+        WatchEvent::Malformed {
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            error: "deleted in a state that cannot be read".to_owned(),
+        }
+    }
+
+    async fn recover(&mut self, error: &watcher::Error) -> Result<(), WatchError> {
+        let kind = K::kind(&());
+        if self.streaming && self.phase == Phase::Starting && lacks_streaming(error) {
+            tracing::debug!(kind = %kind, "server does not stream lists, listing instead");
+            self.stop_streaming();
+            return Ok(());
+        }
+        self.last_error = error.to_string();
+        tracing::debug!(kind = %kind, error = %error, "watch failed, trying again");
+        self.failures = self.failures.saturating_add(1);
+        if self.failures == 1 && is_gone(error) {
+            // Ordinary after a pause; the list that follows is the cure.
+            return Ok(());
+        }
+        let wait = self.rng.jitter(self.options.backoff.delay(self.failures), 0.5);
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep(wait) => Ok(()),
+            () = at(self.give_up_at) => Err(self.not_synced()),
+        }
+    }
+
+    fn stop_streaming(&mut self) {
+        self.streaming = false;
+        self.restart();
+    }
+
+    fn restart(&mut self) {
+        self.stream = watcher::watcher(self.api.clone(), self.options.config(self.streaming)).boxed();
+        self.phase = Phase::Starting;
+        self.relist_at = None;
+    }
+
+    fn not_synced(&self) -> WatchError {
+        WatchError::NotSynced {
+            kind: K::kind(&()).into_owned(),
+            seconds: self.options.first_sync.unwrap_or_default().as_secs(),
+            last: self.last_error.clone(),
+        }
+    }
+}
+
+fn readable<K>(object: DeserializeGuard<K>, event: impl FnOnce(K) -> WatchEvent<K>) -> WatchEvent<K> {
+    match object.0 {
+        Ok(object) => event(object),
+        Err(invalid) => WatchEvent::Malformed {
+            namespace: invalid.metadata.namespace.unwrap_or_default(),
+            name: invalid.metadata.name.unwrap_or_default(),
+            error: invalid.error,
+        },
+    }
+}
+
+/// A server without streamed lists refuses their parameters as invalid.
+fn lacks_streaming(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(error) if ApiErrorKind::of(error) == ApiErrorKind::Invalid)
+}
+
+fn is_gone(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::WatchError(status) => ApiErrorKind::of_status(status) == ApiErrorKind::Gone,
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => ApiErrorKind::of(error) == ApiErrorKind::Gone,
+        watcher::Error::NoResourceVersion => false,
+    }
+}
+
+fn at(instant: Option<Instant>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    match instant {
+        Some(instant) => Box::pin(tokio::time::sleep_until(instant)),
+        None => Box::pin(std::future::pending()),
+    }
+}
