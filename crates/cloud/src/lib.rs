@@ -1,1 +1,23 @@
-//! the CloudProvider trait, its errors, catalogues and overlays.
+//! Everything about clouds that is not one cloud: what a provider must do, how it fails, and what can be computed from its catalogue.
+//!
+//! In come NodeClaims and NodePools; out go launched instances, instance types with their offerings
+//! ([`Catalogue`](kerf_model::instance_type::Catalogue)) and typed refusals ([`CloudError`]). Around a provider go decorators: node
+//! overlays, call metrics, faults for tests. Units are those of the model: milli-cores, bytes, 10⁻¹² dollars per hour.
+
+mod build;
+mod choose;
+mod error;
+mod interruption;
+mod overlay;
+mod price_change;
+mod unavailable;
+mod vocabulary;
+
+pub use build::{TypeBuilder, plain_offering};
+pub use choose::{Choice, Randomness, cheapest, pick, usable};
+pub use error::{CloudError, LAUNCH_FAILED, LaunchVerdict};
+pub use interruption::{Interruption, InterruptionAction, InterruptionKind};
+pub use overlay::{Evaluation, Overlay, OverlayFault, OverlayPool, OverlaySpec, OverlayStatus, PoolOverlay, evaluate};
+pub use price_change::{PriceChange, PriceChangeError};
+pub use unavailable::{Exhausted, UNAVAILABLE_FOR, UnavailableOfferings};
+pub use vocabulary::Vocabulary;

@@ -1,0 +1,171 @@
+//! What can go wrong at a provider, grouped by what the caller can do about it.
+
+use kerf_model::instance_type::CatalogueFault;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A provider's refusal. The text after the prefix is the provider's own.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum CloudError {
+    /// Nothing the claim allows can be had now: delete the claim and decide anew (LIF-023).
+    #[error("insufficient capacity, {0}")]
+    InsufficientCapacity(Arc<str>),
+    /// The node class cannot be used now: delete the claim and decide anew (LIF-024).
+    #[error("node class not ready, {0}")]
+    NodeClassNotReady(Arc<str>),
+    /// There is no such instance, or not any more: what deletion waits for (LIF-074, LIF-075).
+    #[error("nodeclaim not found, {0}")]
+    NodeClaimNotFound(Arc<str>),
+    /// A launch failed in a way the claim's Launched condition names (LIF-026): retry with backoff.
+    #[error("{message}")]
+    Create {
+        /// The condition's reason.
+        reason: Arc<str>,
+        /// The condition's message.
+        message: Arc<str>,
+    },
+    /// Node overlays were not evaluated for the pool yet (SCH-374): skip the pool quietly.
+    #[error("awaiting evaluation of node overlays for pool {0}")]
+    AwaitingOverlays(Arc<str>),
+    /// The provider asks for patience, as with throttling: retry, not before `after`.
+    #[error("{message}")]
+    Retryable {
+        /// What happened.
+        message: Arc<str>,
+        /// The least wait before the next attempt, where the provider names one.
+        after: Option<Duration>,
+    },
+    /// Anything else: retry with backoff.
+    #[error("{0}")]
+    Other(Arc<str>),
+}
+
+/// What the caller of `create` does with the claim after an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LaunchVerdict {
+    /// Delete the claim; the reason is the label of `karpenter_nodeclaims_disrupted_total`.
+    GiveUp {
+        /// `insufficient_capacity` or `nodeclass_not_ready`.
+        reason: &'static str,
+    },
+    /// Try again with backoff until the launch timeout.
+    Retry,
+}
+
+/// The reason of the Launched condition for an error without one of its own (LIF-026).
+pub const LAUNCH_FAILED: &str = "LaunchFailed";
+
+impl CloudError {
+    /// An insufficient-capacity error.
+    pub fn insufficient_capacity(message: impl Into<Arc<str>>) -> Self {
+        Self::InsufficientCapacity(message.into())
+    }
+
+    /// A not-found error.
+    pub fn not_found(message: impl Into<Arc<str>>) -> Self {
+        Self::NodeClaimNotFound(message.into())
+    }
+
+    /// An error without a kind of its own.
+    pub fn other(message: impl Into<Arc<str>>) -> Self {
+        Self::Other(message.into())
+    }
+
+    /// Whether the instance is gone.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::NodeClaimNotFound(_))
+    }
+
+    /// What to do with the claim whose launch failed so (LIF-023, LIF-024, LIF-026).
+    pub fn launch_verdict(&self) -> LaunchVerdict {
+        match self {
+            Self::InsufficientCapacity(_) => LaunchVerdict::GiveUp {
+                reason: "insufficient_capacity",
+            },
+            Self::NodeClassNotReady(_) => LaunchVerdict::GiveUp {
+                reason: "nodeclass_not_ready",
+            },
+            Self::NodeClaimNotFound(_)
+            | Self::Create { .. }
+            | Self::AwaitingOverlays(_)
+            | Self::Retryable { .. }
+            | Self::Other(_) => LaunchVerdict::Retry,
+        }
+    }
+
+    /// Reason and message of the claim's Launched condition (LIF-026).
+    pub fn launched_condition(&self) -> (Arc<str>, String) {
+        match self {
+            Self::Create { reason, message } => (Arc::clone(reason), message.to_string()),
+            other => (Arc::from(LAUNCH_FAILED), other.to_string()),
+        }
+    }
+
+    /// The `error` label of `karpenter_cloudprovider_errors_total` (OPS-168).
+    pub fn metric_label(&self) -> &'static str {
+        match self {
+            Self::InsufficientCapacity(_) => "InsufficientCapacityError",
+            Self::NodeClassNotReady(_) => "NodeClassNotReadyError",
+            Self::NodeClaimNotFound(_) => "NodeClaimNotFoundError",
+            Self::Create { .. } | Self::AwaitingOverlays(_) | Self::Retryable { .. } | Self::Other(_) => "",
+        }
+    }
+
+    /// The error as the reason why a pool has no catalogue (SCH-139).
+    pub fn catalogue_fault(&self) -> CatalogueFault {
+        match self {
+            Self::AwaitingOverlays(_) => CatalogueFault::AwaitingOverlays,
+            other => CatalogueFault::Provider(other.to_string().into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // LIF-023, LIF-024, LIF-026, OPS-168
+    #[test]
+    fn each_kind_tells_what_becomes_of_the_claim() {
+        let give_up = |reason| LaunchVerdict::GiveUp { reason };
+        let create = CloudError::Create {
+            reason: "SpotQuotaExceeded".into(),
+            message: "spot quota exceeded".into(),
+        };
+        let table = [
+            (
+                CloudError::insufficient_capacity("no m5.large in zone-a"),
+                give_up("insufficient_capacity"),
+                "InsufficientCapacityError",
+                ("LaunchFailed", "insufficient capacity, no m5.large in zone-a"),
+            ),
+            (
+                CloudError::NodeClassNotReady("broken".into()),
+                give_up("nodeclass_not_ready"),
+                "NodeClassNotReadyError",
+                ("LaunchFailed", "node class not ready, broken"),
+            ),
+            (create, LaunchVerdict::Retry, "", ("SpotQuotaExceeded", "spot quota exceeded")),
+            (CloudError::other("boom"), LaunchVerdict::Retry, "", ("LaunchFailed", "boom")),
+        ];
+        for (error, verdict, label, (reason, message)) in table {
+            assert_eq!(error.launch_verdict(), verdict, "{error}");
+            assert_eq!(error.metric_label(), label, "{error}");
+            let condition = error.launched_condition();
+            assert_eq!((&*condition.0, condition.1.as_str()), (reason, message));
+        }
+    }
+
+    // SCH-139, SCH-374
+    #[test]
+    fn a_pool_that_awaits_overlays_is_told_from_one_whose_provider_fails() {
+        assert_eq!(
+            CloudError::AwaitingOverlays("default".into()).catalogue_fault(),
+            CatalogueFault::AwaitingOverlays
+        );
+        assert_eq!(
+            CloudError::other("no route").catalogue_fault(),
+            CatalogueFault::Provider("no route".into())
+        );
+    }
+}
