@@ -4,6 +4,7 @@
 //! exchange. Nothing here does I/O, knows a clock or draws a random number. Units: `cpu` in milli-cores, other resources in base units
 //! (bytes, counts), prices in 10⁻¹² dollars per hour, time as [`jiff::Timestamp`], durations in nanoseconds.
 
+pub mod budget;
 pub mod cron;
 pub mod duration;
 pub mod instance_type;

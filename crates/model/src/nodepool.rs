@@ -1,5 +1,6 @@
 //! Node pools as decisions see them.
 
+use crate::budget::DisruptionPolicy;
 use crate::instance_type::{Catalogue, CatalogueFault};
 use crate::intern::Sym;
 use crate::requirement::Requirements;
@@ -39,6 +40,8 @@ pub struct NodePool {
     pub catalogue: Result<Arc<Catalogue>, CatalogueFault>,
     /// Its `NodeRegistrationHealthy` condition (SCH-080).
     pub registration_healthy: Option<bool>,
+    /// When and how many of its nodes may be taken away.
+    pub disruption: DisruptionPolicy,
 }
 
 /// Whether pods may get new nodes of a pool (SCH-136, SCH-137).
