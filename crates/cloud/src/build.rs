@@ -97,7 +97,12 @@ impl<'a> TypeBuilder<'a> {
     /// The type.
     pub fn build(mut self) -> InstanceType {
         for key in [sym::ZONE, sym::CAPACITY_TYPE] {
-            let values: Vec<Sym> = self.kind.offerings.iter().filter_map(|offering| offering.value(key)).collect();
+            let values: Vec<Sym> = self
+                .kind
+                .offerings
+                .iter()
+                .filter_map(|offering| offering.value(key))
+                .collect();
             self.kind.requirements.replace(Requirement::any_of(key, values));
         }
         self.kind

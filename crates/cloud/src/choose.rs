@@ -91,7 +91,12 @@ mod tests {
                 .offering("zone-b", "on-demand", dollars(on_demand))
                 .build()
         };
-        let mut kinds = vec![make("none", 0.0, 0.0), make("a", 0.2, 0.5), make("b", 0.1, 0.5), make("c", 0.1, 0.5)];
+        let mut kinds = vec![
+            make("none", 0.0, 0.0),
+            make("a", 0.2, 0.5),
+            make("b", 0.1, 0.5),
+            make("c", 0.1, 0.5),
+        ];
         kinds[0].offerings.clear();
         let any = |_: Sym| true;
         let free = Requirements::new();

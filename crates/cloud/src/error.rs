@@ -145,8 +145,18 @@ mod tests {
                 "NodeClassNotReadyError",
                 ("LaunchFailed", "node class not ready, broken"),
             ),
-            (create, LaunchVerdict::Retry, "", ("SpotQuotaExceeded", "spot quota exceeded")),
-            (CloudError::other("boom"), LaunchVerdict::Retry, "", ("LaunchFailed", "boom")),
+            (
+                create,
+                LaunchVerdict::Retry,
+                "",
+                ("SpotQuotaExceeded", "spot quota exceeded"),
+            ),
+            (
+                CloudError::other("boom"),
+                LaunchVerdict::Retry,
+                "",
+                ("LaunchFailed", "boom"),
+            ),
         ];
         for (error, verdict, label, (reason, message)) in table {
             assert_eq!(error.launch_verdict(), verdict, "{error}");

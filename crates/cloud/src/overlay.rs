@@ -134,14 +134,25 @@ impl Overlay {
 
 fn requirement(key: &str, operator: &str, values: &[String], interner: &Interner) -> Result<Requirement, String> {
     let id = interner.intern(key);
-    let unknown = || format!("key {key} has the unknown operator {operator}; use one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte");
+    let unknown = || {
+        format!(
+            "key {key} has the unknown operator {operator}; use one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte"
+        )
+    };
     let operator = Operator::parse(operator).ok_or_else(unknown)?;
     let interned = || values.iter().map(|value| interner.intern(value));
     let bound = || match values {
         [only] => only.parse::<i64>().ok().filter(|n| *n >= 0),
         _ => None,
     };
-    let bound = || bound().ok_or_else(|| format!("key {key} with operator {} needs exactly one non-negative integer", operator.as_str()));
+    let bound = || {
+        bound().ok_or_else(|| {
+            format!(
+                "key {key} with operator {} needs exactly one non-negative integer",
+                operator.as_str()
+            )
+        })
+    };
     Ok(match operator {
         Operator::In | Operator::NotIn if values.is_empty() => {
             return Err(format!("key {key} with operator {} needs a value", operator.as_str()));
@@ -218,7 +229,9 @@ pub fn evaluate(
         match Overlay::read(spec, &key_fault, interner) {
             Ok(overlay) => valid.push(overlay),
             Err(fault) => {
-                evaluation.statuses.insert(spec.name.clone(), OverlayStatus::Invalid(fault));
+                evaluation
+                    .statuses
+                    .insert(spec.name.clone(), OverlayStatus::Invalid(fault));
             }
         }
     }
@@ -228,13 +241,22 @@ pub fn evaluate(
     for overlay in &valid {
         let targets = targets(overlay, pools, &faces, interner);
         let clash = targets.iter().any(|target| {
-            records.get(&(target.pool, target.kind)).is_some_and(|record| record.clashes(overlay, target))
+            records
+                .get(&(target.pool, target.kind))
+                .is_some_and(|record| record.clashes(overlay, target))
         });
-        let status = if clash { OverlayStatus::Conflict } else { OverlayStatus::Valid };
+        let status = if clash {
+            OverlayStatus::Conflict
+        } else {
+            OverlayStatus::Valid
+        };
         evaluation.statuses.insert(overlay.name.to_string(), status);
         if !clash {
             for target in &targets {
-                records.entry((target.pool, target.kind)).or_default().note(overlay, target);
+                records
+                    .entry((target.pool, target.kind))
+                    .or_default()
+                    .note(overlay, target);
             }
         }
     }
@@ -243,7 +265,9 @@ pub fn evaluate(
             let record = records.get(&(at, kind))?;
             Some((original.name, record.finish(original)))
         });
-        evaluation.pools.insert(Arc::clone(&pool.name), Arc::new(PoolOverlay(changed.collect())));
+        evaluation
+            .pools
+            .insert(Arc::clone(&pool.name), Arc::new(PoolOverlay(changed.collect())));
     }
     evaluation
 }
@@ -287,19 +311,32 @@ impl Record {
     fn clashes(&self, overlay: &Overlay, target: &Target) -> bool {
         let same = |weight: Option<i32>| weight == Some(overlay.weight);
         let price = overlay.price.is_some()
-            && target.offerings.iter().any(|at| same(self.prices.get(at).map(|(weight, _)| *weight)));
-        price || overlay.capacity.iter().any(|(name, _)| same(self.capacity.get(&name).map(|(weight, _)| *weight)))
+            && target
+                .offerings
+                .iter()
+                .any(|at| same(self.prices.get(at).map(|(weight, _)| *weight)));
+        price
+            || overlay
+                .capacity
+                .iter()
+                .any(|(name, _)| same(self.capacity.get(&name).map(|(weight, _)| *weight)))
     }
 
     /// The first to come stays in force; later ones only leave their weight behind.
     fn note(&mut self, overlay: &Overlay, target: &Target) {
         if let Some(change) = overlay.price {
             for at in &target.offerings {
-                self.prices.entry(*at).and_modify(|entry| entry.0 = overlay.weight).or_insert((overlay.weight, change));
+                self.prices
+                    .entry(*at)
+                    .and_modify(|entry| entry.0 = overlay.weight)
+                    .or_insert((overlay.weight, change));
             }
         }
         for (name, amount) in overlay.capacity.iter() {
-            self.capacity.entry(name).and_modify(|entry| entry.0 = overlay.weight).or_insert((overlay.weight, amount));
+            self.capacity
+                .entry(name)
+                .and_modify(|entry| entry.0 = overlay.weight)
+                .or_insert((overlay.weight, amount));
         }
     }
 
@@ -309,7 +346,11 @@ impl Record {
             prices: offerings
                 .filter_map(|(at, offering)| Some((offering.requirements.clone(), self.prices.get(&at)?.1)))
                 .collect(),
-            capacity: self.capacity.iter().map(|(name, (_, amount))| (*name, *amount)).collect(),
+            capacity: self
+                .capacity
+                .iter()
+                .map(|(name, (_, amount))| (*name, *amount))
+                .collect(),
         }
     }
 }
@@ -334,7 +375,10 @@ impl PoolOverlay {
                 kind.capacity_overlaid = true;
             }
             for offering in &mut kind.offerings {
-                let price = change.prices.iter().find(|(requirements, _)| *requirements == offering.requirements);
+                let price = change
+                    .prices
+                    .iter()
+                    .find(|(requirements, _)| *requirements == offering.requirements);
                 if let Some((_, price)) = price {
                     offering.price = price.apply(offering.price);
                     kind.price_overlaid = true;

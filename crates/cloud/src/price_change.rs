@@ -26,7 +26,9 @@ pub enum PriceChangeError {
     #[error("price {0:?} is not a plain decimal number; write one such as 0.25")]
     Price(String),
     /// The adjustment is no signed number or percentage.
-    #[error("price adjustment {0:?} is not a signed number or percentage; write one such as +0.05, -0.05, +10% or -10%")]
+    #[error(
+        "price adjustment {0:?} is not a signed number or percentage; write one such as +0.05, -0.05, +10% or -10%"
+    )]
     Adjustment(String),
 }
 
@@ -66,7 +68,10 @@ impl PriceChange {
         match self {
             Self::Set(set) => set,
             Self::Add(amount) => clamp(pico + amount),
-            Self::Scale(factor) => clamp(pico.checked_mul(factor).map_or(NUMBER_MAX, |wide| (wide + ONE / 2) / ONE)),
+            Self::Scale(factor) => clamp(
+                pico.checked_mul(factor)
+                    .map_or(NUMBER_MAX, |wide| (wide + ONE / 2) / ONE),
+            ),
         }
     }
 }
@@ -114,17 +119,24 @@ mod tests {
             ("+900%", "0.027147483648", "0.27147483648"),
         ];
         for (text, before, after) in table {
-            let change = PriceChange::adjustment(text).expect("a valid adjustment").expect("a change");
+            let change = PriceChange::adjustment(text)
+                .expect("a valid adjustment")
+                .expect("a change");
             assert_eq!(change.apply(dollars(before)), dollars(after), "{text} of {before}");
         }
         assert_eq!(PriceChange::adjustment(""), Ok(None));
-        assert_eq!(PriceChange::price("0.01").map(|change| change.apply(dollars("5"))), Ok(dollars("0.01")));
+        assert_eq!(
+            PriceChange::price("0.01").map(|change| change.apply(dollars("5"))),
+            Ok(dollars("0.01"))
+        );
     }
 
     // SCH-357, SCH-358
     #[test]
     fn what_the_patterns_refuse_is_an_error() {
-        for text in ["5", "+", "-", "10%", "+%", "-100.5%", "-150%", "+1e3", "+ 1", "+1.2.3", "−5"] {
+        for text in [
+            "5", "+", "-", "10%", "+%", "-100.5%", "-150%", "+1e3", "+ 1", "+1.2.3", "−5",
+        ] {
             assert!(PriceChange::adjustment(text).is_err(), "{text}");
         }
         for text in ["", "-1", ".5", "1.", "1,5", "1e3", "free"] {
@@ -136,7 +148,9 @@ mod tests {
     fn absurd_numbers_stay_in_range() {
         let huge = format!("+{}", "9".repeat(60));
         let add = PriceChange::adjustment(&huge).expect("valid").expect("a change");
-        let scale = PriceChange::adjustment(&format!("{huge}%")).expect("valid").expect("a change");
+        let scale = PriceChange::adjustment(&format!("{huge}%"))
+            .expect("valid")
+            .expect("a change");
         for change in [add, scale] {
             let price = change.apply(dollars("1"));
             assert!(price < Price::MAX && price > dollars("1"));

@@ -53,7 +53,10 @@ impl UnavailableOfferings {
     /// Notes a failure; a repeated one is remembered from now on.
     pub fn mark(&self, what: Exhausted, now: Timestamp) {
         let end = now.saturating_add(self.keep).unwrap_or(Timestamp::MAX);
-        self.until.lock().unwrap_or_else(PoisonError::into_inner).insert(what, end);
+        self.until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(what, end);
     }
 
     /// What is avoided at this moment; forgets what is not any more.
@@ -106,7 +109,12 @@ mod tests {
             types: vec![make("a"), make("b")],
         });
         let available = |catalogue: &Catalogue| -> Vec<bool> {
-            catalogue.types.iter().flat_map(|kind| &kind.offerings).map(|offering| offering.available).collect()
+            catalogue
+                .types
+                .iter()
+                .flat_map(|kind| &kind.offerings)
+                .map(|offering| offering.available)
+                .collect()
         };
         let memory = UnavailableOfferings::default();
         let start = Timestamp::UNIX_EPOCH;
@@ -117,7 +125,10 @@ mod tests {
             zone: interner.get("zone-b"),
         };
         memory.mark(one, start);
-        assert_eq!(available(&memory.mask(&catalogue, start)), [true, false, true, true, true, true]);
+        assert_eq!(
+            available(&memory.mask(&catalogue, start)),
+            [true, false, true, true, true, true]
+        );
         let all_spot = Exhausted {
             capacity_type: sym::SPOT,
             instance_type: None,
@@ -125,8 +136,14 @@ mod tests {
         };
         memory.mark(all_spot, start + SignedDuration::from_mins(1));
         let later = start + SignedDuration::from_mins(3);
-        assert_eq!(available(&memory.mask(&catalogue, later)), [false, false, true, false, false, true]);
-        assert!(Arc::ptr_eq(&memory.mask(&catalogue, start + SignedDuration::from_mins(4)), &catalogue));
+        assert_eq!(
+            available(&memory.mask(&catalogue, later)),
+            [false, false, true, false, false, true]
+        );
+        assert!(Arc::ptr_eq(
+            &memory.mask(&catalogue, start + SignedDuration::from_mins(4)),
+            &catalogue
+        ));
         assert_eq!(available(&catalogue), [true; 6]);
     }
 }

@@ -35,12 +35,16 @@ impl Vocabulary {
     /// The value a value of a normalised key stands for.
     pub fn normalise_value<'a>(&'a self, key: &str, value: &'a str) -> &'a str {
         let values = self.normalised_values.get(key);
-        values.and_then(|values| values.get(value)).map_or(value, String::as_str)
+        values
+            .and_then(|values| values.get(value))
+            .map_or(value, String::as_str)
     }
 
     /// Whether this provider declares the key well-known.
     pub fn is_well_known(&self, key: &str) -> bool {
-        self.well_known_labels.binary_search_by(|known| known.as_str().cmp(key)).is_ok()
+        self.well_known_labels
+            .binary_search_by(|known| known.as_str().cmp(key))
+            .is_ok()
     }
 }
 
@@ -55,7 +59,11 @@ mod tests {
         let vocabulary = Vocabulary {
             well_known_labels: vec!["a.example/x".into(), "b.example/y".into()],
             normalised_labels: [("topology.ebs.csi.aws.com/zone".to_owned(), zone.to_owned())].into(),
-            normalised_values: [(zone.to_owned(), [("use1-az1".to_owned(), "us-east-1a".to_owned())].into())].into(),
+            normalised_values: [(
+                zone.to_owned(),
+                [("use1-az1".to_owned(), "us-east-1a".to_owned())].into(),
+            )]
+            .into(),
             ..Vocabulary::default()
         };
         assert_eq!(vocabulary.normalise_key("topology.ebs.csi.aws.com/zone"), zone);
