@@ -12,10 +12,31 @@
 //! Units: timestamps come from one clock callback ([`Clock`]), durations are tokio time, `resourceVersion` is one counter
 //! over all resources.
 
-#![cfg_attr(test, allow(clippy::indexing_slicing, reason = "tests may index"))]
-
+mod admit;
+mod answer;
 mod apply;
+mod body;
+mod crd;
+mod discovery;
+mod dispatch;
+mod error;
+mod events;
+mod gc;
+mod json;
 mod openapi;
 mod patch;
+mod persist;
+mod random;
+mod registry;
+mod request;
 mod schema;
+mod server;
+mod state;
+mod storage;
+mod subresource;
 mod table;
+mod verbs;
+mod view;
+
+pub use body::ResponseBody;
+pub use server::{ApiServer, ApiServerBuilder, Clock};

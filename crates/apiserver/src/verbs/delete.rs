@@ -1,0 +1,207 @@
+//! DELETE of objects: preconditions, grace periods, finalizers, and what it means for dependents.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Written;
+use super::create::mark_deleting;
+use super::update::nothing_holds;
+use crate::error::ApiError;
+use crate::gc::{FOREGROUND, ORPHAN};
+use crate::json;
+use crate::registry::Resource;
+use crate::request::{DeleteOptions, Propagation};
+use crate::state::{ObjectRef, State};
+use crate::storage::{Change, Filter, Stored};
+
+/// What a pod gets when its spec does not say (seconds).
+const POD_GRACE_S: i64 = 30;
+
+impl State {
+    /// Deletes one object, at once or, when something holds it, by marking it.
+    pub(crate) fn delete(
+        &mut self,
+        resource: &Resource,
+        key: &str,
+        options: &DeleteOptions,
+        now: Timestamp,
+    ) -> Result<Written, ApiError> {
+        let Some(live) = self.table(resource.table).get(key).cloned() else {
+            let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
+            return Err(ApiError::not_found(resource, name));
+        };
+        let mut object = live.value();
+        check_preconditions(resource, &live, &object, options)?;
+        if resource.is("", "namespaces") {
+            return self.delete_namespace(resource, &live, object, options, now);
+        }
+        let already_deleting = live.deleting;
+        let grace_s = grace(resource, &object, options);
+        hold_for_dependents(resource, &mut object, options);
+        if already_deleting {
+            shorten_grace(&mut object, grace_s, now);
+        } else {
+            mark_deleting(&mut object, now, grace_s);
+        }
+        if nothing_holds(&object) {
+            if options.dry_run {
+                return Ok(Written::Gone(object));
+            }
+            let at = ObjectRef {
+                table: resource.table,
+                key: Arc::clone(&live.key),
+            };
+            if !already_deleting {
+                // The object never was in the state "being deleted": watchers see it go as it was.
+                object = live.value();
+            }
+            return Ok(Written::Gone(self.erase(&at, object).value()));
+        }
+        if object == live.value() {
+            return Ok(Written::Stored(live, false));
+        }
+        if options.dry_run {
+            return Ok(Written::Draft(object, false));
+        }
+        let stored = self.commit(resource.table, Change::Modified, key, &mut object);
+        self.after_marking(resource, &stored);
+        Ok(Written::Stored(stored, false))
+    }
+
+    /// Deletes what a list would show.
+    pub(crate) fn delete_collection(
+        &mut self,
+        resource: &Resource,
+        filter: &Filter,
+        options: &DeleteOptions,
+        now: Timestamp,
+    ) -> Result<Vec<Arc<Stored>>, ApiError> {
+        let table = self.table(resource.table);
+        let chosen: Vec<Arc<Stored>> = table
+            .range(filter.namespace.as_deref())
+            .filter(|o| filter.matches(o))
+            .cloned()
+            .collect();
+        for object in &chosen {
+            match self.delete(resource, &object.key, options, now) {
+                Err(error) if error.code != 404 => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(chosen)
+    }
+
+    fn delete_namespace(
+        &mut self,
+        resource: &Resource,
+        live: &Arc<Stored>,
+        mut object: Value,
+        options: &DeleteOptions,
+        now: Timestamp,
+    ) -> Result<Written, ApiError> {
+        if matches!(live.name(), "default" | "kube-system" | "kube-public") {
+            return Err(ApiError::forbidden(
+                resource,
+                live.name(),
+                "this namespace may not be deleted",
+            ));
+        }
+        if live.deleting {
+            return Ok(Written::Stored(Arc::clone(live), false));
+        }
+        mark_deleting(&mut object, now, 0);
+        json::take(&mut object, &["metadata", "deletionGracePeriodSeconds"]);
+        json::set(&mut object, &["status", "phase"], "Terminating".into());
+        if options.dry_run {
+            return Ok(Written::Draft(object, false));
+        }
+        let stored = self.commit(resource.table, Change::Modified, &live.key, &mut object);
+        self.gc
+            .push_back(crate::gc::Task::NamespaceMarked(live.name().to_owned()));
+        Ok(Written::Stored(stored, false))
+    }
+}
+
+fn check_preconditions(
+    resource: &Resource,
+    live: &Stored,
+    object: &Value,
+    options: &DeleteOptions,
+) -> Result<(), ApiError> {
+    let uid = json::text(object, &["metadata", "uid"]).unwrap_or_default();
+    let version = live.version.to_string();
+    for (what, wanted, found) in [
+        ("UID", &options.uid, uid),
+        ("ResourceVersion", &options.resource_version, version.as_str()),
+    ] {
+        if let Some(wanted) = wanted
+            && wanted != found
+        {
+            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
+            return Err(ApiError::conflict(resource, live.name(), &why));
+        }
+    }
+    Ok(())
+}
+
+/// Seconds an object may take to end. Only pods are graceful, and only where a kubelet has them.
+fn grace(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
+    if !resource.is("", "pods") {
+        return 0;
+    }
+    let on_a_node = json::text(object, &["spec", "nodeName"]).is_some();
+    let finished = matches!(json::text(object, &["status", "phase"]), Some("Succeeded" | "Failed"));
+    if !on_a_node || finished {
+        return 0;
+    }
+    let own = json::int(object, &["spec", "terminationGracePeriodSeconds"]).unwrap_or(POD_GRACE_S);
+    match options.grace_s.unwrap_or(own) {
+        negative if negative < 0 => 1,
+        seconds => seconds,
+    }
+}
+
+/// A second DELETE can only bring the end nearer.
+fn shorten_grace(object: &mut Value, grace_s: i64, now: Timestamp) {
+    let current = json::int(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
+    if grace_s < current {
+        let generation = json::at(object, &["metadata", "generation"]).clone();
+        mark_deleting(object, now, grace_s);
+        if !generation.is_null() {
+            json::set(object, &["metadata", "generation"], generation);
+        }
+    }
+}
+
+/// Foreground and orphan deletion are finalizers that garbage collection works off.
+fn hold_for_dependents(resource: &Resource, object: &mut Value, options: &DeleteOptions) {
+    let policy = match options.propagation {
+        Some(policy) => policy,
+        None => {
+            let held = json::items(object, &["metadata", "finalizers"]);
+            if held.iter().any(|f| f == ORPHAN || f == FOREGROUND) {
+                return;
+            }
+            if resource.rules.orphans_by_default {
+                Propagation::Orphan
+            } else {
+                Propagation::Background
+            }
+        }
+    };
+    let wanted = match policy {
+        Propagation::Background => None,
+        Propagation::Foreground => Some(FOREGROUND),
+        Propagation::Orphan => Some(ORPHAN),
+    };
+    let mut finalizers = json::items(object, &["metadata", "finalizers"]).to_vec();
+    finalizers.retain(|f| f != ORPHAN && f != FOREGROUND);
+    finalizers.extend(wanted.map(Value::from));
+    if finalizers.is_empty() {
+        json::take(object, &["metadata", "finalizers"]);
+    } else {
+        json::set(object, &["metadata", "finalizers"], Value::Array(finalizers));
+    }
+}

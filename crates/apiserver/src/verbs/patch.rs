@@ -1,0 +1,112 @@
+//! PATCH in its four formats.
+
+use serde_json::Value;
+
+use super::{Part, Write, Written};
+use crate::error::ApiError;
+use crate::patch::{self, Gvk, PatchKind};
+use crate::state::State;
+use crate::view;
+
+/// A patch as it came in.
+#[derive(Debug)]
+pub(crate) enum PatchBody {
+    Json(Value),
+    Merge(Value),
+    Strategic(Value),
+    Apply { object: Value, force: bool },
+}
+
+impl PatchBody {
+    /// Reads the body by its content type.
+    pub(crate) fn parse(content_type: &str, bytes: &[u8], force: bool) -> Result<Self, ApiError> {
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        let json = || -> Result<Value, ApiError> {
+            serde_json::from_slice(bytes).map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))
+        };
+        match media_type {
+            "application/json-patch+json" => Ok(Self::Json(json()?)),
+            "application/merge-patch+json" => Ok(Self::Merge(json()?)),
+            "application/strategic-merge-patch+json" => Ok(Self::Strategic(json()?)),
+            "application/apply-patch+yaml" | "application/apply-patch+json" => {
+                let object = match serde_json::from_slice(bytes) {
+                    Ok(object) => object,
+                    Err(_) => serde_saphyr::from_slice(bytes)
+                        .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")))?,
+                };
+                Ok(Self::Apply { object, force })
+            }
+            other => Err(ApiError::unsupported_media_type(other)),
+        }
+    }
+}
+
+impl State {
+    /// Patches an object or its status.
+    pub(crate) fn patch(
+        &mut self,
+        write: &mut Write<'_>,
+        name: &str,
+        body: PatchBody,
+        part: Part,
+    ) -> Result<Written, ApiError> {
+        let resource = write.resource;
+        let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
+        let (kind, patch) = match body {
+            PatchBody::Apply { object, force } => return self.apply(write, name, object, force, part),
+            PatchBody::Strategic(_) if resource.crd.is_some() => {
+                return Err(ApiError::unsupported_media_type(
+                    "application/strategic-merge-patch+json",
+                ));
+            }
+            PatchBody::Json(patch) => (PatchKind::Json, patch),
+            PatchBody::Merge(patch) => (PatchKind::Merge, patch),
+            PatchBody::Strategic(patch) => (PatchKind::Strategic, patch),
+        };
+        let key = resource.key(write.namespace, name);
+        let Some(live) = self.table(resource.table).get(&key).cloned() else {
+            return Err(ApiError::not_found(resource, name));
+        };
+        let old = live.value();
+        let target = view::converted(resource, old.clone());
+        let mut new = patch::apply_patch(kind, &target, &patch, &gvk).map_err(|e| patch_error(&e))?;
+        crate::admit::envelope(resource, write.namespace, Some(name), &mut new)?;
+        self.replace(write, &live, &old, new, part)
+    }
+
+    fn apply(
+        &mut self,
+        write: &mut Write<'_>,
+        name: &str,
+        object: Value,
+        _force: bool,
+        part: Part,
+    ) -> Result<Written, ApiError> {
+        let resource = write.resource;
+        if write.manager.is_empty() {
+            let message = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for \
+                           apply patch";
+            return Err(ApiError::new(422, "Invalid", message));
+        }
+        let key = resource.key(write.namespace, name);
+        let Some(live) = self.table(resource.table).get(&key).cloned() else {
+            if part == Part::Main {
+                return self.create(write, Some(name), object);
+            }
+            return Err(ApiError::not_found(resource, name));
+        };
+        let old = live.value();
+        let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
+        let mut new = patch::apply_patch(PatchKind::Merge, &old, &object, &gvk).map_err(|e| patch_error(&e))?;
+        crate::admit::envelope(resource, write.namespace, Some(name), &mut new)?;
+        self.replace(write, &live, &old, new, part)
+    }
+}
+
+fn patch_error(error: &patch::PatchError) -> ApiError {
+    let reason = match error.status() {
+        422 => "Invalid",
+        _ => "BadRequest",
+    };
+    ApiError::new(error.status(), reason, error.to_string())
+}

@@ -1,0 +1,199 @@
+//! PUT of an object, and the second half of every patch.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Part, Write, Written};
+use crate::admit;
+use crate::error::ApiError;
+use crate::json;
+use crate::registry::Resource;
+use crate::schema::{ErrorKind, FieldError};
+use crate::state::{ObjectRef, State};
+use crate::storage::{Change, Stored};
+use crate::view;
+
+impl State {
+    /// Replaces an object, or its status, by what the client sent.
+    pub(crate) fn update(
+        &mut self,
+        write: &mut Write<'_>,
+        name: &str,
+        mut new: Value,
+        part: Part,
+    ) -> Result<Written, ApiError> {
+        let resource = write.resource;
+        admit::envelope(resource, write.namespace, Some(name), &mut new)?;
+        let key = resource.key(write.namespace, name);
+        let Some(live) = self.table(resource.table).get(&key).cloned() else {
+            if resource.rules.create_on_update && part == Part::Main {
+                return self.create(write, Some(name), new);
+            }
+            return Err(ApiError::not_found(resource, name));
+        };
+        if json::text(&new, &["metadata", "resourceVersion"]).is_none() && !resource.rules.unconditional_update {
+            let why = "must be specified for an update";
+            let cause = FieldError::invalid("metadata.resourceVersion", &0.into(), why);
+            return Err(ApiError::invalid(resource, name, &[cause]));
+        }
+        let old = live.value();
+        self.replace(write, &live, &old, new, part)
+    }
+
+    /// Puts `new` in the place of `live`, whose parsed form is `old`: checks preconditions, keeps what the caller may not
+    /// change, admits, counts the generation, and removes the object when nothing holds it any more.
+    pub(crate) fn replace(
+        &mut self,
+        write: &mut Write<'_>,
+        live: &Arc<Stored>,
+        old: &Value,
+        mut new: Value,
+        part: Part,
+    ) -> Result<Written, ApiError> {
+        let resource = write.resource;
+        check_preconditions(resource, live, &new, old)?;
+        keep_server_fields(old, &mut new);
+        match part {
+            Part::Main if resource.status => json::copy(old, &mut new, &["status"]),
+            Part::Status => new = only_status(resource, old, new),
+            Part::Main | Part::Internal => {}
+        }
+        if part != Part::Internal {
+            admit::update(self, write, &mut new, old, part)?;
+        }
+        no_new_finalizers(resource, live, old, &new)?;
+        count_generation(resource, old, &mut new);
+        new = view::stored_form(resource, new);
+
+        if live.deleting && nothing_holds(&new) {
+            if write.dry_run {
+                return Ok(Written::Gone(new));
+            }
+            let at = ObjectRef {
+                table: resource.table,
+                key: Arc::clone(&live.key),
+            };
+            return Ok(Written::Gone(self.erase(&at, new).value()));
+        }
+        // An update that changes nothing writes nothing: no version, no event.
+        if new == *old {
+            return Ok(Written::Stored(Arc::clone(live), false));
+        }
+        if write.dry_run {
+            return Ok(Written::Draft(new, false));
+        }
+        Ok(Written::Stored(
+            self.commit(resource.table, Change::Modified, &live.key, &mut new),
+            false,
+        ))
+    }
+}
+
+fn check_preconditions(resource: &Resource, live: &Stored, new: &Value, old: &Value) -> Result<(), ApiError> {
+    if let Some(version) = json::text(new, &["metadata", "resourceVersion"])
+        && version != live.version.to_string()
+    {
+        return Err(ApiError::stale(resource, live.name()));
+    }
+    let live_uid = json::text(old, &["metadata", "uid"]).unwrap_or_default();
+    if let Some(uid) = json::text(new, &["metadata", "uid"])
+        && uid != live_uid
+    {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {live_uid}");
+        return Err(ApiError::conflict(resource, live.name(), &why));
+    }
+    Ok(())
+}
+
+/// What a client's update never changes.
+fn keep_server_fields(old: &Value, new: &mut Value) {
+    for field in [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "generation",
+        "generateName",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    ] {
+        json::copy(old, new, &["metadata", field]);
+    }
+    json::take(new, &["metadata", "selfLink"]);
+    if new.pointer("/metadata/managedFields").is_none() {
+        json::copy(old, new, &["metadata", "managedFields"]);
+    }
+}
+
+fn only_status(resource: &Resource, old: &Value, mut new: Value) -> Value {
+    let mut merged = old.clone();
+    match json::take(&mut new, &["status"]) {
+        Some(status) => json::set(&mut merged, &["status"], status),
+        None => {
+            json::take(&mut merged, &["status"]);
+        }
+    }
+    json::copy(&new, &mut merged, &["metadata", "managedFields"]);
+    if resource.rules.metadata_through_status {
+        for field in ["labels", "annotations"] {
+            json::copy(&new, &mut merged, &["metadata", field]);
+        }
+    }
+    merged
+}
+
+fn no_new_finalizers(resource: &Resource, live: &Stored, old: &Value, new: &Value) -> Result<(), ApiError> {
+    if !live.deleting {
+        return Ok(());
+    }
+    let before = json::items(old, &["metadata", "finalizers"]);
+    let added: Vec<String> = json::items(new, &["metadata", "finalizers"])
+        .iter()
+        .filter(|f| !before.contains(f))
+        .map(Value::to_string)
+        .collect();
+    if added.is_empty() {
+        return Ok(());
+    }
+    let why = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        added.join(", ")
+    );
+    Err(ApiError::invalid(
+        resource,
+        live.name(),
+        &[FieldError::new(ErrorKind::Forbidden, "metadata.finalizers", None, why)],
+    ))
+}
+
+/// Built-in kinds count changes of the spec; custom resources those of everything but metadata and status.
+fn count_generation(resource: &Resource, old: &Value, new: &mut Value) {
+    if !resource.rules.generation {
+        return;
+    }
+    let changed = if resource.crd.is_some() {
+        let rest = |v: &Value| {
+            let mut v = v.clone();
+            for key in ["metadata", "status", "apiVersion", "kind"] {
+                if key != "status" || resource.status {
+                    json::take(&mut v, &[key]);
+                }
+            }
+            v
+        };
+        rest(old) != rest(new)
+    } else {
+        json::at(old, &["spec"]) != json::at(new, &["spec"])
+    };
+    if changed {
+        let generation = json::int(old, &["metadata", "generation"]).unwrap_or(0) + 1;
+        json::set(new, &["metadata", "generation"], generation.into());
+    }
+}
+
+/// Whether an object that is being deleted can go: no finalizer and no grace period left.
+pub(crate) fn nothing_holds(object: &Value) -> bool {
+    json::items(object, &["metadata", "finalizers"]).is_empty()
+        && json::int(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
+        && json::items(object, &["spec", "finalizers"]).is_empty()
+}

@@ -1,0 +1,167 @@
+//! The forms in which objects go out: whole, metadata only, Table, another API version.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::events;
+use crate::json;
+use crate::registry::Resource;
+use crate::request::Format;
+use crate::storage::{Change, Stored, named_event_line};
+use crate::table::{self, IncludeObject, KindInfo};
+use crate::verbs::Page;
+
+/// How a client wants its objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    /// The stored bytes.
+    Stored,
+    /// The stored object under another version of its group, or as a newer event.
+    Converted,
+    Metadata,
+    Table(IncludeObject),
+}
+
+impl View {
+    pub(crate) fn choose(resource: &Resource, format: Format, include: IncludeObject) -> Self {
+        match format {
+            Format::Table => Self::Table(include),
+            Format::Metadata => Self::Metadata,
+            Format::Full | Format::AggregatedDiscovery => {
+                if resource.api_version() == resource.storage_api_version {
+                    Self::Stored
+                } else {
+                    Self::Converted
+                }
+            }
+        }
+    }
+
+    /// One object. Ages in a Table are told as of `now`.
+    pub(crate) fn object(self, resource: &Resource, stored: &Stored, now: Timestamp) -> Bytes {
+        match self {
+            Self::Stored => stored.json().clone(),
+            Self::Converted | Self::Metadata | Self::Table(_) => {
+                self.value(resource, stored.value(), now).to_string().into()
+            }
+        }
+    }
+
+    /// One object that is not stored.
+    pub(crate) fn value(self, resource: &Resource, value: Value, now: Timestamp) -> Value {
+        match self {
+            Self::Stored | Self::Converted => converted(resource, value),
+            Self::Metadata => metadata_only(&value),
+            Self::Table(include) => {
+                let metadata = json!({"resourceVersion": json::at(&value, &["metadata", "resourceVersion"])});
+                table(resource, &[converted(resource, value)], include, now, metadata)
+            }
+        }
+    }
+
+    /// A watch event.
+    pub(crate) fn event(self, resource: &Resource, change: Change, stored: &Stored, now: Timestamp) -> Bytes {
+        match self {
+            Self::Stored => stored.event(change),
+            Self::Converted | Self::Metadata | Self::Table(_) => {
+                let object = self.value(resource, stored.value(), now);
+                named_event_line(change.name(), |out| {
+                    out.extend_from_slice(object.to_string().as_bytes())
+                })
+            }
+        }
+    }
+
+    /// The object of a bookmark with this metadata.
+    pub(crate) fn bookmark(self, resource: &Resource, metadata: Value, now: Timestamp) -> Value {
+        match self {
+            Self::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            Self::Table(include) => {
+                let version = json!({"resourceVersion": json::at(&metadata, &["resourceVersion"])});
+                let mut table = table(resource, &[], include, now, version);
+                let object = json!({"kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata});
+                // The bookmark's annotations travel in the object of its one row.
+                json::set(&mut table, &["rows"], json!([{"cells": [], "object": object}]));
+                table
+            }
+            Self::Stored | Self::Converted => {
+                json!({"kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata})
+            }
+        }
+    }
+
+    /// A list, in pieces that share the stored bytes where the form allows it.
+    pub(crate) fn list(self, resource: &Resource, page: &Page, now: Timestamp) -> VecDeque<Bytes> {
+        let mut metadata = json!({"resourceVersion": page.version.to_string()});
+        if let Some(token) = &page.continue_token {
+            json::set(&mut metadata, &["continue"], token.as_str().into());
+        }
+        if let Some(remaining) = page.remaining {
+            json::set(&mut metadata, &["remainingItemCount"], remaining.into());
+        }
+        if let Self::Table(include) = self {
+            let objects: Vec<Value> = page.items.iter().map(|o| converted(resource, o.value())).collect();
+            let table = table(resource, &objects, include, now, metadata);
+            return VecDeque::from([Bytes::from(table.to_string())]);
+        }
+        let (kind, api_version) = match self {
+            Self::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+            _ => (resource.list_kind.as_str(), resource.api_version()),
+        };
+        let (kind, api_version) = (Value::from(kind), Value::from(api_version));
+        let head = format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{metadata},\"items\":[");
+        let mut pieces = VecDeque::with_capacity(page.items.len() * 2 + 2);
+        pieces.push_back(Bytes::from(head));
+        for (i, object) in page.items.iter().enumerate() {
+            if i > 0 {
+                pieces.push_back(Bytes::from_static(b","));
+            }
+            pieces.push_back(self.object(resource, object, now));
+        }
+        pieces.push_back(Bytes::from_static(b"]}\n"));
+        pieces
+    }
+}
+
+fn table(resource: &Resource, objects: &[Value], include: IncludeObject, now: Timestamp, metadata: Value) -> Value {
+    let kind = KindInfo {
+        group: &resource.group,
+        kind: &resource.kind,
+    };
+    let columns = resource.crd.as_ref().map(|crd| crd.printer_columns.as_slice());
+    table::render(kind, columns, objects, include, now, metadata)
+}
+
+/// A stored object in the version of `resource`.
+pub(crate) fn converted(resource: &Resource, mut value: Value) -> Value {
+    if resource.is_new_event_view() {
+        return events::from_core(value);
+    }
+    json::set(&mut value, &["apiVersion"], resource.api_version().into());
+    value
+}
+
+/// An object in the version of `resource` as it is stored.
+pub(crate) fn stored_form(resource: &Resource, mut value: Value) -> Value {
+    if resource.is_new_event_view() {
+        return events::to_core(value);
+    }
+    json::set(
+        &mut value,
+        &["apiVersion"],
+        resource.storage_api_version.as_str().into(),
+    );
+    value
+}
+
+fn metadata_only(value: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+        "metadata": json::at(value, &["metadata"]),
+    })
+}

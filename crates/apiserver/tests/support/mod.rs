@@ -1,0 +1,172 @@
+//! What the tests of the server share: a client on an in-process server and small objects.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
+use kerf_apiserver::ApiServer;
+use kube::Client;
+use kube::api::{Api, ListParams, Request};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+pub struct Harness {
+    pub server: ApiServer,
+}
+
+impl Harness {
+    pub fn new() -> Self {
+        Self::seeded(7)
+    }
+
+    pub fn seeded(seed: u64) -> Self {
+        Self {
+            server: ApiServer::builder().seed(seed).build(),
+        }
+    }
+
+    pub fn with_history(events: usize) -> Self {
+        Self {
+            server: ApiServer::builder().watch_history(events).build(),
+        }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(self.server.clone(), "default")
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client(), "default")
+    }
+
+    pub fn all<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = ClusterResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::all(self.client())
+    }
+
+    /// A request as a plain HTTP client makes it: code and JSON body.
+    pub async fn call(&self, method: &str, path: &str, accept: &str, body: Option<Value>) -> (u16, Value) {
+        let (code, _, text) = self.raw(method, path, accept, "application/json", body).await;
+        (code, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    /// Code, headers and text.
+    pub async fn raw(
+        &self,
+        method: &str,
+        path: &str,
+        accept: &str,
+        content_type: &str,
+        body: Option<Value>,
+    ) -> (u16, http::HeaderMap, String) {
+        use http_body_util::BodyExt;
+        use tower::ServiceExt;
+        let bytes = body.map(|b| bytes::Bytes::from(b.to_string())).unwrap_or_default();
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("accept", accept)
+            .header("content-type", content_type)
+            .body(http_body_util::Full::new(bytes))
+            .unwrap();
+        let response = self.server.clone().oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+        (head.status.as_u16(), head.headers, text)
+    }
+}
+
+pub fn from<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+pub fn config_map(name: &str) -> ConfigMap {
+    from(json!({"metadata": {"name": name}, "data": {"k": "1"}}))
+}
+
+pub fn owned(name: &str, owners: &[&ConfigMap]) -> ConfigMap {
+    let reference = |o: &&ConfigMap| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "name": o.metadata.name, "uid": o.metadata.uid,
+            "blockOwnerDeletion": true,
+        })
+    };
+    let references: Vec<Value> = owners.iter().map(reference).collect();
+    from(json!({"metadata": {"name": name, "ownerReferences": references}}))
+}
+
+pub fn pod(name: &str) -> Pod {
+    from(json!({
+        "metadata": {"name": name, "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]},
+    }))
+}
+
+pub fn replica_set(name: &str, replicas: i32) -> ReplicaSet {
+    from(json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+        },
+    }))
+}
+
+pub async fn bind(pods: &Api<Pod>, name: &str, node: &str) -> kube::Result<Value> {
+    let binding = json!({
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    });
+    let request = Request::new(pods.resource_url())
+        .create_subresource(
+            "binding",
+            name,
+            &Default::default(),
+            serde_json::to_vec(&binding).unwrap(),
+        )
+        .unwrap();
+    pods.clone().into_client().request(request).await
+}
+
+pub async fn names<K>(api: &Api<K>, params: &ListParams) -> Vec<String>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug + kube::ResourceExt,
+{
+    api.list(params)
+        .await
+        .unwrap()
+        .items
+        .iter()
+        .map(kube::ResourceExt::name_any)
+        .collect()
+}
+
+pub fn code(error: &kube::Error) -> u16 {
+    status(error).code
+}
+
+pub fn reason(error: &kube::Error) -> String {
+    status(error).reason.clone()
+}
+
+pub fn message(error: &kube::Error) -> String {
+    status(error).message.clone()
+}
+
+pub fn status(error: &kube::Error) -> &kube::core::Status {
+    match error {
+        kube::Error::Api(status) => status,
+        other => panic!("no API error: {other}"),
+    }
+}
