@@ -2,10 +2,19 @@
 //!
 //! In come a [`kerf_model::snapshot::Snapshot`], the pods a pass was asked to place and the [`kerf_model::plan::Plan`] that came out; out
 //! goes every [`Violation`] of the Kubernetes scheduling rules and of the plan's own consistency. It shares data types with the solver and
-//! no logic, so that a mistake there is not repeated here. Amounts are those of the model: milli-cores, bytes, counts, 10⁻¹² dollars.
+//! no logic, so that a mistake there is not repeated here. [`filter`] answers the same rules pod by pod as kube-scheduler does, for the
+//! embedded cluster. Amounts are those of the model: milli-cores, bytes, counts, 10⁻¹² dollars.
 
 mod accounting;
+mod existing;
+pub mod filter;
+mod launch;
+mod limits;
+mod matching;
+mod outcome;
+mod topology;
+mod verify;
 mod violation;
 
-pub use accounting::verify;
+pub use verify::verify;
 pub use violation::{CheckOptions, Rule, Violation};

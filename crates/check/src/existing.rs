@@ -1,0 +1,167 @@
+//! Placements on machines that exist, one machine at a time: everything but topology.
+
+use crate::matching::{print_selection, repelling, selects};
+use crate::violation::{Findings, Rule};
+use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::node::Node;
+use kerf_model::plan::Placement;
+use kerf_model::pod::{Pod, PodShape};
+use kerf_model::resources::Resources;
+use kerf_model::snapshot::Snapshot;
+use kerf_model::taint::first_untolerated;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A label of a machine; the hostname label falls back to its name.
+pub(crate) fn label(node: &Node, key: Sym) -> Option<Sym> {
+    node.label(key)
+        .or_else(|| (key == sym::HOSTNAME).then_some(node.hostname))
+}
+
+pub(crate) fn check(snapshot: &Snapshot, placement: &Placement, found: &mut Findings) {
+    let name = &*placement.node;
+    let Some(node) = snapshot.nodes.iter().find(|node| *node.name == *name) else {
+        return found.node(name, Rule::UnknownNode);
+    };
+    if node.marked_for_deletion || node.lifecycle.deleting {
+        found.node(name, Rule::DeletingNode);
+    }
+    for pod in &placement.pods {
+        check_pod(snapshot, node, pod, found);
+    }
+    check_resources(snapshot, node, placement, found);
+    check_attach_limits(node, placement, found);
+    let held = node.pods.iter().filter(|bound| is_elsewhere(bound, &placement.pods));
+    check_ports(name, held.chain(&placement.pods), &[], found);
+}
+
+/// Whether a bound pod is none of those about to be placed.
+fn is_elsewhere(bound: &Pod, placed: &[Arc<Pod>]) -> bool {
+    !placed
+        .iter()
+        .any(|pod| pod.name == bound.name && pod.namespace == bound.namespace)
+}
+
+fn check_pod(snapshot: &Snapshot, node: &Node, pod: &Pod, found: &mut Findings) {
+    let interner = &*snapshot.interner;
+    let mut violation = |rule| found.placement(&node.name, &pod.key(), rule);
+    if let Some(taint) = repelling(&node.taints, &pod.shape.tolerations) {
+        let taint = taint.to_string();
+        violation(Rule::Taint { taint });
+    }
+    if !selects(&pod.shape, interner, |key| label(node, key)) {
+        let wanted = print_selection(&pod.shape, interner);
+        violation(Rule::NodeAffinity { wanted });
+    }
+    for volume in &pod.volumes {
+        let reachable = volume.topology.is_empty()
+            || volume.topology.iter().any(|term| {
+                let holds = |wanted| crate::matching::label_satisfies(wanted, label(node, wanted.key), interner);
+                term.iter().all(holds)
+            });
+        if !reachable {
+            let claim = volume.claim.to_string();
+            violation(Rule::VolumeTopology { claim });
+        }
+    }
+}
+
+fn check_resources(snapshot: &Snapshot, node: &Node, placement: &Placement, found: &mut Findings) {
+    if placement.pods.is_empty() {
+        return;
+    }
+    let mut wanted = Resources::new();
+    for pod in &placement.pods {
+        wanted.add(&pod.shape.requests);
+    }
+    let mut available = node.available();
+    let reserve = daemon_reserve(snapshot, node);
+    // SCH-158: what daemons will ask for but the node lacks is ignored.
+    for (name, amount) in reserve.iter().filter(|(name, _)| node.allocatable.contains(*name)) {
+        available.set(name, available.get(name).saturating_sub(amount));
+    }
+    for (name, amount) in wanted.iter().filter(|(_, amount)| *amount > 0) {
+        if amount > available.get(name) {
+            let rule = Rule::Resources {
+                resource: snapshot.interner.text(name).to_owned(),
+                wanted: amount,
+                available: available.get(name),
+            };
+            found.node(&node.name, rule);
+        }
+    }
+}
+
+/// SCH-158, SCH-159: what daemons that belong on the node and are not there yet will take.
+fn daemon_reserve(snapshot: &Snapshot, node: &Node) -> Resources {
+    let belongs = |shape: &PodShape| {
+        first_untolerated(&node.taints, &shape.tolerations).is_none()
+            && selects(shape, &snapshot.interner, |key| label(node, key))
+    };
+    let mut reserve = Resources::new();
+    for daemon in snapshot.daemons.iter().filter(|daemon| belongs(&daemon.shape)) {
+        reserve.add(&daemon.shape.requests);
+    }
+    reserve.subtract(&node.daemon_requested);
+    reserve.iter().map(|(name, amount)| (name, amount.max(0))).collect()
+}
+
+fn check_attach_limits(node: &Node, placement: &Placement, found: &mut Findings) {
+    let mut claims: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for pod in node.pods.iter().chain(&placement.pods) {
+        for volume in &pod.volumes {
+            if let Some(driver) = &volume.driver {
+                claims.entry(driver).or_default().insert(&volume.claim);
+            }
+        }
+    }
+    for (driver, limit) in &node.volume_limits {
+        let count = claims.get(&**driver).map_or(0, BTreeSet::len) as u32;
+        let uses = |pod: &Arc<Pod>| pod.volumes.iter().any(|v| v.driver.as_deref() == Some(&**driver));
+        if count > *limit && placement.pods.iter().any(uses) {
+            let driver = driver.to_string();
+            found.node(
+                &node.name,
+                Rule::VolumeLimit {
+                    driver,
+                    count,
+                    limit: *limit,
+                },
+            );
+        }
+    }
+}
+
+/// Whether the pods, and shapes that will be there besides, claim different host ports.
+pub(crate) fn check_ports<'a>(
+    node: &str,
+    pods: impl Iterator<Item = &'a Arc<Pod>>,
+    besides: &[(&str, &PodShape)],
+    found: &mut Findings,
+) {
+    let mut taken: Vec<(String, &kerf_model::pod::HostPort)> = Vec::new();
+    for (name, shape) in besides {
+        taken.extend(shape.host_ports.iter().map(|port| ((*name).to_owned(), port)));
+    }
+    for pod in pods {
+        let key = pod.key();
+        for port in &pod.shape.host_ports {
+            if let Some((other, _)) = taken
+                .iter()
+                .find(|(holder, held)| *holder != key && held.conflicts(port))
+            {
+                let rule = Rule::HostPort {
+                    port: format!("{}:{}/{}", port.ip, port.port, port.protocol),
+                    other: other.clone(),
+                };
+                found.placement(node, &key, rule);
+            }
+        }
+        taken.extend(pod.shape.host_ports.iter().map(|port| (key.clone(), port)));
+    }
+}
+
+/// The name of a resource with its amount, for messages.
+pub(crate) fn print_amount(name: Sym, amount: i64, interner: &Interner) -> String {
+    format!("{} {}", Resources::print(name, amount), interner.text(name))
+}

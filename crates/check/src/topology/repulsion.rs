@@ -1,0 +1,92 @@
+//! Anti-affinity: which pods keep which away. It does not depend on the order of arrival.
+
+use crate::topology::site::{Domain, Site};
+use crate::topology::tracker::term_selects;
+use crate::violation::{Findings, Rule};
+use kerf_model::intern::Sym;
+use kerf_model::pod::{AffinityTerm, Pod};
+use kerf_model::snapshot::Snapshot;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// A pod at a site in the final state.
+#[derive(Clone, Copy)]
+pub(crate) struct Located<'a> {
+    pub(crate) pod: &'a Pod,
+    pub(crate) site: usize,
+    /// Placed by the plan.
+    pub(crate) new: bool,
+}
+
+#[derive(Default)]
+struct Selected<'a> {
+    old: u32,
+    new: Vec<&'a Pod>,
+}
+
+/// SCH-235, SCH-237, SCH-238: no new pod may end in a domain of a pod it repels or that repels it, whatever its launch becomes.
+pub(crate) fn check(
+    snapshot: &Snapshot,
+    sites: &[Site<'_>],
+    names: &[&str],
+    all: &[Located<'_>],
+    found: &mut Findings,
+) {
+    let mut possible: BTreeMap<Sym, Vec<BTreeSet<Domain>>> = BTreeMap::new();
+    let mut reported = BTreeSet::new();
+    for (owners, term) in owners_by_term(all) {
+        let domains = possible.entry(term.key).or_insert_with(|| {
+            sites
+                .iter()
+                .map(|site| site.possible(term.key, &snapshot.interner))
+                .collect()
+        });
+        let mut selected: BTreeMap<Domain, Selected<'_>> = BTreeMap::new();
+        for other in all.iter().filter(|other| term_selects(snapshot, term, other.pod)) {
+            // SCH-202: a terminating pod no longer keeps others away by being selected.
+            if !other.new && other.pod.deletion.is_some() {
+                continue;
+            }
+            for domain in &domains[other.site] {
+                let entry = selected.entry(*domain).or_default();
+                if other.new {
+                    entry.new.push(other.pod)
+                } else {
+                    entry.old += 1
+                }
+            }
+        }
+        for owner in owners {
+            for domain in &domains[owner.site] {
+                let Some(others) = selected.get(domain) else { continue };
+                let culprit = if owner.new {
+                    let other = others.new.iter().any(|pod| !std::ptr::eq(*pod, owner.pod)) || others.old > 0;
+                    other.then_some(owner.pod)
+                } else {
+                    others.new.first().copied()
+                };
+                if let Some(pod) = culprit
+                    && reported.insert((pod.key(), term.key))
+                {
+                    let key = snapshot.interner.text(term.key).to_owned();
+                    found.placement(names[owner.site], &pod.key(), Rule::AntiAffinity { key });
+                }
+            }
+        }
+    }
+}
+
+/// Pods with required anti-affinity, those of one shape and namespace together, per term. In order of first appearance.
+fn owners_by_term<'a>(all: &[Located<'a>]) -> Vec<(Vec<Located<'a>>, &'a AffinityTerm)> {
+    let mut index: HashMap<&AffinityTerm, usize> = HashMap::new();
+    let mut groups: Vec<(Vec<Located<'a>>, &'a AffinityTerm)> = Vec::new();
+    for located in all {
+        for term in &located.pod.shape.anti_affinity {
+            let at = *index.entry(term).or_insert_with(|| {
+                groups.push((Vec::new(), term));
+                groups.len() - 1
+            });
+            groups[at].0.push(*located);
+        }
+    }
+    groups
+}
