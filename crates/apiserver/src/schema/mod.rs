@@ -1,3 +1,23 @@
-//! What objects may look like: the table of built-in types, and CRD schemas that default, prune and validate objects.
+//! What objects may look like: the table of built-in types, and CRD schemas that prune, default and validate objects.
+//!
+//! In: a CustomResourceDefinition, then objects of it, as JSON. Out: the same objects as a server would store them, or
+//! every reason why it would not, in the words of the real server. Nothing here knows storage, requests or time.
 
 pub(crate) mod builtin;
+mod cel;
+mod crd;
+mod crd_checks;
+mod defaults;
+mod field_error;
+mod formats;
+mod pattern;
+mod prune;
+mod structural;
+mod validate;
+
+pub(crate) use crd::{CompiledCrd, CompiledVersion, FieldValidation};
+pub(crate) use field_error::{ErrorKind, FieldError};
+pub(crate) use structural::{JsonType, ListType, SchemaNode};
+
+#[cfg(test)]
+mod contract_tests;

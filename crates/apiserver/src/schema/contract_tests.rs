@@ -1,0 +1,1 @@
+//! The contract's CRDs through compile and admission.
