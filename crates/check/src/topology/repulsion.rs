@@ -49,9 +49,9 @@ pub(crate) fn check(
             for domain in &domains[other.site] {
                 let entry = selected.entry(*domain).or_default();
                 if other.new {
-                    entry.new.push(other.pod)
+                    entry.new.push(other.pod);
                 } else {
-                    entry.old += 1
+                    entry.old += 1;
                 }
             }
         }

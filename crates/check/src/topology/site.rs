@@ -49,7 +49,7 @@ impl<'a> Site<'a> {
             Self::Launch { .. } if key == sym::HOSTNAME => self.domain(key, interner),
             Self::Launch { named, .. } => {
                 let own = named.launch.requirements.get(key);
-                match own.and_then(|own| own.single()) {
+                match own.and_then(kerf_model::requirement::Requirement::single) {
                     Some(value) => Some(Domain::Value(value)),
                     None => {
                         let open = named.outcomes().filter_map(|outcome| outcome.label(key, interner));

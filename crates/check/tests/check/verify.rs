@@ -53,7 +53,7 @@ fn every_pod_is_accounted_for_once() {
     assert_bad(&cluster, &pods[..1], &good, "not handed in");
     let twice = Plan {
         unschedulable: vec![left_over(&pods[0])],
-        ..good.clone()
+        ..good
     };
     assert_bad(&cluster, &pods, &twice, "more than once");
     let faulty = Arc::new(Pod {
