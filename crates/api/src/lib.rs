@@ -1,1 +1,44 @@
-//! the custom resources, well-known names and hashes of the Karpenter v1 API.
+//! The Kubernetes API surface of Kerf: custom resources, well-known names, validation, conditions and drift hashes.
+//!
+//! - In comes JSON from an API server or a file; out go typed objects that encode back without losing or adding a field.
+//! - [`crds()`] gives the CustomResourceDefinitions, kept by hand as YAML, in the flavour of a provider.
+//! - Everything is a pure function of its arguments; the time comes in as a [`jiff::Timestamp`].
+//! - Units: quantities are exact decimals of whole units, durations are nanoseconds, prices stay the text they were given as.
+//!
+//! What the names and texts must be is Karpenter's v1 API, stated by the contract IDs (`API-…`) beside each item.
+
+pub mod annotations;
+pub mod capacity_buffer;
+pub mod condition;
+pub mod conditions;
+pub mod crds;
+pub mod decode;
+pub mod finalizers;
+pub mod hash;
+pub mod kwok_node_class;
+pub mod label_rules;
+pub mod labels;
+pub mod names;
+pub mod node_claim;
+pub mod node_overlay;
+pub mod node_pool;
+pub mod node_spec;
+pub mod resources;
+pub mod status;
+pub mod taints;
+pub mod validate;
+
+pub use capacity_buffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
+pub use condition::{Condition, ConditionStatus};
+pub use crds::{Crd, Provider, crds};
+pub use decode::{DecodeError, decode};
+pub use kwok_node_class::{KwokNodeClass, KwokNodeClassSpec, KwokNodeClassStatus};
+pub use label_rules::LabelRules;
+pub use node_claim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequests};
+pub use node_overlay::{NodeOverlay, NodeOverlaySpec, NodeOverlayStatus, OverlayRequirement};
+pub use node_pool::{
+    Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodeClaimTemplate, NodeClaimTemplateSpec, NodePool,
+    NodePoolSpec, NodePoolStatus, TemplateMetadata,
+};
+pub use node_spec::{NodeClassRef, Operator, Requirement, ResourceList};
+pub use status::{ConditionSet, Conditioned};

@@ -6,9 +6,9 @@
 
 use std::str::FromStr;
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::Offset;
-use jiff::Timestamp;
 
 use crate::duration::{DurationError, GoDuration};
 

@@ -1,0 +1,29 @@
+//! Annotation keys (API-164 to API-173).
+
+/// `true` blocks voluntary disruption; on pods also a positive duration since their start (API-164).
+pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Decimal drift hash of a pool's template (API-165).
+pub const NODE_POOL_HASH: &str = "karpenter.sh/nodepool-hash";
+/// Version of the algorithm behind [`NODE_POOL_HASH`] (API-166).
+pub const NODE_POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
+/// RFC 3339 time after which a node's pods are deleted forcibly (API-167).
+pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
+/// Whether minimum values were relaxed for this claim, `true` or `false` (API-168).
+pub const MIN_VALUES_RELAXED: &str = "karpenter.sh/nodeclaim-min-values-relaxed";
+/// Comma-separated drivers that must publish devices before the node counts as initialised (API-169).
+pub const REQUESTED_DRA_DRIVERS: &str = "karpenter.sh/requested-dra-drivers";
+/// `true` when an overlay changed the price of an instance type of the claim (API-170).
+pub const PRICE_OVERLAY_APPLIED: &str = "karpenter.sh/price-overlay-applied";
+/// `true` when an overlay changed the capacity of an instance type of the claim (API-170).
+pub const CAPACITY_OVERLAY_APPLIED: &str = "karpenter.sh/capacity-overlay-applied";
+/// Reserved for compatibility, never read (API-171).
+pub const PROVIDER_COMPATIBILITY: &str = "compatibility.karpenter.sh/provider";
+/// `true` on the virtual pods of a capacity buffer, which are never stored (API-172).
+pub const BUFFER_FAKE_POD: &str = "karpenter.sh/capacity-buffer-fake-pod";
+/// Name of the buffer a virtual pod belongs to (API-173).
+pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
+/// Namespace of the buffer a virtual pod belongs to (API-173).
+pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
+
+/// The annotation value that means yes.
+pub const TRUE: &str = "true";

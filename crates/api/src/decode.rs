@@ -1,0 +1,94 @@
+//! Turning JSON into typed objects, with errors that name the object and the field.
+
+use kube::Resource;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// An object that does not have the shape of its kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{kind} {name:?} cannot be read: field {field}: {problem}; correct the object")]
+pub struct DecodeError {
+    /// Kind wanted.
+    pub kind: String,
+    /// `<namespace>/<name>` or the name, empty when the object has none.
+    pub name: String,
+    /// Path of the field, such as `spec.limits.cpu`.
+    pub field: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// Reads an object of kind `K`. Fields the kind does not know are ignored.
+pub fn decode<K>(value: &Value) -> Result<K, DecodeError>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    K::deserialize(value).map_err(|error| {
+        let problem = error.to_string();
+        let path = culprit::<K>(value, &problem);
+        let text = |field| value.pointer(field).and_then(Value::as_str).unwrap_or_default();
+        let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
+        DecodeError {
+            kind: K::kind(&()).into_owned(),
+            name: if namespace.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{namespace}/{name}")
+            },
+            field: if path.is_empty() { ".".to_owned() } else { path },
+            problem,
+        }
+    })
+}
+
+/// Finds the field an error is about by leaving fields out until the error changes. Only failures pay for it, and each
+/// level of the object costs one attempt per field.
+fn culprit<K: DeserializeOwned>(value: &Value, problem: &str) -> String {
+    let mut path: Vec<String> = Vec::new();
+    loop {
+        let found = keys(at(value, &path)).into_iter().find(|key| {
+            let mut without = value.clone();
+            remove(&mut without, &path, key);
+            !matches!(K::deserialize(&without), Err(error) if error.to_string() == problem)
+        });
+        match found {
+            Some(key) => path.push(key),
+            None => return path.join("."),
+        }
+    }
+}
+
+fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, key| match value {
+        Value::Array(items) => items.get(key.parse::<usize>().ok()?),
+        _ => value.get(key),
+    })
+}
+
+fn keys(value: Option<&Value>) -> Vec<String> {
+    match value {
+        Some(Value::Object(fields)) => fields.keys().cloned().collect(),
+        Some(Value::Array(items)) => (0..items.len()).map(|at| at.to_string()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn remove(value: &mut Value, path: &[String], key: &str) {
+    let parent = path.iter().try_fold(value, |value, key| match value {
+        Value::Array(items) => items.get_mut(key.parse::<usize>().ok()?),
+        _ => value.get_mut(key),
+    });
+    match parent {
+        Some(Value::Object(fields)) => {
+            fields.remove(key);
+        }
+        Some(Value::Array(items)) => {
+            if let Ok(at) = key.parse::<usize>()
+                && at < items.len()
+            {
+                items.remove(at);
+            }
+        }
+        _ => {}
+    }
+}
