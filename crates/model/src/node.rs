@@ -78,6 +78,8 @@ pub struct NodeLifecycle {
     pub termination_grace_seconds: Option<i64>,
     /// The claim or node is already being deleted.
     pub deleting: bool,
+    /// The claim's `InstanceTerminating` condition is True.
+    pub instance_terminating: bool,
     /// The Node's Ready condition is True.
     pub ready: bool,
 }

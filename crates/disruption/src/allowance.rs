@@ -1,0 +1,91 @@
+//! How many nodes of each pool may still be disrupted for a reason (DIS-080 to DIS-087).
+
+use jiff::Timestamp;
+use kerf_model::budget::DisruptionReason;
+use kerf_model::intern::Sym;
+use kerf_model::snapshot::Snapshot;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What budgets leave of one pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolAllowance {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// Nodes counted (DIS-080).
+    pub counted: u32,
+    /// What budgets allow before subtraction; `u32::MAX` without a limit.
+    pub allowed: u32,
+    /// Counted nodes that are away already: not ready or going (DIS-081).
+    pub consumed: u32,
+    /// A budget that cannot be read, if any: it closes the pool (DIS-079).
+    pub fault: Option<Arc<str>>,
+    left: u32,
+}
+
+impl PoolAllowance {
+    /// Whether the pool's nodes may not be touched although it has some, so that an event says so (DIS-085).
+    pub const fn is_closed(&self) -> bool {
+        self.counted > 0 && self.allowed == 0
+    }
+}
+
+/// What budgets leave of every pool, used up as candidates are picked.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Allowance(BTreeMap<Arc<str>, PoolAllowance>);
+
+impl Allowance {
+    /// Computes the allowances for a reason at `now`.
+    pub fn new(snapshot: &Snapshot, reason: DisruptionReason, now: Timestamp) -> Self {
+        let mut counts: BTreeMap<Sym, (u32, u32)> = BTreeMap::new();
+        let counted = |node: &&Arc<kerf_model::node::Node>| {
+            node.managed && node.initialized && node.node_name.is_some() && !node.lifecycle.instance_terminating
+        };
+        for node in snapshot.nodes.iter().filter(counted) {
+            let Some(pool) = node.pool else { continue };
+            let (counted, away) = counts.entry(pool).or_default();
+            *counted += 1;
+            *away += u32::from(!node.lifecycle.ready || node.marked_for_deletion || node.lifecycle.deleting);
+        }
+        let pools = snapshot.pools.iter().map(|pool| {
+            let (counted, consumed) = counts.get(&pool.label).copied().unwrap_or_default();
+            let allowed = pool.disruption.allowed(reason, counted, now);
+            let fault = allowed.as_ref().err().map(|fault| Arc::clone(&fault.0));
+            let allowed = allowed.map_or(0, |allowed| allowed.unwrap_or(u32::MAX));
+            let left = allowed.saturating_sub(consumed);
+            (
+                Arc::clone(&pool.name),
+                PoolAllowance {
+                    pool: Arc::clone(&pool.name),
+                    counted,
+                    allowed,
+                    consumed,
+                    fault,
+                    left,
+                },
+            )
+        });
+        Self(pools.collect())
+    }
+
+    /// How many nodes of a pool may still go; none of a pool that is not known (DIS-086).
+    pub fn left(&self, pool: &str) -> u32 {
+        self.0.get(pool).map_or(0, |pool| pool.left)
+    }
+
+    /// Takes one node of a pool, if one may go.
+    pub fn take(&mut self, pool: &str) -> bool {
+        match self.0.get_mut(pool) {
+            Some(pool) if pool.left > 0 => {
+                pool.left -= 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Pool by pool, by name.
+    pub fn pools(&self) -> impl Iterator<Item = &PoolAllowance> {
+        self.0.values()
+    }
+}

@@ -1,0 +1,115 @@
+//! Candidates: nodes that may be disrupted at all (section 3 of the disruption contract).
+
+use crate::blocker::Blocker;
+use crate::cost::Cost;
+use crate::pods;
+use jiff::Timestamp;
+use kerf_model::node::Node;
+use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::pod::Pod;
+use kerf_model::price::Price;
+use kerf_model::snapshot::Snapshot;
+use std::sync::Arc;
+
+/// How a method treats pods that stand in the way (DIS-001).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// They keep the node.
+    Graceful,
+    /// They keep it unless the claim has a termination grace period (DIS-039).
+    Eventual,
+}
+
+/// A node that may be disrupted.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Its index in the snapshot.
+    pub index: usize,
+    /// The node.
+    pub node: Arc<Node>,
+    /// Its pool.
+    pub pool: Arc<NodePool>,
+    /// The pods that need a place when it goes.
+    pub pods: Vec<Arc<Pod>>,
+    /// What its offering costs; zero when unknown (DIS-044).
+    pub price: Price,
+    /// What moving its pods costs (DIS-045).
+    pub cost: Cost,
+}
+
+impl Candidate {
+    /// Whether no pod that matters runs on it (DIS-050).
+    pub fn is_empty(&self) -> bool {
+        self.cost <= Cost::ONE
+    }
+
+    /// The NodeClaim's name.
+    pub fn claim(&self) -> &str {
+        self.node.claim_name.as_deref().unwrap_or_default()
+    }
+}
+
+/// Every node of a snapshot, sorted into candidates and the blocked.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    /// Nodes that may go.
+    pub free: Vec<Candidate>,
+    /// Nodes that may not, with what keeps them.
+    pub blocked: Vec<(usize, Blocker)>,
+}
+
+/// Sorts the nodes; `queued` tells the names of nodes other commands hold.
+pub fn candidates(snapshot: &Snapshot, now: Timestamp, class: Class, queued: &dyn Fn(&Node) -> bool) -> Candidates {
+    let mut sorted = Candidates::default();
+    for (index, node) in snapshot.nodes.iter().enumerate() {
+        match candidate(snapshot, now, class, queued, index, node) {
+            Ok(candidate) => sorted.free.push(candidate),
+            Err(blocker) => sorted.blocked.push((index, blocker)),
+        }
+    }
+    sorted
+}
+
+fn candidate(
+    snapshot: &Snapshot,
+    now: Timestamp,
+    class: Class,
+    queued: &dyn Fn(&Node) -> bool,
+    index: usize,
+    node: &Arc<Node>,
+) -> Result<Candidate, Blocker> {
+    let refuse_if = |wrong: bool, blocker: Blocker| if wrong { Err(blocker) } else { Ok(()) };
+    refuse_if(queued(node), Blocker::Queued)?;
+    refuse_if(!node.managed, Blocker::Unmanaged)?;
+    refuse_if(node.node_name.is_none(), Blocker::NoNode)?;
+    refuse_if(!node.initialized, Blocker::Uninitialized)?;
+    refuse_if(node.marked_for_deletion || node.lifecycle.deleting, Blocker::Deleting)?;
+    refuse_if(
+        node.nominated_until.is_some_and(|until| now < until),
+        Blocker::Nominated,
+    )?;
+    refuse_if(node.lifecycle.do_not_disrupt, Blocker::NodeAnnotation)?;
+    let label = node.pool.ok_or(Blocker::NoPoolLabel)?;
+    let pool = snapshot.pools.iter().find(|pool| pool.label == label);
+    let pool = pool.filter(|pool| pool.eligibility != Eligibility::ForeignNodeClass && pool.catalogue.is_ok());
+    let pool = pool.ok_or_else(|| Blocker::NoPool(snapshot.interner.shared(label)))?;
+    let overlooks_pods = class == Class::Eventual && node.lifecycle.termination_grace_seconds.is_some();
+    if let Some(blocker) = pods::blocker(&node.pods, snapshot, now).filter(|_| !overlooks_pods) {
+        return Err(blocker);
+    }
+    let moving: Vec<Arc<Pod>> = node
+        .pods
+        .iter()
+        .filter(|pod| pods::reschedulable(pod))
+        .cloned()
+        .collect();
+    let cost = Cost::ONE + moving.iter().map(|pod| Cost::of_eviction(pod).or_zero()).sum();
+    Ok(Candidate {
+        index,
+        node: Arc::clone(node),
+        pool: Arc::clone(pool),
+        pods: moving,
+        price: node.price.unwrap_or(Price::ZERO),
+        cost,
+    })
+}

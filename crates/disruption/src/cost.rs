@@ -1,0 +1,51 @@
+//! What moving pods costs, exactly (DIS-045 to DIS-049).
+
+use kerf_model::pod::Pod;
+use std::iter::Sum;
+use std::ops::Add;
+
+/// A cost in 2⁻²⁷ of one plain pod, the finest step deletion costs and priorities make.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Cost(i64);
+
+const PLAIN: i64 = 1 << 27;
+
+impl Cost {
+    /// The cost of one plain pod, or of one node (DIS-045, DIS-047).
+    pub const ONE: Self = Self(PLAIN);
+
+    /// DIS-046: 1 + deletion cost / 2²⁷ + priority / 2²⁵, within ±10.
+    pub fn of_eviction(pod: &Pod) -> Self {
+        let cost = PLAIN + i64::from(pod.deletion_cost) + i64::from(pod.priority) * 4;
+        Self(cost.clamp(-10 * PLAIN, 10 * PLAIN))
+    }
+
+    /// At least nothing.
+    #[must_use]
+    pub fn or_zero(self) -> Self {
+        self.max(Self(0))
+    }
+
+    /// In plain pods.
+    pub fn as_pods(self) -> f64 {
+        self.0 as f64 / PLAIN as f64
+    }
+
+    /// In 2⁻²⁷ of a plain pod.
+    pub const fn raw(self) -> i64 {
+        self.0
+    }
+}
+
+impl Add for Cost {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+impl Sum for Cost {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self::default(), Add::add)
+    }
+}
