@@ -1,0 +1,403 @@
+//! Leader election over a Lease: at most one process acts, and a process that is not sure stops.
+//!
+//! Expiry is judged by our own monotonic time since the lease was last seen to change, never by comparing clocks of
+//! two machines, and every write carries the resource version it is based on.
+
+mod decision;
+
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub use decision::{Held, Observed, Record, Step, step};
+
+use crate::client::{describe, found};
+use crate::clock::Clock;
+use crate::events::{Event, EventType, ObjectRef, Recorder};
+use crate::metrics::{Counter, Gauge, Metrics, catalogue};
+use crate::random::Rng;
+
+/// Where a pod finds its own namespace.
+const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+/// The timing and the names of an election.
+#[derive(Clone, Debug)]
+pub struct ElectionConfig {
+    /// Name of the Lease.
+    pub name: String,
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Who we are.
+    pub identity: String,
+    /// How long others must see no change before they may take over.
+    pub lease_duration: Duration,
+    /// How long we may fail to renew before we stop leading; shorter than the lease duration.
+    pub renew_deadline: Duration,
+    /// The time between two tries.
+    pub retry_period: Duration,
+}
+
+impl ElectionConfig {
+    /// OPS-048: 15 s lease, 10 s renew deadline, 2 s between tries.
+    pub fn new(name: impl Into<String>, namespace: impl Into<String>, identity: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            namespace: namespace.into(),
+            identity: identity.into(),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Why leadership ended without being given up, or could not be sought.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaderError {
+    /// The lease was not renewed in time or somebody else holds it. The process must end (OPS-050).
+    #[error("leader election lost")]
+    Lost,
+    /// No namespace for the lease.
+    #[error("not in a cluster, so set --leader-election-namespace (LEADER_ELECTION_NAMESPACE)")]
+    NoNamespace,
+}
+
+/// The holder identity of this process: `<hostname>_<uuid>` (OPS-048).
+pub fn identity(hostname: &str, rng: &Rng) -> String {
+    format!("{hostname}_{}", rng.uuid())
+}
+
+/// The name of this machine or pod.
+pub fn hostname() -> String {
+    let from_kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = from_kernel
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .unwrap_or_default();
+    if name.trim().is_empty() {
+        "unknown".to_owned()
+    } else {
+        name.trim().to_owned()
+    }
+}
+
+/// The lease's namespace: as configured, else the pod's own (OPS-012, OPS-047).
+pub fn lease_namespace(configured: &str) -> Result<String, LeaderError> {
+    namespace_from(configured, Path::new(NAMESPACE_FILE))
+}
+
+fn namespace_from(configured: &str, file: &Path) -> Result<String, LeaderError> {
+    if !configured.is_empty() {
+        return Ok(configured.to_owned());
+    }
+    let own = std::fs::read_to_string(file).unwrap_or_default().trim().to_owned();
+    if own.is_empty() {
+        Err(LeaderError::NoNamespace)
+    } else {
+        Ok(own)
+    }
+}
+
+/// One process's part in an election.
+pub struct Elector {
+    api: Api<Lease>,
+    config: ElectionConfig,
+    clock: Clock,
+    rng: Rng,
+    recorder: Option<Recorder>,
+    status: Option<Gauge>,
+    slowpath: Option<Counter>,
+    /// The zero of the decision's time.
+    epoch: Instant,
+    observed: Option<Observed>,
+    lease: Option<Lease>,
+    held: Option<Held>,
+}
+
+impl Elector {
+    /// An elector that holds nothing. The client must have no rate limit in common with others (OPS-049).
+    pub fn new(client: Client, config: ElectionConfig, clock: Clock, rng: Rng) -> Self {
+        Self {
+            api: Api::namespaced(client, &config.namespace),
+            config,
+            clock,
+            rng,
+            recorder: None,
+            status: None,
+            slowpath: None,
+            epoch: Instant::now(),
+            observed: None,
+            lease: None,
+            held: None,
+        }
+    }
+
+    /// Publishes an Event on the Lease when this process becomes the leader (OPS-052).
+    #[must_use]
+    pub fn recorder(mut self, recorder: Recorder) -> Self {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// Reports whether this process leads (OPS-179).
+    #[must_use]
+    pub fn metrics(mut self, metrics: &Metrics) -> Self {
+        let (status, slowpath) = (
+            metrics.gauge(&catalogue::LEADER_STATUS),
+            metrics.counter(&catalogue::LEADER_SLOWPATH),
+        );
+        status.set(&[&self.config.name], 0.0);
+        slowpath.add(&[&self.config.name], 0.0);
+        (self.status, self.slowpath) = (Some(status), Some(slowpath));
+        self
+    }
+
+    /// Runs `lead` while this process leads: waits for leadership, runs it, renews the lease beside it, and gives the
+    /// lease back at the end. `Ok(None)` when cancelled before it led; [`LeaderError::Lost`] ends `lead` at once.
+    pub async fn run<T>(
+        mut self,
+        shutdown: &CancellationToken,
+        lead: impl Future<Output = T>,
+    ) -> Result<Option<T>, LeaderError> {
+        let elected = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => false,
+            () = self.acquire() => true,
+        };
+        if !elected {
+            return Ok(None);
+        }
+        let result = tokio::select! {
+            biased;
+            lost = self.hold() => Err(lost),
+            done = lead => Ok(Some(done)),
+        };
+        if result.is_ok() {
+            self.release().await;
+        }
+        self.set_status(0.0);
+        result
+    }
+
+    /// Returns once this process leads.
+    pub async fn acquire(&mut self) {
+        loop {
+            self.observe(self.config.renew_deadline).await;
+            if matches!(self.decide(), Step::Acquire) && self.write(self.config.renew_deadline).await {
+                tracing::info!(lease = %self.config.name, identity = %self.config.identity, "became leader");
+                self.set_status(1.0);
+                self.announce();
+                return;
+            }
+            tokio::time::sleep(self.rng.jitter(self.config.retry_period, 0.2)).await;
+        }
+    }
+
+    /// Renews until that fails for too long; never returns while this process leads.
+    pub async fn hold(&mut self) -> LeaderError {
+        loop {
+            tokio::time::sleep(self.config.retry_period.min(self.left())).await;
+            match self.decide() {
+                Step::Renew => {
+                    if !self.write(self.left()).await {
+                        // The write may have failed because the lease changed: look what it is now.
+                        if let Some(slowpath) = &self.slowpath {
+                            slowpath.inc(&[&self.config.name]);
+                        }
+                        self.observe(self.left()).await;
+                    }
+                }
+                Step::Lost | Step::Acquire | Step::Wait => {
+                    tracing::error!(lease = %self.config.name, "leader election lost");
+                    self.held = None;
+                    self.set_status(0.0);
+                    return LeaderError::Lost;
+                }
+            }
+        }
+    }
+
+    /// Gives the lease back, so that a successor need not wait (OPS-051). Failing is fine: it expires.
+    pub async fn release(&mut self) {
+        if self.held.take().is_none() {
+            return;
+        }
+        let Some(mut lease) = self.lease.take() else { return };
+        let now = MicroTime(self.clock.now());
+        if let Some(spec) = &mut lease.spec {
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+            spec.renew_time = Some(now.clone());
+            spec.acquire_time = Some(now);
+        }
+        let post = PostParams::default();
+        let replace = self.api.replace(&self.config.name, &post, &lease);
+        if let Ok(Err(error)) = tokio::time::timeout(self.config.retry_period, replace).await {
+            tracing::info!(error = %describe(&error), "lease was not given back and will expire");
+        }
+    }
+
+    /// How long the lease is ours without another renewal.
+    fn left(&self) -> Duration {
+        let renewed_at = self.held.map_or(Duration::ZERO, |held| held.renewed_at);
+        self.config
+            .renew_deadline
+            .saturating_sub(self.now().saturating_sub(renewed_at))
+    }
+
+    fn decide(&self) -> Step {
+        step(
+            &self.config.identity,
+            self.config.renew_deadline,
+            self.observed.as_ref(),
+            self.held,
+            self.now(),
+        )
+    }
+
+    fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    /// Reads the lease and notes when it last changed.
+    async fn observe(&mut self, limit: Duration) {
+        let read = tokio::time::timeout(limit, self.api.get(&self.config.name)).await;
+        match read {
+            Ok(result) => match found(result) {
+                Ok(lease) => self.see(lease),
+                Err(error) => tracing::debug!(error = %describe(&error), "lease cannot be read"),
+            },
+            Err(_) => tracing::debug!("lease cannot be read in time"),
+        }
+    }
+
+    fn see(&mut self, lease: Option<Lease>) {
+        let record = lease.as_ref().map(record_of);
+        let unchanged = self.observed.as_ref().is_some_and(|seen| seen.record == record);
+        if !unchanged {
+            self.observed = Some(Observed {
+                record,
+                changed_at: self.now(),
+            });
+        }
+        self.lease = lease;
+    }
+
+    /// Writes ourselves into the lease; returns whether that worked.
+    async fn write(&mut self, limit: Duration) -> bool {
+        let started = self.now();
+        let wanted = self.next_lease(self.clock.now());
+        let exists = self.lease.is_some();
+        let post = PostParams::default();
+        let write = async {
+            if exists {
+                self.api.replace(&self.config.name, &post, &wanted).await
+            } else {
+                self.api.create(&post, &wanted).await
+            }
+        };
+        match tokio::time::timeout(limit, write).await {
+            Ok(Ok(lease)) => {
+                self.see(Some(lease));
+                // Counted from before the call: others may have seen the change that early.
+                self.held = Some(Held { renewed_at: started });
+                true
+            }
+            Ok(Err(error)) => {
+                tracing::debug!(error = %describe(&error), "lease cannot be written");
+                false
+            }
+            Err(_) => {
+                tracing::debug!("lease cannot be written in time");
+                false
+            }
+        }
+    }
+
+    fn next_lease(&self, now: Timestamp) -> Lease {
+        let mut lease = self.lease.clone().unwrap_or_else(|| Lease {
+            metadata: ObjectMeta {
+                name: Some(self.config.name.clone()),
+                namespace: Some(self.config.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+            spec: None,
+        });
+        let ours = self.held.is_some();
+        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+        if !ours {
+            let taken_before = self.lease.is_some();
+            spec.lease_transitions = Some(spec.lease_transitions.unwrap_or(0) + i32::from(taken_before));
+            spec.acquire_time = Some(MicroTime(now));
+        }
+        spec.holder_identity = Some(self.config.identity.clone());
+        spec.lease_duration_seconds = i32::try_from(self.config.lease_duration.as_secs()).ok();
+        spec.renew_time = Some(MicroTime(now));
+        lease
+    }
+
+    fn announce(&self) {
+        let (Some(recorder), Some(lease)) = (&self.recorder, &self.lease) else {
+            return;
+        };
+        recorder.publish(Event {
+            object: ObjectRef::of(lease),
+            kind: EventType::Normal,
+            reason: "LeaderElection".into(),
+            message: format!("{} became leader", self.config.identity),
+            dedupe: Vec::new(),
+            dedupe_timeout: None,
+        });
+    }
+
+    fn set_status(&self, value: f64) {
+        if let Some(status) = &self.status {
+            status.set(&[&self.config.name], value);
+        }
+    }
+}
+
+fn record_of(lease: &Lease) -> Record {
+    let spec = lease.spec.clone().unwrap_or_default();
+    Record {
+        holder: spec.holder_identity.unwrap_or_default(),
+        lease_duration: Duration::from_secs(spec.lease_duration_seconds.unwrap_or(0).max(0).unsigned_abs().into()),
+        renewed: spec.renew_time.map(|time| time.0),
+        resource_version: lease.metadata.resource_version.clone().unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Seed;
+
+    #[test]
+    fn the_identity_starts_with_the_host() {
+        // OPS-048
+        let identity = identity("karpenter-abc", &Seed(1).rng());
+        let (host, id) = identity.split_once('_').expect("an underscore");
+        assert_eq!((host, id.len()), ("karpenter-abc", 36));
+    }
+
+    #[test]
+    fn the_namespace_comes_from_the_option_then_from_the_pod() {
+        let missing = Path::new("/nowhere/namespace");
+        // OPS-012
+        assert_eq!(namespace_from("ops", missing).expect("configured"), "ops");
+        let error = namespace_from("", missing).expect_err("outside a cluster").to_string();
+        assert!(error.contains("--leader-election-namespace"), "{error}");
+        // OPS-047
+        let file = std::env::temp_dir().join(format!("kerf-namespace-{}", std::process::id()));
+        std::fs::write(&file, "kube-system\n").expect("writes");
+        assert_eq!(namespace_from("", &file).expect("the pod's"), "kube-system");
+        std::fs::remove_file(&file).expect("removes");
+    }
+}

@@ -1,0 +1,391 @@
+//! Log lines as upstream's tools expect them: one JSON object per line, keys in a fixed order (OPS section 12).
+//!
+//! Fields of enclosing spans come before the event's own. A field made with [`json`] is written as a JSON value
+//! instead of text.
+
+use std::collections::HashMap;
+use std::fmt::{self, Write as _};
+use std::io::Write;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::clock::Clock;
+
+/// Marks a text field as JSON; no text of ours begins with it.
+const JSON_MARK: char = '\u{1}';
+/// Of identical lines (level and message) within a second, the first hundred are written …
+const SAMPLE_FIRST: u64 = 100;
+/// … and then every hundredth (OPS-218).
+const SAMPLE_EVERY: u64 = 100;
+
+/// The levels of `LOG_LEVEL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LogLevel {
+    /// Everything, with callers.
+    Debug,
+    /// What happens.
+    #[default]
+    Info,
+    /// Only what fails.
+    Error,
+}
+
+impl FromStr for LogLevel {
+    type Err = ();
+
+    /// "" is info (OPS-015, OPS-027).
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "debug" => Ok(Self::Debug),
+            "" | "info" => Ok(Self::Info),
+            "error" => Ok(Self::Error),
+            _ => Err(()),
+        }
+    }
+}
+
+/// A log destination that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// A destination without a name (OPS-027).
+    #[error("log output path is empty; name stdout, stderr or a file")]
+    NoName,
+    /// A file that cannot be opened.
+    #[error("log output path {path:?} cannot be opened: {source}")]
+    Open {
+        /// The path.
+        path: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Another logger was installed before.
+    #[error("a logger is installed already")]
+    Installed,
+}
+
+/// Where lines go. Cloning is cheap.
+#[derive(Clone)]
+pub struct Sinks(Arc<Vec<Mutex<Box<dyn Write + Send>>>>);
+
+impl Sinks {
+    /// Opens `stdout`, `stderr` and files to append to, from a comma-separated list (OPS-016).
+    pub fn open(paths: &str) -> Result<Self, LogError> {
+        let open = |path: &str| -> Result<Mutex<Box<dyn Write + Send>>, LogError> {
+            Ok(Mutex::new(match path {
+                "" => return Err(LogError::NoName),
+                "stdout" => Box::new(std::io::stdout()),
+                "stderr" => Box::new(std::io::stderr()),
+                path => Box::new(append(Path::new(path.strip_prefix("file://").unwrap_or(path))).map_err(
+                    |source| LogError::Open {
+                        path: path.to_owned(),
+                        source,
+                    },
+                )?),
+            }))
+        };
+        Ok(Self(Arc::new(paths.split(',').map(open).collect::<Result<_, _>>()?)))
+    }
+
+    /// One destination of any kind, for example a buffer in a test.
+    pub fn to(writer: impl Write + Send + 'static) -> Self {
+        Self(Arc::new(vec![Mutex::new(Box::new(writer))]))
+    }
+
+    fn write(&self, line: &str) -> std::io::Result<()> {
+        let mut result = Ok(());
+        for sink in self.0.iter() {
+            let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = sink.write_all(line.as_bytes()).and_then(|()| sink.flush());
+            result = result.and(written);
+        }
+        result
+    }
+}
+
+fn append(path: &Path) -> std::io::Result<std::fs::File> {
+    std::fs::OpenOptions::new().create(true).append(true).open(path)
+}
+
+/// The settings of the log.
+#[derive(Clone)]
+pub struct LogConfig {
+    /// What is written.
+    pub level: LogLevel,
+    /// Where lines go.
+    pub sinks: Sinks,
+    /// Where the logger's own errors go (OPS-017).
+    pub error_sinks: Sinks,
+    /// The build's revision as the lines carry it; `None` when it is unknown (OPS-214).
+    pub commit: Option<String>,
+    /// The time the lines carry.
+    pub clock: Clock,
+}
+
+impl LogConfig {
+    /// A subscriber that writes as configured, for `tracing::subscriber::with_default` and the like.
+    pub fn subscriber(self) -> impl Subscriber + Send + Sync + for<'a> LookupSpan<'a> {
+        let ours = match self.level {
+            LogLevel::Debug => LevelFilter::DEBUG,
+            LogLevel::Info => LevelFilter::INFO,
+            LogLevel::Error => LevelFilter::ERROR,
+        };
+        // What the libraries below have to say is ours to report: their errors reach us as values.
+        let targets = Targets::new()
+            .with_default(ours.min(LevelFilter::INFO))
+            .with_target("kerf", ours)
+            .with_target("kube_client", LevelFilter::OFF)
+            .with_target("kube_runtime", LevelFilter::OFF)
+            .with_target("tower", LevelFilter::OFF);
+        tracing_subscriber::registry().with(JsonLines::new(self).with_filter(targets))
+    }
+
+    /// Makes this the log of the whole process.
+    pub fn install(self) -> Result<(), LogError> {
+        let unknown = self.commit.is_none();
+        tracing::subscriber::set_global_default(self.subscriber()).map_err(|_| LogError::Installed)?;
+        if unknown {
+            tracing::info!("build revision is unknown, log lines carry no commit");
+        }
+        Ok(())
+    }
+}
+
+/// A field value that is written as JSON: `tracing::info!(Node = %json(&node_ref), "registered nodeclaim")`.
+pub fn json(value: &impl Serialize) -> impl fmt::Display {
+    match serde_json::to_string(value) {
+        Ok(text) => format!("{JSON_MARK}{text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The layer that formats and writes.
+struct JsonLines {
+    config: LogConfig,
+    seen: Mutex<Sampling>,
+}
+
+#[derive(Default)]
+struct Sampling {
+    second: i64,
+    counts: HashMap<(Level, String), u64>,
+}
+
+/// Fields of a span, as `(key, JSON text)`.
+#[derive(Default)]
+struct Fields(Vec<(String, String)>);
+
+impl JsonLines {
+    fn new(config: LogConfig) -> Self {
+        Self {
+            config,
+            seen: Mutex::default(),
+        }
+    }
+
+    fn is_sampled_out(&self, level: Level, message: &str, now: Timestamp) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.second != now.as_second() {
+            seen.second = now.as_second();
+            seen.counts.clear();
+        }
+        let count = seen.counts.entry((level, message.to_owned())).or_default();
+        *count += 1;
+        *count > SAMPLE_FIRST && (*count - SAMPLE_FIRST) % SAMPLE_EVERY != 0
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().replace(fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id) {
+            if let Some(fields) = span.extensions_mut().get_mut::<Fields>() {
+                values.record(fields);
+            }
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut own = Fields::default();
+        event.record(&mut own);
+        let now = self.config.clock.now();
+        let (level, name) = level_of(*event.metadata().level());
+        let message = own.take("message").unwrap_or_else(|| "\"\"".to_owned());
+        if self.is_sampled_out(level, &message, now) {
+            return;
+        }
+        let mut line = Line::new();
+        line.text("level", name);
+        line.text("time", &now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string());
+        match own
+            .take("logger")
+            .and_then(|logger| serde_json::from_str::<String>(&logger).ok())
+        {
+            Some(logger) => line.text("logger", &format!("controller.{logger}")),
+            None => line.text("logger", "controller"),
+        }
+        if self.config.level == LogLevel::Debug {
+            line.text("caller", &caller(event.metadata().file(), event.metadata().line()));
+        }
+        line.raw("message", &message);
+        if let Some(commit) = &self.config.commit {
+            line.text("commit", commit);
+        }
+        for span in context
+            .event_scope(event)
+            .into_iter()
+            .flat_map(tracing_subscriber::registry::Scope::from_root)
+        {
+            if let Some(fields) = span.extensions().get::<Fields>() {
+                line.span(fields);
+            }
+        }
+        for (key, value) in &own.0 {
+            line.raw(key, value);
+        }
+        let line = line.end();
+        if let Err(error) = self.config.sinks.write(&line) {
+            // When this fails too there is nobody left to tell.
+            let _ = self
+                .config
+                .error_sinks
+                .write(&format!("log line cannot be written: {error}\n"));
+        }
+    }
+}
+
+/// Upstream knows three levels; a library's warning is information to us, who get its errors as values.
+fn level_of(level: Level) -> (Level, &'static str) {
+    match level {
+        Level::ERROR => (Level::ERROR, "ERROR"),
+        Level::WARN | Level::INFO => (Level::INFO, "INFO"),
+        _ => (Level::DEBUG, "DEBUG"),
+    }
+}
+
+/// `dir/file:line`.
+fn caller(file: Option<&str>, line: Option<u32>) -> String {
+    let file = file.unwrap_or("?");
+    let short = file.rmatch_indices('/').nth(1).map_or(file, |(at, _)| &file[at + 1..]);
+    format!("{short}:{}", line.unwrap_or(0))
+}
+
+/// A line in the making.
+struct Line(String);
+
+impl Line {
+    fn new() -> Self {
+        Self("{".to_owned())
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        self.raw(key, &quoted(value));
+    }
+
+    fn raw(&mut self, key: &str, value: &str) {
+        if self.0.len() > 1 {
+            self.0.push(',');
+        }
+        // Writing to a string cannot fail.
+        let _ = write!(self.0, "{}:{value}", quoted(key));
+    }
+
+    /// The fields of a span; a reconciled object also appears under its kind's name (OPS-215).
+    fn span(&mut self, fields: &Fields) {
+        for (key, value) in &fields.0 {
+            self.raw(key, value);
+            if key == "controllerKind" {
+                let kind: String = serde_json::from_str(value).unwrap_or_default();
+                let name = fields.get("name").unwrap_or("\"\"");
+                let object = match fields.get("namespace") {
+                    None | Some("\"\"") => format!("{{\"name\":{name}}}"),
+                    Some(namespace) => format!("{{\"name\":{name},\"namespace\":{namespace}}}"),
+                };
+                self.raw(&kind, &object);
+            }
+        }
+    }
+
+    fn end(mut self) -> String {
+        self.0.push_str("}\n");
+        self.0
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned())
+}
+
+impl Fields {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
+    }
+
+    fn take(&mut self, key: &str) -> Option<String> {
+        let at = self.0.iter().position(|(name, _)| name == key)?;
+        Some(self.0.remove(at).1)
+    }
+
+    fn put(&mut self, field: &Field, json: String) {
+        self.0.push((field.name().to_owned(), json));
+    }
+
+    fn put_text(&mut self, field: &Field, text: &str) {
+        let json = text
+            .strip_prefix(JSON_MARK)
+            .filter(|j| serde_json::from_str::<serde::de::IgnoredAny>(j).is_ok());
+        self.put(field, json.map_or_else(|| quoted(text), str::to_owned));
+    }
+}
+
+impl Visit for Fields {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(
+            field,
+            serde_json::to_string(&value).unwrap_or_else(|_| "null".to_owned()),
+        );
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value.to_string());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value.to_string());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value.to_string());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put_text(field, value);
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        self.put_text(field, &value.to_string());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put_text(field, &format!("{value:?}"));
+    }
+}

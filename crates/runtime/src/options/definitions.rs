@@ -1,0 +1,253 @@
+//! Every option once: flag, variable, type, default, help.
+
+use std::fmt::Write as _;
+
+/// The type of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionKind {
+    /// Any text.
+    Text,
+    /// A 64-bit number.
+    Int,
+    /// true or false.
+    Bool,
+    /// A span of time such as `1m30s`.
+    Duration,
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionDef {
+    /// The flag without dashes.
+    pub flag: &'static str,
+    /// The environment variable.
+    pub variable: &'static str,
+    /// Its type.
+    pub kind: OptionKind,
+    /// Its default as one would write it.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+const fn option(
+    flag: &'static str,
+    variable: &'static str,
+    kind: OptionKind,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDef {
+    OptionDef {
+        flag,
+        variable,
+        kind,
+        default,
+        help,
+    }
+}
+
+const CPU_REQUESTS: OptionDef = option(
+    "cpu-requests",
+    "CPU_REQUESTS",
+    OptionKind::Int,
+    "1000",
+    "CPU requested for this process in millicores; decides how many workers run",
+);
+const PREFERENCE_POLICY: OptionDef = option(
+    "preference-policy",
+    "PREFERENCE_POLICY",
+    OptionKind::Text,
+    "Respect",
+    "how preferences of pods count: Respect or Ignore",
+);
+const MIN_VALUES_POLICY: OptionDef = option(
+    "min-values-policy",
+    "MIN_VALUES_POLICY",
+    OptionKind::Text,
+    "Strict",
+    "what to do when minValues cannot be met: Strict or BestEffort",
+);
+const IGNORE_DRA_REQUESTS: OptionDef = option(
+    "ignore-dra-requests",
+    "IGNORE_DRA_REQUESTS",
+    OptionKind::Bool,
+    "true",
+    "leave pods with resource claims alone; false turns dynamic resource allocation on",
+);
+const FEATURE_GATES: OptionDef = option(
+    "feature-gates",
+    "FEATURE_GATES",
+    OptionKind::Text,
+    "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false",
+    "features to turn on or off, as Name=true,Name=false; gates not named keep their defaults",
+);
+
+/// The options that decide how pods are scheduled.
+pub const SCHEDULING: &[OptionDef] = &[
+    CPU_REQUESTS,
+    PREFERENCE_POLICY,
+    MIN_VALUES_POLICY,
+    IGNORE_DRA_REQUESTS,
+    FEATURE_GATES,
+];
+
+/// The controller's options in the order of OPS section 1.
+pub const DEFINITIONS: &[OptionDef] = &[
+    option(
+        "karpenter-service",
+        "KARPENTER_SERVICE",
+        OptionKind::Text,
+        "",
+        "accepted for compatibility; has no effect",
+    ),
+    option(
+        "metrics-port",
+        "METRICS_PORT",
+        OptionKind::Int,
+        "8080",
+        "port of /metrics",
+    ),
+    option(
+        "health-probe-port",
+        "HEALTH_PROBE_PORT",
+        OptionKind::Int,
+        "8081",
+        "port of /healthz and /readyz",
+    ),
+    option(
+        "kube-client-qps",
+        "KUBE_CLIENT_QPS",
+        OptionKind::Int,
+        "200",
+        "most requests per second to the Kubernetes API; 0 means 5, a negative number means no limit",
+    ),
+    option(
+        "kube-client-burst",
+        "KUBE_CLIENT_BURST",
+        OptionKind::Int,
+        "300",
+        "most requests to the Kubernetes API at once",
+    ),
+    option(
+        "enable-profiling",
+        "ENABLE_PROFILING",
+        OptionKind::Bool,
+        "false",
+        "serve /debug/pprof on the metrics port",
+    ),
+    option(
+        "disable-controller-warmup",
+        "DISABLE_CONTROLLER_WARMUP",
+        OptionKind::Bool,
+        "true",
+        "start watches only after leadership; false fills the caches before",
+    ),
+    option(
+        "disable-leader-election",
+        "DISABLE_LEADER_ELECTION",
+        OptionKind::Bool,
+        "false",
+        "run without a lease; only when nothing else controls the cluster",
+    ),
+    option(
+        "disable-cluster-state-observability",
+        "DISABLE_CLUSTER_STATE_OBSERVABILITY",
+        OptionKind::Bool,
+        "false",
+        "do without the metrics about pods, nodes, pools and conditions",
+    ),
+    option(
+        "leader-election-name",
+        "LEADER_ELECTION_NAME",
+        OptionKind::Text,
+        "karpenter-leader-election",
+        "name of the lease",
+    ),
+    option(
+        "leader-election-namespace",
+        "LEADER_ELECTION_NAMESPACE",
+        OptionKind::Text,
+        "",
+        "namespace of the lease; the pod's own when empty",
+    ),
+    option(
+        "memory-limit",
+        "MEMORY_LIMIT",
+        OptionKind::Int,
+        "-1",
+        "memory limit of this process in bytes",
+    ),
+    CPU_REQUESTS,
+    option(
+        "log-level",
+        "LOG_LEVEL",
+        OptionKind::Text,
+        "info",
+        "debug, info or error",
+    ),
+    option(
+        "log-output-paths",
+        "LOG_OUTPUT_PATHS",
+        OptionKind::Text,
+        "stdout",
+        "where log lines go: stdout, stderr or files, separated by commas",
+    ),
+    option(
+        "log-error-output-paths",
+        "LOG_ERROR_OUTPUT_PATHS",
+        OptionKind::Text,
+        "stderr",
+        "where errors of the logger itself go",
+    ),
+    option(
+        "batch-max-duration",
+        "BATCH_MAX_DURATION",
+        OptionKind::Duration,
+        "10s",
+        "longest time pods are collected before they are scheduled together",
+    ),
+    option(
+        "batch-idle-duration",
+        "BATCH_IDLE_DURATION",
+        OptionKind::Duration,
+        "1s",
+        "time without a new pod after which collecting ends",
+    ),
+    PREFERENCE_POLICY,
+    MIN_VALUES_POLICY,
+    IGNORE_DRA_REQUESTS,
+    FEATURE_GATES,
+    option(
+        "instance-types-file-path",
+        "INSTANCE_TYPES_FILE_PATH",
+        OptionKind::Text,
+        "",
+        "JSON file with instance types for the kwok provider; the built-in list when empty",
+    ),
+];
+
+/// What `--help` prints about `definitions`.
+pub fn usage(definitions: &[OptionDef]) -> String {
+    let mut text = String::new();
+    for OptionDef {
+        flag,
+        variable,
+        kind,
+        default,
+        help,
+    } in definitions
+    {
+        let kind = match kind {
+            OptionKind::Text => " TEXT",
+            OptionKind::Int => " NUMBER",
+            OptionKind::Bool => "",
+            OptionKind::Duration => " DURATION",
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "  --{flag}{kind}\n        {help} [env {variable}] [default {default:?}]"
+        );
+    }
+    text
+}

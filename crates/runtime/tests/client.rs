@@ -1,0 +1,179 @@
+//! The layers under the client: limits, retries, user agent, metrics.
+
+mod fake;
+
+use std::time::Duration;
+
+use fake::{Server, failure, json_response};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kerf_runtime::client::{ApiErrorKind, ApiLayers, Retry};
+use kerf_runtime::{Metrics, Seed};
+use kube::Api;
+use kube::api::{DeleteParams, EvictParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+fn config_map() -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}})
+}
+
+fn api(server: &Server, layers: &ApiLayers) -> Api<ConfigMap> {
+    Api::default_namespaced(layers.client(server.service(), "default"))
+}
+
+fn retrying() -> ApiLayers {
+    ApiLayers::new().retry(Retry::new(Seed(1).rng()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_limited_to_rate_and_burst() {
+    // OPS-005, OPS-006
+    let cases = [
+        (10, 5, 15, 1.0),
+        // OPS-031
+        (0, 300, 20, 2.0),
+        (-1, 5, 500, 0.0),
+    ];
+    for (qps, burst, requests, seconds) in cases {
+        let server = Server::script(vec![(200, config_map())]);
+        let api = api(&server, &ApiLayers::new().rate_limit(qps, burst));
+        let began = Instant::now();
+        for _ in 0..requests {
+            api.get("a").await.expect("answers");
+        }
+        let took = began.elapsed().as_secs_f64();
+        assert!((took - seconds).abs() < 0.05, "qps {qps}: {took} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_user_agent_is_sent() {
+    let server = Server::script(vec![(200, config_map())]);
+    api(&server, &ApiLayers::new().user_agent("karpenter/1.14.1"))
+        .get("a")
+        .await
+        .expect("answers");
+    // OPS-054
+    assert_eq!(server.asked()[0].user_agent, "karpenter/1.14.1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_and_idempotent_writes_outlive_a_short_outage() {
+    let outage = || {
+        vec![
+            (503, failure(503, "ServiceUnavailable")),
+            (502, failure(502, "")),
+            (200, config_map()),
+        ]
+    };
+    let layers = retrying();
+    let server = Server::script(outage());
+    api(&server, &layers).get("a").await.expect("a read is repeated");
+    let server = Server::script(outage());
+    let patch = Patch::Merge(json!({"data": {}}));
+    api(&server, &layers)
+        .patch("a", &PatchParams::default(), &patch)
+        .await
+        .expect("a merge patch is repeated");
+    assert_eq!(
+        server.asked()[2].body,
+        Some(json!({"data": {}})),
+        "the body is sent again"
+    );
+    let server = Server::script(outage());
+    api(&server, &layers)
+        .delete("a", &DeleteParams::default())
+        .await
+        .expect("a delete is repeated");
+
+    let server = Server::script(outage());
+    let create = api(&server, &layers)
+        .create(&PostParams::default(), &ConfigMap::default())
+        .await;
+    let error = create.expect_err("a create may have happened");
+    assert_eq!(
+        (ApiErrorKind::of(&error), server.asked().len()),
+        (ApiErrorKind::Retryable, 1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lasting_outage_is_reported_after_a_few_attempts() {
+    let server = Server::script(vec![(503, failure(503, "ServiceUnavailable"))]);
+    let error = api(&server, &retrying()).get("a").await.expect_err("the outage lasts");
+    assert_eq!(
+        (ApiErrorKind::of(&error), server.asked().len()),
+        (ApiErrorKind::Retryable, 4)
+    );
+    let server = Server::script(vec![(500, failure(500, "InternalError"))]);
+    api(&server, &retrying())
+        .get("a")
+        .await
+        .expect_err("an answer, not an outage");
+    assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttling_is_honoured_up_to_ten_attempts() {
+    let server = Server::new(|_| {
+        let mut response = json_response(429, &failure(429, "TooManyRequests"));
+        response
+            .headers_mut()
+            .insert("retry-after", http::HeaderValue::from_static("3"));
+        response
+    });
+    let create = api(&server, &retrying())
+        .create(&PostParams::default(), &ConfigMap::default())
+        .await;
+    assert_eq!(
+        ApiErrorKind::of(&create.expect_err("refused")),
+        ApiErrorKind::TooManyRequests
+    );
+    let asked = server.asked();
+    // OPS-107
+    assert_eq!(asked.len(), 10);
+    assert!(
+        asked
+            .windows(2)
+            .all(|pair| pair[1].at - pair[0].at >= Duration::from_secs(3))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_eviction_is_an_answer() {
+    let server = Server::new(|_| {
+        let mut response = json_response(429, &failure(429, "TooManyRequests"));
+        response
+            .headers_mut()
+            .insert("retry-after", http::HeaderValue::from_static("10"));
+        response
+    });
+    let pods: Api<Pod> = Api::default_namespaced(retrying().client(server.service(), "default"));
+    let error = pods
+        .evict("p", &EvictParams::default())
+        .await
+        .expect_err("a budget forbids it");
+    // OPS-107
+    assert_eq!(
+        (ApiErrorKind::of(&error), server.asked().len()),
+        (ApiErrorKind::TooManyRequests, 1)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_counted_and_timed() {
+    let metrics = Metrics::default();
+    let server = Server::script(vec![(200, config_map()), (404, failure(404, "NotFound"))]);
+    let api = api(&server, &ApiLayers::new().metrics(&metrics));
+    api.get("a").await.expect("answers");
+    api.delete("a", &DeleteParams::default()).await.expect_err("gone");
+    let text = metrics.encode().expect("encodes");
+    // OPS-178
+    for line in [
+        "client_go_request_total{code=\"200\",method=\"GET\"} 1",
+        "client_go_request_total{code=\"404\",method=\"DELETE\"} 1",
+        "client_go_request_duration_seconds_count{group=\"\",kind=\"configmaps\",subresource=\"\",verb=\"GET\",version=\"v1\"} 1",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line} not in\n{text}");
+    }
+}

@@ -1,0 +1,244 @@
+//! Elections over a lease that several electors share.
+
+mod fake;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use fake::{Asked, Reply, Server, failure, json_response};
+use http::Response;
+use kerf_runtime::leader::{ElectionConfig, Elector, LeaderError};
+use kerf_runtime::{CancellationToken, Clock, Metrics, Recorder, Seed};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+/// A lease with the version check of a real API server, which can be made unreachable for one identity.
+#[derive(Clone, Default)]
+struct LeaseStore(Arc<Mutex<Store>>);
+
+#[derive(Default)]
+struct Store {
+    lease: Option<Value>,
+    version: u64,
+    cut_off: Option<String>,
+}
+
+impl LeaseStore {
+    fn server(&self) -> Server {
+        let store = self.0.clone();
+        Server::new(move |asked| store.lock().expect("no panic holds it").answer(asked))
+    }
+
+    fn holder(&self) -> String {
+        let store = self.0.lock().expect("no panic holds it");
+        store.lease.as_ref().map_or_else(String::new, |l| {
+            l["spec"]["holderIdentity"].as_str().unwrap_or("").to_owned()
+        })
+    }
+
+    fn cut_off(&self, user_agent: &str) {
+        self.0.lock().expect("no panic holds it").cut_off = Some(user_agent.to_owned());
+    }
+}
+
+impl Store {
+    fn answer(&mut self, asked: &Asked) -> Response<Reply> {
+        if self.cut_off.as_deref() == Some(&asked.user_agent) {
+            return json_response(503, &failure(503, "ServiceUnavailable"));
+        }
+        match (asked.method.as_str(), &self.lease) {
+            ("GET", None) => json_response(404, &failure(404, "NotFound")),
+            ("GET", Some(lease)) => json_response(200, lease),
+            ("POST", Some(_)) => json_response(409, &failure(409, "AlreadyExists")),
+            ("POST", None) => self.store(asked),
+            ("PUT", Some(lease)) => {
+                let sent = asked
+                    .body
+                    .as_ref()
+                    .map(|body| body["metadata"]["resourceVersion"].clone());
+                if sent != Some(lease["metadata"]["resourceVersion"].clone()) {
+                    return json_response(409, &failure(409, "Conflict"));
+                }
+                self.store(asked)
+            }
+            _ => json_response(405, &failure(405, "MethodNotAllowed")),
+        }
+    }
+
+    fn store(&mut self, asked: &Asked) -> Response<Reply> {
+        let mut lease = asked.body.clone().expect("a body");
+        self.version += 1;
+        lease["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        lease["metadata"]["uid"] = json!("lease-uid");
+        self.lease = Some(lease.clone());
+        json_response(200, &lease)
+    }
+}
+
+/// An elector called `name`, which is its user agent as well.
+fn elector(server: &Server, name: &str, clock: &Clock) -> Elector {
+    let client = kerf_runtime::client::ApiLayers::new()
+        .user_agent(name)
+        .client(server.service(), "kube-system");
+    let config = ElectionConfig::new("karpenter-leader-election", "kube-system", name);
+    Elector::new(client, config, clock.clone(), Seed(1).derive(name).rng())
+}
+
+fn clock() -> Clock {
+    Clock::simulated("2026-01-01T00:00:00Z".parse().expect("a timestamp"))
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_has_the_contracts_shape() {
+    let (store, clock, metrics, shutdown) = (
+        LeaseStore::default(),
+        clock(),
+        Metrics::default(),
+        CancellationToken::new(),
+    );
+    let (recorder, mut events) = Recorder::new();
+    let server = store.server();
+    let elector = elector(&server, "host_1", &clock).recorder(recorder).metrics(&metrics);
+    let scrape = metrics.clone();
+    let lead = async {
+        tokio::time::sleep(seconds(5)).await;
+        scrape.encode().expect("encodes")
+    };
+    let text = elector.run(&shutdown, lead).await.expect("leads").expect("has led");
+    // OPS-179
+    assert!(
+        text.contains("leader_election_master_status{name=\"karpenter-leader-election\"} 1"),
+        "{text}"
+    );
+    let text = metrics.encode().expect("encodes");
+    assert!(
+        text.contains("leader_election_master_status{name=\"karpenter-leader-election\"} 0"),
+        "{text}"
+    );
+    let first = server
+        .asked()
+        .into_iter()
+        .find(|asked| asked.method == "POST")
+        .expect("a lease was made");
+    // OPS-047
+    assert_eq!(
+        first.path,
+        "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases?"
+    );
+    let lease = first.body.expect("a lease");
+    assert_eq!(lease["metadata"]["name"], "karpenter-leader-election");
+    // OPS-053
+    assert_eq!(lease["metadata"].get("labels"), None);
+    // OPS-048
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 15);
+    assert_eq!(lease["spec"]["holderIdentity"], "host_1");
+    assert_eq!(lease["spec"]["renewTime"], "2026-01-01T00:00:00.000000Z");
+    let renewals: Vec<_> = server
+        .asked()
+        .into_iter()
+        .filter(|a| a.method != "GET")
+        .map(|a| a.at)
+        .collect();
+    // OPS-048
+    assert_eq!(renewals[1] - renewals[0], seconds(2));
+    let event = events.try_recv().expect("an event");
+    // OPS-052
+    assert_eq!(
+        (event.reason.as_ref(), event.message.as_str()),
+        ("LeaderElection", "host_1 became leader")
+    );
+    assert_eq!(
+        (event.object.kind.as_str(), event.object.namespace.as_str()),
+        ("Lease", "kube-system")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_leader_gives_the_lease_back() {
+    let (store, clock, shutdown) = (LeaseStore::default(), clock(), CancellationToken::new());
+    let server = store.server();
+    let began = Instant::now();
+    let first = elector(&server, "a", &clock);
+    let result = first.run(&shutdown, tokio::time::sleep(seconds(60))).await;
+    assert!(matches!(result, Ok(Some(()))));
+    // OPS-051
+    assert_eq!(store.holder(), "");
+    let mut second = elector(&server, "b", &clock);
+    second.acquire().await;
+    assert_eq!(began.elapsed(), seconds(60), "the successor need not wait");
+    assert_eq!(store.holder(), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_leader_is_succeeded_after_the_lease_whatever_the_clocks_say() {
+    let (store, clock) = (LeaseStore::default(), clock());
+    let server = store.server();
+    elector(&server, "a", &clock).acquire().await;
+    // The successor's clock is a day ahead: by its reading the lease expired long ago.
+    let ahead = self::clock();
+    ahead.jump(jiff::SignedDuration::from_hours(24));
+    let began = Instant::now();
+    let mut second = elector(&server, "b", &ahead);
+    second.acquire().await;
+    let waited = began.elapsed();
+    // OPS-048
+    assert!(waited >= seconds(15) && waited < seconds(18), "{waited:?}");
+    assert_eq!(store.holder(), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_candidates_never_both_lead() {
+    let (store, clock) = (LeaseStore::default(), clock());
+    let server = store.server();
+    let (mut a, mut b) = (elector(&server, "a", &clock), elector(&server, "b", &clock));
+    let both = async { tokio::join!(a.acquire(), b.acquire()) };
+    assert!(
+        tokio::time::timeout(seconds(10), both).await.is_err(),
+        "only one acquires"
+    );
+    let holder = store.holder();
+    assert!(holder == "a" || holder == "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_stops_before_its_successor_starts() {
+    let (store, clock, shutdown) = (LeaseStore::default(), clock(), CancellationToken::new());
+    let server = store.server();
+    let began = Instant::now();
+    let first = elector(&server, "a", &clock).run(&shutdown, std::future::pending::<()>());
+    let second = async {
+        tokio::time::sleep(seconds(20)).await;
+        store.cut_off("a");
+        let mut second = elector(&server, "b", &clock);
+        second.acquire().await;
+        began.elapsed()
+    };
+    let first = async { (first.await, began.elapsed()) };
+    let ((result, stopped), started) = tokio::join!(first, second);
+    // OPS-050
+    let error = result.expect_err("leadership is lost");
+    assert!(matches!(error, LeaderError::Lost));
+    assert_eq!(error.to_string(), "leader election lost");
+    // OPS-048
+    assert!(
+        stopped <= seconds(31) && started > stopped,
+        "stopped {stopped:?}, started {started:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_candidate_never_leads() {
+    let (store, clock, shutdown) = (LeaseStore::default(), clock(), CancellationToken::new());
+    let server = store.server();
+    elector(&server, "a", &clock).acquire().await;
+    shutdown.cancel();
+    let result = elector(&server, "b", &clock)
+        .run(&shutdown, async { unreachable!("b never leads") })
+        .await;
+    assert!(matches!(result, Ok(None::<()>)));
+    assert_eq!(store.holder(), "a");
+}

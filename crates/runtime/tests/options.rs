@@ -1,0 +1,305 @@
+//! Options from flags and variables, as the contract states them.
+
+use std::time::Duration;
+
+use kerf_runtime::Options;
+use kerf_runtime::logging::LogLevel;
+use kerf_runtime::options::{
+    DEFINITIONS, MinValuesPolicy, OptionKind, Parsed, PreferencePolicy, SCHEDULING, SchedulingOptions, Values, usage,
+};
+
+fn parse(args: &[&str], env: &[(&str, &str)]) -> Result<Parsed<Options>, String> {
+    let lookup = |name: &str| {
+        env.iter()
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| (*value).to_owned())
+    };
+    Options::parse(args.iter().map(ToString::to_string), lookup).map_err(|error| error.to_string())
+}
+
+fn options(args: &[&str], env: &[(&str, &str)]) -> Options {
+    match parse(args, env) {
+        Ok(Parsed::Run(options)) => options,
+        other => panic!("{args:?} {env:?}: {other:?}"),
+    }
+}
+
+fn error(args: &[&str], env: &[(&str, &str)]) -> String {
+    parse(args, env).expect_err("the options are bad")
+}
+
+#[test]
+fn flags_variables_and_defaults_are_the_contracts() {
+    use OptionKind::{Bool, Duration, Int, Text};
+    let gates = "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,\
+                 StaticCapacity=false,CapacityBuffer=false";
+    let expected = [
+        // OPS-002
+        ("karpenter-service", "KARPENTER_SERVICE", Text, ""),
+        // OPS-003
+        ("metrics-port", "METRICS_PORT", Int, "8080"),
+        // OPS-004
+        ("health-probe-port", "HEALTH_PROBE_PORT", Int, "8081"),
+        // OPS-005
+        ("kube-client-qps", "KUBE_CLIENT_QPS", Int, "200"),
+        // OPS-006
+        ("kube-client-burst", "KUBE_CLIENT_BURST", Int, "300"),
+        // OPS-007
+        ("enable-profiling", "ENABLE_PROFILING", Bool, "false"),
+        // OPS-008
+        ("disable-controller-warmup", "DISABLE_CONTROLLER_WARMUP", Bool, "true"),
+        // OPS-009
+        ("disable-leader-election", "DISABLE_LEADER_ELECTION", Bool, "false"),
+        // OPS-010
+        (
+            "disable-cluster-state-observability",
+            "DISABLE_CLUSTER_STATE_OBSERVABILITY",
+            Bool,
+            "false",
+        ),
+        // OPS-011
+        (
+            "leader-election-name",
+            "LEADER_ELECTION_NAME",
+            Text,
+            "karpenter-leader-election",
+        ),
+        // OPS-012
+        ("leader-election-namespace", "LEADER_ELECTION_NAMESPACE", Text, ""),
+        // OPS-013
+        ("memory-limit", "MEMORY_LIMIT", Int, "-1"),
+        // OPS-014
+        ("cpu-requests", "CPU_REQUESTS", Int, "1000"),
+        // OPS-015
+        ("log-level", "LOG_LEVEL", Text, "info"),
+        // OPS-016
+        ("log-output-paths", "LOG_OUTPUT_PATHS", Text, "stdout"),
+        // OPS-017
+        ("log-error-output-paths", "LOG_ERROR_OUTPUT_PATHS", Text, "stderr"),
+        // OPS-018, SCH-001
+        ("batch-max-duration", "BATCH_MAX_DURATION", Duration, "10s"),
+        // OPS-019, SCH-001
+        ("batch-idle-duration", "BATCH_IDLE_DURATION", Duration, "1s"),
+        // OPS-020, SCH-002
+        ("preference-policy", "PREFERENCE_POLICY", Text, "Respect"),
+        // OPS-021, SCH-003
+        ("min-values-policy", "MIN_VALUES_POLICY", Text, "Strict"),
+        // OPS-022, SCH-005
+        ("ignore-dra-requests", "IGNORE_DRA_REQUESTS", Bool, "true"),
+        // OPS-023
+        ("feature-gates", "FEATURE_GATES", Text, gates),
+        // OPS-024
+        ("instance-types-file-path", "INSTANCE_TYPES_FILE_PATH", Text, ""),
+    ];
+    let defined: Vec<_> = DEFINITIONS
+        .iter()
+        .map(|def| (def.flag, def.variable, def.kind, def.default))
+        .collect();
+    assert_eq!(defined, expected);
+}
+
+#[test]
+fn defaults_are_valid() {
+    let options = Options::default();
+    // OPS-003, OPS-004
+    assert_eq!((options.metrics_port, options.health_probe_port), (8080, 8081));
+    // OPS-018, OPS-019, SCH-001
+    let second = Duration::from_secs(1);
+    assert_eq!(
+        (options.batch_max_duration, options.batch_idle_duration),
+        (10 * second, second)
+    );
+    // OPS-020, OPS-021, SCH-002, SCH-003
+    assert_eq!(
+        (options.preference_policy, options.min_values_policy),
+        (PreferencePolicy::Respect, MinValuesPolicy::Strict)
+    );
+    // OPS-034, SCH-006
+    assert!(options.feature_gates.reserved_capacity && !options.feature_gates.static_capacity);
+    // OPS-022, SCH-005
+    assert!(options.ignore_dra_requests);
+}
+
+#[test]
+fn a_flag_beats_the_variable_which_beats_the_default() {
+    let env = [
+        ("METRICS_PORT", "9000"),
+        ("PREFERENCE_POLICY", "Ignore"),
+        ("BATCH_IDLE_DURATION", "1m30s"),
+    ];
+    // OPS-001
+    assert_eq!(options(&[], &env).metrics_port, 9000);
+    assert_eq!(options(&["--metrics-port", "9100"], &env).metrics_port, 9100);
+    assert_eq!(options(&["-metrics-port=9200"], &env).metrics_port, 9200);
+    assert_eq!(options(&["--metrics-port=1", "--metrics-port=2"], &env).metrics_port, 2);
+    assert_eq!(options(&[], &env).batch_idle_duration, Duration::from_secs(90));
+    // SCH-002
+    assert_eq!(options(&[], &env).preference_policy, PreferencePolicy::Ignore);
+    // SCH-001
+    assert_eq!(
+        options(&["--batch-max-duration", "250ms"], &env).batch_max_duration,
+        Duration::from_millis(250)
+    );
+}
+
+#[test]
+fn booleans_follow_two_grammars() {
+    // OPS-025
+    assert!(options(&["--enable-profiling"], &[]).enable_profiling);
+    assert!(options(&["--enable-profiling=true"], &[]).enable_profiling);
+    assert!(!options(&["--ignore-dra-requests=false"], &[]).ignore_dra_requests);
+    for value in ["1", "T", "yes", ""] {
+        let flag = format!("--enable-profiling={value}");
+        let expected = format!("{value:?} is not a valid value, must be true or false");
+        // OPS-025
+        assert!(error(&[&flag], &[]).ends_with(&expected), "{flag}");
+    }
+    for (value, expected) in [
+        ("1", true),
+        ("t", true),
+        ("T", true),
+        ("TRUE", true),
+        ("True", true),
+        ("F", false),
+    ] {
+        // OPS-025
+        assert_eq!(
+            options(&[], &[("ENABLE_PROFILING", value)]).enable_profiling,
+            expected,
+            "{value}"
+        );
+    }
+}
+
+#[test]
+fn a_bad_variable_is_ignored_and_a_bad_flag_is_fatal() {
+    let env = [
+        ("METRICS_PORT", "many"),
+        ("ENABLE_PROFILING", "yes"),
+        ("BATCH_MAX_DURATION", "10"),
+        ("CPU_REQUESTS", "1.5"),
+        ("KUBE_CLIENT_QPS", "0x10"),
+    ];
+    // OPS-026
+    assert_eq!(options(&[], &env), Options::default());
+    for (args, text) in [
+        (
+            ["--metrics-port", "many"],
+            "parsing flags, invalid value \"many\" for flag -metrics-port: parse error",
+        ),
+        (
+            ["--batch-max-duration", "10"],
+            "parsing flags, invalid value \"10\" for flag -batch-max-duration: parse error",
+        ),
+    ] {
+        // OPS-026, OPS-028
+        assert_eq!(error(&args, &[]), text);
+    }
+    assert_eq!(options(&["--kube-client-qps", "0x10"], &[]).kube_client_qps, 16);
+}
+
+#[test]
+fn empty_variables_count_as_set() {
+    // OPS-027
+    assert_eq!(options(&[], &[("LOG_LEVEL", "")]).log_level, LogLevel::Info);
+    assert_eq!(
+        options(&[], &[("FEATURE_GATES", "")]).feature_gates,
+        Options::default().feature_gates
+    );
+    for variable in [
+        "PREFERENCE_POLICY",
+        "MIN_VALUES_POLICY",
+        "LOG_OUTPUT_PATHS",
+        "LOG_ERROR_OUTPUT_PATHS",
+    ] {
+        // OPS-027
+        assert!(error(&[], &[(variable, "")]).contains(variable), "{variable}");
+    }
+}
+
+#[test]
+fn fatal_errors_have_their_texts() {
+    for (variable, value, text) in [
+        // OPS-028
+        (
+            "LOG_LEVEL",
+            "INFO",
+            "validating cli flags / env vars, invalid LOG_LEVEL \"INFO\"",
+        ),
+        // OPS-028, SCH-002
+        (
+            "PREFERENCE_POLICY",
+            "respect",
+            "validating cli flags / env vars, invalid PREFERENCE_POLICY \"respect\"",
+        ),
+        // OPS-028, SCH-003
+        (
+            "MIN_VALUES_POLICY",
+            "Loose",
+            "validating cli flags / env vars, invalid MIN_VALUES_POLICY \"Loose\"",
+        ),
+    ] {
+        assert_eq!(error(&[], &[(variable, value)]), text);
+    }
+    // OPS-028
+    assert!(error(&["--feature-gates=NodeRepair"], &[]).starts_with("parsing feature gates, "));
+    // OPS-029
+    assert_eq!(
+        error(&["--frobnicate"], &[]),
+        "parsing flags, flag provided but not defined: -frobnicate"
+    );
+    assert_eq!(
+        error(&["--log-level"], &[]),
+        "parsing flags, flag needs an argument: -log-level"
+    );
+    assert_eq!(
+        error(&["---log-level"], &[]),
+        "parsing flags, bad flag syntax: ---log-level"
+    );
+    assert!(error(&["--metrics-port=70000"], &[]).contains("METRICS_PORT"));
+}
+
+#[test]
+fn help_is_asked_for_and_names_every_option() {
+    for flag in ["-h", "--help", "-help"] {
+        // OPS-029
+        assert_eq!(parse(&[flag], &[]), Ok(Parsed::Help), "{flag}");
+    }
+    let usage = usage(DEFINITIONS);
+    for def in DEFINITIONS {
+        assert!(
+            usage.contains(&format!("--{}", def.flag)) && usage.contains(def.variable),
+            "{}",
+            def.flag
+        );
+    }
+}
+
+#[test]
+fn stray_arguments_end_the_flags() {
+    // OPS-030
+    assert_eq!(options(&["stray", "--nonsense"], &[]), Options::default());
+    assert_eq!(options(&["--metrics-port=1", "--", "--nonsense"], &[]).metrics_port, 1);
+    assert_eq!(options(&["-"], &[]), Options::default());
+}
+
+#[test]
+fn cpu_requests_set_the_simulations_parallelism() {
+    for (value, millicores, workers) in [
+        ("0", 1000, 1),
+        ("-5", 1000, 1),
+        ("1001", 1001, 2),
+        ("16000", 16_000, 16),
+    ] {
+        let env = |name: &str| (name == "CPU_REQUESTS").then(|| value.to_owned());
+        let Ok(Parsed::Run(values)) = Values::parse(SCHEDULING, [], env) else {
+            panic!("{value}")
+        };
+        let options = SchedulingOptions::from_values(&values).expect("valid");
+        // OPS-014, SCH-004
+        assert_eq!(
+            (options.cpu_requests, options.simulation_workers()),
+            (millicores, workers)
+        );
+    }
+}
