@@ -1,1 +1,8 @@
-//! the mirror: folds watch events into the domain and publishes snapshots.
+//! The mirror of the cluster: folds watch events into the domain and publishes snapshots.
+//!
+//! In come Kubernetes objects, lean ones for the built-in kinds and `kerf-api`'s for Karpenter's; out go [`kerf_model::snapshot::Snapshot`]s.
+//! This is the one place where API objects become model. Nothing here is async, reads a clock or does I/O: time is an argument.
+//! Units are the model's: `cpu` in milli-cores, other resources in base units, prices in 10⁻¹² per hour.
+
+pub mod convert;
+pub mod lean;

@@ -1,0 +1,308 @@
+//! Pods: one lean pod in, one model pod and what the mirror must remember about it out.
+
+use super::{Converter, requests};
+use crate::lean::{LabelKeyExpression, LeanDaemonSet, LeanPod, LeanPodSpec, LeanPodStatus, LeanPort, LeanToleration};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kerf_api::annotations;
+use kerf_model::duration::GoDuration;
+use kerf_model::intern::sym;
+use kerf_model::pod::{DoNotDisrupt, HostPort, Owner, Phase, Pod, PodFault, PodShape};
+use kerf_model::requirement::{Requirement, Requirements};
+use kerf_model::selector::LabelSet;
+use kerf_model::taint::{Effect, Toleration, TolerationOperator};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// A pod with what the mirror needs besides the model's view.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PodFacts {
+    /// The pod; its volumes and their faults are resolved later, against the claims the mirror knows.
+    pub pod: Pod,
+    /// The names of the volume claims it uses, in its own namespace (SCH-169).
+    pub claims: Vec<Arc<str>>,
+    /// Whether it is provisionable (SCH-008 to SCH-013).
+    pub provisionable: bool,
+    /// Gates hold it back, so that nothing will schedule it whatever there is room for (SCH-009).
+    pub gated: bool,
+    /// The unique id of the DaemonSet that controls it.
+    pub daemon_set: Option<Arc<str>>,
+}
+
+impl Converter {
+    /// Converts a pod. It is validated (SCH-014 to SCH-024) if it is unbound: what runs already was accepted by somebody.
+    pub fn pod(&mut self, lean: &LeanPod) -> PodFacts {
+        let meta = &lean.metadata;
+        let (spec, status) = (&lean.spec, &lean.status);
+        let owners = meta.owner_references.as_deref().unwrap_or_default();
+        let owner = owner(owners);
+        let unbound = spec.node_name.is_empty();
+        let namespace = self.text(meta.namespace.as_deref().unwrap_or("default"));
+        let labels = self.label_set(meta.labels.as_ref());
+        let mut malformed = Vec::new();
+        let shape = self.shape(spec, status, &namespace, &labels, &mut malformed);
+        let mut faults: Vec<PodFault> = malformed
+            .into_iter()
+            .map(|text| PodFault::Malformed(text.into()))
+            .collect();
+        if unbound {
+            self.validate(spec, &shape, &mut faults);
+        }
+        let node_name = (!unbound).then(|| self.text(&spec.node_name));
+        let name = Arc::<str>::from(meta.name.as_deref().unwrap_or_default());
+        PodFacts {
+            provisionable: provisionable(lean, owner),
+            gated: !spec.scheduling_gates.is_empty(),
+            claims: claim_names(spec, &name),
+            daemon_set: controlling_daemon_set(owners),
+            pod: Pod {
+                uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
+                namespace,
+                name,
+                labels,
+                shape,
+                volumes: Vec::new(),
+                faults,
+                created: created(meta),
+                started: status.start_time.as_ref().map(|time| time.0),
+                deletion: meta.deletion_timestamp.as_ref().map(|time| time.0),
+                phase: phase(&status.phase),
+                ready: status
+                    .conditions
+                    .iter()
+                    .find(|condition| condition.kind == "Ready")
+                    .map(|condition| condition.status == "True"),
+                node_name,
+                owner,
+                priority: spec.priority.unwrap_or(0),
+                deletion_cost: deletion_cost(meta),
+                do_not_disrupt: do_not_disrupt(meta),
+                grace_seconds: spec.termination_grace_period_seconds.unwrap_or(30),
+            },
+        }
+    }
+
+    /// The shape of the pods a DaemonSet would make, from its template alone (SCH-121, SCH-153).
+    pub(crate) fn template_shape(&mut self, daemon_set: &LeanDaemonSet) -> Arc<PodShape> {
+        let mut spec = daemon_set.spec.template.spec.clone();
+        requests::default_from_limits(&mut spec);
+        let namespace = self.text(daemon_set.metadata.namespace.as_deref().unwrap_or("default"));
+        let labels = self.label_set(Some(&daemon_set.spec.template.metadata.labels));
+        self.shape(&spec, &LeanPodStatus::default(), &namespace, &labels, &mut Vec::new())
+    }
+
+    /// A shape with other alternatives of required node affinity (SCH-153).
+    pub(crate) fn shape_with_terms(&mut self, shape: &PodShape, terms: Vec<Vec<Requirement>>) -> Arc<PodShape> {
+        self.shapes.share(PodShape {
+            required_terms: terms,
+            ..shape.clone()
+        })
+    }
+
+    pub(crate) fn label_set(&mut self, labels: Option<&BTreeMap<String, String>>) -> Arc<LabelSet> {
+        let pairs = labels
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| (key.as_str(), value.as_str()));
+        self.label_sets.share(pairs.collect())
+    }
+
+    fn shape(
+        &mut self,
+        spec: &LeanPodSpec,
+        status: &LeanPodStatus,
+        namespace: &Arc<str>,
+        labels: &LabelSet,
+        malformed: &mut Vec<String>,
+    ) -> Arc<PodShape> {
+        let mut shape = PodShape {
+            requests: requests::effective(spec, status, &self.interner, malformed),
+            tolerations: spec.tolerations.iter().filter_map(toleration).collect(),
+            host_ports: host_ports(spec),
+            ..PodShape::default()
+        };
+        self.constraints(spec, namespace, labels, &mut shape);
+        self.shapes.share(shape)
+    }
+
+    /// Section 2.2, but for volumes.
+    fn validate(&self, spec: &LeanPodSpec, shape: &PodShape, faults: &mut Vec<PodFault>) {
+        if self.opted_out(shape) {
+            faults.push(PodFault::OptedOut);
+        }
+        let mut texts = Vec::new();
+        for (key, value) in &spec.node_selector {
+            self.requirement_faults(key, "In", std::slice::from_ref(value), &mut texts);
+        }
+        let required = spec.affinity.node_affinity.required.as_ref();
+        let terms = required.map_or(&[][..], |selector| &selector.node_selector_terms);
+        for LabelKeyExpression { key, operator, values } in terms.iter().flat_map(|term| &term.match_expressions) {
+            self.requirement_faults(key, operator, values, &mut texts);
+        }
+        faults.extend(texts.into_iter().map(|text| PodFault::Requirement(text.into())));
+        if terms.iter().any(|term| !term.match_fields.is_empty()) {
+            faults.push(PodFault::MatchFields);
+        } else if required.is_some() && shape.required_terms.is_empty() {
+            faults.push(PodFault::Malformed(
+                "required node affinity without expressions matches no node; add an expression or remove it".into(),
+            ));
+        }
+        if self.conventions.given.refuse_resource_claims && !spec.resource_claims.is_empty() {
+            faults.push(PodFault::ResourceClaims);
+        }
+    }
+
+    /// SCH-016: the pod's full requirements ask for the absence of a pool.
+    fn opted_out(&self, shape: &PodShape) -> bool {
+        let first = shape.required_terms.first().into_iter().flatten();
+        // The heaviest, and of equals the first.
+        let heaviest = shape.preferred_terms.iter().rev().max_by_key(|(weight, _)| *weight);
+        let preferred = heaviest.into_iter().flat_map(|(_, term)| term);
+        let on_pool = shape
+            .node_selector
+            .iter()
+            .chain(first)
+            .chain(preferred)
+            .filter(|r| r.key == sym::NODEPOOL);
+        Requirements::from_all(on_pool.cloned(), &self.interner)
+            .get(sym::NODEPOOL)
+            .is_some_and(Requirement::is_does_not_exist)
+    }
+}
+
+/// SCH-008 to SCH-013.
+fn provisionable(lean: &LeanPod, owner: Owner) -> bool {
+    let unschedulable = |reason: &str| reason == "Unschedulable";
+    lean.spec.node_name.is_empty()
+        && lean.status.nominated_node_name.is_empty()
+        && !matches!(owner, Owner::DaemonSet | Owner::Node)
+        && lean
+            .status
+            .conditions
+            .iter()
+            .any(|c| c.kind == "PodScheduled" && unschedulable(&c.reason))
+}
+
+/// SCH-011: any owner counts, the most telling one first.
+fn owner(owners: &[OwnerReference]) -> Owner {
+    let kinds = [
+        ("apps/v1", "DaemonSet", Owner::DaemonSet),
+        ("v1", "Node", Owner::Node),
+        ("apps/v1", "StatefulSet", Owner::StatefulSet),
+        ("apps/v1", "ReplicaSet", Owner::ReplicaSet),
+        ("batch/v1", "Job", Owner::Job),
+    ];
+    let is = |version: &str, kind: &str| owners.iter().any(|o| o.api_version == version && o.kind == kind);
+    let known = kinds
+        .into_iter()
+        .find(|(version, kind, _)| is(version, kind))
+        .map(|(_, _, owner)| owner);
+    known.unwrap_or(if owners.is_empty() { Owner::None } else { Owner::Other })
+}
+
+fn controlling_daemon_set(owners: &[OwnerReference]) -> Option<Arc<str>> {
+    let controller = owners.iter().find(|owner| owner.controller == Some(true))?;
+    (controller.kind == "DaemonSet" && controller.api_version == "apps/v1").then(|| Arc::from(controller.uid.as_str()))
+}
+
+/// When an object was made; the beginning of time for one that never met an API server.
+pub(super) fn created(meta: &ObjectMeta) -> Timestamp {
+    meta.creation_timestamp
+        .as_ref()
+        .map_or(Timestamp::UNIX_EPOCH, |time| time.0)
+}
+
+fn phase(text: &str) -> Phase {
+    match text {
+        "Running" => Phase::Running,
+        "Succeeded" => Phase::Succeeded,
+        "Failed" => Phase::Failed,
+        "Unknown" => Phase::Unknown,
+        _ => Phase::Pending,
+    }
+}
+
+/// SCH-027, DIS-052, DIS-053.
+fn do_not_disrupt(meta: &ObjectMeta) -> DoNotDisrupt {
+    let Some(text) = meta
+        .annotations
+        .as_ref()
+        .and_then(|all| all.get(annotations::DO_NOT_DISRUPT))
+    else {
+        return DoNotDisrupt::No;
+    };
+    if text == "true" {
+        return DoNotDisrupt::Always;
+    }
+    match text.parse::<GoDuration>() {
+        Ok(duration) if duration > GoDuration::ZERO => DoNotDisrupt::ForNanos(duration.as_nanos()),
+        _ => DoNotDisrupt::Invalid(text.as_str().into()),
+    }
+}
+
+/// DIS-046: read as a number, ignored when it is none.
+fn deletion_cost(meta: &ObjectMeta) -> i32 {
+    let text = meta.annotations.as_ref().and_then(|all| all.get(DELETION_COST));
+    text.and_then(|text| text.parse::<f64>().ok())
+        .map_or(0, |cost| cost as i32)
+}
+
+/// A toleration; one with an effect that does not exist tolerates nothing.
+fn toleration(lean: &LeanToleration) -> Option<Toleration> {
+    Some(Toleration {
+        key: (!lean.key.is_empty()).then(|| lean.key.as_str().into()),
+        operator: match lean.operator.as_str() {
+            "" | "Equal" => TolerationOperator::Equal,
+            "Exists" => TolerationOperator::Exists,
+            "Lt" => TolerationOperator::Lt,
+            "Gt" => TolerationOperator::Gt,
+            _ => TolerationOperator::Unknown,
+        },
+        value: lean.value.as_str().into(),
+        effect: if lean.effect.is_empty() {
+            None
+        } else {
+            Some(Effect::parse(&lean.effect)?)
+        },
+    })
+}
+
+/// SCH-163. On the node's own network every container port is a host port, as the API server would write it.
+fn host_ports(spec: &LeanPodSpec) -> Vec<HostPort> {
+    let port = |port: &LeanPort| {
+        let number = if port.host_port == 0 && spec.host_network {
+            port.container_port
+        } else {
+            port.host_port
+        };
+        Some(HostPort {
+            ip: if port.host_ip.is_empty() {
+                "0.0.0.0".into()
+            } else {
+                port.host_ip.as_str().into()
+            },
+            port: u16::try_from(number).ok().filter(|number| *number != 0)?,
+            protocol: if port.protocol.is_empty() {
+                "TCP".into()
+            } else {
+                port.protocol.as_str().into()
+            },
+        })
+    };
+    let mut ports: Vec<HostPort> = spec.containers.iter().flat_map(|c| &c.ports).filter_map(port).collect();
+    ports.sort();
+    ports.dedup();
+    ports
+}
+
+/// SCH-169: claims named directly and those made for ephemeral volumes.
+fn claim_names(spec: &LeanPodSpec, pod: &str) -> Vec<Arc<str>> {
+    let name = |volume: &crate::lean::LeanVolume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
+        (Some(claim), _) => Some(Arc::from(claim.claim_name.as_str())),
+        (None, Some(_)) => Some(Arc::from(format!("{pod}-{}", volume.name))),
+        (None, None) => None,
+    };
+    spec.volumes.iter().filter_map(name).collect()
+}

@@ -1,0 +1,176 @@
+//! NodePools (section 11) and what they say about disruption (section 6 of the disruption contract).
+
+use super::node::{amounts, api_taints};
+use super::{Converter, floor};
+use kerf_api::{NodePool as ApiPool, conditions};
+use kerf_model::budget::{
+    Budget, BudgetFault, ConsolidationPolicy, DisruptionPolicy, DisruptionReason, NodeShare, Window,
+};
+use kerf_model::instance_type::CatalogueFault;
+use kerf_model::intern::{Sym, sym};
+use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::requirement::{Requirement, Requirements};
+use kerf_model::resources::Resources;
+use kerf_model::selector::LabelSet;
+use std::sync::Arc;
+
+/// What is read of a NodePool. Usage and catalogue come from elsewhere.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PoolFacts {
+    /// The pool, with nothing used and no catalogue yet.
+    pub pool: NodePool,
+    /// Its generation, which rises with every change of its spec.
+    pub generation: i64,
+    /// Whether its node class is of a kind the provider serves.
+    pub managed: bool,
+}
+
+impl Converter {
+    /// Reads a NodePool. `assume_ready` stands in for a Ready condition nobody has set, for input that never met a controller.
+    pub fn pool(&mut self, written: &ApiPool, assume_ready: bool) -> PoolFacts {
+        let (meta, spec) = (&written.metadata, &written.spec);
+        let template = &spec.template;
+        let name = self.text(meta.name.as_deref().unwrap_or_default());
+        let label = self.interner.intern(&name);
+        let class = &template.spec.node_class_ref;
+        let served = &self.conventions.given.node_classes;
+        let managed = served.is_empty() || served.contains(&(class.group.clone(), class.kind.clone()));
+        let mut labels: Vec<(Sym, Sym)> = template
+            .labels()
+            .map(|(key, value)| {
+                let key = self.label_key(key);
+                (key, self.label_value(key, value))
+            })
+            .collect();
+        labels.extend([
+            (sym::NODEPOOL, label),
+            (
+                self.interner.intern(&class.label_key()),
+                self.interner.intern(&class.name),
+            ),
+        ]);
+        labels.sort_unstable();
+        labels.dedup_by_key(|(key, _)| *key);
+        let template_labels: LabelSet = template.labels().collect();
+        let pool = NodePool {
+            eligibility: eligibility(written, managed, assume_ready),
+            requirements: self.template_requirements(written, &labels),
+            label,
+            uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
+            weight: spec.weight(),
+            template_labels: self.label_sets.share(template_labels),
+            labels,
+            taints: api_taints(template.spec.taints()),
+            startup_taints: api_taints(template.spec.startup_taints()),
+            limits: (!spec.limits.is_empty()).then(|| amounts(&spec.limits, &self.interner, floor)),
+            usage: Resources::new(),
+            catalogue: Err(CatalogueFault::Empty),
+            registration_healthy: registration_healthy(written),
+            disruption: policy(written),
+            name,
+        };
+        PoolFacts {
+            pool,
+            generation: meta.generation.unwrap_or(0),
+            managed,
+        }
+    }
+
+    /// SCH-112: requirements, labels, pool and class names, and the two keys that let daemons selecting them count.
+    fn template_requirements(&self, written: &ApiPool, labels: &[(Sym, Sym)]) -> Requirements {
+        let own = written
+            .spec
+            .template
+            .spec
+            .requirements
+            .iter()
+            .map(|r| self.api_requirement(r));
+        let mut all = Requirements::from_all(own, &self.interner);
+        all.add_all(&Requirements::from_labels(labels, &self.interner), &self.interner);
+        for key in [sym::REGISTERED, sym::INITIALIZED] {
+            all.add(Requirement::is(key, sym::TRUE), &self.interner);
+        }
+        all
+    }
+}
+
+fn condition<'a>(written: &'a ApiPool, kind: &str) -> Option<&'a kerf_api::Condition> {
+    written
+        .status
+        .as_ref()?
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == kind)
+}
+
+/// SCH-136 to SCH-138.
+fn eligibility(written: &ApiPool, managed: bool, assume_ready: bool) -> Eligibility {
+    if !managed {
+        return Eligibility::ForeignNodeClass;
+    }
+    if written.metadata.deletion_timestamp.is_some() {
+        return Eligibility::Deleting;
+    }
+    if written.spec.is_static() {
+        return Eligibility::Static;
+    }
+    match condition(written, conditions::READY) {
+        Some(ready) if ready.is_true() => Eligibility::Eligible,
+        None if assume_ready => Eligibility::Eligible,
+        Some(ready) => Eligibility::NotReady(ready.message().into()),
+        None => Eligibility::NotReady(conditions::AWAITING_RECONCILIATION_MESSAGE.into()),
+    }
+}
+
+fn registration_healthy(written: &ApiPool) -> Option<bool> {
+    let condition = condition(written, conditions::node_pool::NODE_REGISTRATION_HEALTHY)?;
+    match (condition.is_true(), condition.is_false()) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        (false, false) => None,
+    }
+}
+
+fn policy(written: &ApiPool) -> DisruptionPolicy {
+    let disruption = written.spec.disruption();
+    DisruptionPolicy {
+        consolidation: match disruption.consolidation_policy() {
+            kerf_api::ConsolidationPolicy::WhenEmpty => ConsolidationPolicy::WhenEmpty,
+            kerf_api::ConsolidationPolicy::WhenEmptyOrUnderutilized => ConsolidationPolicy::WhenEmptyOrUnderutilized,
+            kerf_api::ConsolidationPolicy::Balanced => ConsolidationPolicy::Balanced,
+        },
+        consolidate_after: disruption.consolidate_after.value(),
+        budgets: disruption.budgets().iter().map(budget).collect(),
+    }
+}
+
+fn budget(written: &kerf_api::Budget) -> Result<Budget, BudgetFault> {
+    let nodes = NodeShare::parse(&written.nodes)
+        .ok_or_else(|| BudgetFault(format!("nodes {:?} is neither a count nor a percentage", written.nodes).into()))?;
+    let window = match (&written.schedule, &written.duration) {
+        (Some(schedule), Some(duration)) => Some(Window {
+            schedule: schedule
+                .parse()
+                .map_err(|error| BudgetFault(format!("schedule {schedule:?}: {error}").into()))?,
+            duration: duration.value(),
+        }),
+        (None, None) => None,
+        (Some(_), None) | (None, Some(_)) => return Err(BudgetFault("schedule and duration go together".into())),
+    };
+    Ok(Budget {
+        reasons: written
+            .reasons
+            .as_ref()
+            .map(|reasons| reasons.iter().map(reason).collect()),
+        nodes,
+        window,
+    })
+}
+
+fn reason(written: &kerf_api::DisruptionReason) -> DisruptionReason {
+    match written {
+        kerf_api::DisruptionReason::Underutilized => DisruptionReason::Underutilized,
+        kerf_api::DisruptionReason::Empty => DisruptionReason::Empty,
+        kerf_api::DisruptionReason::Drifted => DisruptionReason::Drifted,
+    }
+}
