@@ -1,5 +1,6 @@
 //! What can go wrong at a provider, grouped by what the caller can do about it.
 
+use kerf_api::conditions::node_claim;
 use kerf_model::instance_type::CatalogueFault;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,9 +53,6 @@ pub enum LaunchVerdict {
     Retry,
 }
 
-/// The reason of the Launched condition for an error without one of its own (LIF-026).
-pub const LAUNCH_FAILED: &str = "LaunchFailed";
-
 impl CloudError {
     /// An insufficient-capacity error.
     pub fn insufficient_capacity(message: impl Into<Arc<str>>) -> Self {
@@ -93,12 +91,13 @@ impl CloudError {
         }
     }
 
-    /// Reason and message of the claim's Launched condition (LIF-026).
+    /// Reason and message of the claim's Launched condition (LIF-026); long messages are cut as API-108 wants.
     pub fn launched_condition(&self) -> (Arc<str>, String) {
-        match self {
+        let (reason, message) = match self {
             Self::Create { reason, message } => (Arc::clone(reason), message.to_string()),
-            other => (Arc::from(LAUNCH_FAILED), other.to_string()),
-        }
+            other => (Arc::from(node_claim::LAUNCH_FAILED), other.to_string()),
+        };
+        (reason, node_claim::launch_failed_message(&message))
     }
 
     /// The `error` label of `karpenter_cloudprovider_errors_total` (OPS-168).

@@ -3,67 +3,34 @@
 //! In come overlays as written and the catalogues of all pools; out goes, per overlay, whether it is in force and why not,
 //! and per pool a [`PoolOverlay`] that turns the provider's catalogue into the one decisions see.
 
-use crate::price_change::{PriceChange, PriceChangeError};
+use crate::price_change::PriceChange;
+use crate::requirement::requirement;
+use kerf_api::conditions::node_overlay;
+use kerf_api::{LabelRules, NodeOverlay, NodePool, validate};
 use kerf_model::instance_type::{Catalogue, InstanceType};
 use kerf_model::intern::{Interner, Sym, sym};
-use kerf_model::quantity::Quantity;
-use kerf_model::requirement::{Operator, Requirement, Requirements};
+use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A NodeOverlay as written.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct OverlaySpec {
-    /// Its name.
-    pub name: String,
-    /// `spec.weight`; unset counts as 0.
-    pub weight: Option<i32>,
-    /// `spec.requirements` as key, operator and values.
-    pub requirements: Vec<(String, String, Vec<String>)>,
-    /// `spec.price`.
-    pub price: Option<String>,
-    /// `spec.priceAdjustment`.
-    pub price_adjustment: Option<String>,
-    /// `spec.capacity`.
-    pub capacity: BTreeMap<String, Quantity>,
-}
-
 /// A valid overlay, ready for evaluation.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Overlay {
-    name: Arc<str>,
+struct Overlay {
+    name: String,
     weight: i32,
     requirements: Requirements,
     price: Option<PriceChange>,
     capacity: Resources,
 }
 
-/// Why an overlay is invalid: the message of its `ValidationSucceeded` condition (SCH-361).
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum OverlayFault {
-    /// A requirement breaks the rules.
-    #[error("invalid value: {0} in requirements, restricted")]
-    Requirement(String),
-    /// A resource overlays may not change.
-    #[error("invalid capacity: {0} in resource, restricted")]
-    Capacity(String),
-    /// Both price fields are set (SCH-360).
-    #[error("cannot set both 'price' and 'priceAdjustment'")]
-    BothPrices,
-    /// A price cannot be read.
-    #[error(transparent)]
-    Price(#[from] PriceChangeError),
-}
-
-/// The verdict on one overlay, for its `ValidationSucceeded` condition.
+/// The verdict on one overlay, for its `ValidationSucceeded` condition (SCH-361).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OverlayStatus {
     /// In force wherever it matches: True.
     Valid,
-    /// False with reason `RuntimeValidation`.
-    Invalid(OverlayFault),
+    /// False with reason `RuntimeValidation` and this message.
+    Invalid(String),
     /// False with reason `Conflict`.
     Conflict,
 }
@@ -73,99 +40,50 @@ impl OverlayStatus {
     pub fn reason(&self) -> Option<&'static str> {
         match self {
             Self::Valid => None,
-            Self::Invalid(_) => Some("RuntimeValidation"),
-            Self::Conflict => Some("Conflict"),
+            Self::Invalid(_) => Some(node_overlay::RUNTIME_VALIDATION),
+            Self::Conflict => Some(node_overlay::CONFLICT),
         }
     }
 
     /// The condition's message, empty where it is True.
-    pub fn message(&self) -> String {
+    pub fn message(&self) -> &str {
         match self {
-            Self::Valid => String::new(),
-            Self::Invalid(fault) => fault.to_string(),
-            Self::Conflict => "conflict with another overlay".to_owned(),
+            Self::Valid => "",
+            Self::Invalid(message) => message,
+            Self::Conflict => node_overlay::CONFLICT_MESSAGE,
         }
     }
 }
-
-/// Resources that come with the machine and that no overlay may change (SCH-357).
-const FIXED_RESOURCES: [Sym; 4] = [sym::CPU, sym::MEMORY, sym::EPHEMERAL_STORAGE, sym::PODS];
 
 impl Overlay {
-    /// Validates an overlay; `key_fault` says what is wrong with a label key, if anything (SCH-108).
-    pub fn read(
-        spec: &OverlaySpec,
-        key_fault: impl Fn(&str) -> Option<String>,
-        interner: &Interner,
-    ) -> Result<Self, OverlayFault> {
-        let mut requirements = Requirements::new();
-        for (key, operator, values) in &spec.requirements {
-            let fault = key_fault(key).map(OverlayFault::Requirement);
-            if let Some(fault) = fault {
-                return Err(fault);
-            }
-            let one = requirement(key, operator, values, interner).map_err(OverlayFault::Requirement)?;
-            requirements.add(one, interner);
-        }
-        let mut capacity = Resources::new();
-        for (name, amount) in &spec.capacity {
-            let id = interner.intern(name);
-            if FIXED_RESOURCES.contains(&id) {
-                return Err(OverlayFault::Capacity(name.clone()));
-            }
-            capacity.set(id, amount.units_floor());
+    /// Reads an overlay; the error is the message of its condition.
+    fn read(written: &NodeOverlay, rules: &LabelRules, interner: &Interner) -> Result<Self, String> {
+        let spec = &written.spec;
+        let findings = validate::node_overlay(spec, rules);
+        if !findings.is_valid() {
+            return Err(findings.message());
         }
         let adjustment = spec.price_adjustment.as_deref().filter(|text| !text.is_empty());
-        let price = match (&spec.price, adjustment) {
-            (Some(_), Some(_)) => return Err(OverlayFault::BothPrices),
-            (Some(price), None) => Some(PriceChange::price(price)?),
-            (None, Some(adjustment)) => PriceChange::adjustment(adjustment)?,
-            (None, None) => None,
+        let price = match (spec.price.as_deref(), adjustment) {
+            // Admission refuses this already, with the same words (SCH-360).
+            (Some(_), Some(_)) => return Err("cannot set both 'price' and 'priceAdjustment'".to_owned()),
+            (Some(price), None) => PriceChange::price(price).map(Some),
+            (None, Some(adjustment)) => PriceChange::adjustment(adjustment),
+            (None, None) => Ok(None),
         };
+        let each = spec.requirements.iter();
+        let each = each.map(|one| requirement(&one.key, &one.operator, &one.values, rules, interner));
+        let capacity = spec.capacity.iter();
         Ok(Self {
-            name: spec.name.as_str().into(),
+            name: written.metadata.name.clone().unwrap_or_default(),
             weight: spec.weight.unwrap_or(0),
-            requirements,
-            price,
-            capacity,
+            requirements: Requirements::from_all(each, interner),
+            price: price.map_err(|error| error.to_string())?,
+            capacity: capacity
+                .map(|(name, amount)| (interner.intern(name), amount.units_floor()))
+                .collect(),
         })
     }
-}
-
-fn requirement(key: &str, operator: &str, values: &[String], interner: &Interner) -> Result<Requirement, String> {
-    let id = interner.intern(key);
-    let unknown = || {
-        format!(
-            "key {key} has the unknown operator {operator}; use one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte"
-        )
-    };
-    let operator = Operator::parse(operator).ok_or_else(unknown)?;
-    let interned = || values.iter().map(|value| interner.intern(value));
-    let bound = || match values {
-        [only] => only.parse::<i64>().ok().filter(|n| *n >= 0),
-        _ => None,
-    };
-    let bound = || {
-        bound().ok_or_else(|| {
-            format!(
-                "key {key} with operator {} needs exactly one non-negative integer",
-                operator.as_str()
-            )
-        })
-    };
-    Ok(match operator {
-        Operator::In | Operator::NotIn if values.is_empty() => {
-            return Err(format!("key {key} with operator {} needs a value", operator.as_str()));
-        }
-        Operator::In => Requirement::any_of(id, interned()),
-        Operator::NotIn => Requirement::none_of(id, interned()),
-        Operator::Exists => Requirement::exists(id),
-        Operator::DoesNotExist => Requirement::does_not_exist(id),
-        Operator::Gt => Requirement::greater(id, bound()?),
-        Operator::Lt => Requirement::less(id, bound()?),
-        Operator::Gte => Requirement::between(id, Some(bound()?), None),
-        Operator::Lte => Requirement::between(id, None, Some(bound()?)),
-    })
 }
 
 /// A pool as overlays see it.
@@ -218,24 +136,24 @@ struct Target {
 /// Evaluates overlays (SCH-363 to SCH-371): by weight, heaviest first, then by name, last first; one that meets another of its weight
 /// on the same price or resource of the same type is in force nowhere.
 pub fn evaluate(
-    overlays: &[OverlaySpec],
+    overlays: &[NodeOverlay],
     pools: &[OverlayPool],
-    key_fault: impl Fn(&str) -> Option<String>,
+    rules: &LabelRules,
     interner: &Interner,
 ) -> Evaluation {
     let mut evaluation = Evaluation::default();
-    let mut valid = Vec::new();
-    for spec in overlays {
-        match Overlay::read(spec, &key_fault, interner) {
+    let mut sorted: Vec<&NodeOverlay> = overlays.iter().collect();
+    sorted.sort_by(|a, b| a.compare_precedence(b));
+    let mut valid = Vec::with_capacity(sorted.len());
+    for written in sorted {
+        match Overlay::read(written, rules, interner) {
             Ok(overlay) => valid.push(overlay),
-            Err(fault) => {
-                evaluation
-                    .statuses
-                    .insert(spec.name.clone(), OverlayStatus::Invalid(fault));
+            Err(message) => {
+                let name = written.metadata.name.clone().unwrap_or_default();
+                evaluation.statuses.insert(name, OverlayStatus::Invalid(message));
             }
         }
     }
-    valid.sort_by(|a, b| (b.weight, &b.name).cmp(&(a.weight, &a.name)));
     let faces: Vec<Vec<Requirements>> = pools.iter().map(|pool| pool.faces(interner)).collect();
     let mut records: FxHashMap<(usize, usize), Record> = FxHashMap::default();
     for overlay in &valid {
@@ -250,7 +168,7 @@ pub fn evaluate(
         } else {
             OverlayStatus::Valid
         };
-        evaluation.statuses.insert(overlay.name.to_string(), status);
+        evaluation.statuses.insert(overlay.name.clone(), status);
         if !clash {
             for target in &targets {
                 records
@@ -273,6 +191,19 @@ pub fn evaluate(
 }
 
 impl OverlayPool {
+    /// From a pool and the provider's catalogue for it.
+    pub fn new(pool: &NodePool, catalogue: Arc<Catalogue>, rules: &LabelRules, interner: &Interner) -> Self {
+        let label = |(key, value): (&str, &str)| {
+            let key = rules.normalize(key);
+            (interner.intern(key), interner.intern(rules.normalize_value(key, value)))
+        };
+        Self {
+            name: pool.metadata.name.as_deref().unwrap_or_default().into(),
+            labels: pool.spec.template.labels().map(label).collect(),
+            catalogue,
+        }
+    }
+
     /// Per type: `{nodepool} ∩ template labels ∩ type requirements` (SCH-364).
     fn faces(&self, interner: &Interner) -> Vec<Requirements> {
         let mut base = Requirements::from_labels(&self.labels, interner);

@@ -1,0 +1,130 @@
+//! A provider whose catalogues node overlays change.
+
+use crate::error::CloudError;
+use crate::interruption::{Interruption, InterruptionKind};
+use crate::overlay::{Evaluation, PoolOverlay};
+use crate::provider::{CloudProvider, DriftReason, Launched, Profile};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kerf_api::{NodeClaim, NodePool};
+use kerf_model::instance_type::Catalogue;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Puts the last published evaluation over the catalogues of another provider. A pool that was not evaluated has none (SCH-374).
+pub struct OverlayProvider {
+    inner: Arc<dyn CloudProvider>,
+    published: Mutex<Published>,
+}
+
+#[derive(Default)]
+struct Published {
+    pools: BTreeMap<Arc<str>, Arc<PoolOverlay>>,
+    /// The last results, at most one per pool: catalogue, overlay and what came out.
+    applied: Vec<(Arc<Catalogue>, Arc<PoolOverlay>, Arc<Catalogue>)>,
+}
+
+impl OverlayProvider {
+    /// Around another provider, with nothing evaluated yet.
+    pub fn new(inner: Arc<dyn CloudProvider>) -> Self {
+        Self {
+            inner,
+            published: Mutex::default(),
+        }
+    }
+
+    /// The provider below, whose catalogues evaluation starts from.
+    pub fn inner(&self) -> &Arc<dyn CloudProvider> {
+        &self.inner
+    }
+
+    /// Replaces what is in force, for all pools at once (SCH-376); pools with equal overlays share their catalogue.
+    pub fn publish(&self, evaluation: &Evaluation) {
+        let mut pools: BTreeMap<Arc<str>, Arc<PoolOverlay>> = BTreeMap::new();
+        for (name, overlay) in &evaluation.pools {
+            let equal = pools.values().find(|known| *known == overlay).unwrap_or(overlay);
+            let equal = Arc::clone(equal);
+            pools.insert(Arc::clone(name), equal);
+        }
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        *published = Published {
+            pools,
+            applied: Vec::new(),
+        };
+    }
+
+    fn overlay(&self, pool: &str) -> Option<Arc<PoolOverlay>> {
+        let published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        published.pools.get(pool).cloned()
+    }
+}
+
+impl Published {
+    fn apply(&mut self, catalogue: &Arc<Catalogue>, overlay: &Arc<PoolOverlay>) -> Arc<Catalogue> {
+        let same = |(original, with, _): &&(Arc<Catalogue>, Arc<PoolOverlay>, Arc<Catalogue>)| {
+            Arc::ptr_eq(original, catalogue) && Arc::ptr_eq(with, overlay)
+        };
+        if let Some((_, _, result)) = self.applied.iter().find(same) {
+            return Arc::clone(result);
+        }
+        let result = overlay.apply(catalogue);
+        if self.applied.len() >= self.pools.len() {
+            self.applied.remove(0);
+        }
+        self.applied
+            .push((Arc::clone(catalogue), Arc::clone(overlay), Arc::clone(&result)));
+        result
+    }
+}
+
+#[async_trait]
+impl CloudProvider for OverlayProvider {
+    fn profile(&self) -> &Profile {
+        self.inner.profile()
+    }
+
+    async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
+        self.inner.create(claim).await
+    }
+
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
+        self.inner.delete(claim).await
+    }
+
+    async fn get(&self, provider_id: &str) -> Result<Launched, CloudError> {
+        self.inner.get(provider_id).await
+    }
+
+    async fn list(&self) -> Result<Vec<Launched>, CloudError> {
+        self.inner.list().await
+    }
+
+    async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let overlay = self
+            .overlay(name)
+            .ok_or_else(|| CloudError::AwaitingOverlays(name.into()))?;
+        let catalogue = self.inner.instance_types(pool).await?;
+        if overlay.is_empty() {
+            return Ok(catalogue);
+        }
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(published.apply(&catalogue, &overlay))
+    }
+
+    async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
+        self.inner.is_drifted(claim).await
+    }
+
+    async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {
+        self.inner.interruptions().await
+    }
+
+    async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
+        self.inner.acknowledge(handled).await
+    }
+
+    fn note_interruption(&self, claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) {
+        self.inner.note_interruption(claim, kind, now);
+    }
+}
