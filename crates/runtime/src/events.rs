@@ -139,10 +139,10 @@ impl Recorder {
 
     /// Publishes an Event unless it repeats an earlier one, exceeds its reason's rate, or the queue is full.
     pub fn publish(&self, event: Event) {
-        if let Some(key) = event.dedupe_key() {
-            if !self.is_new(key, event.dedupe_timeout.unwrap_or(DEDUPE)) {
-                return;
-            }
+        if let Some(key) = event.dedupe_key()
+            && !self.is_new(key, event.dedupe_timeout.unwrap_or(DEDUPE))
+        {
+            return;
         }
         // After deduplication: an Event that is denied here still occupies its slot (OPS-183).
         let limit = self.0.limits.iter().find(|(reason, _)| *reason == event.reason);
@@ -306,10 +306,10 @@ impl Writer {
     }
 
     fn remember(&mut self, identity: Identity, name: String) {
-        if self.order.len() == REMEMBERED {
-            if let Some(oldest) = self.order.pop_front() {
-                self.written.remove(&oldest);
-            }
+        if self.order.len() == REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.written.remove(&oldest);
         }
         self.order.push_back(identity.clone());
         self.written.insert(identity, (name, 1));

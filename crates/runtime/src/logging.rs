@@ -200,7 +200,7 @@ impl JsonLines {
         }
         let count = seen.counts.entry((level, message.to_owned())).or_default();
         *count += 1;
-        *count > SAMPLE_FIRST && (*count - SAMPLE_FIRST) % SAMPLE_EVERY != 0
+        *count > SAMPLE_FIRST && !(*count - SAMPLE_FIRST).is_multiple_of(SAMPLE_EVERY)
     }
 }
 
@@ -214,10 +214,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
-        if let Some(span) = context.span(id) {
-            if let Some(fields) = span.extensions_mut().get_mut::<Fields>() {
-                values.record(fields);
-            }
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            values.record(fields);
         }
     }
 

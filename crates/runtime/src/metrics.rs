@@ -279,7 +279,7 @@ mod tests {
     fn a_family_is_registered_once_and_shared() {
         let metrics = Metrics::default();
         metrics.counter(&JOBS).inc(&["ok"]);
-        metrics.clone().counter(&JOBS).add(&["ok"], 2.0);
+        metrics.counter(&JOBS).add(&["ok"], 2.0);
         assert_eq!(
             metrics.encode().expect("encodes"),
             "# HELP jobs_total Jobs.\n# TYPE jobs_total counter\njobs_total{result=\"ok\"} 3\n"

@@ -18,10 +18,12 @@ fn parse(args: &[&str], env: &[(&str, &str)]) -> Result<Parsed<Options>, String>
 }
 
 fn options(args: &[&str], env: &[(&str, &str)]) -> Options {
-    match parse(args, env) {
-        Ok(Parsed::Run(options)) => options,
-        other => panic!("{args:?} {env:?}: {other:?}"),
-    }
+    let parsed = parse(args, env);
+    assert!(matches!(parsed, Ok(Parsed::Run(_))), "{args:?} {env:?}: {parsed:?}");
+    let Ok(Parsed::Run(options)) = parsed else {
+        unreachable!("asserted above")
+    };
+    options
 }
 
 fn error(args: &[&str], env: &[(&str, &str)]) -> String {

@@ -103,17 +103,20 @@ impl Gauge {
     /// The value of a series; 0 when it does not exist (reading makes none).
     pub fn get(&self, labels: &[&str]) -> f64 {
         let families = self.0.as_ref().map(Collector::collect).unwrap_or_default();
-        let found = families.iter().flat_map(|f| f.get_metric()).find(|metric| {
-            let mut values: Vec<&str> = metric
-                .get_label()
-                .iter()
-                .map(prometheus::proto::LabelPair::value)
-                .collect();
-            let mut wanted = labels.to_vec();
-            values.sort_unstable();
-            wanted.sort_unstable();
-            values == wanted
-        });
+        let found = families
+            .iter()
+            .flat_map(prometheus::proto::MetricFamily::get_metric)
+            .find(|metric| {
+                let mut values: Vec<&str> = metric
+                    .get_label()
+                    .iter()
+                    .map(prometheus::proto::LabelPair::value)
+                    .collect();
+                let mut wanted = labels.to_vec();
+                values.sort_unstable();
+                wanted.sort_unstable();
+                values == wanted
+            });
         found.map_or(0.0, |metric| metric.get_gauge().get_value())
     }
 
