@@ -44,12 +44,31 @@ where
 /// Finds the field an error is about by leaving fields out until the error changes. Only failures pay for it, and each
 /// level of the object costs one attempt per field.
 fn culprit<K: DeserializeOwned>(value: &Value, problem: &str) -> String {
+    let changes = |probe: &Value| !matches!(K::deserialize(probe), Err(error) if error.to_string() == problem);
+    let missing = problem
+        .strip_prefix("missing field `")
+        .and_then(|rest| rest.strip_suffix('`'));
     let mut path: Vec<String> = Vec::new();
     loop {
+        // A field that is missing here: putting anything in its place changes the error, and leaving out its neighbours
+        // would mislead.
+        if let Some(missing) = missing {
+            let mut with = value.clone();
+            if let Some(Value::Object(fields)) = at_mut(&mut with, &path)
+                && !fields.contains_key(missing)
+            {
+                fields.insert(missing.to_owned(), Value::Null);
+                if changes(&with) {
+                    return path.join(".");
+                }
+            }
+        }
         let found = keys(at(value, &path)).into_iter().find(|key| {
             let mut without = value.clone();
-            remove(&mut without, &path, key);
-            !matches!(K::deserialize(&without), Err(error) if error.to_string() == problem)
+            if let Some(parent) = at_mut(&mut without, &path) {
+                remove(parent, key);
+            }
+            changes(&without)
         });
         match found {
             Some(key) => path.push(key),
@@ -73,16 +92,19 @@ fn keys(value: Option<&Value>) -> Vec<String> {
     }
 }
 
-fn remove(value: &mut Value, path: &[String], key: &str) {
-    let parent = path.iter().try_fold(value, |value, key| match value {
+fn at_mut<'a>(value: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
+    path.iter().try_fold(value, |value, key| match value {
         Value::Array(items) => items.get_mut(key.parse::<usize>().ok()?),
         _ => value.get_mut(key),
-    });
+    })
+}
+
+fn remove(parent: &mut Value, key: &str) {
     match parent {
-        Some(Value::Object(fields)) => {
+        Value::Object(fields) => {
             fields.remove(key);
         }
-        Some(Value::Array(items)) => {
+        Value::Array(items) => {
             if let Ok(at) = key.parse::<usize>()
                 && at < items.len()
             {

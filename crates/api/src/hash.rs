@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
-use kerf_model::duration::GoDuration;
+use kerf_model::duration::{GoDuration, NillableDuration};
 
 use crate::annotations;
 use crate::node_pool::{NodeClaimTemplate, NodeClaimTemplateSpec, NodePool, TemplateMetadata};
@@ -57,7 +57,7 @@ fn template_spec(spec: &NodeClaimTemplateSpec) -> Option<u64> {
         "TerminationGracePeriod",
         grace.map(|grace| duration("Duration", grace.value())),
     );
-    let expiry = spec.expire_after.as_ref().and_then(|expiry| expiry.value());
+    let expiry = spec.expire_after.as_ref().and_then(NillableDuration::value);
     hash.field(
         "ExpireAfter",
         expiry.map(|expiry| duration_pointer("NillableDuration", expiry)),
@@ -84,7 +84,8 @@ fn taints(taints: &[Taint]) -> u64 {
     }))
 }
 
-/// A time of the API: a struct around nothing but hidden fields, which contribute nothing (DEP-079).
+/// A time of the API: taken for a struct of hidden fields, which contribute nothing. No vector covers it, and a template has
+/// no use for the field.
 fn timestamp(_time: Timestamp) -> u64 {
     StructHash::new("Time").finish()
 }
