@@ -1,13 +1,18 @@
 //! What happens to an object before it is stored: identity checks, defaults, validation.
 
+mod cluster;
 mod meta;
+mod pod;
+mod quantity;
+mod typed;
+mod workload;
 
 use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::json;
 use crate::registry::Resource;
-use crate::schema::FieldError;
+use crate::schema::{CompiledCrd, CompiledVersion, ErrorKind, FieldError};
 use crate::state::State;
 use crate::verbs::{Part, Write};
 
@@ -88,31 +93,202 @@ fn envelope_identity(
 }
 
 /// Defaults and validates a new object.
-pub(crate) fn create(state: &State, write: &mut Write<'_>, object: &mut Value) -> Result<(), ApiError> {
-    let _ = state;
-    let mut causes = Vec::new();
-    meta::validate(write.resource, object, &mut causes);
-    refuse(write.resource, object, &causes)
+pub(crate) fn create(state: &mut State, write: &mut Write<'_>, object: &mut Value) -> Result<(), ApiError> {
+    let resource = write.resource;
+    let mut checks = Checks::default();
+    if let Some(version) = schema_of(resource) {
+        typed::metadata(resource, object)?;
+        let warnings = version
+            .admit_create(object, write.validation)
+            .map_err(|e| refused(resource, object, &e))?;
+        write.warnings.extend(warnings);
+    } else {
+        write.warnings.extend(typed::shape(resource, object, write.validation)?);
+        default_new(state, resource, object)?;
+        judge(resource, object, None, &mut checks)?;
+    }
+    meta::validate(resource, object, &mut checks.0);
+    if checks.0.is_empty() {
+        Ok(())
+    } else {
+        Err(refused(resource, object, &checks.0))
+    }
+}
+
+fn default_new(state: &mut State, resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
+    let kind = resource.kind.as_str();
+    if resource.is("", "pods") {
+        pod::admit(state, resource, object)?;
+    }
+    workload::default(kind, object);
+    cluster::default(state, resource, object);
+    if kind == "Job" {
+        workload::own_job_selector(object);
+    }
+    if let Some(status) = workload::first_status(kind).or_else(|| cluster::first_status(kind)) {
+        json::set(object, &["status"], status);
+    }
+    if kind == "CustomResourceDefinition" {
+        let now = json::text(object, &["metadata", "creationTimestamp"])
+            .unwrap_or_default()
+            .to_owned();
+        let status = crate::crd::established(object, &now);
+        json::set(object, &["status"], status);
+    }
+    Ok(())
 }
 
 /// Defaults and validates a changed object.
 pub(crate) fn update(
-    state: &State,
+    state: &mut State,
     write: &mut Write<'_>,
     new: &mut Value,
     old: &Value,
     part: Part,
 ) -> Result<(), ApiError> {
-    let _ = (state, old, part);
-    let mut causes = Vec::new();
-    meta::validate(write.resource, new, &mut causes);
-    refuse(write.resource, new, &causes)
+    let resource = write.resource;
+    let mut checks = Checks::default();
+    if let Some(version) = schema_of(resource) {
+        typed::metadata(resource, new)?;
+        let warnings = version
+            .admit_update(new, old, write.validation)
+            .map_err(|e| refused(resource, new, &e))?;
+        write.warnings.extend(warnings);
+    } else {
+        write.warnings.extend(typed::shape(resource, new, write.validation)?);
+        // The kubelet's and the controllers' writes: their status is theirs.
+        if part == Part::Main {
+            default_changed(state, resource, new);
+            judge(resource, new, Some(old), &mut checks)?;
+        }
+    }
+    meta::validate(resource, new, &mut checks.0);
+    if checks.0.is_empty() {
+        Ok(())
+    } else {
+        Err(refused(resource, new, &checks.0))
+    }
 }
 
-fn refuse(resource: &Resource, object: &Value, causes: &[FieldError]) -> Result<(), ApiError> {
-    if causes.is_empty() {
-        return Ok(());
+fn default_changed(state: &mut State, resource: &Resource, object: &mut Value) {
+    if resource.is("", "pods")
+        && let Some(spec) = object.get_mut("spec")
+    {
+        pod::default_spec(spec);
+    }
+    workload::default(&resource.kind, object);
+    cluster::default(state, resource, object);
+    if resource.kind == "CustomResourceDefinition" {
+        crate::crd::refresh_status(object);
+    }
+}
+
+/// The rules of built-in kinds.
+fn judge(resource: &Resource, object: &Value, old: Option<&Value>, checks: &mut Checks) -> Result<(), ApiError> {
+    let kind = resource.kind.as_str();
+    typed::required(resource, object, &mut checks.0);
+    if resource.is("", "pods") {
+        pod::validate_spec("spec", json::at(object, &["spec"]), checks);
+        if let Some(old) = old {
+            pod::validate_update(object, old, checks);
+        }
+    }
+    workload::validate(kind, object, old, checks);
+    cluster::validate(kind, object, old, checks);
+    if kind == "CustomResourceDefinition" {
+        CompiledCrd::compile(object).map_err(|e| refused(resource, object, &e))?;
+    }
+    Ok(())
+}
+
+fn schema_of(resource: &Resource) -> Option<&CompiledVersion> {
+    resource.crd.as_ref()?.compiled.as_ref()?.version(&resource.version)
+}
+
+fn refused(resource: &Resource, object: &Value, errors: &[FieldError]) -> ApiError {
+    if let Some(message) = FieldError::strict_decoding_message(errors) {
+        return typed::undecodable(resource, &message);
     }
     let name = json::text(object, &["metadata", "name"]).unwrap_or_default();
-    Err(ApiError::invalid(resource, name, causes))
+    ApiError::invalid(resource, name, errors)
+}
+
+/// Collects what is wrong with an object.
+#[derive(Debug, Default)]
+pub(crate) struct Checks(pub(crate) Vec<FieldError>);
+
+impl Checks {
+    fn required(&mut self, path: &str) {
+        // The type table may have asked for it already.
+        if !self.0.iter().any(|e| e.path == path) {
+            self.0.push(FieldError::required(path, ""));
+        }
+    }
+
+    fn invalid(&mut self, path: &str, value: &Value, why: &str) {
+        self.0.push(FieldError::invalid(path, value, why));
+    }
+
+    fn duplicate(&mut self, path: &str, value: &Value) {
+        self.0
+            .push(FieldError::new(ErrorKind::Duplicate, path, Some(value.clone()), ""));
+    }
+
+    fn forbidden(&mut self, path: &str, why: &str) {
+        self.0.push(FieldError::new(ErrorKind::Forbidden, path, None, why));
+    }
+
+    fn not_found(&mut self, path: &str, name: &str) {
+        self.0.push(FieldError::new(
+            ErrorKind::Invalid,
+            path,
+            Some(name.into()),
+            "not found",
+        ));
+    }
+
+    /// `field` of `object` is one of these, when set.
+    fn one_of(&mut self, path: &str, object: &Value, field: &str, supported: &[&str]) {
+        let value = json::at(object, &[field]);
+        let Some(text) = value.as_str() else {
+            return;
+        };
+        let at = if path.is_empty() {
+            field.to_owned()
+        } else {
+            format!("{path}.{field}")
+        };
+        let known = self.0.iter().any(|e| e.path == at);
+        if !supported.contains(&text) && !(text.is_empty() && field == "effect") && !known {
+            let supported: Vec<Value> = supported.iter().map(|s| Value::from(*s)).collect();
+            self.0.push(FieldError::not_supported(&at, value, &supported));
+        }
+    }
+
+    fn not_negative(&mut self, path: &str, object: &Value, field: &str) {
+        let value = json::at(object, &[field]);
+        if value.as_i64().is_some_and(|n| n < 0) {
+            self.invalid(&format!("{path}.{field}"), value, "must be greater than or equal to 0");
+        }
+    }
+
+    fn label_name(&mut self, path: &str, name: &str) {
+        if !name.is_empty()
+            && let Err(why) = meta::dns_label(name)
+        {
+            self.invalid(path, &name.into(), &why);
+        }
+    }
+
+    /// Top-level fields that may not change.
+    fn unchanged(&mut self, object: &Value, old: Option<&Value>, fields: &[&str]) {
+        let Some(old) = old else {
+            return;
+        };
+        for field in fields {
+            if json::at(object, &[field]) != json::at(old, &[field]) {
+                self.forbidden(field, "updates are forbidden.");
+            }
+        }
+    }
 }
