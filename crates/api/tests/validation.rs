@@ -1,6 +1,7 @@
 //! The texts users read in the ValidationSucceeded condition.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::needless_pass_by_value, reason = "JSON literals read best as they are")]
 
 use kerf_api::{LabelRules, NodeOverlay, NodePool, decode, validate};
 use serde_json::{Value, json};
@@ -200,6 +201,20 @@ fn a_pool_may_not_require_its_own_name() {
         requirement("karpenter.sh/nodepool", "Exists", json!([]), Value::Null).message(),
         "invalid key: \"karpenter.sh/nodepool\" in requirements, restricted"
     );
+}
+
+#[test]
+fn the_consolidation_policy_is_left_to_the_schema() {
+    // API-082
+    for policy in ["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"] {
+        let class = json!({"group": "g", "kind": "K", "name": "n"});
+        let pool: NodePool = decode(&json!({"metadata": {"name": "p"}, "spec": {
+            "template": {"spec": {"requirements": [], "nodeClassRef": class}},
+            "disruption": {"consolidateAfter": "0s", "consolidationPolicy": policy},
+        }}))
+        .unwrap();
+        assert!(validate::node_pool(&pool.spec, &LabelRules::core()).is_valid());
+    }
 }
 
 #[test]
