@@ -4,18 +4,22 @@
 //! controller that is not built leaves no trace (OPS-253). Handles never panic: a wrong number of label values is a
 //! programming error that debug builds assert and release builds drop.
 
+pub mod buckets;
 pub mod catalogue;
+mod conditions;
 mod family;
 mod process;
 mod series;
 mod summary;
+mod text;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus::core::Collector;
-use prometheus::{Encoder, Opts, Registry, TextEncoder};
+use prometheus::{Opts, Registry};
 
+pub use conditions::{StatusConditions, status_conditions};
 pub use family::{Counter, Gauge, Histogram};
 pub use series::{Sample, Series};
 pub use summary::Summary;
@@ -212,7 +216,7 @@ impl Metrics {
     }
 
     /// One scrape in the Prometheus text format.
-    pub fn encode(&self) -> Result<String, prometheus::Error> {
+    pub fn encode(&self) -> String {
         // Called without the lock, so that a refresh may itself register one.
         let refresh = self
             .0
@@ -225,9 +229,7 @@ impl Metrics {
             let mut kept = self.0.before_scrape.lock().unwrap_or_else(PoisonError::into_inner);
             kept.retain(|refresh| !ended.iter().any(|end| Arc::ptr_eq(end, refresh)));
         }
-        let mut out = Vec::new();
-        TextEncoder::new().encode(&self.0.registry.gather(), &mut out)?;
-        Ok(String::from_utf8_lossy(&out).into_owned())
+        text::encode(&self.0.registry.gather())
     }
 
     fn family(&self, def: &MetricDef) -> Family {
@@ -281,7 +283,7 @@ mod tests {
         metrics.counter(&JOBS).inc(&["ok"]);
         metrics.counter(&JOBS).add(&["ok"], 2.0);
         assert_eq!(
-            metrics.encode().expect("encodes"),
+            metrics.encode(),
             "# HELP jobs_total Jobs.\n# TYPE jobs_total counter\njobs_total{result=\"ok\"} 3\n"
         );
     }
@@ -291,7 +293,7 @@ mod tests {
         // OPS-253
         let metrics = Metrics::default();
         let _handle = metrics.gauge(&catalogue::NODES_ALLOCATABLE);
-        assert_eq!(metrics.encode().expect("encodes"), "");
+        assert_eq!(metrics.encode(), "");
     }
 
     #[test]
@@ -316,7 +318,7 @@ mod tests {
             ]
         );
         // OPS-171
-        let node = catalogue::status_conditions("node");
+        let node = status_conditions("node");
         assert_eq!(
             metrics.label_names(&node.termination_duration_seconds),
             [
@@ -325,7 +327,7 @@ mod tests {
                 "karpenter_sh_initialized"
             ]
         );
-        let pool = catalogue::status_conditions("nodepool");
+        let pool = status_conditions("nodepool");
         assert_eq!(
             metrics.label_names(&pool.condition_count),
             ["namespace", "name", "type", "status", "reason"]
@@ -337,7 +339,7 @@ mod tests {
         // OPS-114
         let metrics = Metrics::default();
         metrics.set_build_info("1.14.1", "rustc", "amd64", "abcdef0");
-        let text = metrics.encode().expect("encodes");
+        let text = metrics.encode();
         let line = text
             .lines()
             .find(|l| l.starts_with("karpenter_build_info"))

@@ -62,10 +62,7 @@ pub fn metrics_router(metrics: Metrics, profiling: bool) -> Router {
 }
 
 async fn scrape(State(metrics): State<Metrics>) -> Response {
-    match metrics.encode() {
-        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
-    }
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], metrics.encode()).into_response()
 }
 
 /// Serves until `shutdown` is cancelled.

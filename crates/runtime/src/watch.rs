@@ -6,7 +6,6 @@
 
 use std::fmt::Debug;
 use std::future::Future;
-use std::pin::Pin;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -185,6 +184,11 @@ enum Phase {
 /// What made [`Watch::next`] wake.
 enum Woken<T> {
     Item(T),
+    Deadline(Deadline),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Deadline {
     GiveUp,
     Relist,
     Silence,
@@ -212,14 +216,11 @@ where
 
     async fn next(&mut self) -> Result<WatchEvent<K>, WatchError> {
         loop {
-            let silence = (self.streaming && self.phase != Phase::Following).then(|| Instant::now() + SILENT_START);
-            let (give_up_at, relist_at) = (self.give_up_at, self.relist_at);
+            let deadline = self.deadline();
             let woken = tokio::select! {
                 biased;
                 item = self.stream.next() => Woken::Item(item),
-                () = at(give_up_at) => Woken::GiveUp,
-                () = at(relist_at) => Woken::Relist,
-                () = at(silence) => Woken::Silence,
+                woken = reach(deadline) => woken,
             };
             match woken {
                 Woken::Item(Some(Ok(event))) => {
@@ -228,11 +229,23 @@ where
                 }
                 Woken::Item(Some(Err(error))) => self.recover(&error).await?,
                 // The watcher's stream has no end; if it ever had, starting over is right.
-                Woken::Item(None) | Woken::Relist => self.restart(),
-                Woken::GiveUp => return Err(self.not_synced()),
-                Woken::Silence => self.stop_streaming(),
+                Woken::Item(None) | Woken::Deadline(Deadline::Relist) => self.restart(),
+                Woken::Deadline(Deadline::GiveUp) => return Err(self.not_synced()),
+                Woken::Deadline(Deadline::Silence) => self.stop_streaming(),
             }
         }
+    }
+
+    /// The first of the times at which something must happen although nothing came.
+    fn deadline(&self) -> Option<(Instant, Deadline)> {
+        let silent = self.streaming && self.phase != Phase::Following;
+        let silence = silent.then(|| (Instant::now() + SILENT_START, Deadline::Silence));
+        let give_up = self.give_up_at.map(|at| (at, Deadline::GiveUp));
+        let relist = self.relist_at.map(|at| (at, Deadline::Relist));
+        [give_up, relist, silence]
+            .into_iter()
+            .flatten()
+            .min_by_key(|(at, _)| *at)
     }
 
     fn accept(&mut self, event: Event<DeserializeGuard<K>>) -> WatchEvent<K> {
@@ -295,10 +308,16 @@ where
             return Ok(());
         }
         let wait = self.rng.jitter(self.options.backoff.delay(self.failures), 0.5);
-        tokio::select! {
-            biased;
-            () = tokio::time::sleep(wait) => Ok(()),
-            () = at(self.give_up_at) => Err(self.not_synced()),
+        let until = Instant::now() + wait;
+        match self.give_up_at {
+            Some(end) if end <= until => {
+                tokio::time::sleep_until(end).await;
+                Err(self.not_synced())
+            }
+            Some(_) | None => {
+                tokio::time::sleep_until(until).await;
+                Ok(())
+            }
         }
     }
 
@@ -348,9 +367,12 @@ fn is_gone(error: &watcher::Error) -> bool {
     }
 }
 
-fn at(instant: Option<Instant>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    match instant {
-        Some(instant) => Box::pin(tokio::time::sleep_until(instant)),
-        None => Box::pin(std::future::pending()),
+async fn reach<T>(deadline: Option<(Instant, Deadline)>) -> Woken<T> {
+    match deadline {
+        Some((at, what)) => {
+            tokio::time::sleep_until(at).await;
+            Woken::Deadline(what)
+        }
+        None => std::future::pending().await,
     }
 }

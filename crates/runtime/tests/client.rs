@@ -58,6 +58,35 @@ async fn the_user_agent_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_election_has_no_limit_in_common_with_others() {
+    let server = Server::script(vec![(200, config_map())]);
+    let main = ApiLayers::new().user_agent("karpenter/1.14.1").rate_limit(1, 1);
+    let (main_api, election) = (api(&server, &main), api(&server, &main.for_election()));
+    let began = Instant::now();
+    let busy = async {
+        for _ in 0..5 {
+            main_api.get("a").await.expect("answers");
+        }
+    };
+    let renew = async {
+        for _ in 0..20 {
+            election.get("a").await.expect("answers");
+        }
+        began.elapsed()
+    };
+    let ((), took) = tokio::join!(busy, renew);
+    // OPS-049, OPS-255
+    assert_eq!(took, Duration::ZERO);
+    // OPS-048
+    assert!(
+        server
+            .asked()
+            .iter()
+            .any(|asked| asked.user_agent == "karpenter/1.14.1/leader-election")
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn reads_and_idempotent_writes_outlive_a_short_outage() {
     let outage = || {
         vec![
@@ -167,7 +196,7 @@ async fn requests_are_counted_and_timed() {
     let api = api(&server, &ApiLayers::new().metrics(&metrics));
     api.get("a").await.expect("answers");
     api.delete("a", &DeleteParams::default()).await.expect_err("gone");
-    let text = metrics.encode().expect("encodes");
+    let text = metrics.encode();
     // OPS-178
     for line in [
         "client_go_request_total{code=\"200\",method=\"GET\"} 1",

@@ -107,6 +107,23 @@ impl ApiLayers {
         self
     }
 
+    /// The same layers for the leader election: no limit it would share with others, no hidden repetitions, and a
+    /// user agent that says so (OPS-048, OPS-049).
+    #[must_use]
+    pub fn for_election(&self) -> Self {
+        let agent = self
+            .user_agent
+            .as_ref()
+            .and_then(|agent| agent.to_str().ok())
+            .unwrap_or("karpenter");
+        Self {
+            limiter: None,
+            retry: None,
+            ..self.clone()
+        }
+        .user_agent(&format!("{agent}/leader-election"))
+    }
+
     /// A client over `service`, for example an API server in the same process.
     pub fn client<S, B>(&self, service: S, default_namespace: &str) -> kube::Client
     where
