@@ -4,8 +4,27 @@
 //! machines there are already, and typed reasons for every pod left over. Pure: no clock, no I/O, no randomness; the same input and effort
 //! give the same plan at any thread count. Units are those of the model: milli-cores, bytes, counts, 10⁻¹² dollars per hour.
 
+mod amounts;
+mod bits;
+mod claims;
+mod classes;
+mod daemons;
+mod finish;
+mod limits;
+mod nodes;
 mod options;
+mod reasons;
+mod relax;
+mod requirements;
+mod reservations;
+mod run;
 mod solve;
+mod states;
+mod strategy;
+mod templates;
+mod topology;
+mod types;
+mod world;
 
 pub use options::{MinValuesPolicy, Options, Packing, PreferencePolicy, Request, ReservedMode};
 pub use solve::{explain, solve};

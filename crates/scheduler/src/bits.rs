@@ -1,0 +1,117 @@
+//! Growable bit sets, inline up to 512 bits: sets of rows, domains, nodes and claims. Bits beyond the stored words are zero.
+
+use smallvec::SmallVec;
+
+/// A set of small integers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bits(SmallVec<[u64; 8]>);
+
+impl PartialEq for Bits {
+    fn eq(&self, other: &Self) -> bool {
+        let words = self.0.len().max(other.0.len());
+        (0..words).all(|at| self.word(at) == other.word(at))
+    }
+}
+
+impl Bits {
+    /// `0..len`.
+    pub(crate) fn full(len: usize) -> Self {
+        let mut all: SmallVec<[u64; 8]> = SmallVec::from_elem(u64::MAX, len.div_ceil(64));
+        if let (Some(last), true) = (all.last_mut(), len % 64 != 0) {
+            *last = (1 << (len % 64)) - 1;
+        }
+        Self(all)
+    }
+
+    pub(crate) fn word(&self, at: usize) -> u64 {
+        self.0.get(at).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn words(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn get(&self, bit: usize) -> bool {
+        self.word(bit / 64) >> (bit % 64) & 1 == 1
+    }
+
+    pub(crate) fn insert(&mut self, bit: usize) {
+        let at = bit / 64;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, 0);
+        }
+        self.0[at] |= 1 << (bit % 64);
+    }
+
+    pub(crate) fn remove(&mut self, bit: usize) {
+        if let Some(word) = self.0.get_mut(bit / 64) {
+            *word &= !(1 << (bit % 64));
+        }
+    }
+
+    pub(crate) fn set(&mut self, bit: usize, on: bool) {
+        if on { self.insert(bit) } else { self.remove(bit) }
+    }
+
+    pub(crate) fn and(&mut self, other: &Self) {
+        for (at, word) in self.0.iter_mut().enumerate() {
+            *word &= other.word(at);
+        }
+    }
+
+    pub(crate) fn and_not(&mut self, other: &Self) {
+        for (at, word) in self.0.iter_mut().enumerate() {
+            *word &= !other.word(at);
+        }
+    }
+
+    pub(crate) fn or(&mut self, other: &Self) {
+        if other.0.len() > self.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (word, more) in self.0.iter_mut().zip(&other.0) {
+            *word |= more;
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    pub(crate) fn intersects(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0
+            .iter()
+            .enumerate()
+            .flat_map(|(at, word)| ones(*word).map(move |bit| at * 64 + bit))
+    }
+}
+
+impl FromIterator<usize> for Bits {
+    fn from_iter<T: IntoIterator<Item = usize>>(iter: T) -> Self {
+        let mut bits = Self::default();
+        for bit in iter {
+            bits.insert(bit);
+        }
+        bits
+    }
+}
+
+/// The positions of the ones of a word, ascending.
+pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        if word == 0 {
+            return None;
+        }
+        let bit = word.trailing_zeros() as usize;
+        word &= word - 1;
+        Some(bit)
+    })
+}

@@ -1,0 +1,473 @@
+//! Pod classes: pods that no rule can tell apart, with the chain of readings relaxation goes through.
+
+use crate::amounts::{Amounts, ResourceIndex};
+use crate::bits::Bits;
+use crate::options::{Options, Request};
+use crate::relax::{Reading, readings};
+use crate::requirements::{ReqId, ReqSet, ReqSets};
+use crate::topology::{Filter, FilterId, GroupId, GroupKey, GroupKind, Groups, Keys, TopologyKey};
+use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::pod::{AffinityTerm, NamespaceScope, Phase, Pod, PodShape, PodVolume, SpreadConstraint};
+use kerf_model::selector::{LabelSelector, LabelSet, Match};
+use kerf_model::snapshot::Snapshot;
+use kerf_model::taint::{Taint, Toleration, first_untolerated};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// The number of a class.
+pub(crate) type ClassId = u32;
+
+/// A group a reading is bound by.
+#[derive(Clone, Debug)]
+pub(crate) struct Owned {
+    pub(crate) group: GroupId,
+    /// Whether the group selects the pod itself.
+    pub(crate) selects_self: bool,
+    /// The domains the pod's hard constraints on the key admit; `None` for all.
+    pub(crate) pod_domains: Option<Bits>,
+}
+
+/// One reading of a class, compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct Variant {
+    /// Hard constraints plus the preference in force.
+    pub(crate) full: ReqId,
+    /// Hard constraints only.
+    pub(crate) strict: ReqId,
+    /// By number of taint set: whether it is tolerated.
+    pub(crate) tolerated: Arc<Bits>,
+    pub(crate) tolerations: Arc<[Toleration]>,
+    pub(crate) owned: Vec<Owned>,
+}
+
+/// A class of pods.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub(crate) shape: Arc<PodShape>,
+    pub(crate) requests: Amounts,
+    /// The readings, strictest first.
+    pub(crate) variants: Vec<Variant>,
+    /// Spread, affinity and anti-affinity groups that select the pods.
+    pub(crate) counted_in: Vec<GroupId>,
+    /// Inverse groups the pods own.
+    pub(crate) repels: Vec<GroupId>,
+    /// Inverse groups that select the pods.
+    pub(crate) repelled_by: Vec<GroupId>,
+    /// Topology keys that must be settled when a pod is placed, so that others can rely on it.
+    pub(crate) settles: Vec<u32>,
+    pub(crate) volumes: Vec<PodVolume>,
+    /// Requirement sets of the volumes, any of which suffices (SCH-180); empty where volumes do not constrain.
+    pub(crate) volume_choices: Vec<ReqId>,
+    /// Whether the pods move from a healthy node (SCH-251).
+    pub(crate) moved: bool,
+    /// A pod of the class, for namespace and labels.
+    pub(crate) sample: Arc<Pod>,
+    profile: u32,
+}
+
+/// The classes of a pass and what was interned to describe them.
+#[derive(Debug, Default)]
+pub(crate) struct Classes {
+    pub(crate) list: Vec<Class>,
+    /// By pod, in the order of the request; `None` for ignored pods.
+    pub(crate) of_pod: Vec<Option<ClassId>>,
+    profiles: Vec<Arc<Pod>>,
+}
+
+/// What class compilation interns into.
+pub(crate) struct Interned<'a> {
+    pub(crate) resources: &'a ResourceIndex,
+    pub(crate) req_sets: &'a mut ReqSets,
+    pub(crate) groups: &'a mut Groups,
+    pub(crate) keys: &'a mut Keys,
+    pub(crate) taint_sets: &'a [Vec<Taint>],
+    pub(crate) soft_taints: bool,
+}
+
+/// The label keys that selectors look at: two pods that agree on them look alike to every group.
+fn selector_keys<'a>(pods: impl Iterator<Item = &'a PodShape>) -> FxHashSet<&'a str> {
+    let mut keys = FxHashSet::default();
+    let mut add = |selector: &'a LabelSelector| {
+        if let LabelSelector::All(conditions) = selector {
+            keys.extend(conditions.iter().map(|condition| match condition {
+                Match::In(key, _) | Match::NotIn(key, _) | Match::Exists(key) | Match::DoesNotExist(key) => &**key,
+            }));
+        }
+    };
+    for shape in pods {
+        shape.spread.iter().for_each(|constraint| add(&constraint.selector));
+        let preferred = shape
+            .preferred_affinity
+            .iter()
+            .chain(&shape.preferred_anti_affinity)
+            .map(|term| &term.1);
+        for term in shape.affinity.iter().chain(&shape.anti_affinity).chain(preferred) {
+            add(&term.selector);
+        }
+    }
+    keys
+}
+
+/// Numbers equal values; equal pointers are recognised without looking at the value.
+struct Numbering<'a, T> {
+    by_pointer: FxHashMap<*const T, u32>,
+    by_value: FxHashMap<&'a T, u32>,
+}
+
+impl<'a, T: std::hash::Hash + Eq> Numbering<'a, T> {
+    fn new() -> Self {
+        Self {
+            by_pointer: FxHashMap::default(),
+            by_value: FxHashMap::default(),
+        }
+    }
+
+    fn number(&mut self, value: &'a Arc<T>) -> u32 {
+        let next = self.by_value.len() as u32;
+        let by_value = &mut self.by_value;
+        *self
+            .by_pointer
+            .entry(Arc::as_ptr(value))
+            .or_insert_with(|| *by_value.entry(&**value).or_insert(next))
+    }
+}
+
+impl Classes {
+    /// Sorts the pods of a request into classes. `foreign`: shapes of bound pods that repel others.
+    pub(crate) fn compile(
+        request: &Request<'_>,
+        options: &Options,
+        foreign: &[Arc<Pod>],
+        interned: &mut Interned<'_>,
+    ) -> Self {
+        let mut classes = Self::default();
+        let mut shapes = Numbering::new();
+        let numbers: Vec<u32> = request.pods.iter().map(|pod| shapes.number(&pod.shape)).collect();
+        let distinct: Vec<&PodShape> = {
+            let mut distinct: Vec<_> = shapes
+                .by_value
+                .iter()
+                .map(|(shape, number)| (*number, *shape))
+                .collect();
+            distinct.sort_unstable_by_key(|entry| entry.0);
+            distinct.into_iter().map(|entry| entry.1).collect()
+        };
+        let keys = selector_keys(distinct.into_iter().chain(foreign.iter().map(|pod| &*pod.shape)));
+        let mut keys: Vec<&str> = keys.into_iter().collect();
+        keys.sort_unstable();
+        let mut profiles = Profiles {
+            keys,
+            by_pointer: FxHashMap::default(),
+            by_value: FxHashMap::default(),
+        };
+        let mut ids: FxHashMap<(u32, u32, bool, &[PodVolume]), ClassId> = FxHashMap::default();
+        let deleting: FxHashSet<&str> = if request.settling_nodes.is_empty() {
+            FxHashSet::default()
+        } else {
+            let nodes = request.snapshot.nodes.iter().filter(|node| node.marked_for_deletion);
+            nodes.filter_map(|node| node.node_name.as_deref()).collect()
+        };
+        for (pod, shape) in request.pods.iter().zip(numbers) {
+            if !pod.faults.is_empty() {
+                classes.of_pod.push(None);
+                continue;
+            }
+            let profile = profiles.number(pod, &mut classes.profiles);
+            let moved = !request.settling_nodes.is_empty()
+                && pod.phase != Phase::Pending
+                && !pod.node_name.as_deref().is_some_and(|node| deleting.contains(node));
+            let key = (shape, profile, moved, pod.volumes.as_slice());
+            let next = classes.list.len() as ClassId;
+            let id = *ids.entry(key).or_insert(next);
+            if id == next {
+                classes
+                    .list
+                    .push(compile_class(request.snapshot, options, pod, profile, moved, interned));
+            }
+            classes.of_pod.push(Some(id));
+        }
+        classes
+    }
+
+    /// Matches every group against every distinct label profile, once.
+    pub(crate) fn match_groups(&mut self, snapshot: &Snapshot, groups: &Groups) {
+        let selected: Vec<Vec<GroupId>> = self
+            .profiles
+            .iter()
+            .map(|pod| {
+                (0..groups.list.len() as GroupId)
+                    .filter(|id| selects(snapshot, groups, *id, pod))
+                    .collect()
+            })
+            .collect();
+        for class in &mut self.list {
+            let mine = &selected[class.profile as usize];
+            let inverse = |id: &GroupId| groups.list[*id as usize].kind() == GroupKind::Inverse;
+            class.repelled_by = mine.iter().copied().filter(inverse).collect();
+            class.counted_in = mine.iter().copied().filter(|id| !inverse(id)).collect();
+            for variant in &mut class.variants {
+                for owned in &mut variant.owned {
+                    owned.selects_self = mine.contains(&owned.group);
+                }
+            }
+            class.settles = settles(class, groups);
+        }
+    }
+}
+
+/// Whether a group selects a pod.
+pub(crate) fn selects(snapshot: &Snapshot, groups: &Groups, id: GroupId, pod: &Pod) -> bool {
+    let identity = &groups.list[id as usize].identity;
+    identity.selector.matches(&pod.labels) && snapshot.in_scope(&identity.scope, &pod.namespace)
+}
+
+/// The keys on which (anti-)affinity that somebody requires counts or binds the class: an unsettled domain there would block others
+/// (SCH-233, SCH-238).
+fn settles(class: &Class, groups: &Groups) -> Vec<u32> {
+    let mut keys: Vec<u32> = class
+        .counted_in
+        .iter()
+        .chain(&class.repels)
+        .chain(&class.repelled_by)
+        .map(|id| &groups.list[*id as usize])
+        .filter(|group| group.required && group.kind() != GroupKind::Spread)
+        .filter_map(|group| crate::states::table_of(group.identity.key))
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// Namespace and the labels selectors look at.
+struct Profiles<'a> {
+    keys: Vec<&'a str>,
+    by_pointer: FxHashMap<(*const LabelSet, &'a str), u32>,
+    by_value: FxHashMap<(&'a str, Vec<Option<&'a str>>), u32>,
+}
+
+impl<'a> Profiles<'a> {
+    fn number(&mut self, pod: &'a Arc<Pod>, profiles: &mut Vec<Arc<Pod>>) -> u32 {
+        let (keys, by_value) = (&self.keys, &mut self.by_value);
+        *self
+            .by_pointer
+            .entry((Arc::as_ptr(&pod.labels), &pod.namespace))
+            .or_insert_with(|| {
+                let labels = keys
+                    .iter()
+                    .map(|key| pod.labels.get(key).map(|value| &**value))
+                    .collect();
+                *by_value.entry((&pod.namespace, labels)).or_insert_with(|| {
+                    profiles.push(Arc::clone(pod));
+                    (profiles.len() - 1) as u32
+                })
+            })
+    }
+}
+
+fn compile_class(
+    snapshot: &Snapshot,
+    options: &Options,
+    pod: &Arc<Pod>,
+    profile: u32,
+    moved: bool,
+    interned: &mut Interned<'_>,
+) -> Class {
+    let shape = &pod.shape;
+    let interner = &*snapshot.interner;
+    let filters = Filters::new(shape, interned, interner);
+    let readings = readings(shape, options.preference_policy, interned.soft_taints);
+    let variants = readings
+        .iter()
+        .map(|reading| compile_variant(pod, reading, &filters, interned, interner))
+        .collect();
+    let repels = shape
+        .anti_affinity
+        .iter()
+        .map(|term| {
+            interned
+                .groups
+                .intern(term_key(GroupKind::Inverse, term, interned.keys.intern(term.key)), true)
+        })
+        .collect();
+    let choices = volume_choices(&pod.volumes, interner);
+    Class {
+        shape: Arc::clone(shape),
+        requests: interned.resources.dense(&shape.requests),
+        variants,
+        counted_in: Vec::new(),
+        repels,
+        repelled_by: Vec::new(),
+        settles: Vec::new(),
+        volumes: pod.volumes.clone(),
+        volume_choices: choices.into_iter().map(|set| interned.req_sets.intern(set)).collect(),
+        moved,
+        sample: Arc::clone(pod),
+        profile,
+    }
+}
+
+/// The node filters of a shape's spread constraints, by policy.
+struct Filters {
+    any_of: Vec<ReqId>,
+    tolerations: Vec<Toleration>,
+}
+
+impl Filters {
+    fn new(shape: &PodShape, interned: &mut Interned<'_>, interner: &Interner) -> Self {
+        let mut any_of = Vec::new();
+        if !shape.spread.is_empty() && !(shape.node_selector.is_empty() && shape.required_terms.is_empty()) {
+            let none = [Vec::new()];
+            let terms = if shape.required_terms.is_empty() {
+                &none[..]
+            } else {
+                &shape.required_terms
+            };
+            for term in terms {
+                let set = ReqSet::new(
+                    shape.node_selector.iter().cloned().chain(term.iter().cloned()),
+                    interner,
+                );
+                any_of.push(interned.req_sets.intern(set));
+            }
+        }
+        Self {
+            any_of,
+            tolerations: shape.tolerations.clone(),
+        }
+    }
+
+    fn of(&self, constraint: &SpreadConstraint, groups: &mut Groups) -> Option<FilterId> {
+        groups.intern_filter(Filter {
+            any_of: if constraint.honor_node_affinity {
+                self.any_of.clone()
+            } else {
+                Vec::new()
+            },
+            tolerations: constraint.honor_taints.then(|| self.tolerations.clone()),
+        })
+    }
+}
+
+/// The group an affinity term belongs to.
+pub(crate) fn term_key(kind: GroupKind, term: &AffinityTerm, key: TopologyKey) -> GroupKey {
+    GroupKey {
+        kind,
+        key,
+        selector: term.selector.clone(),
+        scope: term.namespaces.clone(),
+        max_skew: 0,
+        min_domains: None,
+        filter: None,
+    }
+}
+
+fn compile_variant(
+    pod: &Pod,
+    reading: &Reading<'_>,
+    filters: &Filters,
+    interned: &mut Interned<'_>,
+    interner: &Interner,
+) -> Variant {
+    let shape = &pod.shape;
+    let hard = shape
+        .node_selector
+        .iter()
+        .chain(reading.term.into_iter().flatten())
+        .cloned();
+    let strict = ReqSet::new(hard.clone(), interner);
+    let full = match reading.preferred {
+        Some(preferred) => ReqSet::new(hard.chain(preferred.iter().cloned()), interner),
+        None => strict.clone(),
+    };
+    let mut owned = Vec::new();
+    let mut own = |group: GroupId| {
+        owned.push(Owned {
+            group,
+            selects_self: false,
+            pod_domains: None,
+        })
+    };
+    for constraint in &reading.spread {
+        let filter = filters.of(constraint, interned.groups);
+        own(interned.groups.intern(
+            GroupKey {
+                kind: GroupKind::Spread,
+                key: interned.keys.intern(constraint.key),
+                selector: constraint.selector.clone(),
+                scope: NamespaceScope {
+                    names: vec![Arc::clone(&pod.namespace)],
+                    selector: None,
+                },
+                max_skew: constraint.max_skew,
+                min_domains: constraint.min_domains,
+                filter,
+            },
+            constraint.required,
+        ));
+    }
+    for (kind, terms, hard) in [
+        (GroupKind::Affinity, &reading.affinity, shape.affinity.len()),
+        (
+            GroupKind::AntiAffinity,
+            &reading.anti_affinity,
+            shape.anti_affinity.len(),
+        ),
+    ] {
+        for (at, term) in terms.iter().enumerate() {
+            let key = interned.keys.intern(term.key);
+            own(interned.groups.intern(term_key(kind, term, key), at < hard));
+        }
+    }
+    let mut tolerations = shape.tolerations.clone();
+    if reading.tolerates_soft_taints {
+        tolerations.push(Toleration::prefer_no_schedule());
+    }
+    let tolerated = interned.taint_sets.iter().enumerate();
+    let tolerated = tolerated
+        .filter(|(_, taints)| first_untolerated(taints, &tolerations).is_none())
+        .map(|(at, _)| at);
+    Variant {
+        full: interned.req_sets.intern(full),
+        strict: interned.req_sets.intern(strict),
+        tolerated: Arc::new(tolerated.collect()),
+        tolerations: tolerations.into(),
+        owned,
+    }
+}
+
+/// More combinations of volume alternatives than this are not tried: nobody writes them, and their number multiplies.
+const VOLUME_CHOICES_MAX: usize = 1024;
+
+/// The cross product of the volumes' alternatives, compatible combinations only where there are any (SCH-180).
+fn volume_choices(volumes: &[PodVolume], interner: &Interner) -> Vec<ReqSet> {
+    let constrained: Vec<_> = volumes.iter().filter(|volume| !volume.topology.is_empty()).collect();
+    if constrained.is_empty() {
+        return Vec::new();
+    }
+    let mut products: Vec<Vec<kerf_model::requirement::Requirement>> = vec![Vec::new()];
+    for volume in constrained {
+        let next = products.iter().flat_map(|before| {
+            volume
+                .topology
+                .iter()
+                .map(move |more| before.iter().cloned().chain(more.iter().cloned()).collect())
+        });
+        products = next.take(VOLUME_CHOICES_MAX).collect();
+    }
+    let sets: Vec<ReqSet> = products
+        .into_iter()
+        .map(|product| ReqSet::new(product, interner))
+        .collect();
+    let possible: Vec<ReqSet> = sets.iter().filter(|set| set.contradiction.is_none()).cloned().collect();
+    if possible.is_empty() { sets } else { possible }
+}
+
+/// Every label key some requirement set mentions.
+pub(crate) fn mentioned_keys(req_sets: &ReqSets, keys: &Keys) -> FxHashSet<Sym> {
+    let mut all: FxHashSet<Sym> = keys.tables.iter().map(|table| table.key).collect();
+    for set in &req_sets.sets {
+        all.extend(set.labels.iter().map(|requirement| requirement.key));
+    }
+    all.remove(&sym::HOSTNAME);
+    all
+}

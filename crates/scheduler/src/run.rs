@@ -1,0 +1,692 @@
+//! One run over a world: the feasibility core. It answers "does this class fit this machine, given everything placed so far, and what
+//! would that narrow to", and books placements. Strategies decide what to ask and what to book.
+
+use crate::amounts::{Amounts, add, fits, subtract};
+use crate::bits::Bits;
+use crate::claims::{ByPods, Claim};
+use crate::classes::{Class, ClassId, Variant};
+use crate::limits::{Limits, Within};
+use crate::nodes::Attached;
+use crate::options::{MinValuesPolicy, Packing};
+use crate::requirements::ReqId;
+use crate::reservations::{Held, Reservations, ReservedConflict};
+use crate::states::{Domains, StateId, States, labels_satisfy};
+use crate::templates::unmet;
+use crate::topology::{Allowed, Counts, Place, TopologyKey};
+use crate::world::World;
+use kerf_model::pod::HostPort;
+use kerf_model::price::Price;
+use kerf_model::requirement::Requirements;
+use rustc_hash::FxHashMap;
+
+/// What changes while pods are placed.
+#[derive(Clone, Debug)]
+pub(crate) struct Run<'w, 'a> {
+    pub(crate) world: &'w World<'a>,
+    pub(crate) states: States,
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) by_pods: ByPods,
+    /// Pods placed on targets, as indices into the request.
+    pub(crate) on_targets: Vec<Vec<u32>>,
+    placeable: Vec<Amounts>,
+    target_ports: Vec<Vec<HostPort>>,
+    attached: Vec<Attached>,
+    pub(crate) counts: Counts,
+    pub(crate) limits: Limits,
+    reservations: Reservations,
+    /// Per topology key and domain: the claims that may land there.
+    claims_in: Vec<Vec<Bits>>,
+    /// Per topology key: claims whose node will not carry it.
+    claims_without: Vec<Bits>,
+    /// Per reading: machines that refused it for good.
+    dead: Vec<Dead>,
+    first_reading: Vec<usize>,
+    labels: FxHashMap<(u32, ReqId), bool>,
+    /// Attempts made, the measure of effort.
+    pub(crate) work: u64,
+    /// How many pods were placed.
+    pub(crate) placed: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Dead {
+    targets: Bits,
+    claims: Bits,
+    templates: Bits,
+}
+
+/// What a claim becomes if it takes a pod.
+#[derive(Clone, Debug)]
+pub(crate) struct Fit {
+    pub(crate) state: StateId,
+    pub(crate) rows: Bits,
+    held: Held,
+    relaxed: bool,
+}
+
+/// Why a claim or template does not take a pod.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum No {
+    /// It never will in this run.
+    Ever,
+    /// Not now.
+    Now,
+    /// Only reservations stand in the way.
+    Reserved(ReservedConflict),
+}
+
+/// A class under one reading, with what topology allows it now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'x> {
+    pub(crate) class: &'x Class,
+    pub(crate) variant: &'x Variant,
+    pub(crate) allowed: &'x Allowed,
+    /// Number of the reading among all.
+    pub(crate) reading: usize,
+}
+
+struct Base<'x> {
+    state: StateId,
+    rows: &'x Bits,
+    held: &'x Held,
+    anchor: Option<u32>,
+    fresh: bool,
+}
+
+impl<'w, 'a> Run<'w, 'a> {
+    pub(crate) fn new(world: &'w World<'a>) -> Self {
+        let mut readings = 0;
+        let first_reading = world.classes.iter().map(|class| {
+            readings += class.variants.len();
+            readings - class.variants.len()
+        });
+        let first_reading = first_reading.collect();
+        let tables = &world.keys.tables;
+        Self {
+            world,
+            states: world.states.clone(),
+            claims: Vec::new(),
+            by_pods: ByPods::default(),
+            on_targets: vec![Vec::new(); world.targets.len()],
+            placeable: world.targets.iter().map(|target| target.placeable.clone()).collect(),
+            target_ports: world.targets.iter().map(|target| target.ports.clone()).collect(),
+            attached: world.targets.iter().map(|target| target.attached.clone()).collect(),
+            counts: world.counts.clone(),
+            limits: Limits::new(world),
+            reservations: Reservations::new(world),
+            claims_in: tables
+                .iter()
+                .map(|table| vec![Bits::default(); table.values.len()])
+                .collect(),
+            claims_without: vec![Bits::default(); tables.len()],
+            dead: vec![Dead::default(); readings],
+            first_reading,
+            labels: FxHashMap::default(),
+            work: 0,
+            placed: 0,
+        }
+    }
+
+    /// The number of a reading of a class.
+    pub(crate) fn reading(&self, class: ClassId, level: usize) -> usize {
+        self.first_reading[class as usize] + level
+    }
+
+    // ---- existing nodes (16.3) ----
+
+    /// Targets that may take the pod as far as domains and neighbours go.
+    pub(crate) fn target_mask(&self, ask: &Ask<'_>) -> Bits {
+        let mut mask = Bits::full(self.world.targets.len());
+        if mask.words() == 0 {
+            return mask;
+        }
+        for rule in &ask.allowed.rules {
+            let key = rule.key as usize;
+            let mut inside = if rule.needs_key {
+                Bits::default()
+            } else {
+                self.world.targets_without[key].clone()
+            };
+            for domain in rule.valid.iter() {
+                inside.or(&self.world.targets_in[key][domain]);
+            }
+            mask.and(&inside);
+        }
+        for group in &ask.allowed.beside {
+            mask.and(&self.counts.get(*group).occupied_targets);
+        }
+        for group in &ask.allowed.apart {
+            mask.and_not(&self.counts.get(*group).occupied_targets);
+        }
+        mask.and_not(&self.dead[ask.reading].targets);
+        mask
+    }
+
+    /// The first existing node that takes the pod, by the order of targets.
+    pub(crate) fn first_target(&mut self, ask: &Ask<'_>) -> Option<usize> {
+        let mask = self.target_mask(ask);
+        for at in mask.iter() {
+            self.work += 1;
+            if self.target_takes(ask, at) {
+                return Some(at);
+            }
+            self.dead[ask.reading].targets.insert(at);
+        }
+        None
+    }
+
+    /// Whether a target takes the pod, domains and neighbours aside; a no is for good.
+    fn target_takes(&mut self, ask: &Ask<'_>, at: usize) -> bool {
+        let target = &self.world.targets[at];
+        if target.closed || (target.settling && ask.class.moved) || !fits(&ask.class.requests, &self.placeable[at]) {
+            return false;
+        }
+        let spread = &ask.allowed.host_spread;
+        ask.variant.tolerated.get(target.taints as usize)
+            && spread
+                .iter()
+                .all(|rule| self.counts.get(rule.group).by_target[at] <= rule.most)
+            && self.volumes_attach(ask.class, at)
+            && !ports_conflict(&ask.class.shape.host_ports, &self.target_ports[at])
+            && self.target_satisfies(at, ask.variant.full)
+            && self.volumes_reach(ask.class, at)
+    }
+
+    fn target_satisfies(&mut self, at: usize, set: ReqId) -> bool {
+        let target = &self.world.targets[at];
+        let wanted = self.world.req_sets.get(set);
+        if !wanted.allows_host(target.node.hostname, self.world.interner()) {
+            return false;
+        }
+        let labels = || {
+            let profile = &self.world.profiles[target.profile as usize];
+            wanted.contradiction.is_none() && labels_satisfy(profile, &wanted.labels, self.world.interner())
+        };
+        *self.labels.entry((target.profile, set)).or_insert_with(labels)
+    }
+
+    fn volumes_reach(&mut self, class: &Class, at: usize) -> bool {
+        class.volume_choices.is_empty()
+            || class
+                .volume_choices
+                .iter()
+                .any(|choice| self.target_satisfies(at, *choice))
+    }
+
+    fn volumes_attach(&self, class: &Class, at: usize) -> bool {
+        let limits = &self.world.targets[at].node.volume_limits;
+        limits.iter().all(|(driver, limit)| {
+            let attached = self.attached[at].get(driver);
+            let new = class
+                .volumes
+                .iter()
+                .filter(|volume| volume.driver.as_ref() == Some(driver));
+            let mut new: Vec<&str> = new.map(|volume| &*volume.claim).collect();
+            new.sort_unstable();
+            new.dedup();
+            new.retain(|claim| !attached.is_some_and(|claims| claims.contains(*claim)));
+            (attached.map_or(0, |claims| claims.len()) + new.len()) as u64 <= u64::from(*limit)
+        })
+    }
+
+    /// Books a pod on a target.
+    pub(crate) fn place_on_target(&mut self, at: usize, class: ClassId, pod: u32) {
+        let world = self.world;
+        let (class, target) = (world.class(class), &world.targets[at]);
+        subtract(&mut self.placeable[at], &class.requests);
+        self.target_ports[at].extend(class.shape.host_ports.iter().cloned());
+        for volume in class.volumes.iter().filter(|_| !target.node.volume_limits.is_empty()) {
+            if let Some(driver) = &volume.driver {
+                self.attached[at]
+                    .entry(driver.clone())
+                    .or_default()
+                    .insert(volume.claim.clone());
+            }
+        }
+        for id in class.counted_in.iter().chain(&class.repels) {
+            let identity = &world.groups.list[*id as usize].identity;
+            if !world.node_passes(identity.filter, &target.node) {
+                continue;
+            }
+            match identity.key {
+                TopologyKey::Host => self.counts.add_host(*id, Place::Target(at), 1),
+                TopologyKey::Domain(key) => {
+                    if let Some(domain) = target.domains[key as usize] {
+                        self.counts.add_domain(*id, domain, 1);
+                    }
+                }
+            }
+        }
+        self.on_targets[at].push(pod);
+        self.placed += 1;
+    }
+
+    // ---- claims (16.4) ----
+
+    /// Claims that may take the pod as far as domains and neighbours go.
+    pub(crate) fn claim_mask(&self, ask: &Ask<'_>) -> Bits {
+        let mut mask = Bits::full(self.claims.len());
+        for rule in &ask.allowed.rules {
+            let key = rule.key as usize;
+            if !rule.needs_key && rule.valid.len() == self.claims_in[key].len() {
+                continue;
+            }
+            let mut inside = if rule.needs_key {
+                Bits::default()
+            } else {
+                self.claims_without[key].clone()
+            };
+            for domain in rule.valid.iter() {
+                inside.or(&self.claims_in[key][domain]);
+            }
+            mask.and(&inside);
+        }
+        for group in &ask.allowed.beside {
+            mask.and(&self.counts.get(*group).occupied_claims);
+        }
+        for group in &ask.allowed.apart {
+            mask.and_not(&self.counts.get(*group).occupied_claims);
+        }
+        mask.and_not(&self.dead[ask.reading].claims);
+        mask
+    }
+
+    /// Whether a claim of this pass takes the pod.
+    pub(crate) fn try_claim(&mut self, ask: &Ask<'_>, at: usize) -> Result<Fit, No> {
+        self.work += 1;
+        let outcome = self.try_claim_inner(ask, at);
+        if matches!(outcome, Err(No::Ever)) {
+            self.dead[ask.reading].claims.insert(at);
+        }
+        outcome
+    }
+
+    fn try_claim_inner(&mut self, ask: &Ask<'_>, at: usize) -> Result<Fit, No> {
+        let world = self.world;
+        let claim = &self.claims[at];
+        let template = &world.templates[claim.template];
+        if !fits(&ask.class.requests, &claim.room) || !ask.variant.tolerated.get(template.taints) {
+            return Err(No::Ever);
+        }
+        let over = |rule: &crate::topology::HostSpread| {
+            self.counts
+                .get(rule.group)
+                .by_claim
+                .get(at)
+                .is_some_and(|n| *n > rule.most)
+        };
+        if ask.allowed.host_spread.iter().any(over) || ports_conflict(&ask.class.shape.host_ports, &claim.ports) {
+            return Err(No::Ever);
+        }
+        let mut used = claim.used.clone();
+        add(&mut used, &ask.class.requests);
+        let mut rows = fitting_rows(world, claim.template, &claim.rows, &used, &ask.class.shape.host_ports);
+        if let Some(anchor) = claim.anchor {
+            if !rows.get(anchor as usize) {
+                return Err(No::Ever);
+            }
+        }
+        if rows.is_empty() {
+            return Err(No::Ever);
+        }
+        let (state, held, anchor) = (claim.state, claim.held.clone(), claim.anchor);
+        let joined = self.states.join(world, state, ask.variant.full).ok_or(No::Ever)?;
+        rows.and(&self.states.get(joined).rows);
+        if rows.is_empty() {
+            return Err(No::Ever);
+        }
+        self.narrow(
+            ask,
+            &Base {
+                state: joined,
+                rows: &rows,
+                held: &held,
+                anchor,
+                fresh: false,
+            },
+        )
+    }
+
+    /// Whether a new claim of a template would take the pod.
+    pub(crate) fn try_template(&mut self, ask: &Ask<'_>, template: usize) -> Result<Fit, No> {
+        self.work += 1;
+        if self.dead[ask.reading].templates.get(template) {
+            return Err(No::Ever);
+        }
+        let outcome = self.try_template_inner(ask, template, None);
+        if matches!(outcome, Err(No::Ever)) {
+            self.dead[ask.reading].templates.insert(template);
+        }
+        outcome
+    }
+
+    /// The same, kept to rows that hold `anchor`.
+    pub(crate) fn try_template_inner(
+        &mut self,
+        ask: &Ask<'_>,
+        template: usize,
+        anchor: Option<u32>,
+    ) -> Result<Fit, No> {
+        let world = self.world;
+        if !ask.variant.tolerated.get(world.templates[template].taints) {
+            return Err(No::Ever);
+        }
+        let base = self
+            .states
+            .join(world, world.base[template], ask.variant.full)
+            .ok_or(No::Ever)?;
+        let mut rows = self.states.get(base).rows.clone();
+        match self.limits.within(world, template) {
+            Within::All => {}
+            Within::Rows(within) => rows.and(&within),
+            Within::NoNode => return Err(No::Ever),
+        }
+        let rows = fitting_rows(world, template, &rows, &ask.class.requests, &ask.class.shape.host_ports);
+        if rows.is_empty() {
+            return Err(No::Ever);
+        }
+        if ask.allowed.no_new_host {
+            return Err(No::Now);
+        }
+        self.narrow(
+            ask,
+            &Base {
+                state: base,
+                rows: &rows,
+                held: &Held::new(),
+                anchor,
+                fresh: true,
+            },
+        )
+    }
+
+    /// Volumes and topology, then `minValues` and reservations.
+    fn narrow(&mut self, ask: &Ask<'_>, base: &Base<'_>) -> Result<Fit, No> {
+        if ask.class.volume_choices.is_empty() {
+            return self.settle(ask, base, base.state, 0);
+        }
+        let mut last = No::Ever;
+        for choice in &ask.class.volume_choices {
+            let Some(state) = self.states.join(self.world, base.state, *choice) else {
+                continue;
+            };
+            match self.settle(ask, base, state, 0) {
+                Ok(fit) => return Ok(fit),
+                Err(No::Ever) => {}
+                Err(no) => last = no,
+            }
+        }
+        Err(last)
+    }
+
+    /// Settles the keys of the rules from `at` on, the best domain first; the first that leaves a type wins.
+    fn settle(&mut self, ask: &Ask<'_>, base: &Base<'_>, state: StateId, at: usize) -> Result<Fit, No> {
+        let Some(rule) = ask.allowed.rules.get(at) else {
+            return self.finish(base, state);
+        };
+        let domains = &self.states.get(state).domains[rule.key as usize];
+        if !domains.defined || (domains.one.is_none() && domains.bits.is_empty()) {
+            return if rule.needs_key {
+                Err(No::Now)
+            } else {
+                self.settle(ask, base, state, at + 1)
+            };
+        }
+        if let Some(one) = domains.one {
+            return if rule.valid.get(one as usize) {
+                self.settle(ask, base, state, at + 1)
+            } else {
+                Err(No::Now)
+            };
+        }
+        let mut candidates = domains.bits.clone();
+        candidates.and(&rule.valid);
+        let mut order: Vec<(u32, Price, u32)> = Vec::new();
+        for domain in candidates.iter() {
+            let pinned = self.states.pin(self.world, state, rule.key, domain as u32);
+            let mut rows = base.rows.clone();
+            rows.and(&self.states.get(pinned).rows);
+            let Some((price, _, _)) = self.states.cheapest(self.world, pinned, &rows) else {
+                continue;
+            };
+            let count = rule.balance.map_or(0, |group| self.counts.get(group).by_domain[domain]);
+            let price = if self.world.options.packing == Packing::Upstream {
+                Price::ZERO
+            } else {
+                price
+            };
+            order.push((count, price, domain as u32));
+        }
+        order.sort_unstable();
+        let mut last = No::Now;
+        for (_, _, domain) in order {
+            let pinned = self.states.pin(self.world, state, rule.key, domain);
+            match self.settle(ask, base, pinned, at + 1) {
+                Ok(fit) => return Ok(fit),
+                Err(No::Reserved(conflict)) => last = No::Reserved(conflict),
+                Err(_) => {}
+            }
+        }
+        Err(last)
+    }
+
+    fn finish(&mut self, base: &Base<'_>, state: StateId) -> Result<Fit, No> {
+        let mut state = state;
+        let mut rows = base.rows.clone();
+        rows.and(&self.states.get(state).rows);
+        if rows.is_empty() || base.anchor.is_some_and(|anchor| !rows.get(anchor as usize)) {
+            return Err(No::Now);
+        }
+        let mut relaxed = false;
+        let requirements = &self.states.get(state).requirements;
+        if requirements.has_min_values() {
+            let types = &self.world.catalogues[self.world.templates[self.states.get(state).template].catalogue];
+            let unmet = unmet(types, requirements, &rows);
+            if !unmet.is_empty() {
+                if !base.fresh || self.world.options.min_values_policy == MinValuesPolicy::Strict {
+                    return Err(No::Now);
+                }
+                state = self.lower(state, &unmet);
+                relaxed = true;
+            }
+        }
+        let hold = self
+            .reservations
+            .would_hold(self.world, self.states.get(state), &rows, base.held);
+        Ok(Fit {
+            state,
+            rows,
+            held: hold.map_err(No::Reserved)?,
+            relaxed,
+        })
+    }
+
+    /// SCH-282: the state with `minValues` lowered to what there is.
+    fn lower(&mut self, state: StateId, unmet: &[(kerf_model::intern::Sym, u32)]) -> StateId {
+        let have = self.states.get(state);
+        let (template, mut requirements): (usize, Requirements) = (have.template, have.requirements.clone());
+        for (key, values) in unmet {
+            if let Some(requirement) = requirements.get(*key) {
+                requirements.replace(requirement.clone().with_min_values(Some(*values)));
+            }
+        }
+        self.states.intern(self.world, template, requirements)
+    }
+
+    /// Opens a claim of a template for a pod.
+    pub(crate) fn open(&mut self, template: usize, fit: &Fit, class: ClassId, pod: u32, anchor: Option<u32>) -> usize {
+        let at = self.claims.len();
+        self.limits.take(self.world, template, &fit.rows);
+        self.claims.push(Claim {
+            template,
+            state: fit.state,
+            rows: fit.rows.clone(),
+            used: self.world.resources.zero(),
+            room: self.world.resources.zero(),
+            pods: Vec::new(),
+            members: Vec::new(),
+            ports: Vec::new(),
+            held: Held::new(),
+            anchor,
+            relaxed: fit.relaxed,
+        });
+        for key in 0..self.claims_in.len() {
+            self.enter_domains(at, key, fit.state);
+        }
+        self.place_on_claim(at, fit, class, pod);
+        at
+    }
+
+    fn enter_domains(&mut self, at: usize, key: usize, state: StateId) {
+        let domains = &self.states.get(state).domains[key];
+        self.claims_without[key].set(
+            at,
+            !domains.defined || (domains.one.is_none() && domains.bits.is_empty()),
+        );
+        for (domain, claims) in self.claims_in[key].iter_mut().enumerate() {
+            claims.set(at, domains.bits.get(domain));
+        }
+    }
+
+    /// Books a pod on a claim that was found to take it.
+    pub(crate) fn place_on_claim(&mut self, at: usize, fit: &Fit, class_id: ClassId, pod: u32) {
+        let world = self.world;
+        let class = world.class(class_id);
+        let before = self.claims[at].state;
+        self.reservations.exchange(&self.claims[at].held, &fit.held);
+        if before != fit.state {
+            self.narrow_claim(at, before, fit.state);
+        }
+        let claim = &mut self.claims[at];
+        claim.state = fit.state;
+        claim.rows.clone_from(&fit.rows);
+        claim.held.clone_from(&fit.held);
+        add(&mut claim.used, &class.requests);
+        claim.ports.extend(class.shape.host_ports.iter().cloned());
+        claim.pods.push(pod);
+        match claim.members.iter_mut().find(|member| member.0 == class_id) {
+            Some(member) => member.1 += 1,
+            None => claim.members.push((class_id, 1)),
+        }
+        let types = &world.catalogues[world.templates[claim.template].catalogue];
+        types.room(
+            &claim.rows,
+            &claim.used,
+            &world.templates[claim.template].overhead_min,
+            &mut claim.room,
+        );
+        let count = claim.pods.len();
+        self.by_pods.shift(at, count - 1, count);
+        for id in class.counted_in.iter().chain(&class.repels) {
+            self.record_on_claim(*id, at, fit.state, 1);
+        }
+        self.placed += 1;
+    }
+
+    fn record_on_claim(&mut self, id: u32, at: usize, state: StateId, n: u32) {
+        let group = &self.world.groups.list[id as usize];
+        if !self.claim_passes(group.identity.filter, state) {
+            return;
+        }
+        match group.identity.key {
+            TopologyKey::Host => self.counts.add_host(id, Place::Claim(at), n),
+            TopologyKey::Domain(key) => {
+                let domains = &self.states.get(state).domains[key as usize];
+                self.counts.add_claim_domains(id, group.kind(), domains, n);
+            }
+        }
+    }
+
+    /// A claim's state narrows: pods placed before count where it may land now.
+    fn narrow_claim(&mut self, at: usize, before: StateId, after: StateId) {
+        let world = self.world;
+        for key in 0..self.claims_in.len() {
+            let (old, new): (&Domains, &Domains) = (
+                &self.states.get(before).domains[key],
+                &self.states.get(after).domains[key],
+            );
+            if old.one == new.one && old.bits == new.bits {
+                continue;
+            }
+            let (old, new) = (old.clone(), new.clone());
+            self.enter_domains(at, key, after);
+            for (class, n) in self.claims[at].members.clone() {
+                let class = world.class(class);
+                for id in class.counted_in.iter().chain(&class.repels) {
+                    let group = &world.groups.list[*id as usize];
+                    if group.identity.key != TopologyKey::Domain(key as u32) {
+                        continue;
+                    }
+                    if self.claim_passes(group.identity.filter, before) {
+                        self.counts.remove_claim_domains(*id, group.kind(), &old, n);
+                    }
+                    if self.claim_passes(group.identity.filter, after) {
+                        self.counts.add_claim_domains(*id, group.kind(), &new, n);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a spread constraint looks at a claim: strictly, a key left undefined satisfies nothing (SCH-205).
+    fn claim_passes(&self, filter: Option<u32>, state: StateId) -> bool {
+        let Some(filter) = filter.map(|filter| &self.world.groups.filters[filter as usize]) else {
+            return true;
+        };
+        let state = self.states.get(state);
+        let satisfied = |set: &ReqId| {
+            let set = self.world.req_sets.get(*set);
+            set.contradiction.is_none()
+                && set.allows_new_host()
+                && state
+                    .requirements
+                    .compatible(&set.labels, |_| false, self.world.interner())
+                    .is_ok()
+        };
+        let taints = &self.world.templates[state.template].pool.taints;
+        (filter.any_of.is_empty() || filter.any_of.iter().any(satisfied))
+            && filter
+                .tolerations
+                .as_ref()
+                .is_none_or(|tolerations| kerf_model::taint::first_untolerated(taints, tolerations).is_none())
+    }
+
+    /// What the claims cost at their cheapest.
+    pub(crate) fn cost(&mut self) -> Price {
+        (0..self.claims.len()).map(|at| self.price_of(at)).sum()
+    }
+
+    /// The cheapest price of a claim.
+    pub(crate) fn price_of(&mut self, at: usize) -> Price {
+        let claim = &self.claims[at];
+        self.states
+            .cheapest(self.world, claim.state, &claim.rows)
+            .map_or(Price::MAX, |cheapest| cheapest.0)
+    }
+}
+
+fn ports_conflict(wanted: &[HostPort], held: &[HostPort]) -> bool {
+    wanted.iter().any(|port| held.iter().any(|other| port.conflicts(other)))
+}
+
+/// The rows of `rows` that hold `used` beside the DaemonSets that run there, and whose DaemonSets leave the ports free (SCH-131, SCH-166).
+pub(crate) fn fitting_rows(world: &World<'_>, template: usize, rows: &Bits, used: &[i64], ports: &[HostPort]) -> Bits {
+    let template = &world.templates[template];
+    let types = &world.catalogues[template.catalogue];
+    let mut fitting = Bits::default();
+    for partition in &template.partitions {
+        if !rows.intersects(&partition.rows) || ports_conflict(ports, &partition.ports) {
+            continue;
+        }
+        let mut mine = rows.clone();
+        mine.and(&partition.rows);
+        let mut total = Amounts::from_slice(used);
+        add(&mut total, &partition.overhead);
+        types.keep_fitting(&mut mine, &total);
+        if template.partitions.len() == 1 {
+            return mine;
+        }
+        fitting.or(&mine);
+    }
+    fitting
+}

@@ -1,0 +1,239 @@
+//! Requirement states of claims: what a template's requirements have become after merging pods, volumes and topology. Equal states share
+//! one number, and merging is remembered, so that the algebra costs what the *distinct* merges cost.
+
+use crate::bits::Bits;
+use crate::requirements::{ReqId, ReqSet};
+use crate::topology::TopologyKey;
+use crate::types::goes_with;
+use crate::world::World;
+use kerf_model::intern::{Interner, Sym};
+use kerf_model::price::Price;
+use kerf_model::requirement::{Requirement, Requirements};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+/// The number of a state.
+pub(crate) type StateId = u32;
+
+/// Which domains of one topology key a claim in some state may land in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Domains {
+    /// Whether its node will carry the key at all.
+    pub(crate) defined: bool,
+    pub(crate) bits: Bits,
+    /// The domain, once it is settled.
+    pub(crate) one: Option<u32>,
+}
+
+/// The cheapest ways to launch, cheapest first: price, row, offer.
+type Prices = Vec<(Price, u32, u32)>;
+
+/// A requirement state.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub(crate) template: usize,
+    pub(crate) requirements: Requirements,
+    /// Rows that meet the requirements and have a compatible available offering.
+    pub(crate) rows: Bits,
+    /// Those offerings.
+    pub(crate) offers: Bits,
+    /// By topology key.
+    pub(crate) domains: SmallVec<[Domains; 2]>,
+    /// Rows with compatible available reserved offerings, and the reservation's id.
+    pub(crate) reserved: Vec<(u32, Sym)>,
+    prices: Option<Prices>,
+}
+
+/// All states met so far, and the memory of merges.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct States {
+    pub(crate) list: Vec<State>,
+    ids: FxHashMap<(usize, Requirements), StateId>,
+    joins: FxHashMap<(StateId, ReqId), Option<StateId>>,
+    pins: FxHashMap<(StateId, u32, u32), StateId>,
+    rows: FxHashMap<(usize, Requirement), Bits>,
+    offers: FxHashMap<(usize, Requirement), Bits>,
+}
+
+impl States {
+    pub(crate) fn get(&self, id: StateId) -> &State {
+        &self.list[id as usize]
+    }
+
+    /// The state with these requirements.
+    pub(crate) fn intern(&mut self, world: &World<'_>, template: usize, requirements: Requirements) -> StateId {
+        let found = self.ids.get(&(template, requirements.clone())).copied();
+        found.unwrap_or_else(|| {
+            let state = self.make(world, template, requirements);
+            let id = self.list.len() as StateId;
+            self.ids.insert((template, state.requirements.clone()), id);
+            self.list.push(state);
+            id
+        })
+    }
+
+    /// Merges what a pod asks for; `None` where that is incompatible (SCH-101) or leaves no offering of any type.
+    pub(crate) fn join(&mut self, world: &World<'_>, state: StateId, wanted: ReqId) -> Option<StateId> {
+        if let Some(known) = self.joins.get(&(state, wanted)) {
+            return *known;
+        }
+        let joined = self.merge(world, state, world.req_sets.get(wanted));
+        self.joins.insert((state, wanted), joined);
+        joined
+    }
+
+    fn merge(&mut self, world: &World<'_>, state: StateId, wanted: &ReqSet) -> Option<StateId> {
+        if wanted.contradiction.is_some() || !wanted.allows_new_host() {
+            return None;
+        }
+        if wanted.labels.is_empty() {
+            return Some(state);
+        }
+        let have = self.get(state);
+        have.requirements
+            .compatible(&wanted.labels, |key| world.is_known(key), world.interner())
+            .ok()?;
+        let mut merged = have.requirements.clone();
+        merged.add_all(&wanted.labels, world.interner());
+        let template = have.template;
+        let id = self.intern(world, template, merged);
+        (!self.get(id).rows.is_empty()).then_some(id)
+    }
+
+    /// Settles a topology key on one domain.
+    pub(crate) fn pin(&mut self, world: &World<'_>, state: StateId, key: u32, domain: u32) -> StateId {
+        if self.get(state).domains[key as usize].one == Some(domain) {
+            return state;
+        }
+        if let Some(known) = self.pins.get(&(state, key, domain)) {
+            return *known;
+        }
+        let table = &world.keys.tables[key as usize];
+        let have = self.get(state);
+        let (template, mut requirements) = (have.template, have.requirements.clone());
+        requirements.add(
+            Requirement::is(table.key, table.values[domain as usize]),
+            world.interner(),
+        );
+        let pinned = self.intern(world, template, requirements);
+        self.pins.insert((state, key, domain), pinned);
+        pinned
+    }
+
+    fn make(&mut self, world: &World<'_>, template: usize, requirements: Requirements) -> State {
+        let catalogue = world.templates[template].catalogue;
+        let types = &world.catalogues[catalogue];
+        let interner = world.interner();
+        let mut rows = world.templates[template].rows.clone();
+        let mut offers = Bits::full(types.offers.len());
+        for requirement in &requirements {
+            let plain = requirement.clone().with_min_values(None);
+            let key = (catalogue, plain);
+            let met = self
+                .rows
+                .entry(key.clone())
+                .or_insert_with_key(|(_, plain)| types.rows_meeting(plain, interner));
+            rows.and(met);
+            let met = self
+                .offers
+                .entry(key)
+                .or_insert_with_key(|(_, plain)| types.offers_meeting(plain, interner));
+            offers.and(met);
+        }
+        for (offer, key) in &world.demands[catalogue] {
+            if requirements.get(*key).is_none() {
+                offers.remove(*offer);
+            }
+        }
+        let mut offered = Bits::default();
+        let mut reserved = Vec::new();
+        for at in offers.iter() {
+            let offer = &types.offers[at];
+            if rows.get(offer.row) {
+                offered.insert(offer.row);
+                reserved.extend(offer.reservation.map(|id| (offer.row as u32, id)));
+            }
+        }
+        rows.and(&offered);
+        let domains = (0..world.keys.tables.len())
+            .map(|key| domains(world, &requirements, key))
+            .collect();
+        State {
+            template,
+            requirements,
+            rows,
+            offers,
+            domains,
+            reserved,
+            prices: None,
+        }
+    }
+
+    /// The cheapest way to launch a claim in this state with these rows: price, row, offer (SCH-132; ties by type name, then offering).
+    pub(crate) fn cheapest(&mut self, world: &World<'_>, id: StateId, rows: &Bits) -> Option<(Price, u32, u32)> {
+        self.prices(world, id)
+            .iter()
+            .find(|(_, row, _)| rows.get(*row as usize))
+            .copied()
+    }
+
+    /// All rows of a state by price.
+    pub(crate) fn prices(&mut self, world: &World<'_>, id: StateId) -> &Prices {
+        let state = &mut self.list[id as usize];
+        let types = &world.catalogues[world.templates[state.template].catalogue];
+        state.prices.get_or_insert_with(|| {
+            let mut best: FxHashMap<u32, (Price, u32)> = FxHashMap::default();
+            for at in state.offers.iter() {
+                let offer = &types.offers[at];
+                let known = best.entry(offer.row as u32).or_insert((offer.price, at as u32));
+                *known = (*known).min((offer.price, at as u32));
+            }
+            let mut prices: Prices = best
+                .into_iter()
+                .map(|(row, (price, offer))| (price, row, offer))
+                .collect();
+            prices.sort_by_key(|(price, row, _)| {
+                (*price, types.name_rank[types.rows[*row as usize].instance_type], *row)
+            });
+            prices
+        })
+    }
+}
+
+fn domains(world: &World<'_>, requirements: &Requirements, key: usize) -> Domains {
+    let table = &world.keys.tables[key];
+    match requirements.get(table.key) {
+        None if world.is_known(table.key) => Domains {
+            defined: true,
+            bits: Bits::full(table.values.len()),
+            one: None,
+        },
+        None => Domains::default(),
+        Some(requirement) if requirement.is_does_not_exist() => Domains::default(),
+        Some(requirement) => Domains {
+            defined: true,
+            bits: (0..table.values.len())
+                .filter(|at| requirement.has(table.values[*at], world.interner()))
+                .collect(),
+            one: requirement.single().and_then(|value| table.number(value)),
+        },
+    }
+}
+
+/// SCH-101 against the labels of an existing node, where nothing may stay undefined (SCH-102).
+pub(crate) fn labels_satisfy(labels: &[(Sym, Sym)], wanted: &Requirements, interner: &Interner) -> bool {
+    wanted
+        .iter()
+        .all(|want| match labels.binary_search_by_key(&want.key, |label| label.0) {
+            Ok(at) => goes_with(&Requirement::is(want.key, labels[at].1), want, interner),
+            Err(_) => want.admits_absence(),
+        })
+}
+
+/// Which domain table a topology key has, if it is not the hostname.
+pub(crate) fn table_of(key: TopologyKey) -> Option<u32> {
+    match key {
+        TopologyKey::Host => None,
+        TopologyKey::Domain(key) => Some(key),
+    }
+}

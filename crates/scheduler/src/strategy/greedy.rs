@@ -1,0 +1,152 @@
+//! The greedy of section 16: pods by size, each offered to existing nodes, then to claims by fewest pods, then to new claims by pool weight.
+
+use crate::claims::Cursor;
+use crate::classes::ClassId;
+use crate::run::{Ask, No, Run};
+use crate::strategy::Outcome;
+use crate::topology::Allowed;
+use crate::world::World;
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+/// How often the deadline is looked at, in pods.
+const STOP_EVERY: usize = 256;
+
+/// The pods of a world in the order of section 16.1, as indices into the request.
+pub(crate) fn queue(world: &World<'_>) -> Vec<u32> {
+    let mut keyed: Vec<_> = world
+        .of_pod
+        .iter()
+        .enumerate()
+        .filter_map(|(at, class)| {
+            let requests = world.requests((*class)?);
+            Some((
+                Reverse(requests[0]),
+                Reverse(requests[1]),
+                world.pods[at].created,
+                at as u32,
+            ))
+        })
+        .collect();
+    keyed.sort_unstable_by(|a, b| {
+        let uid = |at: u32| &world.pods[at as usize].uid;
+        (a.0, a.1, a.2)
+            .cmp(&(b.0, b.1, b.2))
+            .then_with(|| uid(a.3).cmp(uid(b.3)))
+            .then_with(|| a.3.cmp(&b.3))
+    });
+    keyed.into_iter().map(|entry| entry.3).collect()
+}
+
+/// How an attempt to place a pod ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Attempt {
+    Placed,
+    Failed,
+    /// Only reservations were in the way.
+    Deferred,
+}
+
+/// Places the pods of `queue`, again and again until a full cycle makes no progress (SCH-242, SCH-243).
+pub(crate) fn solve<'w, 'a>(world: &'w World<'a>, queue: &[u32], stop: &(dyn Fn() -> bool + Sync)) -> Outcome<'w, 'a> {
+    let mut run = Run::new(world);
+    let mut waiting: VecDeque<u32> = queue.iter().copied().collect();
+    let mut last_length: Vec<u32> = vec![0; world.pods.len()];
+    let mut failures: Vec<Option<(u64, Attempt)>> = vec![None; world.classes.len()];
+    let mut latest: Vec<Option<Attempt>> = vec![None; world.pods.len()];
+    let mut steps = 0;
+    while let Some(pod) = waiting.front().copied() {
+        if last_length[pod as usize] as usize == waiting.len() || (steps % STOP_EVERY == STOP_EVERY - 1 && stop()) {
+            break;
+        }
+        steps += 1;
+        waiting.pop_front();
+        let Some(class) = world.of_pod[pod as usize] else {
+            continue;
+        };
+        // Nothing has been placed since an equal pod failed: this one fails the same way.
+        let attempt = match failures[class as usize] {
+            Some((placed, failed)) if placed == run.placed => failed,
+            _ => attempt(&mut run, class, pod),
+        };
+        latest[pod as usize] = Some(attempt);
+        if attempt != Attempt::Placed {
+            failures[class as usize] = Some((run.placed, attempt));
+            waiting.push_back(pod);
+            last_length[pod as usize] = waiting.len() as u32;
+        }
+    }
+    let (mut failed, mut unattempted) = (Vec::new(), Vec::new());
+    for pod in waiting {
+        match latest[pod as usize] {
+            Some(attempt) => failed.push((pod, attempt == Attempt::Deferred)),
+            None => unattempted.push(pod),
+        }
+    }
+    Outcome {
+        run,
+        failed,
+        unattempted,
+    }
+}
+
+/// One pod with all its relaxations, from existing nodes on each time (SCH-267).
+fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32) -> Attempt {
+    let world = run.world;
+    let class = world.class(class_id);
+    for (level, variant) in class.variants.iter().enumerate() {
+        if world.req_sets.get(variant.full).contradiction.is_some() {
+            continue;
+        }
+        let Ok(allowed) = Allowed::compute(world, &run.counts, class, variant) else {
+            continue;
+        };
+        let ask = Ask {
+            class,
+            variant,
+            allowed: &allowed,
+            reading: run.reading(class_id, level),
+        };
+        if let Some(target) = run.first_target(&ask) {
+            run.place_on_target(target, class_id, pod);
+            return Attempt::Placed;
+        }
+        if join(run, &ask, class_id, pod) {
+            return Attempt::Placed;
+        }
+        match open(run, &ask, class_id, pod) {
+            // SCH-271: nothing is relaxed to escape a reservation.
+            Attempt::Failed => {}
+            done => return done,
+        }
+    }
+    Attempt::Failed
+}
+
+/// The claim with the fewest pods that takes the pod (SCH-248).
+fn join(run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> bool {
+    let mask = run.claim_mask(ask);
+    let mut cursor = Cursor::default();
+    while let Some(claim) = run.by_pods.next(&mut cursor, &mask) {
+        if let Ok(fit) = run.try_claim(ask, claim) {
+            run.place_on_claim(claim, &fit, class, pod);
+            return true;
+        }
+    }
+    false
+}
+
+/// A new claim of the first template that takes the pod (SCH-141); a reservation conflict ends the search (SCH-250).
+fn open(run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
+    for template in 0..run.world.templates.len() {
+        match run.try_template(ask, template) {
+            Ok(fit) => {
+                run.open(template, &fit, class, pod, None);
+                return Attempt::Placed;
+            }
+            Err(No::Reserved(_)) => return Attempt::Deferred,
+            Err(No::Ever | No::Now) => {}
+        }
+    }
+    Attempt::Failed
+}

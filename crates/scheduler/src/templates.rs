@@ -1,0 +1,203 @@
+//! Templates: what a new node of each pool would be (section 11).
+
+use crate::amounts::{Amounts, ResourceIndex};
+use crate::bits::Bits;
+use crate::daemons::{Partition, partitions};
+use crate::options::MinValuesPolicy;
+use crate::types::TypeIndex;
+use kerf_model::intern::{Sym, sym};
+use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::requirement::{Requirement, Requirements};
+use kerf_model::snapshot::Snapshot;
+use kerf_model::taint::Effect;
+use std::sync::Arc;
+
+/// The prototype of a pool's claims.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    pub(crate) pool: Arc<NodePool>,
+    /// Number of its catalogue.
+    pub(crate) catalogue: usize,
+    /// The pool's requirements and those that exist only so that DaemonSets asking for them count (SCH-112).
+    pub(crate) requirements: Requirements,
+    /// Rows no pod is needed to rule out: sound, and meeting the requirements.
+    pub(crate) rows: Bits,
+    /// Number of its taint set.
+    pub(crate) taints: usize,
+    pub(crate) partitions: Vec<Partition>,
+    /// The least any partition takes, per resource: enough for quick refusals.
+    pub(crate) overhead_min: Amounts,
+    /// What the pool's limits leave; empty where it has none.
+    pub(crate) limited: Vec<Limited>,
+}
+
+/// A resource a pool limits.
+#[derive(Clone, Debug)]
+pub(crate) struct Limited {
+    pub(crate) name: Sym,
+    /// The limit less usage, in the model's units (SCH-145).
+    pub(crate) left: i64,
+    /// Rows by raw capacity, largest first.
+    pub(crate) largest: Vec<(i64, u32)>,
+}
+
+fn limited(pool: &NodePool, types: &TypeIndex, rows: &Bits) -> Vec<Limited> {
+    let remaining = pool.remaining().unwrap_or_default();
+    let limited = remaining.iter().map(|(name, left)| {
+        let capacity = |row: usize| types.instance_type(row).capacity.get(name);
+        let mut largest: Vec<(i64, u32)> = rows.iter().map(|row| (capacity(row), row as u32)).collect();
+        largest.sort_unstable_by(|a, b| b.cmp(a));
+        Limited { name, left, largest }
+    });
+    limited.collect()
+}
+
+/// The templates in the order they are tried, and what was left out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Templates {
+    pub(crate) list: Vec<Template>,
+    pub(crate) catalogues: Vec<SharedTypes>,
+    pub(crate) empty_pools: Vec<(Arc<str>, bool)>,
+    /// Pools that may make nodes, the empty ones included.
+    pub(crate) eligible: usize,
+}
+
+/// A shared index over a catalogue.
+pub(crate) type SharedTypes = Arc<TypeIndex>;
+
+/// Eligible pools with a catalogue, heaviest first, then by name descending (SCH-136 to SCH-141).
+fn eligible(snapshot: &Snapshot) -> Vec<&Arc<NodePool>> {
+    let mut pools: Vec<_> = snapshot
+        .pools
+        .iter()
+        .filter(|pool| pool.eligibility == Eligibility::Eligible)
+        .filter(|pool| {
+            pool.catalogue
+                .as_ref()
+                .is_ok_and(|catalogue| !catalogue.types.is_empty())
+        })
+        .collect();
+    pools.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name)));
+    pools
+}
+
+impl Templates {
+    pub(crate) fn compile(
+        snapshot: &Snapshot,
+        resources: &ResourceIndex,
+        policy: MinValuesPolicy,
+        known: impl Fn(Sym) -> bool + Copy,
+    ) -> Self {
+        let mut templates = Self::default();
+        for pool in eligible(snapshot) {
+            let Ok(catalogue) = &pool.catalogue else { continue };
+            templates.eligible += 1;
+            let index = templates.index_of(catalogue, resources, snapshot);
+            let types = Arc::clone(&templates.catalogues[index]);
+            let mut requirements = pool.requirements.clone();
+            for key in [sym::REGISTERED, sym::INITIALIZED] {
+                requirements.add(Requirement::is(key, sym::TRUE), &snapshot.interner);
+            }
+            let (rows, offered) = prefilter(snapshot, &types, &requirements, known);
+            if offered.is_empty() {
+                templates.empty_pools.push((Arc::clone(&pool.name), false));
+                continue;
+            }
+            let short = !unmet(&types, &requirements, &offered).is_empty();
+            if short && policy == MinValuesPolicy::Strict {
+                templates.empty_pools.push((Arc::clone(&pool.name), true));
+                continue;
+            }
+            let partitions = partitions(snapshot, resources, &types, &rows, (&requirements, &pool.taints), known);
+            let mut overhead_min = partitions
+                .first()
+                .map_or_else(|| resources.zero(), |first| first.overhead.clone());
+            for partition in &partitions {
+                for (least, amount) in overhead_min.iter_mut().zip(&partition.overhead) {
+                    *least = (*least).min(*amount);
+                }
+            }
+            let limited = limited(pool, &types, &rows);
+            let (pool, catalogue) = (Arc::clone(pool), index);
+            let template = Template {
+                pool,
+                catalogue,
+                requirements,
+                rows,
+                taints: 0,
+                partitions,
+                overhead_min,
+                limited,
+            };
+            templates.list.push(template);
+        }
+        templates.empty_pools.sort();
+        templates
+    }
+
+    fn index_of(
+        &mut self,
+        catalogue: &Arc<kerf_model::instance_type::Catalogue>,
+        resources: &ResourceIndex,
+        snapshot: &Snapshot,
+    ) -> usize {
+        let known = self
+            .catalogues
+            .iter()
+            .position(|index| Arc::ptr_eq(&index.catalogue, catalogue));
+        known.unwrap_or_else(|| {
+            self.catalogues
+                .push(Arc::new(TypeIndex::new(catalogue, resources, &snapshot.interner)));
+            self.catalogues.len() - 1
+        })
+    }
+
+    /// Whether some template has a taint that only repels softly (SCH-119).
+    pub(crate) fn soft_taints(&self) -> bool {
+        let taints = self.list.iter().flat_map(|template| &template.pool.taints);
+        taints.into_iter().any(|taint| taint.effect == Effect::PreferNoSchedule)
+    }
+}
+
+/// SCH-144: rows that meet the requirements, and those of them with a compatible available offering.
+fn prefilter(
+    snapshot: &Snapshot,
+    types: &TypeIndex,
+    requirements: &Requirements,
+    known: impl Fn(Sym) -> bool,
+) -> (Bits, Bits) {
+    let mut rows = types.sound.clone();
+    let mut offers = Bits::full(types.offers.len());
+    for requirement in requirements {
+        rows.and(&types.rows_meeting(requirement, &snapshot.interner));
+        offers.and(&types.offers_meeting(requirement, &snapshot.interner));
+    }
+    for (offer, key) in types.demands(known) {
+        if requirements.get(key).is_none() {
+            offers.remove(offer);
+        }
+    }
+    let mut offered: Bits = offers.iter().map(|at| types.offers[at].row).collect();
+    offered.and(&rows);
+    (rows, offered)
+}
+
+/// The keys whose `minValues` these rows do not meet (SCH-275), with how many values there are.
+pub(crate) fn unmet(types: &TypeIndex, requirements: &Requirements, rows: &Bits) -> Vec<(Sym, u32)> {
+    let mut unmet = Vec::new();
+    for requirement in requirements {
+        let Some(least) = requirement.min_values else { continue };
+        let mut values: Vec<Sym> = rows
+            .iter()
+            .filter_map(|row| types.instance_type(row).requirements.get(requirement.key))
+            .filter(|own| !own.complement)
+            .flat_map(|own| own.values.iter().copied())
+            .collect();
+        values.sort_unstable();
+        values.dedup();
+        if (values.len() as u64) < u64::from(least) && !rows.is_empty() {
+            unmet.push((requirement.key, values.len() as u32));
+        }
+    }
+    unmet
+}

@@ -1,0 +1,10 @@
+//! Topology spread, affinity and anti-affinity (section 15): groups shared by all pods with an equal constraint, counts by domain, and what
+//! they allow a pod.
+
+mod allowed;
+mod counts;
+mod groups;
+
+pub(crate) use allowed::{Allowed, HostSpread};
+pub(crate) use counts::{Counts, Place};
+pub(crate) use groups::{Filter, FilterId, Group, GroupId, GroupKey, GroupKind, Groups, Keys, TopologyKey};

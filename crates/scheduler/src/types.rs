@@ -1,0 +1,247 @@
+//! The index over one catalogue. An instance type contributes one *row* per group of offerings with the same allocatable (SCH-127), so
+//! that "which types remain" is an AND of row sets.
+
+use crate::amounts::ResourceIndex;
+use crate::bits::Bits;
+use kerf_model::instance_type::{Catalogue, InstanceType, Offering, allocatable};
+use kerf_model::intern::{Interner, Sym};
+use kerf_model::price::Price;
+use kerf_model::requirement::Requirement;
+use kerf_model::resources::Resources;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One group of offerings of one type.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// Index of the type in the catalogue.
+    pub(crate) instance_type: usize,
+    /// Its available offerings, as a range of [`TypeIndex::offers`].
+    pub(crate) offers: Range<usize>,
+    /// What pods and daemons may use of it.
+    pub(crate) allocatable: Resources,
+}
+
+/// An available offering.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offer {
+    pub(crate) row: usize,
+    /// Index of the offering in its type.
+    pub(crate) offering: usize,
+    pub(crate) price: Price,
+    /// The reservation it draws on, if it is a reserved one.
+    pub(crate) reservation: Option<Sym>,
+}
+
+/// Everything precomputed about a catalogue.
+#[derive(Debug)]
+pub(crate) struct TypeIndex {
+    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) offers: Vec<Offer>,
+    /// Rows no amount of which is negative (SCH-122).
+    pub(crate) sound: Bits,
+    /// The position of each type in the order of names, to break ties.
+    pub(crate) name_rank: Vec<u32>,
+    /// Per resource: amounts ascending, with the rows that have at least that much.
+    levels: Vec<Vec<(i64, Bits)>>,
+    /// Per resource: the allocatable of each row.
+    pub(crate) amounts: Vec<Vec<i64>>,
+}
+
+impl TypeIndex {
+    pub(crate) fn new(catalogue: &Arc<Catalogue>, resources: &ResourceIndex, interner: &Interner) -> Self {
+        let huge = |name: Sym| interner.text(name).starts_with("hugepages-");
+        let mut rows = Vec::with_capacity(catalogue.types.len());
+        let mut offers = Vec::new();
+        for (at, instance_type) in catalogue.types.iter().enumerate() {
+            for group in groups(instance_type) {
+                let first = offers.len();
+                let row = rows.len();
+                offers.extend(group.offerings.iter().map(|offering| {
+                    Offer {
+                        row,
+                        offering: *offering,
+                        price: instance_type.offerings[*offering].price,
+                        reservation: instance_type.offerings[*offering]
+                            .reservation
+                            .map(|reservation| reservation.id),
+                    }
+                }));
+                let allocatable = allocatable(&group.capacity, &group.overhead, huge);
+                rows.push(Row {
+                    instance_type: at,
+                    offers: first..offers.len(),
+                    allocatable,
+                });
+            }
+        }
+        let sound = (0..rows.len())
+            .filter(|row| rows[*row].allocatable.iter().all(|(_, amount)| amount >= 0))
+            .collect();
+        let amounts: Vec<Vec<i64>> = resources
+            .names
+            .iter()
+            .map(|name| rows.iter().map(|row| row.allocatable.get(*name)).collect())
+            .collect();
+        let levels = amounts.iter().map(|amounts| levels(amounts)).collect();
+        let mut by_name: Vec<usize> = (0..catalogue.types.len()).collect();
+        by_name.sort_by_key(|at| interner.text(catalogue.types[*at].name));
+        let mut name_rank = vec![0; by_name.len()];
+        for (rank, at) in by_name.into_iter().enumerate() {
+            name_rank[at] = rank as u32;
+        }
+        Self {
+            catalogue: Arc::clone(catalogue),
+            rows,
+            offers,
+            sound,
+            name_rank,
+            levels,
+            amounts,
+        }
+    }
+
+    pub(crate) fn instance_type(&self, row: usize) -> &InstanceType {
+        &self.catalogue.types[self.rows[row].instance_type]
+    }
+
+    pub(crate) fn offering(&self, offer: &Offer) -> &Offering {
+        &self.instance_type(offer.row).offerings[offer.offering]
+    }
+
+    /// Keeps the rows of `rows` that have at least `total`.
+    pub(crate) fn keep_fitting(&self, rows: &mut Bits, total: &[i64]) {
+        for (levels, want) in self.levels.iter().zip(total) {
+            if *want <= 0 {
+                continue;
+            }
+            match levels.get(levels.partition_point(|(amount, _)| amount < want)) {
+                Some((_, enough)) => rows.and(enough),
+                None => *rows = Bits::default(),
+            }
+            if rows.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// The most of each resource some row leaves beside `used` and `overhead`.
+    pub(crate) fn room(&self, rows: &Bits, used: &[i64], overhead: &[i64], room: &mut [i64]) {
+        for (at, levels) in self.levels.iter().enumerate() {
+            let above = levels.partition_point(|(_, enough)| rows.intersects(enough));
+            let most = above.checked_sub(1).map_or(0, |level| levels[level].0);
+            room[at] = most.saturating_sub(used[at]).saturating_sub(overhead[at]);
+        }
+    }
+
+    /// Whether one row has at least `total`.
+    pub(crate) fn row_fits(&self, row: usize, total: &[i64]) -> bool {
+        self.amounts
+            .iter()
+            .zip(total)
+            .all(|(amounts, want)| *want <= 0 || *want <= amounts[row])
+    }
+
+    /// Rows whose type's requirements intersect this one (SCH-130).
+    pub(crate) fn rows_meeting(&self, requirement: &Requirement, interner: &Interner) -> Bits {
+        let mut met = Bits::default();
+        let mut last = (usize::MAX, false);
+        for (at, row) in self.rows.iter().enumerate() {
+            if last.0 != row.instance_type {
+                let own = self.catalogue.types[row.instance_type]
+                    .requirements
+                    .get(requirement.key);
+                last = (
+                    row.instance_type,
+                    own.is_none_or(|own| goes_with(own, requirement, interner)),
+                );
+            }
+            if last.1 {
+                met.insert(at);
+            }
+        }
+        met
+    }
+
+    /// Offers whose own requirements allow this one.
+    pub(crate) fn offers_meeting(&self, requirement: &Requirement, interner: &Interner) -> Bits {
+        (0..self.offers.len())
+            .filter(|at| {
+                let own = self.offering(&self.offers[*at]).requirements.get(requirement.key);
+                own.is_none_or(|own| goes_with(own, requirement, interner))
+            })
+            .collect()
+    }
+
+    /// The keys an offering needs the claim to define: neither well-known nor admitting absence.
+    pub(crate) fn demands(&self, known: impl Fn(Sym) -> bool) -> Vec<(usize, Sym)> {
+        let mut demands = Vec::new();
+        for (at, offer) in self.offers.iter().enumerate() {
+            for requirement in &self.offering(offer).requirements {
+                if !known(requirement.key) && !requirement.admits_absence() {
+                    demands.push((at, requirement.key));
+                }
+            }
+        }
+        demands
+    }
+}
+
+/// Whether two requirements on one key go together: a common value, or both satisfied by absence (SCH-100).
+pub(crate) fn goes_with(a: &Requirement, b: &Requirement, interner: &Interner) -> bool {
+    a.intersects(b, interner) || (a.admits_absence() && b.admits_absence())
+}
+
+struct Group {
+    capacity: Resources,
+    overhead: Resources,
+    offerings: Vec<usize>,
+}
+
+/// SCH-127: available offerings by their overrides, those without first.
+fn groups(instance_type: &InstanceType) -> Vec<Group> {
+    let mut found: Vec<((Option<&Resources>, Option<&Resources>), Vec<usize>)> = vec![((None, None), Vec::new())];
+    for (at, offering) in instance_type
+        .offerings
+        .iter()
+        .enumerate()
+        .filter(|(_, offering)| offering.available)
+    {
+        let key = (offering.capacity_override.as_ref(), offering.overhead_override.as_ref());
+        match found.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, members)) => members.push(at),
+            None => found.push((key, vec![at])),
+        }
+    }
+    let replaced = |base: &Resources, over: Option<&Resources>| {
+        let mut all = base.clone();
+        for (name, amount) in over.into_iter().flat_map(Resources::iter) {
+            all.set(name, amount);
+        }
+        all
+    };
+    found
+        .into_iter()
+        .map(|((capacity, overhead), offerings)| Group {
+            capacity: replaced(&instance_type.capacity, capacity),
+            overhead: replaced(&instance_type.overhead, overhead),
+            offerings,
+        })
+        .collect()
+}
+
+fn levels(amounts: &[i64]) -> Vec<(i64, Bits)> {
+    let mut order: Vec<usize> = (0..amounts.len()).collect();
+    order.sort_by_key(|row| std::cmp::Reverse(amounts[*row]));
+    let mut levels: Vec<(i64, Bits)> = Vec::new();
+    let mut enough = Bits::default();
+    for (at, row) in order.iter().enumerate() {
+        enough.insert(*row);
+        if order.get(at + 1).is_none_or(|next| amounts[*next] != amounts[*row]) {
+            levels.push((amounts[*row], enough.clone()));
+        }
+    }
+    levels.reverse();
+    levels
+}
