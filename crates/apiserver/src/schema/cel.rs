@@ -229,12 +229,38 @@ impl NodeRules {
             .get(&error.rule)
             .map_or(error.rule.as_str(), String::as_str);
         let reason = match error.source().and_then(|s| s.downcast_ref::<ExecutionError>()) {
+            Some(ExecutionError::MissingArgumentOrTarget) => {
+                let key = absent_key(&error.rule, value).unwrap_or_default();
+                format!("no such key: {key}")
+            }
             Some(reason) => evaluation_text(reason),
             None => error.message.clone(),
         };
         let text = format!("{reason} evaluating rule: {message}");
         FieldError::new(ErrorKind::Invalid, at, Some(self.type_name.as_str().into()), text)
     }
+}
+
+/// The field a rule selects that `value`, or an entry of it, lacks.
+///
+/// When the left side of `&&` fails, the engine reports what the right side says about it, and a call on a missing field
+/// only says that its argument is missing. cel-go keeps the left side's error, which names the field.
+fn absent_key<'r>(rule: &'r str, value: &Value) -> Option<&'r str> {
+    let objects = match value {
+        Value::Array(items) => items.as_slice(),
+        other => std::slice::from_ref(other),
+    };
+    let selected = rule.split('.').skip(1).filter_map(|rest| {
+        let end = rest
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
+        let (name, tail) = rest.split_at(end);
+        let is_field = !name.is_empty() && !tail.starts_with('(');
+        is_field.then_some(name)
+    });
+    selected
+        .into_iter()
+        .find(|name| objects.iter().any(|o| o.is_object() && o.get(name).is_none()))
 }
 
 /// The text cel-go gives an evaluation error (API-139).
