@@ -75,6 +75,8 @@ struct Entry {
     integer: Option<i64>,
 }
 
+type Chunk = Box<[OnceLock<Entry>]>;
+
 const CHUNK_BITS: usize = 12;
 const CHUNK_LEN: usize = 1 << CHUNK_BITS;
 /// 16,384 chunks of 4,096 strings: more than a process can hold in memory.
@@ -84,7 +86,7 @@ const CHUNKS: usize = 1 << 14;
 pub struct Interner {
     // A keyed hash, since pod authors choose what is looked up here.
     ids: RwLock<HashMap<Arc<str>, Sym>>,
-    chunks: Box<[OnceLock<Box<[OnceLock<Entry>]>>]>,
+    chunks: Box<[OnceLock<Chunk>]>,
 }
 
 impl Default for Interner {

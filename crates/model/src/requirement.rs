@@ -283,9 +283,9 @@ pub enum Incompatibility {
     /// Both define the key and no value is left.
     Conflict {
         /// What was asked for.
-        wanted: Requirement,
+        wanted: Box<Requirement>,
         /// What the candidate offers.
-        offered: Requirement,
+        offered: Box<Requirement>,
     },
 }
 
@@ -374,8 +374,8 @@ impl Requirements {
                 continue;
             }
             return Err(Incompatibility::Conflict {
-                wanted: want.clone(),
-                offered: have.clone(),
+                wanted: Box::new(want.clone()),
+                offered: Box::new(have.clone()),
             });
         }
         Ok(())
