@@ -7,6 +7,7 @@
 mod build;
 mod choose;
 mod error;
+mod fake;
 mod faulty;
 mod interruption;
 mod metered;
@@ -15,12 +16,14 @@ mod overlay;
 mod price_change;
 mod provider;
 mod requirement;
+mod signals;
 mod unavailable;
 mod vocabulary;
 
 pub use build::{TypeBuilder, plain_offering};
 pub use choose::{Choice, Randomness, cheapest, pick, usable};
 pub use error::{CloudError, LaunchVerdict};
+pub use fake::{FAKE_NODE_CLASS, FakeCloud, quantities};
 pub use faulty::{Fault, FaultRates, FaultyProvider};
 pub use interruption::{Interruption, InterruptionAction, InterruptionKind};
 pub use metered::{Call, CallObserver, MeteredProvider, Method};
@@ -29,5 +32,6 @@ pub use overlay::{Evaluation, OverlayPool, OverlayStatus, PoolOverlay, evaluate}
 pub use price_change::{PriceChange, PriceChangeError};
 pub use provider::{CloudProvider, DriftReason, Launched, NodeClassKind, Profile, RepairPolicy};
 pub use requirement::{requirement, requirements};
+pub use signals::{REDELIVERY, SignalQueue};
 pub use unavailable::{Exhausted, UNAVAILABLE_FOR, UnavailableOfferings};
 pub use vocabulary::Vocabulary;

@@ -3,7 +3,7 @@
 //! Labels, capacity and overhead follow AWS-183 to AWS-211 for Amazon Linux 2023 with default kubelet settings; the labels of KWOK types
 //! are there as well, so that pools written for either provider work.
 
-use crate::recipe::{LABEL_CPU, LABEL_FAMILY, LABEL_MEMORY, LABEL_SIZE};
+use kerf_api::labels::kwok;
 use kerf_cloud::plain_offering;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
@@ -93,14 +93,6 @@ const ACCELERATOR_COUNT: &str = "karpenter.k8s.aws/instance-accelerator-count";
 const FAMILY: &str = "karpenter.k8s.aws/instance-family";
 const SIZE: &str = "karpenter.k8s.aws/instance-size";
 const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
-
-/// Label keys of the catalogue beyond the ones every provider knows, sorted.
-pub fn ec2_label_keys() -> Vec<&'static str> {
-    let mut keys: Vec<_> = LABELS.iter().map(|(key, _)| *key).collect();
-    keys.extend([ACCELERATOR_COUNT, FAMILY, SIZE, TENANCY]);
-    keys.sort_unstable();
-    keys
-}
 
 /// The catalogue; building it takes a few milliseconds.
 pub fn ec2_catalogue(interner: &Interner) -> Arc<Catalogue> {
@@ -213,7 +205,13 @@ impl<'a> Ids<'a> {
             labels,
             family: id(FAMILY),
             size: id(SIZE),
-            kwok: [LABEL_FAMILY, LABEL_SIZE, LABEL_CPU, LABEL_MEMORY].map(id),
+            kwok: [
+                kwok::INSTANCE_FAMILY,
+                kwok::INSTANCE_SIZE,
+                kwok::INSTANCE_CPU,
+                kwok::INSTANCE_MEMORY,
+            ]
+            .map(id),
             shared,
             zones,
             resources: EXTENDED.iter().map(|(name, amount)| (id(name), *amount)).collect(),

@@ -3,12 +3,18 @@
 //! In come NodeClaims and instance types (built in, real EC2 ones, or read from a file); out go Node objects that a simulator brings
 //! to life. Units are those of the model.
 
+mod birth;
 mod builtin;
 mod ec2;
+mod load;
+mod machine;
+mod provider;
 mod read;
 mod recipe;
 
 pub use builtin::builtin_catalogue;
-pub use ec2::{ec2_catalogue, ec2_label_keys};
+pub use ec2::ec2_catalogue;
+pub use load::{LoadError, load_catalogue, load_catalogue_or_none};
+pub use machine::{LABEL_PARTITION, LABEL_PRICE, LABEL_SIMULATED, PROVIDER_ID_PREFIX};
+pub use provider::{KwokProvider, NODE_CLASS, PROVIDER_NAME, vocabulary};
 pub use read::{CatalogueError, CatalogueErrors, ReadMode, read_catalogue};
-pub use recipe::{LABEL_CPU, LABEL_FAMILY, LABEL_MEMORY, LABEL_SIZE};

@@ -156,7 +156,7 @@ impl Reader<'_> {
             Err(error) => {
                 self.fault(
                     "",
-                    format!("could not parse JSON data: {error}"),
+                    format!("is not JSON: {error}"),
                     "write an array of instance types in JSON",
                 );
                 return Vec::new();

@@ -1,5 +1,6 @@
 //! An instance type as KWOK describes it, and what follows from that description (KWK-020 to KWK-025).
 
+use kerf_api::labels::kwok;
 use kerf_cloud::plain_offering;
 use kerf_model::instance_type::{InstanceType, Offering, Reservation};
 use kerf_model::intern::{Interner, Sym, sym};
@@ -7,15 +8,6 @@ use kerf_model::price::Price;
 use kerf_model::quantity::Quantity;
 use kerf_model::requirement::{Operator, Requirement, Requirements};
 use kerf_model::resources::Resources;
-
-/// The part of a name after the dot, or the number of cores.
-pub const LABEL_SIZE: &str = "karpenter.kwok.sh/instance-size";
-/// The part of a name before the first dot or dash.
-pub const LABEL_FAMILY: &str = "karpenter.kwok.sh/instance-family";
-/// The cores, as a quantity in canonical form.
-pub const LABEL_CPU: &str = "karpenter.kwok.sh/instance-cpu";
-/// The memory, as a quantity in canonical form.
-pub const LABEL_MEMORY: &str = "karpenter.kwok.sh/instance-memory";
 
 /// Pods per node where a description names no number (KWK-016).
 pub(crate) const PODS_DEFAULT: i64 = 110;
@@ -69,10 +61,10 @@ impl Recipe {
         let canonical = |resource: &str| self.resource(resource).map(ToString::to_string).unwrap_or_default();
         let cpu = canonical("cpu");
         for (key, value) in [
-            (LABEL_SIZE, size_label(&self.name).unwrap_or(&cpu)),
-            (LABEL_FAMILY, family_label(&self.name)),
-            (LABEL_CPU, &cpu),
-            (LABEL_MEMORY, &canonical("memory")),
+            (kwok::INSTANCE_SIZE, size_label(&self.name).unwrap_or(&cpu)),
+            (kwok::INSTANCE_FAMILY, family_label(&self.name)),
+            (kwok::INSTANCE_CPU, &cpu),
+            (kwok::INSTANCE_MEMORY, &canonical("memory")),
         ] {
             require(interner.intern(key), vec![interner.intern(value)]);
         }

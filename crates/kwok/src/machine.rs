@@ -1,0 +1,193 @@
+//! From a claim to the Node that stands for its machine: pure, and the same for the same claim (KWK-033 to KWK-053).
+
+use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use kerf_api::node_spec::ResourceList;
+use kerf_api::{LabelRules, NodeClaim, Operator, labels, taints};
+use kerf_cloud::{Choice, CloudError, Launched, cheapest, quantities, requirements};
+use kerf_model::instance_type::{Catalogue, InstanceType, Offering, allocatable};
+use kerf_model::intern::{Interner, Sym};
+use kerf_model::requirement::Requirements;
+use kerf_runtime::{Rng, Seed};
+use kube::api::ObjectMeta;
+use std::collections::BTreeMap;
+
+/// What provider ids begin with (KWK-002).
+pub const PROVIDER_ID_PREFIX: &str = "kwok://";
+/// The price per hour, for a viewer of nodes.
+pub const LABEL_PRICE: &str = "eks-node-viewer/instance-price";
+/// Which simulator instance takes care of the node.
+pub const LABEL_PARTITION: &str = "kwok-partition";
+/// Marks simulated nodes, as label and as annotation.
+pub const LABEL_SIMULATED: &str = "kwok.x-k8s.io/node";
+
+const PARTITION: &str = "a";
+const SIMULATED: &str = "fake";
+/// The longest name of a Node.
+const NAME_MAX: usize = 253;
+
+/// A machine that was chosen for a claim but is not in the cluster yet.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Machine {
+    /// The object to write.
+    pub(crate) node: Node,
+    /// The answer to the claim's launch.
+    pub(crate) launched: Launched,
+}
+
+/// Chooses a machine for a claim.
+pub(crate) fn machine(
+    claim: &NodeClaim,
+    catalogue: &Catalogue,
+    rules: &LabelRules,
+    interner: &Interner,
+) -> Result<Machine, CloudError> {
+    let random = identity(claim).rng();
+    let kinds = asked_types(claim, catalogue, interner)?;
+    let wanted = requirements(&claim.spec.requirements, rules, interner);
+    // Every key of an offering is well-known (KWK-004), so none must be defined by the claim.
+    let choice = cheapest(kinds, &wanted, |_| true, interner);
+    let choice =
+        choice.ok_or_else(|| CloudError::insufficient_capacity("no instance type has a compatible offering"))?;
+    let name = node_name(claim, &random);
+    let labels = node_labels(claim, &choice, drawn(&choice, &random), interner);
+    let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
+    annotations.insert(LABEL_SIMULATED.to_owned(), SIMULATED.to_owned());
+    let (capacity, allocatable) = amounts(claim, choice.kind, interner);
+    let provider_id = format!("{PROVIDER_ID_PREFIX}{name}");
+    let node = Node {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            labels: Some(labels.clone()),
+            annotations: Some(annotations.clone()),
+            ..ObjectMeta::default()
+        },
+        spec: Some(NodeSpec {
+            provider_id: Some(provider_id.clone()),
+            taints: Some(vec![taints::unregistered()]),
+            ..NodeSpec::default()
+        }),
+        status: Some(NodeStatus {
+            phase: Some("Pending".to_owned()),
+            capacity: Some(to_api(&capacity)),
+            allocatable: Some(to_api(&allocatable)),
+            ..NodeStatus::default()
+        }),
+    };
+    let launched = Launched {
+        name: name.clone(),
+        node_name: Some(name),
+        provider_id,
+        labels,
+        annotations,
+        capacity,
+        allocatable,
+        ..Launched::default()
+    };
+    Ok(Machine { node, launched })
+}
+
+/// Everything random about a machine follows from the claim's uid, so that a launch that is repeated, because its answer was lost, gives
+/// the same machine again.
+fn identity(claim: &NodeClaim) -> Seed {
+    let name = claim.metadata.uid.as_deref().or(claim.metadata.name.as_deref());
+    Seed(0).derive(name.unwrap_or_default())
+}
+
+/// The types the claim names, in its order.
+fn asked_types<'a>(
+    claim: &NodeClaim,
+    catalogue: &'a Catalogue,
+    interner: &Interner,
+) -> Result<Vec<&'a InstanceType>, CloudError> {
+    let translating = |problem: String| CloudError::other(format!("translating nodeclaim to node, {problem}"));
+    let mut written = claim.spec.requirements.iter();
+    let asked = written.find(|one| one.key == labels::INSTANCE_TYPE && one.operator == Operator::In);
+    let asked = asked.ok_or_else(|| translating("instance type requirement not found".to_owned()))?;
+    let each = asked.values.iter().map(|value| {
+        let id = interner.get(value);
+        let found = id.and_then(|id| catalogue.types.iter().find(|kind| kind.name == id));
+        found.ok_or_else(|| translating(format!("instance type not found (instance-type={value})")))
+    });
+    each.collect()
+}
+
+fn drawn<'a>(choice: &Choice<'a>, random: &Rng) -> Option<&'a Offering> {
+    kerf_cloud::pick(&choice.offerings, &|bound: u64| random.below(bound)).copied()
+}
+
+/// `kwok-<claim>-<characters>-<number>`, within the length of a name (KWK-043).
+fn node_name(claim: &NodeClaim, random: &Rng) -> String {
+    let suffix = format!("-{}-{}", random.name_suffix(10), random.below(1 << 32));
+    let claim = claim.metadata.name.as_deref().unwrap_or_default();
+    let room = NAME_MAX.saturating_sub("kwok-".len() + suffix.len());
+    format!("kwok-{}{suffix}", claim.get(..room).unwrap_or(claim))
+}
+
+fn node_labels(
+    claim: &NodeClaim,
+    choice: &Choice<'_>,
+    offering: Option<&Offering>,
+    interner: &Interner,
+) -> BTreeMap<String, String> {
+    let mut all = claim.metadata.labels.clone().unwrap_or_default();
+    for one in claim
+        .spec
+        .requirements
+        .iter()
+        .filter(|one| one.operator == Operator::In)
+    {
+        if let [only] = one.values.as_slice() {
+            all.insert(one.key.clone(), only.clone());
+        }
+    }
+    all.extend(single_valued(&choice.kind.requirements, interner));
+    all.extend(
+        offering
+            .into_iter()
+            .flat_map(|offering| single_valued(&offering.requirements, interner)),
+    );
+    let name = claim.metadata.name.clone().unwrap_or_default();
+    for (key, value) in [
+        (labels::INSTANCE_TYPE, interner.text(choice.kind.name).to_owned()),
+        (LABEL_PRICE, format!("{:.6}", choice.price.per_hour())),
+        (LABEL_PARTITION, PARTITION.to_owned()),
+        (labels::HOSTNAME, name),
+        (LABEL_SIMULATED, SIMULATED.to_owned()),
+    ] {
+        all.insert(key.to_owned(), value);
+    }
+    all
+}
+
+fn single_valued<'a>(
+    requirements: &'a Requirements,
+    interner: &'a Interner,
+) -> impl Iterator<Item = (String, String)> + 'a {
+    let text = |id: Sym| interner.text(id).to_owned();
+    requirements
+        .iter()
+        .filter_map(move |one| Some((text(one.key), text(one.single()?))))
+}
+
+/// Capacity is what the claim requests; allocatable the same under the type's allocatable (KWK-049).
+fn amounts(claim: &NodeClaim, kind: &InstanceType, interner: &Interner) -> (ResourceList, ResourceList) {
+    let capacity = claim
+        .spec
+        .resources
+        .as_ref()
+        .map(|resources| resources.requests.clone())
+        .unwrap_or_default();
+    let is_huge = |name: Sym| interner.text(name).starts_with("hugepages-");
+    let of_type = allocatable(&kind.capacity, &kind.overhead, is_huge);
+    let mut allocatable = capacity.clone();
+    allocatable.extend(quantities(&of_type, interner));
+    (capacity, allocatable)
+}
+
+fn to_api(amounts: &ResourceList) -> BTreeMap<String, ApiQuantity> {
+    amounts
+        .iter()
+        .map(|(name, amount)| (name.clone(), ApiQuantity(amount.as_written())))
+        .collect()
+}

@@ -1,0 +1,252 @@
+//! The provider: Node objects are its instances (KWK-060).
+
+use crate::birth::Births;
+use crate::machine::{PROVIDER_ID_PREFIX, machine};
+use crate::recipe::is_reservation_id_key;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::conditions::{READY, node_claim};
+use kerf_api::{Condition, KwokNodeClass, LabelRules, NodeClaim, NodePool, kwok_node_class};
+use kerf_cloud::{
+    CloudError, CloudProvider, DriftReason, Interruption, InterruptionKind, Launched, NodeClassKind, Profile,
+    RepairPolicy, SignalQueue, Vocabulary,
+};
+use kerf_model::instance_type::Catalogue;
+use kerf_model::intern::Interner;
+use kerf_runtime::client::{ApiErrorKind, describe};
+use kube::api::{DeleteParams, ListParams, Preconditions};
+use kube::{Api, Client};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The provider's name (KWK-001).
+pub const PROVIDER_NAME: &str = "kwok";
+/// The kind of its node classes.
+pub const NODE_CLASS: NodeClassKind = NodeClassKind {
+    group: kwok_node_class::GROUP,
+    version: kwok_node_class::VERSION,
+    kind: kwok_node_class::KIND,
+    plural: "kwoknodeclasses",
+};
+/// How long a node may be unready before it is repaired (KWK-008).
+const REPAIR_TOLERATION: Duration = Duration::from_secs(10 * 60);
+
+/// The vocabulary of a catalogue: each label of a type or an offering is well-known (KWK-004).
+pub fn vocabulary(catalogue: &Catalogue, interner: &Interner) -> Vocabulary {
+    let mut keys = BTreeSet::new();
+    for kind in &catalogue.types {
+        keys.extend(kind.requirements.iter().map(|one| one.key));
+        keys.extend(
+            kind.offerings
+                .iter()
+                .flat_map(|offering| &offering.requirements)
+                .map(|one| one.key),
+        );
+    }
+    let mut keys: Vec<&str> = keys.into_iter().map(|key| interner.text(key)).collect();
+    keys.sort_unstable();
+    let reservation = keys
+        .iter()
+        .find(|key| is_reservation_id_key(key))
+        .map(|key| (*key).to_owned());
+    let rules = LabelRules::kwok().with_well_known(keys);
+    Vocabulary {
+        reserved_only_labels: reservation.iter().cloned().collect(),
+        reservation_id_label: reservation,
+        ..Vocabulary::new(rules)
+    }
+}
+
+/// Nodes without machines, written through the Kubernetes API.
+pub struct KwokProvider {
+    client: Client,
+    profile: Profile,
+    interner: Arc<Interner>,
+    catalogue: Arc<Catalogue>,
+    births: Births,
+    signals: SignalQueue,
+}
+
+impl KwokProvider {
+    /// A provider that launches the types of a catalogue, for every pool alike (KWK-009).
+    pub fn new(client: Client, interner: Arc<Interner>, catalogue: Arc<Catalogue>) -> Self {
+        let vocabulary = vocabulary(&catalogue, &interner);
+        Self {
+            births: Births::new(client.clone()),
+            client,
+            profile: Profile {
+                name: PROVIDER_NAME,
+                node_classes: vec![NODE_CLASS],
+                vocabulary,
+                repair_policies: ["False", "Unknown"]
+                    .map(|status| RepairPolicy::new(READY, status, REPAIR_TOLERATION))
+                    .into(),
+            },
+            interner,
+            catalogue,
+            signals: SignalQueue::default(),
+        }
+    }
+
+    /// Raises an interruption signal about nodes, as a cloud would; nothing else happens to them.
+    pub fn interrupt(&self, kind: InterruptionKind, provider_ids: impl IntoIterator<Item = String>, now: Timestamp) {
+        self.signals.raise(kind, provider_ids, now);
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    /// The class's registration delay, if the class can be used (KWK-039, KWK-040).
+    async fn registration_delay(&self, claim: &NodeClaim) -> Result<Duration, CloudError> {
+        let name = &claim.spec.node_class_ref.name;
+        let class = Api::<KwokNodeClass>::all(self.client.clone()).get(name).await;
+        let class = class.map_err(|error| match ApiErrorKind::of(&error) {
+            ApiErrorKind::NotFound => CloudError::insufficient_capacity(describe(&error)),
+            _ => api_error(&format!("getting KWOKNodeClass {name}"), &error),
+        })?;
+        let conditions = class.status.iter().flat_map(|status| &status.conditions);
+        match conditions.into_iter().find(|condition| condition.type_ == READY) {
+            Some(ready) if ready.is_false() => Err(CloudError::NodeClassNotReady(ready.message().into())),
+            _ => Ok(class.node_registration_delay().to_std()),
+        }
+    }
+
+    /// Removes the Node of a claim that never registered: no controller would (LIF-073), and its claim is about to go.
+    async fn remove_unregistered(&self, claim: &NodeClaim) -> Result<(), CloudError> {
+        let status = claim.status.as_ref();
+        let registered = status.and_then(|status| status.conditions.iter().find(|c| c.type_ == node_claim::REGISTERED));
+        let name = status
+            .and_then(|status| status.provider_id.as_deref())
+            .and_then(node_name);
+        let (false, Some(name)) = (registered.is_some_and(Condition::is_true), name) else {
+            return Ok(());
+        };
+        match self.nodes().delete(name, &DeleteParams::default()).await {
+            Err(error) if ApiErrorKind::of(&error) != ApiErrorKind::NotFound => {
+                Err(api_error(&format!("deleting Node {name}"), &error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An API error as the provider's own: whether to be patient is all a caller can use.
+fn api_error(doing: &str, error: &kube::Error) -> CloudError {
+    let message = format!("{doing}, {}", describe(error)).into();
+    match ApiErrorKind::of(error) {
+        ApiErrorKind::TooManyRequests | ApiErrorKind::Retryable => CloudError::Retryable { message, after: None },
+        _ => CloudError::Other(message),
+    }
+}
+
+fn node_name(provider_id: &str) -> Option<&str> {
+    provider_id
+        .strip_prefix(PROVIDER_ID_PREFIX)
+        .filter(|name| !name.is_empty())
+}
+
+/// A Node of ours as an instance; `None` for other nodes (KWK-002).
+fn instance(node: Node) -> Option<Launched> {
+    let provider_id = node.spec?.provider_id.filter(|id| id.starts_with(PROVIDER_ID_PREFIX))?;
+    let name = node.metadata.name?;
+    let status = node.status.unwrap_or_default();
+    let amounts = |list: Option<BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>>| {
+        let each = list.into_iter().flatten();
+        each.filter_map(|(name, amount)| Some((name, amount.0.parse().ok()?)))
+            .collect()
+    };
+    Some(Launched {
+        node_name: Some(name.clone()),
+        name,
+        provider_id,
+        labels: node.metadata.labels.unwrap_or_default(),
+        annotations: node.metadata.annotations.unwrap_or_default(),
+        capacity: amounts(status.capacity),
+        allocatable: amounts(status.allocatable),
+        created: node.metadata.creation_timestamp.map(|time| time.0),
+        // A Node on its way out is still an instance (KWK-058).
+        ..Launched::default()
+    })
+}
+
+#[async_trait]
+impl CloudProvider for KwokProvider {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
+        let machine = machine(claim, &self.catalogue, &self.profile.vocabulary.labels, &self.interner)?;
+        let delay = self.registration_delay(claim).await?;
+        self.births.begin(machine.node, delay);
+        Ok(machine.launched)
+    }
+
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
+        let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+        if let Some(name) = provider_id.and_then(node_name) {
+            self.births.cancel(name);
+        }
+        self.remove_unregistered(claim).await?;
+        let name = claim.metadata.name.as_deref().unwrap_or_default();
+        let params = DeleteParams {
+            preconditions: claim.metadata.uid.clone().map(|uid| Preconditions {
+                uid: Some(uid),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let claims = Api::<NodeClaim>::all(self.client.clone());
+        match claims.delete(name, &params).await {
+            Ok(_) => Err(CloudError::not_found("instance terminated")),
+            Err(error) => Err(match ApiErrorKind::of(&error) {
+                // A conflict is the precondition's: another claim has the name by now, this one is gone.
+                ApiErrorKind::NotFound | ApiErrorKind::Conflict => CloudError::not_found("instance terminated"),
+                _ => api_error(&format!("deleting NodeClaim {name}"), &error),
+            }),
+        }
+    }
+
+    async fn get(&self, provider_id: &str) -> Result<Launched, CloudError> {
+        let gone = || CloudError::not_found(format!("no node has the provider id {provider_id}"));
+        let name = node_name(provider_id).ok_or_else(gone)?;
+        let node = self
+            .nodes()
+            .get(name)
+            .await
+            .map_err(|error| match ApiErrorKind::of(&error) {
+                ApiErrorKind::NotFound => gone(),
+                _ => api_error(&format!("getting Node {name}"), &error),
+            })?;
+        if node.metadata.deletion_timestamp.is_some() {
+            return Err(gone());
+        }
+        instance(node).ok_or_else(gone)
+    }
+
+    async fn list(&self) -> Result<Vec<Launched>, CloudError> {
+        let nodes = self.nodes().list(&ListParams::default()).await;
+        let nodes = nodes.map_err(|error| api_error("listing Nodes", &error))?;
+        Ok(nodes.items.into_iter().filter_map(instance).collect())
+    }
+
+    async fn instance_types(&self, _pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {
+        Ok(Arc::clone(&self.catalogue))
+    }
+
+    async fn is_drifted(&self, _claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
+        Ok(None)
+    }
+
+    async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {
+        Ok(self.signals.receive().await)
+    }
+
+    async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
+        self.signals.acknowledge(handled);
+        Ok(())
+    }
+}
