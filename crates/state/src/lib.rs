@@ -6,3 +6,13 @@
 
 pub mod convert;
 pub mod lean;
+mod mirror;
+mod shared;
+mod times;
+mod world;
+
+pub use convert::{Conventions, Converter};
+pub use mirror::{Event, Kind, Mirror, MirrorOptions, Mirrored, Object, ResetReport, SyncReport};
+pub use shared::Shared;
+pub use times::{Placed, PodTime, PodTimes};
+pub use world::World;

@@ -22,6 +22,7 @@ pub use selector::label_selector;
 pub use storage::{BindingMode, ClassFacts, PvFacts, PvcFacts, VolumeSource};
 
 pub(crate) use node::{lasting, value};
+pub(crate) use requests::default_from_limits;
 pub(crate) use storage::missing_claim;
 
 use crate::lean::Amounts;
@@ -66,6 +67,12 @@ impl Converter {
     /// The label key that carries a capacity reservation's id.
     pub fn reservation_key(&self) -> Option<Sym> {
         self.conventions.reservation_key
+    }
+
+    /// Whether a node class is of a kind the provider serves (SCH-136, LIF-005).
+    pub fn serves(&self, class: &kerf_api::NodeClassRef) -> bool {
+        let served = &self.conventions.given.node_classes;
+        served.is_empty() || served.contains(&(class.group.clone(), class.kind.clone()))
     }
 
     /// A label key's id, after normalisation (SCH-099).

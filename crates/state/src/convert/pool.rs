@@ -33,8 +33,7 @@ impl Converter {
         let name = self.text(meta.name.as_deref().unwrap_or_default());
         let label = self.interner.intern(&name);
         let class = &template.spec.node_class_ref;
-        let served = &self.conventions.given.node_classes;
-        let managed = served.is_empty() || served.contains(&(class.group.clone(), class.kind.clone()));
+        let managed = self.serves(class);
         let mut labels: Vec<(Sym, Sym)> = template
             .labels()
             .map(|(key, value)| {

@@ -1,0 +1,370 @@
+//! The fold: what each kind's events do to the tables (STY-003).
+
+use super::machines::{MachineKey, claim_key, node_key};
+use super::object::{Event, Identity, Key, Kind, Mirrored, Object, ResetReport, shown};
+use super::{Mirror, PodEntry};
+use crate::convert::{ClaimFacts, NodeFacts, PodFacts};
+use crate::lean::{LeanDaemonSet, LeanPod};
+use kerf_api::NodeClaim;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+impl Mirror {
+    /// Folds one event in. A reset answers what it changed.
+    pub fn fold<K: Mirrored>(&mut self, event: Event<K>) -> Option<ResetReport> {
+        match event {
+            Event::Apply(object) => self.apply(object),
+            Event::Delete(object) => self.delete(&object),
+            Event::Reset(objects) => return Some(self.reset(objects)),
+        }
+        None
+    }
+
+    /// An object is there, new or changed.
+    pub fn apply<K: Mirrored>(&mut self, object: K) {
+        let id = Identity::of(K::KIND, object.meta());
+        self.apply_object(&id, object.into());
+    }
+
+    /// An object is gone. If its name is used again by then, the new object stays.
+    pub fn delete<K: Mirrored>(&mut self, object: &K) {
+        self.remove(K::KIND, &Identity::of(K::KIND, object.meta()));
+    }
+
+    /// These are all the objects of the kind. What the mirror knows and the list lacks is gone; the report says so.
+    pub fn reset<K: Mirrored>(&mut self, objects: Vec<K>) -> ResetReport {
+        let known = self.identities(K::KIND);
+        let mut report = ResetReport {
+            kind: K::KIND,
+            listed: objects.len(),
+            before: known.len(),
+            vanished: Vec::new(),
+            rewound: Vec::new(),
+        };
+        let mut left: BTreeMap<Key, Identity> = known.into_iter().map(|id| (id.key.clone(), id)).collect();
+        for object in objects {
+            let id = Identity::of(K::KIND, object.meta());
+            match left.remove(&id.key) {
+                Some(before) if before.uid == id.uid && id.version < before.version => {
+                    report.rewound.push(shown(&id.key))
+                }
+                Some(before) if before.uid != id.uid => {
+                    report.vanished.push(shown(&id.key));
+                    self.remove(K::KIND, &before);
+                }
+                Some(_) | None => {}
+            }
+            self.apply_object(&id, object.into());
+        }
+        for id in left.into_values() {
+            report.vanished.push(shown(&id.key));
+            self.remove(K::KIND, &id);
+        }
+        report.vanished.sort();
+        report.rewound.sort();
+        self.listed.insert(K::KIND);
+        report
+    }
+
+    fn identities(&self, kind: Kind) -> Vec<Identity> {
+        match kind {
+            Kind::Pod => self.pods.identities(),
+            Kind::Node => self.machines.nodes.identities(),
+            Kind::NodeClaim => self.machines.claims.identities(),
+            Kind::NodePool => self.pools.table.identities(),
+            Kind::DaemonSet => self.daemons.table.identities(),
+            Kind::PersistentVolumeClaim => self.storage.claims.identities(),
+            Kind::PersistentVolume => self.storage.volumes.identities(),
+            Kind::StorageClass => self.storage.classes.identities(),
+            Kind::CsiNode => self.machines.limits.identities(),
+            Kind::PodDisruptionBudget => self.pdbs.identities(),
+            Kind::Namespace => self.namespaces.identities(),
+        }
+    }
+
+    fn apply_object(&mut self, id: &Identity, object: Object) {
+        match object {
+            Object::Pod(pod) => self.apply_pod(id, &pod),
+            Object::Node(node) => {
+                let facts = self.converter.node(&node);
+                self.set_node(id, Some(facts));
+            }
+            Object::NodeClaim(claim) => self.apply_claim(id, &claim),
+            Object::NodePool(pool) => {
+                let facts = self.converter.pool(&pool, self.offline);
+                let (generation, managed) = (facts.generation, facts.managed);
+                let before = self.pools.table.put(id, facts);
+                let moved = before.as_ref().is_none_or(|entry| entry.facts.generation != generation);
+                self.epoch += u64::from(managed && moved);
+                let same = |entry: &super::table::Entry<_>| self.pools.table.get(&id.key) == Some(&entry.facts);
+                self.dirty.pools |= !before.as_ref().is_some_and(same);
+            }
+            Object::DaemonSet(daemon_set) => self.apply_daemon_set(id, &daemon_set),
+            Object::PersistentVolumeClaim(claim) => {
+                let facts = self.converter.pvc(&claim);
+                let before = self.storage.claims.put(id, facts.clone()).map(|entry| entry.facts);
+                self.storage.rebind(&id.key, before.as_ref(), Some(&facts));
+                if before.as_ref() != Some(&facts) {
+                    self.resolve_again(self.storage.users_of_claim(&id.key));
+                }
+            }
+            Object::PersistentVolume(volume) => {
+                let facts = self.converter.pv(&volume);
+                let before = self.storage.volumes.put(id, facts.clone());
+                if before.is_none_or(|before| before.facts != facts) {
+                    self.resolve_again(self.storage.users_of_volume(&id.key.1));
+                }
+            }
+            Object::StorageClass(class) => {
+                let facts = self.converter.storage_class(&class);
+                let before = self.storage.classes.put(id, facts.clone());
+                if before.is_none_or(|before| before.facts != facts) {
+                    self.resolve_again(self.storage.users_of_class(&id.key.1));
+                }
+            }
+            Object::CsiNode(csi_node) => {
+                let limits = self.converter.volume_limits(&csi_node);
+                let before = self.machines.limits.put(id, limits.clone());
+                if before.is_none_or(|before| before.facts != limits) {
+                    self.touch_node(&id.key.1);
+                }
+            }
+            Object::PodDisruptionBudget(pdb) => {
+                let facts = Arc::new(self.converter.pdb(&pdb));
+                let before = self.pdbs.put(id, Arc::clone(&facts));
+                self.dirty.pdbs |= before.is_none_or(|before| before.facts != facts);
+            }
+            Object::Namespace(namespace) => {
+                let labels = self.converter.label_set(namespace.metadata.labels.as_ref());
+                let before = self.namespaces.put(id, Arc::clone(&labels));
+                self.dirty.namespaces |= before.is_none_or(|before| before.facts != labels);
+            }
+        }
+    }
+
+    fn remove(&mut self, kind: Kind, id: &Identity) {
+        match kind {
+            Kind::Pod => self.remove_pod(id),
+            Kind::Node => self.set_node(id, None),
+            Kind::NodeClaim => self.set_claim(id, None),
+            Kind::NodePool => {
+                if let Some(entry) = self.pools.table.take(id) {
+                    self.pools.forget(&id.key.1, entry.facts.pool.label);
+                    self.dirty.pools = true;
+                }
+            }
+            Kind::DaemonSet => self.dirty.daemons |= self.daemons.table.take(id).is_some(),
+            Kind::PersistentVolumeClaim => {
+                if let Some(entry) = self.storage.claims.take(id) {
+                    self.storage.rebind(&id.key, Some(&entry.facts), None);
+                    self.resolve_again(self.storage.users_of_claim(&id.key));
+                }
+            }
+            Kind::PersistentVolume => {
+                if self.storage.volumes.take(id).is_some() {
+                    self.resolve_again(self.storage.users_of_volume(&id.key.1));
+                }
+            }
+            Kind::StorageClass => {
+                if self.storage.classes.take(id).is_some() {
+                    self.resolve_again(self.storage.users_of_class(&id.key.1));
+                }
+            }
+            Kind::CsiNode => {
+                if self.machines.limits.take(id).is_some() {
+                    self.touch_node(&id.key.1);
+                }
+            }
+            Kind::PodDisruptionBudget => self.dirty.pdbs |= self.pdbs.take(id).is_some(),
+            Kind::Namespace => self.dirty.namespaces |= self.namespaces.take(id).is_some(),
+        }
+    }
+
+    fn apply_pod(&mut self, id: &Identity, lean: &LeanPod) {
+        let facts = self.converter.pod(lean);
+        let (known, reused) = match self.pods.entry(&id.key) {
+            Some(entry) => (entry.facts.facts == facts, entry.uid != id.uid),
+            None => (false, false),
+        };
+        if known && !reused {
+            return;
+        }
+        if reused && let Some(before) = self.pods.entry(&id.key) {
+            let before = Identity {
+                uid: Arc::clone(&before.uid),
+                ..id.clone()
+            };
+            self.remove_pod(&before);
+        }
+        let before = self.pods.entry(&id.key).map(|entry| entry.facts.facts.clone());
+        if let Some(before) = &before {
+            self.detach(&id.key, before);
+        }
+        let bound_before = before.and_then(|before| before.pod.node_name);
+        if facts.pod.node_name != bound_before {
+            // It arrived somewhere: nothing is promised to it any more, and consolidation looks again (LIF-207).
+            self.epoch += u64::from(facts.pod.node_name.is_some());
+            if let Some(claim) = self.promises.withdraw(&id.key) {
+                self.dirty.machines.insert(MachineKey::Planned(claim));
+            }
+        }
+        self.storage.uses(&id.key, &facts);
+        if let Some(daemon_set) = &facts.daemon_set {
+            self.dirty.daemons |= self.daemons.joins(daemon_set, facts.pod.created, &id.key);
+        }
+        if let Some(node) = occupied(&facts) {
+            self.pods_by_node
+                .entry(Arc::clone(node))
+                .or_default()
+                .insert(id.key.clone());
+        }
+        let entry = PodEntry {
+            pod: Arc::new(facts.pod.clone()),
+            facts,
+        };
+        self.pods.put(id, entry);
+        self.resolve(&id.key);
+    }
+
+    fn remove_pod(&mut self, id: &Identity) {
+        let Some(entry) = self.pods.take(id) else { return };
+        self.detach(&id.key, &entry.facts.facts);
+        if let Some(claim) = self.promises.withdraw(&id.key) {
+            self.dirty.machines.insert(MachineKey::Planned(claim));
+        }
+        self.times.forget(&id.key.0, &id.key.1);
+        self.epoch += 1;
+        self.refresh_pending(&id.key);
+    }
+
+    /// Takes a pod out of every index.
+    fn detach(&mut self, key: &Key, facts: &PodFacts) {
+        self.storage.unuses(key, facts);
+        if let Some(daemon_set) = &facts.daemon_set {
+            self.dirty.daemons |= self.daemons.leaves(daemon_set, facts.pod.created, key);
+        }
+        if let Some(node) = occupied(facts) {
+            if let Some(pods) = self.pods_by_node.get_mut(node) {
+                pods.remove(key);
+                if pods.is_empty() {
+                    self.pods_by_node.remove(node);
+                }
+            }
+            self.touch_node(&Arc::clone(node));
+        }
+    }
+
+    fn resolve_again(&mut self, pods: Vec<Key>) {
+        for key in pods {
+            self.resolve(&key);
+        }
+    }
+
+    /// Brings a pod's volumes up to date, and with them whoever shows the pod.
+    fn resolve(&mut self, key: &Key) {
+        let Some(entry) = self.pods.get(key) else { return };
+        let mut pod = entry.facts.pod.clone();
+        let (volumes, faults) = self.storage.resolve(&entry.facts, &self.converter);
+        pod.volumes = volumes;
+        pod.faults.extend(faults);
+        let node = occupied(&entry.facts).cloned();
+        let promised = self.promises.of_pod(key, &pod.uid).cloned();
+        if let Some(entry) = self.pods.get_mut(key) {
+            entry.pod = Arc::new(pod);
+        }
+        if let Some(node) = node {
+            self.touch_node(&node);
+        }
+        if let Some(claim) = promised {
+            self.dirty.machines.insert(MachineKey::Planned(claim));
+        }
+        self.refresh_pending(key);
+    }
+
+    fn apply_daemon_set(&mut self, id: &Identity, lean: &LeanDaemonSet) {
+        let spec = &lean.spec.template.spec;
+        let required = spec.affinity.node_affinity.required.is_some();
+        let facts = super::daemons::DaemonFacts {
+            template: self.converter.template_shape(lean),
+            terms: required.then(|| self.converter.required_terms(spec)),
+        };
+        let before = self.daemons.table.put(id, facts);
+        let entry = self.daemons.table.entry(&id.key);
+        let same =
+            before.is_some_and(|before| entry.is_some_and(|now| now.uid == before.uid && now.facts == before.facts));
+        self.dirty.daemons |= !same;
+    }
+
+    /// Notes that something about the machine of a node changed.
+    fn touch_node(&mut self, name: &Arc<str>) {
+        self.dirty
+            .machines
+            .extend(self.machines.nodes.named(name).and_then(node_key));
+    }
+
+    fn set_node(&mut self, id: &Identity, after: Option<NodeFacts>) {
+        let before = match &after {
+            Some(facts) => self.machines.nodes.put(id, facts.clone()).map(|entry| entry.facts),
+            None => match self.machines.nodes.take(id) {
+                Some(entry) => Some(entry.facts),
+                None => return,
+            },
+        };
+        if before == after {
+            return;
+        }
+        self.machines.index_node(before.as_ref(), after.as_ref());
+        self.epoch += u64::from(after.is_none());
+        self.dirty.machines.extend(before.as_ref().and_then(node_key));
+        self.dirty.machines.extend(after.as_ref().and_then(node_key));
+    }
+
+    fn apply_claim(&mut self, id: &Identity, claim: &NodeClaim) {
+        // LIF-005: claims of other providers' node classes are none of ours.
+        if self.converter.serves(&claim.spec.node_class_ref) {
+            let facts = self.converter.claim(claim);
+            self.set_claim(id, Some(facts));
+        }
+    }
+
+    fn set_claim(&mut self, id: &Identity, after: Option<ClaimFacts>) {
+        let before = match &after {
+            Some(facts) => self.machines.claims.put(id, facts.clone()).map(|entry| entry.facts),
+            None => match self.machines.claims.take(id) {
+                Some(entry) => Some(entry.facts),
+                None => return,
+            },
+        };
+        if before == after {
+            return;
+        }
+        self.machines.index_claim(before.as_ref(), after.as_ref());
+        self.epoch += u64::from(after.is_none());
+        let same_claim = before.as_ref().map(|claim| &claim.uid) == after.as_ref().map(|claim| &claim.uid);
+        let waits = after
+            .as_ref()
+            .is_some_and(|claim| claim.provider_id.is_none() && !claim.deleting);
+        if !waits || !same_claim {
+            self.end_promise(&id.key.1);
+        }
+        self.dirty.machines.extend(before.as_ref().map(claim_key));
+        self.dirty.machines.extend(after.as_ref().map(claim_key));
+    }
+
+    /// The pods that hold a node's resources, by namespace and name.
+    pub(super) fn pods_on(&self, node: &Arc<str>) -> Vec<Arc<kerf_model::pod::Pod>> {
+        let keys = self
+            .pods_by_node
+            .get(node)
+            .map_or(const { &BTreeSet::new() }, |keys| keys);
+        keys.iter()
+            .filter_map(|key| self.pods.get(key))
+            .map(|entry| Arc::clone(&entry.pod))
+            .collect()
+    }
+}
+
+/// The node whose resources a pod holds: bound and not terminal, terminating or not (SCH-063, SCH-064).
+fn occupied(facts: &PodFacts) -> Option<&Arc<str>> {
+    facts.pod.node_name.as_ref().filter(|_| !facts.pod.phase.is_terminal())
+}

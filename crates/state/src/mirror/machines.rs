@@ -1,0 +1,168 @@
+//! Machines: Nodes and NodeClaims merged by provider id (section 5.1).
+//!
+//! The tables of Nodes and claims are the truth; a machine is a function of what they hold for its key. So events may come in any order.
+
+use super::promise::Promise;
+use super::table::Table;
+use crate::convert::{ClaimFacts, Converter, NodeFacts, lasting, value};
+use jiff::Timestamp;
+use kerf_model::intern::sym;
+use kerf_model::node::Node;
+use kerf_model::pod::Pod;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What identifies a machine.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum MachineKey {
+    /// The provider's id (SCH-054).
+    Provider(Arc<str>),
+    /// The name of an unmanaged Node without provider id.
+    Node(Arc<str>),
+    /// The name of a NodeClaim that is not launched.
+    Planned(Arc<str>),
+}
+
+/// Nodes, claims, and what is known of machines besides.
+#[derive(Default, Debug)]
+pub(super) struct Machines {
+    pub(super) nodes: Table<NodeFacts>,
+    pub(super) claims: Table<ClaimFacts>,
+    nodes_by_provider: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    claims_by_provider: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Attach limits by node name.
+    pub(super) limits: Table<Vec<(Arc<str>, u32)>>,
+    /// Held by a disruption command.
+    pub(super) marked: BTreeSet<Arc<str>>,
+    pub(super) nominated: BTreeMap<MachineKey, Timestamp>,
+}
+
+/// SCH-054, SCH-055: whether a Node object counts, and under which key.
+pub(super) fn node_key(node: &NodeFacts) -> Option<MachineKey> {
+    let pool = value(&node.labels, sym::NODEPOOL);
+    let Some(id) = &node.provider_id else {
+        return pool.is_none().then(|| MachineKey::Node(Arc::clone(&node.name)));
+    };
+    let typed = value(&node.labels, sym::INSTANCE_TYPE).is_some();
+    let initialized = value(&node.labels, sym::INITIALIZED) == Some(sym::TRUE);
+    (pool.is_none() || typed || initialized).then(|| MachineKey::Provider(Arc::clone(id)))
+}
+
+/// The key of a claim's machine.
+pub(super) fn claim_key(claim: &ClaimFacts) -> MachineKey {
+    match &claim.provider_id {
+        Some(id) => MachineKey::Provider(Arc::clone(id)),
+        None => MachineKey::Planned(Arc::clone(&claim.name)),
+    }
+}
+
+impl Machines {
+    /// Keeps the index of Nodes by provider id.
+    pub(super) fn index_node(&mut self, before: Option<&NodeFacts>, after: Option<&NodeFacts>) {
+        let id = |facts: &NodeFacts| Some((facts.provider_id.clone()?, Arc::clone(&facts.name)));
+        reindex(&mut self.nodes_by_provider, before.and_then(id), after.and_then(id));
+    }
+
+    /// Keeps the index of claims by provider id.
+    pub(super) fn index_claim(&mut self, before: Option<&ClaimFacts>, after: Option<&ClaimFacts>) {
+        let id = |facts: &ClaimFacts| Some((facts.provider_id.clone()?, Arc::clone(&facts.name)));
+        reindex(&mut self.claims_by_provider, before.and_then(id), after.and_then(id));
+    }
+
+    /// The Node object of a machine. Of several with one provider id the newest counts, and of those the last by name: that is where the
+    /// instance runs now.
+    pub(super) fn node_of(&self, key: &MachineKey) -> Option<&NodeFacts> {
+        match key {
+            MachineKey::Node(name) => self
+                .nodes
+                .named(name)
+                .filter(|node| node_key(node).as_ref() == Some(key)),
+            MachineKey::Planned(_) => None,
+            MachineKey::Provider(id) => {
+                let names = self.nodes_by_provider.get(id).into_iter().flatten();
+                let nodes = names.filter_map(|name| self.nodes.named(name));
+                nodes
+                    .filter(|node| node_key(node).is_some())
+                    .max_by_key(|node| (node.created, Arc::clone(&node.name)))
+            }
+        }
+    }
+
+    /// The claim of a machine; of several with one provider id the oldest, then the first by name.
+    pub(super) fn claim_of(&self, key: &MachineKey) -> Option<&ClaimFacts> {
+        match key {
+            MachineKey::Node(_) => None,
+            MachineKey::Planned(name) => self.claims.named(name).filter(|claim| claim.provider_id.is_none()),
+            MachineKey::Provider(id) => {
+                let names = self.claims_by_provider.get(id).into_iter().flatten();
+                let claims = names.filter_map(|name| self.claims.named(name));
+                claims.min_by_key(|claim| (claim.created, Arc::clone(&claim.name)))
+            }
+        }
+    }
+}
+
+fn reindex(
+    index: &mut BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    before: Option<(Arc<str>, Arc<str>)>,
+    after: Option<(Arc<str>, Arc<str>)>,
+) {
+    if before == after {
+        return;
+    }
+    if let Some((id, name)) = before
+        && let Some(names) = index.get_mut(&id)
+    {
+        names.remove(&name);
+        if names.is_empty() {
+            index.remove(&id);
+        }
+    }
+    if let Some((id, name)) = after {
+        index.entry(id).or_default().insert(name);
+    }
+}
+
+impl Converter {
+    /// A claim that is not launched, as a machine that is full of what was promised to it (see the module `promise`).
+    pub(super) fn planned(&self, claim: &ClaimFacts, promise: &Promise, pods: Vec<Arc<Pod>>) -> Node {
+        let mut labels = claim.labels.clone();
+        let known = claim.labels.clone();
+        labels.extend(
+            claim
+                .expected_labels
+                .iter()
+                .filter(|(key, _)| value(&known, *key).is_none()),
+        );
+        labels.sort_unstable();
+        let mut lifecycle = claim.lifecycle.clone();
+        lifecycle.do_not_disrupt = claim.do_not_disrupt;
+        lifecycle.deleting = claim.deleting;
+        let mut capacity = claim.requests.clone();
+        capacity.max_with(&promise.capacity);
+        Node {
+            name: Arc::clone(&claim.name),
+            node_name: None,
+            claim_name: Some(Arc::clone(&claim.name)),
+            provider_id: None,
+            pool: value(&labels, sym::NODEPOOL),
+            registered: false,
+            initialized: false,
+            hostname: self.interner().intern(&claim.name),
+            labels,
+            taints: lasting(claim.taints.clone(), Some(claim)),
+            capacity: capacity.with(sym::NODES, 1),
+            allocatable: claim.requests.clone(),
+            requested: claim.requests.clone(),
+            daemon_requested: kerf_model::resources::Resources::new(),
+            pods,
+            volume_limits: Vec::new(),
+            marked_for_deletion: claim.deleting || claim.lifecycle.instance_terminating,
+            nominated_until: None,
+            created: claim.created,
+            price: None,
+            managed: true,
+            lifecycle,
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The mirror: what the API server says, folded into tables, and snapshots made from them.
+//!
+//! The tables are the truth and everything else is a function of them, computed for what changed only. Hence events of different objects
+//! may come in any order, and a relist is nothing but many events. A snapshot costs what changed since the last one, plus one pointer per
+//! node, pool and pending pod.
+//!
+//! What no API object says lives here too, in memory, and is allowed to be lost: nominations (SCH-072), marks of disruption commands
+//! (SCH-067) and promises of pods to claims (see [`Mirror::promise`]).
+
+mod daemons;
+mod fold;
+mod machines;
+mod object;
+mod pools;
+mod promise;
+mod publish;
+mod storage;
+mod table;
+
+pub use object::{Event, Kind, Mirrored, Object, ResetReport};
+
+use crate::convert::{Conventions, Converter, PodFacts};
+use jiff::Timestamp;
+use kerf_model::instance_type::{Catalogue, CatalogueFault};
+use kerf_model::intern::Interner;
+use kerf_model::node::Node;
+use kerf_model::pod::{Owner, Pod};
+use kerf_model::resources::Resources;
+use kerf_model::selector::LabelSet;
+use kerf_model::snapshot::{Pdb, Snapshot};
+use machines::MachineKey;
+use object::Key;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How a mirror reads what it is given.
+#[derive(Clone, Debug, Default)]
+pub struct MirrorOptions {
+    /// The provider's additions to labels, volumes and node classes.
+    pub conventions: Conventions,
+    /// Offline input never met a scheduler or a controller: every unbound, ungated pod is pending, and a pool without conditions is ready.
+    pub offline: bool,
+}
+
+/// A pod as the mirror holds it.
+#[derive(Debug)]
+struct PodEntry {
+    facts: PodFacts,
+    /// The pod with its volumes resolved.
+    pod: Arc<Pod>,
+}
+
+/// The cluster as far as decisions need it.
+#[derive(Debug)]
+pub struct Mirror {
+    converter: Converter,
+    offline: bool,
+    pods: table::Table<PodEntry>,
+    /// Bound, non-terminal pods by node name.
+    pods_by_node: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    pending: BTreeMap<Key, Arc<Pod>>,
+    machines: machines::Machines,
+    pools: pools::Pools,
+    daemons: daemons::Daemons,
+    storage: storage::Storage,
+    pdbs: table::Table<Arc<Pdb>>,
+    namespaces: table::Table<Arc<LabelSet>>,
+    promises: promise::Promises,
+    times: crate::times::PodTimes,
+    listed: BTreeSet<Kind>,
+    /// Machines by the name shown; what snapshots list.
+    shown: BTreeMap<(Arc<str>, MachineKey), Arc<Node>>,
+    shown_name: BTreeMap<MachineKey, Arc<str>>,
+    dirty: Dirty,
+    epoch: u64,
+    published: Arc<Snapshot>,
+}
+
+/// What changed since the last snapshot.
+#[derive(Default, Debug)]
+struct Dirty {
+    machines: BTreeSet<MachineKey>,
+    pending: bool,
+    pools: bool,
+    daemons: bool,
+    pdbs: bool,
+    namespaces: bool,
+}
+
+/// What keeps a mirror from being a basis for decisions (SCH-074, SCH-075, LIF-183 to LIF-185).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SyncReport {
+    /// Kinds of which no complete list has come yet.
+    pub unlisted: Vec<Kind>,
+    /// Claims that are neither launched nor made for promised pods, sorted: nobody knows what they are for.
+    pub unlaunched: Vec<Arc<str>>,
+}
+
+impl SyncReport {
+    /// Whether decisions may be made.
+    pub fn is_synced(&self) -> bool {
+        self.unlisted.is_empty() && self.unlaunched.is_empty()
+    }
+}
+
+impl Mirror {
+    /// A mirror of nothing yet.
+    pub fn new(interner: Arc<Interner>, options: &MirrorOptions) -> Self {
+        let converter = Converter::new(Arc::clone(&interner), &options.conventions);
+        let mut published = Snapshot::new(interner);
+        published.well_known = converter.well_known();
+        published.reservation_key = converter.reservation_key();
+        Self {
+            converter,
+            offline: options.offline,
+            pods: table::Table::default(),
+            pods_by_node: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            machines: machines::Machines::default(),
+            pools: pools::Pools::default(),
+            daemons: daemons::Daemons::default(),
+            storage: storage::Storage::default(),
+            pdbs: table::Table::default(),
+            namespaces: table::Table::default(),
+            promises: promise::Promises::default(),
+            times: crate::times::PodTimes::default(),
+            listed: BTreeSet::new(),
+            shown: BTreeMap::new(),
+            shown_name: BTreeMap::new(),
+            dirty: Dirty::default(),
+            epoch: 0,
+            published: Arc::new(published),
+        }
+    }
+
+    /// The interner behind every id in its snapshots.
+    pub fn interner(&self) -> &Arc<Interner> {
+        self.converter.interner()
+    }
+
+    /// When pods were first seen, decided on and planned, for latency metrics.
+    pub fn times(&mut self) -> &mut crate::times::PodTimes {
+        &mut self.times
+    }
+
+    /// What is missing before decisions may be made.
+    pub fn sync_report(&self) -> SyncReport {
+        let unlaunched = |claim: &&crate::convert::ClaimFacts| {
+            claim.provider_id.is_none() && !claim.deleting && self.promises.of_claim(&claim.name).is_none()
+        };
+        SyncReport {
+            unlisted: Kind::ALL
+                .iter()
+                .filter(|kind| !self.listed.contains(kind))
+                .copied()
+                .collect(),
+            unlaunched: self
+                .machines
+                .claims
+                .iter()
+                .map(|(_, claim)| claim)
+                .filter(unlaunched)
+                .map(|claim| Arc::clone(&claim.name))
+                .collect(),
+        }
+    }
+
+    /// Rises whenever something happens that may make a decision against consolidation worth another look (LIF-207). Only snapshots bring
+    /// it up to date.
+    pub fn consolidation_epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Sets the instance types of a pool, or why there are none. A pool keeps its catalogue until it is set anew or the pool is gone.
+    pub fn set_catalogue(&mut self, pool: &str, catalogue: Result<Arc<Catalogue>, CatalogueFault>) {
+        let name = self.converter.text(pool);
+        let label = self.converter.interner().intern(pool);
+        if self.pools.set_catalogue(&name, label, catalogue) {
+            self.dirty.pools = true;
+            let priced = self.shown.iter().filter(|(_, node)| node.pool == Some(label));
+            self.dirty.machines.extend(priced.map(|((_, key), _)| key.clone()));
+        }
+    }
+
+    /// Inserts a claim its creator just wrote, without waiting for the watch (SCH-076). What the watch has shown already stands: the
+    /// claim is not put back to how it was made.
+    pub fn created(&mut self, claim: kerf_api::NodeClaim) {
+        let id = object::Identity::of(Kind::NodeClaim, &claim.metadata);
+        if self
+            .machines
+            .claims
+            .entry(&id.key)
+            .is_none_or(|known| known.uid != id.uid)
+        {
+            self.apply(claim);
+        }
+    }
+
+    /// Promises pods to a claim that was just created: until it is launched, is being deleted or is gone they are not pending, and the
+    /// claim counts as a machine that is full of them. `capacity` is the most its instance type may have per resource, for the pool's
+    /// limits. False if no such claim waits to be launched; then nothing is promised.
+    pub fn promise(&mut self, claim: &str, pods: &[Arc<Pod>], capacity: Resources) -> bool {
+        let name = self.converter.text(claim);
+        let waits = |claim: &crate::convert::ClaimFacts| claim.provider_id.is_none() && !claim.deleting;
+        if !self.machines.claims.named(&name).is_some_and(waits) {
+            return false;
+        }
+        self.end_promise(&name);
+        for loser in self.promises.give(&name, pods, capacity) {
+            self.dirty.machines.insert(MachineKey::Planned(loser));
+        }
+        for pod in pods {
+            self.refresh_pending(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name)));
+        }
+        self.dirty.machines.insert(MachineKey::Planned(name));
+        true
+    }
+
+    /// The claim a pod is promised to, if any. Pods on nodes that are to go can be promised too; a plan must leave them alone.
+    pub fn promised_to(&self, pod: &Pod) -> Option<&Arc<str>> {
+        let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
+        self.promises.of_pod(&key, &pod.uid)
+    }
+
+    fn end_promise(&mut self, claim: &Arc<str>) {
+        let Some(pods) = self.promises.end(claim) else { return };
+        for pod in pods {
+            self.refresh_pending(&pod);
+        }
+        self.dirty.machines.insert(MachineKey::Planned(Arc::clone(claim)));
+    }
+
+    /// Notes that pods were placed on a machine, by the name snapshots show: until then disruption stays away (SCH-072). A later time
+    /// extends, an earlier one changes nothing.
+    pub fn nominate(&mut self, machine: &str, until: Timestamp) {
+        let Some(key) = self.key_shown(machine) else { return };
+        let known = self.machines.nominated.entry(key.clone()).or_insert(until);
+        *known = until.max(*known);
+        self.dirty.machines.insert(key);
+    }
+
+    /// Marks a machine as held by a disruption command (SCH-067). An id no machine has changes nothing (LIF-211).
+    pub fn mark_for_deletion(&mut self, provider_id: &str) {
+        let key = MachineKey::Provider(self.converter.text(provider_id));
+        if let MachineKey::Provider(id) = &key
+            && (self.machines.node_of(&key).is_some() || self.machines.claim_of(&key).is_some())
+            && self.machines.marked.insert(Arc::clone(id))
+        {
+            self.dirty.machines.insert(key);
+        }
+    }
+
+    /// Takes the mark of a disruption command away.
+    pub fn unmark_for_deletion(&mut self, provider_id: &str) {
+        if self.machines.marked.remove(provider_id) {
+            self.dirty
+                .machines
+                .insert(MachineKey::Provider(self.converter.text(provider_id)));
+        }
+    }
+
+    fn key_shown(&self, name: &str) -> Option<MachineKey> {
+        let name: Arc<str> = Arc::from(name);
+        // The least key; see the order of the variants.
+        let from = (Arc::clone(&name), MachineKey::Provider(Arc::from("")));
+        let (found, key) = self.shown.range(from..).next()?.0;
+        (*found == name).then(|| key.clone())
+    }
+
+    /// Whether a pod waits for capacity.
+    fn is_pending(&self, facts: &PodFacts) -> bool {
+        if !self.offline {
+            return facts.provisionable;
+        }
+        let pod = &facts.pod;
+        let unowned = !matches!(pod.owner, Owner::DaemonSet | Owner::Node);
+        pod.node_name.is_none() && unowned && !facts.gated && !pod.phase.is_terminal()
+    }
+
+    /// Puts a pod into the pending ones or takes it out, as it is now.
+    fn refresh_pending(&mut self, key: &Key) {
+        let waits =
+            |entry: &&PodEntry| self.is_pending(&entry.facts) && self.promises.of_pod(key, &entry.pod.uid).is_none();
+        let now = self.pods.get(key).filter(waits).map(|entry| Arc::clone(&entry.pod));
+        let changed = match now {
+            Some(pod) => {
+                let before = self.pending.insert(key.clone(), Arc::clone(&pod));
+                before.is_none_or(|before| !Arc::ptr_eq(&before, &pod))
+            }
+            None => self.pending.remove(key).is_some(),
+        };
+        self.dirty.pending |= changed;
+    }
+}

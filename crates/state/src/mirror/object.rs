@@ -1,0 +1,149 @@
+//! The kinds a mirror holds, and what can happen to their objects.
+
+use crate::lean::{
+    LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPdb, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kerf_api::{NodeClaim, NodePool};
+use kube::Resource;
+use std::sync::Arc;
+
+/// Namespace (empty for cluster-wide kinds) and name. The order of keys is the order of snapshots.
+pub(super) type Key = (Arc<str>, Arc<str>);
+
+/// What happened to objects of one kind.
+#[derive(Clone, Debug)]
+pub enum Event<K> {
+    /// An object is there, new or changed.
+    Apply(K),
+    /// An object is gone.
+    Delete(K),
+    /// These are all the objects there are: a first list or a relist.
+    Reset(Vec<K>),
+}
+
+macro_rules! kinds {
+    ($($kind:ident($type:ty)),+ $(,)?) => {
+        /// A kind of object the mirror holds.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[expect(missing_docs, reason = "the names are the kinds' own")]
+        pub enum Kind { $($kind),+ }
+
+        impl Kind {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),+];
+        }
+
+        /// An object of any kind the mirror holds.
+        #[derive(Clone, Debug)]
+        #[expect(missing_docs, reason = "the names are the kinds' own")]
+        #[expect(clippy::large_enum_variant, reason = "passed by value once, never stored")]
+        pub enum Object { $($kind($type)),+ }
+
+        $(
+            impl From<$type> for Object {
+                fn from(object: $type) -> Self {
+                    Self::$kind(object)
+                }
+            }
+
+            impl Mirrored for $type {
+                const KIND: Kind = Kind::$kind;
+            }
+        )+
+    };
+}
+
+/// A type whose objects the mirror holds.
+pub trait Mirrored: Into<Object> + Resource<DynamicType = ()> {
+    /// Its kind.
+    const KIND: Kind;
+}
+
+kinds! {
+    Pod(LeanPod),
+    Node(LeanNode),
+    NodeClaim(NodeClaim),
+    NodePool(NodePool),
+    DaemonSet(LeanDaemonSet),
+    PersistentVolumeClaim(LeanPvc),
+    PersistentVolume(LeanPv),
+    StorageClass(LeanStorageClass),
+    CsiNode(LeanCsiNode),
+    PodDisruptionBudget(LeanPdb),
+    Namespace(LeanNamespace),
+}
+
+impl Kind {
+    fn is_namespaced(self) -> bool {
+        matches!(
+            self,
+            Self::Pod | Self::DaemonSet | Self::PersistentVolumeClaim | Self::PodDisruptionBudget
+        )
+    }
+}
+
+/// Who an object is: its key, its unique id and its version.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) key: Key,
+    pub(super) uid: Arc<str>,
+    /// The resource version as a number, 0 where there is none.
+    pub(super) version: u64,
+}
+
+impl Identity {
+    pub(super) fn of(kind: Kind, meta: &ObjectMeta) -> Self {
+        let namespace = match (kind.is_namespaced(), meta.namespace.as_deref()) {
+            (true, Some(namespace)) => namespace,
+            (true, None) => "default",
+            (false, _) => "",
+        };
+        let version = meta
+            .resource_version
+            .as_deref()
+            .and_then(|version| version.parse().ok());
+        Self {
+            key: (
+                Arc::from(namespace),
+                Arc::from(meta.name.as_deref().unwrap_or_default()),
+            ),
+            uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
+            version: version.unwrap_or(0),
+        }
+    }
+}
+
+/// What a relist changed that watch events would not have: the sign of missed events or, if much of it, of a restored etcd.
+///
+/// The mirror follows the list either way. Whoever would delete instances because of it must look here first: a list that lost
+/// everything, or that shows objects older than they were, says nothing about machines.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ResetReport {
+    /// The kind that was listed.
+    pub kind: Kind,
+    /// How many objects the list had.
+    pub listed: usize,
+    /// How many objects the mirror had before.
+    pub before: usize,
+    /// Objects that are gone, as `namespace/name` or name, sorted.
+    pub vanished: Vec<String>,
+    /// Objects that are older than the mirror knew them, sorted.
+    pub rewound: Vec<String>,
+}
+
+impl ResetReport {
+    /// Whether the list looks like another, older cluster: it lost everything or shows the past.
+    pub fn is_suspicious(&self) -> bool {
+        !self.rewound.is_empty() || (self.before > 0 && self.listed == 0)
+    }
+}
+
+/// A key as people write it.
+pub(super) fn shown(key: &Key) -> String {
+    if key.0.is_empty() {
+        key.1.to_string()
+    } else {
+        format!("{}/{}", key.0, key.1)
+    }
+}

@@ -1,0 +1,91 @@
+//! Pods promised to NodeClaims that are not launched yet.
+//!
+//! Upstream stops all planning until every NodeClaim is launched (SCH-075). Kerf goes on, under this rule:
+//!
+//! - Whoever creates a claim promises pods to it ([`super::Mirror::promise`]). While the claim is alive and not launched, these pods are
+//!   not pending, and the claim stands in the snapshot as a machine without provider id that holds exactly them: allocatable is what the
+//!   claim asks for, and all of it is taken. So nothing is planned twice, later pods see the promised ones in topology and affinity, and
+//!   the pool's limits see the machine's capacity as pessimistically as the plan that made it (SCH-148).
+//! - The promise ends when the claim is launched, is being deleted or is gone. From then on the pods are pending again; a launched claim
+//!   is a machine like any other and takes them back by its real size.
+//! - A claim without provider id and without a promise was not made in this process's life. It blocks planning as upstream's rule says,
+//!   until it is launched or gone. So promises may live in memory: after a restart the rule falls back to upstream's.
+
+use super::object::Key;
+use kerf_model::pod::Pod;
+use kerf_model::resources::Resources;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A pod as a promise names it: by name and unique id, since names are used again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct PromisedPod {
+    pub(super) key: Key,
+    pub(super) uid: Arc<str>,
+}
+
+/// What one claim was made for.
+#[derive(Clone, Debug)]
+pub(super) struct Promise {
+    pub(super) pods: Vec<PromisedPod>,
+    pub(super) capacity: Resources,
+}
+
+/// All promises, by claim name.
+#[derive(Default, Debug)]
+pub(super) struct Promises {
+    by_claim: BTreeMap<Arc<str>, Promise>,
+    by_pod: BTreeMap<Key, Arc<str>>,
+}
+
+impl Promises {
+    /// Promises pods to a claim. Gives back the claims that thereby lost one.
+    pub(super) fn give(&mut self, claim: &Arc<str>, pods: &[Arc<Pod>], capacity: Resources) -> Vec<Arc<str>> {
+        let named = |pod: &Arc<Pod>| PromisedPod {
+            key: (Arc::clone(&pod.namespace), Arc::clone(&pod.name)),
+            uid: Arc::clone(&pod.uid),
+        };
+        let pods: Vec<PromisedPod> = pods.iter().map(named).collect();
+        let losers: Vec<Arc<str>> = pods.iter().filter_map(|pod| self.withdraw(&pod.key)).collect();
+        for pod in &pods {
+            self.by_pod.insert(pod.key.clone(), Arc::clone(claim));
+        }
+        self.by_claim.insert(Arc::clone(claim), Promise { pods, capacity });
+        losers
+    }
+
+    /// Ends a claim's promise and gives back the pods that are free again.
+    pub(super) fn end(&mut self, claim: &Arc<str>) -> Option<Vec<Key>> {
+        let promise = self.by_claim.remove(claim)?;
+        let keys: Vec<Key> = promise.pods.into_iter().map(|pod| pod.key).collect();
+        for key in &keys {
+            self.by_pod.remove(key);
+        }
+        Some(keys)
+    }
+
+    /// Ends the promise to one pod, because it has a node or is gone, and gives back the claim.
+    pub(super) fn withdraw(&mut self, pod: &Key) -> Option<Arc<str>> {
+        let claim = self.by_pod.remove(pod)?;
+        if let Some(promise) = self.by_claim.get_mut(&claim) {
+            promise.pods.retain(|promised| promised.key != *pod);
+        }
+        Some(claim)
+    }
+
+    pub(super) fn of_claim(&self, claim: &Arc<str>) -> Option<&Promise> {
+        self.by_claim.get(claim)
+    }
+
+    /// The claim a pod is promised to.
+    pub(super) fn of_pod(&self, pod: &Key, uid: &str) -> Option<&Arc<str>> {
+        let claim = self.by_pod.get(pod)?;
+        let same = |promise: &Promise| {
+            promise
+                .pods
+                .iter()
+                .any(|promised| promised.key == *pod && *promised.uid == *uid)
+        };
+        self.by_claim.get(claim).filter(|promise| same(promise)).map(|_| claim)
+    }
+}

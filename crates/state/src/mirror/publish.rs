@@ -1,0 +1,155 @@
+//! Snapshots: rebuilding what changed and sharing the rest.
+
+use super::Mirror;
+use super::machines::MachineKey;
+use crate::convert::MachineParts;
+use jiff::Timestamp;
+use kerf_model::node::Node;
+use kerf_model::pod::Pod;
+use kerf_model::snapshot::Snapshot;
+use std::sync::Arc;
+
+impl Mirror {
+    /// The cluster as it is known now. Nominations that ended at `now` are gone. Without a change it is the snapshot given last.
+    pub fn snapshot(&mut self, now: Timestamp) -> Arc<Snapshot> {
+        self.end_nominations(now);
+        let machines = self.rebuild_machines();
+        let dirty = std::mem::take(&mut self.dirty);
+        let anything = machines || dirty.pending || dirty.pools || dirty.daemons || dirty.pdbs || dirty.namespaces;
+        if !anything {
+            return Arc::clone(&self.published);
+        }
+        let last = &self.published;
+        let next = Snapshot {
+            interner: Arc::clone(&last.interner),
+            well_known: Arc::clone(&last.well_known),
+            reservation_key: last.reservation_key,
+            nodes: if machines {
+                self.shown.values().cloned().collect()
+            } else {
+                last.nodes.clone()
+            },
+            pending: if dirty.pending {
+                self.pending.values().cloned().collect()
+            } else {
+                last.pending.clone()
+            },
+            pools: if dirty.pools {
+                self.pools.shown()
+            } else {
+                last.pools.clone()
+            },
+            daemons: if dirty.daemons {
+                let pods = &self.pods;
+                let shape = |key: &_| pods.get(key).map(|entry| Arc::clone(&entry.pod.shape));
+                self.daemons.shown(&mut self.converter, shape)
+            } else {
+                last.daemons.clone()
+            },
+            pdbs: if dirty.pdbs {
+                self.pdbs.iter().map(|(_, pdb)| Arc::clone(pdb)).collect()
+            } else {
+                last.pdbs.clone()
+            },
+            namespaces: if dirty.namespaces {
+                self.namespaces
+                    .iter()
+                    .map(|(key, labels)| (Arc::clone(&key.1), Arc::clone(labels)))
+                    .collect()
+            } else {
+                last.namespaces.clone()
+            },
+        };
+        self.published = Arc::new(next);
+        Arc::clone(&self.published)
+    }
+
+    fn end_nominations(&mut self, now: Timestamp) {
+        let ended = self.machines.nominated.iter().filter(|(_, until)| **until <= now);
+        let ended: Vec<MachineKey> = ended.map(|(key, _)| key.clone()).collect();
+        for key in ended {
+            self.machines.nominated.remove(&key);
+            self.dirty.machines.insert(key);
+        }
+    }
+
+    /// Brings every machine something happened to up to date; true if any is different now.
+    fn rebuild_machines(&mut self) -> bool {
+        let mut changed = false;
+        for key in std::mem::take(&mut self.dirty.machines) {
+            let after = self.machine(&key);
+            let name = self.shown_name.get(&key).cloned();
+            let before = name.and_then(|name| self.shown.remove(&(name, key.clone())));
+            self.note_consolidation(before.as_deref(), after.as_ref());
+            if after.is_none() {
+                self.forget_machine(&key);
+            }
+            self.dirty.pools |= self.pools.account(before.as_deref(), after.as_ref());
+            let after = match (before, after) {
+                (Some(before), Some(after)) if *before == after => Some(before),
+                (None, None) => None,
+                (_, after) => {
+                    changed = true;
+                    after.map(Arc::new)
+                }
+            };
+            match after {
+                Some(node) => {
+                    self.shown_name.insert(key.clone(), Arc::clone(&node.name));
+                    self.shown.insert((Arc::clone(&node.name), key), node);
+                }
+                None => {
+                    self.shown_name.remove(&key);
+                }
+            }
+        }
+        changed
+    }
+
+    /// What was in memory about a machine goes with it.
+    fn forget_machine(&mut self, key: &MachineKey) {
+        self.machines.nominated.remove(key);
+        if let MachineKey::Provider(id) = key {
+            self.machines.marked.remove(id);
+        }
+    }
+
+    /// LIF-207, LIF-208: a machine appeared, or the API said that it is initialised or going. Marks of commands do not count.
+    fn note_consolidation(&mut self, before: Option<&Node>, after: Option<&Node>) {
+        let Some(after) = after else { return };
+        let going = |node: &Node| {
+            let lifecycle = &node.lifecycle;
+            lifecycle.instance_terminating || (lifecycle.deleting && node.marked_for_deletion)
+        };
+        let moved =
+            before.is_none_or(|before| before.initialized != after.initialized || going(before) != going(after));
+        self.epoch += u64::from(moved);
+    }
+
+    fn machine(&self, key: &MachineKey) -> Option<Node> {
+        let claim = self.machines.claim_of(key);
+        if let MachineKey::Planned(name) = key {
+            let promise = self.promises.of_claim(name)?;
+            let pods: Vec<Arc<Pod>> = promise
+                .pods
+                .iter()
+                .filter_map(|promised| Some((promised, self.pods.get(&promised.key)?)))
+                .filter(|(promised, entry)| entry.pod.uid == promised.uid && !entry.pod.phase.is_terminal())
+                .map(|(_, entry)| Arc::clone(&entry.pod))
+                .collect();
+            return Some(self.converter.planned(claim?, promise, pods));
+        }
+        let node = self.machines.node_of(key);
+        let marked = matches!(key, MachineKey::Provider(id) if self.machines.marked.contains(id));
+        let limits = node.and_then(|node| self.machines.limits.named(&node.name));
+        let parts = MachineParts {
+            node,
+            claim,
+            pods: node.map_or_else(Vec::new, |node| self.pods_on(&node.name)),
+            volume_limits: limits.cloned().unwrap_or_default(),
+            marked,
+            nominated_until: self.machines.nominated.get(key).copied(),
+        };
+        self.converter.machine(parts, |labels| self.pools.price(labels))
+    }
+}

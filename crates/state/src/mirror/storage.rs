@@ -1,0 +1,108 @@
+//! Volume claims, volumes and classes, and which pods depend on them.
+
+use super::object::Key;
+use super::table::Table;
+use crate::convert::{ClassFacts, Converter, PodFacts, PvFacts, PvcFacts, VolumeSource, missing_claim};
+use kerf_model::pod::{PodFault, PodVolume};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The tables behind pods' volumes.
+#[derive(Default, Debug)]
+pub(super) struct Storage {
+    pub(super) claims: Table<PvcFacts>,
+    pub(super) volumes: Table<PvFacts>,
+    pub(super) classes: Table<ClassFacts>,
+    /// Which pods use a claim, be it known or not.
+    users: BTreeMap<Key, BTreeSet<Key>>,
+    /// Which claims name a volume.
+    by_volume: BTreeMap<Arc<str>, BTreeSet<Key>>,
+}
+
+impl Storage {
+    /// Notes that a pod uses its claims.
+    pub(super) fn uses(&mut self, pod: &Key, facts: &PodFacts) {
+        for claim in &facts.claims {
+            self.users
+                .entry((Arc::clone(&pod.0), Arc::clone(claim)))
+                .or_default()
+                .insert(pod.clone());
+        }
+    }
+
+    /// Notes that a pod no longer uses its claims.
+    pub(super) fn unuses(&mut self, pod: &Key, facts: &PodFacts) {
+        for claim in &facts.claims {
+            let claim = (Arc::clone(&pod.0), Arc::clone(claim));
+            remove(&mut self.users, &claim, pod);
+        }
+    }
+
+    /// Keeps track of which claim names which volume.
+    pub(super) fn rebind(&mut self, claim: &Key, before: Option<&PvcFacts>, after: Option<&PvcFacts>) {
+        let volume = |facts: Option<&PvcFacts>| facts.and_then(|facts| facts.volume.clone());
+        let (before, after) = (volume(before), volume(after));
+        if before == after {
+            return;
+        }
+        if let Some(volume) = before {
+            remove(&mut self.by_volume, &volume, claim);
+        }
+        if let Some(volume) = after {
+            self.by_volume.entry(volume).or_default().insert(claim.clone());
+        }
+    }
+
+    /// The pods that use a claim.
+    pub(super) fn users_of_claim(&self, claim: &Key) -> Vec<Key> {
+        self.users.get(claim).into_iter().flatten().cloned().collect()
+    }
+
+    /// The pods whose claims are bound to a volume.
+    pub(super) fn users_of_volume(&self, volume: &Arc<str>) -> Vec<Key> {
+        let claims = self.by_volume.get(volume).into_iter().flatten();
+        claims.flat_map(|claim| self.users_of_claim(claim)).collect()
+    }
+
+    /// The pods whose claims name a class. Classes change rarely, so all claims are looked through.
+    pub(super) fn users_of_class(&self, class: &Arc<str>) -> Vec<Key> {
+        let claims = self
+            .claims
+            .iter()
+            .filter(|(_, facts)| facts.class.as_ref() == Some(class));
+        claims.flat_map(|(claim, _)| self.users_of_claim(claim)).collect()
+    }
+
+    /// A pod's volumes and, for one that is not bound, why they cannot be used.
+    pub(super) fn resolve(&self, facts: &PodFacts, converter: &Converter) -> (Vec<PodVolume>, Vec<PodFault>) {
+        let (mut volumes, mut faults) = (Vec::with_capacity(facts.claims.len()), Vec::new());
+        let waiting = facts.pod.node_name.is_none();
+        for name in &facts.claims {
+            let key = (Arc::clone(&facts.pod.namespace), Arc::clone(name));
+            let Some(claim) = self.claims.get(&key) else {
+                // SCH-176: a claim that is not there uses nothing.
+                faults.extend(waiting.then(|| missing_claim(name)));
+                continue;
+            };
+            let source = VolumeSource {
+                claim,
+                volume: claim.volume.as_ref().and_then(|name| self.volumes.named(name)),
+                class: claim.class.as_ref().and_then(|name| self.classes.named(name)),
+            };
+            if waiting {
+                faults.extend(converter.volume_fault(source));
+            }
+            volumes.push(converter.volume(format!("{}/{name}", key.0).into(), source));
+        }
+        (volumes, faults)
+    }
+}
+
+fn remove<K: Ord, V: Ord>(index: &mut BTreeMap<K, BTreeSet<V>>, key: &K, value: &V) {
+    if let Some(values) = index.get_mut(key) {
+        values.remove(value);
+        if values.is_empty() {
+            index.remove(key);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! When pods were first seen, decided on and planned: what pod latency metrics are made of (SCH-078 to SCH-082, LIF-214, LIF-215).
+
+use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What is remembered of a pod until it is deleted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PodTime {
+    /// When it was first seen to be provisionable.
+    pub acknowledged: Option<Timestamp>,
+    /// When a place was first found or refused.
+    pub decided: Option<Timestamp>,
+    /// Since when a place has been found for it in every pass.
+    pub schedulable: Option<Timestamp>,
+    /// Since when that place has been in a pool whose nodes register.
+    pub healthy: Option<Timestamp>,
+    /// The claim it is to run on.
+    pub claim: Option<Arc<str>>,
+}
+
+/// The times of all pods, by namespace and name.
+#[derive(Default, Debug)]
+pub struct PodTimes {
+    pods: BTreeMap<(Arc<str>, Arc<str>), PodTime>,
+}
+
+/// Where a pass put a pod.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// The place's pool has `NodeRegistrationHealthy` True.
+    pub healthy_pool: bool,
+    /// The claim, once its name is known.
+    pub claim: Option<Arc<str>>,
+}
+
+impl PodTimes {
+    /// A provisionable pod was seen; only the first time counts (SCH-034).
+    pub fn acknowledge(&mut self, namespace: &str, name: &str, now: Timestamp) {
+        self.entry(namespace, name).acknowledged.get_or_insert(now);
+    }
+
+    /// A pass found a place for a pod (`Some`) or none (`None`). Gives the time from acknowledgement to the first decision, once per pod,
+    /// for the pods that were acknowledged (SCH-078). Bound and virtual pods are not to be recorded (SCH-081).
+    pub fn decide(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        placed: Option<Placed>,
+        now: Timestamp,
+    ) -> Option<SignedDuration> {
+        let time = self.entry(namespace, name);
+        match placed {
+            Some(placed) => {
+                time.schedulable.get_or_insert(now);
+                time.healthy = placed.healthy_pool.then(|| time.healthy.unwrap_or(now));
+                if placed.claim.is_some() {
+                    time.claim = placed.claim;
+                }
+            }
+            None => (time.schedulable, time.healthy, time.claim) = (None, None, None),
+        }
+        if time.decided.is_some() {
+            return None;
+        }
+        time.decided = Some(now);
+        time.acknowledged.map(|seen| now.duration_since(seen))
+    }
+
+    /// The claim made for a pod got its name (SCH-082).
+    pub fn planned_onto(&mut self, namespace: &str, name: &str, claim: &Arc<str>) {
+        self.entry(namespace, name).claim = Some(Arc::clone(claim));
+    }
+
+    /// What is remembered of a pod.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&PodTime> {
+        self.pods.get(&(Arc::from(namespace), Arc::from(name)))
+    }
+
+    /// The pod is gone.
+    pub fn forget(&mut self, namespace: &Arc<str>, name: &Arc<str>) {
+        self.pods.remove(&(Arc::clone(namespace), Arc::clone(name)));
+    }
+
+    fn entry(&mut self, namespace: &str, name: &str) -> &mut PodTime {
+        self.pods.entry((Arc::from(namespace), Arc::from(name))).or_default()
+    }
+}
