@@ -28,6 +28,7 @@ impl State {
             .unwrap_or_default()
             .to_owned();
         self.registry.remove(&group, &plural);
+        self.documents = None;
         let versions = json::items(crd, &["spec", "versions"]);
         let fields: Vec<FieldPath> = versions
             .iter()
@@ -60,6 +61,7 @@ impl State {
             }
         }
         self.registry.remove(group, plural);
+        self.documents = None;
     }
 }
 

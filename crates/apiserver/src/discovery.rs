@@ -1,26 +1,318 @@
-//! What the server serves, as documents: versions, groups, resources, health.
+//! What the server serves, as documents: versions, groups, resources, OpenAPI, health.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Method;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
+use crate::body::ResponseBody;
 use crate::dispatch::Call;
 use crate::error::ApiError;
-use crate::request::Route;
+use crate::openapi::{self, DocumentedResource};
+use crate::registry::{Resource, Verbs};
+use crate::request::{Format, Route};
 use crate::state::State;
 
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// The OpenAPI documents by path, made when first asked for and dropped when the registry changes.
+pub(crate) type Documents = BTreeMap<String, Bytes>;
+
 /// Answers everything that is no object.
-pub(crate) fn answer(state: &State, call: &Call<'_>, route: &Route) -> Result<Answer, ApiError> {
-    let _ = (state, call);
+pub(crate) fn answer(state: &mut State, call: &Call<'_>, route: &Route) -> Result<Answer, ApiError> {
+    if *call.method != Method::GET && *call.method != Method::HEAD {
+        return Err(ApiError::method_not_allowed());
+    }
+    let aggregated = call.format == Format::AggregatedDiscovery;
     match route {
         Route::Health => Ok(Answer::text("ok")),
         Route::Version => Ok(Answer::json(200, &version())),
-        _ => Err(ApiError::no_such_path()),
+        Route::Root => Ok(Answer::json(200, &root(state))),
+        Route::CoreVersions if aggregated => Ok(aggregate(state, |group| group.is_empty())),
+        Route::Groups if aggregated => Ok(aggregate(state, |group| !group.is_empty())),
+        Route::CoreVersions => Ok(Answer::json(
+            200,
+            &json!({
+                "kind": "APIVersions", "versions": ["v1"],
+                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"}],
+            }),
+        )),
+        Route::Groups => {
+            let groups: Vec<Value> = groups(state)
+                .iter()
+                .filter(|(name, _)| !name.is_empty())
+                .map(|(name, versions)| group(name, versions.keys()))
+                .collect();
+            Ok(Answer::json(
+                200,
+                &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}),
+            ))
+        }
+        Route::Group(name) => match groups(state).get(name) {
+            Some(versions) if !name.is_empty() => {
+                let mut group = group(name, versions.keys());
+                group["kind"] = "APIGroup".into();
+                group["apiVersion"] = "v1".into();
+                Ok(Answer::json(200, &group))
+            }
+            _ => Err(ApiError::no_such_path()),
+        },
+        Route::Resources { group, version } => resources(state, group, version),
+        Route::OpenApiIndex => {
+            let documents = documents(state);
+            let texts: Vec<(&str, &str)> = documents
+                .iter()
+                .map(|(path, text)| (path.as_str(), std::str::from_utf8(text).unwrap_or_default()))
+                .collect();
+            Ok(Answer::json(200, &openapi::index(texts)))
+        }
+        Route::OpenApi { group, version } => {
+            let path = openapi::document_path(group, version);
+            let text = documents(state)
+                .get(&path)
+                .cloned()
+                .ok_or_else(ApiError::no_such_path)?;
+            Ok(Answer::new(200, ResponseBody::whole(text)))
+        }
+        Route::Object(_) | Route::Unknown => Err(ApiError::no_such_path()),
     }
 }
 
 fn version() -> Value {
     json!({
-        "major": "1", "minor": "36", "gitVersion": "v1.36.0-kerf", "gitCommit": "", "gitTreeState": "clean",
+        "major": "1", "minor": "36", "gitVersion": "v1.36.0+kerf", "gitCommit": "", "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "rustc", "platform": "linux/amd64",
+        "emulationMajor": "1", "emulationMinor": "36", "minCompatibilityMajor": "1", "minCompatibilityMinor": "35",
     })
+}
+
+fn root(state: &State) -> Value {
+    let mut paths: Vec<String> = [
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/healthz",
+        "/livez",
+        "/openapi/v3",
+        "/readyz",
+        "/version",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for (group, versions) in groups(state).iter().filter(|(group, _)| !group.is_empty()) {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(versions.keys().map(|v| format!("/apis/{group}/{v}")));
+    }
+    paths.sort();
+    json!({"paths": paths})
+}
+
+type Groups = BTreeMap<String, BTreeMap<String, Vec<Arc<Resource>>>>;
+
+fn groups(state: &State) -> Groups {
+    let mut groups = Groups::new();
+    for resource in state.registry.iter() {
+        let versions = groups.entry(resource.group.clone()).or_default();
+        versions
+            .entry(resource.version.clone())
+            .or_default()
+            .push(Arc::clone(resource));
+    }
+    groups
+}
+
+/// Stable versions first, then beta, then alpha; the newest of each first.
+fn by_priority<'a>(versions: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
+    let mut versions: Vec<&String> = versions.collect();
+    versions.sort_by_key(|v| {
+        let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+        let rest = v.strip_prefix('v').unwrap_or(v);
+        let major: u32 = digits(rest).parse().unwrap_or(0);
+        let (stage, at) = match (rest.find("beta"), rest.find("alpha")) {
+            (Some(at), _) => (1, Some(at + 4)),
+            (_, Some(at)) => (2, Some(at + 5)),
+            (None, None) => (0, None),
+        };
+        let minor: u32 = at
+            .and_then(|at| rest.get(at..))
+            .and_then(|t| t.parse().ok())
+            .unwrap_or(0);
+        (stage, std::cmp::Reverse(major), std::cmp::Reverse(minor))
+    });
+    versions
+}
+
+fn group<'a>(name: &str, versions: impl Iterator<Item = &'a String>) -> Value {
+    let versions: Vec<Value> = by_priority(versions)
+        .iter()
+        .map(|v| json!({"groupVersion": format!("{name}/{v}"), "version": v}))
+        .collect();
+    json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
+}
+
+/// What a subresource takes and gives.
+struct Subresource {
+    name: &'static str,
+    group: String,
+    version: String,
+    kind: String,
+    verbs: &'static [&'static str],
+}
+
+fn subresources(resource: &Resource) -> Vec<Subresource> {
+    let mut list = Vec::new();
+    let read_write: &[&str] = &["get", "patch", "update"];
+    let mut add = |name, group: &str, version: &str, kind: &str, verbs| {
+        let (group, version, kind) = (group.to_owned(), version.to_owned(), kind.to_owned());
+        list.push(Subresource {
+            name,
+            group,
+            version,
+            kind,
+            verbs,
+        });
+    };
+    if resource.is("", "pods") {
+        add("binding", "", "v1", "Binding", &["create"]);
+        add("eviction", "policy", "v1", "Eviction", &["create"]);
+    }
+    if resource.scale.is_some() {
+        add("scale", "autoscaling", "v1", "Scale", read_write);
+    }
+    if resource.status {
+        add("status", &resource.group, &resource.version, &resource.kind, read_write);
+    }
+    list
+}
+
+fn resources(state: &State, group: &str, version: &str) -> Result<Answer, ApiError> {
+    let mut list = Vec::new();
+    for resource in state
+        .registry
+        .iter()
+        .filter(|r| r.group == group && r.version == version)
+    {
+        let mut entry = json!({
+            "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
+            "kind": resource.kind, "verbs": resource.verbs.names(),
+        });
+        if !resource.short_names.is_empty() {
+            entry["shortNames"] = json!(resource.short_names);
+        }
+        if !resource.categories.is_empty() {
+            entry["categories"] = json!(resource.categories);
+        }
+        list.push(entry);
+        for sub in subresources(resource) {
+            let mut entry = json!({
+                "name": format!("{}/{}", resource.plural, sub.name), "singularName": "",
+                "namespaced": resource.namespaced, "kind": sub.kind, "verbs": sub.verbs,
+            });
+            if sub.group != group || sub.version != version {
+                entry["group"] = sub.group.into();
+                entry["version"] = sub.version.into();
+            }
+            list.push(entry);
+        }
+    }
+    if list.is_empty() {
+        return Err(ApiError::no_such_path());
+    }
+    let group_version = crate::registry::api_version(group, version);
+    let document = json!({
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list,
+    });
+    Ok(Answer::json(200, &document))
+}
+
+fn aggregate(state: &State, wanted: impl Fn(&str) -> bool) -> Answer {
+    let items: Vec<Value> = groups(state)
+        .iter()
+        .filter(|(group, _)| wanted(group))
+        .map(|(group, versions)| {
+            let list: Vec<Value> = by_priority(versions.keys())
+                .iter()
+                .map(|version| {
+                    let resources: Vec<Value> = versions
+                        .get(*version)
+                        .into_iter()
+                        .flatten()
+                        .map(|r| aggregated_resource(r))
+                        .collect();
+                    json!({"version": version, "resources": resources, "freshness": "Current"})
+                })
+                .collect();
+            json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": list})
+        })
+        .collect();
+    let document = json!({
+        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
+    });
+    Answer::json(200, &document).content_type(AGGREGATED)
+}
+
+fn aggregated_resource(resource: &Resource) -> Value {
+    let kind = |group: &str, version: &str, kind: &str| json!({"group": group, "version": version, "kind": kind});
+    let subresources: Vec<Value> = subresources(resource)
+        .iter()
+        .map(|s| {
+            let response = kind(&s.group, &s.version, &s.kind);
+            json!({"subresource": s.name, "responseKind": response, "verbs": s.verbs})
+        })
+        .collect();
+    let mut entry = json!({
+        "resource": resource.plural,
+        "responseKind": kind(&resource.group, &resource.version, &resource.kind),
+        "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": resource.singular,
+        "verbs": resource.verbs.names(),
+    });
+    if !resource.short_names.is_empty() {
+        entry["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        entry["categories"] = json!(resource.categories);
+    }
+    if !subresources.is_empty() {
+        entry["subresources"] = Value::Array(subresources);
+    }
+    entry
+}
+
+fn documents(state: &mut State) -> &Documents {
+    let groups = groups(state);
+    state.documents.get_or_insert_with(|| {
+        let mut documents = Documents::new();
+        for (group, versions) in &groups {
+            for (version, resources) in versions {
+                let described: Vec<DocumentedResource<'_>> = resources
+                    .iter()
+                    .filter(|r| r.verbs == Verbs::All)
+                    .map(|r| described(r))
+                    .collect();
+                if !described.is_empty() {
+                    let document = openapi::document(group, version, &described);
+                    documents.insert(openapi::document_path(group, version), document.to_string().into());
+                }
+            }
+        }
+        documents
+    })
+}
+
+fn described(resource: &Resource) -> DocumentedResource<'_> {
+    DocumentedResource {
+        plural: &resource.plural,
+        kind: &resource.kind,
+        namespaced: resource.namespaced,
+        status: resource.status,
+        scale: resource.scale.is_some(),
+        custom: resource
+            .crd
+            .as_ref()
+            .and_then(|c| c.compiled.as_ref()?.version(&resource.version)),
+    }
 }

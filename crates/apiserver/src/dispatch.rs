@@ -52,7 +52,7 @@ pub(crate) fn handle(shared: &Arc<Shared>, head: &Parts, body: &Bytes) -> Result
     };
     match Route::parse(head.uri.path()) {
         Route::Object(path) => object(shared, &call, &path),
-        route => discovery::answer(&shared.lock(), &call, &route),
+        route => discovery::answer(&mut shared.lock(), &call, &route),
     }
 }
 
@@ -155,7 +155,9 @@ fn collection(
                 return Err(ApiError::method_not_allowed());
             }
             let mut write = call.write(&resource, path)?;
-            let object = call.json_body()?;
+            let mut object = call.json_body()?;
+            // Who owns what is for the server to say.
+            json::take(&mut object, &["metadata", "managedFields"]);
             let result = state.create(&mut write, None, object);
             let answer = result.and_then(|w| written(call, &resource, &w, write.warnings));
             state.collect_garbage(call.now);
@@ -248,6 +250,8 @@ impl Call<'_> {
             dry_run: self.query.dry_run()?,
             validation: field_validation(&self.query)?,
             manager: self.manager(),
+            subresource: "",
+            applied: false,
             warnings: Vec::new(),
         })
     }

@@ -90,6 +90,11 @@ impl ApiError {
         Self::new(409, "Conflict", message).about(resource, name)
     }
 
+    /// Another manager owns what an apply wants to set.
+    pub(crate) fn apply_conflict(resource: &Resource, name: &str, message: String) -> Self {
+        Self::new(409, "Conflict", message).about(resource, name)
+    }
+
     /// The caller's resourceVersion is not the stored one.
     pub(crate) fn stale(resource: &Resource, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";

@@ -22,6 +22,7 @@ mod dispatch;
 mod error;
 mod events;
 mod gc;
+mod https;
 mod json;
 mod openapi;
 mod patch;
@@ -39,4 +40,6 @@ mod verbs;
 mod view;
 
 pub use body::ResponseBody;
+pub use https::{ServeError, ServingHandle, serve_https};
+pub use persist::OpenError;
 pub use server::{ApiServer, ApiServerBuilder, Clock};

@@ -1,6 +1,7 @@
 //! The server as a tower service: reads requests, takes the lock, calls the verb, renders the answer.
 
 use std::convert::Infallible;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
@@ -16,6 +17,7 @@ use crate::answer::Answer;
 use crate::body::ResponseBody;
 use crate::dispatch;
 use crate::error::ApiError;
+use crate::persist::{Journal, OpenError};
 use crate::state::State;
 
 /// Where timestamps come from.
@@ -117,21 +119,43 @@ impl ApiServerBuilder {
         self
     }
 
+    /// A server that keeps its state in a folder: reads what is there and writes every change to it. History is not kept:
+    /// clients that watched before a restart list again.
+    ///
+    /// # Errors
+    /// When the folder cannot be used or its log is damaged.
+    pub fn open(self, folder: &Path) -> Result<ApiServer, OpenError> {
+        let server = self.build_from(|state| {
+            state.journal = Some(Journal::open(folder, state)?);
+            state.compact();
+            Ok(())
+        })?;
+        Ok(server)
+    }
+
     /// The server, with the namespaces and priority classes every cluster has.
     #[must_use]
     pub fn build(self) -> ApiServer {
+        match self.build_from(|_| Ok::<(), Infallible>(())) {
+            Ok(server) => server,
+            Err(never) => match never {},
+        }
+    }
+
+    fn build_from<E>(self, prepare: impl FnOnce(&mut State) -> Result<(), E>) -> Result<ApiServer, E> {
         let clock = self.clock.unwrap_or_else(tokio_clock);
         let mut state = State::new(self.seed, self.watch_history);
         state.collects_garbage = self.garbage_collection;
+        prepare(&mut state)?;
         state.bootstrap(clock());
         let shared = Shared {
             state: Mutex::new(state),
             clock,
             bookmark_interval: self.bookmark_interval,
         };
-        ApiServer {
+        Ok(ApiServer {
             shared: Arc::new(shared),
-        }
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
+use crate::discovery::Documents;
 use crate::gc::Task;
 use crate::json;
 use crate::persist::Journal;
@@ -37,6 +38,8 @@ pub(crate) struct State {
     pub(crate) collects_garbage: bool,
     pub(crate) random: Random,
     pub(crate) journal: Option<Journal>,
+    /// The OpenAPI documents, once somebody asked for them.
+    pub(crate) documents: Option<Documents>,
 }
 
 impl State {
@@ -53,6 +56,7 @@ impl State {
             collects_garbage: true,
             random: Random::seeded(seed),
             journal: None,
+            documents: None,
         };
         for row in builtins() {
             let (group, _, plural) = row.storage();
@@ -97,6 +101,12 @@ impl State {
         &mut self.tables[id.0]
     }
 
+    /// Group and plural of what a table holds.
+    pub(crate) fn table_name(&self, id: TableId) -> (&str, &str) {
+        let found = self.table_of.iter().find(|(_, table)| **table == id);
+        found.map_or(("", ""), |((group, plural), _)| (group, plural))
+    }
+
     pub(crate) fn tables(&self) -> impl Iterator<Item = (TableId, &Table)> {
         self.tables.iter().enumerate().map(|(i, t)| (TableId(i), t))
     }
@@ -137,13 +147,10 @@ impl State {
         if change != Change::Deleted {
             self.index(table, &stored);
         }
-        if let Some(journal) = &mut self.journal {
-            let (group, plural) = self
-                .table_of
-                .iter()
-                .find(|(_, id)| **id == table)
-                .map_or(("", ""), |((group, plural), _)| (group.as_str(), plural.as_str()));
+        if let Some(mut journal) = self.journal.take() {
+            let (group, plural) = self.table_name(table);
             journal.append(group, plural, change, &stored);
+            self.journal = Some(journal);
         }
         self.table_mut(table).record(change, Arc::clone(&stored));
         self.after_commit(table, change, &stored, object);

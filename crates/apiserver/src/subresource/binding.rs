@@ -63,6 +63,7 @@ pub(crate) fn answer(state: &mut State, call: &Call<'_>, at: &Target<'_>) -> Res
     }
     set_scheduled(&mut new, &seconds(at.now));
     let mut write = call.write_at(at.resource, at.namespace)?;
+    write.subresource = "binding";
     state.replace(&mut write, &live, &old, new, Part::Internal)?;
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
     Ok(Answer::json(201, &status).warnings(write.warnings))

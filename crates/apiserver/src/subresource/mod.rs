@@ -1,6 +1,8 @@
 //! Subresources of single objects.
 
 mod binding;
+mod eviction;
+mod scale;
 
 use http::Method;
 use jiff::Timestamp;
@@ -27,12 +29,22 @@ pub(crate) fn answer(state: &mut State, call: &Call<'_>, at: &Target<'_>, sub: &
     match sub {
         "status" if at.resource.status => status(state, call, at),
         "binding" if is_pod => binding::answer(state, call, at),
+        "eviction" if is_pod => eviction::answer(state, call, at),
+        "log" | "exec" | "attach" | "portforward" if is_pod => Err(ApiError::bad_request(format!(
+            "pod {} is simulated: it has no containers that {sub} could reach",
+            at.name
+        ))),
+        "scale" => match &at.resource.scale {
+            Some(paths) => scale::answer(state, call, at, paths),
+            None => Err(ApiError::no_such_path()),
+        },
         _ => Err(ApiError::no_such_path()),
     }
 }
 
 fn status(state: &mut State, call: &Call<'_>, at: &Target<'_>) -> Result<Answer, ApiError> {
     let mut write = call.write_at(at.resource, at.namespace)?;
+    write.subresource = "status";
     let result = match *call.method {
         Method::GET => {
             let key = at.resource.key(at.namespace, at.name);

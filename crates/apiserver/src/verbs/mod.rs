@@ -3,6 +3,7 @@
 mod create;
 mod delete;
 mod list;
+mod ownership;
 mod patch;
 mod update;
 mod watch;
@@ -32,6 +33,10 @@ pub(crate) struct Write<'a> {
     pub(crate) validation: FieldValidation,
     /// Who writes, for field ownership.
     pub(crate) manager: &'a str,
+    /// The subresource written through, empty for the object itself.
+    pub(crate) subresource: &'static str,
+    /// The write is an apply, which has kept the books of field ownership itself.
+    pub(crate) applied: bool,
     /// Collected for the Warning headers.
     pub(crate) warnings: Vec<String>,
 }

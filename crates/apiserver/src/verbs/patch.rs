@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Part, Write, Written};
+use super::{Part, Write, Written, ownership};
 use crate::error::ApiError;
 use crate::patch::{self, Gvk, PatchKind};
 use crate::state::State;
@@ -74,12 +74,13 @@ impl State {
         self.replace(write, &live, &old, new, part)
     }
 
+    /// Server-side apply: creates what is missing.
     fn apply(
         &mut self,
         write: &mut Write<'_>,
         name: &str,
-        object: Value,
-        _force: bool,
+        mut object: Value,
+        force: bool,
         part: Part,
     ) -> Result<Written, ApiError> {
         let resource = write.resource;
@@ -88,18 +89,21 @@ impl State {
                            apply patch";
             return Err(ApiError::new(422, "Invalid", message));
         }
+        crate::admit::envelope(resource, write.namespace, Some(name), &mut object)?;
+        ownership::keep_part(resource, part, &mut object);
+        write.applied = true;
         let key = resource.key(write.namespace, name);
         let Some(live) = self.table(resource.table).get(&key).cloned() else {
-            if part == Part::Main {
-                return self.create(write, Some(name), object);
+            if part != Part::Main {
+                return Err(ApiError::not_found(resource, name));
             }
-            return Err(ApiError::not_found(resource, name));
+            let merged = ownership::merge(write, None, &object, force)?;
+            return self.create(write, Some(name), merged);
         };
         let old = live.value();
-        let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
-        let mut new = patch::apply_patch(PatchKind::Merge, &old, &object, &gvk).map_err(|e| patch_error(&e))?;
-        crate::admit::envelope(resource, write.namespace, Some(name), &mut new)?;
-        self.replace(write, &live, &old, new, part)
+        let target = view::converted(resource, old.clone());
+        let merged = ownership::merge(write, Some(&target), &object, force)?;
+        self.replace(write, &live, &old, merged, part)
     }
 }
 

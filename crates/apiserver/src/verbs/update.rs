@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::ownership;
 use super::{Part, Write, Written};
 use crate::admit;
+use crate::apply;
 use crate::error::ApiError;
 use crate::json;
 use crate::registry::Resource;
@@ -65,6 +67,13 @@ impl State {
         no_new_finalizers(resource, live, old, &new)?;
         count_generation(resource, old, &mut new);
         new = view::stored_form(resource, new);
+        if !write.applied {
+            json::copy(old, &mut new, &["metadata", "managedFields"]);
+            // The books are kept for objects somebody applies; for all others the first apply opens them.
+            if apply::was_applied(old) {
+                new = ownership::track(write, old, new);
+            }
+        }
 
         if live.deleting && nothing_holds(&new) {
             if write.dry_run {

@@ -1,0 +1,76 @@
+//! Field ownership: the bridge from writes to the books that server-side apply keeps.
+
+use serde_json::{Value, json};
+
+use super::{Part, Write};
+use crate::apply::{self, ApplyError, BuiltinSchema, MergeSchema, Writer};
+use crate::error::ApiError;
+use crate::json;
+use crate::patch::Gvk;
+use crate::registry::Resource;
+use crate::schema::CompiledVersion;
+
+fn with_schema<T>(resource: &Resource, run: impl FnOnce(&dyn MergeSchema, &Gvk) -> T) -> T {
+    let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
+    let custom = resource
+        .crd
+        .as_ref()
+        .and_then(|c| c.compiled.as_ref()?.version(&resource.version));
+    match custom {
+        Some(version) => run(version as &CompiledVersion, &gvk),
+        None => run(&BuiltinSchema::of(&gvk), &gvk),
+    }
+}
+
+fn writer<'a>(write: &Write<'a>) -> Writer<'a> {
+    Writer {
+        manager: write.manager,
+        subresource: write.subresource,
+        now: write.now,
+    }
+}
+
+/// Drops from an applied configuration what its endpoint does not write.
+pub(crate) fn keep_part(resource: &Resource, part: Part, applied: &mut Value) {
+    if !resource.status {
+        return;
+    }
+    match part {
+        Part::Main | Part::Internal => {
+            json::take(applied, &["status"]);
+        }
+        Part::Status => {
+            if let Value::Object(map) = applied {
+                map.retain(|key, _| matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"));
+            }
+        }
+    }
+}
+
+/// The live object with the applied configuration merged in, and its books brought up to date.
+pub(crate) fn merge(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bool) -> Result<Value, ApiError> {
+    let resource = write.resource;
+    let name = json::text(applied, &["metadata", "name"]).unwrap_or_default();
+    let merged = with_schema(resource, |schema, gvk| {
+        apply::server_side_apply(live, applied, writer(write), force, schema, gvk)
+    });
+    merged.map_err(|error| match &error {
+        ApplyError::BadRequest(message) => ApiError::bad_request(message.clone()),
+        ApplyError::Conflicts(conflicts) => {
+            let causes = conflicts.iter().map(|c| {
+                json!({
+                    "reason": "FieldManagerConflict", "message": format!("conflict with {}", c.manager),
+                    "field": c.field,
+                })
+            });
+            ApiError::apply_conflict(resource, name, error.to_string()).with_causes(causes.collect())
+        }
+    })
+}
+
+/// Books an ordinary write.
+pub(crate) fn track(write: &Write<'_>, old: &Value, new: Value) -> Value {
+    with_schema(write.resource, |schema, gvk| {
+        apply::track_update(Some(old), new, writer(write), schema, gvk)
+    })
+}
