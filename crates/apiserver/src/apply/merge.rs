@@ -30,34 +30,29 @@ pub(super) fn merged(live: &Value, applied: &Value, node: MergeNode<'_>) -> Valu
     }
 }
 
-/// Merges two keyed lists or sets. The applied order wins; entries only the live list has keep their place before the
-/// shared entry they stood before.
+/// Merges two keyed lists or sets. Shared entries take the applied order; entries only the live list has stay before the
+/// shared entry they stood before, and come before new entries at the same place.
 fn merged_lists(live: &[Value], applied: &[Value], node: MergeNode<'_>, shape: &Shape) -> Vec<Value> {
     let name = |item: &Value| node.element(item, shape);
-    let live_names: Vec<_> = live.iter().map(name).collect();
-    let applied_names: Vec<_> = applied.iter().map(name).collect();
+    let live: Vec<_> = live.iter().map(|item| (name(item), item)).collect();
+    let applied: Vec<_> = applied.iter().map(|item| (name(item), item)).collect();
+    let in_live = |element: &Option<String>| live.iter().find(|(n, _)| n == element).map(|(_, item)| *item);
     let mut out = Vec::with_capacity(live.len() + applied.len());
-    let mut rest = live.iter().zip(&live_names).peekable();
-    for (item, element) in applied.iter().zip(&applied_names) {
-        let current = live
-            .iter()
-            .zip(&live_names)
-            .find(|(_, n)| *n == element)
-            .map(|(value, _)| value);
-        if current.is_some() {
-            while let Some((value, n)) = rest.next_if(|(_, n)| *n != element) {
-                if !applied_names.contains(n) {
-                    out.push(value.clone());
-                }
+    let mut rest = live.iter().peekable();
+    for at in 0..=applied.len() {
+        let waiting = applied.get(at..).unwrap_or_default();
+        let next_shared = waiting.iter().map(|(n, _)| n).find(|n| in_live(n).is_some());
+        while let Some((element, item)) = rest.next_if(|(n, _)| Some(n) != next_shared) {
+            if applied.iter().all(|(n, _)| n != element) {
+                out.push((*item).clone());
             }
-            rest.next_if(|(_, n)| *n == element);
         }
-        out.push(current.map_or_else(|| item.clone(), |current| merged(current, item, node.item())));
+        let Some((element, item)) = waiting.first() else { break };
+        match in_live(element) {
+            Some(current) => out.push(merged(current, item, node.item())),
+            None => out.push((*item).clone()),
+        }
     }
-    out.extend(
-        rest.filter(|(_, n)| !applied_names.contains(n))
-            .map(|(value, _)| value.clone()),
-    );
     out
 }
 

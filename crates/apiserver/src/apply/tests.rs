@@ -173,7 +173,7 @@ fn sets_merge_by_value_and_orders_hold() {
     let first = json!({"metadata": {"finalizers": ["a", "b"]}});
     let live = apply(None, &first, "one", false).expect("applies");
     let both = apply(Some(&live), &json!({"metadata": {"finalizers": ["c"]}}), "two", false).expect("no conflict");
-    assert_eq!(both["metadata"]["finalizers"], json!(["c", "a", "b"]));
+    assert_eq!(both["metadata"]["finalizers"], json!(["a", "b", "c"]));
     let after = apply(Some(&both), &json!({"metadata": {"finalizers": ["b"]}}), "one", false).expect("applies");
     let mut left: Vec<&str> = after["metadata"]["finalizers"]
         .as_array()
@@ -183,6 +183,35 @@ fn sets_merge_by_value_and_orders_hold() {
         .collect();
     left.sort_unstable();
     assert_eq!(left, ["b", "c"]);
+}
+
+#[test]
+fn shared_entries_take_the_applied_order_and_strangers_keep_their_place() {
+    let names = |object: &Value| -> Vec<String> {
+        let containers = object["spec"]["template"]["spec"]["containers"]
+            .as_array()
+            .expect("list");
+        containers
+            .iter()
+            .filter_map(|c| c["name"].as_str())
+            .map(str::to_owned)
+            .collect()
+    };
+    let of = |names: &[&str]| {
+        let containers: Vec<Value> = names.iter().map(|n| json!({"name": n})).collect();
+        json!({"spec": {"template": {"spec": {"containers": containers}}}})
+    };
+    for (live, applied, expected) in [
+        (&["a", "x", "b"][..], &["b", "a"][..], &["x", "b", "a"][..]),
+        (&["a", "b"], &["a", "new", "b"], &["a", "new", "b"]),
+        (&["x", "a"], &["new", "a"], &["x", "new", "a"]),
+        (&["a", "x"], &["a", "new"], &["a", "x", "new"]),
+        (&["a", "b", "c"], &["c", "b", "a"], &["c", "b", "a"]),
+    ] {
+        let created = apply(None, &of(live), "one", false).expect("applies");
+        let after = apply(Some(&created), &of(applied), "two", false).expect("no conflict");
+        assert_eq!(names(&after), expected, "{live:?} {applied:?}");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod validate;
 
 pub(crate) use crd::{CompiledCrd, CompiledVersion, FieldValidation};
 pub(crate) use field_error::{ErrorKind, FieldError};
-pub(crate) use structural::{JsonType, ListType, SchemaNode};
+pub(crate) use structural::{ListType, SchemaNode};
 
 #[cfg(test)]
 mod contract_tests;

@@ -267,7 +267,7 @@ fn check_object(
 
 fn check_branches(value: &Value, node: &SchemaNode, path: &str, out: &mut Vec<FieldError>) {
     let empty = Value::String(String::new());
-    let mut refuse = |out: &mut Vec<FieldError>, text: &str| {
+    let refuse = |out: &mut Vec<FieldError>, text: &str| {
         out.push(FieldError::invalid(path, &empty, format!("{path:?} must {text}")));
     };
     for branch in &node.all_of {
