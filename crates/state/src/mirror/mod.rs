@@ -20,7 +20,8 @@ mod table;
 pub use object::{Event, Kind, Mirrored, Object, ResetReport};
 
 use crate::convert::{Conventions, Converter, PodFacts};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use kerf_model::duration::GoDuration;
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::Interner;
 use kerf_model::node::Node;
@@ -32,6 +33,12 @@ use machines::MachineKey;
 use object::Key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// How long a machine is left alone after pods were placed on it: twice the longest batch window, at least ten seconds (SCH-072).
+pub fn nomination_window(batch_max: GoDuration) -> SignedDuration {
+    let doubled = batch_max.as_nanos().saturating_mul(2);
+    SignedDuration::from_nanos(doubled).max(SignedDuration::from_secs(10))
+}
 
 /// How a mirror reads what it is given.
 #[derive(Clone, Debug, Default)]
@@ -257,6 +264,23 @@ impl Mirror {
                 .machines
                 .insert(MachineKey::Provider(self.converter.text(provider_id)));
         }
+    }
+
+    /// A pod, bound or not.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
+        let key = (Arc::from(namespace), Arc::from(name));
+        self.pods.get(&key).map(|entry| Arc::clone(&entry.pod))
+    }
+
+    /// Whether a pod is provisionable (SCH-008), promised to a claim or not.
+    pub fn is_provisionable(&self, namespace: &str, name: &str) -> bool {
+        let key = (Arc::from(namespace), Arc::from(name));
+        self.pods.get(&key).is_some_and(|entry| entry.facts.provisionable)
+    }
+
+    /// The bound, non-terminal pods of a Node by its object's name, terminating ones included, by namespace and name.
+    pub fn pods_on_node(&self, node: &str) -> Vec<Arc<Pod>> {
+        self.pods_on(&Arc::from(node))
     }
 
     fn key_shown(&self, name: &str) -> Option<MachineKey> {
