@@ -24,6 +24,7 @@ mod events;
 mod gc;
 mod https;
 mod json;
+mod offline;
 mod openapi;
 mod patch;
 mod persist;
@@ -41,5 +42,6 @@ mod view;
 
 pub use body::ResponseBody;
 pub use https::{ServeError, ServingHandle, serve_https};
+pub use offline::{Admission, Problem};
 pub use persist::OpenError;
 pub use server::{ApiServer, ApiServerBuilder, Clock};
