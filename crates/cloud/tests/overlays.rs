@@ -39,7 +39,7 @@ impl World {
         Self { interner, catalogue }
     }
 
-    fn pool(&self, value: Value) -> OverlayPool {
+    fn pool(&self, value: &Value) -> OverlayPool {
         OverlayPool::new(
             &pool(value),
             Arc::clone(&self.catalogue),
@@ -54,7 +54,7 @@ impl World {
 
     /// One pool called default, and its catalogue under the overlays.
     fn overlaid(&self, overlays: &[NodeOverlay]) -> (Evaluation, Arc<Catalogue>) {
-        let evaluation = self.evaluate(overlays, &[self.pool(json!({}))]);
+        let evaluation = self.evaluate(overlays, &[self.pool(&json!({}))]);
         let catalogue = evaluation.pools["default"].apply(&self.catalogue);
         (evaluation, catalogue)
     }
@@ -75,7 +75,7 @@ fn dollars(amount: f64) -> Price {
     Price::from_per_hour(amount).expect("a price")
 }
 
-fn pool(labels: Value) -> NodePool {
+fn pool(labels: &Value) -> NodePool {
     let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
     let spec = json!({"nodeClassRef": class, "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]});
     serde_json::from_value(json!({
@@ -151,7 +151,7 @@ fn pool_name_and_template_labels_count_but_template_requirements_do_not() {
     let world = World::new();
     let matches = |labels: Value, requirements: Value| {
         let overlay = overlay("o", json!({"requirements": requirements, "price": "9"}));
-        !world.evaluate(&[overlay], &[world.pool(labels)]).pools["default"].is_empty()
+        !world.evaluate(&[overlay], &[world.pool(&labels)]).pools["default"].is_empty()
     };
     assert!(matches(json!({}), only("karpenter.sh/nodepool", "default")));
     assert!(!matches(json!({}), only("karpenter.sh/nodepool", "other")));
@@ -321,12 +321,12 @@ async fn pools_wait_for_their_evaluation_and_untouched_ones_keep_their_catalogue
         Arc::clone(&world.catalogue),
     ));
     let provider = OverlayProvider::new(fake);
-    let pool = pool(json!({}));
+    let pool = pool(&json!({}));
     assert_eq!(
         provider.instance_types(&pool).await,
         Err(CloudError::AwaitingOverlays("default".into()))
     );
-    provider.publish(&world.evaluate(&[], &[world.pool(json!({}))]));
+    provider.publish(&world.evaluate(&[], &[world.pool(&json!({}))]));
     let plain = provider.instance_types(&pool).await.expect("evaluated");
     assert!(Arc::ptr_eq(&plain, &world.catalogue));
     let (evaluation, _) = world.overlaid(&[overlay("o", json!({"price": "2"}))]);

@@ -34,7 +34,7 @@ pub fn builtin_catalogue(interner: &Interner) -> Arc<Catalogue> {
 }
 
 fn recipe(cores: i64, (factor, family): (i64, &str), system: &str, architecture: &str) -> Recipe {
-    let memory_bytes = cores * factor << 30;
+    let memory_bytes = (cores * factor) << 30;
     let on_demand = 0.025 * cores as f64 + 0.001 * memory_bytes as f64 / 1e9;
     let offering = |zone: &str, capacity_type: &str, price: f64| OfferingRecipe {
         price: Price::from_per_hour(price).unwrap_or_default(),
@@ -141,7 +141,7 @@ mod tests {
         let largest = find("m-256x-arm64-windows")
             .requirements
             .get(memory)
-            .and_then(|r| r.single());
+            .and_then(kerf_model::requirement::Requirement::single);
         assert_eq!(largest.map(|value| interner.text(value)), Some("2Ti"));
     }
 

@@ -106,10 +106,7 @@ struct Reader<'a> {
 
 /// A key's value in an object, without regard to case; of several the last counts.
 fn lookup<'v>(object: &'v Map<String, Value>, key: &str) -> Option<&'v Value> {
-    let found = object
-        .iter()
-        .filter(|(name, _)| name.eq_ignore_ascii_case(key))
-        .next_back();
+    let found = object.iter().rfind(|(name, _)| name.eq_ignore_ascii_case(key));
     found.map(|(_, value)| value).filter(|value| !value.is_null())
 }
 

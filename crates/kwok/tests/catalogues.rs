@@ -8,6 +8,7 @@ use kerf_model::requirement::Requirement;
 use serde_json::{Value, json};
 use std::path::Path;
 
+#[expect(clippy::needless_pass_by_value, reason = "callers hand over JSON literals")]
 fn offering(price: Value, zone: &str, capacity_type: &str) -> Value {
     json!({"Price": price, "Available": true, "Requirements": [
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]},
