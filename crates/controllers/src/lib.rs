@@ -1,1 +1,23 @@
-//! the reconcilers that carry plans and commands out.
+//! The controllers: what turns decisions into API objects and machines, and reports what became of them.
+//!
+//! In come watch events, through the [`Cluster`]; out go NodeClaims, patches, evictions and calls of a
+//! [`CloudProvider`](kerf_cloud::CloudProvider). What to do is decided by pure functions here and in the crates below; a [`Reconciler`]
+//! only carries it out and survives being killed between any two of its calls, since all intent lives in the API server.
+//!
+//! [`run`] puts everything together. Times are wall time of the [`Clock`](kerf_runtime::Clock), durations tokio's; resources are those
+//! of the model: milli-cores, bytes, counts.
+
+mod changes;
+mod cluster;
+mod context;
+mod manager;
+mod patch;
+mod pump;
+mod reconciler;
+
+pub use changes::{Change, Diff, PodChange, PodFacts};
+pub use cluster::{Cluster, Distrust, NodeClass};
+pub use context::{Context, Tuning};
+pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};
+pub use patch::{Lock, Patchable, patch_object, patch_status};
+pub use reconciler::Reconciler;

@@ -1,0 +1,133 @@
+//! What a watch event changed, as far as controllers are triggered by it.
+//!
+//! A change is told after the [`Cluster`](crate::Cluster) has taken it in, so whoever reacts finds the new state there. Objects of
+//! other providers' node classes make no changes (LIF-005).
+
+use std::sync::Arc;
+
+use kerf_api::{NodeClaim, NodeOverlay, NodePool};
+use kerf_runtime::Priority;
+use kerf_state::lean::LeanNode;
+use kube::Resource;
+
+use crate::cluster::NodeClass;
+
+/// Something happened to an object.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// To a pod.
+    Pod(PodChange),
+    /// To a Node.
+    Node(Diff<LeanNode>),
+    /// To a NodeClaim.
+    Claim(Diff<NodeClaim>),
+    /// To a NodePool.
+    Pool(Diff<NodePool>),
+    /// To a NodeOverlay (with its gate on only).
+    Overlay(Diff<NodeOverlay>),
+    /// To a node class the provider serves.
+    Class(Diff<NodeClass>),
+}
+
+/// An object before and after; one of the two at least is there.
+#[derive(Clone, Debug)]
+pub struct Diff<T> {
+    /// As it was known, `None` when it is new.
+    pub before: Option<Arc<T>>,
+    /// As it is, `None` when it is gone.
+    pub after: Option<Arc<T>>,
+    /// From a first list or a relist, not from a live event.
+    pub listed: bool,
+}
+
+impl<T> Diff<T> {
+    /// Whether the object is new to us.
+    pub const fn is_new(&self) -> bool {
+        self.before.is_none()
+    }
+
+    /// Whether the object is gone.
+    pub const fn is_gone(&self) -> bool {
+        self.after.is_none()
+    }
+
+    /// The last state known.
+    pub fn last(&self) -> Option<&Arc<T>> {
+        self.after.as_ref().or(self.before.as_ref())
+    }
+
+    /// How urgent work that follows from it is (OPS-101).
+    pub const fn priority(&self) -> Priority {
+        priority(self.listed)
+    }
+
+    /// Whether `fact` is another than it was, appearance and disappearance included.
+    pub fn differs<F: PartialEq>(&self, fact: impl Fn(&T) -> F) -> bool {
+        self.before.as_deref().map(&fact) != self.after.as_deref().map(&fact)
+    }
+}
+
+impl<T: Resource> Diff<T> {
+    /// The object's name.
+    pub fn name(&self) -> &str {
+        let name = self.last().and_then(|object| object.meta().name.as_deref());
+        name.unwrap_or_default()
+    }
+
+    /// Whether its spec or its deletion changed, or it came or went.
+    pub fn generation_changed(&self) -> bool {
+        self.differs(|object| (object.meta().uid.clone(), object.meta().generation))
+    }
+}
+
+/// What changed about a pod. Neither side is there for a pod that vanished between two lists.
+#[derive(Clone, Debug)]
+pub struct PodChange {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// As it was known, `None` when it is new.
+    pub before: Option<PodFacts>,
+    /// As it is, `None` when it is gone.
+    pub after: Option<PodFacts>,
+    /// From a first list or a relist, not from a live event.
+    pub listed: bool,
+}
+
+/// What controllers are triggered by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PodFacts {
+    /// Its unique id.
+    pub uid: Arc<str>,
+    /// The node it is bound to.
+    pub node: Option<Arc<str>>,
+    /// It has succeeded or failed.
+    pub terminal: bool,
+    /// It is being deleted.
+    pub terminating: bool,
+    /// A DaemonSet made it.
+    pub daemon: bool,
+    /// It waits for capacity (SCH-008).
+    pub provisionable: bool,
+}
+
+impl PodChange {
+    /// How urgent work that follows from it is (OPS-101).
+    pub const fn priority(&self) -> Priority {
+        priority(self.listed)
+    }
+
+    /// The nodes it left, stayed on or came to.
+    pub fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
+        let node = |facts: &Option<PodFacts>| facts.as_ref().and_then(|facts| facts.node.clone());
+        let moved = node(&self.before) != node(&self.after);
+        let before = self.before.as_ref().and_then(|facts| facts.node.as_ref());
+        let after = self.after.as_ref().and_then(|facts| facts.node.as_ref());
+        before.filter(|_| moved || after.is_none()).into_iter().chain(after)
+    }
+}
+
+const fn priority(listed: bool) -> Priority {
+    if listed { Priority::Initial } else { Priority::Normal }
+}

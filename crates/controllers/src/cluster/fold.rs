@@ -1,0 +1,360 @@
+//! Taking watch events in, and telling what they changed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kerf_api::{NodeClaim, NodeOverlay, NodePool};
+use kerf_model::pod::Owner;
+use kerf_state::lean::{LeanNode, LeanPod};
+use kerf_state::{Kind, Mirror, Mirrored, ResetReport};
+use kube::Resource;
+
+use super::objects::{Kept, Objects};
+use super::{Cluster, Inner, NodeClass};
+use crate::changes::{Change, Diff, PodChange, PodFacts};
+
+/// A kind of which watch events are taken in.
+pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {
+    /// An object is there, new or changed.
+    fn apply(cluster: &Cluster, object: Self) -> Vec<Change>;
+    /// An object is gone.
+    fn delete(cluster: &Cluster, object: &Self) -> Vec<Change>;
+    /// These are all objects there are, but for those named in `unreadable`, which stay as they were known.
+    fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &BTreeSet<String>) -> Vec<Change>;
+}
+
+/// Kinds only the mirror is interested in.
+macro_rules! mirrored_only {
+    ($($kind:ty),+ $(,)?) => {$(
+        impl Watched for $kind {
+            fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
+                cluster.lock().mirror.apply(object);
+                Vec::new()
+            }
+            fn delete(cluster: &Cluster, object: &Self) -> Vec<Change> {
+                cluster.lock().mirror.delete(object);
+                Vec::new()
+            }
+            fn reset(cluster: &Cluster, objects: Vec<Self>, _unreadable: &BTreeSet<String>) -> Vec<Change> {
+                let report = cluster.lock().mirror.reset(objects);
+                log(&report);
+                Vec::new()
+            }
+        }
+    )+};
+}
+
+mirrored_only!(
+    kerf_state::lean::LeanDaemonSet,
+    kerf_state::lean::LeanPvc,
+    kerf_state::lean::LeanPv,
+    kerf_state::lean::LeanStorageClass,
+    kerf_state::lean::LeanCsiNode,
+    kerf_state::lean::LeanPdb,
+    kerf_state::lean::LeanNamespace,
+);
+
+/// Kinds of which the objects themselves are kept as well.
+macro_rules! kept_too {
+    ($($kind:ty: $field:ident, $change:ident, $ours:expr);+ $(;)?) => {$(
+        impl Watched for $kind {
+            fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
+                let ours: fn(&Cluster, &Self) -> bool = $ours;
+                if !ours(cluster, &object) {
+                    return Vec::new();
+                }
+                let mut inner = cluster.lock();
+                inner.$field.note_seen(&object);
+                if inner.$field.is_stale(&object) {
+                    return Vec::new();
+                }
+                inner.trust.present(<$kind as Mirrored>::KIND, &object.key());
+                inner.mirror.apply(object.clone());
+                let after = Arc::new(object);
+                let before = inner.$field.put(Arc::clone(&after));
+                vec![Change::$change(Diff { before, after: Some(after), listed: false })]
+            }
+
+            fn delete(cluster: &Cluster, object: &Self) -> Vec<Change> {
+                let mut inner = cluster.lock();
+                inner.$field.note_seen(object);
+                inner.mirror.delete(object);
+                let before = inner.$field.take_same(object);
+                before
+                    .into_iter()
+                    .map(|before| Change::$change(Diff { before: Some(before), after: None, listed: false }))
+                    .collect()
+            }
+
+            fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &BTreeSet<String>) -> Vec<Change> {
+                let ours: fn(&Cluster, &Self) -> bool = $ours;
+                let mut objects: Vec<Self> = objects.into_iter().filter(|object| ours(cluster, object)).collect();
+                let mut inner = cluster.lock();
+                let kept = unreadable.iter().filter_map(|name| inner.$field.get(name));
+                objects.extend(kept.map(|object| Self::clone(&object)));
+                inner.$field.forget_seen();
+                for object in &objects {
+                    inner.$field.note_seen(object);
+                }
+                let report = inner.mirror.reset(objects.clone());
+                log(&report);
+                inner.trust.judge(&report);
+                let mut changes = Vec::with_capacity(objects.len());
+                for diff in replace(&mut inner.$field, objects) {
+                    if let Some(after) = &diff.after {
+                        inner.trust.present(<$kind as Mirrored>::KIND, &after.key());
+                    }
+                    changes.push(Change::$change(diff));
+                }
+                changes
+            }
+        }
+    )+};
+}
+
+kept_too! {
+    LeanNode: nodes, Node, |_, _| true;
+    NodeClaim: claims, Claim, |cluster, claim| cluster.serves(&claim.spec.node_class_ref);
+    NodePool: pools, Pool, |cluster, pool| cluster.serves(&pool.spec.template.spec.node_class_ref);
+}
+
+impl Watched for NodeOverlay {
+    fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
+        let after = Arc::new(object);
+        let before = cluster.lock().overlays.put(Arc::clone(&after));
+        vec![Change::Overlay(Diff {
+            before,
+            after: Some(after),
+            listed: false,
+        })]
+    }
+
+    fn delete(cluster: &Cluster, object: &Self) -> Vec<Change> {
+        let before = cluster.lock().overlays.take_same(object);
+        let gone = |before| {
+            Change::Overlay(Diff {
+                before: Some(before),
+                after: None,
+                listed: false,
+            })
+        };
+        before.into_iter().map(gone).collect()
+    }
+
+    fn reset(cluster: &Cluster, mut objects: Vec<Self>, unreadable: &BTreeSet<String>) -> Vec<Change> {
+        let mut inner = cluster.lock();
+        let kept = unreadable.iter().filter_map(|name| inner.overlays.get(name));
+        objects.extend(kept.map(|object| Self::clone(&object)));
+        replace(&mut inner.overlays, objects)
+            .into_iter()
+            .map(Change::Overlay)
+            .collect()
+    }
+}
+
+impl Watched for LeanPod {
+    fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
+        let (namespace, name) = key_of(&object);
+        let mut inner = cluster.lock();
+        let before = facts(&inner.mirror, &namespace, &name);
+        inner.mirror.apply(object);
+        let after = facts(&inner.mirror, &namespace, &name);
+        pod_change(&namespace, &name, before, after, false)
+    }
+
+    fn delete(cluster: &Cluster, object: &Self) -> Vec<Change> {
+        let (namespace, name) = key_of(object);
+        let mut inner = cluster.lock();
+        let before = facts(&inner.mirror, &namespace, &name);
+        inner.mirror.delete(object);
+        let after = facts(&inner.mirror, &namespace, &name);
+        pod_change(&namespace, &name, before, after, false)
+    }
+
+    fn reset(cluster: &Cluster, objects: Vec<Self>, _unreadable: &BTreeSet<String>) -> Vec<Change> {
+        let mut inner = cluster.lock();
+        let mirror = &mut inner.mirror;
+        let keys: Vec<_> = objects.iter().map(key_of).collect();
+        let before: Vec<_> = keys
+            .iter()
+            .map(|(namespace, name)| facts(mirror, namespace, name))
+            .collect();
+        let report = mirror.reset(objects);
+        log(&report);
+        let mut changes = Vec::with_capacity(keys.len());
+        for ((namespace, name), before) in keys.iter().zip(before) {
+            let after = facts(mirror, namespace, name);
+            changes.extend(pod_change(namespace, name, before, after, true));
+        }
+        for gone in &report.vanished {
+            let (namespace, name) = gone.split_once('/').unwrap_or(("default", gone));
+            // What it was is lost with it; that it is gone is what counts.
+            let after = facts(mirror, namespace, name);
+            if after.is_none() {
+                changes.push(Change::Pod(PodChange {
+                    namespace: namespace.into(),
+                    name: name.into(),
+                    before: None,
+                    after: None,
+                    listed: true,
+                }));
+            }
+        }
+        changes
+    }
+}
+
+impl Cluster {
+    /// A node class is there.
+    pub(crate) fn apply_class(&self, class: NodeClass) -> Vec<Change> {
+        let after = Arc::new(class);
+        let before = self.lock().node_classes.put(Arc::clone(&after));
+        vec![Change::Class(Diff {
+            before,
+            after: Some(after),
+            listed: false,
+        })]
+    }
+
+    /// A node class is gone.
+    pub(crate) fn delete_class(&self, class: &NodeClass) -> Vec<Change> {
+        let before = self.lock().node_classes.take_same(class);
+        let gone = |before| {
+            Change::Class(Diff {
+                before: Some(before),
+                after: None,
+                listed: false,
+            })
+        };
+        before.into_iter().map(gone).collect()
+    }
+
+    /// These are all node classes of one kind.
+    pub(crate) fn reset_classes(&self, kind: kerf_cloud::NodeClassKind, classes: Vec<NodeClass>) -> Vec<Change> {
+        let mut inner = self.lock();
+        let others = inner.node_classes.all();
+        let others = others
+            .iter()
+            .filter(|class| class.kind != kind)
+            .map(|class| NodeClass::clone(class));
+        let all: Vec<NodeClass> = classes.into_iter().chain(others).collect();
+        replace(&mut inner.node_classes, all)
+            .into_iter()
+            .map(Change::Class)
+            .collect()
+    }
+}
+
+impl Inner {
+    pub(super) fn created(&mut self, claim: NodeClaim) -> Option<Change> {
+        if !self.claims.may_insert(&claim) || self.claims.is_stale(&claim) {
+            return None;
+        }
+        self.mirror.created(claim.clone());
+        Some(Change::Claim(written(&mut self.claims, claim)))
+    }
+
+    pub(super) fn wrote_claim(&mut self, claim: NodeClaim) -> Option<Change> {
+        if !self.claims.is_newer(&claim) {
+            return None;
+        }
+        self.mirror.apply(claim.clone());
+        Some(Change::Claim(written(&mut self.claims, claim)))
+    }
+
+    pub(super) fn wrote_pool(&mut self, pool: NodePool) -> Option<Change> {
+        if !self.pools.is_newer(&pool) {
+            return None;
+        }
+        self.mirror.apply(pool.clone());
+        Some(Change::Pool(written(&mut self.pools, pool)))
+    }
+}
+
+fn written<T: Kept>(known: &mut Objects<T>, object: T) -> Diff<T> {
+    let after = Arc::new(object);
+    let before = known.put(Arc::clone(&after));
+    Diff {
+        before,
+        after: Some(after),
+        listed: false,
+    }
+}
+
+/// Makes `objects` all there are. An unchanged object makes a change as well, with equal sides: a relist is the occasion for
+/// controllers to look at everything again.
+fn replace<T: Kept>(known: &mut Objects<T>, objects: Vec<T>) -> Vec<Diff<T>> {
+    let mut left = known.keys();
+    let mut diffs = Vec::with_capacity(objects.len());
+    for object in objects {
+        left.remove(&object.key());
+        let after = Arc::new(object);
+        let before = known.put(Arc::clone(&after));
+        diffs.push(Diff {
+            before,
+            after: Some(after),
+            listed: true,
+        });
+    }
+    for key in left {
+        let before = known.take(&key);
+        diffs.extend(before.map(|before| Diff {
+            before: Some(before),
+            after: None,
+            listed: true,
+        }));
+    }
+    diffs
+}
+
+fn key_of(pod: &LeanPod) -> (Arc<str>, Arc<str>) {
+    let meta = &pod.metadata;
+    let namespace = meta.namespace.as_deref().unwrap_or("default");
+    (
+        Arc::from(namespace),
+        Arc::from(meta.name.as_deref().unwrap_or_default()),
+    )
+}
+
+fn facts(mirror: &Mirror, namespace: &str, name: &str) -> Option<PodFacts> {
+    let pod = mirror.pod(namespace, name)?;
+    Some(PodFacts {
+        uid: Arc::clone(&pod.uid),
+        node: pod.node_name.clone(),
+        terminal: pod.phase.is_terminal(),
+        terminating: pod.deletion.is_some(),
+        daemon: pod.owner == Owner::DaemonSet,
+        provisionable: mirror.is_provisionable(namespace, name),
+    })
+}
+
+fn pod_change(
+    namespace: &Arc<str>,
+    name: &Arc<str>,
+    before: Option<PodFacts>,
+    after: Option<PodFacts>,
+    listed: bool,
+) -> Vec<Change> {
+    vec![Change::Pod(PodChange {
+        namespace: Arc::clone(namespace),
+        name: Arc::clone(name),
+        before,
+        after,
+        listed,
+    })]
+}
+
+fn log(report: &ResetReport) {
+    if report.is_suspicious() && matches!(report.kind, Kind::Node | Kind::NodeClaim) {
+        tracing::error!(
+            kind = ?report.kind,
+            listed = report.listed,
+            before = report.before,
+            vanished = report.vanished.len(),
+            rewound = report.rewound.len(),
+            "list came back empty or older than before; no instance will be deleted for want of an object",
+        );
+    } else if !report.vanished.is_empty() {
+        tracing::debug!(kind = ?report.kind, vanished = report.vanished.len(), "relist found objects gone");
+    }
+}

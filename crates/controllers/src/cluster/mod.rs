@@ -1,0 +1,292 @@
+//! The cluster as controllers see it: the mirror that decisions are made from, and the API objects they write.
+//!
+//! One lock guards it all; it is held for a fold or a look-up and never across an await. Readers get `Arc`s and snapshots, which do
+//! not change under their hands.
+
+mod class;
+mod fold;
+mod objects;
+mod trust;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use jiff::Timestamp;
+use kerf_api::{NodeClaim, NodeOverlay, NodePool};
+use kerf_cloud::{NodeClassKind, Profile};
+use kerf_model::instance_type::{Catalogue, CatalogueFault};
+use kerf_model::intern::Interner;
+use kerf_model::pod::Pod;
+use kerf_model::resources::Resources;
+use kerf_model::snapshot::Snapshot;
+use kerf_state::lean::LeanNode;
+use kerf_state::{Conventions, Mirror, MirrorOptions, PodTimes, SyncReport};
+
+pub use class::NodeClass;
+pub use trust::Distrust;
+
+use crate::changes::Change;
+use objects::Objects;
+
+pub(crate) use fold::Watched;
+
+/// A handle on the cluster; clones share it.
+#[derive(Clone)]
+pub struct Cluster {
+    inner: Arc<Mutex<Inner>>,
+    interner: Arc<Interner>,
+    classes: Arc<[NodeClassKind]>,
+    listeners: Arc<RwLock<Vec<Listener>>>,
+}
+
+type Listener = Arc<dyn Fn(&Change) + Send + Sync>;
+
+struct Inner {
+    mirror: Mirror,
+    nodes: Objects<LeanNode>,
+    claims: Objects<NodeClaim>,
+    pools: Objects<NodePool>,
+    overlays: Objects<NodeOverlay>,
+    node_classes: Objects<NodeClass>,
+    trust: trust::Trust,
+    synced_once: bool,
+}
+
+impl Cluster {
+    /// An empty cluster that reads objects as a provider's profile says.
+    pub fn new(interner: Arc<Interner>, profile: &Profile, refuse_resource_claims: bool) -> Self {
+        let options = MirrorOptions {
+            conventions: conventions(profile, refuse_resource_claims),
+            offline: false,
+        };
+        Self {
+            inner: Arc::new(Mutex::new(Inner {
+                mirror: Mirror::new(Arc::clone(&interner), &options),
+                nodes: Objects::default(),
+                claims: Objects::default(),
+                pools: Objects::default(),
+                overlays: Objects::default(),
+                node_classes: Objects::default(),
+                trust: trust::Trust::default(),
+                synced_once: false,
+            })),
+            listeners: Arc::default(),
+            interner,
+            classes: profile.node_classes.clone().into(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic while folding leaves at worst one object half indexed; the relist heals it.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls back on every change from now on, after it was taken in.
+    pub fn subscribe(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
+        let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        listeners.push(Arc::new(listener));
+    }
+
+    pub(crate) fn tell(&self, changes: impl IntoIterator<Item = Change>) {
+        let listeners = self.listeners.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for change in changes {
+            for listener in &listeners {
+                listener(&change);
+            }
+        }
+    }
+
+    /// The texts behind all ids.
+    pub fn interner(&self) -> &Arc<Interner> {
+        &self.interner
+    }
+
+    /// What decisions are made from, as of now.
+    pub fn snapshot(&self, now: Timestamp) -> Arc<Snapshot> {
+        self.lock().mirror.snapshot(now)
+    }
+
+    /// Rises whenever consolidation should look again (LIF-207); up to date after [`Cluster::snapshot`].
+    pub fn consolidation_epoch(&self) -> u64 {
+        self.lock().mirror.consolidation_epoch()
+    }
+
+    /// A managed NodeClaim.
+    pub fn claim(&self, name: &str) -> Option<Arc<NodeClaim>> {
+        self.lock().claims.get(name)
+    }
+
+    /// All managed NodeClaims by name.
+    pub fn claims(&self) -> Vec<Arc<NodeClaim>> {
+        self.lock().claims.all()
+    }
+
+    /// The managed NodeClaims of an instance, by name; more than one is a fault to report.
+    pub fn claims_by_provider_id(&self, id: &str) -> Vec<Arc<NodeClaim>> {
+        self.lock().claims.by_index(id)
+    }
+
+    /// A NodePool of a node class the provider serves.
+    pub fn pool(&self, name: &str) -> Option<Arc<NodePool>> {
+        self.lock().pools.get(name)
+    }
+
+    /// All NodePools of node classes the provider serves, by name.
+    pub fn pools(&self) -> Vec<Arc<NodePool>> {
+        self.lock().pools.all()
+    }
+
+    /// A Node.
+    pub fn node(&self, name: &str) -> Option<Arc<LeanNode>> {
+        self.lock().nodes.get(name)
+    }
+
+    /// All Nodes by name.
+    pub fn nodes(&self) -> Vec<Arc<LeanNode>> {
+        self.lock().nodes.all()
+    }
+
+    /// The Nodes of an instance, by name; more than one is a fault to report.
+    pub fn nodes_by_provider_id(&self, id: &str) -> Vec<Arc<LeanNode>> {
+        self.lock().nodes.by_index(id)
+    }
+
+    /// All NodeOverlays by name; none with the gate off.
+    pub fn overlays(&self) -> Vec<Arc<NodeOverlay>> {
+        self.lock().overlays.all()
+    }
+
+    /// A node class the provider serves.
+    pub fn node_class(&self, reference: &kerf_api::NodeClassRef) -> Option<Arc<NodeClass>> {
+        let key = class::key(&reference.group, &reference.kind, &reference.name);
+        self.lock().node_classes.get(&key)
+    }
+
+    /// Whether objects with this reference are ours (LIF-005).
+    pub fn serves(&self, reference: &kerf_api::NodeClassRef) -> bool {
+        let mut classes = self.classes.iter();
+        classes.any(|class| class.group == reference.group && class.kind == reference.kind)
+    }
+
+    /// A pod.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
+        self.lock().mirror.pod(namespace, name)
+    }
+
+    /// Whether a pod waits for capacity (SCH-008) that nothing was launched for yet.
+    pub fn is_provisionable(&self, namespace: &str, name: &str) -> bool {
+        self.lock().mirror.is_provisionable(namespace, name)
+    }
+
+    /// The bound, non-terminal pods of a Node, terminating ones included, by namespace and name.
+    pub fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
+        self.lock().mirror.pods_on_node(node)
+    }
+
+    /// The claim a pod is promised to.
+    pub fn promised_to(&self, pod: &Pod) -> Option<Arc<str>> {
+        self.lock().mirror.promised_to(pod).cloned()
+    }
+
+    /// What is missing before decisions may be made (SCH-074, SCH-075).
+    pub fn sync_report(&self) -> SyncReport {
+        self.lock().mirror.sync_report()
+    }
+
+    /// Whether decisions may be made.
+    pub fn is_synced(&self) -> bool {
+        let mut inner = self.lock();
+        let synced = inner.mirror.sync_report().is_synced();
+        inner.synced_once |= synced;
+        synced
+    }
+
+    /// Whether [`Cluster::is_synced`] has ever said yes (SCH-397).
+    pub fn was_synced(&self) -> bool {
+        self.lock().synced_once
+    }
+
+    /// Whether what was listed may be taken for the truth about what exists.
+    ///
+    /// A list that lost everything or shows the past is what a restored etcd looks like: instances then run whose claims nobody
+    /// remembers. The mirror follows such a list, because decisions must be about objects that exist, but whoever would delete
+    /// instances because something is *missing* asks here first and leaves it when the answer is an error. It stays one until
+    /// everything that vanished is back, or Kerf is restarted by somebody who knows better.
+    pub fn trustworthy(&self) -> Result<(), Distrust> {
+        self.lock().trust.verdict()
+    }
+
+    /// Inserts a claim that was just created, without waiting for the watch (SCH-076).
+    pub fn created(&self, claim: NodeClaim) {
+        if self.serves(&claim.spec.node_class_ref) {
+            let change = self.lock().created(claim);
+            self.tell(change);
+        }
+    }
+
+    /// Takes over the answer to a write of a claim, so that the next look sees it before the watch tells of it. Older ones than
+    /// what is known, and claims that are gone, change nothing.
+    pub fn wrote_claim(&self, claim: NodeClaim) {
+        let change = self.lock().wrote_claim(claim);
+        self.tell(change);
+    }
+
+    /// Takes over the answer to a write of a pool; see [`Cluster::wrote_claim`].
+    pub fn wrote_pool(&self, pool: NodePool) {
+        let change = self.lock().wrote_pool(pool);
+        self.tell(change);
+    }
+
+    /// Promises pods to a claim that was just created; see [`Mirror::promise`].
+    pub fn promise(&self, claim: &str, pods: &[Arc<Pod>], capacity: Resources) -> bool {
+        self.lock().mirror.promise(claim, pods, capacity)
+    }
+
+    /// Keeps disruption away from a machine, by the name snapshots show (SCH-072).
+    pub fn nominate(&self, machine: &str, until: Timestamp) {
+        self.lock().mirror.nominate(machine, until);
+    }
+
+    /// Marks a machine as held by a disruption command (SCH-067).
+    pub fn mark_for_deletion(&self, provider_id: &str) {
+        self.lock().mirror.mark_for_deletion(provider_id);
+    }
+
+    /// Takes that mark away.
+    pub fn unmark_for_deletion(&self, provider_id: &str) {
+        self.lock().mirror.unmark_for_deletion(provider_id);
+    }
+
+    /// Sets a pool's instance types, or why there are none.
+    pub fn set_catalogue(&self, pool: &str, catalogue: Result<Arc<Catalogue>, CatalogueFault>) {
+        self.lock().mirror.set_catalogue(pool, catalogue);
+    }
+
+    /// Reads or notes when pods were seen, decided on and planned.
+    pub fn with_times<T>(&self, look: impl FnOnce(&mut PodTimes) -> T) -> T {
+        look(self.lock().mirror.times())
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = self.lock();
+        write!(f, "Cluster({} nodes, {} claims)", inner.nodes.len(), inner.claims.len())
+    }
+}
+
+fn conventions(profile: &Profile, refuse_resource_claims: bool) -> Conventions {
+    let vocabulary = &profile.vocabulary;
+    Conventions {
+        unsupported_provisioners: vocabulary.unsupported_provisioners.iter().cloned().collect(),
+        unsupported_topology_keys: vocabulary.unsupported_volume_topology_keys.iter().cloned().collect(),
+        reservation_key: vocabulary.reservation_id_label.clone(),
+        node_classes: profile
+            .node_classes
+            .iter()
+            .map(|class| (class.group.to_owned(), class.kind.to_owned()))
+            .collect(),
+        refuse_resource_claims,
+        ..Conventions::new(vocabulary.labels.clone())
+    }
+}

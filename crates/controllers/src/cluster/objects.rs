@@ -1,0 +1,154 @@
+//! API objects of one cluster-wide kind by name, and by one more value.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kerf_api::{NodeClaim, NodeOverlay, NodePool};
+use kerf_state::lean::LeanNode;
+use kube::Resource;
+
+/// What can be kept.
+pub(super) trait Kept {
+    /// Its key: the name where that is enough.
+    fn key(&self) -> String;
+    /// Another value it is looked up by.
+    fn indexed(&self) -> Option<&str> {
+        None
+    }
+    /// Its unique id.
+    fn uid(&self) -> &str;
+    /// Its resource version as a number, 0 where there is none.
+    fn version(&self) -> u64;
+}
+
+macro_rules! kept {
+    ($kind:ty, $indexed:expr) => {
+        impl Kept for $kind {
+            fn key(&self) -> String {
+                self.meta().name.clone().unwrap_or_default()
+            }
+            fn indexed(&self) -> Option<&str> {
+                let indexed: fn(&$kind) -> Option<&str> = $indexed;
+                indexed(self).filter(|value| !value.is_empty())
+            }
+            fn uid(&self) -> &str {
+                self.meta().uid.as_deref().unwrap_or_default()
+            }
+            fn version(&self) -> u64 {
+                version(self.meta().resource_version.as_deref())
+            }
+        }
+    };
+}
+
+kept!(LeanNode, |node| Some(&node.spec.provider_id));
+kept!(NodeClaim, |claim| claim.status.as_ref()?.provider_id.as_deref());
+kept!(NodePool, |_| None);
+kept!(NodeOverlay, |_| None);
+
+/// A resource version as a number. They are opaque by contract, but every API server counts them up.
+pub(super) fn version(text: Option<&str>) -> u64 {
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+#[derive(Debug)]
+pub(super) struct Objects<T> {
+    objects: BTreeMap<String, Arc<T>>,
+    index: BTreeMap<String, BTreeSet<String>>,
+    /// The highest version a watch has shown.
+    seen: u64,
+}
+
+impl<T> Default for Objects<T> {
+    fn default() -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            index: BTreeMap::new(),
+            seen: 0,
+        }
+    }
+}
+
+impl<T: Kept> Objects<T> {
+    pub(super) fn get(&self, key: &str) -> Option<Arc<T>> {
+        self.objects.get(key).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<T>> {
+        self.objects.values().cloned().collect()
+    }
+
+    pub(super) fn by_index(&self, value: &str) -> Vec<Arc<T>> {
+        let keys = self.index.get(value).into_iter().flatten();
+        keys.filter_map(|key| self.objects.get(key)).cloned().collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether this state is older than the known one of the same object.
+    pub(super) fn is_stale(&self, object: &T) -> bool {
+        let known = self.objects.get(&object.key());
+        known.is_some_and(|known| known.uid() == object.uid() && object.version() < known.version())
+    }
+
+    /// Whether this is a newer state of an object that is known.
+    pub(super) fn is_newer(&self, object: &T) -> bool {
+        let known = self.objects.get(&object.key());
+        known.is_some_and(|known| known.uid() == object.uid() && object.version() > known.version())
+    }
+
+    /// Whether an object we wrote ourselves may be inserted: the watch is not past it.
+    pub(super) fn may_insert(&self, object: &T) -> bool {
+        self.objects.contains_key(&object.key()) || object.version() > self.seen
+    }
+
+    /// Notes how far the watch has come.
+    pub(super) fn note_seen(&mut self, object: &T) {
+        self.seen = self.seen.max(object.version());
+    }
+
+    /// A complete list says anew how far the watch has come; after a restored etcd that is less far.
+    pub(super) fn forget_seen(&mut self) {
+        self.seen = 0;
+    }
+
+    /// Puts an object in place and gives back what was there.
+    pub(super) fn put(&mut self, object: Arc<T>) -> Option<Arc<T>> {
+        let key = object.key();
+        let before = self.take(&key);
+        if let Some(value) = object.indexed() {
+            self.index.entry(value.to_owned()).or_default().insert(key.clone());
+        }
+        self.objects.insert(key, object);
+        before
+    }
+
+    /// Removes an object.
+    pub(super) fn take(&mut self, key: &str) -> Option<Arc<T>> {
+        let before = self.objects.remove(key)?;
+        if let Some(value) = before.indexed()
+            && let Some(keys) = self.index.get_mut(value)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.index.remove(value);
+            }
+        }
+        Some(before)
+    }
+
+    /// Removes an object unless its name is used again by then.
+    pub(super) fn take_same(&mut self, object: &T) -> Option<Arc<T>> {
+        let key = object.key();
+        let known = self.objects.get(&key)?;
+        let other = !object.uid().is_empty() && known.uid() != object.uid();
+        if other { None } else { self.take(&key) }
+    }
+
+    /// All keys.
+    pub(super) fn keys(&self) -> BTreeSet<String> {
+        self.objects.keys().cloned().collect()
+    }
+}

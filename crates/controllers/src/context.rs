@@ -1,0 +1,79 @@
+//! What every controller is given.
+
+use std::sync::Arc;
+
+use kerf_cloud::CloudProvider;
+use kerf_model::intern::Interner;
+use kerf_runtime::{Clock, Controller, Key, Metrics, Options, Queue, RateLimit, Recorder, Seed, workers};
+use kube::Client;
+
+use crate::cluster::Cluster;
+
+/// Shared by all controllers; clones are cheap.
+#[derive(Clone)]
+pub struct Context {
+    /// The way to the Kubernetes API.
+    pub client: Client,
+    /// Wall time.
+    pub clock: Clock,
+    /// Where randomness comes from: derive one generator per use.
+    pub seed: Seed,
+    /// Where Kubernetes Events go.
+    pub recorder: Recorder,
+    /// Where is counted.
+    pub metrics: Metrics,
+    /// The cloud, overlays included when the gate is on.
+    pub provider: Arc<dyn CloudProvider>,
+    /// The cluster as far as it is known.
+    pub cluster: Cluster,
+    /// The options the process runs with.
+    pub options: Arc<Options>,
+    /// The texts behind all ids.
+    pub interner: Arc<Interner>,
+    /// What is Kerf's own to choose.
+    pub tuning: Tuning,
+}
+
+/// Settings that are no options of upstream's.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// How nodes are chosen among those the constraints allow.
+    pub packing: kerf_scheduler::Packing,
+    /// Whether heavy computing leaves the async threads. Never under a paused clock, which cannot see other threads (Law 2).
+    pub blocking: bool,
+    /// Whether every plan is judged by the plan checker before it is carried out; violations are logged as errors.
+    pub verify: bool,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            packing: kerf_scheduler::Packing::default(),
+            blocking: false,
+            verify: cfg!(debug_assertions),
+        }
+    }
+}
+
+impl Context {
+    /// A queue that counts under a controller's name.
+    pub fn queue<K: Key>(&self, name: &str, limit: RateLimit) -> Queue<K> {
+        Queue::with_metrics(limit, name, &self.metrics)
+    }
+
+    /// The loop of a controller with one worker.
+    pub fn controller(&self, name: &str) -> Controller {
+        let rng = self.seed.derive(name).rng();
+        Controller::new(name).metrics(&self.metrics).rng(&rng)
+    }
+
+    /// How many workers a controller of the range `min..max` gets (LIF-222).
+    pub fn workers(&self, min: usize, max: usize) -> usize {
+        workers(self.options.cpu_requests, min, max)
+    }
+
+    /// The current wall time.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
+    }
+}

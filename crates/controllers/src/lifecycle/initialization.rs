@@ -1,0 +1,206 @@
+//! What a registered Node has to pass before it counts as ready for use (LIF-039 to LIF-047): pure.
+
+use super::registration::node_taints;
+use k8s_openapi::api::core::v1::{Node, Taint};
+use kerf_api::conditions::node_claim;
+use kerf_api::{NodeClaim, taints};
+use kerf_model::quantity::Quantity;
+
+/// The first thing that is missing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Gate {
+    /// There is no Node, or more than one.
+    NodeNotFound,
+    /// The Node's Ready condition is not True.
+    NotReady,
+    /// A startup taint of the claim is still there, as `key=value:effect`.
+    StartupTaint(String),
+    /// A taint that goes by itself is still there, as `key=value:effect`.
+    EphemeralTaint(String),
+    /// A requested resource is zero on the Node.
+    Resource(String),
+}
+
+impl Gate {
+    /// The reason of the Initialized condition.
+    pub(crate) fn reason(&self) -> &'static str {
+        match self {
+            Self::NodeNotFound => node_claim::NODE_NOT_FOUND,
+            Self::NotReady => node_claim::NODE_NOT_READY,
+            Self::StartupTaint(_) => node_claim::STARTUP_TAINTS_EXIST,
+            Self::EphemeralTaint(_) => node_claim::KNOWN_EPHEMERAL_TAINTS_EXIST,
+            Self::Resource(_) => node_claim::RESOURCE_NOT_REGISTERED,
+        }
+    }
+
+    /// The message of the Initialized condition.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::NodeNotFound => node_claim::NODE_NOT_FOUND_MESSAGE.to_owned(),
+            Self::NotReady => node_claim::NODE_NOT_READY_MESSAGE.to_owned(),
+            Self::StartupTaint(taint) => node_claim::startup_taint_message(taint),
+            Self::EphemeralTaint(taint) => node_claim::ephemeral_taint_message(taint),
+            Self::Resource(name) => node_claim::resource_message(name),
+        }
+    }
+}
+
+/// The first gate a Node does not pass; `None` when it is initialized. The order is the contract's (LIF-039).
+pub(crate) fn closed_gate(claim: &NodeClaim, node: Option<&Node>) -> Option<Gate> {
+    let Some(node) = node else {
+        return Some(Gate::NodeNotFound);
+    };
+    if !is_ready(node) {
+        return Some(Gate::NotReady);
+    }
+    let present = node_taints(node);
+    let startup = claim.spec.startup_taints().iter();
+    // LIF-040: by key and effect; the text shows the Node's value.
+    let left = startup.filter_map(|taint| present.iter().find(|other| taints::matches(other, taint)));
+    if let Some(taint) = left.into_iter().next() {
+        return Some(Gate::StartupTaint(shown(taint)));
+    }
+    if let Some(taint) = present.iter().find(|taint| taints::is_known_ephemeral(&taint.key, &taint.effect)) {
+        return Some(Gate::EphemeralTaint(shown(taint)));
+    }
+    unregistered_resource(claim, node).map(Gate::Resource)
+}
+
+/// Whether the Node's Ready condition is True.
+pub(crate) fn is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
+    let ready = conditions.unwrap_or_default().iter().find(|condition| condition.type_ == "Ready");
+    ready.is_some_and(|ready| ready.status == "True")
+}
+
+/// LIF-043: devices appear as zero until their plugin has registered them.
+fn unregistered_resource(claim: &NodeClaim, node: &Node) -> Option<String> {
+    let requests = &claim.spec.resources.as_ref()?.requests;
+    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let is_there = |name: &String| {
+        let amount = allocatable.and_then(|amounts| amounts.get(name));
+        amount.is_some_and(|amount| amount.0.parse::<Quantity>().is_ok_and(|amount| !amount.is_zero()))
+    };
+    let mut wanted = requests.iter().filter(|(_, amount)| !amount.is_zero());
+    wanted.find(|(name, _)| !is_there(name)).map(|(name, _)| name.clone())
+}
+
+/// A taint as people write it: `key[=value]:effect`.
+fn shown(taint: &Taint) -> String {
+    match taint.value.as_deref() {
+        None | Some("") => format!("{}:{}", taint.key, taint.effect),
+        Some(value) => format!("{}={value}:{}", taint.key, taint.effect),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lifecycle::registration::taints_mut;
+    use k8s_openapi::api::core::v1::{NodeCondition, NodeStatus};
+    use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+    use kerf_api::{NodeClaimSpec, ResourceRequests};
+    use std::collections::BTreeMap;
+
+    fn taint(key: &str, value: &str, effect: &str) -> Taint {
+        Taint {
+            key: key.to_owned(),
+            value: (!value.is_empty()).then(|| value.to_owned()),
+            effect: effect.to_owned(),
+            ..Taint::default()
+        }
+    }
+
+    fn claim() -> NodeClaim {
+        let requests = [("example.com/gpu", 1), ("cpu", 1), ("example.com/none", 0)];
+        NodeClaim::new(
+            "web-1",
+            NodeClaimSpec {
+                startup_taints: Some(vec![taint("cni", "mine", "NoExecute")]),
+                resources: Some(ResourceRequests {
+                    requests: requests.map(|(name, units)| (name.to_owned(), Quantity::from_units(units))).into(),
+                }),
+                ..NodeClaimSpec::default()
+            },
+        )
+    }
+
+    fn node(ready: &str, taints: &[Taint], gpu: &str) -> Node {
+        let amounts = [("cpu", "4"), ("example.com/gpu", gpu)];
+        let mut node = Node {
+            status: Some(NodeStatus {
+                conditions: Some(vec![NodeCondition {
+                    type_: "Ready".to_owned(),
+                    status: ready.to_owned(),
+                    ..NodeCondition::default()
+                }]),
+                allocatable: Some(BTreeMap::from(
+                    amounts.map(|(name, amount)| (name.to_owned(), ApiQuantity(amount.to_owned()))),
+                )),
+                ..NodeStatus::default()
+            }),
+            ..Node::default()
+        };
+        *taints_mut(&mut node) = taints.to_vec();
+        node
+    }
+
+    fn outcome(node: Option<&Node>) -> (&'static str, String) {
+        closed_gate(&claim(), node).map_or(("", String::new()), |gate| (gate.reason(), gate.message()))
+    }
+
+    // LIF-039
+    #[test]
+    fn the_gates_are_asked_in_order() {
+        let startup = taint("cni", "theirs", "NoExecute");
+        let ephemeral = taint("node.kubernetes.io/not-ready", "", "NoSchedule");
+        let both = [ephemeral.clone(), startup.clone()];
+        let table: Vec<(Option<Node>, &str, &str)> = vec![
+            (None, "NodeNotFound", "Node not registered with cluster"),
+            (Some(node("Unknown", &both, "0")), "NodeNotReady", "Node status is NotReady"),
+            // LIF-040
+            (
+                Some(node("True", &both, "0")),
+                "StartupTaintsExist",
+                "StartupTaint \"cni=theirs:NoExecute\" still exists",
+            ),
+            (
+                Some(node("True", &[ephemeral], "0")),
+                "KnownEphemeralTaintsExist",
+                "KnownEphemeralTaint \"node.kubernetes.io/not-ready:NoSchedule\" still exists",
+            ),
+            // LIF-043
+            (
+                Some(node("True", &[], "0")),
+                "ResourceNotRegistered",
+                "Resource \"example.com/gpu\" was requested but not registered",
+            ),
+            (Some(node("True", &[], "1")), "", ""),
+        ];
+        for (node, reason, message) in table {
+            assert_eq!(outcome(node.as_ref()), (reason, message.to_owned()));
+        }
+    }
+
+    #[test]
+    fn only_taints_that_go_by_themselves_hold_initialization_up() {
+        let holds_up = |key, effect| outcome(Some(&node("True", &[taint(key, "", effect)], "1"))).0;
+        let table = [
+            // LIF-041
+            ("node.kubernetes.io/not-ready", "NoSchedule", true),
+            ("node.kubernetes.io/not-ready", "NoExecute", true),
+            ("node.kubernetes.io/unreachable", "NoSchedule", true),
+            ("node.kubernetes.io/unreachable", "NoExecute", false),
+            ("node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule", true),
+            ("karpenter.sh/unregistered", "NoExecute", true),
+            // LIF-042
+            ("readiness.k8s.io/gate", "PreferNoSchedule", true),
+            ("team", "NoSchedule", false),
+            // LIF-040: the claim's startup taint has another effect.
+            ("cni", "NoSchedule", false),
+        ];
+        for (key, effect, held) in table {
+            assert_eq!(!holds_up(key, effect).is_empty(), held, "{key}:{effect}");
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! The whole controller: watches, readiness, election, and all loops, in the order they depend on each other (OPS-057).
+
+use std::sync::Arc;
+
+use kerf_api::{NodeClaim, NodeOverlay, NodePool};
+use kerf_cloud::{CloudProvider, OverlayProvider};
+use kerf_model::intern::Interner;
+use kerf_runtime::leader::{ElectionConfig, Elector, LeaderError};
+use kerf_runtime::server::BindError;
+use kerf_runtime::{
+    CancellationToken, Clock, HealthChecks, Metrics, Options, Recorder, Seed, SyncGate, TaskError, TaskGroup, events,
+    health, server,
+};
+use kerf_state::lean::{
+    LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPdb, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
+};
+use kube::{Client, Resource};
+
+use crate::cluster::Cluster;
+use crate::context::{Context, Tuning};
+use crate::pump;
+use crate::reconciler::Reconciler;
+
+/// What the controller runs with.
+pub struct ManagerConfig {
+    /// The way to the Kubernetes API, with its layers.
+    pub client: Client,
+    /// Election; `None` leads at once, for a process that knows it is alone.
+    pub election: Option<Election>,
+    /// The cloud. Its ids must come from `interner`.
+    pub provider: Arc<dyn CloudProvider>,
+    /// The options.
+    pub options: Options,
+    /// Wall time.
+    pub clock: Clock,
+    /// Where all randomness comes from.
+    pub seed: Seed,
+    /// The texts behind the provider's ids.
+    pub interner: Arc<Interner>,
+    /// Where is counted.
+    pub metrics: Metrics,
+    /// Metrics and probes are served on the ports the options name.
+    pub listen: bool,
+    /// What is Kerf's own to choose.
+    pub tuning: Tuning,
+}
+
+/// How this process is elected.
+pub struct Election {
+    /// A client with no limit in common with others (OPS-049).
+    pub client: Client,
+    /// The lease and who we are.
+    pub config: ElectionConfig,
+}
+
+/// Why the controller ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagerError {
+    /// A port cannot be opened.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// Leadership was lost; the process must end (OPS-050).
+    #[error(transparent)]
+    Leader(#[from] LeaderError),
+    /// A task failed; its text names it.
+    #[error(transparent)]
+    Task(#[from] TaskError),
+}
+
+/// Runs until `shutdown` is cancelled or something fails that only a restart cures.
+pub async fn run(config: ManagerConfig, shutdown: CancellationToken) -> Result<(), ManagerError> {
+    let prepared = Manager::new(config);
+    prepared.run(shutdown).await
+}
+
+/// The controller, put together but not running.
+pub struct Manager {
+    context: Context,
+    controllers: Vec<Arc<dyn Reconciler>>,
+    events: tokio::sync::mpsc::Receiver<events::Event>,
+    election: Option<Election>,
+    listen: bool,
+    overlays: bool,
+}
+
+impl Manager {
+    /// Puts everything together. Nothing runs yet.
+    pub fn new(config: ManagerConfig) -> Self {
+        let (recorder, events) = Recorder::new();
+        let gates = config.options.feature_gates;
+        let overlaid = gates
+            .node_overlay
+            .then(|| Arc::new(OverlayProvider::new(Arc::clone(&config.provider))));
+        let provider = match &overlaid {
+            Some(overlaid) => Arc::clone(overlaid) as Arc<dyn CloudProvider>,
+            None => config.provider,
+        };
+        let refuse = config.options.ignore_dra_requests;
+        let context = Context {
+            cluster: Cluster::new(Arc::clone(&config.interner), provider.profile(), refuse),
+            client: config.client,
+            clock: config.clock,
+            seed: config.seed,
+            recorder,
+            metrics: config.metrics,
+            provider,
+            options: Arc::new(config.options),
+            interner: config.interner,
+            tuning: config.tuning,
+        };
+        let controllers = controllers(&context, overlaid.as_ref());
+        for controller in &controllers {
+            let controller = Arc::clone(controller);
+            context.cluster.subscribe(move |change| controller.notify(change));
+        }
+        Self {
+            context,
+            controllers,
+            events,
+            election: config.election,
+            listen: config.listen,
+            overlays: gates.node_overlay,
+        }
+    }
+
+    /// What the controllers are given; for those who look on.
+    pub fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// Runs until `shutdown` is cancelled or something fails that only a restart cures.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), ManagerError> {
+        let Self {
+            context,
+            controllers,
+            events,
+            election,
+            listen,
+            overlays,
+        } = self;
+        let mut tasks = TaskGroup::new(&shutdown);
+        let gate = SyncGate::new();
+        if listen {
+            serve(&context, &gate, &mut tasks).await?;
+        }
+        watch_all(&context, &gate, overlays, &mut tasks);
+        let ended = tasks.token().clone();
+        let writer = events::write_events(
+            context.client.clone(),
+            events,
+            context.clock.clone(),
+            context.seed.derive("events").rng(),
+            ended.clone(),
+        );
+        tasks.spawn("events", async move {
+            writer.await;
+            Ok::<(), std::convert::Infallible>(())
+        });
+        // The leader's work and the tasks beside it end each other.
+        let lead = lead(&context, controllers, gate, election, ended.clone());
+        let beside = tasks.wait();
+        tokio::pin!(lead, beside);
+        tokio::select! {
+            biased;
+            led = &mut lead => {
+                ended.cancel();
+                beside.await?;
+                led
+            }
+            failed = &mut beside => {
+                ended.cancel();
+                let led = lead.await;
+                failed?;
+                led
+            }
+        }
+    }
+}
+
+/// Every controller; one line each.
+fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Vec<Arc<dyn Reconciler>> {
+    let _ = (context, overlaid);
+    let all: Vec<Arc<dyn Reconciler>> = Vec::new();
+    all
+}
+
+async fn lead(
+    context: &Context,
+    controllers: Vec<Arc<dyn Reconciler>>,
+    gate: SyncGate,
+    election: Option<Election>,
+    shutdown: CancellationToken,
+) -> Result<(), ManagerError> {
+    let work = async {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return Ok(()),
+            () = gate.wait() => {}
+        }
+        let mut tasks = TaskGroup::new(&shutdown);
+        for controller in controllers {
+            let token = tasks.token().clone();
+            tasks.spawn(controller.name(), async move {
+                controller.run(token).await;
+                Ok::<(), std::convert::Infallible>(())
+            });
+        }
+        tasks.wait().await
+    };
+    let Some(Election { client, config }) = election else {
+        return Ok(work.await?);
+    };
+    let rng = context.seed.derive("election").rng();
+    let elector = Elector::new(client, config, context.clock.clone(), rng)
+        .recorder(context.recorder.clone())
+        .metrics(&context.metrics);
+    match elector.run(&shutdown, work).await? {
+        Some(result) => Ok(result?),
+        None => Ok(()),
+    }
+}
+
+/// Starts a watch per kind; the gate opens when all have their first complete set.
+fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut TaskGroup) {
+    watch::<LeanNamespace>(context, gate, tasks);
+    watch::<LeanStorageClass>(context, gate, tasks);
+    watch::<LeanPv>(context, gate, tasks);
+    watch::<LeanPvc>(context, gate, tasks);
+    watch::<LeanCsiNode>(context, gate, tasks);
+    watch::<LeanPdb>(context, gate, tasks);
+    watch::<LeanDaemonSet>(context, gate, tasks);
+    watch::<NodePool>(context, gate, tasks);
+    watch::<NodeClaim>(context, gate, tasks);
+    watch::<LeanNode>(context, gate, tasks);
+    watch::<LeanPod>(context, gate, tasks);
+    if overlays {
+        watch::<NodeOverlay>(context, gate, tasks);
+    }
+    for kind in &context.provider.profile().node_classes {
+        gate.expect(kind.kind);
+        let (rng, token) = (context.seed.derive(kind.kind).rng(), tasks.token().clone());
+        let follow = pump::follow_classes(
+            context.client.clone(),
+            *kind,
+            context.cluster.clone(),
+            gate.clone(),
+            rng,
+            token,
+        );
+        tasks.spawn(format!("watch {}", kind.kind), async move {
+            follow.await;
+            Ok::<(), std::convert::Infallible>(())
+        });
+    }
+}
+
+fn watch<K>(context: &Context, gate: &SyncGate, tasks: &mut TaskGroup)
+where
+    K: crate::cluster::Watched
+        + Resource<DynamicType = ()>
+        + serde::de::DeserializeOwned
+        + Clone
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    let kind = K::kind(&());
+    gate.expect(&*kind);
+    let (rng, token) = (context.seed.derive(&kind).rng(), tasks.token().clone());
+    let follow = pump::follow::<K>(
+        context.client.clone(),
+        context.cluster.clone(),
+        gate.clone(),
+        rng,
+        token,
+    );
+    tasks.spawn(format!("watch {kind}"), follow);
+}
+
+/// OPS-041 to OPS-045.
+async fn serve(context: &Context, gate: &SyncGate, tasks: &mut TaskGroup) -> Result<(), ManagerError> {
+    let options = &context.options;
+    let metrics = server::bind(options.metrics_port, "metrics", "--metrics-port").await?;
+    let probes = server::bind(options.health_probe_port, "health probes", "--health-probe-port").await?;
+    let router = server::metrics_router(context.metrics.clone(), options.enable_profiling);
+    tasks.spawn("metrics server", server::serve(metrics, router, tasks.token().clone()));
+    let client = context.client.clone();
+    let checks = HealthChecks::new()
+        .synced("manager", gate)
+        .with("crd", move || crds_served(client.clone()))
+        .ping("readyz");
+    let token = tasks.token().clone();
+    tasks.spawn(
+        "probe server",
+        server::serve(probes, health::health_router(checks), token),
+    );
+    Ok(())
+}
+
+/// OPS-043: both kinds can be found through discovery.
+async fn crds_served(client: Client) -> Result<(), String> {
+    let version = NodePool::api_version(&());
+    let served = client.list_api_group_resources(&version).await;
+    let served = served.map_err(|error| kerf_runtime::client::describe(&error))?;
+    let has = |kind: &str| served.resources.iter().any(|resource| resource.kind == kind);
+    match [NodePool::kind(&()), NodeClaim::kind(&())]
+        .iter()
+        .find(|kind| !has(kind))
+    {
+        Some(missing) => Err(format!("{missing} is not served")),
+        None => Ok(()),
+    }
+}

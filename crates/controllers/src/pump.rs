@@ -1,0 +1,133 @@
+//! From the API server's watches into the cluster: one task per kind.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+
+use futures::StreamExt;
+use kerf_cloud::NodeClassKind;
+use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
+use kerf_runtime::{CancellationToken, SyncGate};
+use kube::api::{ApiResource, DynamicObject};
+use kube::core::{DeserializeGuard, GroupVersionKind};
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::cluster::{Cluster, NodeClass, Watched};
+use kerf_runtime::{Backoff, Rng};
+
+/// Follows one kind until shutdown.
+pub(crate) async fn follow<K>(
+    client: Client,
+    cluster: Cluster,
+    gate: SyncGate,
+    rng: Rng,
+    shutdown: CancellationToken,
+) -> Result<(), WatchError>
+where
+    K: Watched + DeserializeOwned + Clone + Debug + Send + 'static,
+{
+    let mut fold = Fold::<K>::new(cluster, gate);
+    let api: Api<DeserializeGuard<K>> = Api::all(client);
+    watch(
+        api,
+        WatchOptions::default(),
+        rng,
+        Callback(move |event| fold.take(event)),
+        shutdown,
+    )
+    .await
+}
+
+/// Collects a list until it is complete; the cluster keeps the old one as long.
+struct Fold<K> {
+    cluster: Cluster,
+    gate: SyncGate,
+    filling: Option<(Vec<K>, BTreeSet<String>)>,
+}
+
+impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
+    fn new(cluster: Cluster, gate: SyncGate) -> Self {
+        Self {
+            cluster,
+            gate,
+            filling: None,
+        }
+    }
+
+    fn take(&mut self, event: WatchEvent<K>) {
+        match event {
+            WatchEvent::InitStart => self.filling = Some((Vec::new(), BTreeSet::new())),
+            WatchEvent::Init(object) => self.filling.get_or_insert_default().0.push(object),
+            WatchEvent::InitDone => {
+                let (objects, unreadable) = self.filling.take().unwrap_or_default();
+                let changes = K::reset(&self.cluster, objects, &unreadable);
+                self.cluster.tell(changes);
+                self.gate.mark(&K::kind(&()));
+            }
+            WatchEvent::Apply(object) => self.cluster.tell(K::apply(&self.cluster, object)),
+            WatchEvent::Delete(object) => self.cluster.tell(K::delete(&self.cluster, &object)),
+            WatchEvent::Malformed { namespace, name, error } => {
+                tracing::error!(kind = %K::kind(&()), namespace, name, error, "object cannot be read, keeping its last state");
+                if let Some((_, unreadable)) = &mut self.filling {
+                    unreadable.insert(name);
+                }
+            }
+        }
+    }
+}
+
+/// Follows node classes of one kind until shutdown. They are read without their spec, which is the provider's business.
+pub(crate) async fn follow_classes(
+    client: Client,
+    kind: NodeClassKind,
+    cluster: Cluster,
+    gate: SyncGate,
+    rng: Rng,
+    shutdown: CancellationToken,
+) {
+    let backoff = Backoff::new(
+        std::time::Duration::from_millis(800),
+        std::time::Duration::from_secs(30),
+    );
+    let resource =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
+    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+    let mut stream = watcher::watcher(api, watcher::Config::default()).boxed();
+    let mut filling = Vec::new();
+    let mut failures = 0;
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            event = stream.next() => event,
+        };
+        let read = |object| NodeClass::read(kind, &object);
+        match event {
+            Some(Ok(event)) => {
+                failures = 0;
+                match event {
+                    watcher::Event::Init => filling.clear(),
+                    watcher::Event::InitApply(object) => filling.push(read(object)),
+                    watcher::Event::InitDone => {
+                        cluster.tell(cluster.reset_classes(kind, std::mem::take(&mut filling)));
+                        gate.mark(kind.kind);
+                    }
+                    watcher::Event::Apply(object) => cluster.tell(cluster.apply_class(read(object))),
+                    watcher::Event::Delete(object) => cluster.tell(cluster.delete_class(&read(object))),
+                }
+            }
+            Some(Err(error)) => {
+                failures += 1;
+                tracing::warn!(kind = kind.kind, error = %error, "watch failed");
+                let delay = rng.jitter(backoff.delay(failures), 0.5);
+                tokio::select! {
+                    biased;
+                    () = shutdown.cancelled() => return,
+                    () = tokio::time::sleep(delay) => {}
+                }
+            }
+            None => return,
+        }
+    }
+}
