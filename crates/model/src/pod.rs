@@ -196,6 +196,8 @@ pub struct Pod {
     pub owner: Owner,
     /// Its priority.
     pub priority: i32,
+    /// Its priority class is `system-cluster-critical` or `system-node-critical`: it is drained last (LIF-101).
+    pub critical: bool,
     /// `controller.kubernetes.io/pod-deletion-cost`.
     pub deletion_cost: i32,
     /// Its do-not-disrupt annotation.

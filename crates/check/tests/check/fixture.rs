@@ -248,6 +248,7 @@ pub(crate) fn pod(name: &str, change: impl FnOnce(&mut PodShape)) -> Pod {
         node_name: None,
         owner: Owner::ReplicaSet,
         priority: 0,
+        critical: false,
         deletion_cost: 0,
         do_not_disrupt: DoNotDisrupt::No,
         grace_seconds: 30,

@@ -191,6 +191,7 @@ pub fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Arc<Pod> 
         node_name: None,
         owner: kerf_model::pod::Owner::None,
         priority: 0,
+        critical: false,
         deletion_cost: 0,
         do_not_disrupt: kerf_model::pod::DoNotDisrupt::No,
         grace_seconds: 30,

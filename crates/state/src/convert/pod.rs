@@ -15,6 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+/// LIF-101: by name, not by value.
+const CRITICAL_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
 
 /// A pod with what the mirror needs besides the model's view.
 #[derive(Clone, PartialEq, Debug)]
@@ -77,6 +79,7 @@ impl Converter {
                 node_name,
                 owner,
                 priority: spec.priority.unwrap_or(0),
+                critical: spec.priority_class_name.as_deref().is_some_and(|class| CRITICAL_CLASSES.contains(&class)),
                 deletion_cost: deletion_cost(meta),
                 do_not_disrupt: do_not_disrupt(meta),
                 grace_seconds: spec.termination_grace_period_seconds.unwrap_or(30),
