@@ -116,7 +116,7 @@ mod tests {
         let problems = admission.admit(&mut pod).expect_err("a negative request");
         assert_eq!(
             problems.first().and_then(|p| p.field.as_deref()),
-            Some("spec.containers[0].resources.requests[cpu]"),
+            Some("spec.containers[0].resources.requests.cpu"),
             "{problems:?}"
         );
     }
