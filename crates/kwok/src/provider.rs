@@ -2,6 +2,7 @@
 
 use crate::birth::Births;
 use crate::machine::{PROVIDER_ID_PREFIX, machine};
+use crate::orphans::suspect;
 use crate::recipe::is_reservation_id_key;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ use kerf_cloud::{
 };
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
-use kerf_runtime::client::{ApiErrorKind, describe};
+use kerf_runtime::client::{ApiErrorKind, describe, found};
 use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube::{Api, Client};
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,6 +96,31 @@ impl KwokProvider {
         self.signals.raise(kind, provider_ids, now);
     }
 
+    /// Deletes Nodes that never registered and whose claim the API server says does not exist, and returns their names. Each claim is
+    /// asked for by itself: an empty or outdated list must never cost a node.
+    pub async fn collect_orphans(&self, now: Timestamp) -> Result<Vec<String>, CloudError> {
+        let nodes = self.nodes().list(&ListParams::default()).await;
+        let nodes = nodes.map_err(|error| api_error("listing Nodes", &error))?;
+        let claims = Api::<NodeClaim>::all(self.client.clone());
+        let mut collected = Vec::new();
+        for (node, claim) in nodes.items.iter().filter_map(|node| suspect(node, now)) {
+            let claim = claims.get_metadata_opt(claim).await;
+            if claim.map_err(|error| api_error("getting NodeClaim", &error))?.is_none() {
+                self.delete_node(node).await?;
+                collected.push(node.to_owned());
+            }
+        }
+        Ok(collected)
+    }
+
+    /// Deletes a Node; one that is gone is deleted.
+    async fn delete_node(&self, name: &str) -> Result<(), CloudError> {
+        let deleted = found(self.nodes().delete(name, &DeleteParams::default()).await);
+        deleted
+            .map(drop)
+            .map_err(|error| api_error(&format!("deleting Node {name}"), &error))
+    }
+
     fn nodes(&self) -> Api<Node> {
         Api::all(self.client.clone())
     }
@@ -124,12 +150,7 @@ impl KwokProvider {
         let (false, Some(name)) = (registered.is_some_and(Condition::is_true), name) else {
             return Ok(());
         };
-        match self.nodes().delete(name, &DeleteParams::default()).await {
-            Err(error) if ApiErrorKind::of(&error) != ApiErrorKind::NotFound => {
-                Err(api_error(&format!("deleting Node {name}"), &error))
-            }
-            _ => Ok(()),
-        }
+        self.delete_node(name).await
     }
 }
 
