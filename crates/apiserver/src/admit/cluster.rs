@@ -192,7 +192,7 @@ fn validate_taints(node: &Value, checks: &mut Checks) {
         for (name, amount) in json::at(node, &["status", field]).as_object().into_iter().flatten() {
             if amount.as_str().and_then(quantity::parse).is_some_and(|a| a < 0) {
                 checks.invalid(
-                    &format!("status.{field}.{name}"),
+                    &format!("status.{field}[{name}]"),
                     amount,
                     "must be greater than or equal to 0",
                 );

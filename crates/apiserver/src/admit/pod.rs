@@ -313,7 +313,7 @@ fn validate_resources(path: &str, resources: &Value, checks: &mut Checks) {
     for kind in ["limits", "requests"] {
         for (name, amount) in list(kind).into_iter().flatten() {
             if amount.as_str().and_then(quantity::parse).is_some_and(|a| a < 0) {
-                let at = format!("{path}.{kind}.{name}");
+                let at = format!("{path}.{kind}[{name}]");
                 checks.invalid(&at, amount, "must be greater than or equal to 0");
             }
         }

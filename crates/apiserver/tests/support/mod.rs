@@ -11,32 +11,32 @@ use kube::api::{Api, ListParams, Request};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-pub struct Harness {
-    pub server: ApiServer,
+pub(crate) struct Harness {
+    pub(crate) server: ApiServer,
 }
 
 impl Harness {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::seeded(7)
     }
 
-    pub fn seeded(seed: u64) -> Self {
+    pub(crate) fn seeded(seed: u64) -> Self {
         Self {
             server: ApiServer::builder().seed(seed).build(),
         }
     }
 
-    pub fn with_history(events: usize) -> Self {
+    pub(crate) fn with_history(events: usize) -> Self {
         Self {
             server: ApiServer::builder().watch_history(events).build(),
         }
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         Client::new(self.server.clone(), "default")
     }
 
-    pub fn api<K>(&self) -> Api<K>
+    pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = NamespaceResourceScope>,
         K::DynamicType: Default,
@@ -44,7 +44,7 @@ impl Harness {
         Api::namespaced(self.client(), "default")
     }
 
-    pub fn all<K>(&self) -> Api<K>
+    pub(crate) fn all<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = ClusterResourceScope>,
         K::DynamicType: Default,
@@ -53,13 +53,13 @@ impl Harness {
     }
 
     /// A request as a plain HTTP client makes it: code and JSON body.
-    pub async fn call(&self, method: &str, path: &str, accept: &str, body: Option<Value>) -> (u16, Value) {
+    pub(crate) async fn call(&self, method: &str, path: &str, accept: &str, body: Option<Value>) -> (u16, Value) {
         let (code, _, text) = self.raw(method, path, accept, "application/json", body).await;
         (code, serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
     /// Code, headers and text.
-    pub async fn raw(
+    pub(crate) async fn raw(
         &self,
         method: &str,
         path: &str,
@@ -84,15 +84,15 @@ impl Harness {
     }
 }
 
-pub fn from<T: DeserializeOwned>(value: Value) -> T {
+pub(crate) fn from<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
-pub fn config_map(name: &str) -> ConfigMap {
+pub(crate) fn config_map(name: &str) -> ConfigMap {
     from(json!({"metadata": {"name": name}, "data": {"k": "1"}}))
 }
 
-pub fn owned(name: &str, owners: &[&ConfigMap]) -> ConfigMap {
+pub(crate) fn owned(name: &str, owners: &[&ConfigMap]) -> ConfigMap {
     let reference = |o: &&ConfigMap| {
         json!({
             "apiVersion": "v1", "kind": "ConfigMap", "name": o.metadata.name, "uid": o.metadata.uid,
@@ -103,14 +103,14 @@ pub fn owned(name: &str, owners: &[&ConfigMap]) -> ConfigMap {
     from(json!({"metadata": {"name": name, "ownerReferences": references}}))
 }
 
-pub fn pod(name: &str) -> Pod {
+pub(crate) fn pod(name: &str) -> Pod {
     from(json!({
         "metadata": {"name": name, "labels": {"app": "web"}},
         "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]},
     }))
 }
 
-pub fn replica_set(name: &str, replicas: i32) -> ReplicaSet {
+pub(crate) fn replica_set(name: &str, replicas: i32) -> ReplicaSet {
     from(json!({
         "metadata": {"name": name},
         "spec": {
@@ -123,7 +123,7 @@ pub fn replica_set(name: &str, replicas: i32) -> ReplicaSet {
     }))
 }
 
-pub async fn bind(pods: &Api<Pod>, name: &str, node: &str) -> kube::Result<Value> {
+pub(crate) async fn bind(pods: &Api<Pod>, name: &str, node: &str) -> kube::Result<Value> {
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
@@ -139,7 +139,7 @@ pub async fn bind(pods: &Api<Pod>, name: &str, node: &str) -> kube::Result<Value
     pods.clone().into_client().request(request).await
 }
 
-pub async fn names<K>(api: &Api<K>, params: &ListParams) -> Vec<String>
+pub(crate) async fn names<K>(api: &Api<K>, params: &ListParams) -> Vec<String>
 where
     K: Clone + DeserializeOwned + std::fmt::Debug + kube::ResourceExt,
 {
@@ -152,19 +152,19 @@ where
         .collect()
 }
 
-pub fn code(error: &kube::Error) -> u16 {
+pub(crate) fn code(error: &kube::Error) -> u16 {
     status(error).code
 }
 
-pub fn reason(error: &kube::Error) -> String {
+pub(crate) fn reason(error: &kube::Error) -> String {
     status(error).reason.clone()
 }
 
-pub fn message(error: &kube::Error) -> String {
+pub(crate) fn message(error: &kube::Error) -> String {
     status(error).message.clone()
 }
 
-pub fn status(error: &kube::Error) -> &kube::core::Status {
+pub(crate) fn status(error: &kube::Error) -> &kube::core::Status {
     match error {
         kube::Error::Api(status) => status,
         other => panic!("no API error: {other}"),
