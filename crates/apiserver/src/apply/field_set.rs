@@ -56,11 +56,6 @@ impl FieldSet {
         self.0.get(element)
     }
 
-    /// The entries in order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Entry)> {
-        self.0.iter()
-    }
-
     /// Everything in either set.
     pub(super) fn union(&self, other: &FieldSet) -> FieldSet {
         let mut out = self.clone();

@@ -122,7 +122,7 @@ pub(crate) fn server_side_apply(
         Operation::Apply,
         &gvk.api_version(),
         writer.subresource,
-        owned.clone(),
+        owned,
         writer.now,
     );
     let mut merged = merge::merged(&old, applied, root);

@@ -269,6 +269,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    #[expect(clippy::needless_pass_by_value, reason = "the tables read better with literals")]
     fn patched(kind: &str, target: Value, patch: Value) -> Value {
         let group = if kind == "Deployment" { "apps" } else { "" };
         let ty = builtin::kind_type(group, "v1", kind).expect("kind of the table");

@@ -140,6 +140,7 @@ pub(crate) fn type_named(name: &str) -> Option<&'static TypeDef> {
 }
 
 /// All built-in kinds in the order of the table.
+#[cfg(test)]
 pub(crate) fn kinds() -> &'static [KindDef] {
     &REGISTRY.kinds
 }

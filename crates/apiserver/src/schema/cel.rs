@@ -3,8 +3,9 @@
 //! The engine is kube-cel. Walking is ours, because the real server finds the old value of a list entry by its map keys
 //! (the engine goes by position), skips rules on values that did not change, and words errors its own way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
+use std::sync::{Mutex, PoisonError};
 
 use kube_cel::cel::ExecutionError;
 use kube_cel::{CompiledSchema, compile_schema, validate_compiled};
@@ -23,16 +24,44 @@ pub(super) struct RuleNode {
     properties: BTreeMap<String, RuleNode>,
     items: Option<Box<RuleNode>>,
     additional: Option<Box<RuleNode>>,
+    /// Whether a rule here or below has to run where nothing changed.
+    has_transitions: bool,
 }
 
 #[derive(Debug)]
 struct NodeRules {
     all: CompiledSchema,
-    /// The rules that look at `oldSelf`: they run even where nothing changed.
+    /// The rules that look at `oldSelf` and may fail even where nothing changed.
     transition: Option<CompiledSchema>,
+    /// Whether any rule looks at `oldSelf`.
+    looks_back: bool,
     /// What to print for a rule that has no verdict, by the rule's text.
     messages: BTreeMap<String, String>,
     type_name: String,
+    accepted: Accepted,
+}
+
+/// Texts the rules of a node have accepted. A rule is a function of its value alone (transition rules are left out), the
+/// same few label keys come again and again, and the engine compiles the regular expressions of a rule at every call.
+#[derive(Debug, Default)]
+struct Accepted(Mutex<BTreeSet<String>>);
+
+impl Accepted {
+    /// Enough for every label key and value of a large cluster; beyond it rules are simply run.
+    const TEXTS_MAX: usize = 4096;
+    /// Longer texts are rare and would make the bound on memory meaningless.
+    const BYTES_MAX: usize = 512;
+
+    fn contains(&self, text: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(text)
+    }
+
+    fn insert(&self, text: &str) {
+        let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if texts.len() < Self::TEXTS_MAX && text.len() <= Self::BYTES_MAX {
+            texts.insert(text.to_owned());
+        }
+    }
 }
 
 impl RuleNode {
@@ -63,8 +92,18 @@ fn compile_node(schema: &Value, path: &str, errors: &mut Vec<FieldError>) -> Opt
     };
     node.items = boxed("items");
     node.additional = boxed("additionalProperties");
-    let empty = node.here.is_none() && node.properties.is_empty() && node.items.is_none() && node.additional.is_none();
-    if empty { None } else { Some(node) }
+    let below = node
+        .properties
+        .values()
+        .chain(node.items.as_deref())
+        .chain(node.additional.as_deref());
+    let below: Vec<bool> = below.map(|n| n.has_transitions).collect();
+    node.has_transitions = below.contains(&true) || node.here.as_ref().is_some_and(|h| h.transition.is_some());
+    if node.here.is_none() && below.is_empty() {
+        None
+    } else {
+        Some(node)
+    }
 }
 
 fn compile_here(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) -> Option<NodeRules> {
@@ -75,10 +114,16 @@ fn compile_here(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldErro
         compile_schema(&Value::Object(bare.clone()))
     };
     let all = compile(rules.clone());
-    let mut transition = Vec::new();
+    let (mut transition, mut looks_back) = (Vec::new(), false);
     for (i, (rule, compiled)) in rules.iter().zip(&all.validations).enumerate() {
         match compiled {
-            Ok(compiled) if compiled.is_transition_rule => transition.push(rule.clone()),
+            Ok(compiled) if compiled.is_transition_rule => {
+                looks_back = true;
+                // True of every unchanged value, and by far the commonest rule.
+                if compiled.rule.rule.trim() != "self == oldSelf" {
+                    transition.push(rule.clone());
+                }
+            }
             Ok(_) => {}
             Err(reason) => {
                 let at = format!("{path}.{RULES}[{i}].rule");
@@ -100,8 +145,10 @@ fn compile_here(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldErro
     Some(NodeRules {
         all,
         transition,
+        looks_back,
         messages,
         type_name,
+        accepted: Accepted::default(),
     })
 }
 
@@ -155,7 +202,8 @@ fn walk(
     path: &str,
     out: &mut Vec<FieldError>,
 ) {
-    if value.is_null() {
+    let unchanged = old == Some(value);
+    if value.is_null() || (unchanged && !rules.has_transitions) {
         return;
     }
     if let Some(here) = &rules.here {
@@ -178,14 +226,12 @@ fn walk(
         Value::Array(items) => {
             if let (Some(below), Some(inner_schema)) = (&rules.items, schema.items.as_deref()) {
                 for (i, item) in items.iter().enumerate() {
-                    walk(
-                        item,
-                        correlated(item, old, schema),
-                        below,
-                        inner_schema,
-                        &index(path, i),
-                        out,
-                    );
+                    let before = if unchanged {
+                        Some(item)
+                    } else {
+                        correlated(item, old, schema)
+                    };
+                    walk(item, before, below, inner_schema, &index(path, i), out);
                 }
             }
         }
@@ -201,7 +247,14 @@ impl NodeRules {
             (Some(transition), true) => transition,
             (_, false) => &self.all,
         };
+        let pure_text = value.as_str().filter(|_| !self.looks_back);
+        if pure_text.is_some_and(|text| self.accepted.contains(text)) {
+            return;
+        }
         let Err(failed) = validate_compiled(compiled, value, old) else {
+            if let Some(text) = pure_text {
+                self.accepted.insert(text);
+            }
             return;
         };
         out.extend(failed.iter().map(|error| self.field_error(error, value, path)));
@@ -315,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn transition_rules_need_an_old_value_unless_it_is_optional() {
+    fn transition_rules_need_an_old_value_found_by_its_keys() {
         let schema = json!({"type": "object", "properties": {
             "a": {"type": "string", RULES: [{"rule": "self == oldSelf", "message": "is immutable"}]},
             "list": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {
@@ -333,9 +386,18 @@ mod tests {
             texts(&schema, &moved, Some(&old)),
             ["list[1]: Invalid value: v is fixed"]
         );
-        let optional = json!({"type": "object", "properties": {"a": {"type": "string", RULES: [
-            {"rule": "oldSelf.hasValue() || self != 'x'", "message": "not at birth", "optionalOldSelf": true}]}}});
-        let _ = texts(&optional, &json!({"a": "y"}), Some(&json!({"a": "x"})));
+    }
+
+    #[test]
+    fn an_accepted_text_is_remembered_and_a_refused_one_is_not() {
+        let schema = json!({"type": "array", "items": {"type": "string", RULES: [{"rule": "self.find('^a') != ''", "message": "starts with a"}]}});
+        let node = SchemaNode::parse(&schema, "").expect("a schema");
+        let rules = RuleNode::compile(&schema, "")
+            .expect("rules compile")
+            .expect("there are rules");
+        for _ in 0..2 {
+            assert_eq!(errors(&json!(["ab", "ab", "b"]), None, &rules, &node).len(), 1);
+        }
     }
 
     #[test]

@@ -141,7 +141,7 @@ impl CompiledVersion {
             return Err(unknown.iter().map(error).collect());
         }
         prune::nulls(object, &self.schema);
-        defaults::apply(object, &self.schema);
+        self.default_in_place(object);
         if validation == FieldValidation::Warn {
             Ok(unknown.iter().map(text).collect())
         } else {

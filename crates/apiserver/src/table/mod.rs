@@ -71,13 +71,14 @@ pub(crate) fn render<'a>(
             row
         })
         .collect();
-    json!({
+    let mut table = json!({
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
-        "metadata": list_metadata,
         "columnDefinitions": columns.definitions(),
         "rows": rows,
-    })
+    });
+    table["metadata"] = list_metadata;
+    table
 }
 
 enum Columns {

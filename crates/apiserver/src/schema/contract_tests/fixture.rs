@@ -92,20 +92,20 @@ pub(super) fn update(kind: &str, old: Value, mut new: Value) -> Vec<String> {
 
 /// Asserts that the sample of a kind with one change is accepted.
 pub(super) fn accepts(kind: &str, path: &str, value: Value) {
-    let object = with(sample(kind), path, value.clone());
-    if let Err(errors) = create(kind, object) {
-        panic!("{kind} {path} = {value} should be accepted: {errors:#?}");
+    let shown = value.to_string();
+    if let Err(errors) = create(kind, with(sample(kind), path, value)) {
+        panic!("{kind} {path} = {shown} should be accepted: {errors:#?}");
     }
 }
 
 /// Asserts that the sample of a kind with one change is refused with this text among the errors.
 pub(super) fn refuses(kind: &str, path: &str, value: Value, text: &str) {
-    let object = with(sample(kind), path, value.clone());
-    match create(kind, object) {
-        Ok(_) => panic!("{kind} {path} = {value} should be refused with {text}"),
+    let shown = value.to_string();
+    match create(kind, with(sample(kind), path, value)) {
+        Ok(_) => panic!("{kind} {path} = {shown} should be refused with {text}"),
         Err(errors) => assert!(
             errors.iter().any(|e| e == text),
-            "{kind} {path} = {value}: {errors:#?}\nwanted {text}"
+            "{kind} {path} = {shown}: {errors:#?}\nwanted {text}"
         ),
     }
 }

@@ -30,7 +30,9 @@ const QUALIFIED_NAME: &str =
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
 
 fn budget(budget: Value) -> Value {
-    json!({"consolidateAfter": "0s", "budgets": [budget]})
+    let mut disruption = json!({"consolidateAfter": "0s"});
+    disruption["budgets"] = Value::Array(vec![budget]);
+    disruption
 }
 
 // API-049

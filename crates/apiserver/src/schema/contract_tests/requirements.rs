@@ -116,7 +116,7 @@ fn operators_and_values_have_to_agree() {
     for kind in WITH_MIN_VALUES {
         let path = requirements_path(kind);
         let refused = |requirement: Value, text: &str| {
-            refuses(kind, path, one(requirement), &format!("{path}: Invalid value: {text}"))
+            refuses(kind, path, one(requirement), &format!("{path}: Invalid value: {text}"));
         };
         let no_values = "requirements with operator 'In' must have a value defined";
         refused(json!({"key": "a", "operator": "In", "values": []}), no_values);
@@ -149,7 +149,7 @@ fn overlays_word_their_rules_differently() {
             path,
             one(requirement),
             &format!("{path}: Invalid value: {text}"),
-        )
+        );
     };
     refused(
         json!({"key": "a", "operator": "NotIn", "values": []}),
