@@ -12,7 +12,7 @@ mod times;
 mod world;
 
 pub use convert::{Conventions, Converter};
-pub use mirror::{Event, Kind, Mirror, MirrorOptions, Mirrored, Object, ResetReport, SyncReport};
+pub use mirror::{Event, Kind, Mirror, MirrorOptions, Mirrored, Object, ResetReport, SyncReport, nomination_window};
 pub use shared::Shared;
 pub use times::{Placed, PodTime, PodTimes};
 pub use world::World;

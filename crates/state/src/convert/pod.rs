@@ -79,7 +79,10 @@ impl Converter {
                 node_name,
                 owner,
                 priority: spec.priority.unwrap_or(0),
-                critical: spec.priority_class_name.as_deref().is_some_and(|class| CRITICAL_CLASSES.contains(&class)),
+                critical: spec
+                    .priority_class_name
+                    .as_deref()
+                    .is_some_and(|class| CRITICAL_CLASSES.contains(&class)),
                 deletion_cost: deletion_cost(meta),
                 do_not_disrupt: do_not_disrupt(meta),
                 grace_seconds: spec.termination_grace_period_seconds.unwrap_or(30),
