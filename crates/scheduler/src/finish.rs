@@ -1,7 +1,7 @@
 //! From an outcome to a plan: the final requirements, types and requests of each launch (section 20), and the reasons for what is left.
 
 use crate::claims::Claim;
-use crate::options::MinValuesPolicy;
+use crate::options::{MinValuesPolicy, ReservedMode};
 use crate::reasons::refusals;
 use crate::run::Run;
 use crate::strategy::Outcome;
@@ -106,7 +106,13 @@ fn launch(world: &World<'_>, run: &mut Run<'_, '_>, claim: &Claim) -> Result<Lau
             requirements.add(Requirement::any_of(key, claim.held.iter().copied()), interner);
         }
     }
-    let state = run.states.intern(world, claim.template, requirements.clone());
+    let mut state = run.states.intern(world, claim.template, requirements.clone());
+    if claim.held.is_empty() && world.options.reserved != ReservedMode::Off {
+        // Reserved offerings the claim does not hold are none of its options (SCH-296).
+        let mut unreserved = requirements.clone();
+        unreserved.add(Requirement::none_of(sym::CAPACITY_TYPE, [sym::RESERVED]), interner);
+        state = run.states.intern(world, claim.template, unreserved);
+    }
     let mut order: Vec<u32> = Vec::new();
     let mut seen = vec![false; types.catalogue.types.len()];
     let priced: Vec<u32> = run.states.prices(world, state).iter().map(|(_, row, _)| *row).collect();

@@ -24,17 +24,22 @@ pub(crate) fn refusals(run: &mut Run<'_, '_>, class: ClassId) -> Vec<Refusal> {
     let Some(variant) = world.class(class).variants.last() else {
         return Vec::new();
     };
-    (0..world.templates.len())
-        .map(|template| {
-            let (cause, nearest_miss) = refuse(run, class, variant, template);
-            let by = Refuser::Pool(Arc::clone(&world.templates[template].pool.name));
-            Refusal {
-                by,
-                cause,
-                nearest_miss,
-            }
-        })
-        .collect()
+    let mut refusals = Vec::new();
+    for template in 0..world.templates.len() {
+        let (cause, nearest_miss) = refuse(run, class, variant, template);
+        // SCH-297: a reservation conflict ends the search, lighter pools are not asked.
+        let last = matches!(cause, Cause::ReservationUnavailable | Cause::ReservationLost);
+        let by = Refuser::Pool(Arc::clone(&world.templates[template].pool.name));
+        refusals.push(Refusal {
+            by,
+            cause,
+            nearest_miss,
+        });
+        if last {
+            break;
+        }
+    }
+    refusals
 }
 
 fn refuse(run: &mut Run<'_, '_>, class_id: ClassId, variant: &Variant, number: usize) -> (Cause, Option<String>) {

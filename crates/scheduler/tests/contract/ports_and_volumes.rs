@@ -1,0 +1,167 @@
+//! Sections 13 and 14: host ports, volumes.
+
+use crate::fixture::check;
+
+const WORLD: &str = "
+    type t cpu=8 mem=16Gi price=0.1
+    pool default
+";
+
+fn world(rest: &str) -> String {
+    format!("{WORLD}{rest}")
+}
+
+// SCH-163, SCH-164, SCH-166
+#[test]
+fn pods_with_one_host_port_are_kept_apart() {
+    for (a, b, together) in [
+        ("port=80", "port=80", false),
+        ("port=80", "port=81", true),
+        ("port=80", "port=80/UDP", true),
+        ("port=80@10.0.0.1", "port=80@10.0.0.2", true),
+        ("port=80@10.0.0.1", "port=80", false),
+        ("port=80@::", "port=80@10.0.0.1", false),
+    ] {
+        let text = world(&format!("pod a cpu=1 mem=1Gi {a}\npod b cpu=1 mem=1Gi {b}"));
+        check(
+            &text,
+            if together {
+                "default/t: a b"
+            } else {
+                "default/t: a\ndefault/t: b"
+            },
+        );
+    }
+}
+
+// SCH-165
+#[test]
+fn ports_of_bound_pods_are_taken() {
+    check(
+        &world(
+            "node n cpu=8 mem=16Gi
+             bound n x cpu=1 mem=1Gi port=80
+             pod a cpu=1 mem=1Gi port=80
+             pod b cpu=1 mem=1Gi port=81",
+        ),
+        "default/t: a
+         n: b",
+    );
+}
+
+// SCH-166, SCH-167
+#[test]
+fn a_daemon_port_closes_the_types_the_daemon_runs_on() {
+    check(
+        "type small cpu=2 mem=4Gi price=0.1 has=size=small
+         type large cpu=4 mem=8Gi price=0.05 has=size=large
+         pool default req=size:exists
+         daemon d cpu=0.1 mem=1Gi port=80 select=size:in:large
+         pod p cpu=1 mem=1Gi port=80",
+        "default/small: p",
+    );
+    check(
+        &world("daemon d cpu=0.1 mem=1Gi port=80\npod p cpu=1 mem=1Gi port=80"),
+        "- p: no instance type met the scheduling requirements or had enough resources or had a required offering, \
+         requirements=karpenter.sh/nodepool In [default], resources={\"cpu\":\"1\",\"memory\":\"1Gi\",\"pods\":\"1\"}",
+    );
+}
+
+// SCH-175, SCH-177
+#[test]
+fn attach_limits_count_distinct_claims_on_existing_nodes_only() {
+    check(
+        &world(
+            "node n cpu=8 mem=16Gi attach=ebs:2
+             bound n x cpu=1 mem=1Gi vol=one/ebs
+             pod shared cpu=1 mem=1Gi vol=one/ebs
+             pod fits cpu=1 mem=1Gi vol=two/ebs
+             pod new*3 cpu=1 mem=1Gi vol=three/ebs vol=four/ebs vol=five/ebs
+             pod nfs cpu=1 mem=1Gi vol=six",
+        ),
+        "default/t: new-0 new-1 new-2
+         n: nfs fits shared",
+    );
+}
+
+// SCH-481
+#[test]
+fn a_node_over_a_limit_takes_no_pod_at_all() {
+    check(
+        &world(
+            "node n cpu=8 mem=16Gi attach=ebs:1
+             bound n x cpu=1 mem=1Gi vol=one/ebs vol=two/ebs
+             pod p cpu=1 mem=1Gi",
+        ),
+        "default/t: p",
+    );
+}
+
+// SCH-178, SCH-182, SCH-183
+#[test]
+fn a_volume_decides_the_zone() {
+    check(
+        &world(
+            "node n cpu=1 mem=4Gi zone=a
+             pod b cpu=1 mem=1Gi vol=data/ebs/zone:in:b
+             pod a cpu=1 mem=1Gi vol=other/ebs/zone:in:a",
+        ),
+        "default/t b: b
+         n: a",
+    );
+}
+
+// SCH-180, SCH-182
+#[test]
+fn the_first_combination_of_alternatives_that_works_is_taken() {
+    check(
+        &world("pod p cpu=1 mem=1Gi vol=x/ebs/zone:in:a|zone:in:b vol=y/ebs/zone:in:c|zone:in:b"),
+        "default/t b: p",
+    );
+    check(
+        &world("pod p cpu=1 mem=1Gi vol=x/ebs/zone:in:a vol=y/ebs/zone:in:b"),
+        "- p: incompatible volume requirements, key topology.kubernetes.io/zone, topology.kubernetes.io/zone \
+         DoesNotExist not in topology.kubernetes.io/zone Exists",
+    );
+}
+
+// SCH-179
+#[test]
+fn a_volume_bound_to_another_host_keeps_the_pod_off_new_nodes() {
+    check(
+        &world(
+            "node n cpu=1 mem=4Gi
+             pod here cpu=1 mem=1Gi vol=x/ebs/host:in:n
+             pod gone cpu=1 mem=1Gi vol=y/ebs/host:in:elsewhere",
+        ),
+        "n: here
+         - gone: incompatible volume requirements, key kubernetes.io/hostname, kubernetes.io/hostname In [elsewhere] \
+         not in kubernetes.io/hostname Exists",
+    );
+}
+
+// SCH-184, SCH-455
+#[test]
+fn a_volume_does_not_narrow_the_domains_of_a_spread() {
+    check(
+        &world(
+            "node n1 cpu=1 mem=1Gi zone=a
+             node n2 cpu=1 mem=1Gi zone=b
+             node n3 cpu=1 mem=1Gi zone=c
+             bound n1 x1 cpu=1 mem=1Gi label=app=x
+             bound n2 x2 cpu=1 mem=1Gi label=app=x
+             bound n3 x3 cpu=1 mem=1Gi label=app=x
+             pod p cpu=1 mem=1Gi label=app=x spread=zone/1/app=x/min=3 vol=v/ebs/zone:in:a",
+        ),
+        "default/t a: p",
+    );
+    check(
+        &world(
+            "node n1 cpu=1 mem=1Gi zone=a
+             bound n1 x1 cpu=1 mem=1Gi label=app=x
+             pod p cpu=1 mem=1Gi label=app=x spread=zone/1/app=x vol=v/ebs/zone:in:a",
+        ),
+        "- p: unsatisfiable topology constraint for topology spread, key=topology.kubernetes.io/zone (counts = a: 1, b: 0, c: 0, \
+         podDomains = topology.kubernetes.io/zone Exists, nodeDomains = topology.kubernetes.io/zone In [a]",
+    );
+}

@@ -1,0 +1,309 @@
+//! Section 15.6: topology spread.
+
+use crate::fixture::{Fixture, check, upstream};
+
+const WORLD: &str = "
+    type t cpu=2 mem=4Gi price=0.1
+    pool default
+";
+
+fn world(rest: &str) -> String {
+    format!("{WORLD}{rest}")
+}
+
+// SCH-212, SCH-213, SCH-214, SCH-453
+#[test]
+fn pods_go_to_the_emptiest_zone_and_pin_it() {
+    check(
+        &world("pod p*5 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x"),
+        "default/t a: p-0
+         default/t b: p-1
+         default/t c: p-2
+         default/t a: p-3
+         default/t b: p-4",
+    );
+}
+
+// SCH-222
+#[test]
+fn eleven_pods_over_three_zones_are_four_four_three() {
+    let fixture = Fixture::read(&world("pod p*11 cpu=1 mem=1Gi label=app=x spread=zone/1/app=x/min=3"));
+    let plan = fixture.solve(&upstream());
+    let mut by_zone = std::collections::BTreeMap::new();
+    for launch in &plan.launches {
+        let zone = launch
+            .requirements
+            .get(kerf_model::intern::sym::ZONE)
+            .and_then(|zone| zone.single())
+            .unwrap();
+        *by_zone.entry(fixture.snapshot.interner.text(zone)).or_insert(0) += launch.pods.len();
+    }
+    let mut counts: Vec<usize> = by_zone.values().copied().collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [3, 4, 4]);
+}
+
+// SCH-212, SCH-222
+#[test]
+fn with_fewer_domains_than_asked_for_the_minimum_is_zero() {
+    check(
+        "type t cpu=2 mem=4Gi price=0.1 zones=a,b
+         pool default
+         pod p*3 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x/min=3",
+        "default/t a: p-0
+         default/t b: p-1
+         - p-2: unsatisfiable topology constraint for topology spread, key=topology.kubernetes.io/zone (counts = a: 1, b: 1, \
+         podDomains = topology.kubernetes.io/zone Exists, nodeDomains = topology.kubernetes.io/zone Exists",
+    );
+}
+
+// SCH-187, SCH-475
+#[test]
+fn constraints_that_differ_in_min_domains_do_not_share_it() {
+    check(
+        "type t cpu=2 mem=4Gi price=0.1 zones=a,b
+         pool default
+         pod p*2 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x/min=3
+         pod q cpu=1 mem=1Gi label=app=x spread=zone/1/app=x",
+        "default/t a: p-0
+         default/t b: p-1
+         default/t a: q",
+    );
+}
+
+// SCH-215, SCH-457
+#[test]
+fn over_hostnames_the_minimum_is_always_zero() {
+    check(
+        &world(
+            "node n cpu=8 mem=8Gi
+             bound n x cpu=1 mem=1Gi label=app=x
+             pod p*2 cpu=0.1 mem=1Gi label=app=x spread=host/1/app=x",
+        ),
+        "default/t: p-0
+         default/t: p-1",
+    );
+    check(
+        &world("pod p*4 cpu=0.1 mem=1Gi label=app=x spread=host/2/app=x"),
+        "default/t: p-0 p-1
+         default/t: p-2 p-3",
+    );
+}
+
+// SCH-216, SCH-456
+#[test]
+fn a_pod_that_does_not_select_itself_is_still_bound_by_the_others() {
+    check(
+        "type t cpu=8 mem=16Gi price=0.1
+         pool default
+         node n cpu=4 mem=8Gi zone=a
+         bound n y1 cpu=1 mem=1Gi label=app=y
+         bound n y2 cpu=1 mem=1Gi label=app=y
+         pod p*3 cpu=1 mem=1Gi label=app=x spread=zone/1/app=y",
+        "default/t b: p-0 p-1 p-2",
+    );
+}
+
+// SCH-217
+#[test]
+fn an_unknown_key_stops_only_its_own_pods() {
+    check(
+        &world("pod p cpu=1 mem=1Gi label=app=x spread=rack/1/app=x\npod q cpu=1 mem=1Gi"),
+        "default/t: q
+         - p: unsatisfiable topology constraint for topology spread, key=rack (counts = , podDomains = rack Exists, nodeDomains = rack Exists",
+    );
+}
+
+// SCH-218
+#[test]
+fn a_soft_constraint_holds_while_it_can() {
+    check(
+        "type t cpu=2 mem=4Gi price=0.1 zones=a,b
+         pool default limit=nodes:2
+         pod p*2 cpu=1 mem=1Gi label=app=x spread=zone/1/app=x/soft",
+        "default/t a: p-0
+         default/t b: p-1",
+    );
+    check(
+        "type t cpu=2 mem=4Gi price=0.1 zones=a,b
+         pool default limit=nodes:1
+         pod p*2 cpu=1 mem=1Gi label=app=x spread=zone/1/app=x/soft",
+        "default/t a: p-0 p-1",
+    );
+}
+
+// SCH-219
+#[test]
+fn what_the_pool_cannot_reach_still_holds_the_minimum() {
+    let text = "type t cpu=2 mem=4Gi price=0.1
+         pool default req=zone:in:a,b
+         node n cpu=1 mem=1Gi zone=c
+         bound n x cpu=1 mem=1Gi label=app=x
+         pod p*6 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x";
+    let plan = Fixture::read(text).solve(&upstream());
+    assert_eq!((plan.launches.len(), plan.unschedulable.len()), (4, 2));
+}
+
+// SCH-220
+#[test]
+fn a_hard_constraint_on_the_key_narrows_the_minimum() {
+    let text = "type t cpu=2 mem=4Gi price=0.1
+         pool default
+         pod a*5 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x select=zone:in:a
+         pod b*10 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x select=zone:in:b";
+    let plan = Fixture::read(text).solve(&upstream());
+    assert_eq!((plan.launches.len(), plan.unschedulable.len()), (15, 0));
+}
+
+// SCH-221, SCH-201
+#[test]
+fn an_uneven_start_is_levelled() {
+    check(
+        &world(
+            "node n cpu=4 mem=4Gi zone=a
+             bound n x1 cpu=1 mem=1Gi label=app=x
+             bound n x2 cpu=1 mem=1Gi label=app=x
+             pod p*3 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x",
+        ),
+        "default/t b: p-0
+         default/t c: p-1
+         default/t b: p-2",
+    );
+}
+
+// SCH-202, SCH-203
+#[test]
+fn pods_that_are_gone_or_moving_or_elsewhere_do_not_count() {
+    check(
+        &world(
+            "node n cpu=4 mem=8Gi zone=a
+             bound n x1 cpu=1 mem=1Gi label=app=x terminating
+             bound n x2 cpu=1 mem=1Gi label=app=x ns=other
+             node bare cpu=1 mem=8Gi
+             bound bare x3 cpu=1 mem=1Gi label=app=x
+             pod p cpu=2 mem=1Gi label=app=x spread=zone/1/app=x",
+        ),
+        "n: p",
+    );
+    check(
+        &world(
+            "node old cpu=4 mem=8Gi zone=a deleting
+             bound old x1 cpu=1 mem=1Gi label=app=x moving
+             pod p cpu=2 mem=1Gi label=app=x spread=zone/1/app=x select=zone:in:a,b",
+        ),
+        "default/t a: p
+         default/t: x1",
+    );
+}
+
+// SCH-204, SCH-032
+#[test]
+fn pods_that_stay_on_a_deleting_node_count_but_the_node_takes_none() {
+    check(
+        &world(
+            "node old cpu=4 mem=8Gi zone=a deleting
+             bound old x1 cpu=1 mem=1Gi label=app=x
+             pod p cpu=2 mem=1Gi label=app=x spread=zone/1/app=x select=zone:in:a,b",
+        ),
+        "default/t b: p",
+    );
+}
+
+// SCH-223
+#[test]
+fn spreading_over_a_custom_label_follows_its_values() {
+    let text = "type t cpu=2 mem=4Gi price=0.1
+         pool one req=slot:in:1
+         pool four req=slot:in:2,3,4,5
+         pod p*20 cpu=2 mem=1Gi label=app=x spread=slot/1/app=x";
+    let plan = Fixture::read(text).solve(&upstream());
+    let count = |pool: &str| plan.launches.iter().filter(|launch| &*launch.pool == pool).count();
+    assert_eq!((count("one"), count("four")), (4, 16));
+}
+
+// SCH-224, SCH-198, SCH-197
+#[test]
+fn domains_behind_taints_count_unless_the_pod_honours_taints() {
+    let world = |flag: &str| {
+        format!(
+            "type t cpu=2 mem=4Gi price=0.1
+             pool open req=zone:in:a
+             pool closed req=zone:in:b taint=closed:NoSchedule
+             pod p*3 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x{flag}"
+        )
+    };
+    let plan = Fixture::read(&world("")).solve(&upstream());
+    assert_eq!((plan.launches.len(), plan.unschedulable.len()), (1, 2));
+    let plan = Fixture::read(&world("/taints")).solve(&upstream());
+    assert_eq!((plan.launches.len(), plan.unschedulable.len()), (3, 0));
+}
+
+// SCH-225, SCH-205
+#[test]
+fn node_affinity_policy_decides_which_nodes_count() {
+    let world = |flag: &str| {
+        format!(
+            "type t cpu=2 mem=4Gi price=0.1
+             pool default req=team:in:red req=zone:in:a,b
+             node n cpu=1 mem=2Gi zone=a label=team=blue
+             bound n x cpu=1 mem=1Gi label=app=x
+             pod p cpu=2 mem=1Gi label=app=x spread=zone/1/app=x{flag} select=team:in:red"
+        )
+    };
+    check(&world(""), "default/t a: p");
+    check(&world("/anynode"), "default/t b: p");
+}
+
+// SCH-226
+#[test]
+fn several_constraints_hold_together() {
+    check(
+        "type t cpu=8 mem=16Gi price=0.1
+         pool default
+         pod p*4 cpu=1 mem=1Gi label=app=x spread=zone/1/app=x spread=host/1/app=x",
+        "default/t a: p-0
+         default/t b: p-1
+         default/t c: p-2
+         default/t a: p-3",
+    );
+}
+
+// SCH-227
+#[test]
+fn two_workloads_spread_over_hosts_share_them() {
+    check(
+        "type t cpu=8 mem=16Gi price=0.1
+         pool default
+         pod x*2 cpu=1 mem=1Gi label=app=x spread=host/1/app=x
+         pod y*2 cpu=1 mem=1Gi label=app=y spread=host/1/app=y",
+        "default/t: x-0 y-0
+         default/t: x-1 y-1",
+    );
+}
+
+// SCH-191, SCH-192, SCH-476
+#[test]
+fn a_missing_selector_counts_nobody() {
+    check(
+        "type t cpu=8 mem=16Gi price=0.1
+         pool default
+         node n cpu=4 mem=8Gi zone=a
+         bound n x cpu=1 mem=1Gi
+         bound n y cpu=1 mem=1Gi
+         pod p cpu=1 mem=1Gi spread=zone/1/!",
+        "n: p",
+    );
+}
+
+// SCH-186, SCH-188, SCH-474
+#[test]
+fn revisions_told_apart_by_a_label_key_do_not_share_counts() {
+    check(
+        "type t cpu=8 mem=16Gi price=0.1
+         pool default
+         node n cpu=4 mem=8Gi zone=a
+         bound n old cpu=1 mem=1Gi label=app=x label=rev=1
+         pod p cpu=1 mem=1Gi label=app=x label=rev=2 spread=zone/1/app=x,rev=2",
+        "n: p",
+    );
+}
