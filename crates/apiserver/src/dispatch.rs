@@ -95,6 +95,8 @@ impl Call<'_> {
 
 fn object(shared: &Arc<Shared>, call: &Call<'_>, path: &ObjectPath) -> Result<Answer, ApiError> {
     let mut state = shared.lock();
+    state.now = call.now;
+    state.expire_events();
     let resource = state
         .registry
         .get(&path.group, &path.version, &path.plural)

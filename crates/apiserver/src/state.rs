@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
@@ -14,6 +14,9 @@ use crate::persist::Journal;
 use crate::random::Random;
 use crate::registry::{Registry, Resource, builtins};
 use crate::storage::{Change, FieldPath, Stored, Table, TableId, Uid};
+
+/// How long an event is kept after its last write, as in the real server.
+const EVENT_LIFE: SignedDuration = SignedDuration::from_hours(1);
 
 /// Where an object is.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +39,10 @@ pub(crate) struct State {
     /// What garbage collection still has to look at; empty between requests.
     pub(crate) gc: VecDeque<Task>,
     pub(crate) collects_garbage: bool,
+    /// Time of the request at hand.
+    pub(crate) now: Timestamp,
+    /// Events by the time of their last write, oldest first.
+    expiring: VecDeque<(Timestamp, ObjectRef, u64)>,
     pub(crate) random: Random,
     pub(crate) journal: Option<Journal>,
     /// The OpenAPI documents, once somebody asked for them.
@@ -54,6 +61,8 @@ impl State {
             dependents: FxHashMap::default(),
             gc: VecDeque::new(),
             collects_garbage: true,
+            now: Timestamp::UNIX_EPOCH,
+            expiring: VecDeque::new(),
             random: Random::seeded(seed),
             journal: None,
             documents: None,
@@ -164,8 +173,18 @@ impl State {
                 Change::Deleted => self.retire_custom_resource(object),
             }
         }
+        if self.table_id("", "events") == Some(table) && change != Change::Deleted {
+            let at = ObjectRef {
+                table,
+                key: Arc::clone(&stored.key),
+            };
+            self.expiring.push_back((self.now, at, stored.version));
+        }
         if !self.collects_garbage {
             return;
+        }
+        if stored.deleting && self.table_id("", "namespaces") == Some(table) {
+            self.gc.push_back(Task::NamespaceShrunk(stored.name().to_owned()));
         }
         if change == Change::Deleted {
             self.gc.push_back(Task::OwnerGone(stored.uid));
@@ -207,6 +226,18 @@ impl State {
             }
         }
         self.live.remove(&object.uid);
+    }
+
+    /// Removes the events nobody has written to for [`EVENT_LIFE`].
+    pub(crate) fn expire_events(&mut self) {
+        while let Some((written, _, _)) = self.expiring.front()
+            && self.now.duration_since(*written) >= EVENT_LIFE
+            && let Some((_, at, version)) = self.expiring.pop_front()
+        {
+            if let Some(event) = self.get(&at).filter(|e| e.version == version).map(|e| e.value()) {
+                self.erase(&at, event);
+            }
+        }
     }
 
     /// Puts back an object read from disk: no event, no garbage collection.
@@ -252,6 +283,25 @@ impl State {
 
     /// The namespaces and classes every cluster has from its first moment.
     pub(crate) fn bootstrap(&mut self, now: Timestamp) {
+        self.now = now;
+        // Events read from disk live another hour.
+        if let Some(table) = self.table_id("", "events") {
+            let restored: Vec<_> = self
+                .table(table)
+                .range(None)
+                .map(|e| {
+                    (
+                        now,
+                        ObjectRef {
+                            table,
+                            key: Arc::clone(&e.key),
+                        },
+                        e.version,
+                    )
+                })
+                .collect();
+            self.expiring.extend(restored);
+        }
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             let namespace = json!({
                 "apiVersion": "v1", "kind": "Namespace",

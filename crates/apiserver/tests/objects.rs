@@ -422,6 +422,38 @@ async fn a_collection_is_deleted_by_selector() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_event_lives_for_an_hour_after_its_last_write() {
+    let h = Harness::new();
+    let events: Api<k8s_openapi::api::core::v1::Event> = h.api();
+    let event = from(json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p"}}));
+    events.create(&PostParams::default(), &event).await.unwrap();
+    tokio::time::advance(std::time::Duration::from_secs(3000)).await;
+    events
+        .patch("e", &PatchParams::default(), &Patch::Merge(json!({"count": 2})))
+        .await
+        .unwrap();
+    tokio::time::advance(std::time::Duration::from_secs(3000)).await;
+    assert_eq!(events.get("e").await.unwrap().count, Some(2));
+    tokio::time::advance(std::time::Duration::from_secs(600)).await;
+    assert_eq!(code(&events.get("e").await.unwrap_err()), 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_with_a_finalizer_goes_when_it_is_removed() {
+    let h = Harness::new();
+    let namespaces: Api<Namespace> = Api::all(h.client());
+    let held = from(json!({"metadata": {"name": "held", "finalizers": ["x/hold"]}}));
+    namespaces.create(&PostParams::default(), &held).await.unwrap();
+    namespaces.delete("held", &DeleteParams::default()).await.unwrap();
+    let clear = json!({"metadata": {"finalizers": null}});
+    namespaces
+        .patch("held", &PatchParams::default(), &Patch::Merge(&clear))
+        .await
+        .unwrap();
+    assert_eq!(code(&namespaces.get("held").await.unwrap_err()), 404);
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_of_both_groups_are_the_same_objects() {
     let h = Harness::new();
     let core: Api<k8s_openapi::api::core::v1::Event> = h.api();

@@ -175,6 +175,7 @@ fn default_changed(state: &mut State, resource: &Resource, object: &mut Value) {
         && let Some(spec) = object.get_mut("spec")
     {
         pod::default_spec(spec);
+        json::default(json::object_mut(spec, &[]), "enableServiceLinks", true);
     }
     workload::default(&resource.kind, object);
     cluster::default(state, resource, object);

@@ -1,5 +1,7 @@
 //! Kinds that make pods: defaults, selectors that match their templates, and what may not change.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::{Checks, pod};
@@ -149,7 +151,7 @@ pub(crate) fn validate(kind: &str, object: &Value, old: Option<&Value>, checks: 
         "spec.template"
     };
     if let Some(spec) = object.pointer(template_pointer(kind)) {
-        pod::validate_spec(&format!("{template}.spec"), spec, checks);
+        pod::validate_spec(&format!("{template}.spec"), &with_claim_volumes(object, spec), checks);
         checks.one_of(&format!("{template}.spec"), spec, "restartPolicy", policies);
     }
     let spec = json::at(object, &["spec"]);
@@ -169,6 +171,24 @@ pub(crate) fn validate(kind: &str, object: &Value, old: Option<&Value>, checks: 
     if let Some(old) = old {
         immutable(kind, object, old, checks);
     }
+}
+
+/// The pods of a StatefulSet will have a volume for each claim template, which their containers may mount.
+fn with_claim_volumes<'a>(object: &Value, spec: &'a Value) -> Cow<'a, Value> {
+    let templates = json::items(object, &["spec", "volumeClaimTemplates"]);
+    let names: Vec<&str> = templates
+        .iter()
+        .filter_map(|template| json::text(template, &["metadata", "name"]))
+        .collect();
+    if names.is_empty() {
+        return Cow::Borrowed(spec);
+    }
+    let mut volumes = json::items(spec, &["volumes"]).to_vec();
+    volumes.retain(|volume| json::text(volume, &["name"]).is_none_or(|name| !names.contains(&name)));
+    volumes.extend(names.iter().map(|name| json!({"name": name, "emptyDir": {}})));
+    let mut spec = spec.clone();
+    json::set(&mut spec, &["volumes"], volumes.into());
+    Cow::Owned(spec)
 }
 
 fn selector_matches(kind: &str, spec: &Value, checks: &mut Checks) {

@@ -204,5 +204,7 @@ fn count_generation(resource: &Resource, old: &Value, new: &mut Value) {
 pub(crate) fn nothing_holds(object: &Value) -> bool {
     json::items(object, &["metadata", "finalizers"]).is_empty()
         && json::int(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0
-        && json::items(object, &["spec", "finalizers"]).is_empty()
+        // Namespaces have finalizers of their own, in the spec.
+        && (json::text(object, &["kind"]) != Some("Namespace")
+            || json::items(object, &["spec", "finalizers"]).is_empty())
 }

@@ -95,6 +95,8 @@ struct Watch {
     bell: Receiver<u64>,
     /// Everything up to this version has been sent.
     cursor: u64,
+    /// The state a watch begins with, rendered one by one: many watchers may begin at once.
+    initial: std::vec::IntoIter<Arc<Stored>>,
     pending: VecDeque<Bytes>,
     deadline: Option<Instant>,
     next_bookmark: Option<Instant>,
@@ -115,6 +117,7 @@ pub(crate) fn open(
     let mut watch = Watch {
         bell: table.subscribe(),
         cursor: state.version,
+        initial: Vec::new().into_iter(),
         pending: VecDeque::new(),
         deadline: request.timeout.map(|t| now + t),
         next_bookmark: request.bookmarks.then(|| now + shared.bookmark_interval),
@@ -129,11 +132,12 @@ pub(crate) fn open(
         WatchStart::Now => {}
         WatchStart::State | WatchStart::StreamingList => {
             let filter = &watch.filter;
-            let objects = table.range(filter.namespace.as_deref()).filter(|o| filter.matches(o));
-            let lines: Vec<Bytes> = objects
-                .map(|o| watch.view.event(&watch.resource, Change::Added, o, watch.shared.now()))
+            let objects: Vec<Arc<Stored>> = table
+                .range(filter.namespace.as_deref())
+                .filter(|o| filter.matches(o))
+                .cloned()
                 .collect();
-            watch.pending.extend(lines);
+            watch.initial = objects.into_iter();
             if request.start == WatchStart::StreamingList {
                 watch.pending.push_back(watch.bookmark(true));
             }
@@ -147,6 +151,12 @@ pub(crate) fn open(
 impl Watch {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            if let Some(object) = self.initial.next() {
+                return Some(
+                    self.view
+                        .event(&self.resource, Change::Added, &object, self.shared.now()),
+                );
+            }
             if let Some(line) = self.pending.pop_front() {
                 return Some(line);
             }
