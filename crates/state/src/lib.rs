@@ -5,6 +5,7 @@
 //! Units are the model's: `cpu` in milli-cores, other resources in base units, prices in 10⁻¹² per hour.
 
 pub mod convert;
+mod cost;
 pub mod lean;
 mod mirror;
 mod shared;
@@ -12,6 +13,7 @@ mod times;
 mod world;
 
 pub use convert::{Conventions, Converter};
+pub use cost::pool_costs;
 pub use mirror::{Event, Kind, Mirror, MirrorOptions, Mirrored, Object, ResetReport, SyncReport, nomination_window};
 pub use shared::Shared;
 pub use times::{Placed, PodTime, PodTimes};

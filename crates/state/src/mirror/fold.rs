@@ -6,6 +6,7 @@ use super::{Mirror, PodEntry};
 use crate::convert::{ClaimFacts, NodeFacts, PodFacts};
 use crate::lean::{LeanDaemonSet, LeanPod};
 use kerf_api::NodeClaim;
+use kerf_model::pod::{Owner, Pod};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -46,7 +47,7 @@ impl Mirror {
             let id = Identity::of(K::KIND, object.meta());
             match left.remove(&id.key) {
                 Some(before) if before.uid == id.uid && id.version < before.version => {
-                    report.rewound.push(shown(&id.key))
+                    report.rewound.push(shown(&id.key));
                 }
                 Some(before) if before.uid != id.uid => {
                     report.vanished.push(shown(&id.key));
@@ -87,7 +88,7 @@ impl Mirror {
             Object::Pod(pod) => self.apply_pod(id, &pod),
             Object::Node(node) => {
                 let facts = self.converter.node(&node);
-                self.set_node(id, Some(facts));
+                self.set_node(id, Some(&facts));
             }
             Object::NodeClaim(claim) => self.apply_claim(id, &claim),
             Object::NodePool(pool) => {
@@ -151,6 +152,7 @@ impl Mirror {
                 if let Some(entry) = self.pools.table.take(id) {
                     self.pools.forget(&id.key.1, entry.facts.pool.label);
                     self.dirty.pools = true;
+                    self.touch_pool(entry.facts.pool.label);
                 }
             }
             Kind::DaemonSet => self.dirty.daemons |= self.daemons.table.take(id).is_some(),
@@ -181,76 +183,78 @@ impl Mirror {
     }
 
     fn apply_pod(&mut self, id: &Identity, lean: &LeanPod) {
-        let facts = self.converter.pod(lean);
-        let (known, reused) = match self.pods.entry(&id.key) {
-            Some(entry) => (entry.facts.facts == facts, entry.uid != id.uid),
-            None => (false, false),
+        let entry = PodEntry::new(self.converter.pod(lean));
+        // The texts of the pod serve as its key, so that they are stored once.
+        let id = &Identity {
+            key: (Arc::clone(&entry.base.namespace), Arc::clone(&entry.base.name)),
+            uid: Arc::clone(&entry.base.uid),
+            version: id.version,
         };
-        if known && !reused {
-            return;
-        }
-        if reused && let Some(before) = self.pods.entry(&id.key) {
-            let before = Identity {
-                uid: Arc::clone(&before.uid),
-                ..id.clone()
-            };
-            self.remove_pod(&before);
-        }
-        let before = self.pods.entry(&id.key).map(|entry| entry.facts.facts.clone());
-        if let Some(before) = &before {
-            self.detach(&id.key, before);
-        }
-        let bound_before = before.and_then(|before| before.pod.node_name);
-        if facts.pod.node_name != bound_before {
-            // It arrived somewhere: nothing is promised to it any more, and consolidation looks again (LIF-207).
-            self.epoch += u64::from(facts.pod.node_name.is_some());
-            if let Some(claim) = self.promises.withdraw(&id.key) {
-                self.dirty.machines.insert(MachineKey::Planned(claim));
+        let known = self.pods.entry(&id.key).map(|known| known.facts.clone());
+        let before = match known {
+            Some(known) if known.base.uid != id.uid => {
+                self.remove_pod(&Identity {
+                    uid: Arc::clone(&known.base.uid),
+                    ..id.clone()
+                });
+                None
             }
-        }
-        self.storage.uses(&id.key, &facts);
-        if let Some(daemon_set) = &facts.daemon_set {
-            self.dirty.daemons |= self.daemons.joins(daemon_set, facts.pod.created, &id.key);
-        }
-        if let Some(node) = occupied(&facts) {
-            self.pods_by_node
-                .entry(Arc::clone(node))
-                .or_default()
-                .insert(id.key.clone());
-        }
-        let entry = PodEntry {
-            pod: Arc::new(facts.pod.clone()),
-            facts,
+            Some(known) if known.same(&entry) => return,
+            Some(known) => {
+                self.detach(&id.key, &known);
+                Some(known)
+            }
+            None => None,
         };
+        let bound_before = before.as_ref().and_then(|before| before.base.node_name.as_ref());
+        if entry.base.node_name.as_ref() != bound_before {
+            // It arrived somewhere: nothing is promised to it any more, and consolidation looks again (LIF-207).
+            self.epoch += u64::from(entry.base.node_name.is_some());
+            self.withdraw_promise(&id.key);
+        }
+        if let Some(node) = entry.base.node_name.as_ref().filter(|_| entry.is_news(before.as_ref())) {
+            self.pod_events.insert(Arc::clone(node));
+        }
+        self.storage.uses(&id.key, &entry.claims);
+        if let Some(daemon_set) = &entry.daemon_set {
+            self.dirty.daemons |= self.daemons.joins(daemon_set, entry.base.created, &id.key);
+        }
+        if let Some(node) = entry.occupied() {
+            let pods = self.pods_by_node.entry(Arc::clone(node)).or_default();
+            pods.insert(id.key.clone());
+        }
         self.pods.put(id, entry);
         self.resolve(&id.key);
     }
 
     fn remove_pod(&mut self, id: &Identity) {
         let Some(entry) = self.pods.take(id) else { return };
-        self.detach(&id.key, &entry.facts.facts);
-        if let Some(claim) = self.promises.withdraw(&id.key) {
-            self.dirty.machines.insert(MachineKey::Planned(claim));
-        }
+        self.detach(&id.key, &entry.facts);
+        self.withdraw_promise(&id.key);
         self.times.forget(&id.key.0, &id.key.1);
         self.epoch += 1;
         self.refresh_pending(&id.key);
     }
 
+    fn withdraw_promise(&mut self, pod: &Key) {
+        let claim = self.promises.withdraw(pod);
+        self.dirty.machines.extend(claim.map(MachineKey::Planned));
+    }
+
     /// Takes a pod out of every index.
-    fn detach(&mut self, key: &Key, facts: &PodFacts) {
-        self.storage.unuses(key, facts);
-        if let Some(daemon_set) = &facts.daemon_set {
-            self.dirty.daemons |= self.daemons.leaves(daemon_set, facts.pod.created, key);
+    fn detach(&mut self, key: &Key, entry: &PodEntry) {
+        self.storage.unuses(key, &entry.claims);
+        if let Some(daemon_set) = &entry.daemon_set {
+            self.dirty.daemons |= self.daemons.leaves(daemon_set, entry.base.created, key);
         }
-        if let Some(node) = occupied(facts) {
+        if let Some(node) = entry.occupied() {
             if let Some(pods) = self.pods_by_node.get_mut(node) {
                 pods.remove(key);
                 if pods.is_empty() {
                     self.pods_by_node.remove(node);
                 }
             }
-            self.touch_node(&Arc::clone(node));
+            self.touch_node(node);
         }
     }
 
@@ -262,22 +266,20 @@ impl Mirror {
 
     /// Brings a pod's volumes up to date, and with them whoever shows the pod.
     fn resolve(&mut self, key: &Key) {
-        let Some(entry) = self.pods.get(key) else { return };
-        let mut pod = entry.facts.pod.clone();
-        let (volumes, faults) = self.storage.resolve(&entry.facts, &self.converter);
-        pod.volumes = volumes;
-        pod.faults.extend(faults);
-        let node = occupied(&entry.facts).cloned();
-        let promised = self.promises.of_pod(key, &pod.uid).cloned();
-        if let Some(entry) = self.pods.get_mut(key) {
+        let Some(entry) = self.pods.get_mut(key) else { return };
+        if !entry.claims.is_empty() {
+            let mut pod = Pod::clone(&entry.base);
+            let (volumes, faults) = self.storage.resolve(&pod, &entry.claims, &self.converter);
+            pod.volumes = volumes;
+            pod.faults.extend(faults);
             entry.pod = Arc::new(pod);
         }
+        let (node, uid) = (entry.occupied().cloned(), Arc::clone(&entry.base.uid));
         if let Some(node) = node {
             self.touch_node(&node);
         }
-        if let Some(claim) = promised {
-            self.dirty.machines.insert(MachineKey::Planned(claim));
-        }
+        let promised = self.promises.of_pod(key, &uid).cloned();
+        self.dirty.machines.extend(promised.map(MachineKey::Planned));
         self.refresh_pending(key);
     }
 
@@ -302,57 +304,55 @@ impl Mirror {
             .extend(self.machines.nodes.named(name).and_then(node_key));
     }
 
-    fn set_node(&mut self, id: &Identity, after: Option<NodeFacts>) {
-        let before = match &after {
+    fn set_node(&mut self, id: &Identity, after: Option<&NodeFacts>) {
+        let before = match after {
             Some(facts) => self.machines.nodes.put(id, facts.clone()).map(|entry| entry.facts),
             None => match self.machines.nodes.take(id) {
                 Some(entry) => Some(entry.facts),
                 None => return,
             },
         };
-        if before == after {
+        if before.as_ref() == after {
             return;
         }
-        self.machines.index_node(before.as_ref(), after.as_ref());
+        self.machines.index_node(before.as_ref(), after);
         self.epoch += u64::from(after.is_none());
         self.dirty.machines.extend(before.as_ref().and_then(node_key));
-        self.dirty.machines.extend(after.as_ref().and_then(node_key));
+        self.dirty.machines.extend(after.and_then(node_key));
     }
 
     fn apply_claim(&mut self, id: &Identity, claim: &NodeClaim) {
         // LIF-005: claims of other providers' node classes are none of ours.
         if self.converter.serves(&claim.spec.node_class_ref) {
             let facts = self.converter.claim(claim);
-            self.set_claim(id, Some(facts));
+            self.set_claim(id, Some(&facts));
         }
     }
 
-    fn set_claim(&mut self, id: &Identity, after: Option<ClaimFacts>) {
-        let before = match &after {
+    fn set_claim(&mut self, id: &Identity, after: Option<&ClaimFacts>) {
+        let before = match after {
             Some(facts) => self.machines.claims.put(id, facts.clone()).map(|entry| entry.facts),
             None => match self.machines.claims.take(id) {
                 Some(entry) => Some(entry.facts),
                 None => return,
             },
         };
-        if before == after {
+        if before.as_ref() == after {
             return;
         }
-        self.machines.index_claim(before.as_ref(), after.as_ref());
+        self.machines.index_claim(before.as_ref(), after);
         self.epoch += u64::from(after.is_none());
-        let same_claim = before.as_ref().map(|claim| &claim.uid) == after.as_ref().map(|claim| &claim.uid);
-        let waits = after
-            .as_ref()
-            .is_some_and(|claim| claim.provider_id.is_none() && !claim.deleting);
+        let same_claim = before.as_ref().map(|claim| &claim.uid) == after.map(|claim| &claim.uid);
+        let waits = after.is_some_and(|claim| claim.provider_id.is_none() && !claim.deleting);
         if !waits || !same_claim {
             self.end_promise(&id.key.1);
         }
         self.dirty.machines.extend(before.as_ref().map(claim_key));
-        self.dirty.machines.extend(after.as_ref().map(claim_key));
+        self.dirty.machines.extend(after.map(claim_key));
     }
 
     /// The pods that hold a node's resources, by namespace and name.
-    pub(super) fn pods_on(&self, node: &Arc<str>) -> Vec<Arc<kerf_model::pod::Pod>> {
+    pub(super) fn pods_on(&self, node: &Arc<str>) -> Vec<Arc<Pod>> {
         let keys = self
             .pods_by_node
             .get(node)
@@ -364,7 +364,42 @@ impl Mirror {
     }
 }
 
-/// The node whose resources a pod holds: bound and not terminal, terminating or not (SCH-063, SCH-064).
-fn occupied(facts: &PodFacts) -> Option<&Arc<str>> {
-    facts.pod.node_name.as_ref().filter(|_| !facts.pod.phase.is_terminal())
+impl PodEntry {
+    fn new(facts: PodFacts) -> Self {
+        let base = Arc::new(facts.pod);
+        Self {
+            pod: Arc::clone(&base),
+            base,
+            claims: facts.claims.into(),
+            provisionable: facts.provisionable,
+            gated: facts.gated,
+            daemon_set: facts.daemon_set,
+        }
+    }
+
+    /// Whether nothing that is read of the pod changed.
+    fn same(&self, other: &Self) -> bool {
+        self.base == other.base
+            && self.claims == other.claims
+            && self.provisionable == other.provisionable
+            && self.gated == other.gated
+            && self.daemon_set == other.daemon_set
+    }
+
+    /// The node whose resources the pod holds: bound and not terminal, terminating or not (SCH-063, SCH-064).
+    fn occupied(&self) -> Option<&Arc<str>> {
+        self.base.node_name.as_ref().filter(|_| !self.base.phase.is_terminal())
+    }
+
+    /// LIF-137, LIF-138: whether it just came to its node, ended there, or is to go.
+    fn is_news(&self, before: Option<&Self>) -> bool {
+        if self.base.owner == Owner::DaemonSet {
+            return false;
+        }
+        before.is_none_or(|before| {
+            before.base.node_name.is_none()
+                || before.base.phase.is_terminal() != self.base.phase.is_terminal()
+                || before.base.deletion.is_some() != self.base.deletion.is_some()
+        })
+    }
 }

@@ -19,11 +19,11 @@ mod table;
 
 pub use object::{Event, Kind, Mirrored, Object, ResetReport};
 
-use crate::convert::{Conventions, Converter, PodFacts};
+use crate::convert::{Conventions, Converter};
 use jiff::{SignedDuration, Timestamp};
 use kerf_model::duration::GoDuration;
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
-use kerf_model::intern::Interner;
+use kerf_model::intern::{Interner, Sym};
 use kerf_model::node::Node;
 use kerf_model::pod::{Owner, Pod};
 use kerf_model::resources::Resources;
@@ -50,11 +50,17 @@ pub struct MirrorOptions {
 }
 
 /// A pod as the mirror holds it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct PodEntry {
-    facts: PodFacts,
-    /// The pod with its volumes resolved.
+    /// The pod as it was converted.
+    base: Arc<Pod>,
+    /// The pod with its volumes resolved; the same one where it has none.
     pod: Arc<Pod>,
+    /// The names of the volume claims it uses.
+    claims: Box<[Arc<str>]>,
+    provisionable: bool,
+    gated: bool,
+    daemon_set: Option<Arc<str>>,
 }
 
 /// The cluster as far as decisions need it.
@@ -75,6 +81,8 @@ pub struct Mirror {
     promises: promise::Promises,
     times: crate::times::PodTimes,
     listed: BTreeSet<Kind>,
+    /// Nodes whose workload changed; at most one entry per node name.
+    pod_events: BTreeSet<Arc<str>>,
     /// Machines by the name shown; what snapshots list.
     shown: BTreeMap<(Arc<str>, MachineKey), Arc<Node>>,
     shown_name: BTreeMap<MachineKey, Arc<str>>,
@@ -132,6 +140,7 @@ impl Mirror {
             promises: promise::Promises::default(),
             times: crate::times::PodTimes::default(),
             listed: BTreeSet::new(),
+            pod_events: BTreeSet::new(),
             shown: BTreeMap::new(),
             shown_name: BTreeMap::new(),
             dirty: Dirty::default(),
@@ -184,9 +193,14 @@ impl Mirror {
         let label = self.converter.interner().intern(pool);
         if self.pools.set_catalogue(&name, label, catalogue) {
             self.dirty.pools = true;
-            let priced = self.shown.iter().filter(|(_, node)| node.pool == Some(label));
-            self.dirty.machines.extend(priced.map(|((_, key), _)| key.clone()));
+            self.touch_pool(label);
         }
+    }
+
+    /// Notes that the prices of a pool's machines may be different now.
+    fn touch_pool(&mut self, label: Sym) {
+        let priced = self.shown.iter().filter(|(_, node)| node.pool == Some(label));
+        self.dirty.machines.extend(priced.map(|((_, key), _)| key.clone()));
     }
 
     /// Inserts a claim its creator just wrote, without waiting for the watch (SCH-076). What the watch has shown already stands: the
@@ -266,6 +280,18 @@ impl Mirror {
         }
     }
 
+    /// The claims on whose nodes a workload pod came, ended or was told to go since the last call, by name (LIF-137 to LIF-140). Writing
+    /// the time, at most every ten seconds, is up to the caller.
+    pub fn take_pod_events(&mut self) -> Vec<Arc<str>> {
+        let nodes = std::mem::take(&mut self.pod_events);
+        let keys = nodes
+            .iter()
+            .filter_map(|name| machines::node_key(self.machines.nodes.named(name)?));
+        let claims = keys.filter_map(|key| self.machines.claim_of(&key));
+        let names: BTreeSet<Arc<str>> = claims.map(|claim| Arc::clone(&claim.name)).collect();
+        names.into_iter().collect()
+    }
+
     /// A pod, bound or not.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
         let key = (Arc::from(namespace), Arc::from(name));
@@ -275,7 +301,7 @@ impl Mirror {
     /// Whether a pod is provisionable (SCH-008), promised to a claim or not.
     pub fn is_provisionable(&self, namespace: &str, name: &str) -> bool {
         let key = (Arc::from(namespace), Arc::from(name));
-        self.pods.get(&key).is_some_and(|entry| entry.facts.provisionable)
+        self.pods.get(&key).is_some_and(|entry| entry.provisionable)
     }
 
     /// The bound, non-terminal pods of a Node by its object's name, terminating ones included, by namespace and name.
@@ -292,19 +318,18 @@ impl Mirror {
     }
 
     /// Whether a pod waits for capacity.
-    fn is_pending(&self, facts: &PodFacts) -> bool {
+    fn is_pending(&self, entry: &PodEntry) -> bool {
         if !self.offline {
-            return facts.provisionable;
+            return entry.provisionable;
         }
-        let pod = &facts.pod;
+        let pod = &entry.base;
         let unowned = !matches!(pod.owner, Owner::DaemonSet | Owner::Node);
-        pod.node_name.is_none() && unowned && !facts.gated && !pod.phase.is_terminal()
+        pod.node_name.is_none() && unowned && !entry.gated && !pod.phase.is_terminal()
     }
 
     /// Puts a pod into the pending ones or takes it out, as it is now.
     fn refresh_pending(&mut self, key: &Key) {
-        let waits =
-            |entry: &&PodEntry| self.is_pending(&entry.facts) && self.promises.of_pod(key, &entry.pod.uid).is_none();
+        let waits = |entry: &&PodEntry| self.is_pending(entry) && self.promises.of_pod(key, &entry.pod.uid).is_none();
         let now = self.pods.get(key).filter(waits).map(|entry| Arc::clone(&entry.pod));
         let changed = match now {
             Some(pod) => {

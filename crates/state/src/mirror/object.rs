@@ -37,7 +37,6 @@ macro_rules! kinds {
         /// An object of any kind the mirror holds.
         #[derive(Clone, Debug)]
         #[expect(missing_docs, reason = "the names are the kinds' own")]
-        #[expect(clippy::large_enum_variant, reason = "passed by value once, never stored")]
         pub enum Object { $($kind($type)),+ }
 
         $(

@@ -2,8 +2,8 @@
 
 use super::object::Key;
 use super::table::Table;
-use crate::convert::{ClassFacts, Converter, PodFacts, PvFacts, PvcFacts, VolumeSource, missing_claim};
-use kerf_model::pod::{PodFault, PodVolume};
+use crate::convert::{ClassFacts, Converter, PvFacts, PvcFacts, VolumeSource, missing_claim};
+use kerf_model::pod::{Pod, PodFault, PodVolume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ pub(super) struct Storage {
 
 impl Storage {
     /// Notes that a pod uses its claims.
-    pub(super) fn uses(&mut self, pod: &Key, facts: &PodFacts) {
-        for claim in &facts.claims {
+    pub(super) fn uses(&mut self, pod: &Key, claims: &[Arc<str>]) {
+        for claim in claims {
             self.users
                 .entry((Arc::clone(&pod.0), Arc::clone(claim)))
                 .or_default()
@@ -31,8 +31,8 @@ impl Storage {
     }
 
     /// Notes that a pod no longer uses its claims.
-    pub(super) fn unuses(&mut self, pod: &Key, facts: &PodFacts) {
-        for claim in &facts.claims {
+    pub(super) fn unuses(&mut self, pod: &Key, claims: &[Arc<str>]) {
+        for claim in claims {
             let claim = (Arc::clone(&pod.0), Arc::clone(claim));
             remove(&mut self.users, &claim, pod);
         }
@@ -74,11 +74,16 @@ impl Storage {
     }
 
     /// A pod's volumes and, for one that is not bound, why they cannot be used.
-    pub(super) fn resolve(&self, facts: &PodFacts, converter: &Converter) -> (Vec<PodVolume>, Vec<PodFault>) {
-        let (mut volumes, mut faults) = (Vec::with_capacity(facts.claims.len()), Vec::new());
-        let waiting = facts.pod.node_name.is_none();
-        for name in &facts.claims {
-            let key = (Arc::clone(&facts.pod.namespace), Arc::clone(name));
+    pub(super) fn resolve(
+        &self,
+        pod: &Pod,
+        claims: &[Arc<str>],
+        converter: &Converter,
+    ) -> (Vec<PodVolume>, Vec<PodFault>) {
+        let (mut volumes, mut faults) = (Vec::with_capacity(claims.len()), Vec::new());
+        let waiting = pod.node_name.is_none();
+        for name in claims {
+            let key = (Arc::clone(&pod.namespace), Arc::clone(name));
             let Some(claim) = self.claims.get(&key) else {
                 // SCH-176: a claim that is not there uses nothing.
                 faults.extend(waiting.then(|| missing_claim(name)));

@@ -431,3 +431,47 @@ fn what_makes_consolidation_look_again() {
     assert!(!moved(&|m| m.mark_for_deletion("cloud://n")), "a command's mark");
     assert!(moved(&|m| m.delete(&node("n", "", "[]"))), "an object disappears");
 }
+
+// LIF-137, LIF-138, LIF-140
+#[test]
+fn pod_events_name_the_claims_they_concern() {
+    let mut mirror = mirror();
+    let mut events = |change: &dyn Fn(&mut Mirror)| {
+        change(&mut mirror);
+        mirror
+            .take_pod_events()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let with = |phase: &str| pod("a", "{nodeName: n, containers: [{name: a}]}", phase);
+    let ready = "{phase: Running, conditions: [{type: Ready, status: 'True'}]}";
+    assert_eq!(events(&|m| m.apply(claim("c", Some("cloud://n"), ""))), "");
+    assert_eq!(events(&|m| m.apply(node("n", INITIALIZED, "[]"))), "");
+    assert_eq!(events(&|m| m.apply(node("own", "", "[]"))), "");
+    assert_eq!(
+        events(&|m| m.apply(crate::fixture::pending("a", "{containers: [{name: a}]}"))),
+        "",
+        "no node"
+    );
+    assert_eq!(events(&|m| m.apply(with("{phase: Pending}"))), "c", "bound");
+    assert_eq!(events(&|m| m.apply(with(ready))), "", "readiness does not count");
+    assert_eq!(events(&|m| m.apply(with("{phase: Succeeded}"))), "c", "terminal");
+    assert_eq!(events(&|m| m.delete(&with("{}"))), "", "removal does not count");
+    assert_eq!(
+        events(&|m| m.apply(running("b", "n", "'1'"))),
+        "c",
+        "first seen while bound"
+    );
+    let mut terminating = running("b", "n", "'1'");
+    terminating.metadata.deletion_timestamp = Some(yaml("'2026-01-01T00:00:00Z'"));
+    assert_eq!(events(&|m| m.apply(terminating.clone())), "c", "terminating");
+    assert_eq!(events(&|m| m.apply(running("x", "own", "'1'"))), "", "unmanaged");
+    assert_eq!(events(&|m| m.apply(running("y", "unknown", "'1'"))), "", "no such node");
+    let daemon: LeanPod = yaml(
+        "{metadata: {name: d, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: d, controller: true}]},
+          spec: {nodeName: n}, status: {phase: Running}}",
+    );
+    assert_eq!(events(&|m| m.apply(daemon.clone())), "", "daemons do not count");
+}

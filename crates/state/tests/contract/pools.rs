@@ -8,7 +8,7 @@ use kerf_model::nodepool::Eligibility;
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
-use kerf_state::{Conventions, Converter, Mirror};
+use kerf_state::{Conventions, Converter, Mirror, pool_costs};
 use std::sync::Arc;
 
 const READY: &str = "status: {conditions: [{type: Ready, status: 'True', reason: Ready, message: '', lastTransitionTime: '2026-01-01T00:00:00Z'}]}";
@@ -187,6 +187,43 @@ fn a_machine_costs_what_the_offering_its_labels_name_costs() {
         "[]",
     ));
     assert_eq!(price(&mut mirror), None);
+}
+
+// LIF-217, LIF-218, LIF-219, LIF-221
+#[test]
+fn a_pool_costs_what_its_claims_cost() {
+    let mut mirror = mirror();
+    let interner = mirror.interner().clone();
+    mirror.set_catalogue("default", Ok(catalogue(&interner, 0.25, true)));
+    let typed = |name: &str, zone: &str| {
+        let mut claim = claim(name, Some(&format!("cloud://{name}")), "");
+        let labels = claim.metadata.labels.get_or_insert_default();
+        for (key, value) in [
+            ("node.kubernetes.io/instance-type", "m"),
+            ("karpenter.sh/capacity-type", "spot"),
+            ("topology.kubernetes.io/zone", zone),
+        ] {
+            labels.insert(key.to_owned(), value.to_owned());
+        }
+        claim
+    };
+    let costs = |mirror: &mut Mirror| -> Vec<String> {
+        pool_costs(&mirror.snapshot(now()))
+            .iter()
+            .map(|(pool, cost)| format!("{pool}={cost}"))
+            .collect()
+    };
+    mirror.apply(claim("unlabelled", Some("cloud://u"), ""));
+    assert!(costs(&mut mirror).is_empty());
+    mirror.apply(typed("a", "a"));
+    mirror.apply(typed("b", "b"));
+    mirror.apply(typed("unknown", "z"));
+    assert_eq!(costs(&mut mirror), ["default=9.2500"]);
+    mirror.delete(&typed("b", "b"));
+    mirror.delete(&typed("unknown", "z"));
+    assert_eq!(costs(&mut mirror), ["default=0.2500"]);
+    mirror.delete(&typed("a", "a"));
+    assert!(costs(&mut mirror).is_empty());
 }
 
 // DIS-079
