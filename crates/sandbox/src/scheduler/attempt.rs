@@ -1,0 +1,183 @@
+//! One attempt to place one pod.
+
+use super::report::{Reports, message};
+use super::score::{Likeness, Scoring, score};
+use super::{Shared, is_waiting};
+use crate::node_match::{fields_hold, required_terms};
+use crate::store::key_of;
+use crate::volumes::{SELECTED_NODE, claim_names, class_of, is_bound, waits_for_consumer};
+use crate::world::World;
+use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kerf_check::filter::{Filter, FilterReason};
+use kerf_runtime::ObjectKey;
+use kube::ResourceExt;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What became of the search for a node.
+enum Verdict {
+    Node(String),
+    /// None will do, and why.
+    Nowhere(String),
+}
+
+/// Tries one pod and tells the queue how it went.
+pub(super) async fn attempt(world: &World, shared: &Shared, scoring: Scoring, reports: &mut Reports, key: &ObjectKey) {
+    let Some(pod) = world.pods.get(key).filter(|pod| is_waiting(pod)) else {
+        shared.queue().remove(key);
+        return;
+    };
+    let verdict = match claims_refusal(world, &pod) {
+        Some(refusal) => Verdict::Nowhere(refusal),
+        None => find(shared, scoring, &pod),
+    };
+    let result = match verdict {
+        Verdict::Node(node) => {
+            let placed = place(world, shared, &pod, &node).await;
+            match placed {
+                Ok(true) => {
+                    shared.queue().remove(key);
+                    reports.scheduled(world, &pod, &node).await
+                }
+                Ok(false) => {
+                    shared.queue().again(key);
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            }
+        }
+        Verdict::Nowhere(message) => {
+            let told = reports.unschedulable(world, &pod, &message).await;
+            shared.queue().failed(key);
+            told
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(pod = key.name, %error, "scheduling attempt failed");
+        shared.queue().again(key);
+    }
+}
+
+/// Claims that keep a pod from every node.
+fn claims_refusal(world: &World, pod: &Pod) -> Option<String> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let nodes = world.nodes.all().len();
+    for name in claim_names(pod) {
+        let Some(claim) = world.claims.get(&ObjectKey::new(&*namespace, &*name)) else {
+            return Some(on_every_node(
+                nodes,
+                &format!("persistentvolumeclaim \"{name}\" not found"),
+            ));
+        };
+        let waits = class_of(world, &claim).is_some_and(|class| waits_for_consumer(&class));
+        if !is_bound(&claim) && !waits {
+            return Some(on_every_node(nodes, "pod has unbound immediate PersistentVolumeClaims"));
+        }
+    }
+    None
+}
+
+fn on_every_node(nodes: usize, reason: &str) -> String {
+    if nodes == 0 {
+        return "no nodes available to schedule pods".to_owned();
+    }
+    format!(
+        "0/{nodes} nodes are available: {reason}. preemption: 0/{nodes} nodes are available: {nodes} Preemption is not helpful for scheduling."
+    )
+}
+
+fn find(shared: &Shared, scoring: Scoring, api_pod: &Pod) -> Verdict {
+    let mut view = shared.view();
+    let Some(pod) = view.waiting(api_pod) else {
+        return Verdict::Nowhere("the pod cannot be read".to_owned());
+    };
+    let cluster = view.snapshot();
+    let filter = Filter::new(&pod, cluster);
+    let likeness = Likeness::new(&pod, cluster);
+    let mut best: Option<(i64, &Arc<str>)> = None;
+    let mut reasons = Vec::new();
+    for node in &cluster.nodes {
+        let outcome = if pinned_elsewhere(api_pod, &node.name) {
+            Err(vec![FilterReason::NodeAffinity])
+        } else {
+            filter.node(node)
+        };
+        match outcome {
+            Ok(()) => {
+                let score = score(scoring, &pod, node, cluster, &likeness);
+                // Nodes come by name: of equals the first stays.
+                if best.is_none_or(|(highest, _)| score > highest) {
+                    best = Some((score, &node.name));
+                }
+            }
+            Err(of_node) => reasons.push(of_node),
+        }
+    }
+    match best {
+        Some((_, name)) => Verdict::Node(name.to_string()),
+        None => Verdict::Nowhere(message(cluster.nodes.len(), &reasons)),
+    }
+}
+
+/// Whether required node affinity names other nodes, as daemons' does. The model has no field requirements.
+fn pinned_elsewhere(pod: &Pod, node: &str) -> bool {
+    let terms = pod.spec.as_ref().and_then(required_terms);
+    terms.is_some_and(|terms| !terms.iter().any(|term| fields_hold(term, node)))
+}
+
+/// Binds the pod; false if its volumes have to be made first.
+async fn place(world: &World, shared: &Shared, pod: &Pod, node: &str) -> Result<bool, kube::Error> {
+    if !claims_ready(world, pod, node).await? {
+        return Ok(false);
+    }
+    let key = key_of(pod);
+    shared.view().assume(pod, node);
+    let bound = bind(world, pod, node).await;
+    if bound.is_err() {
+        shared.view().forget(&key);
+    }
+    bound.map(|()| true)
+}
+
+/// Names the node to the claims that wait for one; true once every claim is bound.
+async fn claims_ready(world: &World, pod: &Pod, node: &str) -> Result<bool, kube::Error> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let mut ready = true;
+    for name in claim_names(pod) {
+        let key = ObjectKey::new(&*namespace, &*name);
+        let Some(claim) = world.claims.get(&key).filter(|claim| !is_bound(claim)) else {
+            continue;
+        };
+        ready = false;
+        if crate::object::annotation(&*claim, SELECTED_NODE) != Some(node) {
+            let patch = json!({"metadata": {"annotations": {SELECTED_NODE: node}}});
+            world.patch(&world.claims, &key, &patch).await?;
+        }
+    }
+    Ok(ready)
+}
+
+async fn bind(world: &World, pod: &Pod, node: &str) -> Result<(), kube::Error> {
+    let namespace = pod.namespace().unwrap_or_default();
+    let binding = Binding {
+        metadata: ObjectMeta {
+            name: Some(pod.name_any()),
+            namespace: Some(namespace.clone()),
+            uid: pod.metadata.uid.clone(),
+            ..ObjectMeta::default()
+        },
+        target: ObjectReference {
+            api_version: Some("v1".to_owned()),
+            kind: Some("Node".to_owned()),
+            name: Some(node.to_owned()),
+            ..ObjectReference::default()
+        },
+    };
+    let api: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
+    let _: Value = api
+        .create_subresource("binding", &pod.name_any(), &PostParams::default(), &binding)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! What the scheduler says of a pod it cannot place: a condition and a counted event, in kube-scheduler's words.
+
+use super::NAME;
+use crate::object::{event, seconds, uid};
+use crate::store::key_of;
+use crate::world::World;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kerf_check::filter::FilterReason;
+use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// The reasons of all nodes, as kube-scheduler words them.
+pub(super) fn message(nodes: usize, reasons: &[Vec<FilterReason>]) -> String {
+    if nodes == 0 {
+        return "no nodes available to schedule pods".to_owned();
+    }
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for reason in reasons.iter().flatten() {
+        *counts.entry(reason.to_string()).or_default() += 1;
+    }
+    format!(
+        "0/{nodes} nodes are available: {}. preemption: {}",
+        histogram(&counts),
+        preemption(nodes, reasons)
+    )
+}
+
+fn histogram(counts: &BTreeMap<String, usize>) -> String {
+    let mut parts: Vec<String> = counts.iter().map(|(text, count)| format!("{count} {text}")).collect();
+    parts.sort_unstable();
+    parts.join(", ")
+}
+
+/// Whether room made by removing pods could help at all.
+fn preemption(nodes: usize, reasons: &[Vec<FilterReason>]) -> String {
+    let helps = |reason: &FilterReason| {
+        matches!(
+            reason,
+            FilterReason::Ports
+                | FilterReason::TooManyPods
+                | FilterReason::Insufficient(_)
+                | FilterReason::VolumeCount
+                | FilterReason::Spread
+                | FilterReason::PodAntiAffinity
+                | FilterReason::ExistingAntiAffinity
+        )
+    };
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for of_node in reasons {
+        let text = if of_node.iter().all(helps) {
+            "No preemption victims found for incoming pod"
+        } else {
+            "Preemption is not helpful for scheduling"
+        };
+        *counts.entry(text.to_owned()).or_default() += 1;
+    }
+    format!("0/{nodes} nodes are available: {}.", histogram(&counts))
+}
+
+/// Events written, so that the same complaint is counted and not repeated.
+#[derive(Default)]
+pub(super) struct Reports {
+    /// By the pod's uid: the last message, its event and how often it was given.
+    last: BTreeMap<String, (String, String, i32)>,
+}
+
+/// Pods remembered; those beyond get a new event for the same complaint.
+const REMEMBERED: usize = 10_000;
+
+impl Reports {
+    /// Tells of a pod that cannot be placed.
+    pub(super) async fn unschedulable(&mut self, world: &World, pod: &Pod, message: &str) -> Result<(), kube::Error> {
+        self.event(world, pod, "Warning", "FailedScheduling", message).await?;
+        let known = pod
+            .status
+            .as_ref()
+            .and_then(|status| status.conditions.as_deref())
+            .unwrap_or_default();
+        let old = known
+            .iter()
+            .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
+        if old.is_some_and(|old| old.message.as_deref() == Some(message)) {
+            return Ok(());
+        }
+        let since = old
+            .and_then(|old| old.last_transition_time.clone())
+            .unwrap_or_else(|| seconds(world.now()));
+        let condition = json!({
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
+            "lastTransitionTime": since,
+        });
+        let patched = world
+            .patch_pod_status(&key_of(pod), json!({"status": {"conditions": [condition]}}))
+            .await;
+        match patched {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Tells of a pod that was placed.
+    pub(super) async fn scheduled(&mut self, world: &World, pod: &Pod, node: &str) -> Result<(), kube::Error> {
+        let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
+        let message = format!("Successfully assigned {name} to {node}");
+        self.event(world, pod, "Normal", "Scheduled", &message).await?;
+        self.last.remove(uid(pod));
+        Ok(())
+    }
+
+    async fn event(
+        &mut self,
+        world: &World,
+        pod: &Pod,
+        kind: &str,
+        reason: &str,
+        message: &str,
+    ) -> Result<(), kube::Error> {
+        let api: Api<Event> = Api::namespaced(world.client.clone(), &pod.namespace().unwrap_or_default());
+        if let Some((text, name, count)) = self.last.get_mut(uid(pod))
+            && text == message
+        {
+            *count += 1;
+            let patch = json!({"count": count, "lastTimestamp": seconds(world.now())});
+            match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+                Ok(_) => return Ok(()),
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let event = event(pod, NAME, kind, reason, message, world.now());
+        let name = event.name_any();
+        match api.create(&PostParams::default(), &event).await {
+            // The namespace is going, or the very same event was written before a restart.
+            Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 409) => {}
+            other => drop(other?),
+        }
+        if self.last.len() >= REMEMBERED {
+            self.last.pop_first();
+        }
+        self.last.insert(uid(pod).to_owned(), (message.to_owned(), name, 1));
+        Ok(())
+    }
+}

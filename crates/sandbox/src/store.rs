@@ -1,0 +1,279 @@
+//! A cache of all objects of one kind, fed by a watch and by the answers to our own writes.
+
+use kerf_runtime::watch::{Callback, WatchEvent, WatchOptions, watch};
+use kerf_runtime::{CancellationToken, ObjectKey, Rng};
+use kube::core::DeserializeGuard;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch as signal;
+
+/// A kind that can be cached.
+pub(crate) trait Kind:
+    Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static
+{
+}
+impl<K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static> Kind for K {}
+
+/// The key of an object.
+pub(crate) fn key_of<K: Resource>(object: &K) -> ObjectKey {
+    let meta = object.meta();
+    ObjectKey::new(
+        meta.namespace.clone().unwrap_or_default(),
+        meta.name.clone().unwrap_or_default(),
+    )
+}
+
+/// What happened to one object: it came (no old), changed, or went (no new).
+pub(crate) struct Change<'a, K> {
+    pub(crate) key: &'a ObjectKey,
+    pub(crate) old: Option<&'a K>,
+    pub(crate) new: Option<&'a K>,
+}
+
+impl<'a, K> Change<'a, K> {
+    /// The newest state known.
+    pub(crate) fn last(&self) -> Option<&'a K> {
+        self.new.or(self.old)
+    }
+}
+
+type Listener<K> = Arc<dyn Fn(&Change<'_, K>) + Send + Sync>;
+/// The values an object is found by.
+type Indexer<K> = fn(&K) -> Vec<String>;
+
+/// All objects of one kind, by key.
+pub(crate) struct Store<K> {
+    inner: Mutex<Inner<K>>,
+    synced: signal::Sender<bool>,
+}
+
+struct Inner<K> {
+    objects: BTreeMap<ObjectKey, Arc<K>>,
+    /// By index and value.
+    indexes: Vec<(Indexer<K>, BTreeMap<String, BTreeSet<ObjectKey>>)>,
+    listeners: Vec<Listener<K>>,
+    /// What a listing has brought so far.
+    filling: Option<BTreeSet<ObjectKey>>,
+    /// The highest resource version the watch has delivered.
+    seen: u64,
+}
+
+fn version<K: Resource>(object: &K) -> u64 {
+    let version = object.meta().resource_version.as_deref();
+    version.and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+impl<K: Kind> Store<K> {
+    pub(crate) fn new(indexers: &[Indexer<K>]) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Mutex::new(Inner {
+                objects: BTreeMap::new(),
+                indexes: indexers.iter().map(|indexer| (*indexer, BTreeMap::new())).collect(),
+                listeners: Vec::new(),
+                filling: None,
+                seen: 0,
+            }),
+            synced: signal::channel(false).0,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<K>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls back on every change from now on. Listeners must not change the store.
+    pub(crate) fn listen(&self, listener: impl Fn(&Change<'_, K>) + Send + Sync + 'static) {
+        self.lock().listeners.push(Arc::new(listener));
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.lock().objects.get(key).cloned()
+    }
+
+    /// A cluster-scoped object.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<K>> {
+        self.get(&ObjectKey::new("", name))
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<K>> {
+        self.lock().objects.values().cloned().collect()
+    }
+
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        let inner = self.lock();
+        let from = inner.objects.range(ObjectKey::new(namespace, "")..);
+        let own = from.take_while(|(key, _)| key.namespace == namespace);
+        own.map(|(_, object)| Arc::clone(object)).collect()
+    }
+
+    /// Objects one of the store's indexers gives this value, by key.
+    pub(crate) fn by_index(&self, index: usize, value: &str) -> Vec<Arc<K>> {
+        let inner = self.lock();
+        let keys = inner.indexes.get(index).and_then(|(_, entries)| entries.get(value));
+        let objects = keys.into_iter().flatten().filter_map(|key| inner.objects.get(key));
+        objects.cloned().collect()
+    }
+
+    /// Takes over the answer to a write, so that what comes next sees it before the watch tells of it.
+    pub(crate) fn wrote(&self, object: K) {
+        let mut inner = self.lock();
+        let version = version(&object);
+        let known = inner.objects.contains_key(&key_of(&object));
+        // The watch is past this version and does not have the object: it is gone again.
+        if version <= inner.seen && !known {
+            return;
+        }
+        let told = inner.put(object);
+        drop(inner);
+        told.deliver();
+    }
+
+    /// Takes over that an object is gone.
+    pub(crate) fn removed(&self, key: &ObjectKey, uid: &str) {
+        let mut inner = self.lock();
+        if inner
+            .objects
+            .get(key)
+            .is_some_and(|object| object.meta().uid.as_deref() == Some(uid))
+        {
+            let told = inner.take(key);
+            drop(inner);
+            told.deliver();
+        }
+    }
+
+    fn apply(&self, event: WatchEvent<K>) {
+        let mut inner = self.lock();
+        let mut all = Vec::new();
+        match event {
+            WatchEvent::InitStart => inner.filling = Some(BTreeSet::new()),
+            WatchEvent::Init(object) | WatchEvent::Apply(object) => {
+                inner.seen = inner.seen.max(version(&object));
+                if let Some(filling) = &mut inner.filling {
+                    filling.insert(key_of(&object));
+                }
+                all.push(inner.put(object));
+            }
+            WatchEvent::InitDone => {
+                let listed = inner.filling.take().unwrap_or_default();
+                let gone: Vec<_> = inner
+                    .objects
+                    .keys()
+                    .filter(|key| !listed.contains(*key))
+                    .cloned()
+                    .collect();
+                all.extend(gone.iter().map(|key| inner.take(key)));
+                self.synced.send_replace(true);
+            }
+            WatchEvent::Delete(object) => {
+                inner.seen = inner.seen.max(version(&object));
+                let key = key_of(&object);
+                // A successor of the same name may have come with the answer to its creation.
+                if inner.objects.get(&key).is_some_and(|known| known.uid() == object.uid()) {
+                    all.push(inner.take(&key));
+                }
+            }
+            WatchEvent::Malformed { namespace, name, error } => {
+                tracing::warn!(kind = %K::kind(&()), namespace, name, error, "object cannot be read");
+            }
+        }
+        drop(inner);
+        for told in all {
+            told.deliver();
+        }
+    }
+
+    pub(crate) async fn synced(&self) {
+        // The sender lives as long as the store, so waiting cannot fail.
+        let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// Follows the API until `shutdown`.
+    pub(crate) async fn follow(self: Arc<Self>, client: Client, rng: Rng, shutdown: CancellationToken) {
+        let api: Api<DeserializeGuard<K>> = Api::all(client);
+        let options = WatchOptions {
+            first_sync: None,
+            ..WatchOptions::default()
+        };
+        let sink = Callback(move |event| self.apply(event));
+        if let Err(error) = watch(api, options, rng, sink, shutdown).await {
+            tracing::error!(%error, "watch ended");
+        }
+    }
+}
+
+/// A change with those to be told of it; delivered without the store's lock.
+struct Told<K> {
+    key: ObjectKey,
+    old: Option<Arc<K>>,
+    new: Option<Arc<K>>,
+    listeners: Vec<Listener<K>>,
+}
+
+impl<K> Told<K> {
+    fn deliver(self) {
+        let change = Change {
+            key: &self.key,
+            old: self.old.as_deref(),
+            new: self.new.as_deref(),
+        };
+        for listener in &self.listeners {
+            listener(&change);
+        }
+    }
+}
+
+impl<K: Kind> Inner<K> {
+    fn put(&mut self, object: K) -> Told<K> {
+        let key = key_of(&object);
+        let old = self.objects.get(&key).cloned();
+        let stale = old.as_ref().is_some_and(|old| version(&**old) >= version(&object));
+        let new = if stale { None } else { Some(Arc::new(object)) };
+        if let Some(new) = &new {
+            self.reindex(&key, old.as_deref(), Some(new));
+            self.objects.insert(key.clone(), Arc::clone(new));
+        }
+        let listeners = if stale { Vec::new() } else { self.listeners.clone() };
+        Told {
+            key,
+            old,
+            new,
+            listeners,
+        }
+    }
+
+    fn take(&mut self, key: &ObjectKey) -> Told<K> {
+        let old = self.objects.remove(key);
+        self.reindex(key, old.as_deref(), None);
+        let listeners = if old.is_some() {
+            self.listeners.clone()
+        } else {
+            Vec::new()
+        };
+        Told {
+            key: key.clone(),
+            old,
+            new: None,
+            listeners,
+        }
+    }
+
+    fn reindex(&mut self, key: &ObjectKey, old: Option<&K>, new: Option<&K>) {
+        for (indexer, entries) in &mut self.indexes {
+            for value in old.map(*indexer).unwrap_or_default() {
+                if let Some(keys) = entries.get_mut(&value) {
+                    keys.remove(key);
+                    if keys.is_empty() {
+                        entries.remove(&value);
+                    }
+                }
+            }
+            for value in new.map(*indexer).unwrap_or_default() {
+                entries.entry(value).or_default().insert(key.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! ReplicaSets: so many pods of one template.
+
+use super::template::{self, PodName};
+use crate::object::{annotation, is_available, is_ready, node_name, phase, ready_since, scaled, uid};
+use crate::store::key_of;
+use crate::world::{World, active, enqueue_own_and_pods, queue};
+use k8s_openapi::api::apps::v1::ReplicaSet;
+use k8s_openapi::api::core::v1::Pod;
+use kerf_runtime::{Outcome, ReconcileError};
+use kube::ResourceExt;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// The most pods made in one go, as in the controller manager.
+const BURST: usize = 500;
+
+pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
+    let queue = queue();
+    enqueue_own_and_pods(&queue, &world.replica_sets, &world.pods);
+    world.run(tasks, "replicaset", queue, |world, key| async move {
+        let Some(set) = world.replica_sets.get(&key) else {
+            return Ok(Outcome::Done);
+        };
+        reconcile(&world, &set).await
+    });
+}
+
+async fn reconcile(world: &World, set: &ReplicaSet) -> Result<Outcome, ReconcileError> {
+    let pods = active(world.controlled_pods(uid(set)));
+    let wanted = usize::try_from(set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)).unwrap_or(0);
+    if set.metadata.deletion_timestamp.is_none() {
+        if pods.len() < wanted {
+            let template = set
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.template.clone())
+                .unwrap_or_default();
+            for _ in 0..(wanted - pods.len()).min(BURST) {
+                let prefix = PodName::Prefix(format!("{}-", set.name_any()));
+                world
+                    .create(&world.pods, &template::pod(set, &template, prefix))
+                    .await?;
+            }
+        } else {
+            for pod in dispensable(&pods).into_iter().take(pods.len() - wanted) {
+                world.delete(&world.pods, &*pod, None).await?;
+            }
+        }
+    }
+    write_status(world, set).await
+}
+
+/// Pods in the order in which they are given up: unbound, pending and unready ones first, then cheap ones, those that share their node with
+/// more of their kind, and young ones.
+fn dispensable(pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
+    let mut sorted = pods.to_vec();
+    let cost = |pod: &Pod| -> i32 {
+        let text = annotation(pod, "controller.kubernetes.io/pod-deletion-cost");
+        text.and_then(|text| text.parse().ok()).unwrap_or(0)
+    };
+    let sharing = |pod: &Pod| pods.iter().filter(|other| node_name(other) == node_name(pod)).count();
+    sorted.sort_by_cached_key(|pod| {
+        let rank = match phase(pod) {
+            "Pending" => 0,
+            "Unknown" => 1,
+            _ => 2,
+        };
+        let age = |at: Option<jiff::Timestamp>| std::cmp::Reverse(at.unwrap_or(jiff::Timestamp::MAX));
+        let created = pod.creation_timestamp().map(|time| time.0);
+        (
+            node_name(pod).is_some(),
+            rank,
+            is_ready(pod),
+            cost(pod),
+            std::cmp::Reverse(sharing(pod)),
+            age(ready_since(pod)),
+            age(created),
+            pod.name_any(),
+        )
+    });
+    sorted
+}
+
+async fn write_status(world: &World, set: &ReplicaSet) -> Result<Outcome, ReconcileError> {
+    let pods = active(world.controlled_pods(uid(set)));
+    let min_ready_s = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
+    let now = world.now();
+    let count = |holds: &dyn Fn(&Pod) -> bool| pods.iter().filter(|pod| holds(pod)).count();
+    let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
+    let labels = template
+        .and_then(|t| t.metadata.as_ref())
+        .and_then(|meta| meta.labels.clone())
+        .unwrap_or_default();
+    let labeled = |pod: &Pod| labels.iter().all(|(key, value)| pod.labels().get(key) == Some(value));
+    let (ready, available) = (count(&is_ready), count(&|pod| is_available(pod, min_ready_s, now)));
+    let positive = |count: usize| (count > 0).then_some(count);
+    let status = json!({
+        "replicas": pods.len(), "fullyLabeledReplicas": positive(count(&labeled)), "readyReplicas": positive(ready),
+        "availableReplicas": positive(available), "observedGeneration": set.metadata.generation,
+    });
+    if crate::world::says_more(&json!(set.status), &status) {
+        match world
+            .patch_status(&world.replica_sets, &key_of(set), &json!({"status": status}))
+            .await
+        {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            other => other?,
+        }
+    }
+    // Pods become available by the mere passing of time.
+    Ok(if ready > available {
+        Outcome::RequeueAfter(Duration::from_secs(u64::try_from(min_ready_s).unwrap_or(1).max(1)))
+    } else {
+        Outcome::Done
+    })
+}
+
+/// How many pods may be unavailable or surplus during a rolling update: the two shares of the strategy, at least one of them above zero.
+pub(super) fn rolling_bounds(
+    surge: Option<&k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>,
+    unavailable: Option<&k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>,
+    replicas: i32,
+) -> (i32, i32) {
+    let quarter = k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::String("25%".to_owned());
+    let surge = scaled(surge.unwrap_or(&quarter), replicas, true);
+    let unavailable = scaled(unavailable.unwrap_or(&quarter), replicas, false);
+    if surge == 0 && unavailable == 0 {
+        (0, 1)
+    } else {
+        (surge, unavailable)
+    }
+}

@@ -1,0 +1,283 @@
+//! What all actors share: the client, the clock, and caches of everything they look at.
+
+use crate::object::{controller_uid, is_active};
+use crate::store::{Kind, Store, key_of};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use kerf_runtime::{CancellationToken, Clock, Controller, ObjectKey, Outcome, Queue, RateLimit, ReconcileError, Seed};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde_json::Value;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch as signal;
+use tokio::task::JoinSet;
+
+/// Pods by the uid of their controller.
+const BY_CONTROLLER: usize = 0;
+/// Pods by the node they are bound to.
+const BY_NODE: usize = 1;
+
+/// What all actors share.
+pub(crate) struct World {
+    pub(crate) client: Client,
+    pub(crate) clock: Clock,
+    pub(crate) seed: Seed,
+    pub(crate) shutdown: CancellationToken,
+    /// Set once every cache is filled; before that nobody may decide anything.
+    complete: signal::Sender<bool>,
+    pub(crate) pods: Arc<Store<Pod>>,
+    pub(crate) nodes: Arc<Store<Node>>,
+    pub(crate) namespaces: Arc<Store<Namespace>>,
+    pub(crate) deployments: Arc<Store<Deployment>>,
+    pub(crate) replica_sets: Arc<Store<ReplicaSet>>,
+    pub(crate) stateful_sets: Arc<Store<StatefulSet>>,
+    pub(crate) daemon_sets: Arc<Store<DaemonSet>>,
+    pub(crate) jobs: Arc<Store<Job>>,
+    pub(crate) budgets: Arc<Store<PodDisruptionBudget>>,
+    pub(crate) claims: Arc<Store<PersistentVolumeClaim>>,
+    pub(crate) volumes: Arc<Store<PersistentVolume>>,
+    pub(crate) classes: Arc<Store<StorageClass>>,
+    pub(crate) csi_nodes: Arc<Store<CSINode>>,
+}
+
+impl World {
+    pub(crate) fn new(client: Client, clock: Clock, seed: Seed, shutdown: CancellationToken) -> Self {
+        let node_of = |pod: &Pod| pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect();
+        Self {
+            client,
+            clock,
+            seed,
+            shutdown,
+            complete: signal::channel(false).0,
+            pods: Store::new(&[|pod| controller_uid(pod).into_iter().collect(), node_of]),
+            nodes: Store::new(&[]),
+            namespaces: Store::new(&[]),
+            deployments: Store::new(&[]),
+            replica_sets: Store::new(&[|set| controller_uid(set).into_iter().collect()]),
+            stateful_sets: Store::new(&[]),
+            daemon_sets: Store::new(&[]),
+            jobs: Store::new(&[]),
+            budgets: Store::new(&[]),
+            claims: Store::new(&[]),
+            volumes: Store::new(&[]),
+            classes: Store::new(&[]),
+            csi_nodes: Store::new(&[]),
+        }
+    }
+
+    /// Starts following the API and returns once every cache is filled.
+    pub(crate) async fn follow(&self, tasks: &mut JoinSet<()>) {
+        self.follow_one(tasks, &self.namespaces);
+        self.follow_one(tasks, &self.nodes);
+        self.follow_one(tasks, &self.pods);
+        self.follow_one(tasks, &self.deployments);
+        self.follow_one(tasks, &self.replica_sets);
+        self.follow_one(tasks, &self.stateful_sets);
+        self.follow_one(tasks, &self.daemon_sets);
+        self.follow_one(tasks, &self.jobs);
+        self.follow_one(tasks, &self.budgets);
+        self.follow_one(tasks, &self.claims);
+        self.follow_one(tasks, &self.volumes);
+        self.follow_one(tasks, &self.classes);
+        self.follow_one(tasks, &self.csi_nodes);
+        self.namespaces.synced().await;
+        self.nodes.synced().await;
+        self.pods.synced().await;
+        self.deployments.synced().await;
+        self.replica_sets.synced().await;
+        self.stateful_sets.synced().await;
+        self.daemon_sets.synced().await;
+        self.jobs.synced().await;
+        self.budgets.synced().await;
+        self.claims.synced().await;
+        self.volumes.synced().await;
+        self.classes.synced().await;
+        self.csi_nodes.synced().await;
+        self.complete.send_replace(true);
+    }
+
+    /// Waits until every cache is filled.
+    pub(crate) async fn complete(&self) {
+        // The sender lives as long as the world, so waiting cannot fail.
+        let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
+    }
+
+    fn follow_one<K: Kind>(&self, tasks: &mut JoinSet<()>, store: &Arc<Store<K>>) {
+        let rng = self.seed.derive(&K::kind(&())).rng();
+        tasks.spawn(Arc::clone(store).follow(self.client.clone(), rng, self.shutdown.clone()));
+    }
+
+    /// Pods an object controls, finished ones included, by name.
+    pub(crate) fn controlled_pods(&self, uid: &str) -> Vec<Arc<Pod>> {
+        self.pods.by_index(BY_CONTROLLER, uid)
+    }
+
+    /// Replica sets an object controls.
+    pub(crate) fn controlled_sets(&self, uid: &str) -> Vec<Arc<ReplicaSet>> {
+        self.replica_sets.by_index(BY_CONTROLLER, uid)
+    }
+
+    /// Pods bound to a node.
+    pub(crate) fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
+        self.pods.by_index(BY_NODE, node)
+    }
+
+    pub(crate) fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) async fn create<K>(&self, store: &Store<K>, object: &K) -> Result<(), kube::Error>
+    where
+        K: Kind + Resource<Scope = NamespaceResourceScope> + Serialize,
+    {
+        let namespace = object.meta().namespace.as_deref().unwrap_or("default");
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        store.wrote(api.create(&PostParams::default(), object).await?);
+        Ok(())
+    }
+
+    pub(crate) async fn patch<K>(&self, store: &Store<K>, key: &ObjectKey, patch: &Value) -> Result<(), kube::Error>
+    where
+        K: Kind + Resource<Scope = NamespaceResourceScope>,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &key.namespace);
+        store.wrote(
+            api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))
+                .await?,
+        );
+        Ok(())
+    }
+
+    pub(crate) async fn patch_status<K>(
+        &self,
+        store: &Store<K>,
+        key: &ObjectKey,
+        patch: &Value,
+    ) -> Result<(), kube::Error>
+    where
+        K: Kind + Resource<Scope = NamespaceResourceScope>,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &key.namespace);
+        let params = PatchParams::default();
+        store.wrote(api.patch_status(&key.name, &params, &Patch::Merge(patch)).await?);
+        Ok(())
+    }
+
+    /// Changes parts of a pod's status; conditions are merged by type.
+    pub(crate) async fn patch_pod_status(&self, key: &ObjectKey, patch: Value) -> Result<(), kube::Error> {
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
+        let params = PatchParams::default();
+        self.pods
+            .wrote(api.patch_status(&key.name, &params, &Patch::Strategic(patch)).await?);
+        Ok(())
+    }
+
+    /// Deletes exactly this object; one that is gone already is no error.
+    pub(crate) async fn delete<K>(&self, store: &Store<K>, object: &K, grace_s: Option<u32>) -> Result<(), kube::Error>
+    where
+        K: Kind + Resource<Scope = NamespaceResourceScope>,
+    {
+        let key = key_of(object);
+        let api: Api<K> = Api::namespaced(self.client.clone(), &key.namespace);
+        let uid = object.meta().uid.clone();
+        let params = DeleteParams {
+            grace_period_seconds: grace_s,
+            preconditions: Some(Preconditions {
+                uid: uid.clone(),
+                resource_version: None,
+            }),
+            ..DeleteParams::background()
+        };
+        match api.delete(&key.name, &params).await {
+            Ok(either) => {
+                // Pods are returned whether they are gone or only marked; those that nothing holds any more are gone.
+                if let Some(marked) = either.left().filter(|marked| is_held(marked)) {
+                    store.wrote(marked);
+                } else {
+                    store.removed(&key, uid.as_deref().unwrap_or_default());
+                }
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs a reconciler over the keys of a queue, one at a time, until shutdown.
+    pub(crate) fn run<F, Fut>(
+        self: &Arc<Self>,
+        tasks: &mut JoinSet<()>,
+        name: &str,
+        queue: Queue<ObjectKey>,
+        reconcile: F,
+    ) where
+        F: Fn(Arc<Self>, ObjectKey) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Outcome, ReconcileError>> + Send + 'static,
+    {
+        let (world, complete) = (Arc::clone(self), Arc::clone(self));
+        let controller = Controller::new(name).rng(&self.seed.derive(name).rng());
+        let shutdown = self.shutdown.clone();
+        tasks.spawn(async move {
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                () = complete.complete() => {}
+            }
+            let reconcile = move |key| reconcile(Arc::clone(&world), key);
+            controller.run(queue, reconcile, shutdown).await;
+        });
+    }
+}
+
+/// Whether a deletion left the object there.
+fn is_held<K: Resource>(object: &K) -> bool {
+    let meta = object.meta();
+    let finalizers = meta
+        .finalizers
+        .as_ref()
+        .is_some_and(|finalizers| !finalizers.is_empty());
+    meta.deletion_timestamp.is_some() && (finalizers || meta.deletion_grace_period_seconds.is_some_and(|s| s > 0))
+}
+
+/// A queue whose keys come back soon after a failure.
+pub(crate) fn queue() -> Queue<ObjectKey> {
+    Queue::new(RateLimit::exponential(
+        Duration::from_millis(20),
+        Duration::from_secs(30),
+    ))
+}
+
+/// Feeds the keys of a kind's own objects into a queue, and those of the pods' controllers of that kind.
+pub(crate) fn enqueue_own_and_pods<K: Kind>(queue: &Queue<ObjectKey>, own: &Store<K>, pods: &Store<Pod>) {
+    let mine = queue.clone();
+    own.listen(move |change| mine.add(change.key.clone()));
+    let mine = queue.clone();
+    pods.listen(move |change| {
+        for pod in [change.old, change.new].into_iter().flatten() {
+            if let Some(owner) = crate::object::controller(pod).filter(|owner| owner.kind == K::kind(&())) {
+                mine.add(ObjectKey::new(&*change.key.namespace, &*owner.name));
+            }
+        }
+    });
+}
+
+/// Pods that are neither finished nor on their way out.
+pub(crate) fn active(pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
+    pods.into_iter().filter(|pod| is_active(pod)).collect()
+}
+
+/// Whether a merge patch would change anything; absent and null are the same.
+pub(crate) fn says_more(known: &Value, patch: &Value) -> bool {
+    match patch {
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(key, value)| says_more(known.get(key).unwrap_or(&Value::Null), value)),
+        other => known != other,
+    }
+}

@@ -1,0 +1,142 @@
+//! Kubelets and node health.
+
+use crate::fixture::{Cluster, asks, is_ready, phase, pod, seconds, taints, workload};
+use kerf_sandbox::{KubeletOptions, NodeSelection};
+use kube::api::{Api, DeleteParams};
+use serde_json::json;
+
+#[tokio::test(start_paused = true)]
+async fn only_marked_nodes_are_simulated() {
+    let marked = KubeletOptions {
+        nodes: NodeSelection::Marked,
+        ..KubeletOptions::default()
+    };
+    let cluster = Cluster::with(|builder| builder.kubelets(marked)).await;
+    cluster.node("real", "a").await;
+    cluster
+        .create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "kwok", "annotations": {"kwok.x-k8s.io/node": "fake"}}}))
+        .await;
+    seconds(5).await;
+    assert_eq!(
+        taints(&cluster.read_node("kwok").await),
+        ["node.kubernetes.io/not-ready:NoSchedule"],
+        "not ready yet"
+    );
+    seconds(10).await;
+    assert_eq!(taints(&cluster.read_node("kwok").await), Vec::<String>::new());
+    assert_eq!(
+        taints(&cluster.read_node("real").await),
+        ["node.kubernetes.io/not-ready:NoSchedule"]
+    );
+    let status = cluster.read_node("kwok").await.status.expect("a status");
+    // KWK-062
+    assert_eq!(status.allocatable.expect("amounts")["cpu"].0, "1k");
+    assert_eq!(status.conditions.expect("conditions").len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_kubelet_costs_its_node_the_pods() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1"]).await;
+    let mut spec = asks("100m");
+    spec["tolerations"] = json!([
+        {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+    ]);
+    cluster.create(pod("web", spec)).await;
+    seconds(5).await;
+    assert_eq!(cluster.running().await, ["web"]);
+    cluster
+        .sandbox
+        .set_kubelet("n1", Some("stopped"))
+        .await
+        .expect("a patch");
+    seconds(30).await;
+    assert_eq!(cluster.running().await, ["web"], "not noticed yet");
+    seconds(15).await;
+    let unreachable = [
+        "node.kubernetes.io/unreachable:NoExecute",
+        "node.kubernetes.io/unreachable:NoSchedule",
+    ];
+    assert_eq!(taints(&cluster.read_node("n1").await), unreachable);
+    assert!(!is_ready(&cluster.pod("web").await));
+    seconds(290).await;
+    assert!(cluster.pod("web").await.metadata.deletion_timestamp.is_none());
+    seconds(60).await;
+    assert!(
+        cluster.pod("web").await.metadata.deletion_timestamp.is_some(),
+        "evicted, but nobody ends it"
+    );
+    cluster.sandbox.set_kubelet("n1", None).await.expect("a patch");
+    seconds(5).await;
+    assert_eq!(taints(&cluster.read_node("n1").await), Vec::<String>::new());
+    assert!(cluster.pods().await.is_empty(), "the kubelet that came back ended it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_node_that_is_gone_are_collected() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1"]).await;
+    cluster.create(workload("Deployment", "web", 1, "100m")).await;
+    seconds(5).await;
+    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(cluster.client.clone());
+    nodes.delete("n1", &DeleteParams::default()).await.expect("a deletion");
+    seconds(30).await;
+    assert_eq!(cluster.pods().await.len(), 1);
+    seconds(15).await;
+    let pods = cluster.pods().await;
+    assert_eq!(
+        pods.iter().map(phase).collect::<Vec<_>>(),
+        ["Pending"],
+        "a successor waits"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_takes_its_time_within_the_grace_period() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1"]).await;
+    let slow = |name: &str, stops_after: &str| {
+        let mut spec = asks("100m");
+        spec["terminationGracePeriodSeconds"] = json!(20);
+        let mut pod = pod(name, spec);
+        pod["metadata"]["annotations"] = json!({"sandbox.kerf.sh/stop-after": stops_after});
+        pod
+    };
+    cluster.create(slow("quick", "5s")).await;
+    cluster.create(slow("stubborn", "10m")).await;
+    seconds(5).await;
+    cluster.delete_pod("quick").await;
+    cluster.delete_pod("stubborn").await;
+    seconds(4).await;
+    assert_eq!(cluster.pods().await.len(), 2);
+    seconds(2).await;
+    assert_eq!(cluster.pods().await.len(), 1);
+    seconds(15).await;
+    assert!(cluster.pods().await.is_empty(), "the grace period is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cordon_is_a_taint() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1"]).await;
+    let cordon = |on: bool| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {"unschedulable": on}});
+    cluster.patch(cordon(true)).await;
+    seconds(1).await;
+    assert_eq!(
+        taints(&cluster.read_node("n1").await),
+        ["node.kubernetes.io/unschedulable:NoSchedule"]
+    );
+    cluster.create(pod("web", asks("100m"))).await;
+    seconds(1).await;
+    let message = cluster.events("FailedScheduling").await[0]
+        .message
+        .clone()
+        .unwrap_or_default();
+    assert!(
+        message.starts_with("0/1 nodes are available: 1 node(s) were unschedulable."),
+        "{message}"
+    );
+    cluster.patch(cordon(false)).await;
+    seconds(10).await;
+    assert_eq!(cluster.running().await, ["web"]);
+}
