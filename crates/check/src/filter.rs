@@ -225,7 +225,10 @@ impl<'a> Filter<'a> {
     }
 
     fn by_topology(&self, node: &Node) -> Result<(), Vec<FilterReason>> {
-        let Some(site) = self.cluster.nodes.iter().position(|other| other.name == node.name) else {
+        if self.spread.is_empty() && self.affinity.is_none() && self.repelled.is_empty() && self.repelling.is_empty() {
+            return Ok(());
+        }
+        let Ok(site) = self.cluster.nodes.binary_search_by(|other| other.name.cmp(&node.name)) else {
             return Ok(());
         };
         for spread in &self.spread {

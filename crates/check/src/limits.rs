@@ -93,7 +93,12 @@ fn check_holder(named: &Named<'_>, own: &BTreeSet<Sym>, found: &mut Findings) {
     if !usable.is_subset(own) {
         complain("it may use a reservation it does not hold");
     }
-    if launch.requirements.get(sym::CAPACITY_TYPE).and_then(kerf_model::requirement::Requirement::single) != Some(sym::RESERVED) {
+    if launch
+        .requirements
+        .get(sym::CAPACITY_TYPE)
+        .and_then(kerf_model::requirement::Requirement::single)
+        != Some(sym::RESERVED)
+    {
         complain("it holds reservations without requiring reserved capacity");
     }
 }
