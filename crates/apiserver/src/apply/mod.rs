@@ -23,6 +23,9 @@ pub(crate) use merge_schema::{BuiltinSchema, MergeSchema};
 /// The owner of everything in an object that had no `managedFields` when it was first applied to.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
+/// Where client-side apply keeps what it applied.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// A field another manager owns with another value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Conflict {
@@ -131,7 +134,8 @@ pub(crate) fn server_side_apply(
 
     let difference = compare::compare(&old, &merged, root);
     let changed = difference.changed.without_identity();
-    let conflicts = managers.conflicts(writer.manager, writer.subresource, &changed);
+    let disputed = changed.difference(&client_side_applied(&old, writer.manager, root));
+    let conflicts = managers.conflicts(writer.manager, writer.subresource, &disputed);
     if !force && !conflicts.is_empty() {
         return Err(ApplyError::Conflicts(conflicts));
     }
@@ -145,6 +149,18 @@ pub(crate) fn server_side_apply(
     );
     managers.put(&mut merged);
     Ok(merged)
+}
+
+/// What kubectl applied before it let the server do it: going over to server-side apply is no conflict with oneself.
+fn client_side_applied(live: &Value, manager: &str, root: merge_schema::MergeNode<'_>) -> FieldSet {
+    let last = live
+        .pointer("/metadata/annotations")
+        .and_then(|a| a.get(LAST_APPLIED))
+        .and_then(Value::as_str);
+    match last.and_then(|text| serde_json::from_str(text).ok()) {
+        Some(last) if manager == "kubectl" => compare::applied_fields(&last, root),
+        _ => FieldSet::default(),
+    }
 }
 
 /// The `managedFields` of `new` after an ordinary write (create, update, patch) changed `old` into it. Returns `new` with

@@ -169,6 +169,15 @@ fn an_object_without_books_is_credited_to_before_first_apply() {
 }
 
 #[test]
+fn kubectl_may_go_over_from_client_side_apply() {
+    let mut live = configuration(1, "i:1");
+    live["metadata"]["annotations"] = json!({LAST_APPLIED: configuration(1, "i:1").to_string()});
+    assert!(apply(Some(&live), &configuration(2, "i:1"), "kubectl", false).is_ok());
+    let error = apply(Some(&live), &configuration(2, "i:1"), "someone", false).expect_err("not theirs");
+    assert!(error.to_string().contains("before-first-apply"), "{error}");
+}
+
+#[test]
 fn sets_merge_by_value_and_orders_hold() {
     let first = json!({"metadata": {"finalizers": ["a", "b"]}});
     let live = apply(None, &first, "one", false).expect("applies");

@@ -231,6 +231,12 @@ mod tests {
                 .get("/apis/karpenter.sh/v1/nodepools/{name}/scale")
                 .is_some()
         );
+        let patch = &document["paths"]["/apis/karpenter.sh/v1/nodepools/{name}"]["patch"];
+        let types = patch["requestBody"]["content"].as_object().expect("content types");
+        assert!(
+            !types.contains_key("application/strategic-merge-patch+json"),
+            "custom resources refuse those"
+        );
     }
 
     #[test]

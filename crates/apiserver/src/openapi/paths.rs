@@ -11,8 +11,16 @@ const PATCH_TYPES: [&str; 4] = [
     "application/apply-patch+yaml",
 ];
 
+/// What custom resources take: kubectl picks its patch type by this list.
+const CUSTOM_PATCH_TYPES: [&str; 3] = [
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+];
+
 /// Everything about a resource an operation mentions.
 struct Subject<'a> {
+    patch_types: &'static [&'static str],
     gvk: Value,
     plural: &'a str,
     component: &'a str,
@@ -28,6 +36,11 @@ pub(super) fn of(
 ) -> Vec<(String, Value)> {
     let base = format!("/{}", super::document_path(group, version));
     let subject = Subject {
+        patch_types: if resource.custom.is_some() {
+            &CUSTOM_PATCH_TYPES
+        } else {
+            &PATCH_TYPES
+        },
         gvk: gvk(group, version, resource.kind),
         plural: resource.plural,
         component,
@@ -158,7 +171,7 @@ impl Subject<'_> {
                     "patch",
                     &patch_parameters(),
                     self.component,
-                    Some(&PATCH_TYPES),
+                    Some(self.patch_types),
                 ),
             ),
         ];
