@@ -10,14 +10,18 @@
 mod changes;
 mod cluster;
 mod context;
+mod creation;
 mod manager;
 mod patch;
+mod provisioning;
 mod pump;
 mod reconciler;
 
 pub use changes::{Change, Diff, PodChange, PodFacts};
 pub use cluster::{Cluster, Distrust, NodeClass};
 pub use context::{Context, Tuning};
+pub use creation::{Blueprint, Creation, CreationError, build, create};
 pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};
 pub use patch::{Lock, Patchable, patch_object, patch_status};
+pub use provisioning::{BatchWindow, Batcher, NodeTrigger, PodTrigger, Provisioner};
 pub use reconciler::Reconciler;

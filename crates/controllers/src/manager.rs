@@ -18,6 +18,7 @@ use kube::{Client, Resource};
 
 use crate::cluster::Cluster;
 use crate::context::{Context, Tuning};
+use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
 use crate::pump;
 use crate::reconciler::Reconciler;
 
@@ -179,9 +180,13 @@ impl Manager {
 
 /// Every controller; one line each.
 fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Vec<Arc<dyn Reconciler>> {
-    let _ = (context, overlaid);
-    let all: Vec<Arc<dyn Reconciler>> = Vec::new();
-    all
+    let _ = overlaid;
+    let batcher = Batcher::new(context.options.batch_idle_duration, context.options.batch_max_duration);
+    vec![
+        Provisioner::new(context, &batcher),
+        PodTrigger::new(context, &batcher),
+        NodeTrigger::new(context, &batcher),
+    ]
 }
 
 async fn lead(

@@ -1,0 +1,160 @@
+//! Writing NodeClaims, one at a time; every controller that launches goes through here.
+
+use std::sync::Arc;
+
+use kerf_api::{NodeClaim, NodePool, annotations};
+use kerf_model::intern::Interner;
+use kerf_model::nodepool::NodePool as Pool;
+use kerf_model::plan::Launch;
+use kerf_model::pod::Pod;
+use kerf_model::resources::Resources;
+use kerf_runtime::client::describe;
+use kerf_runtime::metrics::catalogue;
+use kube::Api;
+use kube::api::PostParams;
+
+use super::claim::{Blueprint, build};
+use crate::context::Context;
+
+/// Instance types a log line names.
+const TYPES_NAMED: usize = 5;
+
+/// A claim to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Creation<'a> {
+    /// What was planned.
+    pub launch: &'a Launch,
+    /// The pool as it was when the plan was made.
+    pub pool: &'a NodePool,
+    /// Why, as the metric says it: `provisioned`, or a disruption reason in lower case (SCH-325).
+    pub reason: &'static str,
+    /// The pods that are to wait for this machine and for no other, until it is launched.
+    pub promised: &'a [Arc<Pod>],
+}
+
+/// Why a claim was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum CreationError {
+    /// The pool is gone or another one has its name (SCH-324).
+    #[error("getting current resource usage, NodePool.karpenter.sh \"{0}\" not found")]
+    PoolGone(Arc<str>),
+    /// SCH-150.
+    #[error("resource usage exceeds limit (limit={limit}, resource-name={resource}, usage={usage})")]
+    Limit {
+        /// The limit.
+        limit: String,
+        /// The resource.
+        resource: String,
+        /// What is used.
+        usage: String,
+    },
+    /// The API server refused it.
+    #[error("creating nodeclaim, {}", describe(.0))]
+    Api(#[from] kube::Error),
+}
+
+/// Writes a claim and makes it known at once, so that the next decision counts on it (SCH-323).
+pub async fn create(context: &Context, creation: Creation<'_>) -> Result<NodeClaim, CreationError> {
+    let Creation {
+        launch,
+        pool,
+        reason,
+        promised,
+    } = creation;
+    let current = context.cluster.pool(&launch.pool);
+    if current.is_none_or(|current| current.metadata.uid != pool.metadata.uid) {
+        return Err(CreationError::PoolGone(Arc::clone(&launch.pool)));
+    }
+    let snapshot = context.cluster.snapshot(context.now());
+    if let Some(pool) = snapshot.pools.iter().find(|pool| pool.name == launch.pool) {
+        check_limits(pool, &context.interner)?;
+    }
+    let claim = build(Blueprint {
+        launch,
+        pool,
+        vocabulary: &context.provider.profile().vocabulary,
+        interner: &context.interner,
+    });
+    let api: Api<NodeClaim> = Api::all(context.client.clone());
+    let created = api.create(&PostParams::default(), &claim).await?;
+    let name: Arc<str> = created.metadata.name.as_deref().unwrap_or_default().into();
+    context.cluster.created(created.clone());
+    context.cluster.promise(&name, promised, capacity_max(launch));
+    tracing::info!(
+        NodePool = %launch.pool,
+        NodeClaim = %name,
+        requests = %requests_text(&launch.requests, &context.interner),
+        "instance-types" = %types_text(launch, &context.interner),
+        "created nodeclaim",
+    );
+    let annotations = created.metadata.annotations.as_ref();
+    let relaxed = annotations.and_then(|all| all.get(annotations::MIN_VALUES_RELAXED));
+    let relaxed = relaxed.map_or("false", String::as_str);
+    let counter = context.metrics.counter(&catalogue::NODECLAIMS_CREATED);
+    counter.inc(&[reason, &launch.pool, relaxed]);
+    Ok(created)
+}
+
+/// SCH-150: what is used already may be more than the plan knew.
+fn check_limits(pool: &Pool, interner: &Interner) -> Result<(), CreationError> {
+    for (name, limit) in pool.limits.iter().flat_map(Resources::iter) {
+        let usage = pool.usage.get(name);
+        if usage > limit {
+            return Err(CreationError::Limit {
+                limit: Resources::print(name, limit),
+                resource: interner.text(name).to_owned(),
+                usage: Resources::print(name, usage),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The most the machine may have per resource, as limits count it (SCH-148).
+fn capacity_max(launch: &Launch) -> Resources {
+    let types = launch
+        .types
+        .iter()
+        .filter_map(|at| launch.catalogue.types.get(*at as usize));
+    types.fold(Resources::new(), |mut most, kind| {
+        most.max_with(&kind.capacity);
+        most
+    })
+}
+
+fn requests_text(requests: &Resources, interner: &Interner) -> String {
+    serde_json::to_string(&kerf_cloud::quantities(requests, interner)).unwrap_or_default()
+}
+
+/// SCH-326.
+fn types_text(launch: &Launch, interner: &Interner) -> String {
+    let types = launch
+        .types
+        .iter()
+        .filter_map(|at| launch.catalogue.types.get(*at as usize));
+    let names: Vec<&str> = types.map(|kind| interner.text(kind.name)).collect();
+    listed(&names, TYPES_NAMED)
+}
+
+/// The first few names, and how many there are besides.
+pub(crate) fn listed<T: AsRef<str>>(names: &[T], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} other(s)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // SCH-326
+    #[test]
+    fn a_log_line_names_five() {
+        let names: Vec<String> = (1..=7).map(|n| format!("t{n}")).collect();
+        assert_eq!(listed(&names, 5), "t1, t2, t3, t4, t5 and 2 other(s)");
+        assert_eq!(listed(&names[..5], 5), "t1, t2, t3, t4, t5");
+    }
+}

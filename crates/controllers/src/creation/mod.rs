@@ -1,0 +1,7 @@
+//! From a planned launch to a NodeClaim in the API server (sections 20 and 21 of the scheduling contract).
+
+mod claim;
+pub(crate) mod create;
+
+pub use claim::{Blueprint, build};
+pub use create::{Creation, CreationError, create};

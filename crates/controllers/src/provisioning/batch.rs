@@ -1,0 +1,202 @@
+//! When a batch of pods is complete (section 3 of the scheduling contract).
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The window in which triggers are collected, as a state machine over time since some start.
+#[derive(Debug)]
+pub struct BatchWindow {
+    idle: Duration,
+    max: Duration,
+    /// Keys since the last window closed.
+    seen: BTreeSet<Arc<str>>,
+    /// A new key came while no window was open.
+    armed: bool,
+    open: Option<Open>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    since: Duration,
+    last_new: Duration,
+}
+
+impl BatchWindow {
+    /// A window that closes `idle` after the last new key, and at most `max` after it opened (SCH-001).
+    pub const fn new(idle: Duration, max: Duration) -> Self {
+        Self {
+            idle,
+            max,
+            seen: BTreeSet::new(),
+            armed: false,
+            open: None,
+        }
+    }
+
+    /// A trigger came; says whether its key is new (SCH-039).
+    pub fn trigger(&mut self, key: Arc<str>, now: Duration) -> bool {
+        if !self.seen.insert(key) {
+            return false;
+        }
+        match &mut self.open {
+            Some(open) => open.last_new = now,
+            None => self.armed = true,
+        }
+        true
+    }
+
+    /// Opens the window if a key waits for it (SCH-040).
+    pub fn open(&mut self, now: Duration) -> bool {
+        if self.open.is_none() && std::mem::take(&mut self.armed) {
+            self.open = Some(Open {
+                since: now,
+                last_new: now,
+            });
+        }
+        self.open.is_some()
+    }
+
+    /// When the open window closes (SCH-038).
+    pub fn closes_at(&self) -> Option<Duration> {
+        let open = self.open?;
+        Some((open.last_new + self.idle).min(open.since + self.max))
+    }
+
+    /// Closes the window.
+    pub fn close(&mut self) {
+        self.open = None;
+        self.seen.clear();
+    }
+}
+
+/// A window that many trigger and one waits for; clones share it.
+#[derive(Clone, Debug)]
+pub struct Batcher(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    window: Mutex<BatchWindow>,
+    epoch: Instant,
+    triggered: Notify,
+}
+
+impl Batcher {
+    /// A batcher with nothing in it.
+    pub fn new(idle: Duration, max: Duration) -> Self {
+        Self(Arc::new(Inner {
+            window: Mutex::new(BatchWindow::new(idle, max)),
+            epoch: Instant::now(),
+            triggered: Notify::new(),
+        }))
+    }
+
+    /// Puts a key into this batch or the next.
+    pub fn trigger(&self, key: Arc<str>) {
+        let now = self.0.epoch.elapsed();
+        if self.lock().trigger(key, now) {
+            self.0.triggered.notify_one();
+        }
+    }
+
+    /// Returns once a batch is complete.
+    pub async fn wait(&self) {
+        loop {
+            let triggered = self.0.triggered.notified();
+            let opened = self.lock().open(self.0.epoch.elapsed());
+            if opened {
+                break;
+            }
+            triggered.await;
+        }
+        loop {
+            let triggered = self.0.triggered.notified();
+            let Some(closes) = self.lock().closes_at() else { return };
+            tokio::select! {
+                biased;
+                () = triggered => {}
+                () = tokio::time::sleep_until(self.0.epoch + closes) => {
+                    self.lock().close();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BatchWindow> {
+        self.0.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn window() -> BatchWindow {
+        BatchWindow::new(at(5), at(10))
+    }
+
+    fn closes(triggers: &[(&str, u64)]) -> Option<Duration> {
+        let mut window = window();
+        for (key, seconds) in triggers {
+            window.trigger((*key).into(), at(*seconds));
+            window.open(at(*seconds));
+        }
+        window.closes_at()
+    }
+
+    #[test]
+    fn new_keys_extend_the_window_up_to_its_maximum() {
+        // SCH-041
+        assert_eq!(closes(&[("a", 0), ("a", 3)]), Some(at(5)));
+        assert_eq!(closes(&[("a", 0), ("b", 3)]), Some(at(8)));
+        // SCH-038
+        assert_eq!(closes(&[("a", 0), ("b", 4), ("c", 8)]), Some(at(10)));
+        assert_eq!(closes(&[]), None);
+    }
+
+    // SCH-039 SCH-040
+    #[test]
+    fn keys_that_come_while_a_pass_runs_open_the_next_window() {
+        let mut window = window();
+        window.trigger("a".into(), at(0));
+        assert!(window.open(at(0)));
+        window.close();
+        assert!(!window.open(at(5)), "nothing waits");
+        assert!(window.trigger("a".into(), at(6)), "forgotten when the window closed");
+        assert!(!window.trigger("a".into(), at(7)));
+        assert!(window.open(at(8)));
+        assert_eq!(window.closes_at(), Some(at(13)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_is_complete_when_no_new_key_comes() {
+        let batcher = Batcher::new(at(1), at(10));
+        let begin = Instant::now();
+        let triggers = async {
+            tokio::time::sleep(at(20)).await;
+            for key in ["a", "a", "b"] {
+                batcher.trigger(key.into());
+                tokio::time::sleep(Duration::from_millis(700)).await;
+            }
+        };
+        let (took, ()) = tokio::join!(
+            async {
+                batcher.wait().await;
+                begin.elapsed()
+            },
+            triggers
+        );
+        // SCH-038: b is late for the window of a, which closed one second after it opened.
+        assert_eq!(took, at(21));
+        batcher.wait().await;
+        assert!(begin.elapsed() > at(22));
+    }
+}

@@ -1,0 +1,12 @@
+//! Provisioning: pods that cannot be placed, in batches, become plans, and plans become NodeClaims, nominations and events.
+
+mod batch;
+mod events;
+mod pass;
+mod provisioner;
+mod record;
+mod trigger;
+
+pub use batch::{BatchWindow, Batcher};
+pub use provisioner::Provisioner;
+pub use trigger::{NodeTrigger, PodTrigger};

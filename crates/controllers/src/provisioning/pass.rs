@@ -1,0 +1,110 @@
+//! One decision: what is to be placed, and how the solver is asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_check::CheckOptions;
+use kerf_model::nodepool::Eligibility;
+use kerf_model::plan::Plan;
+use kerf_model::pod::Pod;
+use kerf_model::snapshot::Snapshot;
+use kerf_runtime::CancellationToken;
+use kerf_runtime::options::{self, Options};
+use kerf_scheduler::{MinValuesPolicy, PreferencePolicy, Request, ReservedMode};
+use tokio::time::Instant;
+
+use crate::cluster::Cluster;
+use crate::context::{Context, Tuning};
+
+/// How long the solver may take (SCH-047).
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The pods of a pass, pending ones first (SCH-031).
+#[derive(Clone, Debug)]
+pub(crate) struct Batch {
+    pub(crate) pods: Vec<Arc<Pod>>,
+    /// How many of them are pending.
+    pub(crate) pending: usize,
+}
+
+/// What a snapshot wants placed: pods that wait, and pods that have to move because their node goes (SCH-025). Those a claim was made
+/// for already are left out.
+pub(crate) fn batch(snapshot: &Snapshot, cluster: &Cluster, now: Timestamp) -> Batch {
+    let mut pods = snapshot.pending.clone();
+    let pending = pods.len();
+    let going = snapshot.nodes.iter().filter(|node| node.marked_for_deletion);
+    let moving = going.flat_map(|node| &node.pods);
+    let moving = moving.filter(|pod| pod.node_name.is_some() && kerf_disruption::reschedulable_now(pod, snapshot, now));
+    pods.extend(moving.filter(|pod| cluster.promised_to(pod).is_none()).cloned());
+    Batch { pods, pending }
+}
+
+/// Whether any pool may get new nodes (SCH-049).
+pub(crate) fn has_dynamic_pool(snapshot: &Snapshot) -> bool {
+    snapshot
+        .pools
+        .iter()
+        .any(|pool| pool.eligibility == Eligibility::Eligible)
+}
+
+/// How provisioning solves (SCH-050).
+pub(crate) fn solver_options(options: &Options, tuning: &Tuning) -> kerf_scheduler::Options {
+    kerf_scheduler::Options {
+        preference_policy: match options.preference_policy {
+            options::PreferencePolicy::Respect => PreferencePolicy::Respect,
+            options::PreferencePolicy::Ignore => PreferencePolicy::Ignore,
+        },
+        min_values_policy: match options.min_values_policy {
+            options::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
+            options::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
+        },
+        reserved: match options.feature_gates.reserved_capacity {
+            true => ReservedMode::Strict,
+            false => ReservedMode::Off,
+        },
+        packing: tuning.packing,
+        // SCH-004
+        threads: usize::try_from((options.cpu_requests + 999) / 1000).unwrap_or(1).max(1),
+        ..kerf_scheduler::Options::default()
+    }
+}
+
+/// Solves, inline or on a thread of its own (Law 2).
+pub(crate) async fn solve(
+    context: &Context,
+    snapshot: &Arc<Snapshot>,
+    batch: &Batch,
+    shutdown: &CancellationToken,
+) -> Option<Plan> {
+    let options = solver_options(&context.options, &context.tuning);
+    let began = Instant::now();
+    let shutdown = shutdown.clone();
+    let (snapshot, pods, verify) = (Arc::clone(snapshot), batch.pods.clone(), context.tuning.verify);
+    let work = move || {
+        let stop = || began.elapsed() >= DEADLINE || shutdown.is_cancelled();
+        let plan = kerf_scheduler::solve(&Request::new(&snapshot, &pods), &options, &stop);
+        if verify {
+            report_violations(&snapshot, &pods, &plan, &options);
+        }
+        (!shutdown.is_cancelled()).then_some(plan)
+    };
+    if context.tuning.blocking {
+        tokio::task::spawn_blocking(work).await.ok().flatten()
+    } else {
+        work()
+    }
+}
+
+/// Judges a plan by the plan checker. A violation is a bug of the solver; the plan is carried out all the same, since kube-scheduler has
+/// the last word on every placement.
+fn report_violations(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, options: &kerf_scheduler::Options) {
+    let check = CheckOptions {
+        strict_min_values: options.min_values_policy == MinValuesPolicy::Strict,
+        reserved_capacity: options.reserved != ReservedMode::Off,
+        ..CheckOptions::default()
+    };
+    for violation in kerf_check::verify(snapshot, pods, plan, &check) {
+        tracing::error!(%violation, "plan breaks a rule");
+    }
+}

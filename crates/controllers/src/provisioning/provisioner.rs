@@ -1,0 +1,181 @@
+//! The loop: wait for a batch, decide, carry out.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use kerf_api::NodePool;
+use kerf_model::plan::{Launch, Plan};
+use kerf_runtime::metrics::catalogue;
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError, Rng};
+use tokio::time::Instant;
+
+use super::batch::Batcher;
+use super::{events, pass, record};
+use crate::changes::Change;
+use crate::context::Context;
+use crate::creation::{Creation, create};
+use crate::reconciler::Reconciler;
+
+/// Claims written at once; the client's own limit sets the pace.
+const CREATIONS: usize = 100;
+
+/// Provisioning (SCH-043).
+pub struct Provisioner {
+    context: Context,
+    batcher: Batcher,
+    queue: Queue<()>,
+    rng: Rng,
+}
+
+impl Provisioner {
+    /// A provisioner that works off a batcher.
+    pub fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
+        Arc::new(Self {
+            queue: context.queue(record::CONTROLLER, RateLimit::DEFAULT),
+            rng: context.seed.derive("scheduling-id").rng(),
+            context: context.clone(),
+            batcher: batcher.clone(),
+        })
+    }
+
+    async fn iterate(&self, shutdown: &CancellationToken) -> Result<Outcome, ReconcileError> {
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return Ok(Outcome::Done),
+            () = self.batcher.wait() => {}
+        }
+        // SCH-044: the pods come again by themselves.
+        if self.context.cluster.is_synced() {
+            self.pass(shutdown).await?;
+        } else {
+            tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
+        }
+        Ok(Outcome::RequeueAfter(std::time::Duration::ZERO))
+    }
+
+    /// One pass (SCH-045).
+    async fn pass(&self, shutdown: &CancellationToken) -> Result<(), ReconcileError> {
+        let context = &self.context;
+        let (now, began) = (context.now(), Instant::now());
+        // Pools first: a pool that changes in between makes claims that have drifted, never ones that wrongly have not.
+        let pools = context.cluster.pools();
+        let snapshot = context.cluster.snapshot(now);
+        let batch = pass::batch(&snapshot, &context.cluster, now);
+        if batch.pods.is_empty() {
+            return Ok(());
+        }
+        if !pass::has_dynamic_pool(&snapshot) {
+            record::no_pools(context, &batch.pods, now);
+            return Ok(());
+        }
+        let deleting = batch.pods.len() - batch.pending;
+        tracing::debug!(
+            pending = batch.pending,
+            deleting,
+            "computing scheduling decision for provisionable pod(s)"
+        );
+        let Some(plan) = self.measured(&snapshot, &batch, shutdown).await else {
+            return Ok(());
+        };
+        if !plan.launches.is_empty() {
+            record::found(&batch.pods, began.elapsed());
+        }
+        record::record(context, &snapshot, &plan, now);
+        self.launch(&plan, &pools).await
+    }
+
+    /// Solves and measures it (SCH-345 to SCH-347).
+    async fn measured(
+        &self,
+        snapshot: &Arc<kerf_model::snapshot::Snapshot>,
+        batch: &pass::Batch,
+        shutdown: &CancellationToken,
+    ) -> Option<Plan> {
+        let metrics = &self.context.metrics;
+        let id = self.rng.uuid();
+        let (depth, unfinished) = (
+            metrics.gauge(&catalogue::SCHEDULER_QUEUE_DEPTH),
+            metrics.gauge(&catalogue::SCHEDULER_UNFINISHED_WORK),
+        );
+        // Only this loop has series of this family under this controller as yet, so all older ones may go.
+        depth.clear();
+        depth.set(&[record::CONTROLLER, &id], batch.pods.len() as f64);
+        unfinished.set(&[record::CONTROLLER, &id], 0.0);
+        let began = Instant::now();
+        let plan = pass::solve(&self.context, snapshot, batch, shutdown).await;
+        let took = began.elapsed().as_secs_f64();
+        metrics
+            .histogram(&catalogue::SCHEDULING_DURATION)
+            .observe(&[record::CONTROLLER], took);
+        unfinished.remove(&[record::CONTROLLER, &id]);
+        let left = plan.as_ref().map_or(0, |plan| plan.unattempted.len());
+        depth.set(&[record::CONTROLLER, &id], left as f64);
+        if left > 0 {
+            tracing::debug!(duration = took, "scheduling-id" = id, "scheduling simulation timed out");
+        }
+        plan
+    }
+
+    /// Creates the claims, each on its own (SCH-322).
+    async fn launch(&self, plan: &Plan, pools: &[Arc<NodePool>]) -> Result<(), ReconcileError> {
+        let creations: Vec<_> = plan
+            .launches
+            .iter()
+            .map(|launch| self.launch_one(launch, pools))
+            .collect();
+        let results: Vec<Result<(), String>> = futures::stream::iter(creations).buffered(CREATIONS).collect().await;
+        let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(ReconcileError::message(errors.join("; ")))
+    }
+
+    async fn launch_one(&self, launch: &Launch, pools: &[Arc<NodePool>]) -> Result<(), String> {
+        let context = &self.context;
+        let pool = pools
+            .iter()
+            .find(|pool| pool.metadata.name.as_deref() == Some(&launch.pool));
+        let pool =
+            pool.ok_or_else(|| crate::creation::CreationError::PoolGone(Arc::clone(&launch.pool)).to_string())?;
+        let creation = Creation {
+            launch,
+            pool,
+            reason: "provisioned",
+            promised: &launch.pods,
+        };
+        let claim = create(context, creation).await.map_err(|error| error.to_string())?;
+        let name: Arc<str> = claim.metadata.name.as_deref().unwrap_or_default().into();
+        context.cluster.with_times(|times| {
+            for pod in launch.pods.iter().filter(|pod| pod.node_name.is_none()) {
+                times.planned_onto(&pod.namespace, &pod.name, &name);
+            }
+        });
+        for pod in &launch.pods {
+            context.recorder.publish(events::nominated(pod, Some(&name), None));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Reconciler for Provisioner {
+    fn name(&self) -> &'static str {
+        record::CONTROLLER
+    }
+
+    /// Its triggers are other controllers.
+    fn notify(&self, _change: &Change) {}
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let (controller, queue) = (self.context.controller(self.name()), self.queue.clone());
+        queue.add(());
+        let stop = shutdown.clone();
+        let reconcile = move |()| {
+            let (this, stop) = (Arc::clone(&self), stop.clone());
+            async move { this.iterate(&stop).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}

@@ -1,0 +1,180 @@
+//! Telling what a pass decided: events, bookkeeping, metrics, log lines.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use kerf_model::node::Node;
+use kerf_model::nodepool::NodePool;
+use kerf_model::plan::{Cause, Plan};
+use kerf_model::pod::{Pod, PodFault};
+use kerf_model::snapshot::Snapshot;
+use kerf_runtime::metrics::catalogue;
+use kerf_state::Placed;
+
+use super::events;
+use crate::context::Context;
+use crate::creation::create::listed;
+
+/// The `controller` label of provisioning passes (SCH-352).
+pub(crate) const CONTROLLER: &str = "provisioner";
+/// Pods a log line names.
+const PODS_NAMED: usize = 5;
+
+/// How long pods placed on a node keep disruption away from it (SCH-072).
+pub(crate) fn nomination(batch_max: Duration) -> Duration {
+    (batch_max * 2).max(Duration::from_secs(10))
+}
+
+/// Records what a plan decided, but for the claims it wants, which are recorded one by one as they are created.
+pub(crate) fn record(context: &Context, snapshot: &Snapshot, plan: &Plan, now: Timestamp) {
+    ignored(context, plan, now);
+    refused(context, plan, now);
+    placed(context, snapshot, plan, now);
+    for (name, min_values) in &plan.empty_pools {
+        if let Some(pool) = snapshot.pools.iter().find(|pool| pool.name == *name) {
+            context
+                .recorder
+                .publish(events::no_compatible_instance_types(pool, *min_values));
+        }
+    }
+    for launch in &plan.launches {
+        let healthy = is_healthy(snapshot.pools.iter().find(|pool| pool.name == launch.pool));
+        for pod in launch.pods.iter().filter(|pod| pod.node_name.is_none()) {
+            decide(
+                context,
+                pod,
+                Some(Placed {
+                    healthy_pool: healthy,
+                    claim: None,
+                }),
+                now,
+            );
+        }
+    }
+    if !plan.launches.is_empty() {
+        let pods: usize = plan.launches.iter().map(|launch| launch.pods.len()).sum();
+        tracing::info!(
+            nodeclaims = plan.launches.len(),
+            pods,
+            "computed new nodeclaim(s) to fit pod(s)"
+        );
+        let placed: usize = plan.existing.iter().map(|placement| placement.pods.len()).sum();
+        if placed > 0 {
+            tracing::info!(
+                nodes = plan.existing.len(),
+                pods = placed,
+                "computed unready node(s) will fit pod(s)"
+            );
+        }
+    }
+}
+
+/// SCH-354: which pods a pass is about.
+pub(crate) fn found(pods: &[Arc<Pod>], took: Duration) {
+    let names: Vec<String> = pods.iter().take(PODS_NAMED).map(|pod| pod.key()).collect();
+    let rest = pods.len().saturating_sub(names.len());
+    let names = if rest == 0 {
+        listed(&names, PODS_NAMED)
+    } else {
+        format!("{} and {rest} other(s)", names.join(", "))
+    };
+    tracing::info!(Pods = %names, duration = ?took, "found provisionable pod(s)");
+}
+
+/// SCH-049: no pool is there to launch from. No event tells of it (SCH-339).
+pub(crate) fn no_pools(context: &Context, pods: &[Arc<Pod>], now: Timestamp) {
+    tracing::info!("no dynamic nodepools found");
+    for pod in pods.iter().filter(|pod| pod.node_name.is_none()) {
+        decide(context, pod, None, now);
+    }
+}
+
+/// SCH-014, SCH-015.
+fn ignored(context: &Context, plan: &Plan, now: Timestamp) {
+    let gauge = context.metrics.gauge(&catalogue::SCHEDULER_IGNORED_PODS);
+    gauge.set(&[], plan.ignored.len() as f64);
+    for (pod, faults) in &plan.ignored {
+        let reasons: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        let reasons = reasons.join("; ");
+        tracing::debug!(Pod = %pod.key(), reasons, "ignoring pod");
+        decide(context, pod, None, now);
+        if !faults.contains(&PodFault::OptedOut) {
+            context.recorder.publish(events::failed_scheduling(pod, &reasons));
+        }
+    }
+}
+
+/// SCH-340, SCH-344, SCH-349, SCH-356.
+fn refused(context: &Context, plan: &Plan, now: Timestamp) {
+    let failed = || plan.unschedulable.iter().filter(|one| !one.deferred);
+    let gauge = context.metrics.gauge(&catalogue::SCHEDULER_UNSCHEDULABLE_PODS);
+    gauge.set(&[CONTROLLER], failed().count() as f64);
+    for one in &plan.unschedulable {
+        if one.pod.node_name.is_none() {
+            decide(context, &one.pod, None, now);
+        }
+        if one.deferred {
+            tracing::debug!(Pod = %one.pod.key(), "deferring pod until reserved capacity is known");
+        }
+    }
+    for one in failed() {
+        let message = one.message();
+        let waits_for_reservation = one
+            .refusals
+            .iter()
+            .any(|refusal| matches!(refusal.cause, Cause::ReservationUnavailable | Cause::ReservationLost));
+        if !waits_for_reservation {
+            tracing::error!(Pod = %one.pod.key(), error = %message, "could not schedule pod");
+        }
+        context.recorder.publish(events::failed_scheduling(&one.pod, &message));
+    }
+}
+
+/// SCH-072, SCH-328.
+fn placed(context: &Context, snapshot: &Snapshot, plan: &Plan, now: Timestamp) {
+    let nodes: BTreeMap<&str, &Arc<Node>> = snapshot.nodes.iter().map(|node| (&*node.name, node)).collect();
+    let hold = nomination(context.options.batch_max_duration);
+    let until = now
+        .saturating_add(SignedDuration::try_from(hold).unwrap_or(SignedDuration::MAX))
+        .unwrap_or(Timestamp::MAX);
+    for placement in &plan.existing {
+        let Some(node) = nodes.get(&*placement.node) else {
+            continue;
+        };
+        context.cluster.nominate(&placement.node, until);
+        let pool = node
+            .pool
+            .and_then(|label| snapshot.pools.iter().find(|pool| pool.label == label));
+        for pod in &placement.pods {
+            context.recorder.publish(events::nominated(
+                pod,
+                node.claim_name.as_deref(),
+                node.node_name.as_deref(),
+            ));
+            if pod.node_name.is_none() {
+                let placed = Placed {
+                    healthy_pool: is_healthy(pool),
+                    claim: node.claim_name.clone(),
+                };
+                decide(context, pod, Some(placed), now);
+            }
+        }
+    }
+}
+
+fn is_healthy(pool: Option<&Arc<NodePool>>) -> bool {
+    pool.is_some_and(|pool| pool.registration_healthy == Some(true))
+}
+
+/// SCH-078 to SCH-081; only for pods that are not bound.
+fn decide(context: &Context, pod: &Pod, placed: Option<Placed>, now: Timestamp) {
+    let took = context
+        .cluster
+        .with_times(|times| times.decide(&pod.namespace, &pod.name, placed, now));
+    if let Some(took) = took {
+        let histogram = context.metrics.histogram(&catalogue::PODS_SCHEDULING_DECISION_DURATION);
+        histogram.observe(&[], took.as_secs_f64());
+    }
+}
