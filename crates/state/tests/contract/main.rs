@@ -1,5 +1,7 @@
 //! What the mirror makes of objects, statement by statement.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "fixtures fail loudly")]
+
 mod convergence;
 mod daemons;
 mod fixture;
