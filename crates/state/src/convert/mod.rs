@@ -15,15 +15,15 @@ mod sharing;
 mod storage;
 
 pub use conventions::Conventions;
-pub use node::{ClaimFacts, MachineParts, NodeFacts};
+pub use node::{ClaimFacts, NodeFacts};
 pub use pod::PodFacts;
 pub use pool::PoolFacts;
 pub use selector::label_selector;
-pub use storage::{BindingMode, ClassFacts, PvFacts, PvcFacts, VolumeSource};
+pub use storage::{BindingMode, ClassFacts, PvFacts, PvcFacts};
 
-pub(crate) use node::{lasting, value};
+pub(crate) use node::{MachineParts, lasting, value};
 pub(crate) use requests::default_from_limits;
-pub(crate) use storage::missing_claim;
+pub(crate) use storage::{VolumeSource, missing_claim};
 
 use crate::lean::Amounts;
 use kerf_model::intern::{Interner, Sym, sym};

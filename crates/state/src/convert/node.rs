@@ -78,19 +78,19 @@ pub struct ClaimFacts {
 
 /// The parts a machine is put together from. One of node and claim at least is there.
 #[derive(Clone, Debug)]
-pub struct MachineParts<'a> {
+pub(crate) struct MachineParts<'a> {
     /// The Node object.
-    pub node: Option<&'a NodeFacts>,
+    pub(crate) node: Option<&'a NodeFacts>,
     /// The NodeClaim.
-    pub claim: Option<&'a ClaimFacts>,
+    pub(crate) claim: Option<&'a ClaimFacts>,
     /// Bound, non-terminal pods by namespace and name.
-    pub pods: Vec<Arc<Pod>>,
+    pub(crate) pods: Vec<Arc<Pod>>,
     /// Attach limits by driver.
-    pub volume_limits: Vec<(Arc<str>, u32)>,
+    pub(crate) volume_limits: Vec<(Arc<str>, u32)>,
     /// A disruption command holds it.
-    pub marked: bool,
+    pub(crate) marked: bool,
     /// Until when pods are promised to it.
-    pub nominated_until: Option<Timestamp>,
+    pub(crate) nominated_until: Option<Timestamp>,
 }
 
 impl Converter {

@@ -62,13 +62,13 @@ pub struct ClassFacts {
 
 /// What a claim's name stands for, for [`Converter::volume`].
 #[derive(Clone, Copy, Debug)]
-pub struct VolumeSource<'a> {
+pub(crate) struct VolumeSource<'a> {
     /// The claim.
-    pub claim: &'a PvcFacts,
+    pub(crate) claim: &'a PvcFacts,
     /// The volume it names, if there is one of that name.
-    pub volume: Option<&'a PvFacts>,
+    pub(crate) volume: Option<&'a PvFacts>,
     /// The class it names, if there is one of that name.
-    pub class: Option<&'a ClassFacts>,
+    pub(crate) class: Option<&'a ClassFacts>,
 }
 
 impl Converter {

@@ -6,6 +6,7 @@ mod convergence;
 mod daemons;
 mod fixture;
 mod machines;
+mod pdbs;
 mod pods;
 mod pools;
 mod resets;
