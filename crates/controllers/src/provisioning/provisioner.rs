@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::batch::Batcher;
 use super::{events, pass, record};
+use crate::catalogue::refresh;
 use crate::changes::Change;
 use crate::context::Context;
 use crate::creation::{Creation, create};
@@ -58,6 +59,7 @@ impl Provisioner {
     async fn pass(&self, shutdown: &CancellationToken) -> Result<(), ReconcileError> {
         let context = &self.context;
         let (now, began) = (context.now(), Instant::now());
+        refresh(context).await;
         // Pools first: a pool that changes in between makes claims that have drifted, never ones that wrongly have not.
         let pools = context.cluster.pools();
         let snapshot = context.cluster.snapshot(now);

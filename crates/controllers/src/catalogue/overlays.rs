@@ -1,0 +1,135 @@
+//! Evaluating NodeOverlays (SCH-361 to SCH-377; gate NodeOverlay).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kerf_api::conditions::VALIDATION_SUCCEEDED;
+use kerf_api::{ConditionSet, NodeOverlay};
+use kerf_cloud::{OverlayPool, OverlayProvider, OverlayStatus, evaluate};
+use kerf_runtime::client::ApiErrorKind;
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+
+use super::refresh::refresh;
+use crate::changes::Change;
+use crate::context::Context;
+use crate::patch::{Lock, patch_status};
+use crate::reconciler::Reconciler;
+
+/// How long an evaluation stands when nothing changes (SCH-362).
+const EVERY: Duration = Duration::from_secs(6 * 3600);
+
+/// `nodeoverlay.controller`.
+pub struct OverlayEvaluation {
+    context: Context,
+    provider: Arc<OverlayProvider>,
+    queue: Queue<()>,
+}
+
+impl OverlayEvaluation {
+    /// The controller that publishes to that provider.
+    pub fn new(context: &Context, provider: &Arc<OverlayProvider>) -> Arc<Self> {
+        Arc::new(Self {
+            queue: context.queue("nodeoverlay.controller", RateLimit::SHARED),
+            context: context.clone(),
+            provider: Arc::clone(provider),
+        })
+    }
+
+    async fn reconcile(&self) -> Result<Outcome, ReconcileError> {
+        let (context, rules) = (&self.context, &self.provider.inner().profile().vocabulary.labels);
+        let overlays = context.cluster.overlays();
+        let (mut pools, mut errors) = (Vec::new(), Vec::new());
+        for pool in context.cluster.pools() {
+            match self.provider.inner().instance_types(&pool).await {
+                Ok(catalogue) => pools.push(OverlayPool::new(&pool, catalogue, rules, &context.interner)),
+                // SCH-375: the others go on.
+                Err(error) => errors.push(format!("{}: {error}", pool.metadata.name.as_deref().unwrap_or_default())),
+            }
+        }
+        let written: Vec<NodeOverlay> = overlays.iter().map(|overlay| NodeOverlay::clone(overlay)).collect();
+        let evaluation = evaluate(&written, &pools, rules, &context.interner);
+        for overlay in &written {
+            let name = overlay.metadata.name.as_deref().unwrap_or_default();
+            let Some(status) = evaluation.statuses.get(name) else { continue };
+            let after = with_status(overlay, status, context.now());
+            match patch_status(&context.client, overlay, &after, Lock::Optimistic).await {
+                Ok(_) => {}
+                // SCH-376: what was evaluated is out of date; the watch will say how.
+                Err(error) if matches!(ApiErrorKind::of(&error), ApiErrorKind::Conflict | ApiErrorKind::NotFound) => {
+                    return Ok(Outcome::Requeue);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.provider.publish(&evaluation);
+        refresh(context).await;
+        if errors.is_empty() {
+            return Ok(Outcome::RequeueAfter(EVERY));
+        }
+        Err(ReconcileError::message(errors.join("; ")))
+    }
+}
+
+/// SCH-361.
+fn with_status(overlay: &NodeOverlay, status: &OverlayStatus, now: Timestamp) -> NodeOverlay {
+    let mut after = overlay.clone();
+    let mut conditions = ConditionSet::new(&mut after, now);
+    match status.reason() {
+        None => conditions.set_true(VALIDATION_SUCCEEDED),
+        Some(reason) => conditions.set_false(VALIDATION_SUCCEEDED, reason, status.message()),
+    };
+    after
+}
+
+#[async_trait]
+impl Reconciler for OverlayEvaluation {
+    fn name(&self) -> &'static str {
+        "nodeoverlay.controller"
+    }
+
+    fn notify(&self, change: &Change) {
+        // SCH-362, SCH-488
+        let changed = match change {
+            Change::Overlay(overlay) => overlay.generation_changed(),
+            Change::Pool(pool) => pool.generation_changed(),
+            Change::Class(class) => class.differs(|class| (class.uid.clone(), class.generation)),
+            Change::Pod(_) | Change::Node(_) | Change::Claim(_) => false,
+        };
+        if changed {
+            self.queue.add(());
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let (controller, queue) = (self.context.controller(self.name()), self.queue.clone());
+        let reconcile = move |()| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile().await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kerf_api::Conditioned;
+
+    use super::*;
+
+    // SCH-361
+    #[test]
+    fn the_verdict_is_a_condition() {
+        let overlay = NodeOverlay::default();
+        let verdict = |status| {
+            let after = with_status(&overlay, &status, Timestamp::UNIX_EPOCH);
+            let condition = after.condition(VALIDATION_SUCCEEDED).expect("it was set").clone();
+            (condition.status.as_str(), condition.reason().to_owned(), condition.message().to_owned())
+        };
+        let of = |status, reason: &str, message: &str| (status, reason.to_owned(), message.to_owned());
+        assert_eq!(verdict(OverlayStatus::Valid), of("True", "ValidationSucceeded", ""));
+        assert_eq!(verdict(OverlayStatus::Conflict), of("False", "Conflict", "conflict with another overlay"));
+        assert_eq!(verdict(OverlayStatus::Invalid("bad".into())), of("False", "RuntimeValidation", "bad"));
+    }
+}

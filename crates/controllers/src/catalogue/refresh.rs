@@ -1,0 +1,105 @@
+//! Fetching pools' instance types into the mirror.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kerf_api::NodePool;
+use kerf_cloud::CloudError;
+use kerf_model::instance_type::{Catalogue, CatalogueFault};
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+
+use crate::changes::Change;
+use crate::context::Context;
+use crate::pools;
+use crate::reconciler::Reconciler;
+
+/// How often pools' types are fetched even if nothing changed: prices and availability do. Providers answer from a cache, with the same
+/// object as long as nothing changed.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Fetches the types of all pools; decisions begin with it (SCH-139).
+pub async fn refresh(context: &Context) {
+    let pools = context.cluster.pools();
+    let fetched = futures::future::join_all(pools.iter().map(|pool| fetch(context, pool))).await;
+    for (pool, catalogue) in pools.iter().zip(fetched) {
+        store(context, pool, catalogue);
+    }
+}
+
+async fn fetch(context: &Context, pool: &NodePool) -> Result<Arc<Catalogue>, CatalogueFault> {
+    match context.provider.instance_types(pool).await {
+        Ok(catalogue) if catalogue.types.is_empty() => Err(CatalogueFault::Empty),
+        Ok(catalogue) => Ok(catalogue),
+        Err(CloudError::AwaitingOverlays(_)) => Err(CatalogueFault::AwaitingOverlays),
+        Err(error) => Err(CatalogueFault::Provider(error.to_string().into())),
+    }
+}
+
+fn store(context: &Context, pool: &NodePool, catalogue: Result<Arc<Catalogue>, CatalogueFault>) {
+    let name = pool.metadata.name.as_deref().unwrap_or_default();
+    match &catalogue {
+        // OPS-040
+        Err(CatalogueFault::AwaitingOverlays) => {
+            tracing::debug!(NodePool = name, "skipping, awaiting nodeoverlay evaluation");
+        }
+        Err(fault) => tracing::error!(NodePool = name, error = %fault, "skipping, unable to resolve instance types"),
+        Ok(_) => {}
+    }
+    // It may have gone while we fetched.
+    if context.cluster.pool(name).is_some() {
+        context.cluster.set_catalogue(name, catalogue);
+    }
+}
+
+/// Keeps catalogues up to date between decisions. Kerf's own; upstream asks its provider wherever it needs types.
+pub struct CatalogueRefresh {
+    context: Context,
+    queue: Queue<String>,
+}
+
+impl CatalogueRefresh {
+    /// The controller.
+    pub fn new(context: &Context) -> Arc<Self> {
+        Arc::new(Self {
+            queue: context.queue("nodepool.catalogue", RateLimit::SHARED),
+            context: context.clone(),
+        })
+    }
+
+    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
+        let Some(pool) = self.context.cluster.pool(name) else {
+            return Ok(Outcome::Done);
+        };
+        let catalogue = fetch(&self.context, &pool).await;
+        store(&self.context, &pool, catalogue);
+        Ok(Outcome::RequeueAfter(EVERY))
+    }
+}
+
+#[async_trait]
+impl Reconciler for CatalogueRefresh {
+    fn name(&self) -> &'static str {
+        "nodepool.catalogue"
+    }
+
+    fn notify(&self, change: &Change) {
+        match change {
+            Change::Pool(pool) if !pool.is_gone() && (pool.is_new() || pool.generation_changed()) => {
+                self.queue.add_with(pool.name().to_owned(), pool.priority());
+            }
+            Change::Class(_) => pools::enqueue_pools_of_class(&self.context, &self.queue, change),
+            _ => {}
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let controller = self.context.controller(self.name()).for_kind("karpenter.sh", "NodePool").workers(10);
+        let queue = self.queue.clone();
+        let reconcile = move |name: String| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile(&name).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}

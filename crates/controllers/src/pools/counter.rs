@@ -1,0 +1,98 @@
+//! What the machines of a pool have together (LIF-165 to LIF-167).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kerf_api::{NodePool, ResourceList};
+use kerf_model::intern::{Interner, sym};
+use kerf_model::resources::Resources;
+use kerf_model::snapshot::Snapshot;
+use kerf_runtime::client::found;
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+
+use crate::changes::Change;
+use crate::context::Context;
+use crate::patch::{Lock, patch_status};
+use crate::reconciler::Reconciler;
+
+/// How often a pool is counted.
+const EVERY: Duration = Duration::from_secs(5);
+/// How soon to look again while the cluster is not known.
+const UNSYNCED: Duration = Duration::from_secs(1);
+
+/// `nodepool.counter`.
+pub struct PoolCounter {
+    context: Context,
+    queue: Queue<String>,
+}
+
+impl PoolCounter {
+    /// The controller.
+    pub fn new(context: &Context) -> Arc<Self> {
+        Arc::new(Self {
+            queue: context.queue("nodepool.counter", RateLimit::DEFAULT),
+            context: context.clone(),
+        })
+    }
+
+    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let Some(before) = cluster.pool(name) else {
+            return Ok(Outcome::Done);
+        };
+        if !cluster.is_synced() {
+            return Ok(Outcome::RequeueAfter(UNSYNCED));
+        }
+        let snapshot = cluster.snapshot(self.context.now());
+        let (resources, nodes) = count(&snapshot, name, &self.context.interner);
+        let mut after = NodePool::clone(&before);
+        let status = after.status.get_or_insert_default();
+        (status.resources, status.nodes) = (resources, Some(nodes));
+        let written = patch_status(&self.context.client, &*before, &after, Lock::None).await;
+        if let Some(Some(pool)) = found(written)? {
+            cluster.wrote_pool(pool);
+        }
+        Ok(Outcome::RequeueAfter(EVERY))
+    }
+}
+
+/// The capacity of a pool's machines that are not going, with zeros where there is none, and how many they are. Claims that are not
+/// launched yet have no machine.
+fn count(snapshot: &Snapshot, pool: &str, interner: &Interner) -> (ResourceList, i64) {
+    let zeros = [sym::CPU, sym::MEMORY, sym::PODS, sym::EPHEMERAL_STORAGE, sym::NODES];
+    let mut sum: Resources = zeros.into_iter().map(|name| (name, 0)).collect();
+    let label = interner.get(pool);
+    let counted = snapshot.nodes.iter().filter(|node| node.pool.is_some() && node.pool == label);
+    for node in counted.filter(|node| !node.marked_for_deletion && (node.provider_id.is_some() || node.node_name.is_some())) {
+        sum.add(&node.capacity);
+    }
+    let nodes = sum.get(sym::NODES);
+    (kerf_cloud::quantities(&sum, interner), nodes)
+}
+
+#[async_trait]
+impl Reconciler for PoolCounter {
+    fn name(&self) -> &'static str {
+        "nodepool.counter"
+    }
+
+    fn notify(&self, change: &Change) {
+        if let Change::Pool(pool) = change
+            && pool.is_new()
+        {
+            self.queue.add_with(pool.name().to_owned(), pool.priority());
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let workers = self.context.workers(10, 1000);
+        let controller = self.context.controller(self.name()).for_kind("karpenter.sh", "NodePool").workers(workers);
+        let queue = self.queue.clone();
+        let reconcile = move |name: String| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile(&name).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}

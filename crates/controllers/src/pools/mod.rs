@@ -1,0 +1,17 @@
+//! What is reported about NodePools, and their drift hashes (LIF section 15, DIS-221 to DIS-234).
+
+mod counter;
+mod hash;
+mod health;
+mod readiness;
+mod status;
+mod validation;
+
+pub use counter::PoolCounter;
+pub use hash::PoolHash;
+pub use status::{PoolRule, PoolStatus};
+
+pub(crate) use health::health;
+pub(crate) use status::enqueue_pools_of_class;
+pub(crate) use readiness::readiness;
+pub(crate) use validation::validation;
