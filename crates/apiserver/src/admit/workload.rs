@@ -220,14 +220,12 @@ fn selector_matches(kind: &str, spec: &Value, checks: &mut Checks) {
 fn immutable(kind: &str, new: &Value, old: &Value, checks: &mut Checks) {
     let same = |path: &[&str]| json::at(new, path) == json::at(old, path);
     match kind {
-        "Deployment" | "ReplicaSet" | "DaemonSet" => {
-            if !same(&["spec", "selector"]) {
-                checks.invalid(
-                    "spec.selector",
-                    json::at(new, &["spec", "selector"]),
-                    "field is immutable",
-                );
-            }
+        "Deployment" | "ReplicaSet" | "DaemonSet" if !same(&["spec", "selector"]) => {
+            checks.invalid(
+                "spec.selector",
+                json::at(new, &["spec", "selector"]),
+                "field is immutable",
+            );
         }
         "StatefulSet" => {
             let rest = |object: &Value| {

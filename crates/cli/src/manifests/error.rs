@@ -28,7 +28,13 @@ pub(crate) struct InputError {
 
 impl InputError {
     pub(crate) fn new(place: impl fmt::Display, problem: impl Into<String>) -> Self {
-        Self { place: place.to_string(), object: None, field: None, problem: problem.into(), remedy: None }
+        Self {
+            place: place.to_string(),
+            object: None,
+            field: None,
+            problem: problem.into(),
+            remedy: None,
+        }
     }
 
     pub(crate) fn object(mut self, object: impl Into<String>) -> Self {

@@ -14,8 +14,10 @@ const REPLICAS_MAX: i64 = 1_000_000;
 /// Adds the pods (and claims of volume templates) of every workload. Replicas that are among the objects already are not made twice; a
 /// ReplicaSet whose Deployment is there as well is left to it.
 pub(crate) fn expand_workloads(objects: &mut Vec<Object>) -> Vec<InputError> {
-    let owners: HashSet<(String, String)> =
-        objects.iter().filter_map(|o| Some((o.kind.clone(), format!("{}/{}", o.namespace.as_deref()?, o.name)))).collect();
+    let owners: HashSet<(String, String)> = objects
+        .iter()
+        .filter_map(|o| Some((o.kind.clone(), format!("{}/{}", o.namespace.as_deref()?, o.name))))
+        .collect();
     let pods: Vec<Existing> = objects.iter().filter(|o| o.kind == "Pod").map(Existing::of).collect();
     let mut claims: HashSet<String> = objects
         .iter()
@@ -50,8 +52,15 @@ struct Existing {
 
 impl Existing {
     fn of(pod: &Object) -> Self {
-        let phase = pod.value.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
-        let deleting = pod.value.pointer("/metadata/deletionTimestamp").is_some_and(|at| !at.is_null());
+        let phase = pod
+            .value
+            .pointer("/status/phase")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let deleting = pod
+            .value
+            .pointer("/metadata/deletionTimestamp")
+            .is_some_and(|at| !at.is_null());
         Self {
             namespace: pod.namespace.clone().unwrap_or_default(),
             labels: labels_of(pod.value.pointer("/metadata/labels")),
@@ -63,15 +72,22 @@ impl Existing {
 
 fn labels_of(value: Option<&Value>) -> LabelSet {
     let entries = value.and_then(Value::as_object).into_iter().flatten();
-    entries.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect()
+    entries
+        .filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
+        .collect()
 }
 
 fn is_owned(workload: &Object, present: &HashSet<(String, String)>) -> bool {
     let namespace = workload.namespace.as_deref().unwrap_or_default();
-    let owners = workload.value.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
-    owners.filter_map(|owner| Some((owner.get("kind")?.as_str()?, owner.get("name")?.as_str()?))).any(|(kind, name)| {
-        present.contains(&(kind.to_owned(), format!("{namespace}/{name}")))
-    })
+    let owners = workload
+        .value
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    owners
+        .filter_map(|owner| Some((owner.get("kind")?.as_str()?, owner.get("name")?.as_str()?)))
+        .any(|(kind, name)| present.contains(&(kind.to_owned(), format!("{namespace}/{name}"))))
 }
 
 struct Workload<'a> {
@@ -85,7 +101,8 @@ struct Workload<'a> {
 impl<'a> Workload<'a> {
     fn of(object: &'a Object) -> Result<Self, Box<InputError>> {
         let field = |path: &str| object.value.pointer(path);
-        let Some(template) = field("/spec/template").filter(|template| template.get("spec").is_some_and(Value::is_object))
+        let Some(template) =
+            field("/spec/template").filter(|template| template.get("spec").is_some_and(Value::is_object))
         else {
             let error = object.error("spec.template.spec", "is missing");
             return Err(Box::new(error.remedy("give the workload a pod template")));
@@ -104,7 +121,13 @@ impl<'a> Workload<'a> {
             _ => match_labels(field("/spec/selector/matchLabels").or(labels)),
         };
         let namespace = object.namespace.clone().unwrap_or_default();
-        Ok(Self { object, template, replicas, selector, namespace })
+        Ok(Self {
+            object,
+            template,
+            replicas,
+            selector,
+            namespace,
+        })
     }
 
     fn expand(&self, pods: &[Existing], claims: &mut HashSet<String>, made: &mut Vec<Object>) {
@@ -112,7 +135,9 @@ impl<'a> Workload<'a> {
             .iter()
             .filter(|pod| !pod.finished && pod.namespace == self.namespace && self.selector.matches(&pod.labels))
             .collect();
-        let wanted = usize::try_from(self.replicas).unwrap_or(0).saturating_sub(present.len());
+        let wanted = usize::try_from(self.replicas)
+            .unwrap_or(0)
+            .saturating_sub(present.len());
         let taken: HashSet<&str> = present.iter().map(|pod| pod.name.as_str()).collect();
         let names = (0..).map(|index| (index, format!("{}-{index}", self.object.name)));
         for (index, name) in names.filter(|(_, name)| !taken.contains(name.as_str())).take(wanted) {
@@ -124,7 +149,12 @@ impl<'a> Workload<'a> {
 
     fn pod(&self, index: usize, name: &str, claims: &mut HashSet<String>, made: &mut Vec<Object>) -> Object {
         let api_version = self.object.value.get("apiVersion").cloned().unwrap_or_default();
-        let mut metadata = self.template.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut metadata = self
+            .template
+            .get("metadata")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
         metadata.insert("name".to_owned(), name.into());
         metadata.insert("namespace".to_owned(), self.namespace.clone().into());
         metadata.insert("uid".to_owned(), format!("{}/{name}", self.namespace).into());
@@ -136,7 +166,12 @@ impl<'a> Workload<'a> {
             "Deployment" => ("ReplicaSet", json!("apps/v1")),
             kind => (kind, api_version),
         };
-        let uid = self.object.value.pointer("/metadata/uid").cloned().unwrap_or_else(|| self.object.title().into());
+        let uid = self
+            .object
+            .value
+            .pointer("/metadata/uid")
+            .cloned()
+            .unwrap_or_else(|| self.object.title().into());
         let owner = json!([{"apiVersion": owner_api, "kind": owner_kind, "name": self.object.name, "uid": uid, "controller": true}]);
         metadata.insert("ownerReferences".to_owned(), owner);
         let mut spec = self.template.get("spec").cloned().unwrap_or_default();
@@ -149,7 +184,10 @@ impl<'a> Workload<'a> {
             }
             "Job" => {
                 extra.insert("job-name".to_owned(), self.object.name.clone().into());
-                extra.insert("batch.kubernetes.io/job-name".to_owned(), self.object.name.clone().into());
+                extra.insert(
+                    "batch.kubernetes.io/job-name".to_owned(),
+                    self.object.name.clone().into(),
+                );
             }
             _ => {}
         }
@@ -163,9 +201,15 @@ impl<'a> Workload<'a> {
 
     /// Each claim template of a StatefulSet becomes a claim and the volume that names it.
     fn volume_templates(&self, pod: &str, spec: &mut Value, claims: &mut HashSet<String>, made: &mut Vec<Object>) {
-        let templates = self.object.value.pointer("/spec/volumeClaimTemplates").and_then(Value::as_array);
+        let templates = self
+            .object
+            .value
+            .pointer("/spec/volumeClaimTemplates")
+            .and_then(Value::as_array);
         for template in templates.into_iter().flatten() {
-            let Some(volume) = template.pointer("/metadata/name").and_then(Value::as_str) else { continue };
+            let Some(volume) = template.pointer("/metadata/name").and_then(Value::as_str) else {
+                continue;
+            };
             let claim = format!("{volume}-{pod}");
             let reference = json!({"name": volume, "persistentVolumeClaim": {"claimName": claim}});
             if let Some(spec) = spec.as_object_mut() {
@@ -176,7 +220,11 @@ impl<'a> Workload<'a> {
                 }
             }
             if claims.insert(format!("{}/{claim}", self.namespace)) {
-                made.push(self.derived("PersistentVolumeClaim", &claim, claim_object(&self.namespace, &claim, template)));
+                made.push(self.derived(
+                    "PersistentVolumeClaim",
+                    &claim,
+                    claim_object(&self.namespace, &claim, template),
+                ));
             }
         }
     }
@@ -206,15 +254,27 @@ fn claim_object(namespace: &str, name: &str, template: &Value) -> Value {
 /// The claims of generic ephemeral volumes, named `<pod>-<volume>`.
 fn ephemeral_claims(pod: &Object, claims: &mut HashSet<String>) -> Vec<Object> {
     let namespace = pod.namespace.as_deref().unwrap_or_default();
-    let volumes = pod.value.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+    let volumes = pod
+        .value
+        .pointer("/spec/volumes")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     let mut made = Vec::new();
     for volume in volumes {
         let name = volume.get("name").and_then(Value::as_str);
         let template = volume.pointer("/ephemeral/volumeClaimTemplate");
-        let (Some(name), Some(template)) = (name, template) else { continue };
+        let (Some(name), Some(template)) = (name, template) else {
+            continue;
+        };
         let claim = format!("{}-{name}", pod.name);
         if claims.insert(format!("{namespace}/{claim}")) {
-            made.push(derived(pod, "PersistentVolumeClaim", &claim, claim_object(namespace, &claim, template)));
+            made.push(derived(
+                pod,
+                "PersistentVolumeClaim",
+                &claim,
+                claim_object(namespace, &claim, template),
+            ));
         }
     }
     made
@@ -222,19 +282,33 @@ fn ephemeral_claims(pod: &Object, claims: &mut HashSet<String>) -> Vec<Object> {
 
 fn count(object: &Object, field: &str, default: i64) -> Result<i64, Box<InputError>> {
     let path = format!("spec.{field}");
-    let Some(value) = object.value.pointer(&format!("/spec/{field}")).filter(|value| !value.is_null()) else {
+    let Some(value) = object
+        .value
+        .pointer(&format!("/spec/{field}"))
+        .filter(|value| !value.is_null())
+    else {
         return Ok(default);
     };
     match value.as_i64() {
         Some(count) if (0..=REPLICAS_MAX).contains(&count) => Ok(count),
-        Some(count) if count < 0 => {
-            Err(Box::new(object.error(&path, format!("{count} is negative")).remedy("give zero or more")))
-        }
+        Some(count) if count < 0 => Err(Box::new(
+            object
+                .error(&path, format!("{count} is negative"))
+                .remedy("give zero or more"),
+        )),
         Some(count) => {
             let problem = format!("{count} is more than {REPLICAS_MAX}");
-            Err(Box::new(object.error(&path, problem).remedy("give a number a cluster could hold")))
+            Err(Box::new(
+                object
+                    .error(&path, problem)
+                    .remedy("give a number a cluster could hold"),
+            ))
         }
-        None => Err(Box::new(object.error(&path, format!("{value} is not a whole number")).remedy("give a number"))),
+        None => Err(Box::new(
+            object
+                .error(&path, format!("{value} is not a whole number"))
+                .remedy("give a number"),
+        )),
     }
 }
 

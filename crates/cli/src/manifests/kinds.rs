@@ -20,7 +20,13 @@ struct Kind {
 }
 
 const fn kind(name: &'static str, group: &'static str, version: &'static str, namespaced: bool, used: Use) -> Kind {
-    Kind { name, group, version, namespaced, used }
+    Kind {
+        name,
+        group,
+        version,
+        namespaced,
+        used,
+    }
 }
 
 const KINDS: &[Kind] = &[
@@ -44,7 +50,13 @@ const KINDS: &[Kind] = &[
     kind("NodeOverlay", "karpenter.sh", "v1alpha1", false, Use::Counts),
     kind("KWOKNodeClass", "karpenter.kwok.sh", "v1alpha1", false, Use::Counts),
     kind("EC2NodeClass", "karpenter.k8s.aws", "v1", false, Use::Counts),
-    kind("CapacityBuffer", "autoscaling.x-k8s.io", "v1beta1", true, Use::PassedOver),
+    kind(
+        "CapacityBuffer",
+        "autoscaling.x-k8s.io",
+        "v1beta1",
+        true,
+        Use::PassedOver,
+    ),
     kind("Service", "", "v1", true, Use::PassedOver),
     kind("ConfigMap", "", "v1", true, Use::PassedOver),
     kind("Secret", "", "v1", true, Use::PassedOver),
@@ -63,16 +75,40 @@ const KINDS: &[Kind] = &[
     kind("Role", "rbac.authorization.k8s.io", "v1", true, Use::PassedOver),
     kind("RoleBinding", "rbac.authorization.k8s.io", "v1", true, Use::PassedOver),
     kind("ClusterRole", "rbac.authorization.k8s.io", "v1", false, Use::PassedOver),
-    kind("ClusterRoleBinding", "rbac.authorization.k8s.io", "v1", false, Use::PassedOver),
+    kind(
+        "ClusterRoleBinding",
+        "rbac.authorization.k8s.io",
+        "v1",
+        false,
+        Use::PassedOver,
+    ),
     kind("Lease", "coordination.k8s.io", "v1", true, Use::PassedOver),
     kind("EndpointSlice", "discovery.k8s.io", "v1", true, Use::PassedOver),
     kind("CSIDriver", "storage.k8s.io", "v1", false, Use::PassedOver),
     kind("CSIStorageCapacity", "storage.k8s.io", "v1", true, Use::PassedOver),
     kind("VolumeAttachment", "storage.k8s.io", "v1", false, Use::PassedOver),
     kind("RuntimeClass", "node.k8s.io", "v1", false, Use::PassedOver),
-    kind("CustomResourceDefinition", "apiextensions.k8s.io", "v1", false, Use::PassedOver),
-    kind("MutatingWebhookConfiguration", "admissionregistration.k8s.io", "v1", false, Use::PassedOver),
-    kind("ValidatingWebhookConfiguration", "admissionregistration.k8s.io", "v1", false, Use::PassedOver),
+    kind(
+        "CustomResourceDefinition",
+        "apiextensions.k8s.io",
+        "v1",
+        false,
+        Use::PassedOver,
+    ),
+    kind(
+        "MutatingWebhookConfiguration",
+        "admissionregistration.k8s.io",
+        "v1",
+        false,
+        Use::PassedOver,
+    ),
+    kind(
+        "ValidatingWebhookConfiguration",
+        "admissionregistration.k8s.io",
+        "v1",
+        false,
+        Use::PassedOver,
+    ),
 ];
 
 /// What a look-up of `apiVersion` and `kind` found.
@@ -94,7 +130,10 @@ pub(super) fn look_up(api_version: &str, kind: &str) -> Known {
         group => format!("{group}/{}", known.version),
     };
     if let Some(known) = candidates.iter().find(|known| spell(known) == api_version) {
-        return Known::Yes { used: known.used, namespaced: known.namespaced };
+        return Known::Yes {
+            used: known.used,
+            namespaced: known.namespaced,
+        };
     }
     match candidates.first() {
         Some(known) => Known::OtherVersion(spell(known)),
@@ -108,9 +147,21 @@ mod tests {
 
     #[test]
     fn kinds_are_found_by_group_and_version() {
-        assert_eq!(look_up("apps/v1", "Deployment"), Known::Yes { used: Use::Expands, namespaced: true });
-        assert_eq!(look_up("extensions/v1beta1", "Deployment"), Known::OtherVersion("apps/v1".to_owned()));
-        assert_eq!(look_up("karpenter.sh/v1beta1", "NodePool"), Known::OtherVersion("karpenter.sh/v1".to_owned()));
+        assert_eq!(
+            look_up("apps/v1", "Deployment"),
+            Known::Yes {
+                used: Use::Expands,
+                namespaced: true
+            }
+        );
+        assert_eq!(
+            look_up("extensions/v1beta1", "Deployment"),
+            Known::OtherVersion("apps/v1".to_owned())
+        );
+        assert_eq!(
+            look_up("karpenter.sh/v1beta1", "NodePool"),
+            Known::OtherVersion("karpenter.sh/v1".to_owned())
+        );
         assert_eq!(look_up("v1", "Pods"), Known::No);
     }
 }

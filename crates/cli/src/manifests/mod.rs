@@ -9,8 +9,7 @@ mod object;
 mod source;
 mod split;
 
-pub(crate) use error::{InputError, Origin};
+pub(crate) use error::InputError;
 pub(crate) use expand::expand_workloads;
-pub(crate) use kinds::Use;
 pub(crate) use object::{Object, read_objects};
-pub(crate) use source::{Input, read_inputs};
+pub(crate) use source::read_inputs;

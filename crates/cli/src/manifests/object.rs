@@ -66,7 +66,8 @@ impl Objects {
                 self.notes.push(note);
             } else {
                 let error = InputError::new(&*input.name, "is empty: it holds no document");
-                self.errors.push(error.remedy("give a file with at least one Kubernetes object"));
+                self.errors
+                    .push(error.remedy("give a file with at least one Kubernetes object"));
             }
         }
         for (origin, document) in documents {
@@ -80,13 +81,20 @@ impl Objects {
     fn document(&mut self, origin: Origin, value: Value, from_folder: bool) {
         let is_object = value.get("kind").is_some() && value.get("apiVersion").is_some();
         if !is_object && from_folder {
-            self.notes.push(format!("{origin}: passed over, not a Kubernetes object (no apiVersion and kind)"));
+            self.notes.push(format!(
+                "{origin}: passed over, not a Kubernetes object (no apiVersion and kind)"
+            ));
             return;
         }
         let (Some(api_version), Some(kind)) = (text(&value, "apiVersion"), text(&value, "kind")) else {
-            let missing = if text(&value, "apiVersion").is_none() { "apiVersion" } else { "kind" };
+            let missing = if text(&value, "apiVersion").is_none() {
+                "apiVersion"
+            } else {
+                "kind"
+            };
             let error = InputError::new(&origin, "is missing or not text").field(missing);
-            self.errors.push(error.remedy("every Kubernetes object has apiVersion and kind"));
+            self.errors
+                .push(error.remedy("every Kubernetes object has apiVersion and kind"));
             return;
         };
         if kind == "List" || (kind.ends_with("List") && value.get("items").is_some()) {
@@ -130,23 +138,35 @@ impl Objects {
             }
             Known::No => {
                 let error = InputError::new(&origin, format!("unknown kind {kind} ({api_version})")).field("kind");
-                self.errors.push(error.remedy("check apiVersion and kind for typos, or leave the document out"));
+                self.errors
+                    .push(error.remedy("check apiVersion and kind for typos, or leave the document out"));
                 return;
             }
         };
         let Some(name) = name.or_else(|| meta.and_then(|meta| text(meta, "generateName"))) else {
-            let error = InputError::new(&origin, "is missing or not text").object(kind).field("metadata.name");
+            let error = InputError::new(&origin, "is missing or not text")
+                .object(kind)
+                .field("metadata.name");
             self.errors.push(error.remedy("name the object"));
             return;
         };
         let namespace = namespaced.then(|| {
             let written = meta.and_then(|meta| text(meta, "namespace"));
-            written.filter(|namespace| !namespace.is_empty()).unwrap_or_else(|| "default".to_owned())
+            written
+                .filter(|namespace| !namespace.is_empty())
+                .unwrap_or_else(|| "default".to_owned())
         });
         if let (Some(namespace), Some(meta)) = (&namespace, value.get_mut("metadata").and_then(Value::as_object_mut)) {
             meta.insert("namespace".to_owned(), namespace.clone().into());
         }
-        let object = Object { origin, kind, used, namespace, name, value };
+        let object = Object {
+            origin,
+            kind,
+            used,
+            namespace,
+            name,
+            value,
+        };
         if used == Use::PassedOver {
             return;
         }
@@ -162,7 +182,11 @@ impl Objects {
 }
 
 fn text(value: &Value, field: &str) -> Option<String> {
-    value.get(field).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    value
+        .get(field)
+        .and_then(Value::as_str)
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
 }
 
 type Parsed = (Origin, Result<Value, InputError>);
@@ -171,7 +195,10 @@ fn json_documents(input: &Input) -> Vec<Parsed> {
     let stream = serde_json::Deserializer::from_str(&input.text).into_iter::<Value>();
     let mut found = Vec::new();
     for (index, document) in stream.enumerate() {
-        let origin = Origin { file: Arc::clone(&input.name), document: index + 1 };
+        let origin = Origin {
+            file: Arc::clone(&input.name),
+            document: index + 1,
+        };
         let failed = document.is_err();
         let document = document.map_err(|error| {
             InputError::new(&origin, format!("is not valid JSON: {error}")).remedy("fix the syntax at that place")
@@ -187,11 +214,17 @@ fn json_documents(input: &Input) -> Vec<Parsed> {
 fn yaml_documents(input: &Input) -> Vec<Parsed> {
     let documents = split::documents(&input.text);
     let parse = |(index, document): (usize, split::Document<'_>)| {
-        let origin = Origin { file: Arc::clone(&input.name), document: index + 1 };
+        let origin = Origin {
+            file: Arc::clone(&input.name),
+            document: index + 1,
+        };
         let parsed = parse_yaml(document.text).map_err(|(line, column, message)| {
             let line = document.line + line.max(1) - 1;
-            InputError::new(&origin, format!("is not valid YAML: line {line}, column {column}: {message}"))
-                .remedy("fix the syntax at that place")
+            InputError::new(
+                &origin,
+                format!("is not valid YAML: line {line}, column {column}: {message}"),
+            )
+            .remedy("fix the syntax at that place")
         });
         (origin, parsed)
     };
@@ -209,5 +242,9 @@ fn parse_yaml(text: &str) -> Result<Value, (usize, usize, String)> {
 }
 
 fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    text.lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ")
+        .to_owned()
 }

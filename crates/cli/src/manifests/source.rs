@@ -18,7 +18,11 @@ const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// Reads every path; `-` is standard input. Folders are walked in name order, sub-folders included.
 pub(crate) fn read_inputs(paths: &[PathBuf], stdin: &mut dyn Read) -> (Vec<Input>, Vec<InputError>, Vec<String>) {
-    let mut reader = Reader { inputs: Vec::new(), errors: Vec::new(), notes: Vec::new() };
+    let mut reader = Reader {
+        inputs: Vec::new(),
+        errors: Vec::new(),
+        notes: Vec::new(),
+    };
     for path in paths {
         if path.as_os_str() == "-" {
             reader.stdin(stdin);
@@ -42,7 +46,9 @@ impl Reader {
         let mut bytes = Vec::new();
         match stdin.read_to_end(&mut bytes) {
             Ok(_) => self.text("<stdin>", bytes, false),
-            Err(error) => self.errors.push(InputError::new("<stdin>", format!("cannot be read: {error}"))),
+            Err(error) => self
+                .errors
+                .push(InputError::new("<stdin>", format!("cannot be read: {error}"))),
         }
     }
 
@@ -56,18 +62,24 @@ impl Reader {
                     io::ErrorKind::PermissionDenied => "make the file readable",
                     _ => "check the file",
                 };
-                self.errors.push(InputError::new(name, format!("cannot be read: {error}")).remedy(remedy));
+                self.errors
+                    .push(InputError::new(name, format!("cannot be read: {error}")).remedy(remedy));
             }
         }
     }
 
     fn text(&mut self, name: &str, bytes: Vec<u8>, from_folder: bool) {
         match String::from_utf8(bytes) {
-            Ok(text) => self.inputs.push(Input { name: name.into(), text, from_folder }),
+            Ok(text) => self.inputs.push(Input {
+                name: name.into(),
+                text,
+                from_folder,
+            }),
             Err(error) => {
                 let at = error.utf8_error().valid_up_to();
                 let problem = format!("is not UTF-8 text (first bad byte at offset {at})");
-                self.errors.push(InputError::new(name, problem).remedy("save it as UTF-8"));
+                self.errors
+                    .push(InputError::new(name, problem).remedy("save it as UTF-8"));
             }
         }
     }
@@ -77,7 +89,8 @@ impl Reader {
         let mut entries = match entries {
             Ok(entries) => entries,
             Err(error) => {
-                self.errors.push(InputError::new(folder.display(), format!("cannot be listed: {error}")));
+                self.errors
+                    .push(InputError::new(folder.display(), format!("cannot be listed: {error}")));
                 return;
             }
         };
@@ -86,10 +99,17 @@ impl Reader {
             let path = entry.path();
             if path.is_dir() {
                 self.folder(&path);
-            } else if path.extension().and_then(|e| e.to_str()).is_some_and(|e| EXTENSIONS.contains(&e)) {
+            } else if path
+                .extension()
+                .and_then(|e| e.to_str())
+                .is_some_and(|e| EXTENSIONS.contains(&e))
+            {
                 self.file(&path, true);
             } else {
-                self.notes.push(format!("{}: passed over, not a .yaml, .yml or .json file", path.display()));
+                self.notes.push(format!(
+                    "{}: passed over, not a .yaml, .yml or .json file",
+                    path.display()
+                ));
             }
         }
     }

@@ -16,7 +16,10 @@ pub(super) fn documents(text: &str) -> Vec<Document<'_>> {
         let bare = line.trim_end();
         let marker = bare == "---" || bare.starts_with("--- ") || bare.starts_with("---\t");
         if marker && offset > start {
-            documents.push(Document { text: &text[start..offset], line: start_line });
+            documents.push(Document {
+                text: &text[start..offset],
+                line: start_line,
+            });
         }
         if marker {
             // What follows the marker on its line belongs to the document: keep the line.
@@ -24,7 +27,10 @@ pub(super) fn documents(text: &str) -> Vec<Document<'_>> {
         }
         offset += line.len();
     }
-    documents.push(Document { text: &text[start..], line: start_line });
+    documents.push(Document {
+        text: &text[start..],
+        line: start_line,
+    });
     documents.retain(|document| has_content(document.text));
     documents
 }
@@ -43,7 +49,10 @@ mod tests {
     #[test]
     fn documents_are_split_at_markers_only() {
         let text = "# head\n---\na: 1\n---\n# nothing here\n---\nb: |\n  ---\n  text\n--- \nc: 3\n";
-        let found: Vec<_> = documents(text).iter().map(|d| (d.line, d.text.contains("---\n  text"))).collect();
+        let found: Vec<_> = documents(text)
+            .iter()
+            .map(|d| (d.line, d.text.contains("---\n  text")))
+            .collect();
         assert_eq!(found, [(2, false), (6, true), (10, false)]);
         assert_eq!(documents("a: 1\n").len(), 1);
         assert_eq!(documents("").len(), 0);

@@ -107,7 +107,10 @@ pub(crate) struct Verification {
 
 impl Verification {
     pub(crate) fn of(violations: &[Violation]) -> Self {
-        Self { valid: violations.is_empty(), violations: violations.iter().map(ToString::to_string).collect() }
+        Self {
+            valid: violations.is_empty(),
+            violations: violations.iter().map(ToString::to_string).collect(),
+        }
     }
 }
 
@@ -149,7 +152,15 @@ impl SimulationReport {
             memory_utilization: share(requested.get(sym::MEMORY), offered.get(sym::MEMORY)),
         };
         let (api_version, kind) = ("kerf.sh/v1alpha1", "SimulationReport");
-        Self { api_version, kind, nodes, unschedulable, ignored, totals, verification: None }
+        Self {
+            api_version,
+            kind,
+            nodes,
+            unschedulable,
+            ignored,
+            totals,
+            verification: None,
+        }
     }
 }
 
@@ -163,7 +174,9 @@ fn new_node(interner: &Interner, launch: &Launch, number: usize) -> (NodeReport,
         let instance_type = launch.catalogue.types.get(instance_type as usize)?;
         Some((instance_type, instance_type.offerings.get(offering as usize)?))
     });
-    let allocatable = cheapest.map(|(instance_type, _)| type_allocatable(interner, instance_type)).unwrap_or_default();
+    let allocatable = cheapest
+        .map(|(instance_type, _)| type_allocatable(interner, instance_type))
+        .unwrap_or_default();
     let report = NodeReport {
         name: format!("{}-{number}", launch.pool),
         node_pool: Some(launch.pool.to_string()),
@@ -220,7 +233,13 @@ fn unschedulable(plan: &Plan) -> Vec<UnschedulableReport> {
                     Refuser::Node(node) => (None, Some(node.to_string())),
                 };
                 let message = refusal.cause.to_string();
-                ReasonReport { node_pool, node, code: refusal.cause.code(), message, nearest_miss: refusal.nearest_miss.clone() }
+                ReasonReport {
+                    node_pool,
+                    node,
+                    code: refusal.cause.code(),
+                    message,
+                    nearest_miss: refusal.nearest_miss.clone(),
+                }
             })
             .collect(),
     });
@@ -233,14 +252,29 @@ fn unschedulable(plan: &Plan) -> Vec<UnschedulableReport> {
     let mut all: Vec<_> = refused.chain(unattempted).collect();
     for left in all.iter_mut().filter(|left| left.reasons.is_empty() && !left.deferred) {
         let (code, message) = (Cause::NoTemplates.code(), Cause::NoTemplates.to_string());
-        left.reasons.push(ReasonReport { node_pool: None, node: None, code, message, nearest_miss: None });
+        left.reasons.push(ReasonReport {
+            node_pool: None,
+            node: None,
+            code,
+            message,
+            nearest_miss: None,
+        });
     }
     all
 }
 
 fn ignored(pod: &Pod, faults: &[kerf_model::pod::PodFault]) -> IgnoredReport {
-    let reasons = faults.iter().map(|fault| IgnoredReason { code: fault.code(), message: fault.to_string() }).collect();
-    IgnoredReport { pod: pod.key(), reasons }
+    let reasons = faults
+        .iter()
+        .map(|fault| IgnoredReason {
+            code: fault.code(),
+            message: fault.to_string(),
+        })
+        .collect();
+    IgnoredReport {
+        pod: pod.key(),
+        reasons,
+    }
 }
 
 fn keys(pods: &[Arc<Pod>]) -> Vec<String> {

@@ -7,8 +7,15 @@ use std::fmt::Write;
 /// Columns padded to their widest cell, two blanks between them.
 pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> =
-        (0..count).map(|c| rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..count)
+        .map(|c| {
+            rows.iter()
+                .filter_map(|row| row.get(c))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
     let mut text = String::new();
     for row in rows {
         let mut line = String::new();
@@ -25,7 +32,9 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
 pub(crate) fn render(report: &SimulationReport) -> String {
     let mut text = String::new();
     if !report.nodes.is_empty() {
-        let header = ["NODE", "POOL", "TYPE", "ZONE", "CAPACITY", "$/H", "PODS", "CPU", "MEMORY", "OPTIONS"];
+        let header = [
+            "NODE", "POOL", "TYPE", "ZONE", "CAPACITY", "$/H", "PODS", "CPU", "MEMORY", "OPTIONS",
+        ];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
         rows.extend(report.nodes.iter().map(row));
         text.push_str(&columns(&rows));
@@ -43,12 +52,17 @@ fn row(node: &NodeReport) -> Vec<String> {
         _ => "-".to_owned(),
     };
     vec![
-        if node.existing { format!("{} (existing)", node.name) } else { node.name.clone() },
+        if node.existing {
+            format!("{} (existing)", node.name)
+        } else {
+            node.name.clone()
+        },
         or_dash(&node.node_pool),
         or_dash(&node.instance_type),
         or_dash(&node.zone),
         or_dash(&node.capacity_type),
-        node.price_per_hour.map_or_else(|| "-".to_owned(), |price| format!("{price:.4}")),
+        node.price_per_hour
+            .map_or_else(|| "-".to_owned(), |price| format!("{price:.4}")),
         node.pods.len().to_string(),
         used("cpu"),
         used("memory"),
@@ -61,17 +75,30 @@ fn left_over(report: &SimulationReport, text: &mut String) {
     for left in &report.unschedulable {
         let lines = left.reasons.iter().map(|reason| {
             let by = reason.node_pool.as_ref().map(|pool| format!("nodepool {pool}: "));
-            let by = by.or_else(|| reason.node.as_ref().map(|node| format!("node {node}: "))).unwrap_or_default();
-            let miss = reason.nearest_miss.as_ref().map(|miss| format!(" [{miss}]")).unwrap_or_default();
+            let by = by
+                .or_else(|| reason.node.as_ref().map(|node| format!("node {node}: ")))
+                .unwrap_or_default();
+            let miss = reason
+                .nearest_miss
+                .as_ref()
+                .map(|miss| format!(" [{miss}]"))
+                .unwrap_or_default();
             format!("{by}{}{miss}", reason.message)
         });
-        let lines: Vec<String> = if left.reasons.is_empty() { vec![left.message.clone()] } else { lines.collect() };
+        let lines: Vec<String> = if left.reasons.is_empty() {
+            vec![left.message.clone()]
+        } else {
+            lines.collect()
+        };
         groups.entry(lines).or_default().push(&left.pod);
     }
     section("Not scheduled", &groups, text);
     let mut groups: BTreeMap<Vec<String>, Vec<&str>> = BTreeMap::new();
     for left in &report.ignored {
-        groups.entry(left.reasons.iter().map(|reason| reason.message.clone()).collect()).or_default().push(&left.pod);
+        groups
+            .entry(left.reasons.iter().map(|reason| reason.message.clone()).collect())
+            .or_default()
+            .push(&left.pod);
     }
     section("Ignored", &groups, text);
 }
@@ -86,7 +113,11 @@ fn section(title: &str, groups: &BTreeMap<Vec<String>, Vec<&str>>, text: &mut St
     for (reasons, pods) in groups {
         let more = pods.len().saturating_sub(NAMES_MAX);
         let names = pods.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
         let _ = writeln!(text, "  {names}{more}");
         for reason in reasons {
             let _ = writeln!(text, "    {reason}");
@@ -97,13 +128,24 @@ fn section(title: &str, groups: &BTreeMap<Vec<String>, Vec<&str>>, text: &mut St
 
 fn summary(report: &SimulationReport, text: &mut String) {
     let totals = &report.totals;
-    let plural = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
+    let plural = |n: usize, what: &str| {
+        if n == 1 {
+            format!("1 {what}")
+        } else {
+            format!("{n} {what}s")
+        }
+    };
     let _ = write!(text, "{}: {} scheduled", plural(totals.pods, "pod"), totals.scheduled);
     if totals.scheduled_to_existing > 0 {
         let _ = write!(text, " ({} on existing nodes)", totals.scheduled_to_existing);
     }
     let _ = writeln!(text, ", {} not, {} ignored", totals.unschedulable, totals.ignored);
-    let _ = write!(text, "{}: {:.4} $/h", plural(totals.new_nodes, "new node"), totals.price_per_hour);
+    let _ = write!(
+        text,
+        "{}: {:.4} $/h",
+        plural(totals.new_nodes, "new node"),
+        totals.price_per_hour
+    );
     let percent = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |share| format!("{:.0} %", share * 100.0));
     if totals.new_nodes > 0 {
         let (cpu, memory) = (percent(totals.cpu_utilization), percent(totals.memory_utilization));
@@ -117,7 +159,11 @@ fn summary(report: &SimulationReport, text: &mut String) {
         if verification.valid {
             text.push_str("verified: every placement is one kube-scheduler would make\n");
         } else {
-            let _ = writeln!(text, "INVALID PLAN, {}:", plural(verification.violations.len(), "violation"));
+            let _ = writeln!(
+                text,
+                "INVALID PLAN, {}:",
+                plural(verification.violations.len(), "violation")
+            );
             for violation in &verification.violations {
                 let _ = writeln!(text, "  {violation}");
             }

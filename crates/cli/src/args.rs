@@ -1,0 +1,124 @@
+//! The command line as typed.
+
+use crate::exit;
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use std::path::PathBuf;
+
+/// Node autoscaling for Kubernetes, compatible with Karpenter v1.
+#[derive(Parser, Debug)]
+#[command(name = "kerf", version, about, after_help = exit::HELP, subcommand_required = true, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Plan nodes for pods read from manifests: one decision, offline.
+    Simulate(SimulateArgs),
+    /// Print the custom resource definitions.
+    Crds(CrdsArgs),
+    /// Print shell completions.
+    Completions {
+        /// The shell to complete for.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page (roff); `kerf man | man -l -` shows it.
+    Man,
+    /// Print the version.
+    Version,
+}
+
+/// Options of `kerf simulate`.
+#[derive(Args, Debug)]
+#[command(after_help = exit::HELP)]
+pub(crate) struct SimulateArgs {
+    /// Manifests to read: a file, a folder, or - for standard input. May be repeated. JSON reads about thirty times faster than YAML.
+    #[arg(short = 'f', long = "filename", value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
+    pub(crate) filenames: Vec<PathBuf>,
+    /// Instance types in the KWOK provider's JSON format instead of the built-in ones.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) instance_types: Option<PathBuf>,
+    /// The built-in instance types to use without --instance-types.
+    #[arg(long, value_enum, default_value_t = CatalogueName::Ec2)]
+    pub(crate) catalogue: CatalogueName,
+    /// The moment the decision is made at (RFC 3339); now by default.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) now: Option<String>,
+    /// Threads to use; the plan does not depend on it.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: u16,
+    /// Honour preferences until they stand in the way, or not at all.
+    #[arg(long, env = "PREFERENCE_POLICY", value_enum, ignore_case = false, default_value_t = PreferencePolicy::Respect)]
+    pub(crate) preference_policy: PreferencePolicy,
+    /// Whether minValues may be lowered to what there is.
+    #[arg(long, env = "MIN_VALUES_POLICY", value_enum, ignore_case = false, default_value_t = MinValuesPolicy::Strict)]
+    pub(crate) min_values_policy: MinValuesPolicy,
+    /// Feature gates as Name=true|false, comma separated. NodeOverlay is on where overlays are given.
+    #[arg(long, env = "FEATURE_GATES", value_name = "GATES", default_value = "")]
+    pub(crate) feature_gates: String,
+    /// How nodes are chosen: the cheapest of several strategies, or upstream's greedy alone.
+    #[arg(long, value_enum, default_value_t = Packing::Cheapest)]
+    pub(crate) packing: Packing,
+    /// Check the plan against the Kubernetes rules with code that shares nothing with the solver.
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Print to standard error how long reading, planning and checking took.
+    #[arg(long)]
+    pub(crate) timing: bool,
+    /// How to print the report.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub(crate) output: Output,
+}
+
+/// Options of `kerf crds`.
+#[derive(Args, Debug)]
+#[command(after_help = exit::HELP)]
+pub(crate) struct CrdsArgs {
+    /// Whose flavour to print: providers add labels their node classes understand.
+    #[arg(long, value_enum, default_value_t = Provider::Kwok)]
+    pub(crate) provider: Provider,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CatalogueName {
+    /// EC2 instance types with us-east-1 prices; spot prices are modelled.
+    Ec2,
+    /// The 144 types Karpenter's KWOK provider ships.
+    Kwok,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PreferencePolicy {
+    #[value(name = "Respect")]
+    Respect,
+    #[value(name = "Ignore")]
+    Ignore,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MinValuesPolicy {
+    #[value(name = "Strict")]
+    Strict,
+    #[value(name = "BestEffort")]
+    BestEffort,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Packing {
+    Cheapest,
+    Upstream,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Output {
+    Table,
+    Json,
+    Yaml,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Provider {
+    Kwok,
+    Aws,
+}

@@ -1,0 +1,8 @@
+//! `kerf simulate`: one provisioning decision from manifests, offline.
+
+mod input;
+mod report;
+mod run;
+mod table;
+
+pub(crate) use run::run;
