@@ -8,6 +8,7 @@ use kerf_runtime::{Clock, Controller, Key, Metrics, Options, Queue, RateLimit, R
 use kube::Client;
 
 use crate::cluster::Cluster;
+use crate::lifecycle::Timeouts;
 
 /// Shared by all controllers; clones are cheap.
 #[derive(Clone)]
@@ -43,6 +44,8 @@ pub struct Tuning {
     pub blocking: bool,
     /// Whether every plan is judged by the plan checker before it is carried out; violations are logged as errors.
     pub verify: bool,
+    /// How long claims may take to launch and to register (LIF-056).
+    pub timeouts: Timeouts,
 }
 
 impl Default for Tuning {
@@ -51,6 +54,7 @@ impl Default for Tuning {
             packing: kerf_scheduler::Packing::default(),
             blocking: false,
             verify: cfg!(debug_assertions),
+            timeouts: Timeouts::default(),
         }
     }
 }

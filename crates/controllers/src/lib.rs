@@ -7,20 +7,33 @@
 //! [`run`] puts everything together. Times are wall time of the [`Clock`](kerf_runtime::Clock), durations tokio's; resources are those
 //! of the model: milli-cores, bytes, counts.
 
+mod catalogue;
 mod changes;
+mod claim_facts;
 mod cluster;
+mod consistency;
 mod context;
 mod creation;
+mod expiration;
+mod garbage_collection;
+mod hydration;
+mod interruption;
+mod lifecycle;
 mod manager;
 mod patch;
+mod pod_events;
+mod pools;
 mod provisioning;
 mod pump;
 mod reconciler;
+mod termination;
 
+pub use catalogue::refresh as refresh_catalogues;
 pub use changes::{Change, Diff, PodChange, PodFacts};
 pub use cluster::{Cluster, Distrust, NodeClass};
 pub use context::{Context, Tuning};
 pub use creation::{Blueprint, Creation, CreationError, build, create};
+pub use lifecycle::{Health, RegistrationHealth, Timeouts};
 pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};
 pub use patch::{Lock, Patchable, patch_object, patch_status};
 pub use provisioning::{BatchWindow, Batcher, NodeTrigger, PodTrigger, Provisioner};

@@ -16,11 +16,21 @@ use kerf_state::lean::{
 };
 use kube::{Client, Resource};
 
+use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
 use crate::cluster::Cluster;
+use crate::consistency::Consistency;
 use crate::context::{Context, Tuning};
+use crate::expiration::Expiration;
+use crate::garbage_collection::GarbageCollection;
+use crate::hydration::Hydration;
+use crate::interruption::Interruptions;
+use crate::lifecycle::{Lifecycle, RegistrationHealth};
+use crate::pod_events::PodEvents;
+use crate::pools::{self, PoolCounter, PoolHash};
 use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
 use crate::pump;
 use crate::reconciler::Reconciler;
+use crate::termination::{Evictions, Termination};
 
 /// What the controller runs with.
 pub struct ManagerConfig {
@@ -180,13 +190,34 @@ impl Manager {
 
 /// Every controller; one line each.
 fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Vec<Arc<dyn Reconciler>> {
-    let _ = overlaid;
+    let health = RegistrationHealth::default();
+    let evictions = Evictions::new(context);
     let batcher = Batcher::new(context.options.batch_idle_duration, context.options.batch_max_duration);
-    vec![
+    let mut all: Vec<Arc<dyn Reconciler>> = vec![
+        CatalogueRefresh::new(context),
+        PoolHash::new(context),
+        PoolCounter::new(context),
+        pools::readiness(context),
+        pools::validation(context),
+        pools::health(context, &health),
         Provisioner::new(context, &batcher),
         PodTrigger::new(context, &batcher),
         NodeTrigger::new(context, &batcher),
-    ]
+        Lifecycle::new(context, health, context.tuning.timeouts),
+        Termination::new(context, Arc::clone(&evictions)),
+        evictions,
+        Expiration::new(context),
+        GarbageCollection::new(context),
+        Consistency::new(context),
+        Hydration::of_claims(context),
+        Hydration::of_nodes(context),
+        PodEvents::new(context),
+        Interruptions::new(context),
+    ];
+    if let Some(overlaid) = overlaid {
+        all.push(OverlayEvaluation::new(context, overlaid));
+    }
+    all
 }
 
 async fn lead(

@@ -146,7 +146,11 @@ mod tests {
     fn a_restart_is_healed_from_the_condition() {
         let mut pool = NodePool::new("default", NodePoolSpec::default());
         pool.metadata.uid = Some("uid".to_owned());
-        ConditionSet::new(&mut pool, Timestamp::UNIX_EPOCH).set_false(NODE_REGISTRATION_HEALTHY, "RegistrationFailed", "");
+        ConditionSet::new(&mut pool, Timestamp::UNIX_EPOCH).set_false(
+            NODE_REGISTRATION_HEALTHY,
+            "RegistrationFailed",
+            "",
+        );
         let health = RegistrationHealth::default();
         health.restore(&pool);
         health.restore(&pool);

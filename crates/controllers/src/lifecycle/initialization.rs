@@ -1,10 +1,8 @@
 //! What a registered Node has to pass before it counts as ready for use (LIF-039 to LIF-047): pure.
 
-use super::registration::node_taints;
-use k8s_openapi::api::core::v1::{Node, Taint};
 use kerf_api::conditions::node_claim;
 use kerf_api::{NodeClaim, taints};
-use kerf_model::quantity::Quantity;
+use kerf_state::lean::{LeanNode, LeanTaint};
 
 /// The first thing that is missing.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,106 +44,112 @@ impl Gate {
 }
 
 /// The first gate a Node does not pass; `None` when it is initialized. The order is the contract's (LIF-039).
-pub(crate) fn closed_gate(claim: &NodeClaim, node: Option<&Node>) -> Option<Gate> {
+pub(crate) fn closed_gate(claim: &NodeClaim, node: Option<&LeanNode>) -> Option<Gate> {
     let Some(node) = node else {
         return Some(Gate::NodeNotFound);
     };
     if !is_ready(node) {
         return Some(Gate::NotReady);
     }
-    let present = node_taints(node);
-    let startup = claim.spec.startup_taints().iter();
+    let present = &node.spec.taints;
     // LIF-040: by key and effect; the text shows the Node's value.
-    let left = startup.filter_map(|taint| present.iter().find(|other| taints::matches(other, taint)));
-    if let Some(taint) = left.into_iter().next() {
+    let left_of = |wanted: &k8s_openapi::api::core::v1::Taint| {
+        present
+            .iter()
+            .find(|taint| taint.key == wanted.key && taint.effect == wanted.effect)
+    };
+    if let Some(taint) = claim.spec.startup_taints().iter().find_map(left_of) {
         return Some(Gate::StartupTaint(shown(taint)));
     }
-    if let Some(taint) = present.iter().find(|taint| taints::is_known_ephemeral(&taint.key, &taint.effect)) {
+    if let Some(taint) = present
+        .iter()
+        .find(|taint| taints::is_known_ephemeral(&taint.key, &taint.effect))
+    {
         return Some(Gate::EphemeralTaint(shown(taint)));
     }
     unregistered_resource(claim, node).map(Gate::Resource)
 }
 
 /// Whether the Node's Ready condition is True.
-pub(crate) fn is_ready(node: &Node) -> bool {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref());
-    let ready = conditions.unwrap_or_default().iter().find(|condition| condition.type_ == "Ready");
+pub(crate) fn is_ready(node: &LeanNode) -> bool {
+    let ready = node
+        .status
+        .conditions
+        .iter()
+        .find(|condition| condition.kind == "Ready");
     ready.is_some_and(|ready| ready.status == "True")
 }
 
 /// LIF-043: devices appear as zero until their plugin has registered them.
-fn unregistered_resource(claim: &NodeClaim, node: &Node) -> Option<String> {
+fn unregistered_resource(claim: &NodeClaim, node: &LeanNode) -> Option<String> {
     let requests = &claim.spec.resources.as_ref()?.requests;
-    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
-    let is_there = |name: &String| {
-        let amount = allocatable.and_then(|amounts| amounts.get(name));
-        amount.is_some_and(|amount| amount.0.parse::<Quantity>().is_ok_and(|amount| !amount.is_zero()))
+    let is_there = |name: &str| {
+        let amount = node.status.allocatable.get(name);
+        amount.is_some_and(|amount| amount.0.as_ref().is_ok_and(|amount| !amount.is_zero()))
     };
     let mut wanted = requests.iter().filter(|(_, amount)| !amount.is_zero());
     wanted.find(|(name, _)| !is_there(name)).map(|(name, _)| name.clone())
 }
 
 /// A taint as people write it: `key[=value]:effect`.
-fn shown(taint: &Taint) -> String {
-    match taint.value.as_deref() {
-        None | Some("") => format!("{}:{}", taint.key, taint.effect),
-        Some(value) => format!("{}={value}:{}", taint.key, taint.effect),
+fn shown(taint: &LeanTaint) -> String {
+    if taint.value.is_empty() {
+        format!("{}:{}", taint.key, taint.effect)
+    } else {
+        format!("{}={}:{}", taint.key, taint.value, taint.effect)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lifecycle::registration::taints_mut;
-    use k8s_openapi::api::core::v1::{NodeCondition, NodeStatus};
-    use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+    use k8s_openapi::api::core::v1::Taint;
     use kerf_api::{NodeClaimSpec, ResourceRequests};
-    use std::collections::BTreeMap;
+    use kerf_model::quantity::Quantity;
+    use serde_json::json;
 
-    fn taint(key: &str, value: &str, effect: &str) -> Taint {
-        Taint {
+    fn taint(key: &str, value: &str, effect: &str) -> LeanTaint {
+        LeanTaint {
             key: key.to_owned(),
-            value: (!value.is_empty()).then(|| value.to_owned()),
+            value: value.to_owned(),
             effect: effect.to_owned(),
-            ..Taint::default()
         }
     }
 
     fn claim() -> NodeClaim {
         let requests = [("example.com/gpu", 1), ("cpu", 1), ("example.com/none", 0)];
+        let startup = Taint {
+            key: "cni".to_owned(),
+            value: Some("mine".to_owned()),
+            effect: "NoExecute".to_owned(),
+            ..Taint::default()
+        };
         NodeClaim::new(
             "web-1",
             NodeClaimSpec {
-                startup_taints: Some(vec![taint("cni", "mine", "NoExecute")]),
+                startup_taints: Some(vec![startup]),
                 resources: Some(ResourceRequests {
-                    requests: requests.map(|(name, units)| (name.to_owned(), Quantity::from_units(units))).into(),
+                    requests: requests
+                        .map(|(name, units)| (name.to_owned(), Quantity::from_units(units)))
+                        .into(),
                 }),
                 ..NodeClaimSpec::default()
             },
         )
     }
 
-    fn node(ready: &str, taints: &[Taint], gpu: &str) -> Node {
-        let amounts = [("cpu", "4"), ("example.com/gpu", gpu)];
-        let mut node = Node {
-            status: Some(NodeStatus {
-                conditions: Some(vec![NodeCondition {
-                    type_: "Ready".to_owned(),
-                    status: ready.to_owned(),
-                    ..NodeCondition::default()
-                }]),
-                allocatable: Some(BTreeMap::from(
-                    amounts.map(|(name, amount)| (name.to_owned(), ApiQuantity(amount.to_owned()))),
-                )),
-                ..NodeStatus::default()
-            }),
-            ..Node::default()
-        };
-        *taints_mut(&mut node) = taints.to_vec();
+    fn node(ready: &str, taints: &[LeanTaint], gpu: &str) -> LeanNode {
+        let status = json!({
+            "conditions": [{"type": "Ready", "status": ready}],
+            "allocatable": {"cpu": "4", "example.com/gpu": gpu},
+        });
+        let mut node: LeanNode =
+            serde_json::from_value(json!({"metadata": {"name": "n"}, "status": status})).expect("a node");
+        node.spec.taints = taints.to_vec();
         node
     }
 
-    fn outcome(node: Option<&Node>) -> (&'static str, String) {
+    fn outcome(node: Option<&LeanNode>) -> (&'static str, String) {
         closed_gate(&claim(), node).map_or(("", String::new()), |gate| (gate.reason(), gate.message()))
     }
 
@@ -155,9 +159,13 @@ mod tests {
         let startup = taint("cni", "theirs", "NoExecute");
         let ephemeral = taint("node.kubernetes.io/not-ready", "", "NoSchedule");
         let both = [ephemeral.clone(), startup.clone()];
-        let table: Vec<(Option<Node>, &str, &str)> = vec![
+        let table: Vec<(Option<LeanNode>, &str, &str)> = vec![
             (None, "NodeNotFound", "Node not registered with cluster"),
-            (Some(node("Unknown", &both, "0")), "NodeNotReady", "Node status is NotReady"),
+            (
+                Some(node("Unknown", &both, "0")),
+                "NodeNotReady",
+                "Node status is NotReady",
+            ),
             // LIF-040
             (
                 Some(node("True", &both, "0")),

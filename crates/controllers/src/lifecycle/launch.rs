@@ -57,8 +57,9 @@ mod tests {
 
     fn claim() -> NodeClaim {
         let mut claim = NodeClaim::new("web-1", kerf_api::NodeClaimSpec::default());
-        claim.metadata.creation_timestamp =
-            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at("2026-01-01T00:00:00Z")));
+        claim.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(
+            "2026-01-01T00:00:00Z",
+        )));
         claim.metadata.labels = Some(BTreeMap::from([("team".to_owned(), "a".to_owned())]));
         claim.metadata.annotations = Some(BTreeMap::from([("note".to_owned(), "mine".to_owned())]));
         claim
@@ -93,11 +94,18 @@ mod tests {
     fn a_failure_keeps_the_condition_unknown_since_creation() {
         let mut claim = claim();
         assert!(is_due(&claim));
-        let verdict = failed(&mut claim, &CloudError::other("x".repeat(400)), at("2026-01-01T00:04:00Z"));
+        let verdict = failed(
+            &mut claim,
+            &CloudError::other("x".repeat(400)),
+            at("2026-01-01T00:04:00Z"),
+        );
         assert_eq!(verdict, LaunchVerdict::Retry);
         // LIF-026
         let condition = claim.condition(LAUNCHED).cloned().expect("the condition");
-        assert_eq!((condition.reason(), condition.status.as_str()), ("LaunchFailed", "Unknown"));
+        assert_eq!(
+            (condition.reason(), condition.status.as_str()),
+            ("LaunchFailed", "Unknown")
+        );
         assert_eq!(condition.message(), format!("{}...", "x".repeat(300)));
         assert_eq!(condition.transitioned(), at("2026-01-01T00:00:00Z"));
         assert!(is_due(&claim));
@@ -114,7 +122,9 @@ mod tests {
         // LIF-023
         assert_eq!(
             failed(&mut claim, &error, at("2026-01-01T00:00:01Z")),
-            LaunchVerdict::GiveUp { reason: "insufficient_capacity" }
+            LaunchVerdict::GiveUp {
+                reason: "insufficient_capacity"
+            }
         );
         assert!(claim.status.is_none());
         assert_eq!(
@@ -123,8 +133,14 @@ mod tests {
         );
         // LIF-024
         assert_eq!(
-            failed(&mut claim, &CloudError::NodeClassNotReady("no".into()), at("2026-01-01T00:00:01Z")),
-            LaunchVerdict::GiveUp { reason: "nodeclass_not_ready" }
+            failed(
+                &mut claim,
+                &CloudError::NodeClassNotReady("no".into()),
+                at("2026-01-01T00:00:01Z")
+            ),
+            LaunchVerdict::GiveUp {
+                reason: "nodeclass_not_ready"
+            }
         );
     }
 }

@@ -109,12 +109,19 @@ mod tests {
             (claim(None), 20, timed_out("launch_timeout", 5)),
         ];
         for (claim, minutes, expected) in table {
-            assert_eq!(measure(&claim, &Timeouts::default(), after(minutes)), expected, "{minutes}");
+            assert_eq!(
+                measure(&claim, &Timeouts::default(), after(minutes)),
+                expected,
+                "{minutes}"
+            );
         }
         let mut registered = claim(Some(1));
         ConditionSet::new(&mut registered, after(2)).set_true(REGISTERED);
         // LIF-053
-        assert_eq!(measure(&registered, &Timeouts::default(), after(100)), Liveness::Settled);
+        assert_eq!(
+            measure(&registered, &Timeouts::default(), after(100)),
+            Liveness::Settled
+        );
     }
 
     // LIF-052: a claim whose Nodes are in doubt is measured on, from the time of doubt.
@@ -122,13 +129,22 @@ mod tests {
     fn a_claim_with_several_nodes_times_out() {
         let mut claim = claim(Some(1));
         ConditionSet::new(&mut claim, after(3)).set_false(REGISTERED, "MultipleNodesFound", "");
-        assert_eq!(measure(&claim, &Timeouts::default(), after(18)), timed_out("registration_timeout", 15));
+        assert_eq!(
+            measure(&claim, &Timeouts::default(), after(18)),
+            timed_out("registration_timeout", 15)
+        );
     }
 
     // LIF-056
     #[test]
     fn the_launch_timeout_can_be_raised() {
-        let patient = Timeouts { launch: Duration::from_secs(30 * MIN), ..Timeouts::default() };
-        assert!(matches!(measure(&claim(None), &patient, after(20)), Liveness::Waiting(_)));
+        let patient = Timeouts {
+            launch: Duration::from_secs(30 * MIN),
+            ..Timeouts::default()
+        };
+        assert!(matches!(
+            measure(&claim(None), &patient, after(20)),
+            Liveness::Waiting(_)
+        ));
     }
 }

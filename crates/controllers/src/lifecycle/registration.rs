@@ -7,7 +7,10 @@ use kube::Resource;
 
 /// Whether the Node joined without the taint that keeps pods away until it is registered (LIF-030).
 pub(crate) fn lacks_unregistered_taint(node: &Node) -> bool {
-    !is_registered(node) && !node_taints(node).iter().any(|taint| taints::matches(taint, &taints::unregistered()))
+    !is_registered(node)
+        && !node_taints(node)
+            .iter()
+            .any(|taint| taints::matches(taint, &taints::unregistered()))
 }
 
 /// Whether registration of the Node was completed, perhaps by an earlier run that could not store it on the claim.
@@ -112,14 +115,20 @@ mod tests {
 
     fn node(taints: Vec<Taint>) -> Node {
         let mut node = Node::default();
-        node.metadata.labels = Some(BTreeMap::from([("team".into(), "b".into()), ("own".into(), "1".into())]));
+        node.metadata.labels = Some(BTreeMap::from([
+            ("team".into(), "b".into()),
+            ("own".into(), "1".into()),
+        ]));
         node.metadata.annotations = Some(BTreeMap::from([("note".to_owned(), "node".to_owned())]));
         *taints_mut(&mut node) = taints;
         node
     }
 
     fn keys(node: &Node) -> Vec<String> {
-        node_taints(node).iter().map(|taint| format!("{}:{}", taint.key, taint.effect)).collect()
+        node_taints(node)
+            .iter()
+            .map(|taint| format!("{}:{}", taint.key, taint.effect))
+            .collect()
     }
 
     // LIF-031
@@ -137,8 +146,14 @@ mod tests {
         assert_eq!(meta.annotations.unwrap_or_default()["note"], "claim");
         let owners = meta.owner_references.unwrap_or_default();
         assert_eq!(owners.len(), 1);
-        assert_eq!((owners[0].kind.as_str(), owners[0].uid.as_str()), ("NodeClaim", "claim-uid"));
-        assert_eq!((owners[0].block_owner_deletion, owners[0].controller), (Some(true), None));
+        assert_eq!(
+            (owners[0].kind.as_str(), owners[0].uid.as_str()),
+            ("NodeClaim", "claim-uid")
+        );
+        assert_eq!(
+            (owners[0].block_owner_deletion, owners[0].controller),
+            (Some(true), None)
+        );
     }
 
     // LIF-032
@@ -149,7 +164,10 @@ mod tests {
         complete(&mut plain);
         assert_eq!(keys(&plain), ["team:NoSchedule", "cni:NoExecute", "team:NoExecute"]);
 
-        for (value, expected) in [("true", vec![]), ("false", vec!["team:NoSchedule", "cni:NoExecute", "team:NoExecute"])] {
+        for (value, expected) in [
+            ("true", vec![]),
+            ("false", vec!["team:NoSchedule", "cni:NoExecute", "team:NoExecute"]),
+        ] {
             let mut stubborn = node(vec![taints::unregistered()]);
             let labels = stubborn.metadata.labels.get_or_insert_default();
             labels.insert(labels::DO_NOT_SYNC_TAINTS.to_owned(), value.to_owned());

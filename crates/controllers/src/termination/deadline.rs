@@ -110,7 +110,10 @@ mod tests {
     fn times_are_written_in_two_ways() {
         let time = at("2026-11-20T14:00:00.75Z");
         // LIF-069
-        assert_eq!(expiring_message(time), "All pods will be deleted by 2026-11-20T14:00:00Z");
+        assert_eq!(
+            expiring_message(time),
+            "All pods will be deleted by 2026-11-20T14:00:00Z"
+        );
         // LIF-119
         assert_eq!(default_text(time), "2026-11-20 14:00:00 +0000 UTC");
     }

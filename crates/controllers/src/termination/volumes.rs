@@ -8,17 +8,17 @@ const NAMES_MAX: usize = 5;
 
 /// The names of the attachments to `node` that have to go first: those of volumes no remaining pod uses. `kept` are
 /// the persistent volumes of pods that stay until the node is gone.
-pub(crate) fn blocking<'a>(
-    attachments: &'a [VolumeAttachment],
-    node: &str,
-    kept: &BTreeSet<String>,
-) -> Vec<&'a str> {
-    let on_node = attachments.iter().filter(|attachment| attachment.spec.node_name == node);
+pub(crate) fn blocking<'a>(attachments: &'a [VolumeAttachment], node: &str, kept: &BTreeSet<String>) -> Vec<&'a str> {
+    let on_node = attachments
+        .iter()
+        .filter(|attachment| attachment.spec.node_name == node);
     let waited_for = on_node.filter(|attachment| {
         let volume = attachment.spec.source.persistent_volume_name.as_ref();
         volume.is_some_and(|volume| !kept.contains(volume))
     });
-    let mut names: Vec<&str> = waited_for.filter_map(|attachment| attachment.metadata.name.as_deref()).collect();
+    let mut names: Vec<&str> = waited_for
+        .filter_map(|attachment| attachment.metadata.name.as_deref())
+        .collect();
     names.sort_unstable();
     names
 }
@@ -71,7 +71,10 @@ mod tests {
     // LIF-089
     #[test]
     fn five_names_are_enough_for_an_event() {
-        assert_eq!(message(&["a", "b"]), "Awaiting deletion of bound volumeattachments (a, b)");
+        assert_eq!(
+            message(&["a", "b"]),
+            "Awaiting deletion of bound volumeattachments (a, b)"
+        );
         assert_eq!(
             message(&["a", "b", "c", "d", "e", "f", "g"]),
             "Awaiting deletion of bound volumeattachments (a, b, c, d, e and 2 other(s))"

@@ -1,0 +1,223 @@
+//! Whether nodes have what their claims promised (the controller `nodeclaim.consistency`; LIF-133 to LIF-136). It only reports.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kerf_api::conditions::node_claim::{
+    CONSISTENCY_CHECK_FAILED, CONSISTENCY_CHECK_FAILED_MESSAGE, CONSISTENT_STATE_FOUND, INITIALIZED,
+};
+use kerf_api::status::Conditioned;
+use kerf_api::{ConditionSet, NodeClaim};
+use kerf_model::quantity::Quantity;
+use kerf_runtime::client::found;
+use kerf_runtime::{CancellationToken, Event, EventType, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_state::lean::LeanNode;
+use kube::Resource;
+use rustc_hash::FxHashMap;
+use tokio::time::Instant;
+
+use crate::changes::Change;
+use crate::claim_facts;
+use crate::context::Context;
+use crate::patch::{Lock, patch_status};
+use crate::reconciler::Reconciler;
+
+const NAME: &str = "nodeclaim.consistency";
+/// LIF-223.
+const WORKERS: (usize, usize) = (10, 1000);
+/// LIF-133.
+const EVERY: Duration = Duration::from_secs(600);
+/// The least share of the promise that is good enough, in percent (LIF-133).
+const ENOUGH_PERCENT: f64 = 90.0;
+
+/// What is wrong with a claim's node (LIF-133, LIF-134). A claim that is not initialized or is going has nothing wrong (LIF-135).
+fn issues(claim: &NodeClaim, node: &LeanNode) -> Vec<String> {
+    if claim_facts::is_deleting(claim) || !claim.condition_is_true(INITIALIZED) {
+        return Vec::new();
+    }
+    let requests = claim.spec.resources.iter().flat_map(|resources| &resources.requests);
+    let promised = claim.status.as_ref().map(|status| &status.capacity);
+    let issue = |(name, requested): (&String, &Quantity)| {
+        let expected = promised?
+            .get(name)
+            .filter(|expected| !expected.is_zero() && !requested.is_zero())?;
+        let amount = node.status.capacity.get(name).and_then(|amount| amount.0.as_ref().ok());
+        let found = amount.cloned().unwrap_or(Quantity::ZERO);
+        let percent = found.to_f64() / expected.to_f64() * 100.0;
+        (percent < ENOUGH_PERCENT)
+            .then(|| format!("expected {expected} of resource {name}, but found {found} ({percent:.1}% of expected)"))
+    };
+    requests.filter_map(issue).collect()
+}
+
+/// Compares claims with their nodes, now and then.
+pub(crate) struct Consistency {
+    context: Context,
+    queue: Queue<String>,
+    /// When a claim, by uid, was last checked.
+    checked: Mutex<FxHashMap<String, Instant>>,
+}
+
+impl Consistency {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            queue: context.queue(NAME, RateLimit::DEFAULT),
+            checked: Mutex::default(),
+        })
+    }
+
+    async fn reconcile(&self, name: String) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let Some(claim) = cluster
+            .claim(&name)
+            .filter(|claim| claim_facts::provider_id(claim).is_some())
+        else {
+            return Ok(Outcome::Done);
+        };
+        let uid = claim_facts::uid(&claim);
+        if let Some(left) = self.not_before(uid) {
+            return Ok(Outcome::RequeueAfter(left));
+        }
+        let nodes = cluster.nodes_by_provider_id(claim_facts::provider_id(&claim).unwrap_or_default());
+        if let [node] = nodes.as_slice() {
+            self.report(&claim, &issues(&claim, node)).await?;
+        }
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        checked.insert(uid.to_owned(), Instant::now());
+        Ok(Outcome::RequeueAfter(EVERY))
+    }
+
+    /// How long until the claim may be checked again.
+    fn not_before(&self, uid: &str) -> Option<Duration> {
+        let checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = EVERY.checked_sub(checked.get(uid)?.elapsed())?;
+        (!left.is_zero()).then_some(left)
+    }
+
+    async fn report(&self, claim: &NodeClaim, issues: &[String]) -> Result<(), kube::Error> {
+        for issue in issues {
+            self.context.recorder.publish(Event {
+                object: ObjectRef::of(claim),
+                kind: EventType::Warning,
+                reason: "FailedConsistencyCheck".into(),
+                message: issue.clone(),
+                dedupe: vec![claim_facts::uid(claim).to_owned(), issue.clone()],
+                dedupe_timeout: None,
+            });
+            tracing::info!(
+                NodeClaim = claim_facts::name(claim),
+                "failed consistency check, {issue}"
+            );
+        }
+        let mut after = claim.clone();
+        let mut conditions = ConditionSet::new(&mut after, self.context.now());
+        if issues.is_empty() {
+            conditions.set_true(CONSISTENT_STATE_FOUND);
+        } else {
+            conditions.set_false(
+                CONSISTENT_STATE_FOUND,
+                CONSISTENCY_CHECK_FAILED,
+                CONSISTENCY_CHECK_FAILED_MESSAGE,
+            );
+        }
+        let stored = found(patch_status(&self.context.client, claim, &after, Lock::Optimistic).await)?;
+        if let Some(stored) = stored.flatten() {
+            self.context.cluster.wrote_claim(stored);
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Reconciler for Consistency {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn notify(&self, change: &Change) {
+        match change {
+            Change::Claim(diff) if diff.is_gone() => {
+                let uid = diff
+                    .last()
+                    .and_then(|claim| claim.metadata.uid.clone())
+                    .unwrap_or_default();
+                self.checked.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
+            }
+            Change::Claim(diff) => self.queue.add_with(diff.name().to_owned(), diff.priority()),
+            Change::Node(diff) => {
+                let id = diff
+                    .last()
+                    .map(|node| node.spec.provider_id.clone())
+                    .unwrap_or_default();
+                for claim in self.context.cluster.claims_by_provider_id(&id) {
+                    self.queue
+                        .add_with(claim_facts::name(&claim).to_owned(), diff.priority());
+                }
+            }
+            Change::Pod(_) | Change::Pool(_) | Change::Overlay(_) | Change::Class(_) => {}
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let controller = self
+            .context
+            .controller(NAME)
+            .for_kind(NodeClaim::group(&()), NodeClaim::kind(&()));
+        let controller = controller.workers(self.context.workers(WORKERS.0, WORKERS.1));
+        let queue = self.queue.clone();
+        let reconcile = move |name| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile(name).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+    use kerf_api::{NodeClaimSpec, ResourceRequests};
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    fn list(amounts: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
+        amounts
+            .iter()
+            .map(|(name, amount)| ((*name).to_owned(), amount.parse().expect("a quantity")))
+            .collect()
+    }
+
+    fn found(memory: &str, initialized: bool) -> Vec<String> {
+        let requests = list(&[("memory", "1Gi"), ("cpu", "1"), ("example.com/x", "0")]);
+        let spec = NodeClaimSpec {
+            resources: Some(ResourceRequests { requests }),
+            ..NodeClaimSpec::default()
+        };
+        let mut claim = NodeClaim::new("web-1", spec);
+        claim.status.get_or_insert_default().capacity =
+            list(&[("memory", "128Gi"), ("cpu", "4"), ("example.com/x", "2")]);
+        let mut conditions = ConditionSet::new(&mut claim, Timestamp::UNIX_EPOCH);
+        if initialized {
+            conditions.set_true(INITIALIZED);
+        }
+        let node = json!({"metadata": {"name": "n"}, "status": {"capacity": {"memory": memory, "cpu": "4"}}});
+        issues(&claim, &serde_json::from_value(node).expect("a node"))
+    }
+
+    #[test]
+    fn a_node_must_have_nine_tenths_of_what_was_promised() {
+        // LIF-134
+        assert_eq!(
+            found("64Gi", true),
+            ["expected 128Gi of resource memory, but found 64Gi (50.0% of expected)"]
+        );
+        // LIF-133
+        assert!(found("116Gi", true).is_empty());
+        assert_eq!(found("115Gi", true).len(), 1);
+        // LIF-135
+        assert!(found("64Gi", false).is_empty());
+    }
+}

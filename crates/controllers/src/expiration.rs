@@ -1,0 +1,119 @@
+//! Claims that have reached their age (the controller `nodeclaim.expiration`; LIF-125 to LIF-127).
+//!
+//! Budgets, disruption budgets of pods and do-not-disrupt do not ask here; they count in the drain that follows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kerf_api::NodeClaim;
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kube::Resource;
+
+use crate::changes::Change;
+use crate::claim_facts::{self, disrupt};
+use crate::context::Context;
+use crate::reconciler::Reconciler;
+
+const NAME: &str = "nodeclaim.expiration";
+/// The longest sleep towards an expiry: the wall clock may be set meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_secs(3600);
+
+/// When a claim expires; `None` for never (LIF-125).
+fn expires(claim: &NodeClaim) -> Option<Timestamp> {
+    let created = claim.metadata.creation_timestamp.as_ref()?;
+    created.0.checked_add(claim.spec.expire_after()?.to_signed()).ok()
+}
+
+/// Deletes claims that have reached their age.
+pub(crate) struct Expiration {
+    context: Context,
+    queue: Queue<String>,
+}
+
+impl Expiration {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            queue: context.queue(NAME, RateLimit::DEFAULT),
+        })
+    }
+
+    async fn reconcile(&self, name: String) -> Result<Outcome, ReconcileError> {
+        let claim = self
+            .context
+            .cluster
+            .claim(&name)
+            .filter(|claim| !claim_facts::is_deleting(claim));
+        let Some((claim, at)) = claim.and_then(|claim| expires(&claim).map(|at| (claim, at))) else {
+            return Ok(Outcome::Done);
+        };
+        let left = self.context.clock.until(at);
+        if !left.is_zero() {
+            return Ok(Outcome::RequeueAfter(left.min(LOOK_AGAIN)));
+        }
+        if disrupt(&self.context, &claim, "expired").await? {
+            tracing::debug!(NodeClaim = name, "deleting expired nodeclaim");
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+#[async_trait]
+impl Reconciler for Expiration {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn notify(&self, change: &Change) {
+        if let Change::Claim(diff) = change
+            && !diff.is_gone()
+        {
+            self.queue.add_with(diff.name().to_owned(), diff.priority());
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let controller = self
+            .context
+            .controller(NAME)
+            .for_kind(NodeClaim::group(&()), NodeClaim::kind(&()));
+        let queue = self.queue.clone();
+        let reconcile = move |name| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile(name).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use kerf_api::NodeClaimSpec;
+    use kerf_model::duration::{GoDuration, NillableDuration};
+
+    // LIF-125
+    #[test]
+    fn age_counts_from_creation_and_never_is_never() {
+        let created: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a timestamp");
+        let claim = |expire_after| {
+            let mut claim = NodeClaim::new(
+                "web-1",
+                NodeClaimSpec {
+                    expire_after,
+                    ..NodeClaimSpec::default()
+                },
+            );
+            claim.metadata.creation_timestamp = Some(Time(created));
+            claim
+        };
+        let hour = NillableDuration::from(GoDuration::from_secs(3600));
+        let after = |hours| created + jiff::SignedDuration::from_hours(hours);
+        assert_eq!(expires(&claim(Some(hour))), Some(after(1)));
+        assert_eq!(expires(&claim(None)), Some(after(720)));
+        assert_eq!(expires(&claim(Some(NillableDuration::Never))), None);
+    }
+}

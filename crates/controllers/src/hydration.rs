@@ -1,0 +1,165 @@
+//! The node class label on claims and their Nodes (the controllers `nodeclaim.hydration` and `node.hydration`; LIF-132).
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::NodeClaim;
+use kerf_runtime::client::found;
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kube::api::{Patch, PatchParams};
+use kube::core::ClusterResourceScope;
+use kube::{Api, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::changes::Change;
+use crate::claim_facts;
+use crate::context::Context;
+use crate::reconciler::Reconciler;
+
+/// LIF-223.
+const WORKERS: (usize, usize) = (1000, 5000);
+
+/// Which of the two kinds a loop looks after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Side {
+    Claim,
+    Node,
+}
+
+impl Side {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Claim => "nodeclaim.hydration",
+            Self::Node => "node.hydration",
+        }
+    }
+}
+
+/// Puts the label back wherever it is missing or wrong.
+pub(crate) struct Hydration {
+    context: Context,
+    side: Side,
+    queue: Queue<String>,
+}
+
+impl Hydration {
+    /// The one that looks after claims.
+    pub(crate) fn of_claims(context: &Context) -> Arc<Self> {
+        Self::new(context, Side::Claim)
+    }
+
+    /// The one that looks after Nodes.
+    pub(crate) fn of_nodes(context: &Context) -> Arc<Self> {
+        Self::new(context, Side::Node)
+    }
+
+    fn new(context: &Context, side: Side) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            side,
+            queue: context.queue(side.name(), RateLimit::SHARED),
+        })
+    }
+
+    async fn reconcile(&self, name: String) -> Result<Outcome, ReconcileError> {
+        match self.side {
+            Side::Claim => self.claim(&name).await?,
+            Side::Node => self.node(&name).await?,
+        }
+        Ok(Outcome::Done)
+    }
+
+    async fn claim(&self, name: &str) -> Result<(), kube::Error> {
+        let Some(claim) = self.context.cluster.claim(name) else {
+            return Ok(());
+        };
+        let (key, value) = label_of(&claim);
+        if claim_facts::label(claim.metadata.labels.as_ref(), &key) != value
+            && let Some(stored) = self.write::<NodeClaim>(name, &key, value).await?
+        {
+            self.context.cluster.wrote_claim(stored);
+        }
+        Ok(())
+    }
+
+    async fn node(&self, name: &str) -> Result<(), kube::Error> {
+        let Some(node) = self
+            .context
+            .cluster
+            .node(name)
+            .filter(|node| !node.spec.provider_id.is_empty())
+        else {
+            return Ok(());
+        };
+        let claims = self.context.cluster.claims_by_provider_id(&node.spec.provider_id);
+        let [claim] = claims.as_slice() else {
+            return Ok(());
+        };
+        let (key, value) = label_of(claim);
+        if claim_facts::label(node.metadata.labels.as_ref(), &key) != value {
+            self.write::<Node>(name, &key, value).await?;
+        }
+        Ok(())
+    }
+
+    async fn write<K>(&self, name: &str, key: &str, value: &str) -> Result<Option<K>, kube::Error>
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let api: Api<K> = Api::all(self.context.client.clone());
+        let patch = json!({"metadata": {"labels": {key: value}}});
+        found(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await)
+    }
+}
+
+fn label_of(claim: &NodeClaim) -> (String, &str) {
+    let class = &claim.spec.node_class_ref;
+    (class.label_key(), &class.name)
+}
+
+#[async_trait]
+impl Reconciler for Hydration {
+    fn name(&self) -> &'static str {
+        self.side.name()
+    }
+
+    fn notify(&self, change: &Change) {
+        match (self.side, change) {
+            (Side::Claim, Change::Claim(diff)) if !diff.is_gone() => {
+                self.queue.add_with(diff.name().to_owned(), diff.priority());
+            }
+            (Side::Node, Change::Node(diff)) if !diff.is_gone() => {
+                self.queue.add_with(diff.name().to_owned(), diff.priority());
+            }
+            (Side::Node, Change::Claim(diff)) => {
+                let id = diff
+                    .last()
+                    .and_then(|claim| claim_facts::provider_id(claim))
+                    .unwrap_or_default();
+                for node in self.context.cluster.nodes_by_provider_id(id) {
+                    self.queue
+                        .add_with(node.metadata.name.clone().unwrap_or_default(), diff.priority());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let (group, kind) = match self.side {
+            Side::Claim => (NodeClaim::group(&()), NodeClaim::kind(&())),
+            Side::Node => (Node::group(&()), Node::kind(&())),
+        };
+        let controller = self.context.controller(self.side.name()).for_kind(group, kind);
+        let controller = controller.workers(self.context.workers(WORKERS.0, WORKERS.1));
+        let queue = self.queue.clone();
+        let reconcile = move |name| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile(name).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}

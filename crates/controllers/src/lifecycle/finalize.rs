@@ -1,0 +1,160 @@
+//! The end of a claim: its Nodes first, then its instance, then the finalizer (LIF-068 to LIF-080).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::conditions::node_claim::{INSTANCE_TERMINATING, REGISTERED};
+use kerf_api::status::Conditioned;
+use kerf_api::{Condition, ConditionSet, NodeClaim, annotations, finalizers, labels};
+use kerf_cloud::CloudError;
+use kerf_runtime::client::{ApiErrorKind, found};
+use kerf_runtime::metrics::catalogue::{
+    NODECLAIMS_INSTANCE_TERMINATION_DURATION, NODECLAIMS_TERMINATED, NODECLAIMS_TERMINATION_DURATION,
+};
+use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
+use kube::Api;
+
+use super::controller::Lifecycle;
+use crate::claim_facts;
+use crate::context::Context;
+use crate::patch::{Lock, patch_object, patch_status};
+use crate::termination::deadline;
+
+/// How often the end of an instance is asked for (LIF-074).
+pub(crate) const INSTANCE_POLL: Duration = Duration::from_secs(5);
+
+/// One look at a claim that is being deleted.
+pub(super) async fn finalize(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> Result<Outcome, ReconcileError> {
+    if !claim_facts::is_guarded(&claim.metadata) {
+        return Ok(Outcome::Done);
+    }
+    let context = &lifecycle.context;
+    let Some(claim) = set_deadline(context, claim).await? else {
+        return Ok(Outcome::Done);
+    };
+    if waits_for_nodes(context, &claim).await? {
+        // The Nodes' events bring the claim back (LIF-072).
+        return Ok(Outcome::Done);
+    }
+    let Some(launched) = launched(lifecycle, &claim) else {
+        return release(lifecycle, &claim).await;
+    };
+    match context.provider.delete(&launched).await {
+        Ok(()) => {
+            set_instance_terminating(context, &claim).await?;
+            Ok(Outcome::RequeueAfter(INSTANCE_POLL))
+        }
+        Err(CloudError::NodeClaimNotFound(_)) => {
+            if let Some(since) = claim
+                .condition(INSTANCE_TERMINATING)
+                .filter(|condition| condition.is_true())
+            {
+                let took = context.now().duration_since(since.transitioned()).as_secs_f64();
+                let durations = context.metrics.histogram(&NODECLAIMS_INSTANCE_TERMINATION_DURATION);
+                durations.observe(&[claim_facts::pool(&claim)], took.max(0.0));
+            }
+            release(lifecycle, &claim).await
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Writes the time by which the node has to be empty (LIF-068 to LIF-070). `None` when the claim is gone.
+async fn set_deadline(context: &Context, claim: &Arc<NodeClaim>) -> Result<Option<Arc<NodeClaim>>, kube::Error> {
+    let Some(due) = deadline::due(claim) else {
+        return Ok(Some(Arc::clone(claim)));
+    };
+    let mut after = NodeClaim::clone(claim);
+    let annotations = after.metadata.annotations.get_or_insert_default();
+    annotations.insert(annotations::TERMINATION_TIMESTAMP.to_owned(), deadline::rfc3339(due));
+    let Some(stored) = found(patch_object(&context.client, &**claim, &after, Lock::Optimistic).await)?.flatten() else {
+        return Ok(None);
+    };
+    context.cluster.wrote_claim(stored.clone());
+    context.recorder.publish(Event {
+        object: ObjectRef::of(&stored),
+        kind: EventType::Warning,
+        reason: "TerminationGracePeriodExpiring".into(),
+        message: deadline::expiring_message(due),
+        dedupe: vec![claim_facts::name(&stored).to_owned()],
+        dedupe_timeout: None,
+    });
+    Ok(Some(Arc::new(stored)))
+}
+
+/// Deletes the Nodes of a registered claim; true as long as one is there. Those of other claims are none of our
+/// business (LIF-073, LIF-241).
+async fn waits_for_nodes(context: &Context, claim: &NodeClaim) -> Result<bool, kube::Error> {
+    let registered = claim.condition(REGISTERED).is_some_and(Condition::is_true);
+    let Some(id) = claim_facts::provider_id(claim).filter(|_| registered) else {
+        return Ok(false);
+    };
+    let nodes = context.cluster.nodes_by_provider_id(id);
+    let api: Api<Node> = Api::all(context.client.clone());
+    for node in nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none()) {
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let deleted = api
+            .delete(name, &claim_facts::exactly(node.metadata.uid.as_deref()))
+            .await;
+        match deleted.map_err(|error| (ApiErrorKind::of(&error), error)) {
+            Ok(_) | Err((ApiErrorKind::NotFound | ApiErrorKind::Conflict, _)) => {}
+            Err((_, error)) => return Err(error),
+        }
+    }
+    Ok(!nodes.is_empty())
+}
+
+/// The claim with the identity of its instance; `None` when it was never launched (LIF-078). A launch that could not
+/// be stored any more counts.
+fn launched(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> Option<Arc<NodeClaim>> {
+    if claim_facts::provider_id(claim).is_some() {
+        return Some(Arc::clone(claim));
+    }
+    let instance = lifecycle.launches.get(claim_facts::uid(claim))?;
+    let mut launched = NodeClaim::clone(claim);
+    launched.status.get_or_insert_default().provider_id = Some(instance.provider_id);
+    Some(Arc::new(launched))
+}
+
+/// Notes on the claim that its instance is going (LIF-074). A claim that is gone needs no note.
+pub(crate) async fn set_instance_terminating(context: &Context, claim: &NodeClaim) -> Result<(), kube::Error> {
+    let mut after = claim.clone();
+    ConditionSet::new(&mut after, context.now()).set_true(INSTANCE_TERMINATING);
+    let stored = found(patch_status(&context.client, claim, &after, Lock::Optimistic).await)?;
+    if let Some(stored) = stored.flatten() {
+        context.cluster.wrote_claim(stored);
+    }
+    Ok(())
+}
+
+/// Lets the claim go (LIF-079).
+async fn release(lifecycle: &Lifecycle, claim: &NodeClaim) -> Result<Outcome, ReconcileError> {
+    let context = &lifecycle.context;
+    let mut after = claim.clone();
+    let finalizers = after.metadata.finalizers.get_or_insert_default();
+    finalizers.retain(|finalizer| finalizer != finalizers::TERMINATION);
+    if found(patch_object(&context.client, claim, &after, Lock::Optimistic).await)?
+        .flatten()
+        .is_none()
+    {
+        return Ok(Outcome::Done);
+    }
+    lifecycle.launches.forget(claim_facts::uid(claim));
+    let labels = claim.metadata.labels.as_ref();
+    let (pool, zone) = (claim_facts::pool(claim), claim_facts::label(labels, labels::ZONE));
+    let capacity_type = claim_facts::label(labels, labels::CAPACITY_TYPE);
+    if let Some(deleted) = &claim.metadata.deletion_timestamp {
+        let took = context.now().duration_since(deleted.0).as_secs_f64();
+        context
+            .metrics
+            .histogram(&NODECLAIMS_TERMINATION_DURATION)
+            .observe(&[pool], took.max(0.0));
+    }
+    context
+        .metrics
+        .counter(&NODECLAIMS_TERMINATED)
+        .inc(&[pool, capacity_type, zone]);
+    tracing::info!(NodeClaim = claim_facts::name(claim), "deleted nodeclaim");
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,321 @@
+//! One look at a claim that is to live: launch, registration, initialization and liveness, in this order (LIF-018).
+//!
+//! A pass changes a copy of the claim and remembers what to tell once the copy is stored, so that nothing is counted twice when
+//! the write fails and the pass is repeated.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::conditions::node_claim::{
+    INITIALIZED, LAUNCHED, MULTIPLE_NODES_FOUND, MULTIPLE_NODES_FOUND_MESSAGE, NODE_NOT_FOUND, NODE_NOT_FOUND_MESSAGE,
+    REGISTERED,
+};
+use kerf_api::status::Conditioned;
+use kerf_api::{Condition, ConditionSet, ConditionStatus, NodeClaim, labels};
+use kerf_cloud::LaunchVerdict;
+use kerf_runtime::client::found;
+use kerf_runtime::metrics::catalogue::NODES_CREATED;
+use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
+use kerf_state::lean::LeanNode;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use std::sync::Arc;
+
+use super::controller::Lifecycle;
+use super::initialization::closed_gate;
+use super::liveness::{Liveness, measure};
+use super::{launch, pool_health, registration};
+use crate::claim_facts::{self, disrupt};
+use crate::patch::{Lock, patch_object};
+
+/// A claim on its way through one pass.
+pub(super) struct Pass<'a> {
+    lifecycle: &'a Lifecycle,
+    /// The claim with what the pass made of it.
+    pub(super) claim: NodeClaim,
+    /// The claim was deleted: nothing is left to write.
+    pub(super) ended: bool,
+    again: Option<Duration>,
+    errors: Vec<ReconcileError>,
+    tell: Vec<Telling>,
+}
+
+/// What is told once it is stored.
+enum Telling {
+    Launched,
+    Registered { pool_uid: Option<String>, zone: String },
+    Initialized,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(lifecycle: &'a Lifecycle, claim: &NodeClaim) -> Self {
+        Self {
+            lifecycle,
+            claim: claim.clone(),
+            ended: false,
+            again: None,
+            errors: Vec::new(),
+            tell: Vec::new(),
+        }
+    }
+
+    /// The four steps. The error of one does not stop the next (LIF-018); the end of the claim does.
+    pub(super) async fn run(&mut self) {
+        ConditionSet::new(&mut self.claim, self.lifecycle.context.now());
+        if let Err(error) = self.launch().await {
+            self.errors.push(error);
+        }
+        if self.ended {
+            return;
+        }
+        if let Err(error) = self.register().await {
+            self.errors.push(error);
+        }
+        if let Err(error) = self.initialize().await {
+            self.errors.push(error);
+        }
+        if let Err(error) = self.check_liveness().await {
+            self.errors.push(error);
+        }
+    }
+
+    /// LIF-019: errors win, else the soonest repetition.
+    pub(super) fn outcome(self) -> Result<Outcome, ReconcileError> {
+        let mut errors = self.errors.into_iter();
+        match (errors.next(), self.again) {
+            (Some(first), _) => match errors.map(|error| error.to_string()).reduce(|a, b| format!("{a}; {b}")) {
+                Some(others) => Err(ReconcileError::message(format!("{first}; {others}"))),
+                None => Err(first),
+            },
+            (None, Some(delay)) => Ok(Outcome::RequeueAfter(delay)),
+            (None, None) => Ok(Outcome::Done),
+        }
+    }
+
+    /// The pass is stored: tell of it.
+    pub(super) fn stored(&mut self, stored: &NodeClaim) {
+        let context = &self.lifecycle.context;
+        let name = claim_facts::name(stored);
+        let id = claim_facts::provider_id(stored).unwrap_or_default();
+        for telling in self.tell.drain(..) {
+            match telling {
+                Telling::Launched => {
+                    self.lifecycle.launches.forget(claim_facts::uid(stored));
+                    tracing::info!(NodeClaim = name, provider_id = id, "launched nodeclaim");
+                }
+                Telling::Registered { pool_uid, zone } => {
+                    context
+                        .metrics
+                        .counter(&NODES_CREATED)
+                        .inc(&[claim_facts::pool(stored), &zone]);
+                    if let Some(uid) = pool_uid {
+                        self.lifecycle.health.record(&uid, true);
+                    }
+                    tracing::info!(NodeClaim = name, provider_id = id, "registered nodeclaim");
+                }
+                Telling::Initialized => {
+                    tracing::info!(NodeClaim = name, provider_id = id, "initialized nodeclaim");
+                }
+            }
+        }
+    }
+
+    /// LIF-021 to LIF-026.
+    async fn launch(&mut self) -> Result<(), ReconcileError> {
+        if !launch::is_due(&self.claim) {
+            self.renew(LAUNCHED);
+            return Ok(());
+        }
+        let uid = claim_facts::uid(&self.claim).to_owned();
+        let answer = match self.lifecycle.launches.get(&uid) {
+            Some(known) => Ok(known),
+            None => self.lifecycle.context.provider.create(&self.claim).await,
+        };
+        let now = self.lifecycle.context.now();
+        match answer {
+            Ok(instance) => {
+                launch::succeeded(&mut self.claim, &instance, now);
+                self.lifecycle.launches.put(&uid, instance);
+                self.tell.push(Telling::Launched);
+                Ok(())
+            }
+            Err(error) => {
+                let verdict = launch::failed(&mut self.claim, &error, now);
+                let LaunchVerdict::GiveUp { reason } = verdict else {
+                    return Err(error.into());
+                };
+                if matches!(error, kerf_cloud::CloudError::InsufficientCapacity(_)) {
+                    let message = launch::capacity_message(claim_facts::name(&self.claim), &error);
+                    self.warn("InsufficientCapacityError", message);
+                }
+                tracing::error!(NodeClaim = claim_facts::name(&self.claim), error = %error, "failed launching nodeclaim");
+                disrupt(&self.lifecycle.context, &self.claim, reason).await?;
+                self.ended = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// LIF-028 to LIF-038.
+    async fn register(&mut self) -> Result<(), ReconcileError> {
+        if self
+            .claim
+            .condition(REGISTERED)
+            .is_some_and(|registered| !registered.is_unknown())
+        {
+            self.renew(REGISTERED);
+            return Ok(());
+        }
+        let nodes = self.nodes();
+        let node = match nodes.as_slice() {
+            [] => None,
+            [only] => self.live(only).await?,
+            _ => {
+                self.set(
+                    REGISTERED,
+                    ConditionStatus::False,
+                    MULTIPLE_NODES_FOUND,
+                    MULTIPLE_NODES_FOUND_MESSAGE,
+                );
+                return Ok(());
+            }
+        };
+        let Some(before) = node else {
+            self.set(
+                REGISTERED,
+                ConditionStatus::Unknown,
+                NODE_NOT_FOUND,
+                NODE_NOT_FOUND_MESSAGE,
+            );
+            return Ok(());
+        };
+        let context = &self.lifecycle.context;
+        if registration::lacks_unregistered_taint(&before) {
+            let message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes";
+            self.warn("UnregisteredTaintMissing", message.to_owned());
+            tracing::error!(NodeClaim = claim_facts::name(&self.claim), "{message}");
+        }
+        let mut after = before.clone();
+        registration::sync(&self.claim, &mut after);
+        registration::complete(&mut after);
+        patch_object(&context.client, &before, &after, Lock::Optimistic).await?;
+        let pool_uid = pool_health::store(context, &self.lifecycle.health, &self.claim, true).await?;
+        self.set(REGISTERED, ConditionStatus::True, REGISTERED, "");
+        self.claim
+            .status
+            .get_or_insert_default()
+            .node_name
+            .clone_from(&after.metadata.name);
+        let zone = claim_facts::label(after.metadata.labels.as_ref(), labels::ZONE).to_owned();
+        self.tell.push(Telling::Registered { pool_uid, zone });
+        Ok(())
+    }
+
+    /// LIF-039 to LIF-047.
+    async fn initialize(&mut self) -> Result<(), ReconcileError> {
+        if self
+            .claim
+            .condition(INITIALIZED)
+            .is_some_and(|initialized| !initialized.is_unknown())
+        {
+            self.renew(INITIALIZED);
+            return Ok(());
+        }
+        if !self.claim.condition_is_true(REGISTERED) {
+            return Ok(());
+        }
+        let nodes = self.nodes();
+        let node = match nodes.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        };
+        // A Node as it was before its registration may lack startup taints; its next change comes here again.
+        let is_synced = |node: &&Arc<LeanNode>| {
+            claim_facts::label(node.metadata.labels.as_ref(), labels::REGISTERED) == labels::TRUE
+        };
+        if node.is_some() && node.filter(is_synced).is_none() {
+            return Ok(());
+        }
+        if let Some(gate) = closed_gate(&self.claim, node.map(|node| &**node)) {
+            self.set(INITIALIZED, ConditionStatus::Unknown, gate.reason(), &gate.message());
+            return Ok(());
+        }
+        let name = node.and_then(|node| node.metadata.name.as_deref()).unwrap_or_default();
+        let patch = json!({"metadata": {"labels": {labels::INITIALIZED: labels::TRUE}}});
+        let api: Api<Node> = Api::all(self.lifecycle.context.client.clone());
+        if found(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await)?.is_some() {
+            self.set(INITIALIZED, ConditionStatus::True, INITIALIZED, "");
+            self.tell.push(Telling::Initialized);
+        }
+        Ok(())
+    }
+
+    /// LIF-051 to LIF-055.
+    async fn check_liveness(&mut self) -> Result<(), ReconcileError> {
+        let context = &self.lifecycle.context;
+        let timeout = match measure(&self.claim, &self.lifecycle.timeouts, context.now()) {
+            Liveness::Settled => return Ok(()),
+            Liveness::Waiting(left) => {
+                self.again = Some(self.again.map_or(left, |again| again.min(left)));
+                return Ok(());
+            }
+            Liveness::TimedOut(timeout) => timeout,
+        };
+        tracing::debug!(
+            NodeClaim = claim_facts::name(&self.claim),
+            timeout = ?timeout.timeout,
+            reason = timeout.reason,
+            "terminating due to timeout"
+        );
+        let pool_uid = pool_health::store(context, &self.lifecycle.health, &self.claim, false).await?;
+        if disrupt(context, &self.claim, timeout.reason).await?
+            && let Some(uid) = pool_uid
+        {
+            self.lifecycle.health.record(&uid, false);
+        }
+        self.ended = true;
+        Ok(())
+    }
+
+    fn nodes(&self) -> Vec<Arc<LeanNode>> {
+        let id = claim_facts::provider_id(&self.claim);
+        id.map(|id| self.lifecycle.context.cluster.nodes_by_provider_id(id))
+            .unwrap_or_default()
+    }
+
+    /// The Node as the API server has it now: what is written back must not be based on an older one.
+    async fn live(&self, node: &LeanNode) -> Result<Option<Node>, kube::Error> {
+        let api: Api<Node> = Api::all(self.lifecycle.context.client.clone());
+        let live = found(api.get(node.metadata.name.as_deref().unwrap_or_default()).await)?;
+        Ok(live.filter(|live| live.metadata.uid == node.metadata.uid && live.metadata.deletion_timestamp.is_none()))
+    }
+
+    fn set(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) {
+        ConditionSet::new(&mut self.claim, self.lifecycle.context.now()).set(type_, status, reason, message);
+    }
+
+    /// Sets a condition as it is, for the current generation (LIF-013).
+    fn renew(&mut self, type_: &str) {
+        if let Some(Condition {
+            status,
+            reason,
+            message,
+            ..
+        }) = self.claim.condition(type_).cloned()
+        {
+            self.set(type_, status, &reason.unwrap_or_default(), &message.unwrap_or_default());
+        }
+    }
+
+    fn warn(&self, reason: &'static str, message: String) {
+        self.lifecycle.context.recorder.publish(Event {
+            object: ObjectRef::of(&self.claim),
+            kind: EventType::Warning,
+            reason: reason.into(),
+            message,
+            dedupe: vec![claim_facts::uid(&self.claim).to_owned()],
+            dedupe_timeout: None,
+        });
+    }
+}

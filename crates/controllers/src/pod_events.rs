@@ -1,0 +1,160 @@
+//! When pods last came to or left a claim's node (the controller `nodeclaim.podevents`; LIF-137 to LIF-140).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::SignedDuration;
+use kerf_api::NodeClaim;
+use kerf_runtime::client::found;
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use crate::changes::{Change, PodChange};
+use crate::claim_facts;
+use crate::context::Context;
+use crate::reconciler::Reconciler;
+use crate::termination::deadline::rfc3339;
+
+const NAME: &str = "nodeclaim.podevents";
+/// LIF-139: below the time consolidation waits before it acts, so that churn meanwhile is noticed.
+const EVERY: SignedDuration = SignedDuration::from_secs(10);
+
+/// The node on which something happened that counts: a pod that is no daemon was bound, finished or is to go (LIF-137), or is
+/// first seen bound (LIF-138). That it is gone counts no more; that it was to go did.
+fn affected(change: &PodChange) -> Option<&Arc<str>> {
+    let after = change.after.as_ref().filter(|facts| !facts.daemon)?;
+    let node = after.node.as_ref()?;
+    let before = change.before.as_ref().filter(|before| before.uid == after.uid);
+    let counts = before.is_none_or(|before| {
+        before.node.is_none() || (after.terminal && !before.terminal) || (after.terminating && !before.terminating)
+    });
+    counts.then_some(node)
+}
+
+/// Keeps `status.lastPodEventTime`.
+pub(crate) struct PodEvents {
+    context: Context,
+    queue: Queue<String>,
+}
+
+impl PodEvents {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            queue: context.queue(NAME, RateLimit::DEFAULT),
+        })
+    }
+
+    /// Notes an event on a node, by the node's name.
+    async fn reconcile(&self, node: String) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let Some(node) = cluster.node(&node).filter(|node| !node.spec.provider_id.is_empty()) else {
+            return Ok(Outcome::Done);
+        };
+        let claims = cluster.claims_by_provider_id(&node.spec.provider_id);
+        let [claim] = claims.as_slice() else {
+            return Ok(Outcome::Done);
+        };
+        let now = self.context.now();
+        let last = claim
+            .status
+            .as_ref()
+            .and_then(|status| status.last_pod_event_time.as_ref());
+        if last.is_some_and(|last| now.duration_since(last.0) < EVERY) {
+            return Ok(Outcome::Done);
+        }
+        let api: Api<NodeClaim> = Api::all(self.context.client.clone());
+        let patch = json!({"status": {"lastPodEventTime": rfc3339(now)}});
+        let written = api
+            .patch_status(claim_facts::name(claim), &PatchParams::default(), &Patch::Merge(patch))
+            .await;
+        if let Some(stored) = found(written)? {
+            cluster.wrote_claim(stored);
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+#[async_trait]
+impl Reconciler for PodEvents {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn notify(&self, change: &Change) {
+        if let Change::Pod(pod) = change
+            && let Some(node) = affected(pod)
+        {
+            self.queue.add_with(node.to_string(), pod.priority());
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let controller = self.context.controller(NAME).for_kind("", "Pod");
+        let queue = self.queue.clone();
+        let reconcile = move |node| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile(node).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::changes::PodFacts;
+
+    fn facts(node: Option<&str>) -> PodFacts {
+        PodFacts {
+            uid: "uid".into(),
+            node: node.map(Into::into),
+            terminal: false,
+            terminating: false,
+            daemon: false,
+            provisionable: false,
+        }
+    }
+
+    fn counts(before: Option<PodFacts>, after: Option<PodFacts>) -> bool {
+        let change = PodChange {
+            namespace: "default".into(),
+            name: "web".into(),
+            before,
+            after,
+            listed: false,
+        };
+        affected(&change).is_some()
+    }
+
+    #[test]
+    fn coming_finishing_and_going_count() {
+        let bound = || facts(Some("n"));
+        let terminal = || PodFacts {
+            terminal: true,
+            ..bound()
+        };
+        let terminating = || PodFacts {
+            terminating: true,
+            ..bound()
+        };
+        // LIF-137
+        assert!(counts(Some(facts(None)), Some(bound())));
+        assert!(counts(Some(bound()), Some(terminal())));
+        assert!(counts(Some(bound()), Some(terminating())));
+        assert!(!counts(Some(bound()), Some(bound())));
+        assert!(!counts(
+            Some(facts(None)),
+            Some(PodFacts {
+                daemon: true,
+                ..bound()
+            })
+        ));
+        // LIF-138
+        assert!(counts(None, Some(bound())));
+        assert!(!counts(None, Some(facts(None))));
+        assert!(!counts(Some(terminating()), None));
+    }
+}

@@ -1,0 +1,290 @@
+//! Evicting pods, each at its own pace (LIF-107 to LIF-113).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Pod;
+use kerf_api::conditions::node_claim::DISRUPTION_REASON;
+use kerf_api::status::Conditioned;
+use kerf_runtime::client::{ApiErrorKind, describe};
+use kerf_runtime::metrics::catalogue::{PODS_DRAINED, PODS_EVICTION_REQUESTS};
+use kerf_runtime::{CancellationToken, Event, EventType, Key, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
+use kube::Api;
+use kube::api::EvictParams;
+
+use crate::changes::Change;
+use crate::claim_facts;
+use crate::context::Context;
+use crate::reconciler::Reconciler;
+
+const NAME: &str = "eviction-queue";
+/// LIF-223.
+const WORKERS: (usize, usize) = (100, 5000);
+/// The reason of evictions nobody gave one for (LIF-111).
+const FORCEFUL: &str = "Forceful Termination";
+
+/// A pod to evict; the uid keeps a namesake from being evicted in its place (LIF-107).
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct EvictionKey {
+    /// Its namespace.
+    pub(crate) namespace: String,
+    /// Its name.
+    pub(crate) name: String,
+    /// Its uid.
+    pub(crate) uid: String,
+    /// The Node it is to leave.
+    pub(crate) node: String,
+}
+
+impl Key for EvictionKey {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// Where a pod in the set stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// To be evicted, or tried again.
+    Wanted,
+    /// Accepted: kept until the pod is seen going, so that a drain that does not see it yet does not ask again.
+    Accepted,
+}
+
+/// What an answer to an eviction means.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Answer {
+    Accepted,
+    /// Gone, or another pod by now (LIF-112).
+    Gone,
+    /// Not now: tell it on the Node and try again (LIF-113).
+    Refused(&'static str),
+    /// Anything else.
+    Failed,
+}
+
+/// The pods that are to be evicted, as many as the drains of all nodes have asked for and nobody has seen going yet.
+pub(crate) struct Evictions {
+    context: Context,
+    queue: Queue<EvictionKey>,
+    wanted: Mutex<BTreeMap<EvictionKey, Stage>>,
+}
+
+impl Evictions {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
+        let workers = context.workers(WORKERS.0, WORKERS.1);
+        let limit = RateLimit::exponential(Duration::from_millis(100), Duration::from_secs(10));
+        Arc::new(Self {
+            context: context.clone(),
+            // LIF-108
+            queue: context.queue(NAME, limit.with_worker_bucket(workers, 100, 100)),
+            wanted: Mutex::default(),
+        })
+    }
+
+    /// Asks for the eviction of a pod; one that is asked for already keeps its pace.
+    pub(crate) fn add(&self, key: EvictionKey) {
+        if self.locked().contains_key(&key) {
+            return;
+        }
+        self.locked().insert(key.clone(), Stage::Wanted);
+        self.queue.add(key);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<EvictionKey, Stage>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn reconcile(&self, key: EvictionKey) -> Result<Outcome, ReconcileError> {
+        if self.locked().get(&key) != Some(&Stage::Wanted) {
+            return Ok(Outcome::Done);
+        }
+        let api: Api<Pod> = Api::namespaced(self.context.client.clone(), &key.namespace);
+        let params = EvictParams {
+            delete_options: Some(claim_facts::exactly(Some(&key.uid))),
+            ..EvictParams::default()
+        };
+        let result = api.evict(&key.name, &params).await;
+        let code = match &result {
+            Ok(_) => "200".to_owned(),
+            Err(kube::Error::Api(status)) => status.code.to_string(),
+            Err(_) => "0".to_owned(),
+        };
+        self.context.metrics.counter(&PODS_EVICTION_REQUESTS).inc(&[&code]);
+        match meaning(&result) {
+            Answer::Accepted => {
+                self.locked().insert(key.clone(), Stage::Accepted);
+                self.tell_evicted(&key);
+                Ok(Outcome::Done)
+            }
+            Answer::Gone => {
+                self.locked().remove(&key);
+                Ok(Outcome::Done)
+            }
+            Answer::Refused(why) => {
+                self.tell_refused(&key, why);
+                Ok(Outcome::Requeue)
+            }
+            Answer::Failed => match result {
+                Err(error) => Err(error.into()),
+                Ok(_) => Ok(Outcome::Done),
+            },
+        }
+    }
+
+    /// LIF-110.
+    fn tell_evicted(&self, key: &EvictionKey) {
+        let reason = self.reason(&key.node);
+        self.context.metrics.counter(&PODS_DRAINED).inc(&[&reason]);
+        self.context.recorder.publish(Event {
+            object: pod_ref(&key.namespace, &key.name, &key.uid),
+            kind: EventType::Normal,
+            reason: "Evicted".into(),
+            message: format!("Evicted pod: {reason}"),
+            dedupe: vec![key.name.clone()],
+            dedupe_timeout: None,
+        });
+    }
+
+    fn tell_refused(&self, key: &EvictionKey, why: &str) {
+        let Some(node) = self.context.cluster.node(&key.node) else {
+            return;
+        };
+        self.context.recorder.publish(Event {
+            object: ObjectRef::of(&*node),
+            kind: EventType::Warning,
+            reason: "FailedDraining".into(),
+            message: format!("Failed to drain node, {why} (Pod={}/{})", key.namespace, key.name),
+            dedupe: vec![key.node.clone()],
+            dedupe_timeout: None,
+        });
+    }
+
+    /// Why the pod has to leave (LIF-111).
+    fn reason(&self, node: &str) -> String {
+        let cluster = &self.context.cluster;
+        let id = cluster
+            .node(node)
+            .map(|node| node.spec.provider_id.clone())
+            .filter(|id| !id.is_empty());
+        let claims = id.map(|id| cluster.claims_by_provider_id(&id)).unwrap_or_default();
+        let [claim] = claims.as_slice() else {
+            return String::new();
+        };
+        let given = claim
+            .condition(DISRUPTION_REASON)
+            .filter(|condition| condition.is_true());
+        given.map_or(FORCEFUL, |condition| condition.reason()).to_owned()
+    }
+}
+
+fn meaning<T>(result: &Result<T, kube::Error>) -> Answer {
+    let Err(error) = result else {
+        return Answer::Accepted;
+    };
+    match ApiErrorKind::of(error) {
+        ApiErrorKind::NotFound | ApiErrorKind::Conflict => Answer::Gone,
+        ApiErrorKind::TooManyRequests => Answer::Refused("evicting pod violates a PDB"),
+        // The API has no code of its own for this.
+        _ if describe(error).contains("more than one PodDisruptionBudget") => {
+            Answer::Refused("eviction does not support multiple PDBs")
+        }
+        _ => Answer::Failed,
+    }
+}
+
+/// A reference to a pod by what is known of it.
+pub(super) fn pod_ref(namespace: &str, name: &str, uid: &str) -> ObjectRef {
+    ObjectRef {
+        api_version: "v1".to_owned(),
+        kind: "Pod".to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+    }
+}
+
+#[async_trait]
+impl Reconciler for Evictions {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    /// Forgets pods that are going, gone, or of another uid by now.
+    fn notify(&self, change: &Change) {
+        let Change::Pod(pod) = change else { return };
+        let mut wanted = self.locked();
+        if wanted.is_empty() {
+            return;
+        }
+        let first = EvictionKey {
+            namespace: pod.namespace.to_string(),
+            name: pod.name.to_string(),
+            uid: String::new(),
+            node: String::new(),
+        };
+        let stays = pod.after.as_ref().filter(|facts| !facts.terminating && !facts.terminal);
+        let settled: Vec<EvictionKey> = wanted
+            .range(first..)
+            .map(|(key, _)| key)
+            .take_while(|key| key.namespace == *pod.namespace && key.name == *pod.name)
+            .filter(|key| stays.is_none_or(|facts| *facts.uid != *key.uid))
+            .cloned()
+            .collect();
+        for key in settled {
+            wanted.remove(&key);
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let controller = self.context.controller(NAME).for_kind("", "Pod");
+        let controller = controller.workers(self.context.workers(WORKERS.0, WORKERS.1));
+        let queue = self.queue.clone();
+        let reconcile = move |key| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile(key).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: u16, reason: &str, message: &str) -> Answer {
+        meaning::<()>(&Err(kube::Error::Api(
+            kube::core::Status::failure(message, reason).with_code(code).boxed(),
+        )))
+    }
+
+    #[test]
+    fn answers_are_told_apart() {
+        assert_eq!(meaning(&Ok(())), Answer::Accepted);
+        // LIF-112
+        assert_eq!(refused(404, "NotFound", "pods \"web\" not found"), Answer::Gone);
+        assert_eq!(refused(409, "Conflict", "the UID in the precondition"), Answer::Gone);
+        // LIF-113
+        assert_eq!(
+            refused(
+                429,
+                "TooManyRequests",
+                "Cannot evict pod as it would violate the pod's disruption budget."
+            ),
+            Answer::Refused("evicting pod violates a PDB")
+        );
+        let several =
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        assert_eq!(
+            refused(500, "InternalError", several),
+            Answer::Refused("eviction does not support multiple PDBs")
+        );
+        assert_eq!(refused(500, "InternalError", "etcd"), Answer::Failed);
+        assert_eq!(refused(403, "Forbidden", "no"), Answer::Failed);
+    }
+}

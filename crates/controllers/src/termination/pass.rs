@@ -1,0 +1,369 @@
+//! One look at a Node that is going: taint, drain, volumes, instance, finalizer (LIF-082 to LIF-097).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Node, Pod as ApiPod};
+use kerf_api::conditions::node_claim::{
+    AWAITING_VOLUME_DETACHMENT, DRAINED, DRAINING, TERMINATION_GRACE_PERIOD_ELAPSED, VOLUMES_DETACHED,
+};
+use kerf_api::status::Conditioned;
+use kerf_api::{Condition, ConditionSet, NodeClaim, finalizers, labels, taints};
+use kerf_cloud::CloudError;
+use kerf_model::pod::Pod;
+use kerf_runtime::client::{ApiErrorKind, found};
+use kerf_runtime::metrics::catalogue::{
+    NODES_DRAINED, NODES_LIFETIME_DURATION, NODES_TERMINATED, NODES_TERMINATION_DURATION,
+};
+use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
+use kerf_state::lean::LeanNode;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::controller::Termination;
+use super::deadline::{deadline, default_text, expiring_message};
+use super::drain::{drain, is_drainable};
+use super::eviction::{EvictionKey, pod_ref};
+use super::volumes;
+use crate::claim_facts;
+use crate::context::Context;
+use crate::lifecycle::finalize::{INSTANCE_POLL, set_instance_terminating};
+use crate::lifecycle::initialization::is_ready;
+use crate::lifecycle::taints_mut;
+use crate::patch::{Lock, patch_object, patch_status};
+
+/// How often a drain looks (LIF-086, LIF-089).
+const POLL: Duration = Duration::from_secs(1);
+/// The least time a drain takes: a scheduler that has not seen the taint yet may still bind a pod (LIF-087).
+const DRAIN_MIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// Whether a step is done or has to be waited for.
+enum Step {
+    Done,
+    Wait(Duration),
+}
+
+pub(super) struct Pass<'a> {
+    termination: &'a Termination,
+    context: &'a Context,
+    node: &'a LeanNode,
+    name: &'a str,
+    now: Timestamp,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(termination: &'a Termination, node: &'a LeanNode) -> Self {
+        Self {
+            termination,
+            context: &termination.context,
+            node,
+            name: node.metadata.name.as_deref().unwrap_or_default(),
+            now: termination.context.now(),
+        }
+    }
+
+    pub(super) async fn run(&self) -> Result<Outcome, ReconcileError> {
+        let claim = self.claim();
+        if let Some(claim) = &claim {
+            // LIF-082: the Node's end is the claim's.
+            claim_facts::delete(self.context, claim).await?;
+        }
+        if self.is_instance_gone().await? {
+            return self.release().await;
+        }
+        if !self.taint().await? {
+            return Ok(Outcome::Done);
+        }
+        let deadline = claim.as_deref().map(deadline).transpose()?.flatten();
+        if let Some(deadline) = deadline {
+            let message = expiring_message(deadline);
+            self.publish(EventType::Warning, "TerminationGracePeriodExpiring", message);
+        }
+        // The newest the cache has: the deletion above may have come with a deadline and conditions meanwhile.
+        let Some(before) = claim.and_then(|claim| self.context.cluster.claim(claim_facts::name(&claim))) else {
+            return self.run_alone().await;
+        };
+        let mut after = NodeClaim::clone(&before);
+        let step = self.drain_with(&mut after, deadline).await;
+        let stored = self.store(&before, &after).await?;
+        match (step?, stored) {
+            (Step::Wait(delay), _) => Ok(Outcome::RequeueAfter(delay)),
+            (Step::Done, claim) => self.end_instance(&claim).await,
+        }
+    }
+
+    /// Without a claim, or with several: drain and let go; the instance is not ours to end (LIF-082, LIF-087).
+    async fn run_alone(&self) -> Result<Outcome, ReconcileError> {
+        if let Step::Wait(delay) = self.empty(None).await? {
+            return Ok(Outcome::RequeueAfter(delay));
+        }
+        if let (_, Step::Wait(delay)) = self.detach(None).await? {
+            return Ok(Outcome::RequeueAfter(delay));
+        }
+        self.release().await
+    }
+
+    /// Drains and waits for volumes, with what that means for the claim's conditions.
+    async fn drain_with(&self, claim: &mut NodeClaim, deadline: Option<Timestamp>) -> Result<Step, ReconcileError> {
+        if !claim.condition_is_true(DRAINED) {
+            ConditionSet::new(claim, self.now).set_unknown(DRAINED, DRAINING, DRAINING);
+            if let Step::Wait(delay) = self.empty(deadline).await? {
+                return Ok(Step::Wait(delay));
+            }
+            let since = claim.condition(DRAINED).map_or(self.now, Condition::transitioned);
+            if self.now.duration_since(since) < DRAIN_MIN {
+                return Ok(Step::Wait(POLL));
+            }
+            ConditionSet::new(claim, self.now).set_true(DRAINED);
+        } else if let Step::Wait(delay) = self.empty(deadline).await? {
+            // Somebody bound a pod after all, past every taint.
+            return Ok(Step::Wait(delay));
+        }
+        let (is_overdue, step) = self.detach(deadline).await?;
+        let mut conditions = ConditionSet::new(claim, self.now);
+        match (&step, is_overdue) {
+            (Step::Wait(_), _) => {
+                conditions.set_unknown(VOLUMES_DETACHED, AWAITING_VOLUME_DETACHMENT, AWAITING_VOLUME_DETACHMENT)
+            }
+            (Step::Done, true) => {
+                let elapsed = TERMINATION_GRACE_PERIOD_ELAPSED;
+                conditions.set_false(VOLUMES_DETACHED, elapsed, elapsed)
+            }
+            (Step::Done, false) => conditions.set_true(VOLUMES_DETACHED),
+        };
+        Ok(step)
+    }
+
+    /// The Node's claim, if it has exactly one.
+    fn claim(&self) -> Option<Arc<NodeClaim>> {
+        let id = &self.node.spec.provider_id;
+        if id.is_empty() {
+            return None;
+        }
+        match self.context.cluster.claims_by_provider_id(id).as_slice() {
+            [only] => Some(Arc::clone(only)),
+            _ => None,
+        }
+    }
+
+    /// LIF-083: a node that is not ready and whose instance does not exist has nothing to drain.
+    async fn is_instance_gone(&self) -> Result<bool, ReconcileError> {
+        let id = &self.node.spec.provider_id;
+        if id.is_empty() || is_ready(self.node) {
+            return Ok(false);
+        }
+        match self.context.provider.get(id).await {
+            Ok(_) => Ok(false),
+            Err(CloudError::NodeClaimNotFound(_)) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Keeps pods and load balancers away before the first eviction (LIF-084). False when the Node is gone.
+    async fn taint(&self) -> Result<bool, ReconcileError> {
+        let (key, value) = (
+            labels::EXCLUDE_FROM_LOAD_BALANCERS,
+            labels::EXCLUDE_FROM_LOAD_BALANCERS_VALUE,
+        );
+        let wanted = taints::disrupted();
+        let tainted = self
+            .node
+            .spec
+            .taints
+            .iter()
+            .any(|taint| taint.key == wanted.key && taint.effect == wanted.effect);
+        if tainted && claim_facts::label(self.node.metadata.labels.as_ref(), key) == value {
+            return Ok(true);
+        }
+        let api: Api<Node> = Api::all(self.context.client.clone());
+        let live = found(api.get(self.name).await)?.filter(|live| live.metadata.uid == self.node.metadata.uid);
+        let Some(before) = live else {
+            return Ok(false);
+        };
+        let mut after = before.clone();
+        if !taints_mut(&mut after)
+            .iter()
+            .any(|taint| taints::matches(taint, &wanted))
+        {
+            taints_mut(&mut after).retain(|taint| taint.key != wanted.key);
+            taints_mut(&mut after).push(wanted);
+        }
+        after
+            .metadata
+            .labels
+            .get_or_insert_default()
+            .insert(key.to_owned(), value.to_owned());
+        match found(patch_object(&self.context.client, &before, &after, Lock::Optimistic).await)? {
+            None => return Ok(false),
+            Some(None) => {}
+            Some(Some(_)) => tracing::info!(Node = self.name, "tainted node"),
+        }
+        Ok(true)
+    }
+
+    /// Makes the pods leave; done when none is left to wait for (LIF-086).
+    async fn empty(&self, deadline: Option<Timestamp>) -> Result<Step, ReconcileError> {
+        let pods = self.context.cluster.pods_on(self.name);
+        let plan = drain(&pods, deadline, self.now);
+        for pod in &plan.delete {
+            self.delete(pod, plan.grace_seconds, deadline).await?;
+        }
+        for pod in &plan.evict {
+            self.termination.evictions.add(EvictionKey {
+                namespace: pod.namespace.to_string(),
+                name: pod.name.to_string(),
+                uid: pod.uid.to_string(),
+                node: self.name.to_owned(),
+            });
+        }
+        if plan.waiting == 0 {
+            return Ok(Step::Done);
+        }
+        let message = format!("Failed to drain node, {} pods are waiting to be evicted", plan.waiting);
+        self.publish(EventType::Warning, "FailedDraining", message);
+        Ok(Step::Wait(POLL))
+    }
+
+    /// Deletes a pod for which the node's time runs out (LIF-115, LIF-119).
+    async fn delete(&self, pod: &Pod, grace_seconds: i64, deadline: Option<Timestamp>) -> Result<(), kube::Error> {
+        let api: Api<ApiPod> = Api::namespaced(self.context.client.clone(), &pod.namespace);
+        let mut params = claim_facts::exactly(Some(&pod.uid));
+        params.grace_period_seconds = Some(u32::try_from(grace_seconds).unwrap_or(u32::MAX));
+        match api
+            .delete(&pod.name, &params)
+            .await
+            .map_err(|error| (ApiErrorKind::of(&error), error))
+        {
+            Ok(_) => {}
+            Err((ApiErrorKind::NotFound | ApiErrorKind::Conflict, _)) => return Ok(()),
+            Err((_, error)) => return Err(error),
+        }
+        let message = format!(
+            "Deleting the pod to accommodate the terminationTime {} of the node. The pod was granted {grace_seconds} seconds of \
+             grace-period of its {} terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt annotation.",
+            deadline.map(default_text).unwrap_or_default(),
+            pod.grace_seconds,
+        );
+        self.context.recorder.publish(Event {
+            object: pod_ref(&pod.namespace, &pod.name, &pod.uid),
+            kind: EventType::Normal,
+            reason: "Disrupted".into(),
+            message,
+            dedupe: vec![pod.name.to_string()],
+            dedupe_timeout: None,
+        });
+        Ok(())
+    }
+
+    /// Waits for volumes; also says whether it went on without them because the time is over (LIF-088 to LIF-090).
+    async fn detach(&self, deadline: Option<Timestamp>) -> Result<(bool, Step), ReconcileError> {
+        let attachments = self.termination.attachments.list().await?;
+        if !attachments
+            .iter()
+            .any(|attachment| attachment.spec.node_name == self.name)
+        {
+            return Ok((false, Step::Done));
+        }
+        let pods = self.context.cluster.pods_on(self.name);
+        let staying = pods.iter().filter(|pod| !is_drainable(pod, self.now));
+        let staying: Vec<(&str, &str)> = staying.map(|pod| (&*pod.namespace, &*pod.name)).collect();
+        let kept = self.termination.attachments.volumes_of(&staying).await?;
+        let blocking = volumes::blocking(&attachments, self.name, &kept);
+        if blocking.is_empty() {
+            return Ok((false, Step::Done));
+        }
+        if deadline.is_some_and(|deadline| self.now > deadline) {
+            return Ok((true, Step::Done));
+        }
+        self.publish(
+            EventType::Normal,
+            "AwaitingVolumeDetachment",
+            volumes::message(&blocking),
+        );
+        Ok((false, Step::Wait(POLL)))
+    }
+
+    /// Writes the claim's conditions, once per pass (LIF-085), and counts a drain when its end is stored (LIF-087).
+    async fn store(&self, before: &Arc<NodeClaim>, after: &NodeClaim) -> Result<Arc<NodeClaim>, kube::Error> {
+        let Some(stored) =
+            found(patch_status(&self.context.client, &**before, after, Lock::Optimistic).await)?.flatten()
+        else {
+            return Ok(Arc::clone(before));
+        };
+        self.context.cluster.wrote_claim(stored.clone());
+        if !before.condition_is_true(DRAINED) && stored.condition_is_true(DRAINED) {
+            self.context.metrics.counter(&NODES_DRAINED).inc(&[self.pool()]);
+        }
+        Ok(Arc::new(stored))
+    }
+
+    /// LIF-092.
+    async fn end_instance(&self, claim: &NodeClaim) -> Result<Outcome, ReconcileError> {
+        match self.context.provider.delete(claim).await {
+            Ok(()) => {
+                set_instance_terminating(self.context, claim).await?;
+                Ok(Outcome::RequeueAfter(INSTANCE_POLL))
+            }
+            Err(CloudError::NodeClaimNotFound(_)) => self.release().await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Lets the Node go (LIF-092 to LIF-094). Other finalizers stay.
+    async fn release(&self) -> Result<Outcome, ReconcileError> {
+        let patch = json!({"metadata": {
+            "$deleteFromPrimitiveList/finalizers": [finalizers::TERMINATION],
+            // The patch is refused if another Node has the name by now.
+            "uid": self.node.metadata.uid,
+        }});
+        let api: Api<Node> = Api::all(self.context.client.clone());
+        match api
+            .patch(self.name, &PatchParams::default(), &Patch::Strategic(patch))
+            .await
+        {
+            Ok(_) => {}
+            Err(error) => match ApiErrorKind::of(&error) {
+                ApiErrorKind::NotFound | ApiErrorKind::Conflict => return Ok(Outcome::Done),
+                _ => return Err(error.into()),
+            },
+        }
+        self.termination.note_released(self.node);
+        let meta = &self.node.metadata;
+        let seconds_since = |time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time| {
+            self.context.now().duration_since(time.0).as_secs_f64().max(0.0)
+        };
+        let metrics = &self.context.metrics;
+        metrics
+            .counter(&NODES_TERMINATED)
+            .inc(&[self.pool(), claim_facts::label(meta.labels.as_ref(), labels::ZONE)]);
+        if let Some(deleted) = &meta.deletion_timestamp {
+            metrics
+                .summary(&NODES_TERMINATION_DURATION)
+                .observe(&[self.pool()], seconds_since(deleted));
+        }
+        if let Some(created) = &meta.creation_timestamp {
+            metrics
+                .histogram(&NODES_LIFETIME_DURATION)
+                .observe(&[self.pool()], seconds_since(created));
+        }
+        tracing::info!(Node = self.name, "deleted node");
+        Ok(Outcome::Done)
+    }
+
+    fn pool(&self) -> &str {
+        claim_facts::label(self.node.metadata.labels.as_ref(), labels::NODE_POOL)
+    }
+
+    fn publish(&self, kind: EventType, reason: &'static str, message: String) {
+        self.context.recorder.publish(Event {
+            object: ObjectRef::of(self.node),
+            kind,
+            reason: reason.into(),
+            message,
+            dedupe: vec![self.name.to_owned()],
+            dedupe_timeout: None,
+        });
+    }
+}
