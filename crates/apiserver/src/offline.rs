@@ -103,7 +103,7 @@ mod tests {
             "spec": {"priorityClassName": "high", "containers": [{"name": "c", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}});
         assert_eq!(admission.admit(&mut pod), Ok(()));
         assert_eq!(
-            pod.pointer("/spec/containers/0/resources.requests[cpu]"),
+            pod.pointer("/spec/containers/0/resources/requests/cpu"),
             Some(&json!("1"))
         );
         assert_eq!(pod.pointer("/status/phase"), Some(&json!("Running")));
