@@ -31,7 +31,7 @@ pub(crate) fn answer(state: &mut State, call: &Call<'_>, route: &Route) -> Resul
         Route::Health => Ok(Answer::text("ok")),
         Route::Version => Ok(Answer::json(200, &version())),
         Route::Root => Ok(Answer::json(200, &root(state))),
-        Route::CoreVersions if aggregated => Ok(aggregate(state, |group| group.is_empty())),
+        Route::CoreVersions if aggregated => Ok(aggregate(state, str::is_empty)),
         Route::Groups if aggregated => Ok(aggregate(state, |group| !group.is_empty())),
         Route::CoreVersions => Ok(Answer::json(
             200,

@@ -69,20 +69,20 @@ impl View {
             Self::Converted | Self::Metadata | Self::Table(_) => {
                 let object = self.value(resource, stored.value(), now);
                 named_event_line(change.name(), |out| {
-                    out.extend_from_slice(object.to_string().as_bytes())
+                    out.extend_from_slice(object.to_string().as_bytes());
                 })
             }
         }
     }
 
     /// The object of a bookmark with this metadata.
-    pub(crate) fn bookmark(self, resource: &Resource, metadata: Value, now: Timestamp) -> Value {
+    pub(crate) fn bookmark(self, resource: &Resource, metadata: &Value, now: Timestamp) -> Value {
         match self {
             Self::Metadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
             Self::Table(include) => {
-                let version = json!({"resourceVersion": json::at(&metadata, &["resourceVersion"])});
+                let version = json!({"resourceVersion": json::at(metadata, &["resourceVersion"])});
                 let mut table = table(resource, &[], include, now, version);
                 let object = json!({"kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata});
                 // The bookmark's annotations travel in the object of its one row.

@@ -1,5 +1,7 @@
 //! What the server knows about Kubernetes kinds: defaults, refusals, scale, eviction, custom resources, discovery.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is wrong")]
+
 mod support;
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};

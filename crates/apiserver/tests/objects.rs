@@ -1,5 +1,7 @@
 //! Create, read, update, patch and delete through a kube client on the in-process server.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is wrong")]
+
 mod support;
 
 use k8s_openapi::api::apps::v1::ReplicaSet;

@@ -1,5 +1,7 @@
 //! The HTTPS listener and the state on disk.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is wrong")]
+
 mod support;
 
 use std::net::SocketAddr;

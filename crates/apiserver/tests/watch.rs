@@ -1,5 +1,7 @@
 //! Watches and lists: versions, bookmarks, streaming lists, selectors, pages, what happens after a compaction.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is wrong")]
+
 mod support;
 
 use std::time::Duration;

@@ -114,7 +114,7 @@ pub(crate) fn labels(path: &str, labels: &Value, causes: &mut Vec<FieldError>) {
             causes.push(FieldError::invalid(
                 path,
                 value,
-                &format!("must be no more than {LABEL_MAX} characters"),
+                format!("must be no more than {LABEL_MAX} characters"),
             ));
         } else if !text.is_empty() && !is_name_text(text) {
             let why = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
@@ -151,7 +151,7 @@ fn owners(owners: &[Value], causes: &mut Vec<FieldError>) {
                 causes.push(FieldError::invalid(
                     &path,
                     &"".into(),
-                    &format!("{field} must not be empty"),
+                    format!("{field} must not be empty"),
                 ));
             }
         }

@@ -260,7 +260,9 @@ impl Checks {
             format!("{path}.{field}")
         };
         let known = self.0.iter().any(|e| e.path == at);
-        if !supported.contains(&text) && !(text.is_empty() && field == "effect") && !known {
+        // An empty effect is any effect.
+        let fine = supported.contains(&text) || (text.is_empty() && field == "effect");
+        if !fine && !known {
             let supported: Vec<Value> = supported.iter().map(|s| Value::from(*s)).collect();
             self.0.push(FieldError::not_supported(&at, value, &supported));
         }

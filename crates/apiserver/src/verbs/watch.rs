@@ -199,7 +199,7 @@ impl Watch {
 
     fn fail(&mut self, error: &ApiError) {
         let line = named_event_line("ERROR", |out| {
-            out.extend_from_slice(error.status().to_string().as_bytes())
+            out.extend_from_slice(error.status().to_string().as_bytes());
         });
         self.pending.push_back(line);
         self.ended = true;
@@ -250,7 +250,7 @@ impl Watch {
                 json!({"k8s.io/initial-events-end": "true"}),
             );
         }
-        let object = self.view.bookmark(&self.resource, metadata, self.shared.now());
+        let object = self.view.bookmark(&self.resource, &metadata, self.shared.now());
         named_event_line("BOOKMARK", |out| out.extend_from_slice(object.to_string().as_bytes()))
     }
 }
