@@ -93,6 +93,11 @@ fn find(shared: &Shared, scoring: Scoring, api_pod: &Pod) -> Verdict {
     let Some(pod) = view.waiting(api_pod) else {
         return Verdict::Nowhere("the pod cannot be read".to_owned());
     };
+    // Daemons differ in their pins, which the model does not have.
+    let plain = api_pod.spec.as_ref().and_then(required_terms).is_none();
+    if let Some(message) = view.refusal(&pod).filter(|_| plain) {
+        return Verdict::Nowhere(message.to_owned());
+    }
     let cluster = view.snapshot();
     let filter = Filter::new(&pod, cluster);
     let likeness = Likeness::new(&pod, cluster);
@@ -117,7 +122,13 @@ fn find(shared: &Shared, scoring: Scoring, api_pod: &Pod) -> Verdict {
     }
     match best {
         Some((_, name)) => Verdict::Node(name.to_string()),
-        None => Verdict::Nowhere(message(cluster.nodes.len(), &reasons)),
+        None => {
+            let text = message(cluster.nodes.len(), &reasons);
+            if plain {
+                view.refused(Arc::clone(&pod), &text);
+            }
+            Verdict::Nowhere(text)
+        }
     }
 }
 

@@ -11,7 +11,7 @@ mod view;
 
 pub use score::Scoring;
 
-use crate::object::{is_active, node_name};
+use crate::object::{is_active, is_finished, node_name};
 use crate::world::World;
 use k8s_openapi::api::core::v1::Pod;
 use queue::{Queue, Wake};
@@ -89,7 +89,8 @@ fn listen(world: &World, shared: &Arc<Shared>) {
             }
             _ => own.queue().remove(change.key),
         }
-        let occupied = |pod: Option<&Pod>| pod.is_some_and(|pod| node_name(pod).is_some() && is_active(pod));
+        // A pod that is going keeps its place until it is gone.
+        let occupied = |pod: Option<&Pod>| pod.is_some_and(|pod| node_name(pod).is_some() && !is_finished(pod));
         if occupied(change.old) != occupied(change.new) {
             own.wake(Wake::All);
         }

@@ -10,6 +10,8 @@ use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The reasons of all nodes, as kube-scheduler words them.
 pub(super) fn message(nodes: usize, reasons: &[Vec<FilterReason>]) -> String {
@@ -62,9 +64,20 @@ fn preemption(nodes: usize, reasons: &[Vec<FilterReason>]) -> String {
 /// Events written, so that the same complaint is counted and not repeated.
 #[derive(Default)]
 pub(super) struct Reports {
-    /// By the pod's uid: the last message, its event and how often it was given.
-    last: BTreeMap<String, (String, String, i32)>,
+    /// By the pod's uid.
+    last: BTreeMap<String, Told>,
 }
+
+/// The last event of a pod.
+struct Told {
+    message: String,
+    event: String,
+    count: i32,
+    written: Instant,
+}
+
+/// The same complaint is written again after this time only; client-go's spam filter comes to the same in the long run.
+const REPEAT: Duration = Duration::from_secs(300);
 
 /// Pods remembered; those beyond get a new event for the same complaint.
 const REMEMBERED: usize = 10_000;
@@ -118,12 +131,17 @@ impl Reports {
         message: &str,
     ) -> Result<(), kube::Error> {
         let api: Api<Event> = Api::namespaced(world.client.clone(), &pod.namespace().unwrap_or_default());
-        if let Some((text, name, count)) = self.last.get_mut(uid(pod))
-            && text == message
-        {
-            *count += 1;
-            let patch = json!({"count": count, "lastTimestamp": seconds(world.now())});
-            match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        if let Some(told) = self.last.get_mut(uid(pod)).filter(|told| told.message == message) {
+            told.count += 1;
+            if told.written.elapsed() < REPEAT {
+                return Ok(());
+            }
+            told.written = Instant::now();
+            let patch = json!({"count": told.count, "lastTimestamp": seconds(world.now())});
+            match api
+                .patch(&told.event, &PatchParams::default(), &Patch::Merge(patch))
+                .await
+            {
                 Ok(_) => return Ok(()),
                 Err(kube::Error::Api(status)) if status.code == 404 => {}
                 Err(error) => return Err(error),
@@ -139,7 +157,13 @@ impl Reports {
         if self.last.len() >= REMEMBERED {
             self.last.pop_first();
         }
-        self.last.insert(uid(pod).to_owned(), (message.to_owned(), name, 1));
+        let told = Told {
+            message: message.to_owned(),
+            event: name,
+            count: 1,
+            written: Instant::now(),
+        };
+        self.last.insert(uid(pod).to_owned(), told);
         Ok(())
     }
 }

@@ -43,7 +43,12 @@ pub(super) struct View {
     volumes: BTreeMap<String, PvFacts>,
     classes: BTreeMap<String, ClassFacts>,
     dirty: BTreeSet<Arc<str>>,
+    /// Why pods of a kind fit nowhere, as long as nothing changes; by namespace, labels and shape, which are shared between equal pods.
+    refusals: Vec<(Arc<Pod>, String)>,
 }
+
+/// Refusals remembered between two changes; each is compared with in turn.
+const REFUSALS: usize = 64;
 
 /// The lean form of an object the state crate converts.
 fn lean<L: DeserializeOwned>(object: &impl Serialize) -> Option<L> {
@@ -72,10 +77,12 @@ impl View {
             volumes: BTreeMap::new(),
             classes: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            refusals: Vec::new(),
         }
     }
 
     fn soil(&mut self, node: &str) {
+        self.refusals.clear();
         self.dirty.insert(Arc::from(node));
     }
 
@@ -88,7 +95,7 @@ impl View {
             }
             None => drop(self.nodes.remove(&name)),
         }
-        self.dirty.insert(name);
+        self.soil(&name);
     }
 
     pub(super) fn pod(&mut self, key: &ObjectKey, pod: Option<&ApiPod>) {
@@ -161,6 +168,7 @@ impl View {
     }
 
     pub(super) fn namespace(&mut self, key: &ObjectKey, namespace: Option<&Namespace>) {
+        self.refusals.clear();
         let all = &mut self.snapshot.namespaces;
         let at = all.binary_search_by(|(name, _)| (**name).cmp(key.name.as_str()));
         let labels = namespace.map(|namespace| {
@@ -198,6 +206,7 @@ impl View {
         };
         let users = self.bound.iter().filter(|(_, pods)| pods.iter().any(uses));
         let nodes: Vec<Arc<str>> = users.map(|(node, _)| Arc::from(&**node)).collect();
+        self.refusals.clear();
         self.dirty.extend(nodes);
     }
 
@@ -246,6 +255,23 @@ impl View {
     pub(super) fn waiting(&mut self, pod: &ApiPod) -> Option<Arc<Pod>> {
         let known = self.convert(pod)?;
         Some(self.with_volumes(&known))
+    }
+
+    /// Why an equal pod fits nowhere, if nothing has changed since that was found.
+    pub(super) fn refusal(&self, pod: &Pod) -> Option<&str> {
+        let same = |(other, _): &&(Arc<Pod>, String)| {
+            Arc::ptr_eq(&other.shape, &pod.shape)
+                && Arc::ptr_eq(&other.labels, &pod.labels)
+                && other.namespace == pod.namespace
+        };
+        let known = self.refusals.iter().find(same).filter(|_| pod.volumes.is_empty());
+        known.map(|(_, message)| message.as_str())
+    }
+
+    pub(super) fn refused(&mut self, pod: Arc<Pod>, message: &str) {
+        if pod.volumes.is_empty() && self.refusals.len() < REFUSALS {
+            self.refusals.push((pod, message.to_owned()));
+        }
     }
 
     /// The cluster as it is now.

@@ -1,12 +1,15 @@
 //! Jobs: pods that run to completion.
+//!
+//! A finished pod may vanish with its node, so the job's status is what counts: a pod keeps a finalizer until it was counted, and between the
+//! two the status names it as counted but not yet released.
 
 use super::template::{self, PodName, annotate, label};
-use crate::object::{is_active, is_deleting, is_ready, phase, seconds, uid};
+use crate::object::{controller, is_deleting, is_finished, is_ready, phase, seconds, uid};
 use crate::store::key_of;
-use crate::world::{World, enqueue_own_and_pods, queue};
+use crate::world::{World, active, enqueue_own_and_pods, queue};
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::Pod;
-use kerf_runtime::{Outcome, ReconcileError};
+use kerf_runtime::{ObjectKey, Outcome, ReconcileError};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -14,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
+const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
 pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
@@ -21,6 +25,7 @@ pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
     enqueue_own_and_pods(&queue, &world.jobs, &world.pods);
     world.run(tasks, "job", queue, |world, key| async move {
         let Some(job) = world.jobs.get(&key) else {
+            release_orphans(&world, &key).await?;
             return Ok(Outcome::Done);
         };
         let Some(spec) = job.spec.clone() else {
@@ -29,6 +34,10 @@ pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
         if job.metadata.deletion_timestamp.is_some() {
             return Ok(Outcome::Done);
         }
+        count_ended(&world, &job).await?;
+        let Some(job) = world.jobs.get(&key) else {
+            return Ok(Outcome::Done);
+        };
         if let Some(end) = ended(&job) {
             return expire(&world, &job, &spec, end).await;
         }
@@ -79,27 +88,133 @@ fn index(pod: &Pod) -> Option<i32> {
 }
 
 impl Progress {
-    fn of(world: &World, job: &Job, spec: &JobSpec) -> Self {
-        let pods = world.controlled_pods(uid(job));
-        let succeeded: Vec<_> = pods.iter().filter(|pod| phase(pod) == "Succeeded").collect();
-        let done: BTreeSet<i32> = succeeded.iter().filter_map(|pod| index(pod)).collect();
-        // A pod that was deleted while it ran has failed as well.
-        let failed = pods
-            .iter()
-            .filter(|pod| phase(pod) == "Failed" || (is_deleting(&***pod) && phase(pod) != "Succeeded"));
-        let count = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-        let indexed = spec.completion_mode.as_deref() == Some("Indexed");
+    /// From the status, which has counted every ended pod, and the pods that are still at it.
+    fn of(world: &World, job: &Job) -> Self {
+        let status = job.status.clone().unwrap_or_default();
         Self {
-            succeeded: count(if indexed { done.len() } else { succeeded.len() }),
-            failed: count(failed.count()),
-            active: pods.iter().filter(|pod| is_active(pod)).cloned().collect(),
-            done,
+            succeeded: status.succeeded.unwrap_or(0),
+            failed: status.failed.unwrap_or(0),
+            active: active(world.controlled_pods(uid(job))),
+            done: parse_indexes(status.completed_indexes.as_deref().unwrap_or_default()),
         }
     }
 }
 
+/// `1,3-5` as numbers.
+fn parse_indexes(text: &str) -> BTreeSet<i32> {
+    let ranges = text.split(',').filter_map(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<i32>().ok()?..=last.parse::<i32>().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
+/// Numbers as `1,3-5`.
+fn print_indexes(indexes: &BTreeSet<i32>) -> String {
+    let mut ranges: Vec<(i32, i32)> = Vec::new();
+    for index in indexes {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *index => *last = *index,
+            _ => ranges.push((*index, *index)),
+        }
+    }
+    let text = ranges.into_iter().map(|(first, last)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first},{last}"),
+        _ => format!("{first}-{last}"),
+    });
+    text.collect::<Vec<_>>().join(",")
+}
+
+fn is_tracked(pod: &Pod) -> bool {
+    pod.finalizers().iter().any(|finalizer| finalizer == TRACKING)
+}
+
+/// Whether the pod will never run again: it finished, or it was deleted and nothing but its finalizers is left.
+fn is_over(pod: &Pod) -> bool {
+    is_finished(pod) || (is_deleting(pod) && pod.metadata.deletion_grace_period_seconds.unwrap_or(0) == 0)
+}
+
+/// Counts pods that ended since the last time, then lets them go.
+async fn count_ended(world: &World, job: &Job) -> Result<(), ReconcileError> {
+    let pods = world.controlled_pods(uid(job));
+    let over: Vec<&Pod> = pods
+        .iter()
+        .map(|pod| &**pod)
+        .filter(|pod| is_tracked(pod) && is_over(pod))
+        .collect();
+    let known = job.status.clone().unwrap_or_default();
+    let held = known.uncounted_terminated_pods.clone().unwrap_or_default();
+    let held: Vec<String> = held.succeeded.into_iter().chain(held.failed).flatten().collect();
+    let is_new = |pod: &Pod| !held.iter().any(|known| known == uid(pod));
+    let new: Vec<&Pod> = over.iter().copied().filter(|pod| is_new(pod)).collect();
+    if !new.is_empty() {
+        let mut done = parse_indexes(known.completed_indexes.as_deref().unwrap_or_default());
+        let (good, bad): (Vec<&Pod>, Vec<&Pod>) = new.into_iter().partition(|pod| phase(pod) == "Succeeded");
+        let again = good
+            .iter()
+            .filter(|pod| index(pod).is_some_and(|index| !done.insert(index)))
+            .count();
+        let plus = |old: Option<i32>, more: usize| old.unwrap_or(0) + i32::try_from(more).unwrap_or(i32::MAX);
+        let uids = |pods: &[&Pod]| pods.iter().map(|pod| uid(*pod).to_owned()).collect::<Vec<_>>();
+        let status = json!({
+            "succeeded": plus(known.succeeded, good.len() - again), "failed": plus(known.failed, bad.len()),
+            "completedIndexes": (!done.is_empty()).then(|| print_indexes(&done)),
+            "uncountedTerminatedPods": {"succeeded": uids(&good), "failed": uids(&bad)},
+        });
+        write(world, job, status).await?;
+    }
+    for pod in &over {
+        release(world, pod).await?;
+    }
+    let forgotten = json!({"uncountedTerminatedPods": {"succeeded": null, "failed": null}});
+    if !over.is_empty() || !held.is_empty() {
+        write(world, job, forgotten).await?;
+    }
+    Ok(())
+}
+
+async fn release(world: &World, pod: &Pod) -> Result<(), ReconcileError> {
+    let kept: Vec<_> = pod
+        .finalizers()
+        .iter()
+        .filter(|finalizer| *finalizer != TRACKING)
+        .collect();
+    let patch = json!({"metadata": {"finalizers": kept}});
+    match world.patch(&world.pods, &key_of(pod), &patch).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => {}
+        other => other?,
+    }
+    // A deleted pod is gone with its last finalizer.
+    if is_deleting(pod) && kept.is_empty() && pod.metadata.deletion_grace_period_seconds.unwrap_or(0) == 0 {
+        world.pods.removed(&key_of(pod), uid(pod));
+    }
+    Ok(())
+}
+
+/// Pods of a job that is gone are nobody's to count.
+async fn release_orphans(world: &World, key: &ObjectKey) -> Result<(), ReconcileError> {
+    let of_job = |pod: &Pod| controller(pod).is_some_and(|owner| owner.kind == "Job" && owner.name == key.name);
+    for pod in world.pods.in_namespace(&key.namespace) {
+        if is_tracked(&pod) && of_job(&pod) {
+            release(world, &pod).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn write(world: &World, job: &Job, status: Value) -> Result<(), ReconcileError> {
+    match world
+        .patch_status(&world.jobs, &key_of(job), &json!({"status": status}))
+        .await
+    {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        other => Ok(other?),
+    }
+}
+
 async fn reconcile(world: &World, job: &Job, spec: &JobSpec) -> Result<Outcome, ReconcileError> {
-    let progress = Progress::of(world, job, spec);
+    let progress = Progress::of(world, job);
     let parallelism = spec.parallelism.unwrap_or(1);
     let suspended = spec.suspend == Some(true);
     let completions = spec.completions;
@@ -141,6 +256,10 @@ fn worker(job: &Job, spec: &JobSpec, index: Option<i32>) -> Pod {
         None => format!("{}-", job.name_any()),
     };
     let mut pod = template::pod(job, &spec.template, PodName::Prefix(prefix));
+    pod.metadata
+        .finalizers
+        .get_or_insert_with(Vec::new)
+        .push(TRACKING.to_owned());
     for key in ["batch.kubernetes.io/controller-uid", "controller-uid"] {
         label(&mut pod, key, uid(job));
     }
@@ -161,7 +280,7 @@ async fn write_status(
     complete: bool,
     failed: bool,
 ) -> Result<Outcome, ReconcileError> {
-    let progress = Progress::of(world, job, spec);
+    let progress = Progress::of(world, job);
     let known = job.status.clone().unwrap_or_default();
     let now = seconds(world.now());
     let ready = progress.active.iter().filter(|pod| is_ready(pod)).count();
@@ -170,10 +289,8 @@ async fn write_status(
             "lastProbeTime": now, "lastTransitionTime": now})
     };
     let mut status = json!({
-        "active": progress.active.len(), "ready": ready, "succeeded": (progress.succeeded > 0).then_some(progress.succeeded),
-        "failed": (progress.failed > 0).then_some(progress.failed),
+        "active": progress.active.len(), "ready": ready,
         "startTime": known.start_time.clone().or_else(|| (spec.suspend != Some(true)).then(|| now.clone())),
-        "uncountedTerminatedPods": {},
     });
     if complete {
         status["completionTime"] = json!(now);
@@ -192,13 +309,20 @@ async fn write_status(
         ]);
     }
     if crate::world::says_more(&json!(known), &status) {
-        match world
-            .patch_status(&world.jobs, &key_of(job), &json!({"status": status}))
-            .await
-        {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            other => other?,
-        }
+        write(world, job, status).await?;
     }
     Ok(Outcome::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_are_written_as_ranges() {
+        let indexes: BTreeSet<i32> = [0, 1, 2, 4, 6, 7].into();
+        assert_eq!(print_indexes(&indexes), "0-2,4,6,7");
+        assert_eq!(parse_indexes("0-2,4,6,7"), indexes);
+        assert_eq!(parse_indexes(""), BTreeSet::new());
+    }
 }

@@ -168,9 +168,7 @@ async fn a_watch_survives_cuts_and_410() {
         let (counter, names) = (Arc::clone(&lists), Arc::clone(&seen));
         let sink = Callback(move |event: WatchEvent<ConfigMap>| match event {
             WatchEvent::InitDone => *counter.lock().expect("a lock") += 1,
-            WatchEvent::Init(map) | WatchEvent::Apply(map) => {
-                names.lock().expect("a lock").extend([map.name_any()])
-            }
+            WatchEvent::Init(map) | WatchEvent::Apply(map) => names.lock().expect("a lock").extend([map.name_any()]),
             _ => {}
         });
         let stop = CancellationToken::new();

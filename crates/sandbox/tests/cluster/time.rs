@@ -39,3 +39,15 @@ async fn runs_with_one_seed_are_equal() {
     };
     assert_eq!(run().await, run().await);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_large_cluster_settles() {
+    let cluster = Cluster::start().await;
+    cluster.create(workload("Deployment", "web", 1000, "100m")).await;
+    let names: Vec<String> = (0..30).map(|n| format!("n{n:02}")).collect();
+    for name in &names {
+        cluster.node(name, "a").await;
+    }
+    seconds(60).await;
+    assert_eq!(cluster.running().await.len(), 1000);
+}

@@ -191,3 +191,47 @@ async fn a_job_completes_and_another_fails() {
     let bad = cluster.get("batch/v1", "Job", "bad").await["status"].clone();
     assert_eq!(kinds(&bad), ["FailureTarget", "Failed"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_job_remembers_pods_that_vanished_with_their_node() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1"]).await;
+    let mut spec = asks("100m");
+    spec["restartPolicy"] = json!("Never");
+    let annotations = json!({"sandbox.kerf.sh/run-for": "5s"});
+    cluster
+        .create(json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work"},
+            "spec": {
+                "completions": 2, "completionMode": "Indexed",
+                "template": {"metadata": {"annotations": annotations}, "spec": spec},
+            },
+        }))
+        .await;
+    seconds(9).await;
+    cluster
+        .patch(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "spec": {"unschedulable": true}}))
+        .await;
+    let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(cluster.client.clone());
+    nodes
+        .delete("n1", &kube::api::DeleteParams::default())
+        .await
+        .expect("a deletion");
+    seconds(60).await;
+    let status = cluster.get("batch/v1", "Job", "work").await["status"].clone();
+    assert_eq!(
+        (&status["succeeded"], &status["completedIndexes"]),
+        (&json!(1), &json!("0"))
+    );
+    assert!(
+        cluster.pods().await.iter().all(|pod| phase(pod) == "Pending"),
+        "the lost pod was replaced"
+    );
+    cluster.nodes(&["n2"]).await;
+    seconds(20).await;
+    let status = cluster.get("batch/v1", "Job", "work").await["status"].clone();
+    assert_eq!(
+        (&status["succeeded"], &status["completedIndexes"]),
+        (&json!(2), &json!("0,1"))
+    );
+}
