@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::intern::Sym;
+use kerf_model::nodepool::Eligibility;
 use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub struct PoolAllowance {
     pub consumed: u32,
     /// A budget that cannot be read, if any: it closes the pool (DIS-079).
     pub fault: Option<Arc<str>>,
+    /// The pool's unique id, for events.
+    pub uid: Arc<str>,
     left: u32,
 }
 
@@ -47,7 +50,11 @@ impl Allowance {
             *counted += 1;
             *away += u32::from(!node.lifecycle.ready || node.marked_for_deletion || node.lifecycle.deleting);
         }
-        let pools = snapshot.pools.iter().map(|pool| {
+        let pools = snapshot
+            .pools
+            .iter()
+            .filter(|pool| pool.eligibility != Eligibility::ForeignNodeClass);
+        let pools = pools.map(|pool| {
             let (counted, consumed) = counts.get(&pool.label).copied().unwrap_or_default();
             let allowed = pool.disruption.allowed(reason, counted, now);
             let fault = allowed.as_ref().err().map(|fault| Arc::clone(&fault.0));
@@ -61,6 +68,7 @@ impl Allowance {
                     allowed,
                     consumed,
                     fault,
+                    uid: Arc::clone(&pool.uid),
                     left,
                 },
             )
@@ -88,4 +96,20 @@ impl Allowance {
     pub fn pools(&self) -> impl Iterator<Item = &PoolAllowance> {
         self.0.values()
     }
+}
+
+/// Pools with a budget that cannot be read, each once (DIS-020).
+pub fn budget_faults(snapshot: &Snapshot, now: Timestamp) -> Vec<(Arc<str>, Arc<str>)> {
+    /// How many nodes the pools are taken to have; any number shows the same faults.
+    const NODES: u32 = 100;
+    let ours = snapshot
+        .pools
+        .iter()
+        .filter(|pool| pool.eligibility != Eligibility::ForeignNodeClass);
+    ours.filter_map(|pool| {
+        let mut reasons = DisruptionReason::ALL.into_iter();
+        let fault = reasons.find_map(|reason| pool.disruption.allowed(reason, NODES, now).err())?;
+        Some((Arc::clone(&pool.name), fault.0))
+    })
+    .collect()
 }

@@ -1,5 +1,6 @@
 //! Why a node is not disrupted; prints the text its events carry (DIS-022 to DIS-040, DIS-116 to DIS-119).
 
+use crate::command::capitalized;
 use std::sync::Arc;
 
 /// The first thing that keeps a node.
@@ -59,12 +60,7 @@ impl Blocker {
         if let Self::NoPool(pool) = self {
             return format!("NodePool not found (NodePool={pool})");
         }
-        let text = self.to_string();
-        let mut letters = text.chars();
-        letters
-            .next()
-            .map(|first| first.to_uppercase().chain(letters).collect())
-            .unwrap_or_default()
+        capitalized(&self.to_string())
     }
 
     /// A stable name for reports and scripts.

@@ -9,6 +9,7 @@ use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// How a method treats pods that stand in the way (DIS-001).
@@ -41,6 +42,14 @@ impl Candidate {
     /// Whether no pod that matters runs on it (DIS-050).
     pub fn is_empty(&self) -> bool {
         self.cost <= Cost::ONE
+    }
+
+    /// The order in which methods look at candidates: price per cost of moving, highest first (DIS-051, DIS-122), then by name. Exact: the
+    /// ratios are compared by cross-multiplication.
+    pub fn by_savings(&self, other: &Self) -> Ordering {
+        let ours = i128::from(self.price.pico()) * i128::from(other.cost.raw());
+        let theirs = i128::from(other.price.pico()) * i128::from(self.cost.raw());
+        theirs.cmp(&ours).then_with(|| self.node.name.cmp(&other.node.name))
     }
 
     /// The NodeClaim's name.
@@ -91,7 +100,14 @@ fn candidate(
     refuse_if(node.lifecycle.do_not_disrupt, Blocker::NodeAnnotation)?;
     let label = node.pool.ok_or(Blocker::NoPoolLabel)?;
     let pool = snapshot.pools.iter().find(|pool| pool.label == label);
-    let pool = pool.filter(|pool| pool.eligibility != Eligibility::ForeignNodeClass && pool.catalogue.is_ok());
+    let usable = |pool: &&Arc<NodePool>| {
+        pool.catalogue
+            .as_ref()
+            .is_ok_and(|catalogue| !catalogue.types.is_empty())
+    };
+    let pool = pool
+        .filter(|pool| pool.eligibility != Eligibility::ForeignNodeClass)
+        .filter(usable);
     let pool = pool.ok_or_else(|| Blocker::NoPool(snapshot.interner.shared(label)))?;
     let overlooks_pods = class == Class::Eventual && node.lifecycle.termination_grace_seconds.is_some();
     if let Some(blocker) = pods::blocker(&node.pods, snapshot, now).filter(|_| !overlooks_pods) {

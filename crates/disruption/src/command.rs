@@ -4,6 +4,7 @@ use crate::candidate::Candidate;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
+use std::sync::Arc;
 
 /// What is to be done. Any number of nodes may be replaced by any number of launches.
 #[derive(Clone, Debug)]
@@ -37,13 +38,40 @@ impl Decision {
     }
 }
 
-/// A node that stays though it was a candidate, with the reason as text.
+/// A node that stays though it was a candidate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Held {
     /// Its index in the snapshot.
     pub index: usize,
     /// Why.
-    pub why: String,
+    pub why: Stay,
+}
+
+/// Why a method leaves a candidate alone; prints the text of its event.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Stay {
+    /// The pool's `consolidateAfter` is `Never` (DIS-117, DIS-150).
+    #[error("NodePool \"{0}\" has consolidation disabled")]
+    ConsolidationDisabled(Arc<str>),
+    /// Pods of it would find no place; the sentence of DIS-103.
+    #[error("{0}")]
+    Unplaceable(String),
+}
+
+impl Stay {
+    /// The event's message: the text with a capital at its start.
+    pub fn message(&self) -> String {
+        capitalized(&self.to_string())
+    }
+}
+
+/// The text with a capital at its start.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next();
+    first
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or_default()
 }
 
 impl Command {

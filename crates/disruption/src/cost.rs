@@ -1,5 +1,7 @@
 //! What moving pods costs, exactly (DIS-045 to DIS-049).
 
+use jiff::Timestamp;
+use kerf_model::node::Node;
 use kerf_model::pod::Pod;
 use std::iter::Sum;
 use std::ops::Add;
@@ -47,5 +49,19 @@ impl Add for Cost {
 impl Sum for Cost {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
         iter.fold(Self::default(), Add::add)
+    }
+}
+
+/// How much of its life a node has ahead, from 1 (new, or without end) to 0 (DIS-049).
+pub fn lifetime_remaining(node: &Node, now: Timestamp) -> f64 {
+    let Some(expires) = node.lifecycle.expires else {
+        return 1.0;
+    };
+    let life = expires.duration_since(node.created).as_secs_f64();
+    let left = expires.duration_since(now).as_secs_f64();
+    if life <= 0.0 {
+        0.0
+    } else {
+        (left / life).clamp(0.0, 1.0)
     }
 }

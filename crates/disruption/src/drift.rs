@@ -2,7 +2,7 @@
 
 use crate::allowance::Allowance;
 use crate::candidate::Candidate;
-use crate::command::{Command, Held};
+use crate::command::{Command, Held, Stay};
 use crate::simulation::{self, SimulationError};
 use jiff::Timestamp;
 use kerf_model::budget::DisruptionReason;
@@ -10,35 +10,38 @@ use kerf_model::nodepool::Eligibility;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
 
-/// The first drifted candidate that has budget and whose pods all find a place; the others that were tried, with why they stay.
-pub fn drift(
-    snapshot: &Snapshot,
-    candidates: &[Candidate],
-    allowance: &Allowance,
-    now: Timestamp,
-    options: &Options,
-) -> Result<(Option<Command>, Vec<Held>), SimulationError> {
-    let mut drifted: Vec<&Candidate> = candidates
-        .iter()
-        .filter(|candidate| {
-            candidate.pool.eligibility != Eligibility::Static && candidate.node.lifecycle.drifted.is_some()
-        })
-        .collect();
-    // DIS-240: those nothing moves from first, then the oldest drift.
+/// The candidates drift may choose from: those nothing moves from first, then the oldest drift (DIS-239, DIS-240).
+pub fn drifted(candidates: &[Candidate]) -> Vec<Candidate> {
+    let is_drifted = |candidate: &&Candidate| {
+        candidate.pool.eligibility != Eligibility::Static && candidate.node.lifecycle.drifted.is_some()
+    };
+    let mut drifted: Vec<Candidate> = candidates.iter().filter(is_drifted).cloned().collect();
     drifted.sort_by_key(|candidate| {
         let since = candidate.node.lifecycle.drifted.as_ref().map(|(_, since)| *since);
         (!candidate.pods.is_empty(), since, candidate.node.name.clone())
     });
+    drifted
+}
+
+/// The first of the drifted that has budget and whose pods all find a place; and those that were tried before it, with why they stay
+/// (DIS-241, DIS-242).
+pub fn drift(
+    snapshot: &Snapshot,
+    drifted: &[Candidate],
+    allowance: &Allowance,
+    now: Timestamp,
+    options: &Options,
+) -> Result<(Option<Command>, Vec<Held>), SimulationError> {
     let mut held = Vec::new();
-    for candidate in drifted
-        .into_iter()
-        .filter(|candidate| allowance.left(&candidate.pool.name) > 0)
-    {
+    let with_budget = drifted
+        .iter()
+        .filter(|candidate| allowance.left(&candidate.pool.name) > 0);
+    for candidate in with_budget {
         let simulation = simulation::simulate(snapshot, &[candidate], &[], now, options)?;
-        if let Some(why) = simulation.failure() {
+        if let Some(sentence) = simulation.failure() {
             held.push(Held {
                 index: candidate.index,
-                why,
+                why: Stay::Unplaceable(sentence),
             });
             continue;
         }

@@ -1,32 +1,94 @@
-//! Emptiness: nodes on which nothing needs a place go without a replacement.
+//! Emptiness: nodes on which nothing needs a place go without a replacement (section 8.3 of the disruption contract).
 
 use crate::allowance::Allowance;
 use crate::candidate::Candidate;
-use crate::command::Command;
+use crate::command::{Command, Held, Stay};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
+use std::sync::Arc;
 
-/// One command with every empty node the budgets allow, or none (DIS-050, DIS-087, DIS-115, DIS-117, DIS-119).
-pub fn emptiness(candidates: &[Candidate], allowance: &mut Allowance) -> Option<Command> {
-    let mut empty: Vec<&Candidate> = candidates.iter().filter(|candidate| is_eligible(candidate)).collect();
-    // Savings per disruption, highest first (DIS-122); an empty node's disruption is the same for all.
-    empty.sort_by(|a, b| b.price.cmp(&a.price).then_with(|| a.node.name.cmp(&b.node.name)));
-    let taken: Vec<Candidate> = empty
-        .into_iter()
-        .filter(|candidate| allowance.take(&candidate.pool.name))
-        .cloned()
-        .collect();
-    (!taken.is_empty()).then(|| Command {
+/// The candidates emptiness may choose from, most savings first, and those a pool's settings keep, as events tell (DIS-150).
+pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<Held>) {
+    let (mut eligible, mut held) = (Vec::new(), Vec::new());
+    let dynamic = candidates
+        .iter()
+        .filter(|candidate| candidate.pool.eligibility != Eligibility::Static);
+    for candidate in dynamic {
+        if candidate.pool.disruption.consolidate_after.is_none() {
+            held.push(Held {
+                index: candidate.index,
+                why: Stay::ConsolidationDisabled(Arc::clone(&candidate.pool.name)),
+            });
+        } else if candidate.is_empty() && candidate.node.lifecycle.consolidatable {
+            eligible.push(candidate.clone());
+        }
+    }
+    eligible.sort_by(Candidate::by_savings);
+    (eligible, held)
+}
+
+/// One command with every eligible node the budgets allow, or none (DIS-087, DIS-153).
+pub fn emptiness(eligible: &[Candidate], allowance: &mut Allowance) -> Option<Command> {
+    command(eligible.iter().filter(|candidate| allowance.take(&candidate.pool.name)))
+}
+
+fn command<'a>(taken: impl Iterator<Item = &'a Candidate>) -> Option<Command> {
+    let candidates: Vec<Candidate> = taken.cloned().collect();
+    (!candidates.is_empty()).then(|| Command {
         reason: DisruptionReason::Empty,
-        candidates: taken,
+        candidates,
         replacements: Vec::new(),
         plan: None,
     })
 }
 
-fn is_eligible(candidate: &Candidate) -> bool {
-    candidate.pool.eligibility != Eligibility::Static
-        && candidate.pool.disruption.consolidate_after.is_some()
-        && candidate.node.lifecycle.consolidatable
-        && candidate.is_empty()
+/// What is left of a command after the wait.
+#[derive(Clone, Debug, Default)]
+pub struct Revalidated {
+    /// What may still go, if anything (DIS-155).
+    pub command: Option<Command>,
+    /// By how much the count of failed validations grows (DIS-156).
+    pub failed: usize,
+}
+
+/// Looks at a command again: `eligible` is what emptiness may choose from now, `nominated` tells the nodes pods were promised to meanwhile
+/// (by name), `allowance` is fresh. Each candidate stands or falls alone; those that stand are taken as they are now.
+pub fn revalidate(
+    command: &Command,
+    eligible: &[Candidate],
+    nominated: &dyn Fn(&str) -> bool,
+    allowance: &mut Allowance,
+) -> Revalidated {
+    let survives = |candidate: &&Candidate| {
+        let mut chosen = command.candidates.iter();
+        chosen.any(|one| {
+            one.node.name == candidate.node.name && one.node.lifecycle.claim_uid == candidate.node.lifecycle.claim_uid
+        })
+    };
+    let survivors: Vec<&Candidate> = eligible.iter().filter(survives).collect();
+    if survivors.is_empty() {
+        return Revalidated {
+            command: None,
+            failed: command.candidates.len(),
+        };
+    }
+    let lost_to_pods = command
+        .candidates
+        .iter()
+        .filter(|one| nominated(&one.node.name))
+        .count();
+    let within: Vec<&Candidate> = survivors
+        .iter()
+        .filter(|candidate| !nominated(&candidate.node.name) && allowance.take(&candidate.pool.name))
+        .copied()
+        .collect();
+    let over_budget = survivors
+        .iter()
+        .filter(|candidate| !nominated(&candidate.node.name))
+        .count()
+        - within.len();
+    Revalidated {
+        command: self::command(within.into_iter()),
+        failed: lost_to_pods + over_budget,
+    }
 }

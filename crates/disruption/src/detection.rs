@@ -1,0 +1,42 @@
+//! Whether a machine still is what its pool asks for, as far as labels and the catalogue tell (section 9.3 of the disruption contract).
+//!
+//! The comparison of template hashes is `kerf-api`'s; the provider's own checks are the provider's.
+
+use kerf_model::instance_type::{Catalogue, Offering};
+use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::requirement::{Requirement, Requirements};
+
+/// Whether a claim's labels no longer meet the requirements of its pool's template (DIS-235, DIS-236). `template` holds what the template
+/// lists as requirements and nothing else: its labels are part of the hash.
+pub fn requirements_drifted(labels: &[(Sym, Sym)], template: &Requirements, interner: &Interner) -> bool {
+    let labels = Requirements::from_labels(labels, interner);
+    labels.compatible(template, |_| false, interner).is_err()
+}
+
+/// Whether the catalogue no longer has what a claim runs on: its type, and an offering of it that goes with the claim's labels, available or
+/// not (DIS-237). A claim on reserved capacity may go over to on-demand capacity, so reservations do not count (DIS-238).
+pub fn instance_type_gone(
+    labels: &[(Sym, Sym)],
+    catalogue: &Catalogue,
+    reservation_key: Option<Sym>,
+    is_well_known: &dyn Fn(Sym) -> bool,
+    interner: &Interner,
+) -> bool {
+    let name = labels
+        .iter()
+        .find(|(key, _)| *key == sym::INSTANCE_TYPE)
+        .map(|(_, value)| *value);
+    let kind = name.and_then(|name| catalogue.types.iter().find(|kind| kind.name == name));
+    let Some(kind) = kind else { return true };
+    let mut wanted = Requirements::from_labels(labels, interner);
+    let reserved = wanted.get(sym::CAPACITY_TYPE).and_then(Requirement::single) == Some(sym::RESERVED);
+    if reserved {
+        wanted.replace(Requirement::any_of(sym::CAPACITY_TYPE, [sym::RESERVED, sym::ON_DEMAND]));
+    }
+    if let Some(key) = reservation_key {
+        wanted.remove(key);
+    }
+    let may_lack = |key: Sym| Some(key) == reservation_key || is_well_known(key);
+    let fits = |offering: &Offering| wanted.compatible(&offering.requirements, may_lack, interner).is_ok();
+    !kind.offerings.iter().any(fits)
+}

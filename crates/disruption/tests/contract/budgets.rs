@@ -1,0 +1,169 @@
+//! Section 6: how many nodes may be away.
+
+use crate::fixture::{World, budget, now};
+use jiff::SignedDuration;
+use kerf_disruption::{Allowance, budget_faults};
+use kerf_model::budget::{Budget, DisruptionReason, NodeShare, Window};
+use kerf_model::duration::GoDuration;
+use kerf_model::node::Node;
+use proptest::prelude::*;
+
+const EMPTY: DisruptionReason = DisruptionReason::Empty;
+
+fn with_budget(nodes: &str, count: usize) -> World {
+    let mut world = World::new();
+    world.pool("a", |pool| pool.disruption.budgets = vec![budget(nodes)]);
+    for number in 0..count {
+        world.node(&format!("a-{number}"), |_| {});
+    }
+    world
+}
+
+fn left(world: &World) -> u32 {
+    Allowance::new(&world.snapshot, EMPTY, now()).left("a")
+}
+
+// DIS-071, DIS-074, DIS-089
+#[test]
+fn shares_and_counts() {
+    for (nodes, count, expected) in [
+        ("10%", 10, 1),
+        ("5%", 10, 1),
+        ("0%", 10, 0),
+        ("0", 10, 0),
+        ("100%", 10, 10),
+        ("3", 10, 3),
+        ("10%", 0, 0),
+    ] {
+        assert_eq!(left(&with_budget(nodes, count)), expected, "{nodes} of {count}");
+    }
+    let mut unlimited = with_budget("0", 3);
+    unlimited.pool("a", |pool| pool.disruption.budgets.clear());
+    assert_eq!(left(&unlimited), u32::MAX);
+}
+
+// DIS-304
+#[test]
+fn the_default_budget_lets_one_of_two_go() {
+    assert_eq!(left(&with_budget("10%", 2)), 1);
+}
+
+// DIS-080, DIS-081, DIS-083
+#[test]
+fn which_nodes_count_and_which_are_away() {
+    let table: [(&str, fn(&mut Node), u32); 9] = [
+        // Each of ten nodes more makes 50 % of 20 instead of 50 % of 10.
+        ("usual", |_| {}, 10),
+        ("unmanaged", |node| node.managed = false, 5),
+        ("not initialised", |node| node.initialized = false, 5),
+        ("instance going", |node| node.lifecycle.instance_terminating = true, 5),
+        ("not ready", |node| node.lifecycle.ready = false, 0),
+        ("marked", |node| node.marked_for_deletion = true, 0),
+        ("deleting", |node| node.lifecycle.deleting = true, 0),
+        ("of another pool", |node| node.pool = None, 5),
+        (
+            "not ready and not initialised",
+            |node| (node.initialized, node.lifecycle.ready) = (false, false),
+            5,
+        ),
+    ];
+    for (what, change, expected) in table {
+        let mut world = with_budget("50%", 10);
+        for number in 0..10 {
+            world.node(&format!("a-x{number}"), change);
+        }
+        assert_eq!(left(&world), expected, "{what}");
+    }
+}
+
+// DIS-081, DIS-082
+#[test]
+fn what_is_away_is_taken_off_every_reason_and_never_below_zero() {
+    let mut world = with_budget("2", 5);
+    for number in 0..3 {
+        world.node(&format!("a-x{number}"), |node| node.marked_for_deletion = true);
+    }
+    for reason in DisruptionReason::ALL {
+        assert_eq!(Allowance::new(&world.snapshot, reason, now()).left("a"), 0);
+    }
+}
+
+// DIS-084, DIS-085
+#[test]
+fn a_closed_pool_is_told_from_one_that_is_used_up() {
+    let closed = |world: &World| {
+        let allowance = Allowance::new(&world.snapshot, EMPTY, now());
+        let pool = allowance.pools().next().cloned().unwrap();
+        (pool.allowed, pool.consumed, pool.is_closed())
+    };
+    assert_eq!(closed(&with_budget("0", 3)), (0, 0, true));
+    assert_eq!(closed(&with_budget("0", 0)), (0, 0, false));
+    let mut used_up = with_budget("1", 3);
+    used_up.node("a-x", |node| node.lifecycle.ready = false);
+    assert_eq!(closed(&used_up), (1, 1, false));
+}
+
+// DIS-086
+#[test]
+fn a_pool_nobody_knows_has_no_budget() {
+    assert_eq!(
+        Allowance::new(&with_budget("100%", 3).snapshot, EMPTY, now()).left("other"),
+        0
+    );
+}
+
+// DIS-020, DIS-079
+#[test]
+fn a_bad_budget_closes_the_pool_for_every_reason() {
+    let mut world = with_budget("100%", 5);
+    world.pool("a", |pool| {
+        pool.disruption.budgets.push(budget("many"));
+        pool.disruption.budgets.push(budget("none"));
+    });
+    for reason in DisruptionReason::ALL {
+        assert_eq!(Allowance::new(&world.snapshot, reason, now()).left("a"), 0);
+    }
+    world.pool("b", |pool| pool.disruption.budgets = vec![budget("10%")]);
+    let faults = budget_faults(&world.snapshot, now());
+    assert_eq!(faults, [("a".into(), "nodes \"many\"".into())]);
+}
+
+// DIS-075, DIS-076, DIS-077, DIS-299
+#[test]
+fn windows() {
+    let allowed = |schedule: &str, minutes: i64, late: i64| {
+        let mut world = with_budget("100%", 5);
+        world.pool("a", |pool| {
+            pool.disruption.budgets.push(Ok(Budget {
+                reasons: None,
+                nodes: NodeShare::Count(0),
+                window: Some(Window {
+                    schedule: schedule.parse().unwrap(),
+                    duration: GoDuration::from_secs(60 * minutes),
+                }),
+            }));
+        });
+        Allowance::new(&world.snapshot, EMPTY, now() + SignedDuration::from_secs(late)).left("a")
+    };
+    // The window opens at 12:00 UTC, which is now.
+    assert_eq!(allowed("0 12 * * *", 30, -1), u32::MAX);
+    assert_eq!(allowed("0 12 * * *", 30, 0), 0);
+    assert_eq!(allowed("0 12 * * *", 30, 30 * 60 - 1), 0);
+    assert_eq!(allowed("0 12 * * *", 30, 30 * 60), u32::MAX);
+    assert_eq!(allowed("@daily", 48 * 60, 7 * 3600), 0);
+}
+
+proptest! {
+    // DIS-087: whatever is taken, a pool never has more nodes away than it allows.
+    #[test]
+    fn nobody_takes_more_than_is_left(share in 0u32..=100, nodes in 0usize..30, away in 0usize..30) {
+        let mut world = with_budget(&format!("{share}%"), nodes);
+        for number in 0..away {
+            world.node(&format!("a-x{number}"), |node| node.lifecycle.ready = false);
+        }
+        let mut allowance = Allowance::new(&world.snapshot, EMPTY, now());
+        let taken = (0..100).filter(|_| allowance.take("a")).count();
+        let allowed = ((nodes + away) * share as usize).div_ceil(100);
+        prop_assert_eq!(taken, allowed.saturating_sub(away));
+    }
+}

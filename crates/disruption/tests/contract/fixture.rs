@@ -1,0 +1,261 @@
+//! Small clusters: pools, nodes and pods with everything set to "may be disrupted", and closures that change it.
+
+use jiff::{SignedDuration, Timestamp};
+use kerf_disruption::{Candidate, Candidates, Class, candidates};
+use kerf_model::budget::{Budget, BudgetFault, DisruptionPolicy, NodeShare};
+use kerf_model::duration::GoDuration;
+use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
+use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::node::{Node, NodeLifecycle};
+use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::pod::{Owner, Phase, Pod, PodShape};
+use kerf_model::price::Price;
+use kerf_model::requirement::{Requirement, Requirements};
+use kerf_model::resources::Resources;
+use kerf_model::selector::{LabelSelector, LabelSet};
+use kerf_model::snapshot::{Pdb, Snapshot};
+use std::sync::Arc;
+
+/// Noon of the first day of 2026.
+pub(crate) fn now() -> Timestamp {
+    "2026-01-01T12:00:00Z".parse().unwrap()
+}
+
+/// So many seconds before [`now`].
+pub(crate) fn ago(seconds: i64) -> Timestamp {
+    now() - SignedDuration::from_secs(seconds)
+}
+
+pub(crate) struct World {
+    pub(crate) snapshot: Snapshot,
+}
+
+impl World {
+    /// One type "small" with two cores at 0.1 per hour, and pool "a" without budgets.
+    pub(crate) fn new() -> Self {
+        let mut world = Self {
+            snapshot: Snapshot::new(Arc::new(Interner::default())),
+        };
+        world.pool("a", |_| {});
+        world
+    }
+
+    pub(crate) fn s(&self, text: &str) -> Sym {
+        self.snapshot.interner.intern(text)
+    }
+
+    /// A type with offerings in zone z, on demand and spot at half the price.
+    pub(crate) fn kind(&self, name: &str, cpu: i64, price: f64) -> InstanceType {
+        let offering = |capacity: Sym, price: f64| Offering {
+            requirements: Requirements::from_all(
+                [
+                    Requirement::is(sym::CAPACITY_TYPE, capacity),
+                    Requirement::is(sym::ZONE, self.s("z")),
+                ],
+                &self.snapshot.interner,
+            ),
+            price: Price::from_per_hour(price).unwrap(),
+            available: true,
+            reservation: None,
+            capacity_override: None,
+            overhead_override: None,
+        };
+        let requirements = [
+            Requirement::is(sym::INSTANCE_TYPE, self.s(name)),
+            Requirement::is(sym::ARCH, self.s("amd64")),
+            Requirement::is(sym::OS, self.s("linux")),
+            Requirement::is(sym::ZONE, self.s("z")),
+            Requirement::any_of(sym::CAPACITY_TYPE, [sym::ON_DEMAND, sym::SPOT]),
+            Requirement::does_not_exist(sym::REGION),
+            Requirement::does_not_exist(sym::WINDOWS_BUILD),
+        ];
+        InstanceType {
+            name: self.s(name),
+            requirements: Requirements::from_all(requirements, &self.snapshot.interner),
+            capacity: Resources::new().with(sym::CPU, cpu).with(sym::PODS, 110),
+            overhead: Resources::new(),
+            offerings: vec![offering(sym::ON_DEMAND, price), offering(sym::SPOT, price / 2.0)],
+            price_overlaid: false,
+            capacity_overlaid: false,
+        }
+    }
+
+    pub(crate) fn pool(&mut self, name: &str, change: impl FnOnce(&mut NodePool)) {
+        let label = self.s(name);
+        let labels = vec![(sym::NODEPOOL, label)];
+        let mut pool = NodePool {
+            name: name.into(),
+            label,
+            uid: format!("uid-{name}").into(),
+            weight: 0,
+            eligibility: Eligibility::Eligible,
+            requirements: Requirements::from_labels(&labels, &self.snapshot.interner),
+            labels,
+            template_labels: Arc::new(LabelSet::default()),
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+            limits: None,
+            usage: Resources::new(),
+            catalogue: Ok(Arc::new(Catalogue {
+                types: vec![self.kind("small", 2000, 0.1)],
+            })),
+            registration_healthy: None,
+            disruption: DisruptionPolicy {
+                consolidate_after: Some(GoDuration::ZERO),
+                ..DisruptionPolicy::default()
+            },
+        };
+        change(&mut pool);
+        self.snapshot.pools.retain(|known| *known.name != *name);
+        self.snapshot.pools.push(Arc::new(pool));
+    }
+
+    /// A node of pool "a" (by name before the dash: `b-1` is of pool b), initialised an hour ago, consolidatable.
+    pub(crate) fn node(&mut self, name: &str, change: impl FnOnce(&mut Node)) {
+        let pool = self.s(name.split('-').next().unwrap());
+        let mut labels = vec![
+            (sym::NODEPOOL, pool),
+            (sym::INSTANCE_TYPE, self.s("small")),
+            (sym::ZONE, self.s("z")),
+            (sym::CAPACITY_TYPE, sym::ON_DEMAND),
+            (sym::ARCH, self.s("amd64")),
+            (sym::OS, self.s("linux")),
+            (sym::HOSTNAME, self.s(name)),
+        ];
+        labels.sort_unstable();
+        let capacity = Resources::new()
+            .with(sym::CPU, 2000)
+            .with(sym::PODS, 110)
+            .with(sym::NODES, 1);
+        let mut node = Node {
+            name: name.into(),
+            node_name: Some(name.into()),
+            claim_name: Some(format!("claim-{name}").into()),
+            provider_id: Some(format!("p://{name}").into()),
+            pool: Some(pool),
+            registered: true,
+            initialized: true,
+            labels,
+            hostname: self.s(name),
+            taints: Vec::new(),
+            allocatable: capacity.clone(),
+            capacity,
+            requested: Resources::new(),
+            daemon_requested: Resources::new(),
+            pods: Vec::new(),
+            volume_limits: Vec::new(),
+            marked_for_deletion: false,
+            nominated_until: None,
+            created: ago(3600),
+            price: Price::from_per_hour(0.1),
+            managed: true,
+            lifecycle: NodeLifecycle {
+                claim_uid: Some(format!("uid-{name}").into()),
+                consolidatable: true,
+                initialized_at: Some(ago(3600)),
+                ready: true,
+                ..NodeLifecycle::default()
+            },
+        };
+        change(&mut node);
+        self.snapshot.nodes.push(Arc::new(node));
+        self.snapshot.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+
+    /// A pod bound to the last node added under that name, with one core's half, owned by a ReplicaSet, running for an hour.
+    pub(crate) fn bound(&mut self, node: &str, name: &str, change: impl FnOnce(&mut Pod)) {
+        let mut pod = self.pod(name, 500);
+        pod.node_name = Some(node.into());
+        pod.phase = Phase::Running;
+        pod.ready = Some(true);
+        pod.started = Some(ago(3600));
+        change(&mut pod);
+        let pod = Arc::new(pod);
+        let node = self
+            .snapshot
+            .nodes
+            .iter_mut()
+            .find(|known| *known.name == *node)
+            .unwrap();
+        let node = Arc::make_mut(node);
+        node.requested.add(&pod.shape.requests);
+        node.pods.push(pod);
+    }
+
+    pub(crate) fn pending(&mut self, name: &str, cpu: i64) {
+        let pod = self.pod(name, cpu);
+        self.snapshot.pending.push(Arc::new(pod));
+    }
+
+    pub(crate) fn pod(&self, name: &str, cpu: i64) -> Pod {
+        Pod {
+            uid: format!("uid-{name}").into(),
+            namespace: "ns".into(),
+            name: name.into(),
+            labels: Arc::new([("app", name)].into_iter().collect()),
+            shape: Arc::new(PodShape {
+                requests: Resources::new().with(sym::CPU, cpu).with(sym::PODS, 1),
+                ..PodShape::default()
+            }),
+            volumes: Vec::new(),
+            faults: Vec::new(),
+            created: ago(7200),
+            started: None,
+            deletion: None,
+            phase: Phase::Pending,
+            ready: None,
+            node_name: None,
+            owner: Owner::ReplicaSet,
+            priority: 0,
+            critical: false,
+            deletion_cost: 0,
+            do_not_disrupt: kerf_model::pod::DoNotDisrupt::No,
+            grace_seconds: 30,
+        }
+    }
+
+    /// A budget over all pods of namespace ns that allows nothing now.
+    pub(crate) fn pdb(&mut self, name: &str, change: impl FnOnce(&mut Pdb)) {
+        let mut pdb = Pdb {
+            namespace: "ns".into(),
+            name: name.into(),
+            selector: LabelSelector::all([]),
+            disruptions_allowed: 0,
+            blocks_always: false,
+            always_allow_unhealthy: false,
+        };
+        change(&mut pdb);
+        self.snapshot.pdbs.push(Arc::new(pdb));
+    }
+
+    pub(crate) fn sorted(&self, class: Class) -> Candidates {
+        candidates(&self.snapshot, now(), class, &|_| false)
+    }
+
+    /// Candidates of graceful methods.
+    pub(crate) fn free(&self) -> Vec<Candidate> {
+        self.sorted(Class::Graceful).free
+    }
+
+    /// What keeps the only blocked node, as text; empty when none is.
+    pub(crate) fn blocker(&self, class: Class) -> String {
+        let blocked = self.sorted(class).blocked;
+        blocked
+            .first()
+            .map(|(_, blocker)| blocker.to_string())
+            .unwrap_or_default()
+    }
+}
+
+pub(crate) fn names(candidates: &[Candidate]) -> Vec<&str> {
+    candidates.iter().map(|candidate| &*candidate.node.name).collect()
+}
+
+pub(crate) fn budget(nodes: &str) -> Result<Budget, BudgetFault> {
+    let nodes = NodeShare::parse(nodes).ok_or_else(|| BudgetFault(format!("nodes {nodes:?}").into()))?;
+    Ok(Budget {
+        reasons: None,
+        nodes,
+        window: None,
+    })
+}

@@ -1,0 +1,254 @@
+//! Section 7: what if these nodes were not there.
+
+use crate::fixture::{World, ago, now};
+use kerf_disruption::{Candidate, Simulation, settling_nodes, simulate};
+use kerf_model::duration::GoDuration;
+use kerf_model::intern::sym;
+use kerf_model::pod::{Pod, PodFault};
+use kerf_model::resources::Resources;
+use kerf_scheduler::Options;
+use std::sync::Arc;
+
+fn without(world: &World, name: &str) -> Simulation {
+    let free = world.free();
+    let candidates: Vec<&Candidate> = free.iter().filter(|candidate| *candidate.node.name == *name).collect();
+    assert_eq!(candidates.len(), 1, "{name} is no candidate");
+    simulate(&world.snapshot, &candidates, &[], now(), &Options::default()).unwrap()
+}
+
+/// Where pods went: `node: pods`, then `new: pods` per launch.
+fn places(simulation: &Simulation) -> Vec<String> {
+    let names = |pods: &[Arc<Pod>]| pods.iter().map(|pod| &*pod.name).collect::<Vec<_>>().join(" ");
+    let existing = simulation
+        .plan
+        .existing
+        .iter()
+        .map(|placed| format!("{}: {}", placed.node, names(&placed.pods)));
+    let new = simulation
+        .plan
+        .launches
+        .iter()
+        .map(|launch| format!("new: {}", names(&launch.pods)));
+    existing.chain(new).collect()
+}
+
+fn sized(cpu: i64) -> impl FnOnce(&mut Pod) {
+    move |pod| {
+        let mut shape = (*pod.shape).clone();
+        shape.requests.set(sym::CPU, cpu);
+        pod.shape = shape.into();
+    }
+}
+
+// DIS-093
+#[test]
+fn pods_go_to_the_others_and_then_to_new_nodes() {
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.node("a-2", |_| {});
+    world.bound("a-1", "p", sized(1500));
+    world.bound("a-1", "q", sized(400));
+    world.bound("a-2", "r", sized(1000));
+    assert_eq!(places(&without(&world, "a-1")), ["a-2: q", "new: p"]);
+}
+
+// DIS-093, DIS-096, DIS-288
+#[test]
+fn nodes_that_go_are_no_place_and_their_pods_need_one() {
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.node("a-2", |node| node.marked_for_deletion = true);
+    world.bound("a-1", "p", sized(1500));
+    world.bound("a-2", "q", sized(500));
+    world.pending("w", 2000);
+    let simulation = without(&world, "a-1");
+    let mut placed: Vec<String> = places(&simulation)
+        .join(" ")
+        .split_whitespace()
+        .map(str::to_owned)
+        .collect();
+    placed.retain(|word| word != "new:");
+    placed.sort();
+    assert_eq!(placed, ["p", "q", "w"]);
+    assert_eq!(simulation.failure(), None);
+}
+
+// DIS-096, DIS-265: what a claim was made for already needs nothing more.
+#[test]
+fn pods_a_claim_was_made_for_are_left_alone() {
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.node("a-2", |node| node.marked_for_deletion = true);
+    world.bound("a-2", "q", |_| {});
+    let promised = Arc::clone(&world.snapshot.nodes[1].pods[0]);
+    world.node("a-3", |node| {
+        node.provider_id = None;
+        node.node_name = None;
+        node.initialized = false;
+        node.requested = node.allocatable.clone();
+        node.pods.push(promised);
+    });
+    assert_eq!(places(&without(&world, "a-1")), [""; 0]);
+}
+
+// DIS-102
+#[test]
+fn pending_pods_may_stay_pending_and_running_ones_may_not() {
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.pending("w", 9000);
+    assert_eq!(without(&world, "a-1").failure(), None);
+    world.bound("a-1", "p", sized(9000));
+    let failure = without(&world, "a-1").failure().unwrap();
+    assert!(
+        failure.starts_with("not all pods would schedule, ns/p => ") && failure.ends_with(' '),
+        "{failure}"
+    );
+}
+
+// DIS-102: a running pod that could not be planned for is no less homeless.
+#[test]
+fn a_pod_that_cannot_be_considered_is_not_placed() {
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.bound("a-1", "p", |pod| pod.faults = vec![PodFault::MatchFields]);
+    let failure = without(&world, "a-1").failure().unwrap();
+    assert_eq!(
+        failure,
+        "not all pods would schedule, ns/p => node selector term with matchFields is not supported "
+    );
+}
+
+// DIS-103
+#[test]
+fn the_sentence_names_five() {
+    let sentence = |count: usize| {
+        let failures = (1..=count)
+            .map(|number| (format!("ns/p{number}"), "no".to_owned()))
+            .collect();
+        let plan = kerf_model::plan::Plan::default();
+        Simulation { plan, failures }.failure()
+    };
+    assert_eq!(sentence(0), None);
+    assert_eq!(
+        sentence(2).as_deref(),
+        Some("not all pods would schedule, ns/p1 => no ns/p2 => no ")
+    );
+    let five = "not all pods would schedule, ns/p1 => no ns/p2 => no ns/p3 => no ns/p4 => no ns/p5 => no ";
+    assert_eq!(sentence(7), Some(format!("{five} and 2 other(s)")));
+}
+
+// DIS-100
+#[test]
+fn nodes_that_are_not_initialised_are_no_place_but_for_the_homeless() {
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.node("a-2", |node| node.initialized = false);
+    world.bound("a-1", "p", |_| {});
+    assert_eq!(
+        without(&world, "a-1").failure().as_deref(),
+        Some(
+            "not all pods would schedule, ns/p => would schedule against uninitialized nodeclaim/claim-a-2, node/a-2 "
+        )
+    );
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.node("a-2", |node| node.initialized = false);
+    world.node("a-3", |node| node.marked_for_deletion = true);
+    world.bound("a-3", "q", |_| {});
+    let simulation = without(&world, "a-1");
+    assert_eq!(
+        (places(&simulation), simulation.failure()),
+        (vec!["a-2: q".to_owned()], None)
+    );
+}
+
+// DIS-101
+#[test]
+fn initialised_nodes_come_first() {
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.node("a-2", |node| node.initialized = false);
+    world.node("a-3", |_| {});
+    world.bound("a-1", "p", |_| {});
+    assert_eq!(places(&without(&world, "a-1")), ["a-3: p"]);
+}
+
+// DIS-106
+#[test]
+fn unmanaged_nodes_are_a_place() {
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.node("x-1", |node| {
+        (node.managed, node.claim_name, node.pool) = (false, None, None)
+    });
+    world.bound("a-1", "p", |_| {});
+    assert_eq!(places(&without(&world, "a-1")), ["x-1: p"]);
+}
+
+// DIS-107
+#[test]
+fn bare_pods_move_like_others() {
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.bound("a-1", "p", |pod| pod.owner = kerf_model::pod::Owner::None);
+    assert_eq!(places(&without(&world, "a-1")), ["new: p"]);
+}
+
+// DIS-312
+#[test]
+fn a_pool_at_its_limit_can_replace_its_nodes() {
+    let mut world = World::new();
+    world.pool("a", |pool| {
+        pool.limits = Some(Resources::new().with(sym::CPU, 2000).with(sym::NODES, 1));
+        pool.usage = Resources::new().with(sym::CPU, 2000).with(sym::NODES, 1);
+    });
+    world.node("a-1", |_| {});
+    world.bound("a-1", "p", |_| {});
+    let simulation = without(&world, "a-1");
+    assert_eq!(
+        (places(&simulation), simulation.failure()),
+        (vec!["new: p".to_owned()], None)
+    );
+}
+
+// DIS-104, DIS-105, DIS-121
+#[test]
+fn nodes_that_settle_take_nothing_that_could_stay() {
+    let after = |seconds| Some(GoDuration::from_secs(seconds));
+    let mut world = World::new();
+    world.pool("a", |pool| pool.disruption.consolidate_after = after(60));
+    world.pool("b", |pool| pool.disruption.consolidate_after = after(0));
+    world.pool("c", |pool| pool.disruption.consolidate_after = None);
+    for (name, initialized, event) in [
+        ("a-1", Some(3600), None),
+        ("a-2", Some(3600), Some(59)),
+        ("a-3", Some(3600), Some(60)),
+        ("a-4", Some(30), None),
+        // A pod came later than the initialisation, and longer ago than the window.
+        ("a-5", Some(30), Some(60)),
+        ("a-6", None, Some(1)),
+        ("b-1", Some(1), Some(1)),
+        ("c-1", Some(1), Some(1)),
+    ] {
+        world.node(name, |node| {
+            node.lifecycle.initialized_at = initialized.map(ago);
+            node.lifecycle.last_pod_event = event.map(ago);
+        });
+    }
+    let settling = settling_nodes(&world.snapshot, now());
+    let names: Vec<&str> = settling.iter().map(|at| &*world.snapshot.nodes[*at].name).collect();
+    assert_eq!(names, ["a-2", "a-4"]);
+
+    let mut world = World::new();
+    world.pool("a", |pool| pool.disruption.consolidate_after = after(60));
+    world.node("a-1", |_| {});
+    world.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(1)));
+    world.bound("a-1", "p", |_| {});
+    world.pending("w", 100);
+    let free = world.free();
+    let candidates = [&free[0]];
+    let settling = settling_nodes(&world.snapshot, now());
+    let simulation = simulate(&world.snapshot, &candidates, &settling, now(), &Options::default()).unwrap();
+    assert_eq!(places(&simulation), ["a-2: w", "new: p"]);
+}
