@@ -14,6 +14,7 @@ mod cluster;
 mod consistency;
 mod context;
 mod creation;
+mod disruption;
 mod expiration;
 mod garbage_collection;
 mod hydration;

@@ -20,6 +20,7 @@ use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
 use crate::cluster::Cluster;
 use crate::consistency::Consistency;
 use crate::context::{Context, Tuning};
+use crate::disruption::{ClaimConditions, Disruption, Orchestration};
 use crate::expiration::Expiration;
 use crate::garbage_collection::GarbageCollection;
 use crate::hydration::Hydration;
@@ -193,6 +194,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     let health = RegistrationHealth::default();
     let evictions = Evictions::new(context);
     let batcher = Batcher::new(context.options.batch_idle_duration, context.options.batch_max_duration);
+    let orchestration = Orchestration::new(context);
     let mut all: Vec<Arc<dyn Reconciler>> = vec![
         CatalogueRefresh::new(context),
         PoolHash::new(context),
@@ -213,6 +215,9 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         Hydration::of_nodes(context),
         PodEvents::new(context),
         Interruptions::new(context),
+        ClaimConditions::new(context),
+        Disruption::new(context, &orchestration),
+        orchestration,
     ];
     if let Some(overlaid) = overlaid {
         all.push(OverlayEvaluation::new(context, overlaid));

@@ -1,10 +1,10 @@
 //! Provisioning: pods that cannot be placed, in batches, become plans, and plans become NodeClaims, nominations and events.
 
 mod batch;
-mod events;
-mod pass;
+pub(crate) mod events;
+pub(crate) mod pass;
 mod provisioner;
-mod record;
+pub(crate) mod record;
 mod trigger;
 
 pub use batch::{BatchWindow, Batcher};

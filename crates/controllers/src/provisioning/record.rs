@@ -133,7 +133,7 @@ fn refused(context: &Context, plan: &Plan, now: Timestamp) {
 }
 
 /// SCH-072, SCH-328.
-fn placed(context: &Context, snapshot: &Snapshot, plan: &Plan, now: Timestamp) {
+pub(crate) fn placed(context: &Context, snapshot: &Snapshot, plan: &Plan, now: Timestamp) {
     let nodes: BTreeMap<&str, &Arc<Node>> = snapshot.nodes.iter().map(|node| (&*node.name, node)).collect();
     let hold = nomination(context.options.batch_max_duration);
     let until = now

@@ -1,0 +1,136 @@
+//! The loop that decides (the controller `disruption`; section 2 of the disruption contract).
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kerf_disruption::budget_faults;
+use kerf_runtime::metrics::catalogue;
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use tokio::time::Instant;
+
+use super::cleanup::clean_up;
+use super::marking::Marker;
+use super::methods::{Method, Turn};
+use super::orchestration::Orchestration;
+use super::registry::Registry;
+use super::start::Starter;
+use crate::changes::Change;
+use crate::context::Context;
+use crate::reconciler::Reconciler;
+
+const NAME: &str = "disruption";
+/// The pause after a pass in which nothing was done (DIS-006).
+const IDLE: Duration = Duration::from_secs(10);
+/// The pause while the cluster is not known completely (DIS-008).
+const UNSYNCED: Duration = Duration::from_secs(1);
+/// A pause between passes that somebody should know of (DIS-021).
+const ABNORMAL: Duration = Duration::from_secs(15 * 60);
+
+/// The loop. One decision at a time (DIS-002).
+pub(crate) struct Disruption {
+    context: Context,
+    registry: Registry,
+    marker: Marker,
+    starter: Starter,
+    queue: Queue<()>,
+    last_pass: Mutex<Option<Instant>>,
+}
+
+impl Disruption {
+    /// A loop that hands its commands to `orchestration`.
+    pub(crate) fn new(context: &Context, orchestration: &Arc<Orchestration>) -> Arc<Self> {
+        // DIS-180: these series are there from the start.
+        let timeouts = context.metrics.counter(&catalogue::DISRUPTION_CONSOLIDATION_TIMEOUTS);
+        for kind in ["multi", "single"] {
+            timeouts.add(&[kind], 0.0);
+        }
+        Arc::new(Self {
+            context: context.clone(),
+            registry: orchestration.registry().clone(),
+            marker: Marker::new(context),
+            starter: Starter::new(context, orchestration),
+            queue: context.queue(NAME, RateLimit::SINGLETON),
+            last_pass: Mutex::default(),
+        })
+    }
+
+    async fn pass(&self, shutdown: &CancellationToken) -> Result<Outcome, ReconcileError> {
+        self.note_pause();
+        self.report_budget_faults();
+        if !self.context.cluster.is_synced() {
+            tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
+            return Ok(Outcome::RequeueAfter(UNSYNCED));
+        }
+        clean_up(&self.context, &self.registry, &self.marker, self.context.now()).await?;
+        for method in Method::ORDER {
+            if self.take_turn(method, shutdown).await? {
+                return Ok(Outcome::RequeueAfter(Duration::ZERO));
+            }
+        }
+        Ok(Outcome::RequeueAfter(IDLE))
+    }
+
+    /// Lets a method decide and starts what it decided. Says whether it did anything.
+    async fn take_turn(&self, method: Method, shutdown: &CancellationToken) -> Result<bool, ReconcileError> {
+        let began = Instant::now();
+        let turn = Turn {
+            context: &self.context,
+            registry: &self.registry,
+            shutdown,
+        };
+        let decided = turn.decide(method).await;
+        let histogram = self
+            .context
+            .metrics
+            .histogram(&catalogue::DISRUPTION_EVALUATION_DURATION);
+        let labels = [method.reason().label(), method.consolidation_type()];
+        histogram.observe(&labels, began.elapsed().as_secs_f64());
+        let Some(decided) = decided? else { return Ok(false) };
+        self.starter.start(decided, method.consolidation_type()).await?;
+        Ok(true)
+    }
+
+    fn note_pause(&self) {
+        let now = Instant::now();
+        let mut last = self.last_pass.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pause) = last
+            .replace(now)
+            .map(|last| now - last)
+            .filter(|pause| *pause > ABNORMAL)
+        {
+            tracing::debug!(time = ?pause, "abnormal time between runs");
+        }
+    }
+
+    /// DIS-020: one line for all pools, each named once.
+    fn report_budget_faults(&self) {
+        let now = self.context.now();
+        let faults = budget_faults(&self.context.cluster.snapshot(now), now);
+        if !faults.is_empty() {
+            let texts: Vec<String> = faults.iter().map(|(pool, fault)| format!("{pool}: {fault}")).collect();
+            tracing::error!(error = texts.join("; "), "detected disruption budget errors");
+        }
+    }
+}
+
+#[async_trait]
+impl Reconciler for Disruption {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    /// It polls.
+    fn notify(&self, _change: &Change) {}
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let (controller, queue) = (self.context.controller(NAME), self.queue.clone());
+        queue.add(());
+        let stop = shutdown.clone();
+        let reconcile = move |()| {
+            let (this, stop) = (Arc::clone(&self), stop.clone());
+            async move { this.pass(&stop).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}

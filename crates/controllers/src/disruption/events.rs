@@ -1,0 +1,126 @@
+//! What the loop and the queue tell about nodes, claims, pools and pods (section 12 of the disruption contract).
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_api::{NodeClaim, NodePool};
+use kerf_disruption::{PoolAllowance, Protection};
+use kerf_model::budget::DisruptionReason;
+use kerf_model::node::Node;
+use kerf_model::pod::Pod;
+use kerf_runtime::{Event, EventType, ObjectRef};
+use kube::Resource;
+
+use crate::context::Context;
+use crate::provisioning::events::pod_ref;
+use crate::termination::deadline::rfc3339;
+
+/// The Node object, if there is one, and the claim of a machine.
+pub(super) fn objects(context: &Context, node: &Node) -> Vec<ObjectRef> {
+    let name = node.node_name.as_deref();
+    let node_object = name
+        .and_then(|name| context.cluster.node(name))
+        .map(|node| ObjectRef::of(&*node));
+    let claim = node.claim_name.as_deref().and_then(|name| context.cluster.claim(name));
+    node_object
+        .into_iter()
+        .chain(claim.map(|claim| ObjectRef::of(&*claim)))
+        .collect()
+}
+
+fn normal(object: ObjectRef, reason: &'static str, message: String, dedupe: Vec<String>) -> Event {
+    Event {
+        object,
+        kind: EventType::Normal,
+        reason: reason.into(),
+        message,
+        dedupe,
+        dedupe_timeout: None,
+    }
+}
+
+/// Something keeps a node (DIS-031, DIS-040, DIS-241).
+pub(super) fn blocked(object: ObjectRef, message: String) -> Event {
+    let dedupe = vec![object.uid.clone()];
+    normal(object, "DisruptionBlocked", message, dedupe)
+}
+
+/// A pool's budgets allow nothing (DIS-085).
+pub(super) fn budget_closed(pool: &PoolAllowance, reason: DisruptionReason) -> Event {
+    let object = ObjectRef {
+        api_version: NodePool::api_version(&()).into_owned(),
+        kind: NodePool::kind(&()).into_owned(),
+        namespace: String::new(),
+        name: pool.pool.to_string(),
+        uid: pool.uid.to_string(),
+    };
+    let reason = reason.as_str();
+    let message = format!("No allowed disruptions for disruption reason {reason} due to blocking budget");
+    let dedupe = vec![pool.uid.to_string(), reason.to_owned()];
+    Event {
+        dedupe_timeout: Some(Duration::from_secs(60)),
+        ..normal(object, "DisruptionBlocked", message, dedupe)
+    }
+}
+
+/// Consolidation leaves a node alone (DIS-116, DIS-150).
+pub(super) fn unconsolidatable(object: ObjectRef, message: String) -> Event {
+    let dedupe = vec![object.uid.clone()];
+    Event {
+        dedupe_timeout: Some(Duration::from_secs(15 * 60)),
+        ..normal(object, "Unconsolidatable", message, dedupe)
+    }
+}
+
+/// DIS-271.
+pub(super) fn launching(claim: &NodeClaim, reason: DisruptionReason) -> Event {
+    let object = ObjectRef::of(claim);
+    let dedupe = vec![object.uid.clone(), reason.as_str().to_owned()];
+    normal(
+        object,
+        "DisruptionLaunching",
+        format!("Launching NodeClaim: {}", reason.as_str()),
+        dedupe,
+    )
+}
+
+/// DIS-272.
+pub(super) fn waiting_readiness(claim: &NodeClaim) -> Event {
+    let object = ObjectRef::of(claim);
+    let dedupe = vec![object.uid.clone()];
+    let message = "Waiting on readiness to continue disruption".to_owned();
+    normal(object, "DisruptionWaitingReadiness", message, dedupe)
+}
+
+/// DIS-277, of a Node or a claim.
+pub(super) fn terminating(object: ObjectRef, reason: DisruptionReason) -> Event {
+    let dedupe = vec![object.uid.clone(), reason.as_str().to_owned()];
+    let message = format!("Disrupting {}: {}", object.kind, reason.as_str());
+    normal(object, "DisruptionTerminating", message, dedupe)
+}
+
+/// What a pod's do-not-disrupt annotation means now, where that is worth telling (DIS-053, DIS-055).
+pub(super) fn protection(pod: &Pod, now: Timestamp) -> Option<Event> {
+    let (kind, reason, message, value) = match kerf_disruption::protection(pod, now) {
+        Protection::None | Protection::Open => return None,
+        Protection::Invalid(text) => {
+            let why = format!("{text:?} is neither \"true\" nor a positive duration");
+            let message = format!("Invalid karpenter.sh/do-not-disrupt annotation: {why}, ignoring annotation");
+            (EventType::Warning, "InvalidDoNotDisruptAnnotation", message, Some(why))
+        }
+        Protection::Until(end) => {
+            let end = rfc3339(end);
+            let message = format!("The karpenter.sh/do-not-disrupt grace period will elapse at {end}");
+            (EventType::Normal, "DoNotDisruptUntil", message, Some(end))
+        }
+        Protection::Elapsed => {
+            let message = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable".to_owned();
+            (EventType::Normal, "DoNotDisruptGracePeriodElapsed", message, None)
+        }
+    };
+    Some(Event {
+        kind,
+        dedupe: std::iter::once(pod.uid.to_string()).chain(value).collect(),
+        ..normal(pod_ref(pod), reason, message, Vec::new())
+    })
+}

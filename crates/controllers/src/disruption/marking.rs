@@ -1,0 +1,214 @@
+//! The marks of a node that is to go, in the API server: the taint on the Node and the reason on the claim.
+//!
+//! Each write is tried four times with growing pauses (DIS-013, OPS-108), each time on what the API server says then. What is gone needs no
+//! mark.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::conditions::node_claim::DISRUPTION_REASON;
+use kerf_api::status::Conditioned;
+use kerf_api::{ConditionSet, NodeClaim, taints};
+use kerf_model::budget::DisruptionReason;
+use kerf_runtime::Rng;
+use kerf_runtime::client::found;
+use kerf_state::lean::LeanNode;
+use kube::Api;
+
+use super::registry::Member;
+use crate::context::Context;
+use crate::patch::{Lock, patch_object, patch_status};
+
+const ATTEMPTS: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const FACTOR: u32 = 5;
+const JITTER: f64 = 0.1;
+
+/// Writes and removes marks.
+#[derive(Clone)]
+pub(super) struct Marker {
+    context: Context,
+    rng: Rng,
+}
+
+impl Marker {
+    pub(super) fn new(context: &Context) -> Self {
+        Self {
+            rng: context.seed.derive("disruption-marks").rng(),
+            context: context.clone(),
+        }
+    }
+
+    /// Marks a node that is to go (DIS-257, DIS-258).
+    pub(super) async fn mark(&self, member: &Member, reason: DisruptionReason) -> Result<(), kube::Error> {
+        self.edit_node(member, add_taint).await?;
+        self.edit_claim(member, Some(reason)).await
+    }
+
+    /// Takes the marks away (DIS-011, DIS-012).
+    pub(super) async fn unmark(&self, member: &Member) -> Result<(), kube::Error> {
+        self.edit_node(member, remove_taint).await?;
+        self.edit_claim(member, None).await
+    }
+
+    async fn edit_node(&self, member: &Member, edit: fn(&mut Node)) -> Result<(), kube::Error> {
+        let Some(name) = &member.node else { return Ok(()) };
+        let mut pauses = self.pauses();
+        loop {
+            match (self.edit_node_once(name, edit).await, pauses.next()) {
+                (Err(_), Some(pause)) => tokio::time::sleep(pause).await,
+                (result, _) => return result,
+            }
+        }
+    }
+
+    async fn edit_node_once(&self, name: &str, edit: fn(&mut Node)) -> Result<(), kube::Error> {
+        let api: Api<Node> = Api::all(self.context.client.clone());
+        let Some(before) = found(api.get(name).await)? else {
+            return Ok(());
+        };
+        let mut after = before.clone();
+        edit(&mut after);
+        let written = patch_object(&self.context.client, &before, &after, Lock::Optimistic).await;
+        found(written).map(drop)
+    }
+
+    async fn edit_claim(&self, member: &Member, reason: Option<DisruptionReason>) -> Result<(), kube::Error> {
+        let mut pauses = self.pauses();
+        loop {
+            match (self.edit_claim_once(member, reason).await, pauses.next()) {
+                (Err(_), Some(pause)) => tokio::time::sleep(pause).await,
+                (result, _) => return result,
+            }
+        }
+    }
+
+    async fn edit_claim_once(&self, member: &Member, reason: Option<DisruptionReason>) -> Result<(), kube::Error> {
+        let api: Api<NodeClaim> = Api::all(self.context.client.clone());
+        let before = found(api.get(&member.claim).await)?;
+        let ours = |claim: &NodeClaim| claim.metadata.uid.as_deref() == Some(&member.claim_uid);
+        let Some(before) = before.filter(ours) else {
+            return Ok(());
+        };
+        let mut after = before.clone();
+        set_reason(&mut after, reason, self.context.now());
+        let written = patch_status(&self.context.client, &before, &after, Lock::Optimistic).await;
+        if let Some(stored) = found(written)?.flatten() {
+            self.context.cluster.wrote_claim(stored);
+        }
+        Ok(())
+    }
+
+    /// The pauses between the attempts.
+    fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
+        let rng = self.rng.clone();
+        (0..ATTEMPTS - 1).map(move |attempt| rng.jitter(FIRST_PAUSE * FACTOR.pow(attempt), JITTER))
+    }
+}
+
+/// Sets the condition that says why the claim goes, or removes it.
+fn set_reason(claim: &mut NodeClaim, reason: Option<DisruptionReason>, now: Timestamp) {
+    match reason.map(DisruptionReason::as_str) {
+        Some(text) => {
+            ConditionSet::new(claim, now).set_true_because(DISRUPTION_REASON, text, text);
+        }
+        None if bears_reason(claim) => {
+            let removed = ConditionSet::new(claim, now).remove(DISRUPTION_REASON);
+            debug_assert!(removed.is_ok(), "Ready does not depend on {DISRUPTION_REASON}");
+        }
+        None => {}
+    }
+}
+
+/// DIS-259: key and effect decide whether it is there.
+fn add_taint(node: &mut Node) {
+    let disrupted = taints::disrupted();
+    let present = node.spec.get_or_insert_default().taints.get_or_insert_default();
+    if !present.iter().any(|taint| taints::matches(taint, &disrupted)) {
+        present.push(disrupted);
+    }
+}
+
+/// A Node that is being deleted keeps the taint (DIS-011).
+fn remove_taint(node: &mut Node) {
+    if node.metadata.deletion_timestamp.is_some() {
+        return;
+    }
+    let disrupted = taints::disrupted();
+    if let Some(present) = node.spec.as_mut().and_then(|spec| spec.taints.as_mut()) {
+        present.retain(|taint| !taints::matches(taint, &disrupted));
+    }
+}
+
+/// Whether a Node carries the taint and could lose it.
+pub(super) fn bears_taint(node: &LeanNode) -> bool {
+    let disrupted = taints::disrupted();
+    let mut present = node.spec.taints.iter();
+    node.metadata.deletion_timestamp.is_none()
+        && present.any(|taint| taint.key == disrupted.key && taint.effect == disrupted.effect)
+}
+
+/// Whether a claim carries the reason.
+pub(super) fn bears_reason(claim: &NodeClaim) -> bool {
+    claim.condition(DISRUPTION_REASON).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Taint;
+
+    fn texts(node: &Node) -> Vec<String> {
+        let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        taints
+            .map(|taint| {
+                format!(
+                    "{}={}:{}",
+                    taint.key,
+                    taint.value.as_deref().unwrap_or_default(),
+                    taint.effect
+                )
+            })
+            .collect()
+    }
+
+    fn node(value: &str, effect: &str) -> Node {
+        let mut node = Node::default();
+        node.spec.get_or_insert_default().taints = Some(vec![Taint {
+            key: taints::DISRUPTED.to_owned(),
+            value: Some(value.to_owned()),
+            effect: effect.to_owned(),
+            time_added: None,
+        }]);
+        node
+    }
+
+    // DIS-259
+    #[test]
+    fn the_taint_is_known_by_key_and_effect_and_has_no_value() {
+        let mut bare = Node::default();
+        add_taint(&mut bare);
+        add_taint(&mut bare);
+        assert_eq!(texts(&bare), ["karpenter.sh/disrupted=:NoSchedule"]);
+        let mut valued = node("x", "NoSchedule");
+        add_taint(&mut valued);
+        assert_eq!(texts(&valued), ["karpenter.sh/disrupted=x:NoSchedule"]);
+        remove_taint(&mut valued);
+        assert_eq!(texts(&valued), [""; 0]);
+        let mut other = node("", "NoExecute");
+        remove_taint(&mut other);
+        assert_eq!(texts(&other), ["karpenter.sh/disrupted=:NoExecute"]);
+    }
+
+    // DIS-011
+    #[test]
+    fn a_node_that_is_deleted_keeps_the_taint() {
+        let mut going = node("", "NoSchedule");
+        going.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+            jiff::Timestamp::UNIX_EPOCH,
+        ));
+        remove_taint(&mut going);
+        assert_eq!(texts(&going), ["karpenter.sh/disrupted=:NoSchedule"]);
+    }
+}

@@ -1,0 +1,207 @@
+//! One method's turn: its candidates, what budgets leave, and a command if there is one. What was found on the way is told and counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_disruption::{
+    Allowance, Candidate, Candidates, Class, Command, Held, candidates, drift, drifted, emptiness, empty, revalidate,
+};
+use kerf_model::budget::DisruptionReason;
+use kerf_model::snapshot::Snapshot;
+use kerf_runtime::metrics::catalogue;
+use kerf_runtime::{CancellationToken, Event, ObjectRef, ReconcileError};
+use kerf_scheduler::ReservedMode;
+
+use super::events;
+use super::registry::Registry;
+use crate::context::Context;
+use crate::provisioning::pass::solver_options;
+
+/// How long a consolidation command is waited with before it is looked at again (DIS-127).
+const WAIT: Duration = Duration::from_secs(15);
+/// What the gauge shows where no budget limits (DIS-071).
+const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
+
+/// The ways to disrupt, in the order they get their turn (DIS-005). Static drift comes between the two and consolidation after them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Method {
+    /// Nodes nothing needs.
+    Emptiness,
+    /// Nodes that are no longer what their pool asks for.
+    Drift,
+}
+
+impl Method {
+    pub(super) const ORDER: [Self; 2] = [Self::Emptiness, Self::Drift];
+
+    /// The reason its commands have, and the one its budgets are read for.
+    pub(super) const fn reason(self) -> DisruptionReason {
+        match self {
+            Self::Emptiness => DisruptionReason::Empty,
+            Self::Drift => DisruptionReason::Drifted,
+        }
+    }
+
+    /// The label `consolidation_type` of its metrics (DIS-268).
+    pub(super) const fn consolidation_type(self) -> &'static str {
+        match self {
+            Self::Emptiness => "empty",
+            Self::Drift => "",
+        }
+    }
+
+    const fn class(self) -> Class {
+        match self {
+            Self::Emptiness => Class::Graceful,
+            Self::Drift => Class::Eventual,
+        }
+    }
+}
+
+/// A command with the snapshot it was decided on.
+pub(super) struct Decided {
+    pub(super) command: Command,
+    pub(super) snapshot: Arc<Snapshot>,
+}
+
+/// Decides for one method after the other.
+pub(super) struct Turn<'a> {
+    pub(super) context: &'a Context,
+    pub(super) registry: &'a Registry,
+    pub(super) shutdown: &'a CancellationToken,
+}
+
+impl Turn<'_> {
+    /// What the method wants done now, if anything (DIS-007, DIS-017).
+    pub(super) async fn decide(&self, method: Method) -> Result<Option<Decided>, ReconcileError> {
+        let now = self.context.now();
+        let snapshot = self.context.cluster.snapshot(now);
+        let sorted = self.sort(&snapshot, method, now);
+        let (eligible, held) = match method {
+            Method::Emptiness => empty(&sorted.free),
+            Method::Drift => (drifted(&sorted.free), Vec::new()),
+        };
+        self.tell_held(&snapshot, &held, events::unconsolidatable);
+        let gauge = self.context.metrics.gauge(&catalogue::DISRUPTION_ELIGIBLE_NODES);
+        gauge.set(&[method.reason().label()], eligible.len() as f64);
+        if eligible.is_empty() {
+            return Ok(None);
+        }
+        let allowance = self.allowance(&snapshot, method, now);
+        match method {
+            Method::Emptiness => Ok(self.emptiness(&eligible, allowance).await),
+            Method::Drift => self.drift(snapshot, eligible, allowance, now).await,
+        }
+    }
+
+    /// Sorts the nodes, and tells what keeps the blocked ones and what protects pods.
+    fn sort(&self, snapshot: &Snapshot, method: Method, now: Timestamp) -> Candidates {
+        let sorted = candidates(snapshot, now, method.class(), &|node| self.registry.holds(node));
+        for (index, blocker) in sorted.blocked.iter().filter(|(_, blocker)| blocker.is_event()) {
+            self.tell(snapshot, *index, || blocker.message(), events::blocked);
+        }
+        let checked = sorted.free.iter().map(|candidate| candidate.index);
+        let blocked = sorted
+            .blocked
+            .iter()
+            .filter(|(_, blocker)| blocker.is_pod())
+            .map(|(index, _)| *index);
+        let nodes = checked.chain(blocked).filter_map(|index| snapshot.nodes.get(index));
+        for pod in nodes.flat_map(|node| &node.pods) {
+            if let Some(event) = events::protection(pod, now) {
+                self.context.recorder.publish(event);
+            }
+        }
+        sorted
+    }
+
+    fn tell_held(&self, snapshot: &Snapshot, held: &[Held], event: fn(ObjectRef, String) -> Event) {
+        for held in held {
+            self.tell(snapshot, held.index, || held.why.message(), event);
+        }
+    }
+
+    fn tell(
+        &self,
+        snapshot: &Snapshot,
+        index: usize,
+        message: impl Fn() -> String,
+        event: fn(ObjectRef, String) -> Event,
+    ) {
+        let Some(node) = snapshot.nodes.get(index) else { return };
+        for object in events::objects(self.context, node) {
+            self.context.recorder.publish(event(object, message()));
+        }
+    }
+
+    /// What budgets leave, told and counted (DIS-084, DIS-085).
+    fn allowance(&self, snapshot: &Snapshot, method: Method, now: Timestamp) -> Allowance {
+        let allowance = Allowance::new(snapshot, method.reason(), now);
+        let metrics = &self.context.metrics;
+        let allowed = metrics.gauge(&catalogue::NODEPOOLS_ALLOWED_DISRUPTIONS);
+        let consumed = metrics.gauge(&catalogue::NODEPOOLS_NODES_CONSUMING_BUDGETS);
+        for pool in allowance.pools() {
+            let labels = [&*pool.pool, method.reason().as_str()];
+            allowed.set(&labels, f64::from(pool.allowed.min(NO_LIMIT)));
+            consumed.set(&labels, f64::from(pool.consumed));
+            if pool.is_closed() {
+                self.context
+                    .recorder
+                    .publish(events::budget_closed(pool, method.reason()));
+            }
+        }
+        allowance
+    }
+
+    /// DIS-153 to DIS-156: what is still empty after the wait goes.
+    async fn emptiness(&self, eligible: &[Candidate], mut allowance: Allowance) -> Option<Decided> {
+        let command = emptiness(eligible, &mut allowance)?;
+        tokio::select! {
+            biased;
+            () = self.shutdown.cancelled() => return None,
+            () = tokio::time::sleep(WAIT) => {}
+        }
+        let now = self.context.now();
+        let snapshot = self.context.cluster.snapshot(now);
+        let sorted = self.sort(&snapshot, Method::Emptiness, now);
+        let (eligible, _) = empty(&sorted.free);
+        let mut allowance = self.allowance(&snapshot, Method::Emptiness, now);
+        let nominated = |name: &str| {
+            let node = snapshot.nodes.iter().find(|node| *node.name == *name);
+            node.and_then(|node| node.nominated_until)
+                .is_some_and(|until| now < until)
+        };
+        let result = revalidate(&command, &eligible, &nominated, &mut allowance);
+        let counter = self.context.metrics.counter(&catalogue::DISRUPTION_FAILED_VALIDATIONS);
+        counter.add(&[Method::Emptiness.consolidation_type()], result.failed as f64);
+        if result.command.is_none() {
+            tracing::debug!(command = %command.short(), "abandoning empty node consolidation attempt due to pod churn, command is no longer valid");
+        }
+        result.command.map(|command| Decided { command, snapshot })
+    }
+
+    /// DIS-241.
+    async fn drift(
+        &self,
+        snapshot: Arc<Snapshot>,
+        drifted: Vec<Candidate>,
+        allowance: Allowance,
+        now: Timestamp,
+    ) -> Result<Option<Decided>, ReconcileError> {
+        let mut options = solver_options(&self.context.options, &self.context.tuning);
+        if options.reserved == ReservedMode::Strict {
+            // DIS-098: a simulation does without a reservation rather than wait for one.
+            options.reserved = ReservedMode::Fallback;
+        }
+        let shared = Arc::clone(&snapshot);
+        let work = move || drift(&shared, &drifted, &allowance, now, &options);
+        let decided = match self.context.tuning.blocking {
+            true => tokio::task::spawn_blocking(work).await?,
+            false => work(),
+        };
+        let (command, held) = decided?;
+        self.tell_held(&snapshot, &held, events::blocked);
+        Ok(command.map(|command| Decided { command, snapshot }))
+    }
+}

@@ -1,0 +1,217 @@
+//! Seeing commands through (the controller `disruption.queue`; section 11 of the disruption contract).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use kerf_api::NodeClaim;
+use kerf_api::conditions::node_claim::INITIALIZED;
+use kerf_api::status::Conditioned;
+use kerf_model::budget::DisruptionReason;
+use kerf_runtime::client::describe;
+use kerf_runtime::metrics::catalogue;
+use kerf_runtime::{CancellationToken, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
+use kube::Api;
+
+use super::events;
+use super::marking::Marker;
+use super::registry::{Member, Registry, Running};
+use crate::changes::Change;
+use crate::claim_facts::disrupt;
+use crate::context::Context;
+use crate::reconciler::Reconciler;
+
+const NAME: &str = "disruption.queue";
+/// How often a command is examined (DIS-270).
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What an examination found.
+enum Finding {
+    /// Everything is done.
+    Done,
+    /// Something is not there yet.
+    Waiting,
+    /// It will never be: the text says why.
+    Lost(String),
+}
+
+/// The queue of commands under way.
+pub(crate) struct Orchestration {
+    context: Context,
+    registry: Registry,
+    marker: Marker,
+    queue: Queue<String>,
+}
+
+impl Orchestration {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
+        let mut limit = RateLimit::exponential(EVERY, Duration::from_secs(10));
+        limit.bucket = Some((100.0, 1000));
+        Arc::new(Self {
+            context: context.clone(),
+            registry: Registry::default(),
+            marker: Marker::new(context),
+            queue: context.queue(NAME, limit),
+        })
+    }
+
+    /// The commands under way.
+    pub(super) const fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Takes over a command whose replacements exist (DIS-267).
+    pub(super) fn take(&self, command: Running) {
+        let id = command.id.to_string();
+        self.registry.insert(command);
+        self.queue.add(id);
+    }
+
+    async fn examine(&self, id: String) -> Result<Outcome, ReconcileError> {
+        let Some(command) = self.registry.get(&id) else {
+            tracing::error!(command = id, "examining a command that is not known");
+            return Ok(Outcome::Done);
+        };
+        let finding = match self.replacements_missing(&command).await {
+            None => self.delete_members(&command).await,
+            Some(finding) => finding,
+        };
+        let late = command.started.elapsed() > self.registry.time_limit();
+        match finding {
+            Finding::Done => {
+                tracing::debug!(command = id, "command succeeded");
+                self.registry.remove(&id);
+                Ok(Outcome::Done)
+            }
+            Finding::Lost(why) => {
+                self.give_up(&id, &why).await;
+                Ok(Outcome::Done)
+            }
+            Finding::Waiting if late => {
+                self.give_up(&id, "command reached its time limit").await;
+                Ok(Outcome::Done)
+            }
+            Finding::Waiting => Ok(Outcome::RequeueAfter(EVERY)),
+        }
+    }
+
+    /// What is found while some replacement is not initialised; `None` when all are (DIS-271 to DIS-274).
+    async fn replacements_missing(&self, command: &Running) -> Option<Finding> {
+        let mut waiting = false;
+        for replacement in command
+            .replacements
+            .iter()
+            .filter(|replacement| !replacement.initialized)
+        {
+            let Some(claim) = self.context.cluster.claim(&replacement.claim) else {
+                // The mirror has lost it; the API server decides whether it is gone.
+                let api: Api<NodeClaim> = Api::all(self.context.client.clone());
+                if matches!(api.get_opt(&replacement.claim).await, Ok(None)) {
+                    return Some(Finding::Lost(format!(
+                        "replacement nodeclaim {} is gone",
+                        replacement.claim
+                    )));
+                }
+                waiting = true;
+                continue;
+            };
+            self.context.recorder.publish(events::launching(&claim, command.reason));
+            if claim.condition_is_true(INITIALIZED) {
+                self.registry.note_initialized(&command.id, &replacement.claim);
+            } else {
+                self.context.recorder.publish(events::waiting_readiness(&claim));
+                waiting = true;
+            }
+        }
+        waiting.then_some(Finding::Waiting)
+    }
+
+    /// Deletes the claims, all at once. One that is gone is done (DIS-276, DIS-317).
+    async fn delete_members(&self, command: &Running) -> Finding {
+        let results = join_all(command.members.iter().map(|member| self.delete(member, command.reason))).await;
+        let errors: Vec<String> = results
+            .into_iter()
+            .filter_map(Result::err)
+            .map(|error| describe(&error))
+            .collect();
+        if errors.is_empty() {
+            return Finding::Done;
+        }
+        tracing::debug!(command = %command.id, error = errors.join("; "), "deleting nodeclaims failed, trying again");
+        Finding::Waiting
+    }
+
+    async fn delete(&self, member: &Member, reason: DisruptionReason) -> Result<(), kube::Error> {
+        let claim = self.context.cluster.claim(&member.claim);
+        let Some(claim) = claim.filter(|claim| claim.metadata.uid.as_deref() == Some(&member.claim_uid)) else {
+            return Ok(());
+        };
+        if !disrupt(&self.context, &claim, reason.label()).await? {
+            return Ok(());
+        }
+        let node = member.node.as_deref().and_then(|name| self.context.cluster.node(name));
+        let objects = node
+            .map(|node| ObjectRef::of(&*node))
+            .into_iter()
+            .chain([ObjectRef::of(&*claim)]);
+        for object in objects {
+            self.context.recorder.publish(events::terminating(object, reason));
+        }
+        Ok(())
+    }
+
+    /// Takes a command back: the nodes are as if it had never been; replacements that came stay (DIS-281 to DIS-284).
+    async fn give_up(&self, id: &str, why: &str) {
+        let Some(command) = self.registry.get(id) else { return };
+        let results = join_all(command.members.iter().map(|member| self.marker.unmark(member))).await;
+        // The loop's clean-up repeats what failed here.
+        let errors: Vec<String> = results
+            .into_iter()
+            .filter_map(Result::err)
+            .map(|error| describe(&error))
+            .collect();
+        for member in &command.members {
+            self.context.cluster.unmark_for_deletion(&member.provider_id);
+        }
+        self.registry.remove(id);
+        let missing = command
+            .replacements
+            .iter()
+            .filter(|replacement| !replacement.initialized)
+            .count();
+        let (decision, reason) = (command.decision.as_str(), command.reason.label());
+        let counter = self.context.metrics.counter(&catalogue::DISRUPTION_QUEUE_FAILURES);
+        // DIS-282: the third label carries the decision.
+        counter.add(&[decision, reason, decision], missing as f64);
+        let error = std::iter::once(why.to_owned())
+            .chain(errors)
+            .collect::<Vec<_>>()
+            .join("; ");
+        tracing::error!(
+            command = id,
+            error,
+            "failed terminating nodes while executing a disruption command"
+        );
+    }
+}
+
+#[async_trait]
+impl Reconciler for Orchestration {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    /// Commands come from the loop.
+    fn notify(&self, _change: &Change) {}
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let controller = self.context.controller(NAME).workers(self.context.workers(100, 1000));
+        let queue = self.queue.clone();
+        let reconcile = move |id| {
+            let this = Arc::clone(&self);
+            async move { this.examine(id).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}
