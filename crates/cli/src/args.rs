@@ -14,6 +14,13 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
+    /// Watch a whole cluster live a day: embedded, in seconds, with the real controllers.
+    Demo(DemoArgs),
+    /// Keep an embedded cluster and Kerf running for kubectl.
+    Up(UpArgs),
+    /// Run the controller against a cluster (KUBECONFIG or in-cluster).
+    #[command(disable_help_flag = true)]
+    Controller(ControllerArgs),
     /// Plan nodes for pods read from manifests: one decision, offline.
     Simulate(SimulateArgs),
     /// Print the custom resource definitions.
@@ -27,6 +34,56 @@ pub(crate) enum Command {
     Man,
     /// Print the version.
     Version,
+}
+
+/// Options of `kerf demo`.
+#[derive(Args, Debug)]
+#[command(after_help = exit::HELP)]
+pub(crate) struct DemoArgs {
+    /// Let the clock of the wall pass instead of virtual time.
+    #[arg(long)]
+    pub(crate) real_time: bool,
+    /// Where every random choice of the run comes from; the same seed gives the same run.
+    #[arg(long, default_value_t = 7)]
+    pub(crate) seed: u64,
+    /// Show every event as it happens instead of one line a minute.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+    /// Show the summary alone.
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+}
+
+/// Options of `kerf up`.
+#[derive(Args, Debug)]
+#[command(after_help = exit::HELP)]
+pub(crate) struct UpArgs {
+    /// Loopback port of the API server; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// Where to write the kubeconfig.
+    #[arg(long, value_name = "FILE", default_value = "kerf.kubeconfig", value_hint = ValueHint::FilePath)]
+    pub(crate) write_kubeconfig: PathBuf,
+    /// Keep the cluster's objects in this folder and find them again at the next start.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Leave the cluster alone: no Kerf in this process, so that another can be the controller.
+    #[arg(long)]
+    pub(crate) no_controller: bool,
+    /// Instance types in the KWOK provider's JSON format instead of the EC2 catalogue.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) instance_types: Option<PathBuf>,
+    /// Where random choices come from.
+    #[arg(long, default_value_t = 7)]
+    pub(crate) seed: u64,
+}
+
+/// Options of `kerf controller`: handed on as they are, since they keep Karpenter's own syntax (one dash or two, variables as fallback).
+#[derive(Args, Debug)]
+pub(crate) struct ControllerArgs {
+    /// Flags of the controller; `kerf controller --help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, num_args = 0..)]
+    pub(crate) flags: Vec<String>,
 }
 
 /// Options of `kerf simulate`.

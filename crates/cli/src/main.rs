@@ -2,9 +2,13 @@
 //! the mapping of results to exit codes.
 
 mod args;
+mod assemble;
+mod controller;
+mod demo;
 mod exit;
 mod manifests;
 mod simulate;
+mod up;
 
 use args::{Cli, Command, CrdsArgs};
 use clap::{CommandFactory, Parser};
@@ -28,6 +32,8 @@ fn main() -> ExitCode {
             };
         }
     };
+    // Two providers in one process make rustls refuse to choose; there is one, and it is named here.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     match run(cli.command) {
         Ok(exit) => exit.into(),
         // A reader that has seen enough (`kerf crds | head`) is no failure.
@@ -47,6 +53,9 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> anyhow::Result<Exit> {
     match command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Up(args) => up::run(&args),
+        Command::Controller(args) => controller::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Crds(args) => crds(&args),
         Command::Completions { shell } => {

@@ -6,3 +6,4 @@ mod run;
 mod table;
 
 pub(crate) use run::run;
+pub(crate) use table::columns;

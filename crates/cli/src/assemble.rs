@@ -1,0 +1,73 @@
+//! Putting a controller together: provider, catalogue, options and metrics around a client.
+
+use anyhow::Context as _;
+use kerf_cloud::CloudProvider;
+use kerf_controllers::{Election, ManagerConfig, Tuning};
+use kerf_kwok::KwokProvider;
+use kerf_model::instance_type::Catalogue;
+use kerf_model::intern::Interner;
+use kerf_runtime::metrics::LabelNames;
+use kerf_runtime::options::Parsed;
+use kerf_runtime::{Clock, Metrics, Options, Seed};
+use kube::Client;
+use std::sync::Arc;
+
+/// What a controller with the KWOK provider is made of.
+pub(crate) struct Parts {
+    pub(crate) client: Client,
+    pub(crate) election: Option<Election>,
+    pub(crate) interner: Arc<Interner>,
+    pub(crate) catalogue: Arc<Catalogue>,
+    pub(crate) options: Options,
+    pub(crate) clock: Clock,
+    pub(crate) seed: Seed,
+    pub(crate) metrics: Option<Metrics>,
+    pub(crate) listen: bool,
+    pub(crate) tuning: Tuning,
+}
+
+impl Parts {
+    /// The manager's configuration and the provider in it.
+    pub(crate) fn manager(self) -> (ManagerConfig, Arc<KwokProvider>) {
+        let provider = Arc::new(KwokProvider::new(
+            self.client.clone(),
+            Arc::clone(&self.interner),
+            self.catalogue,
+        ));
+        let metrics = self.metrics.unwrap_or_else(|| Metrics::new(label_names(&*provider)));
+        let config = ManagerConfig {
+            client: self.client,
+            election: self.election,
+            provider: Arc::clone(&provider) as Arc<dyn CloudProvider>,
+            options: self.options,
+            clock: self.clock,
+            seed: self.seed,
+            interner: self.interner,
+            metrics,
+            listen: self.listen,
+            tuning: self.tuning,
+        };
+        (config, provider)
+    }
+}
+
+/// The labels metrics carry for nodes and claims of a provider (OPS-142, OPS-171).
+pub(crate) fn label_names(provider: &dyn CloudProvider) -> LabelNames {
+    let profile = provider.profile();
+    LabelNames {
+        well_known: profile.vocabulary.labels.well_known().map(LabelNames::short).collect(),
+        node_classes: profile
+            .node_classes
+            .iter()
+            .map(|class| LabelNames::long(&class.label_key()))
+            .collect(),
+    }
+}
+
+/// The controller's options with nothing said, for clusters inside this process.
+pub(crate) fn default_options() -> anyhow::Result<Options> {
+    match Options::parse(std::iter::empty(), |_| None).context("default options")? {
+        Parsed::Run(options) => Ok(options),
+        Parsed::Help => anyhow::bail!("the default options ask for help"),
+    }
+}

@@ -1,0 +1,179 @@
+//! `kerf controller`: the controller against a real cluster.
+
+use crate::args::ControllerArgs;
+use crate::assemble::{Parts, label_names};
+use crate::exit::Exit;
+use anyhow::Context as _;
+use kerf_controllers::{Election, Tuning};
+use kerf_kwok::{KwokProvider, load_catalogue_or_none};
+use kerf_model::intern::Interner;
+use kerf_runtime::client::{ApiLayers, Connection, Retry};
+use kerf_runtime::leader::{ElectionConfig, hostname, identity, lease_namespace};
+use kerf_runtime::logging::{LogConfig, Sinks};
+use kerf_runtime::options::{DEFINITIONS, OptionDef, OptionKind, Parsed, Values, usage};
+use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+
+/// The provider of this build unless told otherwise.
+const DEFAULT_PROVIDER: &str = "kwok";
+
+const CLOUD_PROVIDER: OptionDef = OptionDef {
+    flag: "cloud-provider",
+    variable: "CLOUD_PROVIDER",
+    kind: OptionKind::Text,
+    default: DEFAULT_PROVIDER,
+    help: "who launches machines; this build knows kwok (Node objects without machines)",
+};
+const KUBECONFIG: OptionDef = OptionDef {
+    flag: "kubeconfig",
+    variable: "KUBECONFIG",
+    kind: OptionKind::Text,
+    default: "",
+    help: "kubeconfig file; ~/.kube/config or the pod's service account when empty",
+};
+
+static ALL_OPTIONS: LazyLock<Vec<OptionDef>> = LazyLock::new(|| {
+    [CLOUD_PROVIDER, KUBECONFIG]
+        .iter()
+        .chain(DEFINITIONS)
+        .copied()
+        .collect()
+});
+
+/// Runs `kerf controller`.
+pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
+    let env = |name: &str| std::env::var(name).ok();
+    let values = match Values::parse(&ALL_OPTIONS, args.flags.iter().cloned(), env) {
+        Ok(Parsed::Run(values)) => values,
+        Ok(Parsed::Help) => {
+            let about = "Run the controller against a cluster.\n\nUsage: kerf controller [FLAGS]\n";
+            write!(
+                std::io::stdout(),
+                "{about}\n{}\n{}\n",
+                usage(&ALL_OPTIONS),
+                crate::exit::HELP
+            )?;
+            return Ok(Exit::Done);
+        }
+        Err(error) => {
+            eprintln!("kerf controller: parsing flags, {error}; kerf controller --help lists them");
+            return Ok(Exit::BadInput);
+        }
+    };
+    let options = match Options::from_values(&values) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("kerf controller: {error}; kerf controller --help lists what is allowed");
+            return Ok(Exit::BadInput);
+        }
+    };
+    let provider = values.string(CLOUD_PROVIDER.flag);
+    if provider != DEFAULT_PROVIDER {
+        eprintln!(
+            "kerf controller: --cloud-provider {provider:?} is not in this build; it knows \"{DEFAULT_PROVIDER}\""
+        );
+        return Ok(Exit::BadInput);
+    }
+    let kubeconfig = values.string(KUBECONFIG.flag).to_owned();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    runtime.block_on(control(options, &kubeconfig))
+}
+
+async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
+    let clock = Clock::system();
+    let seed = Seed::from_entropy();
+    LogConfig {
+        level: options.log_level,
+        sinks: Sinks::open(&options.log_output_paths)?,
+        error_sinks: Sinks::open(&options.log_error_output_paths)?,
+        commit: option_env!("KERF_COMMIT").map(str::to_owned),
+        clock: clock.clone(),
+    }
+    .install()?;
+    let connection = if kubeconfig.is_empty() {
+        Connection::infer().await?
+    } else {
+        Connection::from_file(Path::new(kubeconfig), None).await?
+    };
+    let interner = Arc::new(Interner::default());
+    let path = Some(options.instance_types_file_path.as_str()).filter(|path| !path.is_empty());
+    let catalogue = load_catalogue_or_none(path.map(Path::new), &interner);
+    // A bare client first: metrics are labelled by the provider's names, and the real client counts into them.
+    let bare = connection.client(&ApiLayers::new())?;
+    let metrics = Metrics::new(label_names(&KwokProvider::new(
+        bare,
+        Arc::clone(&interner),
+        Arc::clone(&catalogue),
+    )));
+    metrics.register_process()?;
+    metrics.set_build_info(
+        env!("CARGO_PKG_VERSION"),
+        "rust",
+        std::env::consts::ARCH,
+        option_env!("KERF_COMMIT").unwrap_or(""),
+    );
+    let layers = ApiLayers::new()
+        .user_agent(concat!("karpenter/", env!("CARGO_PKG_VERSION")))
+        .rate_limit(options.kube_client_qps, options.kube_client_burst)
+        .retry(Retry::new(seed.derive("retries").rng()))
+        .metrics(&metrics);
+    let client = connection.client(&layers)?;
+    let election = if options.disable_leader_election {
+        None
+    } else {
+        let namespace = lease_namespace(&options.leader_election_namespace)?;
+        let me = identity(&hostname(), &seed.derive("identity").rng());
+        let config = ElectionConfig::new(options.leader_election_name.clone(), namespace, me);
+        Some(Election {
+            client: connection.client(&layers.for_election())?,
+            config,
+        })
+    };
+    tracing::info!("connected to {}", connection.server());
+    let (config, _) = Parts {
+        client,
+        election,
+        interner,
+        catalogue,
+        options,
+        clock,
+        seed,
+        metrics: Some(metrics),
+        listen: true,
+        tuning: Tuning {
+            blocking: true,
+            ..Tuning::default()
+        },
+    }
+    .manager();
+    let shutdown = CancellationToken::new();
+    tokio::spawn(cancel_on_signal(shutdown.clone()));
+    kerf_controllers::run(config, shutdown).await?;
+    Ok(Exit::Done)
+}
+
+/// Cancels the token at the first SIGINT or SIGTERM, so that the lease is given back; a second one ends the process at once.
+pub(crate) async fn cancel_on_signal(shutdown: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return;
+    };
+    for round in 0..2 {
+        tokio::select! {
+            biased;
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        if round == 0 {
+            shutdown.cancel();
+        } else {
+            std::process::exit(130);
+        }
+    }
+}

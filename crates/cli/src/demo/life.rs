@@ -1,0 +1,324 @@
+//! The run itself: the acts at their time, a look every few seconds, and the verdict at the end.
+
+use super::observer::{Observer, Sample};
+use super::story::{ACTS, Act, MANIFESTS, NETWORK_TAINT, Step};
+use super::summary;
+use crate::args::DemoArgs;
+use crate::assemble::{Parts, default_options};
+use crate::exit::Exit;
+use anyhow::Context as _;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kerf_api::NodePool;
+use kerf_controllers::Tuning;
+use kerf_kwok::ec2_catalogue;
+use kerf_model::intern::Interner;
+use kerf_runtime::{CancellationToken, Clock, Seed};
+use kerf_sandbox::Sandbox;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the onlooker looks.
+const TICK: Duration = Duration::from_secs(5);
+/// How long after a node's appearance its network agent is ready.
+const NETWORK_AFTER: SignedDuration = SignedDuration::from_secs(8);
+/// How much is summed up in one row of the table at the end.
+const ROW: Duration = Duration::from_secs(600);
+
+/// Lives through the timetable.
+pub(super) async fn live(args: &DemoArgs) -> anyhow::Result<Exit> {
+    let wall = std::time::Instant::now();
+    let start: Timestamp = "2026-01-05T08:00:00Z".parse().context("the demo's first moment")?;
+    let clock = if args.real_time {
+        Clock::system()
+    } else {
+        Clock::simulated(start)
+    };
+    let start = clock.now();
+    let interner = Arc::new(Interner::default());
+    let catalogue = ec2_catalogue(&interner);
+    let sandbox = Sandbox::builder().seed(args.seed).clock(clock.clone()).build().await?;
+    let (config, _) = Parts {
+        client: sandbox.client(),
+        election: None,
+        interner: Arc::clone(&interner),
+        catalogue: Arc::clone(&catalogue),
+        options: default_options()?,
+        clock: clock.clone(),
+        seed: Seed(args.seed),
+        metrics: None,
+        listen: false,
+        tuning: Tuning {
+            verify: true,
+            ..Tuning::default()
+        },
+    }
+    .manager();
+    let shutdown = CancellationToken::new();
+    let manager = tokio::spawn(kerf_controllers::run(config, shutdown.clone()));
+    let mut life = Life {
+        observer: Observer::new(sandbox.client(), &catalogue, &interner),
+        sandbox,
+        start,
+        rows: Vec::new(),
+        verbose: args.verbose,
+        quiet: args.quiet,
+        late: Vec::new(),
+    };
+    life.run().await?;
+    life.observer.check_leaks().await?;
+    shutdown.cancel();
+    manager
+        .await
+        .context("the controller's task")?
+        .context("the controller")?;
+    let Life {
+        observer,
+        sandbox,
+        rows,
+        late,
+        ..
+    } = life;
+    sandbox.stop().await;
+    summary::print(&rows, &observer, &late, start, wall.elapsed())?;
+    Ok(if !observer.broken.is_empty() {
+        Exit::Broken
+    } else if !late.is_empty() {
+        Exit::No
+    } else {
+        Exit::Done
+    })
+}
+
+struct Life {
+    sandbox: Sandbox,
+    observer: Observer,
+    start: Timestamp,
+    rows: Vec<(Timestamp, Sample)>,
+    verbose: bool,
+    quiet: bool,
+    late: Vec<String>,
+}
+
+impl Life {
+    async fn run(&mut self) -> anyhow::Result<()> {
+        for (at, act) in ACTS.iter().enumerate() {
+            self.say(&format!("== {}", act.title));
+            self.perform(act).await.with_context(|| act.title.to_owned())?;
+            let Some(next) = ACTS.get(at + 1) else { break };
+            self.wait_until(next.at()).await?;
+            self.check_running(act).await?;
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.sandbox.clock().now()
+    }
+
+    fn say(&self, text: &str) {
+        if !self.quiet {
+            println!("{}  {text}", self.now().strftime("%H:%M:%S"));
+        }
+    }
+
+    async fn wait_until(&mut self, end: Duration) -> anyhow::Result<()> {
+        let end = self.start + SignedDuration::try_from(end)?;
+        let mut version = 0;
+        let mut last = String::new();
+        while self.now() < end {
+            tokio::time::sleep(TICK).await;
+            let now = self.now();
+            if self.row_is_due(now) || self.sandbox.api().resource_version() != version {
+                version = self.sandbox.api().resource_version();
+                self.look(now, &mut last).await?;
+            }
+            self.ready_networks(now).await?;
+        }
+        Ok(())
+    }
+
+    fn row_is_due(&self, now: Timestamp) -> bool {
+        let row = SignedDuration::try_from(ROW).unwrap_or_default();
+        self.rows.last().is_none_or(|(at, _)| now.duration_since(*at) >= row)
+    }
+
+    async fn look(&mut self, now: Timestamp, last: &mut String) -> anyhow::Result<()> {
+        let (sample, decided) = self.observer.look(now).await?;
+        for decision in decided {
+            self.say(&format!("   {}: {}", decision.what, decision.why));
+        }
+        let line = format!(
+            "   {} pods running, {} waiting, {} nodes, {} $/h",
+            sample.running, sample.waiting, sample.nodes, sample.price
+        );
+        if self.verbose && line != *last {
+            self.say(&line);
+            *last = line;
+        }
+        if self.row_is_due(now) {
+            self.rows.push((now, sample));
+        }
+        Ok(())
+    }
+
+    async fn perform(&mut self, act: &Act) -> anyhow::Result<()> {
+        match &act.step {
+            Step::Open => self.open().await,
+            Step::Scale(workloads) => self.scale(workloads).await,
+            Step::Silence(app) => self.silence(app).await,
+            Step::PatchPool(patch) => {
+                let pools = Api::<NodePool>::all(self.client());
+                pools
+                    .patch("default", &PatchParams::default(), &Patch::Merge(patch()))
+                    .await?;
+                Ok(())
+            }
+            Step::End => {
+                let now = self.now();
+                let (sample, _) = self.observer.look(now).await?;
+                self.rows.push((now, sample));
+                Ok(())
+            }
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.sandbox.client()
+    }
+
+    async fn open(&self) -> anyhow::Result<()> {
+        for document in MANIFESTS.split("\n---\n") {
+            let object: DynamicObject = serde_saphyr::from_str(document).context("the demo's manifests")?;
+            let types = object.types.clone().context("an object without kind")?;
+            let kind = GroupVersionKind::try_from(&types).context("an object's kind")?;
+            let resource = ApiResource::from_gvk(&kind);
+            let api = match object.namespace() {
+                Some(namespace) => Api::<DynamicObject>::namespaced_with(self.client(), &namespace, &resource),
+                None => Api::all_with(self.client(), &resource),
+            };
+            api.create(&PostParams::default(), &object)
+                .await
+                .with_context(|| format!("{} {}", kind.kind, object.name_any()))?;
+        }
+        Ok(())
+    }
+
+    async fn scale(&self, workloads: &[(&str, &str, u32)]) -> anyhow::Result<()> {
+        let params = PatchParams::default();
+        for (kind, name, replicas) in workloads {
+            let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+            if *kind == "StatefulSet" {
+                Api::<StatefulSet>::default_namespaced(self.client())
+                    .patch(name, &params, &patch)
+                    .await?;
+            } else {
+                Api::<Deployment>::default_namespaced(self.client())
+                    .patch(name, &params, &patch)
+                    .await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn silence(&self, app: &str) -> anyhow::Result<()> {
+        let pods = &self.observer.pods;
+        let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+        let spared: Vec<String> = pods
+            .iter()
+            .filter(|pod| pod.annotations().contains_key(kerf_api::annotations::DO_NOT_DISRUPT))
+            .filter_map(node)
+            .collect();
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for pod in pods
+            .iter()
+            .filter(|pod| pod.labels().get("app").is_some_and(|value| value == app))
+        {
+            if let Some(node) = node(pod).filter(|node| !spared.contains(node)) {
+                *counts.entry(node).or_default() += 1;
+            }
+        }
+        let Some((node, _)) = counts.iter().max_by_key(|(_, count)| **count) else {
+            return Ok(());
+        };
+        self.say(&format!("   the kubelet of {node} stops"));
+        self.sandbox.set_kubelet(node, Some("stopped")).await?;
+        Ok(())
+    }
+
+    /// The network agent of each node takes its startup taint away a few seconds after boot.
+    async fn ready_networks(&self, now: Timestamp) -> anyhow::Result<()> {
+        let nodes = Api::<Node>::all(self.client());
+        for node in &self.observer.nodes {
+            let taints = node
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.taints.clone())
+                .unwrap_or_default();
+            let old_enough = node
+                .creation_timestamp()
+                .is_some_and(|at| now.duration_since(at.0) >= NETWORK_AFTER);
+            if !old_enough || !taints.iter().any(|taint| taint.key == NETWORK_TAINT) {
+                continue;
+            }
+            let fresh = nodes.get(&node.name_any()).await?;
+            let taints: Vec<Value> = fresh
+                .spec
+                .iter()
+                .flat_map(|spec| spec.taints.iter().flatten())
+                .filter(|taint| taint.key != NETWORK_TAINT)
+                .map(|taint| json!(taint))
+                .collect();
+            let patch = json!({"metadata": {"resourceVersion": fresh.resource_version()}, "spec": {"taints": taints}});
+            match nodes
+                .patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(patch))
+                .await
+            {
+                // Somebody else wrote the node, or it is gone: next time.
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+                other => drop(other?),
+            }
+        }
+        Ok(())
+    }
+
+    /// By the end of an act every workload has the replicas it asks for.
+    async fn check_running(&mut self, act: &Act) -> anyhow::Result<()> {
+        let all = ListParams::default();
+        let mut late = Vec::new();
+        for deployment in Api::<Deployment>::default_namespaced(self.client()).list(&all).await? {
+            let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+            let ready = deployment
+                .status
+                .as_ref()
+                .and_then(|status| status.ready_replicas)
+                .unwrap_or(0);
+            late.extend(
+                (wanted != ready)
+                    .then(|| format!("Deployment {}: {ready} of {wanted} pods ready", deployment.name_any())),
+            );
+        }
+        for set in Api::<StatefulSet>::default_namespaced(self.client()).list(&all).await? {
+            let wanted = set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+            let ready = set
+                .status
+                .as_ref()
+                .and_then(|status| status.ready_replicas)
+                .unwrap_or(0);
+            late.extend(
+                (wanted != ready).then(|| format!("StatefulSet {}: {ready} of {wanted} pods ready", set.name_any())),
+            );
+        }
+        for line in late {
+            self.say(&format!("   LATE {line}"));
+            self.late.push(format!("at the end of \"{}\": {line}", act.title));
+        }
+        Ok(())
+    }
+}

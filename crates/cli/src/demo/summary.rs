@@ -1,0 +1,81 @@
+//! What the demo says at the end.
+
+use super::observer::{Observer, Sample};
+use crate::simulate::columns;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Duration;
+
+const BAR: usize = 40;
+
+/// Prints load and price over time, every decision by reason, and the verdict.
+pub(super) fn print(
+    rows: &[(Timestamp, Sample)],
+    observer: &Observer,
+    late: &[String],
+    start: Timestamp,
+    wall: Duration,
+) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let dearest = rows
+        .iter()
+        .map(|(_, sample)| sample.price.per_hour())
+        .fold(0.0, f64::max);
+    let mut table = vec![["TIME", "PODS", "NODES", "$/H", ""].map(str::to_owned).to_vec()];
+    for (at, sample) in rows {
+        let share = if dearest > 0.0 {
+            sample.price.per_hour() / dearest
+        } else {
+            0.0
+        };
+        table.push(vec![
+            at.strftime("%H:%M").to_string(),
+            sample.running.to_string(),
+            sample.nodes.to_string(),
+            sample.price.to_string(),
+            "#".repeat((share * BAR as f64).round() as usize),
+        ]);
+    }
+    writeln!(out, "\n{}", columns(&table))?;
+    let mut reasons: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for decision in &observer.decisions {
+        let verb = decision.what.split(' ').next().unwrap_or_default();
+        let why = if decision.why.ends_with("waiting pods") || decision.why.ends_with("waiting pod") {
+            "pods were waiting"
+        } else {
+            decision.why.as_str()
+        };
+        *reasons.entry((verb, why)).or_default() += 1;
+    }
+    writeln!(out, "Decisions")?;
+    for ((verb, why), count) in &reasons {
+        let nodes = if *count == 1 { "node" } else { "nodes" };
+        writeln!(out, "  {verb} {count} {nodes}: {why}")?;
+    }
+    let lived = rows.last().map(|(at, _)| at.duration_since(start)).unwrap_or_default();
+    let cost: f64 = rows
+        .iter()
+        .zip(rows.iter().skip(1))
+        .map(|(from, to)| from.1.price.per_hour() * to.0.duration_since(from.0).as_secs_f64() / 3600.0)
+        .sum();
+    writeln!(
+        out,
+        "\n{:.1} hours of cluster life in {:.1} s, about {cost:.2} $ of machines",
+        lived.as_secs_f64() / 3600.0,
+        wall.as_secs_f64()
+    )?;
+    for line in late {
+        writeln!(out, "NOT RUNNING {line}")?;
+    }
+    for line in &observer.broken {
+        writeln!(out, "BROKEN {line}")?;
+    }
+    if late.is_empty() && observer.broken.is_empty() {
+        writeln!(
+            out,
+            "every pod that should run ran; nothing leaked; nothing protected was disturbed"
+        )?;
+    }
+    Ok(())
+}

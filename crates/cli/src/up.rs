@@ -1,0 +1,134 @@
+//! `kerf up`: an embedded cluster, with Kerf in it, that stays up for kubectl.
+
+use crate::args::UpArgs;
+use crate::assemble::{Parts, default_options};
+use crate::controller::cancel_on_signal;
+use crate::exit::Exit;
+use anyhow::Context as _;
+use kerf_apiserver::{ApiServer, serve_https};
+use kerf_controllers::Tuning;
+use kerf_kwok::{ReadMode, ec2_catalogue, read_catalogue};
+use kerf_model::instance_type::Catalogue;
+use kerf_model::intern::Interner;
+use kerf_runtime::{CancellationToken, Clock, Seed};
+use kerf_sandbox::Sandbox;
+use std::fs;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Runs `kerf up`.
+pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
+    let interner = Arc::new(Interner::default());
+    let catalogue = match catalogue(args.instance_types.as_deref(), &interner) {
+        Ok(catalogue) => catalogue,
+        Err(error) => {
+            eprintln!("kerf up: {error:#}");
+            return Ok(Exit::BadInput);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    runtime.block_on(stay(args, interner, catalogue))
+}
+
+fn catalogue(path: Option<&Path>, interner: &Interner) -> anyhow::Result<Arc<Catalogue>> {
+    let Some(path) = path else {
+        return Ok(ec2_catalogue(interner));
+    };
+    let name = path.display().to_string();
+    let text = fs::read_to_string(path).with_context(|| format!("{name} cannot be read; check --instance-types"))?;
+    let catalogue =
+        read_catalogue(&text, &name, interner, ReadMode::Strict).map_err(|faults| anyhow::anyhow!("{faults}"))?;
+    Ok(Arc::new(catalogue))
+}
+
+async fn stay(args: &UpArgs, interner: Arc<Interner>, catalogue: Arc<Catalogue>) -> anyhow::Result<Exit> {
+    let clock = Clock::system();
+    let api = {
+        let clock = clock.clone();
+        ApiServer::builder()
+            .clock(Arc::new(move || clock.now()))
+            .seed(args.seed)
+    };
+    let api = match &args.data_dir {
+        Some(folder) => api
+            .open(folder)
+            .with_context(|| format!("opening --data-dir {}", folder.display()))?,
+        None => api.build(),
+    };
+    let sandbox = Sandbox::builder()
+        .seed(args.seed)
+        .clock(clock.clone())
+        .api(api.clone())
+        .build()
+        .await?;
+    let listener = serve_https(api, SocketAddr::from((Ipv4Addr::LOCALHOST, args.port))).await?;
+    write_private(&args.write_kubeconfig, &listener.kubeconfig())
+        .with_context(|| format!("writing {}", args.write_kubeconfig.display()))?;
+    let shutdown = CancellationToken::new();
+    tokio::spawn(cancel_on_signal(shutdown.clone()));
+    greet(args, listener.port())?;
+    if args.no_controller {
+        shutdown.cancelled().await;
+    } else {
+        let (config, _) = Parts {
+            client: sandbox.client(),
+            election: None,
+            interner,
+            catalogue,
+            options: default_options()?,
+            clock,
+            seed: Seed(args.seed),
+            metrics: None,
+            listen: false,
+            tuning: Tuning {
+                blocking: true,
+                ..Tuning::default()
+            },
+        }
+        .manager();
+        kerf_controllers::run(config, shutdown).await?;
+    }
+    sandbox.stop().await;
+    listener.shutdown().await;
+    // The address in it leads nowhere any more.
+    let _ = fs::remove_file(&args.write_kubeconfig);
+    Ok(Exit::Done)
+}
+
+/// The file holds a client key: only its owner may read it.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let _ = fs::remove_file(path);
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+fn greet(args: &UpArgs, port: u16) -> anyhow::Result<()> {
+    let path = args.write_kubeconfig.display();
+    let who = if args.no_controller {
+        "without a controller"
+    } else {
+        "with Kerf"
+    };
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "The cluster is up on https://127.0.0.1:{port}, {who}. Ctrl-C ends it.\n"
+    )?;
+    writeln!(out, "  export KUBECONFIG={path}")?;
+    if args.no_controller {
+        writeln!(out, "  kerf controller --disable-leader-election --kubeconfig {path}")?;
+    }
+    writeln!(out, "  kubectl apply -f examples/web.yaml")?;
+    writeln!(out, "  kubectl get nodes,nodeclaims,pods -o wide")?;
+    Ok(())
+}
