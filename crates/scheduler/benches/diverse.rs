@@ -45,6 +45,11 @@ fn main() {
         preference_policy: PreferencePolicy::Ignore,
         ..upstream.clone()
     };
+    for count in [250, 1000, 5000] {
+        let pods = workload::plain(count);
+        once("resources only, greedy", &snapshot, &pods, &upstream);
+        once("resources only, cheapest", &snapshot, &pods, &Options::default());
+    }
     for count in [1, 50, 500, 1000, 5000, 10_000, 20_000] {
         let pods = workload::diverse(count);
         once("diverse, greedy", &snapshot, &pods, &upstream);

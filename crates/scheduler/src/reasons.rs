@@ -6,10 +6,10 @@ use crate::classes::{Class, ClassId, Variant};
 use crate::finish::keys_text;
 use crate::limits::Within;
 use crate::requirements::ReqSet;
-use crate::run::{Ask, No, Run};
+use crate::run::{Ask, No, Run, TargetNo};
 use crate::templates::{Template, unmet};
 use crate::topology::{Allowed, GroupId, GroupKind, TopologyKey};
-use crate::types::goes_with;
+use crate::types::{TypeIndex, goes_with};
 use crate::world::World;
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::plan::{Cause, Refusal, Refuser, TopologyKind, TypeFilter};
@@ -40,6 +40,136 @@ pub(crate) fn refusals(run: &mut Run<'_, '_>, class: ClassId) -> Vec<Refusal> {
         }
     }
     refusals
+}
+
+/// Refusals of existing nodes, then of pools that would not make a new one (for `explain`).
+pub(crate) fn explain(run: &mut Run<'_, '_>, class_id: ClassId) -> Vec<Refusal> {
+    let world = run.world;
+    let class = world.class(class_id);
+    let Some(variant) = class.variants.last() else {
+        return Vec::new();
+    };
+    let allowed = Allowed::compute(world, &run.counts, class, variant);
+    let mut all = Vec::new();
+    for (at, target) in world.targets.iter().enumerate() {
+        let cause = match &allowed {
+            Err(group) => Some(topology(
+                run,
+                variant,
+                &Requirements::from_labels(&target.node.labels, world.interner()),
+                *group,
+            )),
+            Ok(allowed) => {
+                let ask = Ask {
+                    class,
+                    variant,
+                    allowed,
+                    reading: run.reading(class_id, class.variants.len() - 1),
+                };
+                run.target_refusal(&ask, at).map(|no| node_cause(run, &ask, at, no))
+            }
+        };
+        let by = Refuser::Node(Arc::clone(&target.node.name));
+        all.extend(cause.map(|cause| Refusal {
+            by,
+            cause,
+            nearest_miss: None,
+        }));
+    }
+    for template in 0..world.templates.len() {
+        if let Ok(allowed) = &allowed {
+            let ask = Ask {
+                class,
+                variant,
+                allowed,
+                reading: run.reading(class_id, class.variants.len() - 1),
+            };
+            if run.try_template_inner(&ask, template, None).is_ok() {
+                continue;
+            }
+        }
+        let (cause, nearest_miss) = refuse(run, class_id, variant, template);
+        all.push(Refusal {
+            by: Refuser::Pool(Arc::clone(&world.templates[template].pool.name)),
+            cause,
+            nearest_miss,
+        });
+    }
+    all
+}
+
+/// The cause behind a target's refusal.
+fn node_cause(run: &Run<'_, '_>, ask: &Ask<'_>, at: usize, no: TargetNo) -> Cause {
+    let world = run.world;
+    let node = &world.targets[at].node;
+    let labels = Requirements::from_labels(&node.labels, world.interner());
+    let unmet = |set: u32, volume: bool| {
+        incompatible_node(world, &labels, world.req_sets.get(set), volume)
+            .unwrap_or(Cause::NodeNotUsable("labels".into()))
+    };
+    match no {
+        TargetNo::Closed => Cause::NodeNotUsable("the node is overcommitted or over an attach limit".into()),
+        TargetNo::Settling => Cause::NodeNotUsable("a pod came or left too recently to move another one there".into()),
+        TargetNo::Taint => first_untolerated(&node.taints, &ask.variant.tolerations)
+            .map_or(Cause::NodeResources, |taint| Cause::Taint(taint.to_string())),
+        TargetNo::Volumes => Cause::NodeNotUsable("would exceed volume limit".into()),
+        TargetNo::Ports => {
+            let ports = |ports: &[kerf_model::pod::HostPort]| {
+                let texts: Vec<String> = ports
+                    .iter()
+                    .map(|port| format!("{}:{}/{}", port.ip, port.port, port.protocol))
+                    .collect();
+                texts.join(" ")
+            };
+            Cause::HostPort {
+                existing: ports(run.ports_of(at)),
+                pod: ports(&ask.class.shape.host_ports),
+            }
+        }
+        TargetNo::Resources => Cause::NodeResources,
+        TargetNo::Labels => unmet(ask.variant.full, false),
+        TargetNo::Reach => ask
+            .class
+            .volume_choices
+            .last()
+            .map_or(Cause::NodeResources, |set| unmet(*set, true)),
+        TargetNo::Topology => {
+            let groups = ask
+                .variant
+                .owned
+                .iter()
+                .map(|owned| owned.group)
+                .chain(ask.class.repelled_by.iter().copied());
+            groups
+                .into_iter()
+                .next()
+                .map_or(Cause::NodeResources, |group| topology(run, ask.variant, &labels, group))
+        }
+    }
+}
+
+/// The first conflict of an existing node's labels with a requirement set.
+fn incompatible_node(world: &World<'_>, have: &Requirements, wanted: &ReqSet, volume: bool) -> Option<Cause> {
+    let interner = world.interner();
+    let parts = || wanted.labels.iter().chain(wanted.host.as_ref());
+    let missing = parts().find(|want| have.get(want.key).is_none() && !want.admits_absence());
+    if let Some(want) = missing {
+        return Some(Cause::UndefinedLabel {
+            key: interner.text(want.key).to_owned(),
+            hint: hint(world, have, want.key),
+            volume,
+        });
+    }
+    let (want, own) = parts()
+        .filter_map(|want| Some((want, have.get(want.key)?)))
+        .find(|(want, own)| !goes_with(own, want, interner))?;
+    let key = interner.text(want.key).to_owned();
+    Some(Cause::Incompatible {
+        key,
+        wanted: want.print(interner),
+        offered: own.print(interner),
+        volume,
+    })
 }
 
 fn refuse(run: &mut Run<'_, '_>, class_id: ClassId, variant: &Variant, number: usize) -> (Cause, Option<String>) {
@@ -243,26 +373,9 @@ fn types(
         overheads.push(&partition.requests);
         let mut total: Amounts = class.requests.clone();
         add(&mut total, &partition.overhead);
-        for row in options.iter().filter(|row| partition.rows.get(*row)) {
-            let own = &types.instance_type(row).requirements;
-            let meets = merged
-                .iter()
-                .all(|want| own.get(want.key).is_none_or(|own| goes_with(own, want, interner)));
-            let fits = types.row_fits(row, &total);
-            let offered = types.rows[row]
-                .offers
-                .clone()
-                .any(|at| offers(world, types.offering(&types.offers[at]), merged));
-            filter.requirements |= meets;
-            filter.resources |= fits;
-            filter.offering |= offered;
-            filter.requirements_and_resources |= meets && fits && !offered;
-            filter.requirements_and_offering |= meets && offered && !fits;
-            filter.resources_and_offering |= fits && offered && !meets;
-            if meets && fits && offered {
-                survivors.insert(row);
-            }
-        }
+        let mut rows = options.clone();
+        rows.and(&partition.rows);
+        survivors.or(&examine(world, types, &rows, &total, merged, &mut filter));
     }
     let mut shown = merged.clone();
     for key in [sym::REGISTERED, sym::INITIALIZED] {
@@ -299,6 +412,59 @@ fn types(
         },
         miss,
     )
+}
+
+/// Examines the types of `rows`, each with all its groups of offerings; returns the rows that met everything together.
+fn examine(
+    world: &World<'_>,
+    types: &TypeIndex,
+    rows: &Bits,
+    total: &[i64],
+    merged: &Requirements,
+    filter: &mut TypeFilter,
+) -> Bits {
+    let mut survivors = Bits::default();
+    let mut last = usize::MAX;
+    for first in rows.iter() {
+        let number = types.rows[first].instance_type;
+        if number == last {
+            continue;
+        }
+        last = number;
+        let own = &types.instance_type(first).requirements;
+        let meets = merged.iter().all(|want| {
+            own.get(want.key)
+                .is_none_or(|own| goes_with(own, want, world.interner()))
+        });
+        let (mut fits, mut offered, mut together) = (false, false, false);
+        // The rows of a type are neighbours.
+        let same = |row: &usize| types.rows[*row].instance_type == number;
+        let start = (0..=first).rev().take_while(same).last().unwrap_or(first);
+        let group = (start..types.rows.len()).take_while(same);
+        for row in group {
+            let big = types.row_fits(row, total);
+            let had = types.rows[row]
+                .offers
+                .clone()
+                .any(|at| offers(world, types.offering(&types.offers[at]), merged));
+            (fits, offered) = (fits || big, offered || had);
+            if meets && big && had {
+                together = true;
+                survivors.insert(row);
+            }
+        }
+        filter.requirements |= meets;
+        filter.resources |= fits;
+        filter.offering |= offered;
+        filter.requirements_and_resources |= meets && fits && !offered;
+        filter.requirements_and_offering |= meets && offered && !fits;
+        filter.resources_and_offering |= fits && offered && !meets;
+        debug_assert!(
+            !together || (meets && fits && offered),
+            "a survivor meets each condition"
+        );
+    }
+    survivors
 }
 
 fn offers(world: &World<'_>, offering: &kerf_model::instance_type::Offering, merged: &Requirements) -> bool {

@@ -75,6 +75,24 @@ pub(crate) enum No {
     Reserved(ReservedConflict),
 }
 
+/// Why an existing node does not take a pod.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TargetNo {
+    /// It takes no pod at all.
+    Closed,
+    /// It takes no pod that moves from a healthy node.
+    Settling,
+    Taint,
+    /// Attach limits.
+    Volumes,
+    Ports,
+    Resources,
+    Labels,
+    /// Volumes cannot be reached from there.
+    Reach,
+    Topology,
+}
+
 /// A class under one reading, with what topology allows it now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask<'x> {
@@ -167,7 +185,7 @@ impl<'w, 'a> Run<'w, 'a> {
         let mask = self.target_mask(ask);
         for at in mask.iter() {
             self.work += 1;
-            if self.target_takes(ask, at) {
+            if self.target_no(ask, at).is_none() {
                 return Some(at);
             }
             self.dead[ask.reading].targets.insert(at);
@@ -175,21 +193,47 @@ impl<'w, 'a> Run<'w, 'a> {
         None
     }
 
-    /// Whether a target takes the pod, domains and neighbours aside; a no is for good.
-    fn target_takes(&mut self, ask: &Ask<'_>, at: usize) -> bool {
+    /// Why a target does not take the pod, domains and neighbours included (for `explain`).
+    pub(crate) fn target_refusal(&mut self, ask: &Ask<'_>, at: usize) -> Option<TargetNo> {
+        let mask = self.target_mask(ask);
+        let dead = self.dead[ask.reading].targets.get(at);
+        self.target_no(ask, at)
+            .or_else(|| (!mask.get(at) && !dead).then_some(TargetNo::Topology))
+    }
+
+    /// The host ports held on a target.
+    pub(crate) fn ports_of(&self, at: usize) -> &[HostPort] {
+        &self.target_ports[at]
+    }
+
+    /// Why a target does not take the pod, domains and neighbours aside; a no is for good. In the order of section 16.3.
+    fn target_no(&mut self, ask: &Ask<'_>, at: usize) -> Option<TargetNo> {
         let target = &self.world.targets[at];
-        if target.closed || (target.settling && ask.class.moved) || !fits(&ask.class.requests, &self.placeable[at]) {
-            return false;
-        }
         let spread = &ask.allowed.host_spread;
-        ask.variant.tolerated.get(target.taints as usize)
-            && spread
-                .iter()
-                .all(|rule| self.counts.get(rule.group).by_target[at] <= rule.most)
-            && self.volumes_attach(ask.class, at)
-            && !ports_conflict(&ask.class.shape.host_ports, &self.target_ports[at])
-            && self.target_satisfies(at, ask.variant.full)
-            && self.volumes_reach(ask.class, at)
+        if target.closed {
+            Some(TargetNo::Closed)
+        } else if target.settling && ask.class.moved {
+            Some(TargetNo::Settling)
+        } else if !ask.variant.tolerated.get(target.taints as usize) {
+            Some(TargetNo::Taint)
+        } else if !self.volumes_attach(ask.class, at) {
+            Some(TargetNo::Volumes)
+        } else if ports_conflict(&ask.class.shape.host_ports, &self.target_ports[at]) {
+            Some(TargetNo::Ports)
+        } else if !fits(&ask.class.requests, &self.placeable[at]) {
+            Some(TargetNo::Resources)
+        } else if !self.target_satisfies(at, ask.variant.full) {
+            Some(TargetNo::Labels)
+        } else if !self.volumes_reach(ask.class, at) {
+            Some(TargetNo::Reach)
+        } else if spread
+            .iter()
+            .any(|rule| self.counts.get(rule.group).by_target[at] > rule.most)
+        {
+            Some(TargetNo::Topology)
+        } else {
+            None
+        }
     }
 
     fn target_satisfies(&mut self, at: usize, set: ReqId) -> bool {

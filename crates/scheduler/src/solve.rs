@@ -2,11 +2,11 @@
 
 use crate::finish;
 use crate::options::{Options, Request};
+use crate::reasons;
 use crate::strategy;
 use crate::world::World;
 use kerf_model::plan::{Plan, Refusal};
 use kerf_model::pod::Pod;
-use std::sync::Arc;
 
 /// Decides where the pods of a request go. `stop` is polled between stages; once it says true, placements made so far are kept and pods
 /// not reached stand in [`Plan::unattempted`] (SCH-047).
@@ -16,8 +16,17 @@ pub fn solve(request: &Request<'_>, options: &Options, stop: &(dyn Fn() -> bool 
     finish::plan(&world, outcome)
 }
 
-/// Why each pool and each existing node would refuse one pod, given what `plan` places elsewhere; an empty list means it fits somewhere.
-pub fn explain(request: &Request<'_>, options: &Options, plan: &Plan, pod: &Arc<Pod>) -> Vec<Refusal> {
-    let _ = (request, options, plan, pod);
-    Vec::new()
+/// Why each pool and each existing node refuses one pod of the request, given where the others go; a machine that would take it is not
+/// named. Nodes come first, in the order they are tried.
+pub fn explain(request: &Request<'_>, options: &Options, pod: &Pod) -> Vec<Refusal> {
+    let world = World::compile(request, options);
+    let others = |at: &usize| world.pods[*at].uid != pod.uid;
+    let Some(at) = (0..world.pods.len()).find(|at| !others(at)) else {
+        return Vec::new();
+    };
+    let Some(class) = world.of_pod[at] else {
+        return Vec::new();
+    };
+    let mut outcome = strategy::without(&world, at as u32);
+    reasons::explain(&mut outcome.run, class)
 }

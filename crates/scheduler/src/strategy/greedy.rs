@@ -2,7 +2,7 @@
 
 use crate::claims::Cursor;
 use crate::classes::ClassId;
-use crate::run::{Ask, No, Run};
+use crate::run::{Ask, Fit, No, Run};
 use crate::strategy::Outcome;
 use crate::topology::Allowed;
 use crate::world::World;
@@ -11,6 +11,9 @@ use std::collections::VecDeque;
 
 /// How often the deadline is looked at, in pods.
 const STOP_EVERY: usize = 256;
+
+/// After so many claims that would take the pod at too high a price, another machine is opened.
+const DEAR_MAX: usize = 16;
 
 /// The pods of a world in the order of section 16.1, as indices into the request.
 pub(crate) fn queue(world: &World<'_>) -> Vec<u32> {
@@ -47,9 +50,20 @@ enum Attempt {
     Deferred,
 }
 
+/// Says whether a claim should grow for a pod, or another machine be opened instead.
+pub(crate) trait Thrift {
+    /// Whether letting `claim` become `fit` for a pod of `class` is worth what it costs.
+    fn worth(&self, run: &mut Run<'_, '_>, claim: usize, fit: &Fit, class: ClassId) -> bool;
+}
+
 /// Places the pods of `queue`, again and again until a full cycle makes no progress (SCH-242, SCH-243).
-pub(crate) fn solve<'w, 'a>(world: &'w World<'a>, queue: &[u32], stop: &(dyn Fn() -> bool + Sync)) -> Outcome<'w, 'a> {
-    let mut run = Run::new(world);
+pub(crate) fn solve<'w, 'a>(
+    mut run: Run<'w, 'a>,
+    queue: &[u32],
+    thrift: Option<&dyn Thrift>,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Outcome<'w, 'a> {
+    let world = run.world;
     let mut waiting: VecDeque<u32> = queue.iter().copied().collect();
     let mut last_length: Vec<u32> = vec![0; world.pods.len()];
     let mut failures: Vec<Option<(u64, Attempt)>> = vec![None; world.classes.len()];
@@ -67,7 +81,7 @@ pub(crate) fn solve<'w, 'a>(world: &'w World<'a>, queue: &[u32], stop: &(dyn Fn(
         // Nothing has been placed since an equal pod failed: this one fails the same way.
         let attempt = match failures[class as usize] {
             Some((placed, failed)) if placed == run.placed => failed,
-            _ => attempt(&mut run, class, pod),
+            _ => attempt(&mut run, class, pod, thrift),
         };
         latest[pod as usize] = Some(attempt);
         if attempt != Attempt::Placed {
@@ -91,7 +105,7 @@ pub(crate) fn solve<'w, 'a>(world: &'w World<'a>, queue: &[u32], stop: &(dyn Fn(
 }
 
 /// One pod with all its relaxations, from existing nodes on each time (SCH-267).
-fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32) -> Attempt {
+fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32, thrift: Option<&dyn Thrift>) -> Attempt {
     let world = run.world;
     let class = world.class(class_id);
     for (level, variant) in class.variants.iter().enumerate() {
@@ -111,7 +125,7 @@ fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32) -> Attempt {
             run.place_on_target(target, class_id, pod);
             return Attempt::Placed;
         }
-        if join(run, &ask, class_id, pod) {
+        if join(run, &ask, class_id, pod, thrift) {
             return Attempt::Placed;
         }
         match open(run, &ask, class_id, pod) {
@@ -119,16 +133,34 @@ fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32) -> Attempt {
             Attempt::Failed => {}
             done => return done,
         }
+        // Better a dear place than none.
+        if thrift.is_some() && join(run, &ask, class_id, pod, None) {
+            return Attempt::Placed;
+        }
     }
     Attempt::Failed
 }
 
 /// The claim with the fewest pods that takes the pod (SCH-248).
-fn join(run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> bool {
+pub(crate) fn join(
+    run: &mut Run<'_, '_>,
+    ask: &Ask<'_>,
+    class: ClassId,
+    pod: u32,
+    thrift: Option<&dyn Thrift>,
+) -> bool {
     let mask = run.claim_mask(ask);
     let mut cursor = Cursor::default();
+    let mut dear = 0;
     while let Some(claim) = run.by_pods.next(&mut cursor, &mask) {
         if let Ok(fit) = run.try_claim(ask, claim) {
+            if !thrift.is_none_or(|thrift| thrift.worth(run, claim, &fit, class)) {
+                dear += 1;
+                if dear == DEAR_MAX {
+                    return false;
+                }
+                continue;
+            }
             run.place_on_claim(claim, &fit, class, pod);
             return true;
         }

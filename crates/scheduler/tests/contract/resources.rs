@@ -86,7 +86,7 @@ fn an_offering_with_more_capacity_counts_only_where_it_is_available() {
     assert_eq!(fixture.show(&plan), "default/t: p");
     check(
         &format!("{} select=zone:in:a", types("more:4")),
-        "- p: no instance type which met the scheduling requirements and the required offering had the required resources, \
+        "- p: no instance type met the requirements/resources/offering tuple, \
          requirements=karpenter.sh/nodepool In [default], topology.kubernetes.io/zone In [a], resources={\"cpu\":\"3\",\"memory\":\"1Gi\",\"pods\":\"1\"}",
     );
 }

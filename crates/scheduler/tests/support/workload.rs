@@ -244,6 +244,26 @@ fn diverse_pod(number: usize, kind: u8, draw: &mut Draw) -> Arc<Pod> {
     pod(number, &[label], shape)
 }
 
+/// Pods that only ask for resources, from small to large and of every proportion.
+pub fn plain(count: usize) -> Vec<Arc<Pod>> {
+    let mut draw = Draw::new(42);
+    let one = |number| {
+        let requests = Resources::new()
+            .with(sym::CPU, draw.pick(&[100, 250, 500, 1000, 2000, 4000, 8000]))
+            .with(sym::MEMORY, draw.pick(&[128, 512, 1024, 2048, 4096, 8192, 16384]) * MI)
+            .with(sym::PODS, 1);
+        pod(
+            number,
+            &[],
+            PodShape {
+                requests,
+                ..PodShape::default()
+            },
+        )
+    };
+    (0..count).map(one).collect()
+}
+
 /// The preference mix (SCH-445).
 pub fn preferences(count: usize, interner: &Interner) -> Vec<Arc<Pod>> {
     let mut draw = Draw::new(42);

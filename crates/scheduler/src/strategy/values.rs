@@ -1,0 +1,100 @@
+//! What resources are worth: the duals of a linear program that buys capacity for everything still to be placed.
+
+use crate::amounts::Amounts;
+use crate::bits::Bits;
+use crate::run::Run;
+use crate::states::StateId;
+use microlp::{ComparisonOp, OptimizationDirection, Problem};
+
+/// Price per unit of each resource, in 10⁻¹² dollars per hour.
+pub(crate) type Worth = Vec<f64>;
+
+/// A row as something to buy.
+#[derive(Clone, Debug)]
+pub(crate) struct Ware {
+    pub(crate) row: usize,
+    /// Price per hour in 10⁻¹² dollars.
+    pub(crate) price: f64,
+    /// What pods may use of it: allocatable less daemon overhead.
+    pub(crate) room: Amounts,
+}
+
+/// The rows of a state with what they cost and hold, cheapest first.
+pub(crate) fn wares(run: &mut Run<'_, '_>, state: StateId, rows: &Bits) -> Vec<Ware> {
+    let world = run.world;
+    let template = &world.templates[run.states.get(state).template];
+    let types = &world.catalogues[template.catalogue];
+    let prices = run.states.prices(world, state).clone();
+    let priced = prices.into_iter().filter(|(_, row, _)| rows.get(*row as usize));
+    priced
+        .map(|(price, row, _)| {
+            let row = row as usize;
+            let partition = template.partitions.iter().find(|partition| partition.rows.get(row));
+            let room = (0..world.resources.len()).map(|at| {
+                types.amounts[at][row]
+                    .saturating_sub(partition.map_or(0, |partition| partition.overhead[at]))
+                    .max(0)
+            });
+            Ware {
+                row,
+                price: price.pico() as f64,
+                room: room.collect(),
+            }
+        })
+        .collect()
+}
+
+/// The prices per unit that make `demand` worth most while no ware is worth more than it costs: the dual of covering the demand with
+/// fractions of wares, hence a lower bound on what the demand costs.
+pub(crate) fn worth(wares: &[Ware], demand: &[i64]) -> Worth {
+    let mut problem = Problem::new(OptimizationDirection::Maximize);
+    let asked: Vec<usize> = (0..demand.len()).filter(|at| demand[*at] > 0).collect();
+    // Scaled so that every coefficient is near one: the unit of a resource is its whole demand, that of money the dearest ware.
+    let dearest = wares.iter().map(|ware| ware.price).fold(1.0, f64::max);
+    let variables: Vec<_> = asked
+        .iter()
+        .map(|_| problem.add_var(1.0, (0.0, f64::INFINITY)))
+        .collect();
+    for ware in wares {
+        let share = |at: usize| ware.room[at] as f64 / demand[at] as f64;
+        let row: Vec<_> = variables
+            .iter()
+            .zip(&asked)
+            .map(|(variable, at)| (*variable, share(*at)))
+            .collect();
+        problem.add_constraint(&row, ComparisonOp::Le, ware.price / dearest);
+    }
+    let mut worth = vec![0.0; demand.len()];
+    let solution = problem.solve().ok().and_then(|outcome| outcome.into_solution().ok());
+    for (number, at) in asked.iter().enumerate() {
+        let value = solution.as_ref().map_or_else(
+            || fallback(wares, *at, asked.len()),
+            |solution| solution.var_value(variables[number]).max(0.0) * dearest / demand[*at] as f64,
+        );
+        worth[*at] = value;
+    }
+    worth
+}
+
+/// An even share of the best price per unit, where the program has no answer.
+fn fallback(wares: &[Ware], at: usize, resources: usize) -> f64 {
+    let per_unit = wares
+        .iter()
+        .filter(|ware| ware.room[at] > 0)
+        .map(|ware| ware.price / ware.room[at] as f64);
+    let least = per_unit.fold(f64::INFINITY, f64::min);
+    if least.is_finite() {
+        least / resources as f64
+    } else {
+        0.0
+    }
+}
+
+/// What amounts are worth.
+pub(crate) fn value(worth: &[f64], amounts: &[i64]) -> f64 {
+    worth
+        .iter()
+        .zip(amounts)
+        .map(|(worth, amount)| worth * *amount as f64)
+        .sum()
+}
