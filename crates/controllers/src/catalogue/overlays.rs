@@ -45,19 +45,29 @@ impl OverlayEvaluation {
             match self.provider.inner().instance_types(&pool).await {
                 Ok(catalogue) => pools.push(OverlayPool::new(&pool, catalogue, rules, &context.interner)),
                 // SCH-375: the others go on.
-                Err(error) => errors.push(format!("{}: {error}", pool.metadata.name.as_deref().unwrap_or_default())),
+                Err(error) => errors.push(format!(
+                    "{}: {error}",
+                    pool.metadata.name.as_deref().unwrap_or_default()
+                )),
             }
         }
         let written: Vec<NodeOverlay> = overlays.iter().map(|overlay| NodeOverlay::clone(overlay)).collect();
         let evaluation = evaluate(&written, &pools, rules, &context.interner);
         for overlay in &written {
             let name = overlay.metadata.name.as_deref().unwrap_or_default();
-            let Some(status) = evaluation.statuses.get(name) else { continue };
+            let Some(status) = evaluation.statuses.get(name) else {
+                continue;
+            };
             let after = with_status(overlay, status, context.now());
             match patch_status(&context.client, overlay, &after, Lock::Optimistic).await {
                 Ok(_) => {}
                 // SCH-376: what was evaluated is out of date; the watch will say how.
-                Err(error) if matches!(ApiErrorKind::of(&error), ApiErrorKind::Conflict | ApiErrorKind::NotFound) => {
+                Err(error)
+                    if matches!(
+                        ApiErrorKind::of(&error),
+                        ApiErrorKind::Conflict | ApiErrorKind::NotFound
+                    ) =>
+                {
                     return Ok(Outcome::Requeue);
                 }
                 Err(error) => return Err(error.into()),
@@ -125,11 +135,21 @@ mod tests {
         let verdict = |status| {
             let after = with_status(&overlay, &status, Timestamp::UNIX_EPOCH);
             let condition = after.condition(VALIDATION_SUCCEEDED).expect("it was set").clone();
-            (condition.status.as_str(), condition.reason().to_owned(), condition.message().to_owned())
+            (
+                condition.status.as_str(),
+                condition.reason().to_owned(),
+                condition.message().to_owned(),
+            )
         };
         let of = |status, reason: &str, message: &str| (status, reason.to_owned(), message.to_owned());
         assert_eq!(verdict(OverlayStatus::Valid), of("True", "ValidationSucceeded", ""));
-        assert_eq!(verdict(OverlayStatus::Conflict), of("False", "Conflict", "conflict with another overlay"));
-        assert_eq!(verdict(OverlayStatus::Invalid("bad".into())), of("False", "RuntimeValidation", "bad"));
+        assert_eq!(
+            verdict(OverlayStatus::Conflict),
+            of("False", "Conflict", "conflict with another overlay")
+        );
+        assert_eq!(
+            verdict(OverlayStatus::Invalid("bad".into())),
+            of("False", "RuntimeValidation", "bad")
+        );
     }
 }

@@ -94,7 +94,11 @@ impl Reconciler for CatalogueRefresh {
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self.context.controller(self.name()).for_kind("karpenter.sh", "NodePool").workers(10);
+        let controller = self
+            .context
+            .controller(self.name())
+            .for_kind("karpenter.sh", "NodePool")
+            .workers(10);
         let queue = self.queue.clone();
         let reconcile = move |name: String| {
             let this = Arc::clone(&self);

@@ -63,8 +63,13 @@ fn count(snapshot: &Snapshot, pool: &str, interner: &Interner) -> (ResourceList,
     let zeros = [sym::CPU, sym::MEMORY, sym::PODS, sym::EPHEMERAL_STORAGE, sym::NODES];
     let mut sum: Resources = zeros.into_iter().map(|name| (name, 0)).collect();
     let label = interner.get(pool);
-    let counted = snapshot.nodes.iter().filter(|node| node.pool.is_some() && node.pool == label);
-    for node in counted.filter(|node| !node.marked_for_deletion && (node.provider_id.is_some() || node.node_name.is_some())) {
+    let counted = snapshot
+        .nodes
+        .iter()
+        .filter(|node| node.pool.is_some() && node.pool == label);
+    for node in
+        counted.filter(|node| !node.marked_for_deletion && (node.provider_id.is_some() || node.node_name.is_some()))
+    {
         sum.add(&node.capacity);
     }
     let nodes = sum.get(sym::NODES);
@@ -87,7 +92,11 @@ impl Reconciler for PoolCounter {
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let workers = self.context.workers(10, 1000);
-        let controller = self.context.controller(self.name()).for_kind("karpenter.sh", "NodePool").workers(workers);
+        let controller = self
+            .context
+            .controller(self.name())
+            .for_kind("karpenter.sh", "NodePool")
+            .workers(workers);
         let queue = self.queue.clone();
         let reconcile = move |name: String| {
             let this = Arc::clone(&self);

@@ -35,10 +35,14 @@ impl PoolHash {
             return Ok(Outcome::Done);
         };
         let hash = pool.drift_hash();
-        if annotation(pool.metadata.annotations.as_ref(), annotations::NODE_POOL_HASH_VERSION) != Some(NODE_POOL_HASH_VERSION) {
+        if annotation(pool.metadata.annotations.as_ref(), annotations::NODE_POOL_HASH_VERSION)
+            != Some(NODE_POOL_HASH_VERSION)
+        {
             // Claims first: should one fail, the pool keeps its version and everything is tried again (DIS-232).
             for claim in cluster.claims() {
-                let Some(after) = restamped(&claim, name, &hash) else { continue };
+                let Some(after) = restamped(&claim, name, &hash) else {
+                    continue;
+                };
                 let written = patch_object(&self.context.client, &*claim, &after, Lock::None).await;
                 if let Some(Some(claim)) = found(written)? {
                     cluster.wrote_claim(claim);
@@ -60,7 +64,10 @@ fn annotation<'a>(all: Option<&'a BTreeMap<String, String>>, key: &str) -> Optio
 }
 
 fn stamp(all: &mut BTreeMap<String, String>, hash: Option<&str>) {
-    all.insert(annotations::NODE_POOL_HASH_VERSION.to_owned(), NODE_POOL_HASH_VERSION.to_owned());
+    all.insert(
+        annotations::NODE_POOL_HASH_VERSION.to_owned(),
+        NODE_POOL_HASH_VERSION.to_owned(),
+    );
     if let Some(hash) = hash {
         all.insert(annotations::NODE_POOL_HASH.to_owned(), hash.to_owned());
     }
@@ -70,14 +77,21 @@ fn stamp(all: &mut BTreeMap<String, String>, hash: Option<&str>) {
 /// stays drifted (DIS-231).
 fn restamped(claim: &NodeClaim, pool: &str, hash: &str) -> Option<NodeClaim> {
     let meta = &claim.metadata;
-    let of_pool = meta.labels.as_ref().and_then(|all| all.get(labels::NODE_POOL)).is_some_and(|name| name == pool);
+    let of_pool = meta
+        .labels
+        .as_ref()
+        .and_then(|all| all.get(labels::NODE_POOL))
+        .is_some_and(|name| name == pool);
     let version = annotation(meta.annotations.as_ref(), annotations::NODE_POOL_HASH_VERSION);
     if !of_pool || version == Some(NODE_POOL_HASH_VERSION) {
         return None;
     }
     let drifted = claim.condition(conditions::node_claim::DRIFTED).is_some();
     let mut after = claim.clone();
-    stamp(after.metadata.annotations.get_or_insert_default(), (!drifted).then_some(hash));
+    stamp(
+        after.metadata.annotations.get_or_insert_default(),
+        (!drifted).then_some(hash),
+    );
     Some(after)
 }
 
@@ -97,7 +111,11 @@ impl Reconciler for PoolHash {
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let workers = self.context.workers(10, 1000);
-        let controller = self.context.controller(self.name()).for_kind("karpenter.sh", "NodePool").workers(workers);
+        let controller = self
+            .context
+            .controller(self.name())
+            .for_kind("karpenter.sh", "NodePool")
+            .workers(workers);
         let queue = self.queue.clone();
         let reconcile = move |name: String| {
             let this = Arc::clone(&self);
@@ -125,7 +143,10 @@ mod tests {
 
     fn marks(claim: &NodeClaim) -> (Option<&str>, Option<&str>) {
         let all = claim.metadata.annotations.as_ref();
-        (annotation(all, annotations::NODE_POOL_HASH), annotation(all, annotations::NODE_POOL_HASH_VERSION))
+        (
+            annotation(all, annotations::NODE_POOL_HASH),
+            annotation(all, annotations::NODE_POOL_HASH_VERSION),
+        )
     }
 
     // DIS-231 DIS-233

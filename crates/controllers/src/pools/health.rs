@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kerf_api::conditions::{AWAITING_RECONCILIATION, AWAITING_RECONCILIATION_MESSAGE, node_pool::NODE_REGISTRATION_HEALTHY};
+use kerf_api::conditions::{
+    AWAITING_RECONCILIATION, AWAITING_RECONCILIATION_MESSAGE, node_pool::NODE_REGISTRATION_HEALTHY,
+};
 use kerf_api::{ConditionSet, Conditioned, NodePool};
 
 use super::status::PoolStatus;
@@ -22,12 +24,21 @@ pub(crate) fn health(context: &Context, memory: &RegistrationHealth) -> Arc<Pool
             memory.reset(pool.metadata.uid.as_deref().unwrap_or_default());
         }
     };
-    PoolStatus::new(context, "nodepool.registrationhealth", context.workers(10, 1000), true, Box::new(rule))
+    PoolStatus::new(
+        context,
+        "nodepool.registrationhealth",
+        context.workers(10, 1000),
+        true,
+        Box::new(rule),
+    )
 }
 
 /// Starts over after a change of pool or class; says whether it did.
 fn judge(pool: &mut NodePool, class_generation: i64, now: Timestamp) -> bool {
-    let observed = pool.status.as_ref().and_then(|status| status.node_class_observed_generation);
+    let observed = pool
+        .status
+        .as_ref()
+        .and_then(|status| status.node_class_observed_generation);
     let current = |condition: &kerf_api::Condition| condition.observed_generation == pool.metadata.generation;
     let kept = pool.condition(NODE_REGISTRATION_HEALTHY).is_some_and(current) && observed == Some(class_generation);
     if !kept {
@@ -50,12 +61,19 @@ mod tests {
     // LIF-065 LIF-066
     #[test]
     fn a_change_of_pool_or_class_starts_over() {
-        let mut pool: NodePool = serde_json::from_value(json!({"metadata": {"name": "p", "generation": 1}, "spec": {"template": {
-            "spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}}))
+        let mut pool: NodePool = serde_json::from_value(
+            json!({"metadata": {"name": "p", "generation": 1}, "spec": {"template": {
+            "spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}}),
+        )
         .expect("a pool");
         let now = Timestamp::UNIX_EPOCH;
         assert!(judge(&mut pool, 1, now), "no condition yet");
-        assert_eq!(pool.status.as_ref().and_then(|status| status.node_class_observed_generation), Some(1));
+        assert_eq!(
+            pool.status
+                .as_ref()
+                .and_then(|status| status.node_class_observed_generation),
+            Some(1)
+        );
         ConditionSet::new(&mut pool, now).set_true(NODE_REGISTRATION_HEALTHY);
         assert!(!judge(&mut pool, 1, now));
         assert!(pool.condition_is_true(NODE_REGISTRATION_HEALTHY));

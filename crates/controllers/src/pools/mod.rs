@@ -12,6 +12,6 @@ pub use hash::PoolHash;
 pub use status::{PoolRule, PoolStatus};
 
 pub(crate) use health::health;
-pub(crate) use status::enqueue_pools_of_class;
 pub(crate) use readiness::readiness;
+pub(crate) use status::enqueue_pools_of_class;
 pub(crate) use validation::validation;

@@ -16,7 +16,13 @@ pub(crate) fn readiness(context: &Context) -> Arc<PoolStatus> {
         let class = context.cluster.node_class(&pool.spec.template.spec.node_class_ref);
         judge(pool, class.as_deref(), now);
     };
-    PoolStatus::new(context, "nodepool.readiness", context.workers(10, 1000), true, Box::new(rule))
+    PoolStatus::new(
+        context,
+        "nodepool.readiness",
+        context.workers(10, 1000),
+        true,
+        Box::new(rule),
+    )
 }
 
 fn judge(pool: &mut NodePool, class: Option<&NodeClass>, now: Timestamp) {
@@ -27,7 +33,10 @@ fn judge(pool: &mut NodePool, class: Option<&NodeClass>, now: Timestamp) {
         return;
     };
     if class.deleting {
-        refuse(condition::NODE_CLASS_TERMINATING, condition::NODE_CLASS_TERMINATING_MESSAGE);
+        refuse(
+            condition::NODE_CLASS_TERMINATING,
+            condition::NODE_CLASS_TERMINATING_MESSAGE,
+        );
         return;
     }
     match &class.ready {
@@ -78,22 +87,41 @@ mod tests {
         let mut pool: NodePool = serde_json::from_value(spec).expect("a pool");
         judge(&mut pool, class, Timestamp::UNIX_EPOCH);
         let condition = pool.condition("NodeClassReady").expect("it was set");
-        (condition.status, condition.reason().to_owned(), condition.message().to_owned())
+        (
+            condition.status,
+            condition.reason().to_owned(),
+            condition.message().to_owned(),
+        )
     }
 
     #[test]
     fn a_pool_is_as_ready_as_its_class() {
         use ConditionStatus::{False, True, Unknown};
         let of = |status, reason: &str, message: &str| (status, reason.to_owned(), message.to_owned());
-        let going = NodeClass { deleting: true, ..class(Some((True, "Ready", ""))) };
+        let going = NodeClass {
+            deleting: true,
+            ..class(Some((True, "Ready", "")))
+        };
         // LIF-157
-        assert_eq!(verdict(None), of(False, "NodeClassNotFound", "NodeClass not found on cluster"));
-        assert_eq!(verdict(Some(&going)), of(False, "NodeClassTerminating", "NodeClass is Terminating"));
+        assert_eq!(
+            verdict(None),
+            of(False, "NodeClassNotFound", "NodeClass not found on cluster")
+        );
+        assert_eq!(
+            verdict(Some(&going)),
+            of(False, "NodeClassTerminating", "NodeClass is Terminating")
+        );
         // LIF-158
         let unknown = of(False, "NodeClassReadinessUnknown", "Node Class Readiness Unknown");
         assert_eq!(verdict(Some(&class(None))), unknown);
         assert_eq!(verdict(Some(&class(Some((Unknown, "x", "y"))))), unknown);
-        assert_eq!(verdict(Some(&class(Some((False, "NoSubnets", "none left"))))), of(False, "NoSubnets", "none left"));
-        assert_eq!(verdict(Some(&class(Some((True, "Ready", ""))))), of(True, "NodeClassReady", ""));
+        assert_eq!(
+            verdict(Some(&class(Some((False, "NoSubnets", "none left"))))),
+            of(False, "NoSubnets", "none left")
+        );
+        assert_eq!(
+            verdict(Some(&class(Some((True, "Ready", ""))))),
+            of(True, "NodeClassReady", "")
+        );
     }
 }

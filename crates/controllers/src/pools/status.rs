@@ -28,7 +28,13 @@ pub struct PoolStatus {
 
 impl PoolStatus {
     /// A controller of that name; with `follows_classes` a pool is looked at again when its node class changes.
-    pub fn new(context: &Context, name: &'static str, workers: usize, follows_classes: bool, rule: Box<PoolRule>) -> Arc<Self> {
+    pub fn new(
+        context: &Context,
+        name: &'static str,
+        workers: usize,
+        follows_classes: bool,
+        rule: Box<PoolRule>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             queue: context.queue(name, RateLimit::DEFAULT),
             context: context.clone(),
@@ -81,7 +87,11 @@ impl Reconciler for PoolStatus {
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self.context.controller(self.name).for_kind("karpenter.sh", "NodePool").workers(self.workers);
+        let controller = self
+            .context
+            .controller(self.name)
+            .for_kind("karpenter.sh", "NodePool")
+            .workers(self.workers);
         let queue = self.queue.clone();
         let reconcile = move |name: String| {
             let this = Arc::clone(&self);

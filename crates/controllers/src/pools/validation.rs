@@ -53,7 +53,11 @@ mod tests {
         judge(&mut pool, &LabelRules::core(), Timestamp::UNIX_EPOCH);
         let condition = pool.condition(VALIDATION_SUCCEEDED).expect("it was set");
         assert_eq!(condition.reason(), "NodePoolValidationFailed");
-        assert!(condition.message().contains("karpenter.sh/nodepool"), "{}", condition.message());
+        assert!(
+            condition.message().contains("karpenter.sh/nodepool"),
+            "{}",
+            condition.message()
+        );
         assert!(!pool.condition_is_true("Ready"));
         pool.spec.template.metadata = None;
         judge(&mut pool, &LabelRules::core(), Timestamp::UNIX_EPOCH);

@@ -1,0 +1,8 @@
+//! The real controllers on an embedded cluster, in virtual time.
+
+mod crash;
+mod garbage;
+mod harness;
+mod lifecycle;
+mod provisioning;
+mod termination;
