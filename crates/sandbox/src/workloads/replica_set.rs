@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kerf_runtime::{Outcome, ReconcileError};
 use kube::ResourceExt;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -43,7 +44,7 @@ async fn reconcile(world: &World, set: &ReplicaSet) -> Result<Outcome, Reconcile
                     .create(&world.pods, &template::pod(set, &template, prefix))
                     .await?;
             }
-        } else {
+        } else if pods.len() > wanted {
             for pod in dispensable(&pods).into_iter().take(pods.len() - wanted) {
                 world.delete(&world.pods, &*pod, None).await?;
             }
@@ -60,7 +61,11 @@ fn dispensable(pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         let text = annotation(pod, "controller.kubernetes.io/pod-deletion-cost");
         text.and_then(|text| text.parse().ok()).unwrap_or(0)
     };
-    let sharing = |pod: &Pod| pods.iter().filter(|other| node_name(other) == node_name(pod)).count();
+    let mut on_node: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in pods.iter().filter_map(|pod| node_name(pod)) {
+        *on_node.entry(node).or_default() += 1;
+    }
+    let sharing = |pod: &Pod| node_name(pod).and_then(|node| on_node.get(node)).copied();
     sorted.sort_by_cached_key(|pod| {
         let rank = match phase(pod) {
             "Pending" => 0,
