@@ -813,3 +813,34 @@ async fn what_is_not_served_is_a_clean_refusal() {
         413
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn our_own_definitions_are_served_and_scaled() {
+    let h = Harness::new();
+    for crd in kerf_api::crds::crds(kerf_api::crds::Provider::Kwok) {
+        let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let (code, answer) = h.call("POST", path, "", Some(crd.value)).await;
+        assert_eq!(code, 201, "{}: {answer}", crd.name);
+    }
+    let pool = json!({"metadata": {"name": "fixed"}, "spec": {"replicas": 2, "template": {"spec": {
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+        "requirements": [],
+    }}}});
+    let pools = "/apis/karpenter.sh/v1/nodepools";
+    let (code, made) = h.call("POST", pools, "", Some(pool)).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(
+        made["spec"]["disruption"]["consolidationPolicy"],
+        "WhenEmptyOrUnderutilized"
+    );
+    let scale = json!({"spec": {"replicas": 5}});
+    let path = format!("{pools}/fixed/scale");
+    let (code, _, text) = h
+        .raw("PATCH", &path, "", "application/merge-patch+json", Some(scale))
+        .await;
+    assert_eq!(code, 200, "{text}");
+    assert_eq!(
+        h.call("GET", &format!("{pools}/fixed"), "", None).await.1["spec"]["replicas"],
+        5
+    );
+}
