@@ -102,7 +102,7 @@ impl RegistrationHealth {
 mod tests {
     use super::*;
     use jiff::Timestamp;
-    use kerf_api::{ConditionSet, NodePoolSpec};
+    use kerf_api::ConditionSet;
 
     fn after(outcomes: &[bool]) -> (Health, RegistrationHealth) {
         let health = RegistrationHealth::default();
@@ -144,7 +144,10 @@ mod tests {
 
     #[test]
     fn a_restart_is_healed_from_the_condition() {
-        let mut pool = NodePool::new("default", NodePoolSpec::default());
+        let mut pool: NodePool = serde_json::from_value(serde_json::json!({"metadata": {"name": "default"}, "spec": {"template": {"spec": {
+            "requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"},
+        }}}}))
+        .expect("a pool");
         pool.metadata.uid = Some("uid".to_owned());
         ConditionSet::new(&mut pool, Timestamp::UNIX_EPOCH).set_false(
             NODE_REGISTRATION_HEALTHY,

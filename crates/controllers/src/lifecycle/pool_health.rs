@@ -89,7 +89,7 @@ fn judge(pool: &mut NodePool, claim: &NodeClaim, registered: bool, preview: Heal
 mod tests {
     use super::*;
     use jiff::Timestamp;
-    use kerf_api::{NodeClaimSpec, NodePoolSpec};
+    use kerf_api::NodeClaimSpec;
 
     fn judged(registered: bool, preview: Health, launched: bool) -> Option<(String, String)> {
         let now = Timestamp::UNIX_EPOCH;
@@ -99,7 +99,10 @@ mod tests {
         } else {
             ConditionSet::new(&mut claim, now).set_unknown(LAUNCHED, "LaunchFailed", "no route");
         }
-        let mut pool = NodePool::new("default", NodePoolSpec::default());
+        let mut pool: NodePool = serde_json::from_value(serde_json::json!({"metadata": {"name": "default"}, "spec": {"template": {"spec": {
+            "requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"},
+        }}}}))
+        .expect("a pool");
         judge(&mut pool, &claim, registered, preview, now);
         let condition = pool.condition(NODE_REGISTRATION_HEALTHY)?;
         Some((

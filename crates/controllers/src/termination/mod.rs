@@ -13,4 +13,4 @@ mod pass;
 mod volumes;
 
 pub(crate) use controller::Termination;
-pub(crate) use eviction::{EvictionKey, Evictions};
+pub(crate) use eviction::Evictions;

@@ -1,0 +1,275 @@
+//! The end of nodes: drained in order, within their time, with nothing left behind.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kerf_api::NodeClaim;
+use kerf_runtime::metrics::catalogue::{NODECLAIMS_TERMINATED, NODES_DRAINED, NODES_TERMINATED, PODS_DRAINED};
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::harness::{Simulation, create};
+
+async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, NodeClaim, Node) {
+    let simulation = Simulation::start().await;
+    simulation.pool("web", pool).await;
+    simulation.deployment("web", 1, "1", pod).await;
+    simulation
+        .until("the pod runs", 60, async |s| s.running().await == 1)
+        .await;
+    let claim = simulation.claims().await.pop().expect("a claim");
+    let node = simulation.nodes().await.pop().expect("a node");
+    (simulation, claim, node)
+}
+
+fn name<K: kube::Resource>(object: &K) -> String {
+    object.meta().name.clone().unwrap_or_default()
+}
+
+async fn is_gone(simulation: &Simulation, claim: &NodeClaim, node: &Node) -> bool {
+    let claims = simulation.claims().await;
+    let nodes = simulation.nodes().await;
+    claims.iter().all(|other| other.metadata.uid != claim.metadata.uid)
+        && nodes.iter().all(|other| other.metadata.uid != node.metadata.uid)
+}
+
+async fn scale_to_zero(simulation: &Simulation) {
+    let api: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(simulation.client(), "default");
+    let patch = kube::api::Patch::Merge(json!({"spec": {"replicas": 0}}));
+    api.patch("web", &kube::api::PatchParams::default(), &patch)
+        .await
+        .expect("scaled");
+    simulation
+        .until("no pod is left", 60, async |s| s.pods().await.is_empty())
+        .await;
+}
+
+async fn budget(simulation: &Simulation, min_available: u32) {
+    let budget = json!({"metadata": {"name": "web"}, "spec": {
+        "minAvailable": min_available, "selector": {"matchLabels": {"app": "web"}}}});
+    let api: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
+    let budget = serde_json::from_value(budget).expect("a budget");
+    api.create(&PostParams::default(), &budget).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_a_node_ends_its_claim_and_moves_its_pods() {
+    let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
+    simulation.delete::<Node>(&name(&node)).await;
+    let tainted = async |s: &Simulation| {
+        let nodes = s.nodes().await;
+        let Some(old) = nodes.iter().find(|other| other.metadata.uid == node.metadata.uid) else {
+            return true;
+        };
+        let taints = old
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.taints.as_deref())
+            .unwrap_or_default();
+        let labels = old.metadata.labels.clone().unwrap_or_default();
+        let excluded = labels.get("node.kubernetes.io/exclude-from-external-load-balancers");
+        taints
+            .iter()
+            .any(|taint| taint.key == "karpenter.sh/disrupted" && taint.effect == "NoSchedule")
+            && excluded.map(String::as_str) == Some("karpenter")
+    };
+    // LIF-084, LIF-226
+    simulation.until("it is tainted", 3, tainted).await;
+    // LIF-082
+    simulation
+        .until("both are gone", 120, async |s| is_gone(s, &claim, &node).await)
+        .await;
+    simulation
+        .until("the pod runs elsewhere", 120, async |s| s.running().await == 1)
+        .await;
+    let metrics = &simulation.context.metrics;
+    let labels = node.metadata.labels.clone().unwrap_or_default();
+    let (zone, capacity_type) = (
+        &labels["topology.kubernetes.io/zone"],
+        &labels["karpenter.sh/capacity-type"],
+    );
+    // LIF-093
+    assert_eq!(metrics.counter(&NODES_TERMINATED).get(&["web", zone]), 1.0);
+    // LIF-079
+    assert_eq!(
+        metrics
+            .counter(&NODECLAIMS_TERMINATED)
+            .get(&["web", capacity_type, zone]),
+        1.0
+    );
+    // LIF-087
+    assert_eq!(metrics.counter(&NODES_DRAINED).get(&["web"]), 1.0);
+    // LIF-110, LIF-111
+    assert_eq!(metrics.counter(&PODS_DRAINED).get(&["Forceful Termination"]), 1.0);
+    let evicted = simulation.events("Evicted").await;
+    assert_eq!(
+        evicted
+            .iter()
+            .filter_map(|event| event.message.as_deref())
+            .collect::<Vec<_>>(),
+        ["Evicted pod: Forceful Termination"]
+    );
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_node_still_takes_five_seconds() {
+    let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
+    scale_to_zero(&simulation).await;
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    // LIF-087
+    assert!(!is_gone(&simulation, &claim, &node).await);
+    // LIF-072, LIF-095
+    simulation
+        .until("both are gone", 10, async |s| is_gone(s, &claim, &node).await)
+        .await;
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_stops_a_drain_until_it_allows_more() {
+    let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
+    budget(&simulation, 1).await;
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    // LIF-113
+    let refused = async |s: &Simulation| {
+        let events = s.events("FailedDraining").await;
+        let text = "Failed to drain node, evicting pod violates a PDB (Pod=default/web-";
+        let waiting = "Failed to drain node, 1 pods are waiting to be evicted";
+        events
+            .iter()
+            .filter_map(|event| event.message.as_deref())
+            .any(|message| message.starts_with(text) || message == waiting)
+    };
+    simulation.until("it says so", 60, refused).await;
+    tokio::time::sleep(Duration::from_secs(20 * 60)).await;
+    // LIF-104, LIF-122
+    assert!(!is_gone(&simulation, &claim, &node).await);
+    assert_eq!(simulation.running().await, 1);
+    let api: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
+    api.delete("web", &DeleteParams::default()).await.expect("deleted");
+    simulation
+        .until("both are gone", 60, async |s| is_gone(s, &claim, &node).await)
+        .await;
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_grace_period_of_a_node_ends_what_protects_its_pods() {
+    let pool = json!({"template": {"spec": {"terminationGracePeriod": "60s"}}});
+    let (simulation, claim, node) = with_one_pod(pool, json!({"terminationGracePeriodSeconds": 30})).await;
+    budget(&simulation, 1).await;
+    let pod = simulation.pods().await.pop().expect("a pod");
+    let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    let patch = kube::api::Patch::Merge(json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}));
+    api.patch(&name(&pod), &kube::api::PatchParams::default(), &patch)
+        .await
+        .expect("patched");
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    let began = simulation.context.clock.now();
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    // LIF-227
+    assert_eq!(
+        api.get(&name(&pod)).await.expect("there").metadata.deletion_timestamp,
+        None
+    );
+    let deleting = simulation
+        .claims()
+        .await
+        .into_iter()
+        .find(|other| other.metadata.uid == claim.metadata.uid);
+    let annotations = deleting
+        .and_then(|claim| claim.metadata.annotations)
+        .unwrap_or_default();
+    let deadline = annotations
+        .get("karpenter.sh/nodeclaim-termination-timestamp")
+        .expect("a deadline");
+    let deadline: jiff::Timestamp = deadline.parse().expect("a time");
+    // LIF-068
+    assert!((deadline - began).get_seconds().abs_diff(60) <= 1, "{deadline} {began}");
+    // LIF-114, LIF-117
+    let terminating = async |_: &Simulation| {
+        let pod = api.get_opt(&name(&pod)).await.expect("an answer");
+        pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
+    };
+    simulation.until("the pod goes", 15, terminating).await;
+    simulation
+        .until("both are gone", 45, async |s| is_gone(s, &claim, &node).await)
+        .await;
+    let event = simulation.events("Disrupted").await.pop().expect("an event");
+    let message = event.message.unwrap_or_default();
+    // LIF-119
+    assert!(
+        message.starts_with("Deleting the pod to accommodate the terminationTime 2026-01-01 "),
+        "{message}"
+    );
+    assert!(
+        message.contains(" of its 30 terminationGracePeriodSeconds. This bypasses the PDB"),
+        "{message}"
+    );
+    // LIF-069, LIF-097
+    let warned = simulation.events("TerminationGracePeriodExpiring").await;
+    assert!(
+        warned
+            .iter()
+            .any(|event| event.involved_object.kind.as_deref() == Some("NodeClaim")),
+        "{warned:?}"
+    );
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_without_a_claim_is_drained_and_let_go() {
+    let simulation = Simulation::start().await;
+    let node = json!({"metadata": {
+        "name": "stray", "finalizers": ["karpenter.sh/termination", "example.com/other"],
+        "labels": {"karpenter.kwok.sh/kwoknodeclass": "default"},
+    }, "spec": {}});
+    create::<Node>(&simulation.client(), node).await;
+    let foreign = json!({"metadata": {"name": "foreign", "finalizers": ["karpenter.sh/termination"]}, "spec": {}});
+    create::<Node>(&simulation.client(), foreign).await;
+    for name in ["stray", "foreign"] {
+        simulation.delete::<Node>(name).await;
+    }
+    let released = async |s: &Simulation| {
+        let nodes = s.nodes().await;
+        let stray = nodes.iter().find(|node| node.metadata.name.as_deref() == Some("stray"));
+        stray.is_some_and(|node| node.metadata.finalizers == Some(vec!["example.com/other".to_owned()]))
+    };
+    // LIF-082, LIF-092
+    simulation.until("ours is released", 10, released).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    // LIF-242
+    assert!(
+        simulation
+            .nodes()
+            .await
+            .iter()
+            .any(|node| node.metadata.name.as_deref() == Some("foreign"))
+    );
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_never_registered_leaves_without_a_drain() {
+    let simulation = Simulation::start().await;
+    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "10s"}});
+    create::<kerf_api::KwokNodeClass>(&simulation.client(), slow).await;
+    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"});
+    let kind = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-1x-amd64-linux"]}]);
+    let claim = json!({"metadata": {"name": "early"}, "spec": {"nodeClassRef": class, "requirements": kind}});
+    create::<NodeClaim>(&simulation.client(), claim).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    simulation.delete::<NodeClaim>("early").await;
+    // LIF-073
+    simulation
+        .until("it is gone", 3, async |s| s.claims().await.is_empty())
+        .await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(simulation.nodes().await.is_empty());
+    simulation.stop().await;
+}
