@@ -27,15 +27,13 @@ mod pools;
 mod provisioning;
 mod pump;
 mod reconciler;
+mod reporting;
 mod termination;
 
-pub use catalogue::refresh as refresh_catalogues;
 pub use changes::{Change, Diff, PodChange, PodFacts};
 pub use cluster::{Cluster, Distrust, NodeClass};
 pub use context::{Context, Tuning};
-pub use creation::{Blueprint, Creation, CreationError, build, create};
 pub use lifecycle::{Health, RegistrationHealth, Timeouts};
 pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};
 pub use patch::{Lock, Patchable, patch_object, patch_status};
-pub use provisioning::{BatchWindow, Batcher, NodeTrigger, PodTrigger, Provisioner};
 pub use reconciler::Reconciler;

@@ -31,6 +31,7 @@ use crate::pools::{self, PoolCounter, PoolHash};
 use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
 use crate::pump;
 use crate::reconciler::Reconciler;
+use crate::reporting::{ClusterState, ConditionReport, NodeReport, PoolReport};
 use crate::termination::{Evictions, Termination};
 
 /// What the controller runs with.
@@ -196,6 +197,9 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     let batcher = Batcher::new(context.options.batch_idle_duration, context.options.batch_max_duration);
     let orchestration = Orchestration::new(context);
     let mut all: Vec<Arc<dyn Reconciler>> = vec![
+        ClusterState::new(context),
+        ConditionReport::<NodeClaim>::new(context),
+        ConditionReport::<NodePool>::new(context),
         CatalogueRefresh::new(context),
         PoolHash::new(context),
         PoolCounter::new(context),
@@ -219,6 +223,10 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         Disruption::new(context, &orchestration),
         orchestration,
     ];
+    if !context.options.disable_cluster_state_observability {
+        all.push(NodeReport::new(context));
+        all.push(PoolReport::new(context));
+    }
     if let Some(overlaid) = overlaid {
         all.push(OverlayEvaluation::new(context, overlaid));
     }

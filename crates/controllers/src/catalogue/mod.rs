@@ -3,5 +3,5 @@
 mod overlays;
 mod refresh;
 
-pub use overlays::OverlayEvaluation;
-pub use refresh::{CatalogueRefresh, refresh};
+pub(crate) use overlays::OverlayEvaluation;
+pub(crate) use refresh::{CatalogueRefresh, refresh};

@@ -21,7 +21,7 @@ use crate::reconciler::Reconciler;
 const EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// `nodeoverlay.controller`.
-pub struct OverlayEvaluation {
+pub(crate) struct OverlayEvaluation {
     context: Context,
     provider: Arc<OverlayProvider>,
     queue: Queue<()>,
@@ -29,7 +29,7 @@ pub struct OverlayEvaluation {
 
 impl OverlayEvaluation {
     /// The controller that publishes to that provider.
-    pub fn new(context: &Context, provider: &Arc<OverlayProvider>) -> Arc<Self> {
+    pub(crate) fn new(context: &Context, provider: &Arc<OverlayProvider>) -> Arc<Self> {
         Arc::new(Self {
             queue: context.queue("nodeoverlay.controller", RateLimit::SHARED),
             context: context.clone(),

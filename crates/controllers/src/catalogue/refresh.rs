@@ -19,7 +19,7 @@ use crate::reconciler::Reconciler;
 const EVERY: Duration = Duration::from_secs(60);
 
 /// Fetches the types of all pools; decisions begin with it (SCH-139).
-pub async fn refresh(context: &Context) {
+pub(crate) async fn refresh(context: &Context) {
     let pools = context.cluster.pools();
     let fetched = futures::future::join_all(pools.iter().map(|pool| fetch(context, pool))).await;
     for (pool, catalogue) in pools.iter().zip(fetched) {
@@ -53,14 +53,14 @@ fn store(context: &Context, pool: &NodePool, catalogue: Result<Arc<Catalogue>, C
 }
 
 /// Keeps catalogues up to date between decisions. Kerf's own; upstream asks its provider wherever it needs types.
-pub struct CatalogueRefresh {
+pub(crate) struct CatalogueRefresh {
     context: Context,
     queue: Queue<String>,
 }
 
 impl CatalogueRefresh {
     /// The controller.
-    pub fn new(context: &Context) -> Arc<Self> {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             queue: context.queue("nodepool.catalogue", RateLimit::SHARED),
             context: context.clone(),

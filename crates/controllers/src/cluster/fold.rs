@@ -358,3 +358,116 @@ fn log(report: &ResetReport) {
         tracing::debug!(kind = ?report.kind, vanished = report.vanished.len(), "relist found objects gone");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use kerf_cloud::{CloudProvider, FakeCloud};
+    use kerf_model::instance_type::Catalogue;
+    use kerf_model::intern::Interner;
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster() -> Cluster {
+        let interner = Arc::new(Interner::default());
+        let cloud = FakeCloud::new(Arc::clone(&interner), Arc::new(Catalogue::default()));
+        Cluster::new(interner, cloud.profile(), true)
+    }
+
+    fn claim(name: &str, version: u64, provider_id: Option<&str>) -> NodeClaim {
+        claim_of("KWOKNodeClass", name, version, provider_id)
+    }
+
+    fn claim_of(class: &str, name: &str, version: u64, provider_id: Option<&str>) -> NodeClaim {
+        let status = provider_id.map(|id| json!({"providerID": id}));
+        serde_json::from_value(json!({
+            "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string()},
+            "spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": class, "name": "default"}},
+            "status": status,
+        }))
+        .expect("a claim")
+    }
+
+    /// The sides of the changes of claims, as versions.
+    fn sides(changes: &[Change]) -> Vec<(Option<u64>, Option<u64>)> {
+        let of = |claim: &Option<Arc<NodeClaim>>| claim.as_ref().map(|claim| claim.version());
+        let sides = |change: &Change| match change {
+            Change::Claim(diff) => (of(&diff.before), of(&diff.after)),
+            _ => (None, None),
+        };
+        changes.iter().map(sides).collect()
+    }
+
+    #[test]
+    fn a_relist_tells_what_came_changed_and_went() {
+        let cluster = cluster();
+        let all = vec![claim("a", 1, None), claim("b", 2, None)];
+        assert_eq!(
+            sides(&NodeClaim::reset(&cluster, all, &BTreeSet::new())),
+            [(None, Some(1)), (None, Some(2))]
+        );
+        let later = vec![claim("b", 5, Some("id-b"))];
+        assert_eq!(
+            sides(&NodeClaim::reset(&cluster, later, &BTreeSet::new())),
+            [(Some(2), Some(5)), (Some(1), None)]
+        );
+        assert_eq!(cluster.claims_by_provider_id("id-b").len(), 1);
+        assert_eq!(cluster.trustworthy(), Ok(()));
+    }
+
+    #[test]
+    fn an_object_that_cannot_be_read_stays_as_it_was() {
+        let cluster = cluster();
+        NodeClaim::reset(&cluster, vec![claim("a", 1, Some("id"))], &BTreeSet::new());
+        NodeClaim::reset(&cluster, Vec::new(), &["a".to_owned()].into());
+        assert!(cluster.claim("a").is_some());
+        assert_eq!(cluster.trustworthy(), Ok(()));
+    }
+
+    #[test]
+    fn an_empty_list_is_followed_but_not_trusted() {
+        let cluster = cluster();
+        NodeClaim::reset(&cluster, vec![claim("a", 1, Some("id"))], &BTreeSet::new());
+        NodeClaim::reset(&cluster, Vec::new(), &BTreeSet::new());
+        assert!(cluster.claims().is_empty());
+        assert!(cluster.trustworthy().is_err());
+        NodeClaim::apply(&cluster, claim("a", 1, Some("id")));
+        assert_eq!(cluster.trustworthy(), Ok(()));
+    }
+
+    // SCH-076
+    #[test]
+    fn what_we_wrote_is_known_at_once_and_never_goes_back() {
+        let cluster = cluster();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&told);
+        cluster.subscribe(move |change| {
+            seen.lock()
+                .expect("no panic")
+                .extend(sides(std::slice::from_ref(change)))
+        });
+        cluster.created(claim("a", 3, None));
+        assert!(!cluster.is_synced());
+        cluster.wrote_claim(claim("a", 5, Some("id")));
+        assert_eq!(*told.lock().expect("no panic"), [(None, Some(3)), (Some(3), Some(5))]);
+        assert!(
+            NodeClaim::apply(&cluster, claim("a", 3, None)).is_empty(),
+            "the watch is behind"
+        );
+        assert_eq!(cluster.claims_by_provider_id("id").len(), 1);
+        NodeClaim::delete(&cluster, &claim("a", 7, Some("id")));
+        cluster.created(claim("a", 3, None));
+        cluster.wrote_claim(claim("a", 5, Some("id")));
+        assert!(cluster.claims().is_empty(), "it is gone already");
+    }
+
+    // LIF-005
+    #[test]
+    fn objects_of_other_providers_are_not_there() {
+        let cluster = cluster();
+        assert!(NodeClaim::apply(&cluster, claim_of("EC2NodeClass", "a", 1, None)).is_empty());
+        assert!(cluster.claim("a").is_none());
+    }
+}

@@ -15,7 +15,7 @@ use kube::Resource;
 
 /// What a claim is made from.
 #[derive(Clone, Copy, Debug)]
-pub struct Blueprint<'a> {
+pub(crate) struct Blueprint<'a> {
     /// What was planned.
     pub launch: &'a Launch,
     /// The pool as it was when the plan was made.
@@ -27,7 +27,7 @@ pub struct Blueprint<'a> {
 }
 
 /// The claim for a launch, without a name: the API server makes one up (SCH-309 to SCH-320).
-pub fn build(blueprint: Blueprint<'_>) -> NodeClaim {
+pub(crate) fn build(blueprint: Blueprint<'_>) -> NodeClaim {
     let template = &blueprint.pool.spec.template.spec;
     let grace = template.termination_grace_period.clone();
     let default_grace = blueprint.vocabulary.default_termination_grace_period;

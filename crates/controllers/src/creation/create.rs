@@ -21,7 +21,7 @@ const TYPES_NAMED: usize = 5;
 
 /// A claim to write.
 #[derive(Clone, Copy, Debug)]
-pub struct Creation<'a> {
+pub(crate) struct Creation<'a> {
     /// What was planned.
     pub launch: &'a Launch,
     /// The pool as it was when the plan was made.
@@ -34,7 +34,7 @@ pub struct Creation<'a> {
 
 /// Why a claim was not written.
 #[derive(Debug, thiserror::Error)]
-pub enum CreationError {
+pub(crate) enum CreationError {
     /// The pool is gone or another one has its name (SCH-324).
     #[error("getting current resource usage, NodePool.karpenter.sh \"{0}\" not found")]
     PoolGone(Arc<str>),
@@ -54,7 +54,7 @@ pub enum CreationError {
 }
 
 /// Writes a claim and makes it known at once, so that the next decision counts on it (SCH-323).
-pub async fn create(context: &Context, creation: Creation<'_>) -> Result<NodeClaim, CreationError> {
+pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<NodeClaim, CreationError> {
     let Creation {
         launch,
         pool,

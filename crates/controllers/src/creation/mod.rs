@@ -3,5 +3,4 @@
 mod claim;
 pub(crate) mod create;
 
-pub use claim::{Blueprint, build};
-pub use create::{Creation, CreationError, create};
+pub(crate) use create::{Creation, CreationError, create};

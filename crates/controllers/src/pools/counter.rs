@@ -22,14 +22,14 @@ const EVERY: Duration = Duration::from_secs(5);
 const UNSYNCED: Duration = Duration::from_secs(1);
 
 /// `nodepool.counter`.
-pub struct PoolCounter {
+pub(crate) struct PoolCounter {
     context: Context,
     queue: Queue<String>,
 }
 
 impl PoolCounter {
     /// The controller.
-    pub fn new(context: &Context) -> Arc<Self> {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             queue: context.queue("nodepool.counter", RateLimit::DEFAULT),
             context: context.clone(),

@@ -15,14 +15,14 @@ use crate::patch::{Lock, patch_object};
 use crate::reconciler::Reconciler;
 
 /// `nodepool.hash`.
-pub struct PoolHash {
+pub(crate) struct PoolHash {
     context: Context,
     queue: Queue<String>,
 }
 
 impl PoolHash {
     /// The controller.
-    pub fn new(context: &Context) -> Arc<Self> {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             queue: context.queue("nodepool.hash", RateLimit::DEFAULT),
             context: context.clone(),

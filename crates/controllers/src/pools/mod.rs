@@ -7,9 +7,8 @@ mod readiness;
 mod status;
 mod validation;
 
-pub use counter::PoolCounter;
-pub use hash::PoolHash;
-pub use status::{PoolRule, PoolStatus};
+pub(crate) use counter::PoolCounter;
+pub(crate) use hash::PoolHash;
 
 pub(crate) use health::health;
 pub(crate) use readiness::readiness;

@@ -14,10 +14,10 @@ use crate::patch::{Lock, patch_status};
 use crate::reconciler::Reconciler;
 
 /// What a pool's status should be now, written into the copy it is given.
-pub type PoolRule = dyn Fn(&Context, &mut NodePool, Timestamp) + Send + Sync;
+pub(crate) type PoolRule = dyn Fn(&Context, &mut NodePool, Timestamp) + Send + Sync;
 
 /// A controller that keeps pools' status as a rule says.
-pub struct PoolStatus {
+pub(crate) struct PoolStatus {
     context: Context,
     queue: Queue<String>,
     name: &'static str,
@@ -28,7 +28,7 @@ pub struct PoolStatus {
 
 impl PoolStatus {
     /// A controller of that name; with `follows_classes` a pool is looked at again when its node class changes.
-    pub fn new(
+    pub(crate) fn new(
         context: &Context,
         name: &'static str,
         workers: usize,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// The window in which triggers are collected, as a state machine over time since some start.
 #[derive(Debug)]
-pub struct BatchWindow {
+pub(crate) struct BatchWindow {
     idle: Duration,
     max: Duration,
     /// Keys since the last window closed.
@@ -27,7 +27,7 @@ struct Open {
 
 impl BatchWindow {
     /// A window that closes `idle` after the last new key, and at most `max` after it opened (SCH-001).
-    pub const fn new(idle: Duration, max: Duration) -> Self {
+    pub(crate) const fn new(idle: Duration, max: Duration) -> Self {
         Self {
             idle,
             max,
@@ -38,7 +38,7 @@ impl BatchWindow {
     }
 
     /// A trigger came; says whether its key is new (SCH-039).
-    pub fn trigger(&mut self, key: Arc<str>, now: Duration) -> bool {
+    pub(crate) fn trigger(&mut self, key: Arc<str>, now: Duration) -> bool {
         if !self.seen.insert(key) {
             return false;
         }
@@ -50,7 +50,7 @@ impl BatchWindow {
     }
 
     /// Opens the window if a key waits for it (SCH-040).
-    pub fn open(&mut self, now: Duration) -> bool {
+    pub(crate) fn open(&mut self, now: Duration) -> bool {
         if self.open.is_none() && std::mem::take(&mut self.armed) {
             self.open = Some(Open {
                 since: now,
@@ -61,13 +61,13 @@ impl BatchWindow {
     }
 
     /// When the open window closes (SCH-038).
-    pub fn closes_at(&self) -> Option<Duration> {
+    pub(crate) fn closes_at(&self) -> Option<Duration> {
         let open = self.open?;
         Some((open.last_new + self.idle).min(open.since + self.max))
     }
 
     /// Closes the window.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.open = None;
         self.seen.clear();
     }
@@ -75,7 +75,7 @@ impl BatchWindow {
 
 /// A window that many trigger and one waits for; clones share it.
 #[derive(Clone, Debug)]
-pub struct Batcher(Arc<Inner>);
+pub(crate) struct Batcher(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -86,7 +86,7 @@ struct Inner {
 
 impl Batcher {
     /// A batcher with nothing in it.
-    pub fn new(idle: Duration, max: Duration) -> Self {
+    pub(crate) fn new(idle: Duration, max: Duration) -> Self {
         Self(Arc::new(Inner {
             window: Mutex::new(BatchWindow::new(idle, max)),
             epoch: Instant::now(),
@@ -95,7 +95,7 @@ impl Batcher {
     }
 
     /// Puts a key into this batch or the next.
-    pub fn trigger(&self, key: Arc<str>) {
+    pub(crate) fn trigger(&self, key: Arc<str>) {
         let now = self.0.epoch.elapsed();
         if self.lock().trigger(key, now) {
             self.0.triggered.notify_one();
@@ -103,7 +103,7 @@ impl Batcher {
     }
 
     /// Returns once a batch is complete.
-    pub async fn wait(&self) {
+    pub(crate) async fn wait(&self) {
         loop {
             let triggered = self.0.triggered.notified();
             let opened = self.lock().open(self.0.epoch.elapsed());

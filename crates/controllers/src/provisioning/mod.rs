@@ -7,6 +7,6 @@ mod provisioner;
 pub(crate) mod record;
 mod trigger;
 
-pub use batch::{BatchWindow, Batcher};
-pub use provisioner::Provisioner;
-pub use trigger::{NodeTrigger, PodTrigger};
+pub(crate) use batch::Batcher;
+pub(crate) use provisioner::Provisioner;
+pub(crate) use trigger::{NodeTrigger, PodTrigger};

@@ -22,7 +22,7 @@ use crate::reconciler::Reconciler;
 const CREATIONS: usize = 100;
 
 /// Provisioning (SCH-043).
-pub struct Provisioner {
+pub(crate) struct Provisioner {
     context: Context,
     batcher: Batcher,
     queue: Queue<()>,
@@ -31,7 +31,7 @@ pub struct Provisioner {
 
 impl Provisioner {
     /// A provisioner that works off a batcher.
-    pub fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
+    pub(crate) fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
         Arc::new(Self {
             queue: context.queue(record::CONTROLLER, RateLimit::DEFAULT),
             rng: context.seed.derive("scheduling-id").rng(),

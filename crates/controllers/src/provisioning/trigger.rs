@@ -17,7 +17,7 @@ use crate::reconciler::Reconciler;
 const AGAIN: Duration = Duration::from_secs(10);
 
 /// Triggers for pods (SCH-034), and for claims that went before they were launched: their pods need another place at once.
-pub struct PodTrigger {
+pub(crate) struct PodTrigger {
     context: Context,
     batcher: Batcher,
     queue: Queue<ObjectKey>,
@@ -25,7 +25,7 @@ pub struct PodTrigger {
 
 impl PodTrigger {
     /// A trigger of that batcher.
-    pub fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
+    pub(crate) fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
         Arc::new(Self {
             queue: context.queue("provisioner.trigger.pod", RateLimit::DEFAULT),
             context: context.clone(),
@@ -93,7 +93,7 @@ impl Reconciler for PodTrigger {
 }
 
 /// Triggers for nodes that are being drained (SCH-035).
-pub struct NodeTrigger {
+pub(crate) struct NodeTrigger {
     context: Context,
     batcher: Batcher,
     queue: Queue<String>,
@@ -101,7 +101,7 @@ pub struct NodeTrigger {
 
 impl NodeTrigger {
     /// A trigger of that batcher.
-    pub fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
+    pub(crate) fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
         Arc::new(Self {
             queue: context.queue("provisioner.trigger.node", RateLimit::DEFAULT),
             context: context.clone(),

@@ -1,0 +1,81 @@
+//! Whether the cluster is known well enough for decisions, and how large it is (SCH-077).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use kerf_runtime::CancellationToken;
+use kerf_runtime::metrics::{Gauge, catalogue};
+use tokio::time::Instant;
+
+use crate::changes::Change;
+use crate::context::Context;
+use crate::reconciler::Reconciler;
+
+/// How often to look.
+const EVERY: Duration = Duration::from_secs(5);
+/// How long the cluster may be unknown before somebody should be told.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often they are told (OPS-061).
+const COMPLAIN: Duration = Duration::from_secs(10);
+
+/// Reports on the state in memory.
+pub(crate) struct ClusterState {
+    context: Context,
+    synced: Gauge,
+    unsynced_for: Gauge,
+    nodes: Gauge,
+}
+
+impl ClusterState {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
+        let gauge = |def| context.metrics.gauge(def);
+        Arc::new(Self {
+            synced: gauge(&catalogue::CLUSTER_STATE_SYNCED),
+            unsynced_for: gauge(&catalogue::CLUSTER_STATE_UNSYNCED_TIME),
+            nodes: gauge(&catalogue::CLUSTER_STATE_NODE_COUNT),
+            context: context.clone(),
+        })
+    }
+
+    /// Looks once; gives back how long the cluster has been unknown.
+    fn look(&self, unsynced_since: &mut Option<Instant>) -> Duration {
+        let synced = self.context.cluster.is_synced();
+        *unsynced_since = (!synced).then(|| unsynced_since.unwrap_or_else(Instant::now));
+        let lasted = unsynced_since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.synced.set(&[], if synced { 1.0 } else { 0.0 });
+        self.unsynced_for.set(&[], lasted.as_secs_f64());
+        let snapshot = self.context.cluster.snapshot(self.context.now());
+        let machines = snapshot.nodes.iter();
+        let known = machines.filter(|node| node.provider_id.is_some() || node.node_name.is_some());
+        self.nodes.set(&[], known.count() as f64);
+        lasted
+    }
+}
+
+#[async_trait]
+impl Reconciler for ClusterState {
+    fn name(&self) -> &'static str {
+        "state.report"
+    }
+
+    fn notify(&self, _change: &Change) {}
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let (mut unsynced_since, mut complained) = (None, None::<Instant>);
+        loop {
+            let lasted = self.look(&mut unsynced_since);
+            if lasted > PATIENCE && complained.is_none_or(|at| at.elapsed() >= COMPLAIN) {
+                complained = Some(Instant::now());
+                let missing = self.context.cluster.sync_report();
+                let duration = format!("{}s", lasted.as_secs());
+                tracing::error!(duration, ?missing, "cluster is waiting on sync for extended duration");
+            }
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(EVERY) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What is measured about the cluster rather than about work done: sync, nodes, pools, and conditions over time (OPS sections 8 and 9).
+
+mod cluster_state;
+mod conditions;
+mod nodes;
+mod pools;
+mod units;
+
+pub(crate) use cluster_state::ClusterState;
+pub(crate) use conditions::ConditionReport;
+pub(crate) use nodes::NodeReport;
+pub(crate) use pools::PoolReport;

@@ -1,0 +1,171 @@
+//! What nodes have and hold (`metrics.node`, OPS-131 to OPS-133, OPS-262).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::node::Node;
+use kerf_model::resources::Resources;
+use kerf_model::snapshot::Snapshot;
+use kerf_runtime::metrics::{Gauge, LabelNames, MetricDef, Sample, Series, catalogue};
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+
+use super::units;
+use crate::changes::Change;
+use crate::context::Context;
+use crate::reconciler::Reconciler;
+
+/// How often nodes are measured.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// `metrics.node`.
+pub(crate) struct NodeReport {
+    context: Context,
+    queue: Queue<()>,
+    series: Series,
+    /// Well-known label keys by the metric label that shows them.
+    well_known: BTreeMap<String, Sym>,
+}
+
+/// A family with its label names.
+struct Family {
+    name: &'static str,
+    gauge: Gauge,
+    labels: Vec<String>,
+}
+
+impl NodeReport {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
+        let rules = &context.provider.profile().vocabulary.labels;
+        let well_known = rules
+            .well_known()
+            .map(|key| (LabelNames::short(key), context.interner.intern(key)));
+        Arc::new(Self {
+            queue: context.queue("metrics.node", RateLimit::DEFAULT),
+            series: Series::default(),
+            well_known: well_known.collect(),
+            context: context.clone(),
+        })
+    }
+
+    fn family(&self, def: &'static MetricDef) -> Family {
+        Family {
+            name: &def.name,
+            gauge: self.context.metrics.gauge(def),
+            labels: self.context.metrics.label_names(def),
+        }
+    }
+
+    fn report(&self) {
+        let now = self.context.now();
+        let snapshot = self.context.cluster.snapshot(now);
+        let families = [
+            self.family(&catalogue::NODES_ALLOCATABLE),
+            self.family(&catalogue::NODES_TOTAL_POD_REQUESTS),
+            self.family(&catalogue::NODES_TOTAL_DAEMON_REQUESTS),
+            self.family(&catalogue::NODES_SYSTEM_OVERHEAD),
+        ];
+        let lifetime = self.family(&catalogue::NODES_CURRENT_LIFETIME);
+        let mut keys = BTreeSet::new();
+        for node in snapshot.nodes.iter().filter(|node| node.node_name.is_some()) {
+            let mut samples = Vec::new();
+            for (family, resources) in families.iter().zip(amounts(node)) {
+                for (kind, value) in units::of_node(&resources, &self.context.interner) {
+                    samples.push(self.sample(family, node, &kind, value));
+                }
+            }
+            samples.push(self.sample(&lifetime, node, "", age(node, now)));
+            self.series.replace(&node.name, samples);
+            keys.insert(node.name.to_string());
+        }
+        self.series.retain(&keys);
+        let utilization = self.context.metrics.gauge(&catalogue::CLUSTER_UTILIZATION_PERCENT);
+        for (kind, percent) in utilized(&snapshot, &self.context.interner) {
+            utilization.set(&[&kind], percent);
+        }
+    }
+
+    fn sample(&self, family: &Family, node: &Node, kind: &str, value: f64) -> Sample {
+        let text = |label: &String| match label.as_str() {
+            "node_name" => node.node_name.as_deref().unwrap_or_default().to_owned(),
+            "managed" => node.managed.to_string(),
+            "resource_type" => kind.to_owned(),
+            // Nodes have not had a phase since long before v1.
+            "phase" => String::new(),
+            other => {
+                let key = self.well_known.get(other);
+                let value = key.and_then(|key| node.label(*key));
+                value.map_or("", |value| self.context.interner.text(value)).to_owned()
+            }
+        };
+        Sample {
+            gauge: family.gauge.clone(),
+            family: family.name,
+            labels: family.labels.iter().map(text).collect(),
+            value,
+        }
+    }
+}
+
+/// Allocatable, requests of pods, requests of daemons, and what the system keeps.
+fn amounts(node: &Node) -> [Resources; 4] {
+    let less = |of: &Resources, part: &Resources| {
+        let mut left = of.clone();
+        left.subtract(part);
+        left.iter()
+            .filter(|(name, _)| of.contains(*name))
+            .collect::<Resources>()
+    };
+    [
+        node.allocatable.clone(),
+        less(&node.requested, &node.daemon_requested),
+        node.daemon_requested.clone(),
+        less(&node.capacity, &node.allocatable),
+    ]
+}
+
+fn age(node: &Node, now: Timestamp) -> f64 {
+    now.duration_since(node.created).as_secs_f64()
+}
+
+/// OPS-133: per resource how much of all nodes together is asked for, in percent.
+fn utilized(snapshot: &Snapshot, interner: &Interner) -> Vec<(String, f64)> {
+    let (mut allocatable, mut requested) = (Resources::new(), Resources::new());
+    for node in snapshot.nodes.iter().filter(|node| node.node_name.is_some()) {
+        allocatable.add(&node.allocatable);
+        requested.add(&node.requested);
+    }
+    let there = allocatable
+        .iter()
+        .filter(|(name, amount)| *amount > 0 && *name != sym::NODES);
+    let percent = |(name, amount): (Sym, i64)| {
+        let share = 100.0 * requested.get(name) as f64 / amount as f64;
+        (units::resource_type(interner.text(name)), share)
+    };
+    there.map(percent).collect()
+}
+
+#[async_trait]
+impl Reconciler for NodeReport {
+    fn name(&self) -> &'static str {
+        "metrics.node"
+    }
+
+    fn notify(&self, _change: &Change) {}
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let (controller, queue) = (self.context.controller(self.name()), self.queue.clone());
+        queue.add(());
+        let reconcile = move |()| {
+            let this = Arc::clone(&self);
+            async move {
+                this.report();
+                Ok::<_, ReconcileError>(Outcome::RequeueAfter(EVERY))
+            }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}

@@ -1,0 +1,37 @@
+//! Amounts as metrics have them: cpu in cores, everything else in base units.
+
+use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::quantity::Quantity;
+use kerf_model::resources::Resources;
+
+/// A resource's name as a label value (OPS-128).
+pub(super) fn resource_type(name: &str) -> String {
+    name.to_lowercase().replace('-', "_")
+}
+
+/// An amount of the model.
+pub(super) fn amount(name: Sym, amount: i64) -> f64 {
+    if name == sym::CPU {
+        amount as f64 / 1000.0
+    } else {
+        amount as f64
+    }
+}
+
+/// An amount as written in an object.
+pub(super) fn quantity(name: &str, written: &Quantity) -> f64 {
+    if name == "cpu" {
+        written.milli_ceil() as f64 / 1000.0
+    } else {
+        written.units_ceil() as f64
+    }
+}
+
+/// Every amount with its label value, but for the count of nodes, which no node has.
+pub(super) fn of_node<'a>(
+    resources: &'a Resources,
+    interner: &'a Interner,
+) -> impl Iterator<Item = (String, f64)> + 'a {
+    let real = resources.iter().filter(|(name, _)| *name != sym::NODES);
+    real.map(|(name, number)| (resource_type(interner.text(name)), amount(name, number)))
+}
