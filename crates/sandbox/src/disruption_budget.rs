@@ -30,7 +30,7 @@ pub(crate) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
         for budget in world.budgets.in_namespace(&change.key.namespace) {
             let matches = |pod: Option<&Pod>| pod.is_some_and(|pod| covers(&budget, pod));
             if matches(change.old) || matches(change.new) {
-                keys.add(key_of(&*budget));
+                keys.add_after(key_of(&*budget), crate::world::COALESCE);
             }
         }
     });

@@ -43,6 +43,8 @@ impl<'a, K> Change<'a, K> {
 type Listener<K> = Arc<dyn Fn(&Change<'_, K>) + Send + Sync>;
 /// The values an object is found by.
 type Indexer<K> = fn(&K) -> Vec<String>;
+/// Objects by value, then by key.
+type Index<K> = BTreeMap<String, BTreeMap<ObjectKey, Arc<K>>>;
 
 /// All objects of one kind, by key.
 pub(crate) struct Store<K> {
@@ -53,7 +55,7 @@ pub(crate) struct Store<K> {
 struct Inner<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
     /// By index and value.
-    indexes: Vec<(Indexer<K>, BTreeMap<String, BTreeSet<ObjectKey>>)>,
+    indexes: Vec<(Indexer<K>, Index<K>)>,
     listeners: Vec<Listener<K>>,
     /// What a listing has brought so far.
     filling: Option<BTreeSet<ObjectKey>>,
@@ -112,9 +114,8 @@ impl<K: Kind> Store<K> {
     /// Objects one of the store's indexers gives this value, by key.
     pub(crate) fn by_index(&self, index: usize, value: &str) -> Vec<Arc<K>> {
         let inner = self.lock();
-        let keys = inner.indexes.get(index).and_then(|(_, entries)| entries.get(value));
-        let objects = keys.into_iter().flatten().filter_map(|key| inner.objects.get(key));
-        objects.cloned().collect()
+        let objects = inner.indexes.get(index).and_then(|(_, entries)| entries.get(value));
+        objects.into_iter().flat_map(BTreeMap::values).cloned().collect()
     }
 
     /// Takes over the answer to a write, so that what comes next sees it before the watch tells of it.
@@ -261,7 +262,7 @@ impl<K: Kind> Inner<K> {
         }
     }
 
-    fn reindex(&mut self, key: &ObjectKey, old: Option<&K>, new: Option<&K>) {
+    fn reindex(&mut self, key: &ObjectKey, old: Option<&K>, new: Option<&Arc<K>>) {
         for (indexer, entries) in &mut self.indexes {
             for value in old.map(*indexer).unwrap_or_default() {
                 if let Some(keys) = entries.get_mut(&value) {
@@ -271,8 +272,11 @@ impl<K: Kind> Inner<K> {
                     }
                 }
             }
-            for value in new.map(*indexer).unwrap_or_default() {
-                entries.entry(value).or_default().insert(key.clone());
+            for (value, new) in new
+                .into_iter()
+                .flat_map(|new| indexer(new).into_iter().map(move |value| (value, new)))
+            {
+                entries.entry(value).or_default().insert(key.clone(), Arc::clone(new));
             }
         }
     }

@@ -245,6 +245,9 @@ fn is_held<K: Resource>(object: &K) -> bool {
     meta.deletion_timestamp.is_some() && (finalizers || meta.deletion_grace_period_seconds.is_some_and(|s| s > 0))
 }
 
+/// Changes of many pods within this time lead to one look at their controller.
+pub(crate) const COALESCE: Duration = Duration::from_millis(20);
+
 /// A queue whose keys come back soon after a failure.
 pub(crate) fn queue() -> Queue<ObjectKey> {
     Queue::new(RateLimit::exponential(
@@ -261,7 +264,7 @@ pub(crate) fn enqueue_own_and_pods<K: Kind>(queue: &Queue<ObjectKey>, own: &Stor
     pods.listen(move |change| {
         for pod in [change.old, change.new].into_iter().flatten() {
             if let Some(owner) = crate::object::controller(pod).filter(|owner| owner.kind == K::kind(&())) {
-                mine.add(ObjectKey::new(&*change.key.namespace, &*owner.name));
+                mine.add_after(ObjectKey::new(&*change.key.namespace, &*owner.name), COALESCE);
             }
         }
     });

@@ -35,7 +35,7 @@ fn init_containers(pod: &Pod) -> &[Container] {
         .unwrap_or_default()
 }
 
-fn container_status(pod: &Pod, container: &Container, state: Value) -> Value {
+fn container_status(pod: &Pod, container: &Container, state: &Value) -> Value {
     let running = state.get("running").is_some();
     let done = state["terminated"]["exitCode"] == json!(0);
     let sidecar_or_main = running || !init_containers(pod).iter().any(|init| init.name == container.name);
@@ -97,13 +97,10 @@ pub(super) fn running(pod: &Pod, node: &Node, now: Timestamp) -> Value {
         } else {
             terminated(pod, 0, now)
         };
-        container_status(pod, container, state)
+        container_status(pod, container, &state)
     });
     let init: Vec<Value> = init.collect();
-    let main: Vec<Value> = containers(pod)
-        .iter()
-        .map(|c| container_status(pod, c, run.clone()))
-        .collect();
+    let main: Vec<Value> = containers(pod).iter().map(|c| container_status(pod, c, &run)).collect();
     let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
     let host_network = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
     let host_ip = address("10.0", &node.name_any());
@@ -139,10 +136,7 @@ pub(super) fn finished(pod: &Pod, exit_code: i32, now: Timestamp) -> Value {
         ("Failed", "PodFailed")
     };
     let end = terminated(pod, exit_code, now);
-    let main: Vec<Value> = containers(pod)
-        .iter()
-        .map(|c| container_status(pod, c, end.clone()))
-        .collect();
+    let main: Vec<Value> = containers(pod).iter().map(|c| container_status(pod, c, &end)).collect();
     let conditions = [
         condition(pod, "Ready", false, Some(reason), now),
         condition(pod, "ContainersReady", false, Some(reason), now),

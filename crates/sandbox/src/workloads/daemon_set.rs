@@ -127,7 +127,7 @@ impl Plan {
             let selected = selects(&pod_spec, &node);
             let may_start = selected && admitted(&tolerations, &node, &["NoSchedule", "NoExecute"]);
             let may_stay = selected && admitted(&tolerations, &node, &["NoExecute"]);
-            plan.judge(&node, pods, may_start, may_stay);
+            plan.judge(&node, &pods, may_start, may_stay);
         }
         // What is left is pinned to nodes that are gone; bound ones are pod garbage collection's.
         let strays = by_node
@@ -138,7 +138,7 @@ impl Plan {
         plan
     }
 
-    fn judge(&mut self, node: &Node, pods: Vec<Arc<Pod>>, may_start: bool, may_stay: bool) {
+    fn judge(&mut self, node: &Node, pods: &[Arc<Pod>], may_start: bool, may_stay: bool) {
         self.wanted += i32::from(may_start);
         let live: Vec<_> = pods.iter().filter(|pod| !is_deleting(&***pod)).cloned().collect();
         if !may_stay {
@@ -156,7 +156,7 @@ impl Plan {
             None if pods.is_empty() && may_start => self.missing.push(node.name_any()),
             None => {}
             Some(pod) if pod.labels().get(REVISION_LABEL) != Some(&self.revision) => {
-                self.outdated.push(Arc::clone(pod))
+                self.outdated.push(Arc::clone(pod));
             }
             Some(_) => {}
         }

@@ -53,11 +53,9 @@ impl Cluster {
     }
 
     pub(crate) async fn create(&self, object: Value) {
-        let (api, name) = self.dynamic(&object);
+        let (api, _) = self.dynamic(&object);
         let typed = serde_json::from_value(object).expect("an object");
-        api.create(&PostParams::default(), &typed)
-            .await
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        api.create(&PostParams::default(), &typed).await.expect("an answer");
     }
 
     /// A merge patch of the object whose kind and name the patch carries.
@@ -70,7 +68,7 @@ impl Cluster {
 
     pub(crate) async fn get(&self, api_version: &str, kind: &str, name: &str) -> Value {
         let (api, _) = self.dynamic(&json!({"apiVersion": api_version, "kind": kind}));
-        let object = api.get(name).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        let object = api.get(name).await.expect("an answer");
         serde_json::to_value(object).expect("JSON")
     }
 
@@ -99,7 +97,7 @@ impl Cluster {
 
     pub(crate) async fn pod(&self, name: &str) -> Pod {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), "default");
-        api.get(name).await.unwrap_or_else(|error| panic!("{name}: {error}"))
+        api.get(name).await.expect("an answer")
     }
 
     pub(crate) async fn delete_pod(&self, name: &str) {
@@ -180,6 +178,7 @@ pub(crate) fn asks(cpu: &str) -> Value {
     json!({"containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": cpu}}}]})
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "callers make the spec on the spot")]
 pub(crate) fn pod(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec})
 }
