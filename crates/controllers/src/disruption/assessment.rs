@@ -174,3 +174,187 @@ fn remove(claim: &mut NodeClaim, type_: &str, now: Timestamp) -> Result<bool, Re
     }
     ConditionSet::new(claim, now).remove(type_)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kerf_cloud::TypeBuilder;
+    use kerf_model::price::Price;
+    use serde_json::{Value, json};
+
+    fn now() -> Timestamp {
+        "2026-01-01T12:00:00Z".parse().expect("a timestamp")
+    }
+
+    fn pool(disruption: Value, requirements: Value) -> NodePool {
+        serde_json::from_value(json!({
+            "metadata": {"name": "web", "annotations": {"karpenter.sh/nodepool-hash": "1", "karpenter.sh/nodepool-hash-version": "v3"}},
+            "spec": {"disruption": disruption, "template": {"spec": {
+                "requirements": requirements,
+                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+            }}},
+        }))
+        .expect("a pool")
+    }
+
+    /// A claim that was initialised at 11:00, with what `change` says on top.
+    fn claim(change: impl FnOnce(&mut NodeClaim)) -> NodeClaim {
+        let mut claim: NodeClaim = serde_json::from_value(json!({
+            "metadata": {
+                "name": "web-1",
+                "creationTimestamp": "2026-01-01T10:00:00Z",
+                "annotations": {"karpenter.sh/nodepool-hash": "1", "karpenter.sh/nodepool-hash-version": "v3"},
+                "labels": {
+                    "node.kubernetes.io/instance-type": "small",
+                    "failure-domain.beta.kubernetes.io/zone": "a",
+                    "karpenter.sh/capacity-type": "spot",
+                },
+            },
+            "spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}},
+        }))
+        .expect("a claim");
+        let eleven = "2026-01-01T11:00:00Z".parse().expect("a timestamp");
+        let mut conditions = ConditionSet::new(&mut claim, eleven);
+        // The first transition of these counts from the creation, unless they change.
+        conditions.set_false(INITIALIZED, "No", "");
+        conditions.set_true(INITIALIZED);
+        conditions.set_true(LAUNCHED);
+        change(&mut claim);
+        claim
+    }
+
+    fn with_words<T>(look: impl FnOnce(Words<'_>) -> T) -> T {
+        let (rules, interner) = (LabelRules::core(), Interner::default());
+        look(Words {
+            rules: &rules,
+            interner: &interner,
+            reservation_key: None,
+        })
+    }
+
+    // DIS-121, LIF-142, LIF-144
+    #[test]
+    fn when_consolidation_may_look_at_a_claim() {
+        let at = |text: &str| -> Timestamp { format!("2026-01-01T{text}Z").parse().expect("a timestamp") };
+        let event = |text: &str| {
+            let time = at(text);
+            move |claim: &mut NodeClaim| {
+                let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time);
+                claim.status.get_or_insert_default().last_pod_event_time = Some(time);
+            }
+        };
+        let verdict = |after: &str, claim: NodeClaim| {
+            consolidatable(&claim, &pool(json!({"consolidateAfter": after}), json!([])), now())
+        };
+        assert_eq!(
+            verdict("Never", claim(|_| {})),
+            Consolidatable::No("consolidation disabled")
+        );
+        assert_eq!(verdict("0s", claim(|_| {})), Consolidatable::Yes);
+        assert_eq!(verdict("1h", claim(|_| {})), Consolidatable::Yes);
+        assert_eq!(verdict("61m", claim(|_| {})), Consolidatable::NotBefore(at("12:01:00")));
+        assert_eq!(
+            verdict("30m", claim(event("11:45:00"))),
+            Consolidatable::NotBefore(at("12:15:00"))
+        );
+        assert_eq!(verdict("30m", claim(event("11:30:00"))), Consolidatable::Yes);
+        let unready = claim(|claim| {
+            ConditionSet::new(claim, now()).set_unknown(INITIALIZED, "x", "");
+        });
+        assert_eq!(verdict("0s", unready), Consolidatable::No("isn't initialized"));
+        let mut fixed = pool(json!({"consolidateAfter": "0s"}), json!([]));
+        fixed.spec.replicas = Some(1);
+        assert_eq!(consolidatable(&claim(|_| {}), &fixed, now()), Consolidatable::Untouched);
+    }
+
+    // LIF-143
+    #[test]
+    fn the_condition_is_removed_and_not_false() {
+        let mut claim = claim(|_| {});
+        apply_consolidatable(&mut claim, Consolidatable::Yes, now()).expect("applied");
+        assert!(claim.condition_is_true(CONSOLIDATABLE));
+        let marked = claim.clone();
+        apply_consolidatable(&mut claim, Consolidatable::Untouched, now()).expect("applied");
+        assert_eq!(claim, marked);
+        apply_consolidatable(&mut claim, Consolidatable::NotBefore(now()), now()).expect("applied");
+        assert_eq!(claim.condition(CONSOLIDATABLE), None);
+    }
+
+    // DIS-215, DIS-217
+    #[test]
+    fn the_drift_condition_names_its_reason_twice_or_is_not_there() {
+        let mut claim = claim(|_| {});
+        apply_drift(&mut claim, &Drift::For("NodePoolDrifted".to_owned()), now()).expect("applied");
+        let condition = claim.condition(DRIFTED).cloned().expect("a condition");
+        assert_eq!(
+            (condition.reason(), condition.message()),
+            ("NodePoolDrifted", "NodePoolDrifted")
+        );
+        for drift in [Drift::None, Drift::NotLaunched] {
+            let mut cured = claim.clone();
+            apply_drift(&mut cured, &drift, now()).expect("applied");
+            assert_eq!(cured.condition(DRIFTED), None);
+        }
+    }
+
+    // DIS-218, DIS-221
+    #[test]
+    fn the_hash_is_asked_before_the_requirements() {
+        let elsewhere = json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b"]}]);
+        let here = json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]);
+        let plain = json!({"consolidateAfter": "0s"});
+        let hash = |value: &'static str, key: &'static str| {
+            claim(move |claim| {
+                let annotations = claim.metadata.annotations.get_or_insert_default();
+                annotations.insert(key.to_owned(), value.to_owned());
+            })
+        };
+        let drift = |claim: NodeClaim, requirements: &Value| {
+            with_words(|words| template_drift(&claim, &pool(plain.clone(), requirements.clone()), words))
+        };
+        assert_eq!(
+            drift(claim(|_| {}), &here),
+            None,
+            "the old name of the zone label is the zone"
+        );
+        assert_eq!(drift(claim(|_| {}), &elsewhere), Some("RequirementsDrifted"));
+        assert_eq!(
+            drift(hash("2", "karpenter.sh/nodepool-hash"), &elsewhere),
+            Some("NodePoolDrifted")
+        );
+        assert_eq!(drift(hash("v2", "karpenter.sh/nodepool-hash-version"), &here), None);
+        let unstamped = claim(|claim| claim.metadata.annotations = None);
+        assert_eq!(drift(unstamped, &here), None);
+    }
+
+    // DIS-237
+    #[test]
+    fn the_catalogue_is_asked_about_claims_older_than_an_hour() {
+        let created = |text: &str| {
+            let time = text.parse().expect("a timestamp");
+            claim(move |claim| {
+                claim.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time));
+            })
+        };
+        assert!(type_check_is_due(&created("2026-01-01T10:59:59Z"), now()));
+        assert!(!type_check_is_due(&created("2026-01-01T11:00:00Z"), now()));
+        with_words(|words| {
+            let kind = |zone: &str| {
+                TypeBuilder::new(words.interner, "small")
+                    .offering(zone, "spot", Price::ZERO)
+                    .build()
+            };
+            let drift = |zone: &str| {
+                type_drift(
+                    &claim(|_| {}),
+                    &Catalogue {
+                        types: vec![kind(zone)],
+                    },
+                    words,
+                )
+            };
+            assert_eq!(drift("a"), None);
+            assert_eq!(drift("b"), Some("InstanceTypeNotFound"));
+        });
+    }
+}

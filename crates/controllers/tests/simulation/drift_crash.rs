@@ -24,9 +24,12 @@ struct Seen {
 impl Seen {
     async fn look(&mut self, simulation: &Simulation) {
         let uid = |meta: kube::api::ObjectMeta| meta.uid.unwrap_or_default();
-        self.claims.extend(simulation.claims().await.into_iter().map(|claim| uid(claim.metadata)));
-        self.nodes.extend(simulation.nodes().await.into_iter().map(|node| uid(node.metadata)));
-        self.pods.extend(simulation.pods().await.into_iter().map(|pod| uid(pod.metadata)));
+        self.claims
+            .extend(simulation.claims().await.into_iter().map(|claim| uid(claim.metadata)));
+        self.nodes
+            .extend(simulation.nodes().await.into_iter().map(|node| uid(node.metadata)));
+        self.pods
+            .extend(simulation.pods().await.into_iter().map(|pod| uid(pod.metadata)));
     }
 }
 
@@ -68,14 +71,22 @@ async fn renew(death: Option<(u64, KillMoment)>) -> u64 {
             dead = true;
             (simulation, _) = mortal(simulation.crash().await, None);
         }
-        assert!(Instant::now() < end, "{death:?} {:?}\n{}", faults.trace(), simulation.picture().await);
+        assert!(
+            Instant::now() < end,
+            "{death:?} {:?}\n{}",
+            faults.trace(),
+            simulation.picture().await
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     seen.look(&simulation).await;
     let context = format!("{death:?} {:?}\n{seen:?}", faults.trace());
     assert_eq!(seen.nodes.len(), seen.claims.len(), "one machine per claim {context}");
     // A simulated machine that is lost between being made and joining is the only reason for another claim.
-    assert!(seen.claims.len() <= 2 + usize::from(dead), "one replacement per need {context}");
+    assert!(
+        seen.claims.len() <= 2 + usize::from(dead),
+        "one replacement per need {context}"
+    );
     assert_eq!(seen.pods.len(), 2, "the pod was evicted once {context}");
     simulation.stop().await;
     faults.calls()

@@ -32,7 +32,9 @@ pub(crate) async fn scale(simulation: &Simulation, name: &str, replicas: u32) {
 /// Whether a Node is marked as one that is to go.
 pub(crate) fn is_tainted(node: &Node) -> bool {
     let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    taints.into_iter().any(|taint| taint.key == "karpenter.sh/disrupted" && taint.effect == "NoSchedule")
+    taints
+        .into_iter()
+        .any(|taint| taint.key == "karpenter.sh/disrupted" && taint.effect == "NoSchedule")
 }
 
 pub(crate) async fn tainted(simulation: &Simulation) -> usize {
@@ -43,8 +45,12 @@ pub(crate) async fn tainted(simulation: &Simulation) -> usize {
 pub(crate) async fn with_nodes(count: usize, disruption: Value) -> Simulation {
     let simulation = Simulation::start().await;
     simulation.pool("web", json!({"disruption": disruption})).await;
-    simulation.deployment("web", u32::try_from(count).expect("few"), "1", apart("web")).await;
-    simulation.until("the pods run", 120, async |s| s.running().await == count).await;
+    simulation
+        .deployment("web", u32::try_from(count).expect("few"), "1", apart("web"))
+        .await;
+    simulation
+        .until("the pods run", 120, async |s| s.running().await == count)
+        .await;
     let ready = async |s: &Simulation| {
         let claims = s.claims().await;
         claims.len() == count && claims.iter().all(|claim| claim.condition_is_true("Initialized"))
@@ -55,7 +61,10 @@ pub(crate) async fn with_nodes(count: usize, disruption: Value) -> Simulation {
 
 async fn consolidatable(simulation: &Simulation) -> usize {
     let claims = simulation.claims().await;
-    claims.iter().filter(|claim| claim.condition_is_true("Consolidatable")).count()
+    claims
+        .iter()
+        .filter(|claim| claim.condition_is_true("Consolidatable"))
+        .count()
 }
 
 fn last_pod_event(claim: &NodeClaim) -> Option<Timestamp> {
@@ -69,34 +78,62 @@ async fn an_empty_node_goes_when_it_was_left_alone_for_long_enough() {
     // LIF-142: left alone is not empty.
     assert_eq!((consolidatable(&simulation).await, tainted(&simulation).await), (1, 0));
     scale(&simulation, "web", 0).await;
-    simulation.until("the window starts anew", 5, async |s| consolidatable(s).await == 0).await;
+    simulation
+        .until("the window starts anew", 5, async |s| consolidatable(s).await == 0)
+        .await;
     let event = last_pod_event(&simulation.claims().await[0]).expect("a pod event");
-    simulation.until("the node is marked", 120, async |s| tainted(s).await == 1).await;
+    simulation
+        .until("the node is marked", 120, async |s| tainted(s).await == 1)
+        .await;
     let waited = simulation.context.now().duration_since(event).as_secs();
     // DIS-127, DIS-300: consolidateAfter, at most 10 s until the next pass, and the 15 s a command is waited with.
     assert!((45..=57).contains(&waited), "{waited} s");
     let claim = simulation.claims().await.pop().expect("a claim");
     // DIS-258
     let reason = claim.condition("DisruptionReason").expect("a reason");
-    assert_eq!((reason.status.as_str(), reason.reason(), reason.message()), ("True", "Empty", "Empty"));
-    simulation.until("it is gone", 60, async |s| s.nodes().await.is_empty() && s.claims().await.is_empty()).await;
+    assert_eq!(
+        (reason.status.as_str(), reason.reason(), reason.message()),
+        ("True", "Empty", "Empty")
+    );
+    simulation
+        .until("it is gone", 60, async |s| {
+            s.nodes().await.is_empty() && s.claims().await.is_empty()
+        })
+        .await;
 
     let metrics = &simulation.context.metrics;
     let labels = claim.metadata.labels.clone().unwrap_or_default();
     // DIS-268
-    assert_eq!(metrics.counter(&DISRUPTION_DECISIONS).get(&["delete", "empty", "empty"]), 1.0);
+    assert_eq!(
+        metrics
+            .counter(&DISRUPTION_DECISIONS)
+            .get(&["delete", "empty", "empty"]),
+        1.0
+    );
     let by_pool = metrics.counter(&DISRUPTION_DECISIONS_BY_NODEPOOL);
     assert_eq!(by_pool.get(&["web", "delete", "empty", "empty"]), 1.0);
     // DIS-277
     let disrupted = metrics.counter(&NODECLAIMS_DISRUPTED);
-    assert_eq!(disrupted.get(&["empty", "web", &labels["karpenter.sh/capacity-type"]]), 1.0);
-    let mut told: Vec<String> =
-        simulation.events("DisruptionTerminating").await.into_iter().filter_map(|event| event.message).collect();
+    assert_eq!(
+        disrupted.get(&["empty", "web", &labels["karpenter.sh/capacity-type"]]),
+        1.0
+    );
+    let mut told: Vec<String> = simulation
+        .events("DisruptionTerminating")
+        .await
+        .into_iter()
+        .filter_map(|event| event.message)
+        .collect();
     told.sort();
     assert_eq!(told, ["Disrupting Node: Empty", "Disrupting NodeClaim: Empty"]);
     tokio::time::sleep(Duration::from_secs(15)).await;
     // DIS-018, DIS-019
-    assert!(metrics.histogram(&DISRUPTION_EVALUATION_DURATION).count(&["empty", "empty"]) > 0);
+    assert!(
+        metrics
+            .histogram(&DISRUPTION_EVALUATION_DURATION)
+            .count(&["empty", "empty"])
+            > 0
+    );
     assert_eq!(metrics.gauge(&DISRUPTION_ELIGIBLE_NODES).get(&["empty"]), 0.0);
     simulation.stop().await;
 }
@@ -128,18 +165,29 @@ async fn a_closed_budget_keeps_nodes_and_says_so() {
     }
     assert_eq!(consolidatable(&simulation).await, 2);
     let events = simulation.events("DisruptionBlocked").await;
-    let of_pool = events.iter().find(|event| event.involved_object.kind.as_deref() == Some("NodePool")).expect("an event");
+    let of_pool = events
+        .iter()
+        .find(|event| event.involved_object.kind.as_deref() == Some("NodePool"))
+        .expect("an event");
     assert_eq!(
         of_pool.message.as_deref(),
         Some("No allowed disruptions for disruption reason Empty due to blocking budget")
     );
     let metrics = &simulation.context.metrics;
-    assert_eq!(metrics.gauge(&NODEPOOLS_ALLOWED_DISRUPTIONS).get(&["web", "Empty"]), 0.0);
-    assert_eq!(metrics.gauge(&NODEPOOLS_NODES_CONSUMING_BUDGETS).get(&["web", "Empty"]), 0.0);
+    assert_eq!(
+        metrics.gauge(&NODEPOOLS_ALLOWED_DISRUPTIONS).get(&["web", "Empty"]),
+        0.0
+    );
+    assert_eq!(
+        metrics.gauge(&NODEPOOLS_NODES_CONSUMING_BUDGETS).get(&["web", "Empty"]),
+        0.0
+    );
     // DIS-092
     let patch = json!({"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}});
     simulation.patch::<NodePool>("web", patch).await;
-    simulation.until("they go", 60, async |s| s.nodes().await.is_empty()).await;
+    simulation
+        .until("they go", 60, async |s| s.nodes().await.is_empty())
+        .await;
     simulation.stop().await;
 }
 
@@ -165,7 +213,9 @@ async fn an_annotated_node_stays_until_the_annotation_goes() {
     kinds.dedup();
     assert_eq!(kinds, ["Node", "NodeClaim"]);
     simulation.patch::<Node>(&node, annotate(Value::Null)).await;
-    simulation.until("it goes", 60, async |s| s.nodes().await.is_empty()).await;
+    simulation
+        .until("it goes", 60, async |s| s.nodes().await.is_empty())
+        .await;
     simulation.stop().await;
 }
 
@@ -176,9 +226,13 @@ async fn a_pod_that_comes_during_the_wait_saves_its_node() {
     let claim = simulation.claims().await[0].metadata.uid.clone();
     scale(&simulation, "web", 0).await;
     let eligible = simulation.context.metrics.gauge(&DISRUPTION_ELIGIBLE_NODES);
-    simulation.until("it is chosen", 30, async |_| eligible.get(&["empty"]) == 1.0).await;
+    simulation
+        .until("it is chosen", 30, async |_| eligible.get(&["empty"]) == 1.0)
+        .await;
     scale(&simulation, "web", 1).await;
-    simulation.until("the pod runs", 10, async |s| s.running().await == 1).await;
+    simulation
+        .until("the pod runs", 10, async |s| s.running().await == 1)
+        .await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(simulation.claims().await[0].metadata.uid, claim);
     assert_eq!(tainted(&simulation).await, 0);
@@ -193,9 +247,16 @@ async fn a_pool_that_never_consolidates_keeps_its_empty_nodes() {
     let simulation = with_nodes(1, json!({"consolidateAfter": "Never"})).await;
     scale(&simulation, "web", 0).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!((simulation.nodes().await.len(), consolidatable(&simulation).await), (1, 0));
+    assert_eq!(
+        (simulation.nodes().await.len(), consolidatable(&simulation).await),
+        (1, 0)
+    );
     let events = simulation.events("Unconsolidatable").await;
-    assert!(events.iter().all(|event| event.message.as_deref() == Some("NodePool \"web\" has consolidation disabled")));
+    assert!(
+        events
+            .iter()
+            .all(|event| event.message.as_deref() == Some("NodePool \"web\" has consolidation disabled"))
+    );
     // DIS-290: once per object in a quarter of an hour.
     assert_eq!(events.len(), 2);
     simulation.stop().await;
@@ -209,10 +270,17 @@ async fn marks_nobody_stands_behind_are_removed() {
     let claims: Vec<NodeClaim> = crate::harness::list(&sandbox.client()).await;
     let nodes: Api<Node> = Api::all(sandbox.client());
     for claim in &claims {
-        let node = claim.status.as_ref().and_then(|status| status.node_name.clone()).expect("a node");
+        let node = claim
+            .status
+            .as_ref()
+            .and_then(|status| status.node_name.clone())
+            .expect("a node");
         let taints = json!({"spec": {"taints": [
             {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}, {"key": "mine", "effect": "NoSchedule"}]}});
-        nodes.patch(&node, &PatchParams::default(), &Patch::Merge(taints)).await.expect("tainted");
+        nodes
+            .patch(&node, &PatchParams::default(), &Patch::Merge(taints))
+            .await
+            .expect("tainted");
         let mut marked = claim.clone();
         let now = sandbox.clock().now();
         kerf_api::ConditionSet::new(&mut marked, now).set_true_because("DisruptionReason", "Drifted", "Drifted");
@@ -222,13 +290,21 @@ async fn marks_nobody_stands_behind_are_removed() {
     }
     let simulation = Simulation::join(sandbox, |_| {});
     let clean = async |s: &Simulation| {
-        let reasons = s.claims().await.iter().filter(|claim| claim.condition("DisruptionReason").is_some()).count();
+        let reasons = s
+            .claims()
+            .await
+            .iter()
+            .filter(|claim| claim.condition("DisruptionReason").is_some())
+            .count();
         reasons == 0 && tainted(s).await == 0
     };
     simulation.until("the marks are gone", 15, clean).await;
     for node in simulation.nodes().await {
         let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
-        assert_eq!(taints.iter().map(|taint| taint.key.as_str()).collect::<Vec<_>>(), ["mine"]);
+        assert_eq!(
+            taints.iter().map(|taint| taint.key.as_str()).collect::<Vec<_>>(),
+            ["mine"]
+        );
     }
     simulation.stop().await;
 }

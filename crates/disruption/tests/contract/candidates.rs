@@ -256,7 +256,7 @@ fn the_last_protection_counts() {
     world.node("a-1", |_| {});
     world.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::ForNanos(1));
     world.bound("a-1", "q", |pod| {
-        pod.do_not_disrupt = DoNotDisrupt::ForNanos(7200 * 1_000_000_000)
+        pod.do_not_disrupt = DoNotDisrupt::ForNanos(7200 * 1_000_000_000);
     });
     let at = |seconds| {
         candidates(

@@ -17,7 +17,7 @@ fn world(nodes: &[(&str, i64)]) -> World {
     let mut world = World::new();
     for (name, since) in nodes {
         world.node(name, |node| {
-            node.lifecycle.drifted = Some(("NodePoolDrifted".into(), ago(*since)))
+            node.lifecycle.drifted = Some(("NodePoolDrifted".into(), ago(*since)));
         });
     }
     world

@@ -180,7 +180,7 @@ fn unmanaged_nodes_are_a_place() {
     let mut world = World::new();
     world.node("a-1", |_| {});
     world.node("x-1", |node| {
-        (node.managed, node.claim_name, node.pool) = (false, None, None)
+        (node.managed, node.claim_name, node.pool) = (false, None, None);
     });
     world.bound("a-1", "p", |_| {});
     assert_eq!(places(&without(&world, "a-1")), ["x-1: p"]);
