@@ -144,9 +144,11 @@ mod tests {
 
     #[test]
     fn a_restart_is_healed_from_the_condition() {
-        let mut pool: NodePool = serde_json::from_value(serde_json::json!({"metadata": {"name": "default"}, "spec": {"template": {"spec": {
-            "requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"},
-        }}}}))
+        let mut pool: NodePool = serde_json::from_value(
+            serde_json::json!({"metadata": {"name": "default"}, "spec": {"template": {"spec": {
+                "requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"},
+            }}}}),
+        )
         .expect("a pool");
         pool.metadata.uid = Some("uid".to_owned());
         ConditionSet::new(&mut pool, Timestamp::UNIX_EPOCH).set_false(

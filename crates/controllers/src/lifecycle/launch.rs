@@ -109,9 +109,11 @@ mod tests {
         assert_eq!(condition.message(), format!("{}...", "x".repeat(300)));
         assert_eq!(condition.transitioned(), at("2026-01-01T00:00:00Z"));
         assert!(is_due(&claim));
+        // LIF-238: what is rewritten moves behind its equals.
+        let ready = claim.condition(READY).map(|ready| ready.message().to_owned());
         assert_eq!(
-            claim.condition(READY).map(|ready| ready.message().to_owned()),
-            Some("Launched=Unknown, Registered=Unknown, Initialized=Unknown".to_owned())
+            ready.as_deref(),
+            Some("Registered=Unknown, Initialized=Unknown, Launched=Unknown")
         );
     }
 

@@ -99,9 +99,11 @@ mod tests {
         } else {
             ConditionSet::new(&mut claim, now).set_unknown(LAUNCHED, "LaunchFailed", "no route");
         }
-        let mut pool: NodePool = serde_json::from_value(serde_json::json!({"metadata": {"name": "default"}, "spec": {"template": {"spec": {
-            "requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"},
-        }}}}))
+        let mut pool: NodePool = serde_json::from_value(
+            serde_json::json!({"metadata": {"name": "default"}, "spec": {"template": {"spec": {
+                "requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"},
+            }}}}),
+        )
         .expect("a pool");
         judge(&mut pool, &claim, registered, preview, now);
         let condition = pool.condition(NODE_REGISTRATION_HEALTHY)?;

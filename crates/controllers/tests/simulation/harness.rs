@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kerf_api::{KwokNodeClass, NodeClaim, NodePool};
+use kerf_cloud::CloudProvider;
 use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
@@ -44,20 +45,42 @@ impl Simulation {
         Self::join(sandbox, change)
     }
 
+    /// The same with a provider that is put around KWOK's.
+    pub(crate) async fn start_around(wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>) -> Self {
+        let sandbox = Sandbox::builder().seed(7).build().await.expect("a sandbox");
+        let class = json!({"metadata": {"name": "default"}, "spec": {}});
+        create::<KwokNodeClass>(&sandbox.client(), class).await;
+        let client = sandbox.client();
+        Self::join_around(sandbox, client, |_| {}, wrap)
+    }
+
     /// Starts controllers on a cluster there is already.
     pub(crate) fn join(sandbox: Sandbox, change: impl FnOnce(&mut Options)) -> Self {
         let client = sandbox.client();
         Self::join_as(sandbox, client, change)
     }
 
-    /// The same with a client of the controllers' own, so that faults hit nobody else.
+    /// The same with a client of the controllers' own, so that faults hit nobody else. The cloud is somebody else.
     pub(crate) fn join_as(sandbox: Sandbox, client: Client, change: impl FnOnce(&mut Options)) -> Self {
+        Self::join_around(sandbox, client, change, |provider| provider)
+    }
+
+    fn join_around(
+        sandbox: Sandbox,
+        client: Client,
+        change: impl FnOnce(&mut Options),
+        wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>,
+    ) -> Self {
         let mut options = Options::default();
         change(&mut options);
         let interner = Arc::new(Interner::default());
         let catalogue = builtin_catalogue(&interner);
         let manager = Manager::new(ManagerConfig {
-            provider: Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue)),
+            provider: wrap(Arc::new(KwokProvider::new(
+                sandbox.client(),
+                Arc::clone(&interner),
+                catalogue,
+            ))),
             client,
             election: None,
             options,

@@ -5,7 +5,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::NodeClaim;
-use kerf_runtime::metrics::catalogue::{NODECLAIMS_TERMINATED, NODES_DRAINED, NODES_TERMINATED, PODS_DRAINED};
+use kerf_runtime::metrics::catalogue::{
+    NODECLAIMS_TERMINATED, NODES_DRAINED, NODES_TERMINATED, PODS_DRAINED, PODS_EVICTION_REQUESTS,
+};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
@@ -135,21 +137,24 @@ async fn a_budget_stops_a_drain_until_it_allows_more() {
     let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
     budget(&simulation, 1).await;
     simulation.delete::<NodeClaim>(&name(&claim)).await;
-    // LIF-113
-    let refused = async |s: &Simulation| {
+    // LIF-086
+    let waits = async |s: &Simulation| {
         let events = s.events("FailedDraining").await;
-        let text = "Failed to drain node, evicting pod violates a PDB (Pod=default/web-";
-        let waiting = "Failed to drain node, 1 pods are waiting to be evicted";
-        events
-            .iter()
-            .filter_map(|event| event.message.as_deref())
-            .any(|message| message.starts_with(text) || message == waiting)
+        let text = "Failed to drain node, 1 pods are waiting to be evicted";
+        events.iter().any(|event| event.message.as_deref() == Some(text))
     };
-    simulation.until("it says so", 60, refused).await;
+    simulation.until("it says so", 60, waits).await;
     tokio::time::sleep(Duration::from_secs(20 * 60)).await;
     // LIF-104, LIF-122
     assert!(!is_gone(&simulation, &claim, &node).await);
     assert_eq!(simulation.running().await, 1);
+    let asked = simulation
+        .context
+        .metrics
+        .counter(&PODS_EVICTION_REQUESTS)
+        .get(&["429"]);
+    // LIF-108, LIF-109: once every ten seconds in the end.
+    assert!((110.0..140.0).contains(&asked), "{asked}");
     let api: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
     api.delete("web", &DeleteParams::default()).await.expect("deleted");
     simulation
@@ -271,5 +276,37 @@ async fn a_claim_that_never_registered_leaves_without_a_drain() {
         .await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert!(simulation.nodes().await.is_empty());
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_group_of_pods_waits_for_the_one_before() {
+    let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
+    let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    for (pod, class) in [("plain", ""), ("critical", "system-cluster-critical")] {
+        let mut spec = json!({"nodeName": name(&node), "terminationGracePeriodSeconds": 60, "containers": [{"name": "main", "image": "app"}]});
+        if !class.is_empty() {
+            spec["priorityClassName"] = json!(class);
+        }
+        let annotations = json!({"sandbox.kerf.sh/stop-after": "30s"});
+        let pod = json!({"metadata": {"name": pod, "annotations": annotations}, "spec": spec});
+        let pod = serde_json::from_value(pod).expect("a pod");
+        api.create(&PostParams::default(), &pod).await.expect("created");
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    let is_going = async |pod: &str| {
+        let pod = api.get_opt(pod).await.expect("an answer");
+        pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
+    };
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    // LIF-229
+    assert!(is_going("plain").await);
+    assert!(!is_going("critical").await);
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(is_going("critical").await);
+    simulation
+        .until("both are gone", 60, async |s| is_gone(s, &claim, &node).await)
+        .await;
     simulation.stop().await;
 }
