@@ -10,6 +10,7 @@ use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::options::Parsed;
 use kerf_runtime::{Clock, Metrics, Options, Seed};
 use kube::Client;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What a controller with the KWOK provider is made of.
@@ -54,8 +55,10 @@ impl Parts {
 /// The labels metrics carry for nodes and claims of a provider (OPS-142, OPS-171).
 pub(crate) fn label_names(provider: &dyn CloudProvider) -> LabelNames {
     let profile = provider.profile();
+    // Labels of different domains may share a last part; a metric label stands once.
+    let well_known: BTreeSet<String> = profile.vocabulary.labels.well_known().map(LabelNames::short).collect();
     LabelNames {
-        well_known: profile.vocabulary.labels.well_known().map(LabelNames::short).collect(),
+        well_known: well_known.into_iter().collect(),
         node_classes: profile
             .node_classes
             .iter()

@@ -230,11 +230,12 @@ impl Life {
     async fn silence(&self, app: &str) -> anyhow::Result<()> {
         let pods = &self.observer.pods;
         let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-        let spared: Vec<String> = pods
-            .iter()
-            .filter(|pod| pod.annotations().contains_key(kerf_api::annotations::DO_NOT_DISRUPT))
-            .filter_map(node)
-            .collect();
+        // A StatefulSet waits for its pod on a dead node until the node is gone, as on any cluster; the demo spares it.
+        let delicate = |pod: &&Pod| {
+            pod.annotations().contains_key(kerf_api::annotations::DO_NOT_DISRUPT)
+                || pod.owner_references().iter().any(|owner| owner.kind == "StatefulSet")
+        };
+        let spared: Vec<String> = pods.iter().filter(delicate).filter_map(node).collect();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for pod in pods
             .iter()

@@ -3,8 +3,6 @@
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kerf_api::NodeClaim;
-use kerf_api::conditions::node_claim;
-use kerf_api::status::Conditioned;
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_model::price::Price;
@@ -111,81 +109,81 @@ impl Observer {
     }
 
     async fn note_claims(&mut self, claims: &[NodeClaim], now: Timestamp) -> Result<Vec<Decision>, kube::Error> {
+        let there: BTreeSet<String> = claims.iter().map(ResourceExt::name_any).collect();
+        let launched: Vec<&NodeClaim> = claims
+            .iter()
+            .filter(|claim| {
+                machine(claim).is_some()
+                    && self
+                        .claims
+                        .get(&claim.name_any())
+                        .is_none_or(|seen| seen.machine.is_none())
+            })
+            .collect();
+        let mut leaving: Vec<String> = claims
+            .iter()
+            .filter(|claim| claim.metadata.deletion_timestamp.is_some())
+            .map(ResourceExt::name_any)
+            .chain(self.claims.keys().filter(|name| !there.contains(*name)).cloned())
+            .filter(|name| self.claims.get(name).is_none_or(|seen| !seen.leaving))
+            .collect();
+        leaving.sort();
         let mut decided = Vec::new();
-        let unseen = claims.iter().any(|claim| {
-            machine(claim).is_some()
-                && self
-                    .claims
-                    .get(&claim.name_any())
-                    .is_none_or(|seen| seen.machine.is_none())
-        });
-        let nominated = if unseen {
-            self.nominations().await?
-        } else {
-            HashMap::new()
-        };
-        for claim in claims {
+        for claim in launched {
             let name = claim.name_any();
+            let Some((kind, zone, capacity)) = machine(claim) else {
+                continue;
+            };
+            let price = self
+                .prices
+                .get(&(kind.clone(), zone.clone(), capacity.clone()))
+                .copied()
+                .unwrap_or_default();
+            let why = match self.event(&name, "DisruptionLaunching").await? {
+                Some(reason) => format!("replaces a node ({reason})"),
+                None => asked_for(claim),
+            };
+            self.claims.insert(
+                name.clone(),
+                Claim {
+                    machine: Some(kind.clone()),
+                    leaving: false,
+                },
+            );
+            decided.push(Decision {
+                at: now,
+                what: format!("launch {name} ({kind}, {zone}, {capacity}, {price} $/h)"),
+                why,
+            });
+        }
+        for name in leaving {
+            let why = self
+                .event(&name, "DisruptionTerminating")
+                .await?
+                .unwrap_or_else(|| "deleted".to_owned());
             let seen = self.claims.entry(name.clone()).or_insert(Claim {
                 machine: None,
                 leaving: false,
             });
-            if seen.machine.is_none()
-                && let Some(machine) = machine(claim)
-            {
-                let price = self.prices.get(&machine).copied().unwrap_or_default();
-                let (kind, zone, capacity) = machine;
-                seen.machine = Some(kind.clone());
-                let why = match nominated.get(&name) {
-                    Some(1) => "for 1 waiting pod".to_owned(),
-                    Some(pods) => format!("for {pods} waiting pods"),
-                    None => "replaces a node that goes".to_owned(),
-                };
-                decided.push(Decision {
-                    at: now,
-                    what: format!("launch {name} ({kind}, {zone}, {capacity}, {price} $/h)"),
-                    why,
-                });
-            }
-            if claim.metadata.deletion_timestamp.is_some() && !seen.leaving {
-                seen.leaving = true;
-                let reason = claim
-                    .condition(node_claim::DISRUPTION_REASON)
-                    .filter(|condition| condition.is_true());
-                let why = reason.map_or_else(|| "deleted".to_owned(), |condition| condition.reason().to_owned());
-                let kind = seen.machine.clone().unwrap_or_else(|| "never launched".to_owned());
-                decided.push(Decision {
-                    at: now,
-                    what: format!("remove {name} ({kind})"),
-                    why,
-                });
-            }
+            seen.leaving = true;
+            let kind = seen.machine.as_deref().unwrap_or("never launched");
+            decided.push(Decision {
+                at: now,
+                what: format!("remove {name} ({kind})"),
+                why,
+            });
         }
         Ok(decided)
     }
 
-    /// How many pods were promised to each claim, from the events people see too.
-    async fn nominations(&self) -> Result<HashMap<String, usize>, kube::Error> {
-        let params = ListParams::default().fields("reason=Nominated");
+    /// What the event of a claim with this reason says after the colon: why it is disrupted, or for what it is launched.
+    async fn event(&self, claim: &str, reason: &str) -> Result<Option<String>, kube::Error> {
+        let params = ListParams::default().fields(&format!(
+            "reason={reason},involvedObject.kind=NodeClaim,involvedObject.name={claim}"
+        ));
         let events = Api::<Event>::all(self.client.clone()).list(&params).await?;
-        let mut pods: HashMap<String, BTreeSet<String>> = HashMap::new();
-        for event in events.items {
-            let message = event.message.unwrap_or_default();
-            let claim = message
-                .split(['/', ' ', ','])
-                .find(|word| self.claims.contains_key(*word))
-                .map(str::to_owned);
-            let claim = claim.or_else(|| {
-                let at = message.find("nodeclaim/")? + "nodeclaim/".len();
-                Some(message[at..].split([',', ' ']).next()?.to_owned())
-            });
-            if let Some(claim) = claim {
-                pods.entry(claim)
-                    .or_default()
-                    .insert(event.involved_object.name.unwrap_or_default());
-            }
-        }
-        Ok(pods.into_iter().map(|(claim, pods)| (claim, pods.len())).collect())
+        let message = events.items.into_iter().find_map(|event| event.message);
+        Ok(message.and_then(|message| Some(message.split_once(": ")?.1.to_owned())))
     }
 
     /// A pod that must not be disrupted may only leave by finishing.
@@ -260,4 +258,21 @@ fn machine(claim: &NodeClaim) -> Option<(String, String, String)> {
         label("karpenter.sh/capacity-type")?,
     );
     launched.then_some(machine)
+}
+
+/// What a claim was made to hold, daemons included.
+fn asked_for(claim: &NodeClaim) -> String {
+    let requests = claim.spec.resources.clone().unwrap_or_default().requests;
+    let amount = |name: &str| {
+        requests
+            .get(name)
+            .map(|amount| amount.to_string())
+            .unwrap_or_else(|| "0".to_owned())
+    };
+    format!(
+        "for {} pods asking for {} cpu and {} memory",
+        amount("pods"),
+        amount("cpu"),
+        amount("memory")
+    )
 }

@@ -41,7 +41,7 @@ pub(super) fn print(
     let mut reasons: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for decision in &observer.decisions {
         let verb = decision.what.split(' ').next().unwrap_or_default();
-        let why = if decision.why.ends_with("waiting pods") || decision.why.ends_with("waiting pod") {
+        let why = if decision.why.starts_with("for ") {
             "pods were waiting"
         } else {
             decision.why.as_str()

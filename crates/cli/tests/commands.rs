@@ -1,0 +1,68 @@
+//! The other commands, as a user meets them.
+
+mod support;
+
+use support::kerf;
+
+#[test]
+fn the_demo_lives_through_its_day() {
+    let outcome = kerf(&["demo"]);
+    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
+    assert_eq!(outcome.stderr, "");
+    for part in [
+        "the shop opens",
+        "launch ",
+        "Empty",
+        "Drifted",
+        "Decisions",
+        "every pod that should run ran",
+    ] {
+        assert!(outcome.stdout.contains(part), "{part} is missing: {}", outcome.stdout);
+    }
+}
+
+#[test]
+fn the_demo_is_the_same_for_the_same_seed() {
+    let run = |seed: &str| {
+        let text = kerf(&["demo", "--seed", seed]).stdout;
+        // The last lines tell how long it took on the wall.
+        text.lines()
+            .filter(|line| !line.contains("hours of cluster life"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run("3"), run("3"));
+}
+
+#[test]
+fn crds_are_printed_per_provider() {
+    let kwok = kerf(&["crds"]);
+    assert_eq!(kwok.code, 0);
+    for name in [
+        "nodepools.karpenter.sh",
+        "nodeclaims.karpenter.sh",
+        "nodeoverlays.karpenter.sh",
+        "kwoknodeclasses.karpenter.kwok.sh",
+    ] {
+        assert!(kwok.stdout.contains(name), "{name}");
+    }
+    let aws = kerf(&["crds", "--provider", "aws"]);
+    assert!(aws.stdout.contains("karpenter.k8s.aws/") && !aws.stdout.contains("kwoknodeclasses"));
+}
+
+#[test]
+fn help_completions_manual_and_version_are_there() {
+    for args in [
+        vec!["--help"],
+        vec!["simulate", "--help"],
+        vec!["controller", "--help"],
+        vec!["man"],
+        vec!["version"],
+        vec!["completions", "bash"],
+    ] {
+        let outcome = kerf(&args);
+        assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
+        assert!(!outcome.stdout.is_empty(), "{args:?}");
+    }
+    assert!(kerf(&["controller", "--help"]).stdout.contains("--batch-idle-duration"));
+}

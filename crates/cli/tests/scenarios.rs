@@ -1,0 +1,84 @@
+//! Recorded outcomes of Karpenter's scheduler on the same inputs: Kerf places at least as many pods, and the same ones for no more money.
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use support::kerf;
+
+fn read(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn folders() -> Vec<PathBuf> {
+    let root = std::env::var_os("KERF_SCENARIOS_DIR").expect("KERF_SCENARIOS_DIR is set");
+    let mut folders: Vec<PathBuf> = fs::read_dir(root)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    folders.retain(|folder| folder.join("upstream.json").exists());
+    folders.sort();
+    assert!(!folders.is_empty(), "no scenario found");
+    folders
+}
+
+/// What falls short in one folder, if anything.
+fn shortfall(folder: &Path) -> Option<String> {
+    let (scenario, upstream) = (read(&folder.join("scenario.json")), read(&folder.join("upstream.json")));
+    let options = &upstream["options"];
+    let gates = format!(
+        "ReservedCapacity={},NodeOverlay={}",
+        options["reservedCapacity"], options["nodeOverlay"]
+    );
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let types = text(&scenario["instanceTypes"]);
+    let result = kerf(&[
+        "simulate",
+        "-f",
+        &path("manifests.yaml"),
+        "--instance-types",
+        &path(&types),
+        "-o",
+        "json",
+        "--verify",
+        "--preference-policy",
+        &text(&options["preferencePolicy"]),
+        "--min-values-policy",
+        &text(&options["minValuesPolicy"]),
+        "--feature-gates",
+        &gates,
+        "--now",
+        "2025-01-01T00:00:00Z",
+    ]);
+    let Ok(report) = serde_json::from_str::<Value>(&result.stdout) else {
+        return Some(format!("no report: {}", result.stderr));
+    };
+    if report["verification"]["valid"] != Value::Bool(true) {
+        return Some(format!("invalid plan: {}", report["verification"]["violations"]));
+    }
+    let (ours, theirs) = (&report["totals"], &upstream["totals"]);
+    let (scheduled, wanted) = (ours["scheduled"].as_u64()?, theirs["scheduledPods"].as_u64()?);
+    if scheduled < wanted {
+        return Some(format!("{scheduled} pods placed, upstream {wanted}"));
+    }
+    let prices = upstream["stability"]["price"]
+        .as_array()
+        .cloned()
+        .unwrap_or_else(|| vec![theirs["pricePerHour"].clone()]);
+    let dearest = prices.iter().filter_map(Value::as_f64).fold(0.0, f64::max);
+    let price = ours["pricePerHour"].as_f64()?;
+    (scheduled == wanted && price > dearest * 1.001).then(|| format!("{price} $/h, upstream at most {dearest}"))
+}
+
+#[test]
+#[ignore = "needs KERF_SCENARIOS_DIR"]
+fn scenarios_place_no_fewer_pods_for_no_more_money() {
+    let short: Vec<String> = folders()
+        .iter()
+        .filter_map(|folder| Some(format!("{}: {}", folder.display(), shortfall(folder)?)))
+        .collect();
+    assert!(short.is_empty(), "{}", short.join("\n"));
+}

@@ -1,0 +1,265 @@
+//! `kerf simulate` as a user meets it: examples, bad input, exit codes, formats.
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use support::{kerf, kerf_with_input, root};
+
+const NOW: [&str; 2] = ["--now", "2026-01-05T08:00:00Z"];
+
+fn simulate(manifests: &str, extra: &[&str]) -> support::Outcome {
+    let args: Vec<&str> = ["simulate", "-f", "-", "-o", "json", "--verify"]
+        .into_iter()
+        .chain(NOW)
+        .chain(extra.iter().copied())
+        .collect();
+    kerf_with_input(&args, manifests.as_bytes())
+}
+
+fn report(outcome: &support::Outcome) -> Value {
+    serde_json::from_str(&outcome.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}\n{}", outcome.stdout, outcome.stderr))
+}
+
+const POOL: &str = "
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: default}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements:
+        - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+---
+";
+
+fn pod(name: &str, cpu: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  containers:\n    - {{name: c, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}\n---\n"
+    )
+}
+
+#[test]
+fn every_example_finds_a_place_for_every_pod() {
+    let mut examples: Vec<_> = fs::read_dir(root().join("examples"))
+        .expect("examples")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    examples.sort();
+    assert!(examples.len() >= 12);
+    for example in &examples {
+        let path = example.display().to_string();
+        let outcome = kerf(&["simulate", "-f", &path, "-o", "json", "--verify", NOW[0], NOW[1]]);
+        assert_eq!(outcome.code, 0, "{path}: {}\n{}", outcome.stdout, outcome.stderr);
+        assert!(report(&outcome)["totals"]["scheduled"].as_u64() > Some(0), "{path}");
+    }
+    // Together as well: they share no name.
+    let outcome = kerf(&["simulate", "-f", "examples", "-o", "json", "--verify", NOW[0], NOW[1]]);
+    assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes_at_any_thread_count() {
+    let run = |threads: &str| {
+        kerf(&[
+            "simulate",
+            "-f",
+            "examples",
+            "-o",
+            "json",
+            "--threads",
+            threads,
+            NOW[0],
+            NOW[1],
+        ])
+        .stdout
+    };
+    let one = run("1");
+    assert!(!one.is_empty());
+    assert_eq!(one, run("4"));
+    assert_eq!(one, run("1"));
+}
+
+#[test]
+fn totals_add_up() {
+    let outcome = simulate(&format!("{POOL}{}{}", pod("a", "1"), pod("b", "100000")), &[]);
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    let report = report(&outcome);
+    let totals = &report["totals"];
+    assert_eq!(
+        (&totals["pods"], &totals["scheduled"], &totals["unschedulable"]),
+        (&2.into(), &1.into(), &1.into())
+    );
+    assert_eq!(report["nodes"][0]["name"], "default-1");
+    assert_eq!(report["nodes"][0]["pods"], serde_json::json!(["default/a"]));
+    assert_eq!(report["nodes"][0]["pricePerHour"], totals["pricePerHour"]);
+    let left = &report["unschedulable"][0];
+    assert_eq!(left["pod"], "default/b");
+    assert_eq!(left["reasons"][0]["nodePool"], "default");
+    assert!(
+        left["message"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("no instance type has enough resources")),
+        "{left}"
+    );
+}
+
+#[test]
+fn lists_and_json_are_read_as_well() {
+    let list = format!(
+        "{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{}]}}",
+        [r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#].join(",")
+    );
+    let outcome = kerf_with_input(&["simulate", "-f", "-", "-o", "json", NOW[0], NOW[1]], list.as_bytes());
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    let report = report(&outcome);
+    assert_eq!(report["totals"]["unschedulable"], 1);
+    assert_eq!(
+        report["unschedulable"][0]["message"],
+        "nodepool requirements filtered out all available instance types"
+    );
+}
+
+/// Bad input and what its message must name.
+#[test]
+fn bad_input_is_named_with_document_object_field_and_remedy() {
+    let good = pod("good", "1");
+    let table: &[(&str, String, &[&str])] = &[
+        ("malformed YAML", "a: [1\n---\n".to_owned(), &["document 1", "not valid YAML", "line"]),
+        ("unknown kind", "apiVersion: v1\nkind: Podd\nmetadata: {name: x}\n---\n".to_owned(), &["document 1", "unknown kind Podd", "typos"]),
+        ("wrong version", "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: x}\n---\n".to_owned(), &["NodePool x", "apiVersion", "karpenter.sh/v1"]),
+        ("no kind", "apiVersion: v1\nmetadata: {name: x}\n---\n".to_owned(), &["document 1", "kind"]),
+        ("no name", "apiVersion: v1\nkind: Pod\nspec: {}\n---\n".to_owned(), &["document 1", "metadata.name"]),
+        ("impossible quantity", pod("bad", "1x"), &["Pod default/bad", "document 1", "1x"]),
+        ("negative number", pod("bad", "-1"), &["Pod default/bad", "requests", "greater than or equal to 0"]),
+        ("negative replicas", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  replicas: -3\n  selector: {matchLabels: {a: b}}\n  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}\n---\n".to_owned(), &["Deployment default/d", "spec.replicas"]),
+        ("duplicate", format!("{}{}", pod("twin", "1"), pod("twin", "1")), &["document 2", "Pod default/twin", "appears twice", "document 1"]),
+        ("pool without class", POOL.replace("name: default}\n---\napiVersion: karpenter.sh/v1\n", "name: other}\n---\napiVersion: karpenter.sh/v1\n"), &["NodePool default", "nodeClassRef", "not in the input"]),
+        ("claim without class", "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce], storageClassName: nope, resources: {requests: {storage: 1Gi}}}\n---\n".to_owned(), &["PersistentVolumeClaim default/data", "spec.storageClassName", "nope"]),
+        ("huge annotation", format!("apiVersion: v1\nkind: Pod\nmetadata:\n  name: fat\n  annotations: {{a: \"{}\"}}\nspec: {{containers: [{{name: c, image: i}}]}}\n---\n", "x".repeat(10 << 20)), &["Pod default/fat", "annotations"]),
+    ];
+    for (what, bad, names) in table {
+        let outcome = simulate(&format!("{bad}{POOL_ELSE}{good}"), &[]);
+        assert_eq!(
+            outcome.code,
+            2,
+            "{what}: {}",
+            outcome.stderr.chars().take(2000).collect::<String>()
+        );
+        for name in *names {
+            assert!(
+                outcome.stderr.contains(name),
+                "{what} does not name {name}: {}",
+                outcome.stderr.chars().take(2000).collect::<String>()
+            );
+        }
+        let report = report(&outcome);
+        let all = report["unschedulable"].to_string() + &report["nodes"].to_string();
+        assert!(all.contains("default/good"), "{what}: the good pod was lost: {report}");
+    }
+}
+
+/// A second pool, so that the good pod has a place whatever happened to the first.
+const POOL_ELSE: &str = "
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: spare}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: spare}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: spare}
+      requirements:
+        - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+---
+";
+
+#[test]
+fn empty_missing_and_binary_files_are_refused() {
+    let empty = kerf_with_input(&["simulate", "-f", "-"], b"");
+    assert_eq!(empty.code, 2);
+    assert!(
+        empty.stderr.contains("<stdin>") && empty.stderr.contains("empty"),
+        "{}",
+        empty.stderr
+    );
+    let missing = kerf(&["simulate", "-f", "no/such/file.yaml"]);
+    assert_eq!(missing.code, 2);
+    assert!(missing.stderr.contains("no/such/file.yaml"), "{}", missing.stderr);
+    let binary = kerf_with_input(&["simulate", "-f", "-"], b"\xff\xfe\x00");
+    assert_eq!(binary.code, 2);
+    assert!(binary.stderr.contains("UTF-8"), "{}", binary.stderr);
+}
+
+#[test]
+fn instance_type_files_with_bad_prices_are_refused() {
+    let file = std::env::temp_dir().join(format!("kerf-types-{}.json", std::process::id()));
+    let types = |price: &str| {
+        format!(
+            r#"[{{"name":"a","architecture":"amd64","operatingSystems":["linux"],"resources":{{"cpu":"4","memory":"8Gi","pods":"10"}},"offerings":[{{{price}"Available":true,"Requirements":[{{"key":"karpenter.sh/capacity-type","operator":"In","values":["spot"]}},{{"key":"topology.kubernetes.io/zone","operator":"In","values":["z"]}}]}}]}}]"#
+        )
+    };
+    let path = file.display().to_string();
+    for (price, ok) in [
+        ("\"Price\":0.1,", true),
+        ("", false),
+        ("\"Price\":-1,", false),
+        ("\"Price\":1e12,", false),
+    ] {
+        fs::write(&file, types(price)).expect("a temporary file");
+        let outcome = simulate(&format!("{POOL}{}", pod("a", "1")), &["--instance-types", &path]);
+        if ok {
+            assert_eq!(outcome.code, 0, "{price}: {}", outcome.stderr);
+        } else {
+            assert_eq!(outcome.code, 2, "{price}: {}", outcome.stderr);
+            assert!(
+                outcome.stderr.contains(&path) && outcome.stderr.contains("Price"),
+                "{price}: {}",
+                outcome.stderr
+            );
+        }
+    }
+    let _ = fs::remove_file(file);
+}
+
+#[test]
+fn bad_usage_is_exit_code_two() {
+    for args in [
+        vec!["simulate"],
+        vec!["simulate", "-f", "-", "--preference-policy", "respect"],
+        vec!["simulate", "-f", "-", "--now", "yesterday"],
+        vec!["simulate", "-f", "-", "--feature-gates", "NodeOverlay"],
+        vec!["nonsense"],
+        vec!["controller", "--cloud-provider", "mars"],
+        vec!["controller", "--metrics-port", "many"],
+    ] {
+        assert_eq!(kerf_with_input(&args, b"").code, 2, "{args:?}");
+    }
+}
+
+#[test]
+fn tables_name_nodes_and_reasons() {
+    let outcome = kerf_with_input(
+        &["simulate", "-f", "-", "--verify", NOW[0], NOW[1]],
+        format!("{POOL}{}{}", pod("a", "1"), pod("b", "100000")).as_bytes(),
+    );
+    for part in [
+        "NODE",
+        "default-1",
+        "Not scheduled:",
+        "default/b",
+        "2 pods: 1 scheduled, 1 not, 0 ignored",
+        "verified:",
+    ] {
+        assert!(outcome.stdout.contains(part), "{part} is missing: {}", outcome.stdout);
+    }
+}

@@ -1,0 +1,45 @@
+//! Running the built binary.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a run printed and how it ended.
+pub struct Outcome {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs `kerf` from the repository's root.
+pub fn kerf(args: &[&str]) -> Outcome {
+    kerf_with_input(args, b"")
+}
+
+/// The same with bytes on standard input.
+pub fn kerf_with_input(args: &[&str], input: &[u8]) -> Outcome {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kerf"))
+        .args(args)
+        .current_dir(root())
+        .env_remove("KUBECONFIG")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("kerf starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // A command that reads nothing closes the pipe.
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    let output = child.wait_with_output().expect("kerf ends");
+    Outcome {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
