@@ -21,8 +21,8 @@ fn once(name: &str, snapshot: &Snapshot, pods: &[Arc<Pod>], options: &Options) {
     let price: f64 = plan
         .launches
         .iter()
-        .filter_map(|launch| launch.price())
-        .map(|price| price.per_hour())
+        .filter_map(kerf_model::plan::Launch::price)
+        .map(kerf_model::price::Price::per_hour)
         .sum();
     println!(
         "{name:<28} {:>7} pods {:>9.2} ms {:>10.0} pods/s {:>8.0} ns/pod {:>6} nodes {price:>10.2} $/h {:>5} left",
@@ -43,7 +43,10 @@ fn main() {
     };
     let ignore = Options {
         preference_policy: PreferencePolicy::Ignore,
-        ..upstream.clone()
+        ..Options {
+            packing: Packing::Upstream,
+            ..Options::default()
+        }
     };
     for count in [250, 1000, 5000] {
         let pods = workload::plain(count);

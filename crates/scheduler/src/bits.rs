@@ -17,7 +17,7 @@ impl Bits {
     /// `0..len`.
     pub(crate) fn full(len: usize) -> Self {
         let mut all: SmallVec<[u64; 8]> = SmallVec::from_elem(u64::MAX, len.div_ceil(64));
-        if let (Some(last), true) = (all.last_mut(), len % 64 != 0) {
+        if let (Some(last), true) = (all.last_mut(), !len.is_multiple_of(64)) {
             *last = (1 << (len % 64)) - 1;
         }
         Self(all)

@@ -60,8 +60,6 @@ pub(crate) struct Class {
     pub(crate) volume_choices: Vec<ReqId>,
     /// Whether the pods move from a healthy node (SCH-251).
     pub(crate) moved: bool,
-    /// A pod of the class, for namespace and labels.
-    pub(crate) sample: Arc<Pod>,
     profile: u32,
 }
 
@@ -221,8 +219,8 @@ pub(crate) fn selects(snapshot: &Snapshot, groups: &Groups, id: GroupId, pod: &P
     identity.selector.matches(&pod.labels) && snapshot.in_scope(&identity.scope, &pod.namespace)
 }
 
-/// The keys on which (anti-)affinity that somebody requires counts or binds the class: an unsettled domain there would block others
-/// (SCH-233, SCH-238).
+/// The keys on which a constraint that somebody requires counts or binds the class. An unsettled domain there would block others (SCH-233,
+/// SCH-238), or let the pods come up where they upset a spread that was planned without them.
 fn settles(class: &Class, groups: &Groups) -> Vec<u32> {
     let mut keys: Vec<u32> = class
         .counted_in
@@ -230,7 +228,7 @@ fn settles(class: &Class, groups: &Groups) -> Vec<u32> {
         .chain(&class.repels)
         .chain(&class.repelled_by)
         .map(|id| &groups.list[*id as usize])
-        .filter(|group| group.required && group.kind() != GroupKind::Spread)
+        .filter(|group| group.required)
         .filter_map(|group| crate::states::table_of(group.identity.key))
         .collect();
     keys.sort_unstable();
@@ -301,7 +299,6 @@ fn compile_class(
         volumes: pod.volumes.clone(),
         volume_choices: choices.into_iter().map(|set| interned.req_sets.intern(set)).collect(),
         moved,
-        sample: Arc::clone(pod),
         profile,
     }
 }
@@ -315,7 +312,8 @@ struct Filters {
 impl Filters {
     fn new(shape: &PodShape, interned: &mut Interned<'_>, interner: &Interner) -> Self {
         let mut any_of = Vec::new();
-        if !shape.spread.is_empty() && !(shape.node_selector.is_empty() && shape.required_terms.is_empty()) {
+        let unbound = shape.node_selector.is_empty() && shape.required_terms.is_empty();
+        if !(shape.spread.is_empty() || unbound) {
             let none = [Vec::new()];
             let terms = if shape.required_terms.is_empty() {
                 &none[..]
@@ -385,7 +383,7 @@ fn compile_variant(
             group,
             selects_self: false,
             pod_domains: None,
-        })
+        });
     };
     for constraint in &reading.spread {
         let filter = filters.of(constraint, interned.groups);

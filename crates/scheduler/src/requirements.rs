@@ -23,19 +23,19 @@ impl ReqSet {
     pub(crate) fn new(parts: impl IntoIterator<Item = Requirement>, interner: &Interner) -> Self {
         let mut set = Self::default();
         for part in parts {
-            set.add(part, interner);
+            set.add(&part, interner);
         }
         set
     }
 
-    fn add(&mut self, part: Requirement, interner: &Interner) {
+    fn add(&mut self, part: &Requirement, interner: &Interner) {
         let key = part.key;
         let before = if key == sym::HOSTNAME {
             self.host.as_ref()
         } else {
             self.labels.get(key)
         };
-        let after = before.map_or_else(|| part.clone(), |before| before.intersect(&part, interner));
+        let after = before.map_or_else(|| part.clone(), |before| before.intersect(part, interner));
         let absent = part.admits_absence() && before.is_none_or(Requirement::admits_absence);
         if before.is_some() && after.is_does_not_exist() && !absent {
             self.contradiction.get_or_insert(key);

@@ -7,7 +7,7 @@ use crate::claims::{ByPods, Claim};
 use crate::classes::{Class, ClassId, Variant};
 use crate::limits::{Limits, Within};
 use crate::nodes::Attached;
-use crate::options::{MinValuesPolicy, Packing};
+use crate::options::MinValuesPolicy;
 use crate::requirements::ReqId;
 use crate::reservations::{Held, Reservations, ReservedConflict};
 use crate::states::{Domains, StateId, States, labels_satisfy};
@@ -17,7 +17,7 @@ use crate::world::World;
 use kerf_model::pod::HostPort;
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirements;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What changes while pods are placed.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub(crate) struct Run<'w, 'a> {
     dead: Vec<Dead>,
     first_reading: Vec<usize>,
     labels: FxHashMap<(u32, ReqId), bool>,
+    /// Whether equally good domains are chosen by price.
+    pub(crate) by_price: bool,
     /// Attempts made, the measure of effort.
     pub(crate) work: u64,
     /// How many pods were placed.
@@ -140,6 +142,7 @@ impl<'w, 'a> Run<'w, 'a> {
             dead: vec![Dead::default(); readings],
             first_reading,
             labels: FxHashMap::default(),
+            by_price: false,
             work: 0,
             placed: 0,
         }
@@ -269,7 +272,7 @@ impl<'w, 'a> Run<'w, 'a> {
             new.sort_unstable();
             new.dedup();
             new.retain(|claim| !attached.is_some_and(|claims| claims.contains(*claim)));
-            (attached.map_or(0, |claims| claims.len()) + new.len()) as u64 <= u64::from(*limit)
+            (attached.map_or(0, FxHashSet::len) + new.len()) as u64 <= u64::from(*limit)
         })
     }
 
@@ -365,12 +368,7 @@ impl<'w, 'a> Run<'w, 'a> {
         let mut used = claim.used.clone();
         add(&mut used, &ask.class.requests);
         let mut rows = fitting_rows(world, claim.template, &claim.rows, &used, &ask.class.shape.host_ports);
-        if let Some(anchor) = claim.anchor {
-            if !rows.get(anchor as usize) {
-                return Err(No::Ever);
-            }
-        }
-        if rows.is_empty() {
+        if rows.is_empty() || claim.anchor.is_some_and(|anchor| !rows.get(anchor as usize)) {
             return Err(No::Ever);
         }
         let (state, held, anchor) = (claim.state, claim.held.clone(), claim.anchor);
@@ -485,7 +483,7 @@ impl<'w, 'a> Run<'w, 'a> {
         }
         let mut candidates = domains.bits.clone();
         candidates.and(&rule.valid);
-        let mut order: Vec<(u32, Price, u32)> = Vec::new();
+        let mut order: Vec<(u32, Price, u32, u32)> = Vec::new();
         for domain in candidates.iter() {
             let pinned = self.states.pin(self.world, state, rule.key, domain as u32);
             let mut rows = base.rows.clone();
@@ -493,17 +491,13 @@ impl<'w, 'a> Run<'w, 'a> {
             let Some((price, _, _)) = self.states.cheapest(self.world, pinned, &rows) else {
                 continue;
             };
-            let count = rule.balance.map_or(0, |group| self.counts.get(group).by_domain[domain]);
-            let price = if self.world.options.packing == Packing::Upstream {
-                Price::ZERO
-            } else {
-                price
-            };
-            order.push((count, price, domain as u32));
+            let count = |group: Option<u32>| group.map_or(0, |group| self.counts.get(group).by_domain[domain]);
+            let price = if self.by_price { price } else { Price::ZERO };
+            order.push((count(rule.balance), price, count(rule.level), domain as u32));
         }
         order.sort_unstable();
         let mut last = No::Now;
-        for (_, _, domain) in order {
+        for (_, _, _, domain) in order {
             let pinned = self.states.pin(self.world, state, rule.key, domain);
             match self.settle(ask, base, pinned, at + 1) {
                 Ok(fit) => return Ok(fit),

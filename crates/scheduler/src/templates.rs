@@ -58,8 +58,6 @@ pub(crate) struct Templates {
     pub(crate) list: Vec<Template>,
     pub(crate) catalogues: Vec<SharedTypes>,
     pub(crate) empty_pools: Vec<(Arc<str>, bool)>,
-    /// Pools that may make nodes, the empty ones included.
-    pub(crate) eligible: usize,
 }
 
 /// A shared index over a catalogue.
@@ -91,7 +89,6 @@ impl Templates {
         let mut templates = Self::default();
         for pool in eligible(snapshot) {
             let Ok(catalogue) = &pool.catalogue else { continue };
-            templates.eligible += 1;
             let index = templates.index_of(catalogue, resources, snapshot);
             let types = Arc::clone(&templates.catalogues[index]);
             let mut requirements = pool.requirements.clone();

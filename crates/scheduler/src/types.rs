@@ -201,7 +201,8 @@ struct Group {
 
 /// SCH-127: available offerings by their overrides, those without first.
 fn groups(instance_type: &InstanceType) -> Vec<Group> {
-    let mut found: Vec<((Option<&Resources>, Option<&Resources>), Vec<usize>)> = vec![((None, None), Vec::new())];
+    type Overrides<'x> = (Option<&'x Resources>, Option<&'x Resources>);
+    let mut found: Vec<(Overrides<'_>, Vec<usize>)> = vec![((None, None), Vec::new())];
     for (at, offering) in instance_type
         .offerings
         .iter()

@@ -28,12 +28,9 @@ pub(crate) struct World<'a> {
     /// Per catalogue: offers and the keys they need a claim to define.
     pub(crate) demands: Vec<Vec<(usize, Sym)>>,
     pub(crate) templates: Vec<Template>,
-    /// Pools that may make nodes, those without a usable type included.
-    pub(crate) eligible_pools: usize,
     pub(crate) empty_pools: Vec<(Arc<str>, bool)>,
     pub(crate) targets: Vec<Target>,
     pub(crate) profiles: Vec<Vec<(Sym, Sym)>>,
-    pub(crate) taint_sets: Vec<Vec<Taint>>,
     pub(crate) req_sets: ReqSets,
     pub(crate) keys: Keys,
     pub(crate) groups: Groups,
@@ -114,7 +111,6 @@ impl<'a> World<'a> {
             demands: templates.catalogues.iter().map(|types| types.demands(known)).collect(),
             catalogues: templates.catalogues,
             templates: templates.list,
-            eligible_pools: templates.eligible,
             empty_pools: templates.empty_pools,
             targets: order
                 .iter()
@@ -122,7 +118,6 @@ impl<'a> World<'a> {
                 .collect(),
             resources,
             profiles: Vec::new(),
-            taint_sets: taint_sets.list,
             req_sets,
             keys,
             groups,
@@ -275,24 +270,38 @@ impl<'a> World<'a> {
             && labels_satisfy(&node.labels, &set.labels, self.interner())
     }
 
-    /// The domains each reading's hard constraints admit, for spread minima and bootstrap (SCH-209).
+    /// The domains hard constraints admit (SCH-209). For spread that is what any required term admits, dropped ones too, or everything
+    /// under policy Ignore: kube-scheduler takes the minimum over the pod as written (SCH-212, SCH-225).
     fn find_pod_domains(&mut self) {
         let mut classes = std::mem::take(&mut self.classes);
         for variant in classes.iter_mut().flat_map(|class| &mut class.variants) {
-            let strict = self.req_sets.get(variant.strict);
             for owned in &mut variant.owned {
-                let TopologyKey::Domain(key) = self.groups.list[owned.group as usize].identity.key else {
+                let identity = &self.groups.list[owned.group as usize].identity;
+                let TopologyKey::Domain(key) = identity.key else {
                     continue;
                 };
-                let table = &self.keys.tables[key as usize];
-                owned.pod_domains = strict.get(table.key).map(|requirement| {
-                    (0..table.values.len())
-                        .filter(|at| requirement.has(table.values[*at], self.interner()))
-                        .collect()
-                });
+                let own = [variant.strict];
+                let any_of: &[ReqId] = match (identity.kind, identity.filter) {
+                    (GroupKind::Spread, Some(filter)) => &self.groups.filters[filter as usize].any_of,
+                    (GroupKind::Spread, None) => &[],
+                    (GroupKind::Affinity | GroupKind::AntiAffinity | GroupKind::Inverse, _) => &own,
+                };
+                owned.pod_domains = self.admitted_domains(key, any_of);
             }
         }
         self.classes = classes;
+    }
+
+    /// The domains of a key that any of some requirement sets admits; `None` for all.
+    fn admitted_domains(&self, key: u32, any_of: &[ReqId]) -> Option<Bits> {
+        let table = &self.keys.tables[key as usize];
+        let mut union: Option<Bits> = None;
+        for set in any_of {
+            let requirement = self.req_sets.get(*set).get(table.key)?;
+            let admitted = (0..table.values.len()).filter(|at| requirement.has(table.values[*at], self.interner()));
+            union.get_or_insert_default().or(&admitted.collect());
+        }
+        union
     }
 
     /// Counts the pods that run already (SCH-201 to SCH-204, SCH-237).

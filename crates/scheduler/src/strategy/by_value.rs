@@ -25,7 +25,7 @@ pub(crate) type Strategy =
 /// How much dearer than the value it brings a growth may be.
 const SLACK: f64 = 1.05;
 /// Patterns this close to the best are as good, so that fewer, larger machines win.
-const NEARLY: f64 = 0.99;
+const NEARLY: f64 = 0.999;
 /// Wares looked at per pattern: the most efficient and the cheapest.
 const EFFICIENT_WARES: usize = 32;
 const CHEAP_WARES: usize = 16;
@@ -127,6 +127,30 @@ impl Thrift for Values {
     }
 }
 
+/// A run that takes the cheaper of equally good domains.
+fn by_price<'w, 'a>(world: &'w World<'a>) -> Run<'w, 'a> {
+    let mut run = Run::new(world);
+    run.by_price = true;
+    run
+}
+
+/// The greedy with ties broken by price.
+pub(crate) fn plain<'w, 'a>(
+    world: &'w World<'a>,
+    queue: &[u32],
+    _: &Outcome<'w, 'a>,
+    _: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Option<Outcome<'w, 'a>> {
+    let settles =
+        |class: &Class| !class.settles.is_empty() || class.variants.iter().any(|variant| !variant.owned.is_empty());
+    world
+        .classes
+        .iter()
+        .any(settles)
+        .then(|| solve(by_price(world), queue, None, stop))
+}
+
 /// The greedy with growth only where it pays.
 pub(crate) fn thrifty<'w, 'a>(
     world: &'w World<'a>,
@@ -135,7 +159,7 @@ pub(crate) fn thrifty<'w, 'a>(
     effort: u64,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Outcome<'w, 'a>> {
-    let mut run = Run::new(world);
+    let mut run = by_price(world);
     let values = Values::new(&mut run, queue, effort);
     Some(solve(run, queue, Some(&values), stop))
 }
@@ -160,7 +184,7 @@ pub(crate) fn patterns<'w, 'a>(
     effort: u64,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Outcome<'w, 'a>> {
-    let mut run = Run::new(world);
+    let mut run = by_price(world);
     let values = Values::new(&mut run, queue, effort);
     let is_free = |pod: &u32| world.of_pod[*pod as usize].is_some_and(|class| free(world.class(class)));
     let (loose, bound): (Vec<u32>, Vec<u32>) = queue.iter().copied().partition(is_free);

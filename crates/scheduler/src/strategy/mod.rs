@@ -37,7 +37,7 @@ pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync
     }
     let mut rank = best.rank();
     let mut left = world.options.effort;
-    let strategies: [by_value::Strategy; 2] = [by_value::patterns, by_value::thrifty];
+    let strategies: [by_value::Strategy; 3] = [by_value::patterns, by_value::thrifty, by_value::plain];
     for strategy in strategies {
         if left < best.run.work.max(queue.len() as u64) || stop() {
             break;

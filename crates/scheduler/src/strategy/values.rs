@@ -12,7 +12,6 @@ pub(crate) type Worth = Vec<f64>;
 /// A row as something to buy.
 #[derive(Clone, Debug)]
 pub(crate) struct Ware {
-    pub(crate) row: usize,
     /// Price per hour in 10⁻¹² dollars.
     pub(crate) price: f64,
     /// What pods may use of it: allocatable less daemon overhead.
@@ -36,7 +35,6 @@ pub(crate) fn wares(run: &mut Run<'_, '_>, state: StateId, rows: &Bits) -> Vec<W
                     .max(0)
             });
             Ware {
-                row,
                 price: price.pico() as f64,
                 room: room.collect(),
             }

@@ -17,6 +17,8 @@ pub(crate) struct Rule {
     pub(crate) needs_key: bool,
     /// The spread group whose emptiest domain is taken first.
     pub(crate) balance: Option<GroupId>,
+    /// The spread group that only counts the pod; its emptiest domain is taken among equally cheap ones.
+    pub(crate) level: Option<GroupId>,
 }
 
 /// A limit on pods per machine.
@@ -71,7 +73,11 @@ impl Allowed {
             }
         }
         for key in &class.settles {
-            allowed.rule(world, *key);
+            let counts = |id: &&GroupId| {
+                let group = &world.groups.list[**id as usize];
+                group.kind() == GroupKind::Spread && group.identity.key == TopologyKey::Domain(*key)
+            };
+            allowed.rule(world, *key).level = class.counted_in.iter().find(counts).copied();
         }
         Ok(allowed)
     }
@@ -84,6 +90,7 @@ impl Allowed {
                 valid,
                 needs_key: false,
                 balance: None,
+                level: None,
             });
             self.rules.len() - 1
         });

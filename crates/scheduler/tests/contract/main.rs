@@ -1,5 +1,11 @@
 //! The scheduling contract, statement by statement, on the fixture language of `tests/support/fixture.rs`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a fixture that cannot be read is a mistake in the test"
+)]
+
 #[path = "../support/fixture.rs"]
 mod fixture;
 
@@ -10,9 +16,13 @@ mod min_values;
 mod order;
 mod pools;
 mod ports_and_volumes;
+mod property;
+mod reference;
 mod relaxation;
 mod requirements;
 mod reserved;
 mod resources;
 mod spread;
 mod texts;
+#[path = "../support/workload.rs"]
+mod workload;

@@ -54,7 +54,10 @@ fn a_holding_claim_is_pinned_to_its_reservations() {
     let launch = &plan.launches[0];
     let text = |id| fixture.snapshot.interner.text(id);
     assert_eq!(
-        launch.requirements.get(sym::CAPACITY_TYPE).and_then(|r| r.single()),
+        launch
+            .requirements
+            .get(sym::CAPACITY_TYPE)
+            .and_then(kerf_model::requirement::Requirement::single),
         Some(sym::RESERVED)
     );
     let ids: Vec<&str> = launch.reservations.iter().map(|id| text(*id)).collect();

@@ -34,7 +34,7 @@ fn eleven_pods_over_three_zones_are_four_four_three() {
         let zone = launch
             .requirements
             .get(kerf_model::intern::sym::ZONE)
-            .and_then(|zone| zone.single())
+            .and_then(kerf_model::requirement::Requirement::single)
             .unwrap();
         *by_zone.entry(fixture.snapshot.interner.text(zone)).or_insert(0) += launch.pods.len();
     }
@@ -192,7 +192,7 @@ fn pods_that_are_gone_or_moving_or_elsewhere_do_not_count() {
              pod p cpu=2 mem=1Gi label=app=x spread=zone/1/app=x select=zone:in:a,b",
         ),
         "default/t a: p
-         default/t: x1",
+         default/t b: x1",
     );
 }
 

@@ -209,7 +209,7 @@ impl Reader {
             "type" => self.instance_type(name, &words),
             "pool" => self.pool(name, &words),
             "node" => self.node(name, &words),
-            "bound" => self.bound(name, words),
+            "bound" => self.bound(name, &words),
             "daemon" => {
                 let pod = self.pod(name, &words);
                 self.daemons.push(Arc::new(Daemon {
@@ -484,15 +484,15 @@ impl Reader {
         });
     }
 
-    fn bound(&mut self, node: &str, words: Words<'_>) {
+    fn bound(&mut self, node: &str, words: &Words<'_>) {
         let name = words[0].0;
-        let mut pod = self.pod(name, &words);
+        let mut pod = self.pod(name, words);
         pod.node_name = Some(node.into());
         pod.phase = Phase::Running;
-        if one(&words, "terminating").is_some() {
+        if one(words, "terminating").is_some() {
             pod.deletion = Some(Timestamp::UNIX_EPOCH);
         }
-        let daemon = one(&words, "daemon").is_some();
+        let daemon = one(words, "daemon").is_some();
         if daemon {
             pod.owner = Owner::DaemonSet;
         }
@@ -505,7 +505,7 @@ impl Reader {
         if daemon {
             node.daemon_requested.add(&pod.shape.requests);
         }
-        let moves = one(&words, "moving").is_some();
+        let moves = one(words, "moving").is_some();
         node.pods.push(Arc::new(pod.clone()));
         if moves {
             self.pods.push(pod);

@@ -17,14 +17,14 @@ const GI: i64 = 1 << 30;
 const MI: i64 = 1 << 20;
 
 /// SplitMix64.
-pub struct Draw(u64);
+pub(crate) struct Draw(u64);
 
 impl Draw {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -32,24 +32,24 @@ impl Draw {
         z ^ (z >> 31)
     }
 
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }
 }
 
 /// `count` types `fake-it-<i>`: cpu i+1, twice as many GiB, five offerings each (SCH-436, SCH-437).
-pub fn catalogue(interner: &Interner, count: usize) -> Catalogue {
+pub(crate) fn catalogue(interner: &Interner, count: usize) -> Catalogue {
     let s = |text: &str| interner.intern(text);
     let zones = ["test-zone-1", "test-zone-2", "test-zone-3"].map(s);
     let types = (0..count).map(|i| {
         let cpu = i as i64 + 1;
         let memory = 2 * cpu * GI;
         let large = cpu > 4 && memory > 8 * GI;
-        let price = Price::from_per_hour(0.1 * cpu as f64 + 0.1 * memory as f64 / 1e9).unwrap();
+        let price = Price::from_per_hour(0.1 * cpu as f64 + 0.1 * memory as f64 / 1e9).expect("a positive price");
         let offering = |(capacity, zone): (Sym, Sym)| Offering {
             requirements: Requirements::from_all(
                 [
@@ -108,7 +108,7 @@ pub fn catalogue(interner: &Interner, count: usize) -> Catalogue {
 }
 
 /// The empty cluster with its one pool (SCH-435).
-pub fn cluster(types: usize) -> Snapshot {
+pub(crate) fn cluster(types: usize) -> Snapshot {
     let interner = Arc::new(Interner::default());
     let catalogue = Arc::new(catalogue(&interner, types));
     let name = interner.intern("default");
@@ -169,7 +169,7 @@ fn requests(draw: &mut Draw) -> Resources {
 }
 
 /// A pod of the reference kind (SCH-448), created `number` nanoseconds into the epoch.
-pub fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Arc<Pod> {
+pub(crate) fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Arc<Pod> {
     let labels: LabelSet = labels
         .iter()
         .copied()
@@ -183,7 +183,7 @@ pub fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Arc<Pod> 
         shape: Arc::new(shape),
         volumes: Vec::new(),
         faults: Vec::new(),
-        created: Timestamp::from_nanosecond(number as i128).unwrap(),
+        created: Timestamp::from_nanosecond(number as i128).expect("a time near the epoch"),
         started: None,
         deletion: None,
         phase: kerf_model::pod::Phase::Pending,
@@ -199,7 +199,7 @@ pub fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Arc<Pod> 
 }
 
 /// The diverse mix (SCH-440 to SCH-444).
-pub fn diverse(count: usize) -> Vec<Arc<Pod>> {
+pub(crate) fn diverse(count: usize) -> Vec<Arc<Pod>> {
     let mut draw = Draw::new(42);
     let n = count / 5;
     let kinds = [(n, 0), (n, 1), (n, 2), (n, 3), (n, 4), (count - 5 * n, 0)];
@@ -245,7 +245,7 @@ fn diverse_pod(number: usize, kind: u8, draw: &mut Draw) -> Arc<Pod> {
 }
 
 /// Pods that only ask for resources, from small to large and of every proportion.
-pub fn plain(count: usize) -> Vec<Arc<Pod>> {
+pub(crate) fn plain(count: usize) -> Vec<Arc<Pod>> {
     let mut draw = Draw::new(42);
     let one = |number| {
         let requests = Resources::new()
@@ -265,7 +265,7 @@ pub fn plain(count: usize) -> Vec<Arc<Pod>> {
 }
 
 /// The preference mix (SCH-445).
-pub fn preferences(count: usize, interner: &Interner) -> Vec<Arc<Pod>> {
+pub(crate) fn preferences(count: usize, interner: &Interner) -> Vec<Arc<Pod>> {
     let mut draw = Draw::new(42);
     let requests = requests(&mut draw);
     let zone = Requirement::is(sym::ZONE, interner.intern("test-zone-1"));
