@@ -79,7 +79,7 @@ fn each_filter_has_its_text() {
                 bind(
                     c.node_mut(0),
                     pod("other", |s| s.anti_affinity = vec![term(sym::ZONE, "web")]),
-                )
+                );
             },
             |_| {},
             "node(s) didn't satisfy existing pods anti-affinity rules",

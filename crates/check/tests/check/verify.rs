@@ -209,7 +209,7 @@ fn a_launch_must_be_consistent() {
             |launch| {
                 launch
                     .requirements
-                    .replace(Requirement::any_of(sym::CAPACITY_TYPE, [sym::SPOT]))
+                    .replace(Requirement::any_of(sym::CAPACITY_TYPE, [sym::SPOT]));
             },
             "no offering is available",
         ),
