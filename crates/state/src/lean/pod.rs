@@ -347,6 +347,9 @@ pub struct LeanCondition {
     /// Why.
     #[serde(deserialize_with = "or_default")]
     pub reason: String,
+    /// Since when the status is what it is.
+    #[serde(rename = "lastTransitionTime")]
+    pub last_transition_time: Option<Time>,
 }
 
 /// A container's state, as far as resizing needs it.
