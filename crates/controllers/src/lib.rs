@@ -27,6 +27,7 @@ mod pools;
 mod provisioning;
 mod pump;
 mod reconciler;
+mod repair;
 mod reporting;
 mod termination;
 

@@ -31,6 +31,7 @@ use crate::pools::{self, PoolCounter, PoolHash};
 use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
 use crate::pump;
 use crate::reconciler::Reconciler;
+use crate::repair::Repair;
 use crate::reporting::{ClusterState, ConditionReport, NodeReport, PoolReport};
 use crate::termination::{Evictions, Termination};
 
@@ -226,6 +227,10 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     if !context.options.disable_cluster_state_observability {
         all.push(NodeReport::new(context));
         all.push(PoolReport::new(context));
+    }
+    // LIF-145
+    if context.options.feature_gates.node_repair && !context.provider.profile().repair_policies.is_empty() {
+        all.push(Repair::new(context));
     }
     if let Some(overlaid) = overlaid {
         all.push(OverlayEvaluation::new(context, overlaid));

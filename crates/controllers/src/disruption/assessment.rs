@@ -186,7 +186,7 @@ mod tests {
         "2026-01-01T12:00:00Z".parse().expect("a timestamp")
     }
 
-    fn pool(disruption: Value, requirements: Value) -> NodePool {
+    fn pool(disruption: &Value, requirements: &Value) -> NodePool {
         serde_json::from_value(json!({
             "metadata": {"name": "web", "annotations": {"karpenter.sh/nodepool-hash": "1", "karpenter.sh/nodepool-hash-version": "v3"}},
             "spec": {"disruption": disruption, "template": {"spec": {
@@ -244,7 +244,7 @@ mod tests {
             }
         };
         let verdict = |after: &str, claim: NodeClaim| {
-            consolidatable(&claim, &pool(json!({"consolidateAfter": after}), json!([])), now())
+            consolidatable(&claim, &pool(&json!({"consolidateAfter": after}), &json!([])), now())
         };
         assert_eq!(
             verdict("Never", claim(|_| {})),
@@ -262,7 +262,7 @@ mod tests {
             ConditionSet::new(claim, now()).set_unknown(INITIALIZED, "x", "");
         });
         assert_eq!(verdict("0s", unready), Consolidatable::No("isn't initialized"));
-        let mut fixed = pool(json!({"consolidateAfter": "0s"}), json!([]));
+        let mut fixed = pool(&json!({"consolidateAfter": "0s"}), &json!([]));
         fixed.spec.replicas = Some(1);
         assert_eq!(consolidatable(&claim(|_| {}), &fixed, now()), Consolidatable::Untouched);
     }
@@ -310,7 +310,7 @@ mod tests {
             })
         };
         let drift = |claim: NodeClaim, requirements: &Value| {
-            with_words(|words| template_drift(&claim, &pool(plain.clone(), requirements.clone()), words))
+            with_words(|words| template_drift(&claim, &pool(&plain, requirements), words))
         };
         assert_eq!(
             drift(claim(|_| {}), &here),
