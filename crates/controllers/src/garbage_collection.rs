@@ -12,7 +12,7 @@ use futures::StreamExt;
 use kerf_api::conditions::node_claim::{LAUNCHED, REGISTERED};
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, NodeClaim, NodeClaimSpec, labels};
-use kerf_cloud::{CloudError, Launched};
+use kerf_cloud::{CloudError, Launched, NodeClassKind};
 use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
 
@@ -130,7 +130,7 @@ impl GarbageCollection {
     /// Ends instances that were orphans in the last round too.
     async fn collect_orphans(&self, instances: &[Launched]) -> Result<(), ReconcileError> {
         let classes = &self.context.provider.profile().node_classes;
-        let class_labels: Vec<String> = classes.iter().map(|class| class.label_key()).collect();
+        let class_labels: Vec<String> = classes.iter().map(NodeClassKind::label_key).collect();
         let orphans = orphans(instances, &self.context.cluster.claims(), &class_labels);
         let now: BTreeSet<String> = orphans.iter().map(|orphan| orphan.provider_id.clone()).collect();
         let before = std::mem::replace(&mut *self.suspects.lock().unwrap_or_else(PoisonError::into_inner), now);

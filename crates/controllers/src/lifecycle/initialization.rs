@@ -158,7 +158,7 @@ mod tests {
     fn the_gates_are_asked_in_order() {
         let startup = taint("cni", "theirs", "NoExecute");
         let ephemeral = taint("node.kubernetes.io/not-ready", "", "NoSchedule");
-        let both = [ephemeral.clone(), startup.clone()];
+        let both = [ephemeral.clone(), startup];
         let table: Vec<(Option<LeanNode>, &str, &str)> = vec![
             (None, "NodeNotFound", "Node not registered with cluster"),
             (
