@@ -8,4 +8,5 @@ mod garbage;
 mod harness;
 mod lifecycle;
 mod provisioning;
+mod repair;
 mod termination;
