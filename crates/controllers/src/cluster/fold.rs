@@ -444,7 +444,7 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&told);
         cluster.subscribe(move |change| {
-            seen.lock()
+            seen.lock();
                 .expect("no panic")
                 .extend(sides(std::slice::from_ref(change)))
         });
