@@ -444,9 +444,9 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&told);
         cluster.subscribe(move |change| {
-            seen.lock();
+            seen.lock()
                 .expect("no panic")
-                .extend(sides(std::slice::from_ref(change)))
+                .extend(sides(std::slice::from_ref(change)));
         });
         cluster.created(claim("a", 3, None));
         assert!(!cluster.is_synced());
