@@ -29,7 +29,7 @@ async fn a_claim_whose_instance_vanished_is_replaced() {
             && claims.iter().all(|other| other.metadata.uid != claim.metadata.uid)
             && s.running().await == 1
     };
-    // LIF-128, LIF-130, LIF-232
+    // LIF-130
     simulation.until("another claim is there", 300, replaced).await;
     let labels = claim.metadata.labels.clone().unwrap_or_default();
     let counter = simulation.context.metrics.counter(&NODECLAIMS_DISRUPTED);

@@ -310,7 +310,7 @@ async fn a_claim_expires_at_its_own_age() {
             && claims.len() == 1
             && claims.iter().all(|claim| claim.metadata.uid != first.metadata.uid)
     };
-    // LIF-125, LIF-126
+    // LIF-125
     simulation.until("another node runs the pod", 5 * 60, replaced).await;
     let counter = simulation.context.metrics.counter(&NODECLAIMS_DISRUPTED);
     let labels = first.metadata.labels.clone().unwrap_or_default();

@@ -78,7 +78,7 @@ async fn deleting_a_node_ends_its_claim_and_moves_its_pods() {
             .any(|taint| taint.key == "karpenter.sh/disrupted" && taint.effect == "NoSchedule")
             && excluded.map(String::as_str) == Some("karpenter")
     };
-    // LIF-084, LIF-226
+    // LIF-084
     simulation.until("it is tainted", 3, tainted).await;
     // LIF-082
     simulation
@@ -216,7 +216,7 @@ async fn the_grace_period_of_a_node_ends_what_protects_its_pods() {
         message.contains(" of its 30 terminationGracePeriodSeconds. This bypasses the PDB"),
         "{message}"
     );
-    // LIF-069, LIF-097
+    // LIF-069
     let warned = simulation.events("TerminationGracePeriodExpiring").await;
     assert!(
         warned
