@@ -47,6 +47,8 @@ struct Existing {
     namespace: String,
     labels: LabelSet,
     name: String,
+    /// Kind and name of its owners.
+    owners: Vec<(String, String)>,
     finished: bool,
 }
 
@@ -65,6 +67,7 @@ impl Existing {
             namespace: pod.namespace.clone().unwrap_or_default(),
             labels: labels_of(pod.value.pointer("/metadata/labels")),
             name: pod.name.clone(),
+            owners: owners(pod),
             finished: deleting || matches!(phase, "Succeeded" | "Failed"),
         }
     }
@@ -77,17 +80,23 @@ fn labels_of(value: Option<&Value>) -> LabelSet {
         .collect()
 }
 
-fn is_owned(workload: &Object, present: &HashSet<(String, String)>) -> bool {
-    let namespace = workload.namespace.as_deref().unwrap_or_default();
-    let owners = workload
+fn owners(object: &Object) -> Vec<(String, String)> {
+    let owners = object
         .value
         .pointer("/metadata/ownerReferences")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
+        .and_then(Value::as_array);
+    let text = |owner: &Value, field: &str| Some(owner.get(field)?.as_str()?.to_owned());
+    let owners = owners.into_iter().flatten();
     owners
-        .filter_map(|owner| Some((owner.get("kind")?.as_str()?, owner.get("name")?.as_str()?)))
-        .any(|(kind, name)| present.contains(&(kind.to_owned(), format!("{namespace}/{name}"))))
+        .filter_map(|owner| Some((text(owner, "kind")?, text(owner, "name")?)))
+        .collect()
+}
+
+fn is_owned(workload: &Object, present: &HashSet<(String, String)>) -> bool {
+    let namespace = workload.namespace.as_deref().unwrap_or_default();
+    owners(workload)
+        .into_iter()
+        .any(|(kind, name)| present.contains(&(kind, format!("{namespace}/{name}"))))
 }
 
 struct Workload<'a> {
@@ -131,10 +140,7 @@ impl<'a> Workload<'a> {
     }
 
     fn expand(&self, pods: &[Existing], claims: &mut HashSet<String>, made: &mut Vec<Object>) {
-        let present: Vec<&Existing> = pods
-            .iter()
-            .filter(|pod| !pod.finished && pod.namespace == self.namespace && self.selector.matches(&pod.labels))
-            .collect();
+        let present: Vec<&Existing> = pods.iter().filter(|pod| self.has_made(pod)).collect();
         let wanted = usize::try_from(self.replicas)
             .unwrap_or(0)
             .saturating_sub(present.len());
@@ -145,6 +151,22 @@ impl<'a> Workload<'a> {
             made.extend(ephemeral_claims(&pod, claims));
             made.push(pod);
         }
+    }
+
+    /// Whether an object of the input is one of the workload's replicas. Labels alone do not tell: a selector may match bystanders.
+    fn has_made(&self, pod: &Existing) -> bool {
+        if pod.finished || pod.namespace != self.namespace || !self.selector.matches(&pod.labels) {
+            return false;
+        }
+        let name = self.object.name.as_str();
+        let of_this = |owner: &str| owner.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+        if pod.owners.is_empty() {
+            return of_this(&pod.name);
+        }
+        pod.owners.iter().any(|(kind, owner)| match self.object.kind.as_str() {
+            "Deployment" => kind == "ReplicaSet" && of_this(owner),
+            own => kind == own && owner == name,
+        })
     }
 
     fn pod(&self, index: usize, name: &str, claims: &mut HashSet<String>, made: &mut Vec<Object>) -> Object {
