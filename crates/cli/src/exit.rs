@@ -11,8 +11,6 @@ pub(crate) enum Exit {
     No = 1,
     /// Bad input or usage.
     BadInput = 2,
-    /// There is nothing to explain.
-    Nothing = 3,
     /// The API, a file or the network failed.
     Failed = 4,
     /// An invariant broke: a bug in Kerf.

@@ -98,7 +98,7 @@ impl Graph {
             .iter()
             .find(|(_, known)| *known == name)
             .map(|(id, _)| id)
-            .unwrap_or_else(|| panic!("{name} is no crate"))
+            .expect("a crate of that name")
     }
 
     fn direct(&self, name: &str) -> BTreeSet<&str> {

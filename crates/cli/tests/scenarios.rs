@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use support::kerf;
 
 fn read(path: &Path) -> Value {
-    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    let text = fs::read_to_string(path).expect("a readable file");
+    serde_json::from_str(&text).expect("JSON")
 }
 
 fn folders() -> Vec<PathBuf> {
@@ -54,7 +54,7 @@ fn shortfall(folder: &Path) -> Option<String> {
         "2025-01-01T00:00:00Z",
     ]);
     let Ok(report) = serde_json::from_str::<Value>(&result.stdout) else {
-        return Some(format!("no report: {}", result.stderr));
+        return Some(format!("no report, exit code {}: {}", result.code, result.stderr));
     };
     if report["verification"]["valid"] != Value::Bool(true) {
         return Some(format!("invalid plan: {}", report["verification"]["violations"]));

@@ -18,8 +18,13 @@ fn simulate(manifests: &str, extra: &[&str]) -> support::Outcome {
 }
 
 fn report(outcome: &support::Outcome) -> Value {
-    serde_json::from_str(&outcome.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}\n{}", outcome.stdout, outcome.stderr))
+    assert!(
+        outcome.stdout.starts_with('{'),
+        "{}\n{}",
+        outcome.stdout,
+        outcome.stderr
+    );
+    serde_json::from_str(&outcome.stdout).expect("a report")
 }
 
 const POOL: &str = "

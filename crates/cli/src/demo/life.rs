@@ -150,7 +150,7 @@ impl Life {
     }
 
     async fn look(&mut self, now: Timestamp, last: &mut String) -> anyhow::Result<()> {
-        let (sample, decided) = self.observer.look(now).await?;
+        let (sample, decided) = self.observer.look().await?;
         for decision in decided {
             self.say(&format!("   {}: {}", decision.what, decision.why));
         }
@@ -182,7 +182,7 @@ impl Life {
             }
             Step::End => {
                 let now = self.now();
-                let (sample, _) = self.observer.look(now).await?;
+                let (sample, _) = self.observer.look().await?;
                 self.rows.push((now, sample));
                 Ok(())
             }

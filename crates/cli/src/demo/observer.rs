@@ -1,6 +1,5 @@
 //! What an onlooker sees: pods, nodes, prices and decisions, and whether anything was broken on the way.
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kerf_api::NodeClaim;
 use kerf_model::instance_type::Catalogue;
@@ -22,7 +21,6 @@ pub(super) struct Sample {
 /// Something Kerf did, with its reason.
 #[derive(Clone, Debug)]
 pub(super) struct Decision {
-    pub(super) at: Timestamp,
     pub(super) what: String,
     pub(super) why: String,
 }
@@ -74,12 +72,12 @@ impl Observer {
     }
 
     /// Looks once; gives back the sample and what was decided since the last look.
-    pub(super) async fn look(&mut self, now: Timestamp) -> Result<(Sample, Vec<Decision>), kube::Error> {
+    pub(super) async fn look(&mut self) -> Result<(Sample, Vec<Decision>), kube::Error> {
         let all = ListParams::default();
         let claims = Api::<NodeClaim>::all(self.client.clone()).list(&all).await?.items;
         self.pods = Api::<Pod>::all(self.client.clone()).list(&all).await?.items;
         self.nodes = Api::<Node>::all(self.client.clone()).list(&all).await?.items;
-        let decided = self.note_claims(&claims, now).await?;
+        let decided = self.note_claims(&claims).await?;
         self.check_protected();
         let price = self.nodes.iter().filter_map(|node| self.price(node)).sum();
         let phase = |pod: &Pod| {
@@ -108,7 +106,7 @@ impl Observer {
         self.prices.get(&machine).copied()
     }
 
-    async fn note_claims(&mut self, claims: &[NodeClaim], now: Timestamp) -> Result<Vec<Decision>, kube::Error> {
+    async fn note_claims(&mut self, claims: &[NodeClaim]) -> Result<Vec<Decision>, kube::Error> {
         let there: BTreeSet<String> = claims.iter().map(ResourceExt::name_any).collect();
         let launched: Vec<&NodeClaim> = claims
             .iter()
@@ -151,7 +149,6 @@ impl Observer {
                 },
             );
             decided.push(Decision {
-                at: now,
                 what: format!("launch {name} ({kind}, {zone}, {capacity}, {price} $/h)"),
                 why,
             });
@@ -168,7 +165,6 @@ impl Observer {
             seen.leaving = true;
             let kind = seen.machine.as_deref().unwrap_or("never launched");
             decided.push(Decision {
-                at: now,
                 what: format!("remove {name} ({kind})"),
                 why,
             });
@@ -266,7 +262,7 @@ fn asked_for(claim: &NodeClaim) -> String {
     let amount = |name: &str| {
         requests
             .get(name)
-            .map(|amount| amount.to_string())
+            .map(ToString::to_string)
             .unwrap_or_else(|| "0".to_owned())
     };
     format!(

@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// What a run printed and how it ended.
-pub struct Outcome {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// Runs `kerf` from the repository's root.
-pub fn kerf(args: &[&str]) -> Outcome {
+pub(crate) fn kerf(args: &[&str]) -> Outcome {
     kerf_with_input(args, b"")
 }
 
 /// The same with bytes on standard input.
-pub fn kerf_with_input(args: &[&str], input: &[u8]) -> Outcome {
+pub(crate) fn kerf_with_input(args: &[&str], input: &[u8]) -> Outcome {
     let mut child = Command::new(env!("CARGO_BIN_EXE_kerf"))
         .args(args)
         .current_dir(root())
@@ -40,6 +40,6 @@ pub fn kerf_with_input(args: &[&str], input: &[u8]) -> Outcome {
 }
 
 /// The repository's root.
-pub fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
