@@ -138,6 +138,8 @@ impl Converter {
         let mut lifecycle = claim.lifecycle.clone();
         lifecycle.do_not_disrupt = claim.do_not_disrupt;
         lifecycle.deleting = claim.deleting;
+        let mut requested = claim.requests.clone();
+        requested.subtract(&promise.freed);
         let mut capacity = claim.requests.clone();
         capacity.max_with(&promise.capacity);
         Node {
@@ -153,7 +155,7 @@ impl Converter {
             taints: lasting(claim.taints.clone(), Some(claim)),
             capacity: capacity.with(sym::NODES, 1),
             allocatable: claim.requests.clone(),
-            requested: claim.requests.clone(),
+            requested,
             daemon_requested: kerf_model::resources::Resources::new(),
             pods,
             volume_limits: Vec::new(),

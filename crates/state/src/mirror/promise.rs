@@ -6,6 +6,8 @@
 //!   not pending, and the claim stands in the snapshot as a machine without provider id that holds exactly them: allocatable is what the
 //!   claim asks for, and all of it is taken. So nothing is planned twice, later pods see the promised ones in topology and affinity, and
 //!   the pool's limits see the machine's capacity as pessimistically as the plan that made it (SCH-148).
+//! - A promised pod that is bound elsewhere or gone leaves its share of the claim free: the machine comes anyway, so the next pass may
+//!   put another pod there. (kube-scheduler binds whichever pod it looks at first to the first machine that is up.)
 //! - The promise ends when the claim is launched, is being deleted or is gone. From then on the pods are pending again; a launched claim
 //!   is a machine like any other and takes them back by its real size.
 //! - A claim without provider id and without a promise was not made in this process's life. It blocks planning as upstream's rule says,
@@ -22,6 +24,7 @@ use std::sync::Arc;
 pub(super) struct PromisedPod {
     pub(super) key: Key,
     pub(super) uid: Arc<str>,
+    pub(super) requests: Resources,
 }
 
 /// What one claim was made for.
@@ -29,6 +32,8 @@ pub(super) struct PromisedPod {
 pub(super) struct Promise {
     pub(super) pods: Vec<PromisedPod>,
     pub(super) capacity: Resources,
+    /// What the pods asked for that left meanwhile.
+    pub(super) freed: Resources,
 }
 
 /// All promises, by claim name.
@@ -44,13 +49,16 @@ impl Promises {
         let named = |pod: &Arc<Pod>| PromisedPod {
             key: (Arc::clone(&pod.namespace), Arc::clone(&pod.name)),
             uid: Arc::clone(&pod.uid),
+            requests: pod.shape.requests.clone(),
         };
         let pods: Vec<PromisedPod> = pods.iter().map(named).collect();
         let losers: Vec<Arc<str>> = pods.iter().filter_map(|pod| self.withdraw(&pod.key)).collect();
         for pod in &pods {
             self.by_pod.insert(pod.key.clone(), Arc::clone(claim));
         }
-        self.by_claim.insert(Arc::clone(claim), Promise { pods, capacity });
+        let freed = Resources::new();
+        self.by_claim
+            .insert(Arc::clone(claim), Promise { pods, capacity, freed });
         losers
     }
 
@@ -68,7 +76,10 @@ impl Promises {
     pub(super) fn withdraw(&mut self, pod: &Key) -> Option<Arc<str>> {
         let claim = self.by_pod.remove(pod)?;
         if let Some(promise) = self.by_claim.get_mut(&claim) {
-            promise.pods.retain(|promised| promised.key != *pod);
+            let Promise { pods, freed, .. } = promise;
+            for left in pods.extract_if(.., |promised| promised.key == *pod) {
+                freed.add(&left.requests);
+            }
         }
         Some(claim)
     }
