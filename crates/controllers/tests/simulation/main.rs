@@ -10,6 +10,8 @@ mod garbage;
 mod harness;
 mod interruption;
 mod lifecycle;
+mod overlays;
 mod provisioning;
 mod repair;
+mod reporting;
 mod termination;

@@ -1,8 +1,10 @@
 //! From pending pods to running pods.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kerf_api::{Conditioned, NodePool, annotations};
+use kerf_cloud::{Fault, FaultyProvider, Method};
 use serde_json::json;
 
 use crate::harness::{Simulation, list};
@@ -135,5 +137,73 @@ async fn limits_satisfy_part_of_a_batch() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     // SCH-151
     assert_eq!((simulation.running().await, simulation.claims().await.len()), (1, 1));
+    simulation.stop().await;
+}
+
+/// A simulation whose next launches misbehave so.
+async fn with_faulty_launches(faults: &[Fault]) -> Simulation {
+    let faults = faults.to_vec();
+    Simulation::start_around(move |provider| {
+        let faulty = FaultyProvider::scripted(provider);
+        for fault in faults {
+            faulty.next(Method::Create, fault);
+        }
+        Arc::new(faulty)
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn planning_goes_on_while_a_machine_is_launched() {
+    let simulation = with_faulty_launches(&[Fault::Slow(Duration::from_secs(60))]).await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("first", 1, "1", json!({})).await;
+    simulation
+        .until("the first claim", 30, async |s| s.claims().await.len() == 1)
+        .await;
+    simulation.deployment("second", 1, "1", json!({})).await;
+    // Where upstream waits for the launch (SCH-075), a node for the second pod is up by then; kube-scheduler gives it to the first
+    // pod, and the second is content with the machine that is still on its way.
+    simulation
+        .until("one pod runs", 30, async |s| s.running().await == 1)
+        .await;
+    let launched =
+        |claim: &kerf_api::NodeClaim| claim.status.as_ref().is_some_and(|status| status.provider_id.is_some());
+    let claims = simulation.claims().await;
+    let counts = (claims.len(), claims.iter().filter(|claim| launched(claim)).count());
+    assert_eq!(counts, (2, 1), "{}", simulation.picture().await);
+    simulation
+        .until("both pods run", 120, async |s| s.running().await == 2)
+        .await;
+    assert_eq!(simulation.claims().await.len(), 2);
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_launch_that_failed_get_another_one_at_once() {
+    let simulation = with_faulty_launches(&[Fault::InsufficientCapacity]).await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("web", 1, "1", json!({})).await;
+    simulation
+        .until("the pod runs", 30, async |s| s.running().await == 1)
+        .await;
+    assert_eq!(simulation.claims().await.len(), 1);
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_of_an_earlier_life_are_counted_on() {
+    let simulation = with_faulty_launches(&[Fault::Slow(Duration::from_secs(600))]).await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("web", 3, "1", json!({})).await;
+    simulation
+        .until("the claim", 30, async |s| !s.claims().await.is_empty())
+        .await;
+    let simulation = Simulation::join(simulation.crash().await, |_| {});
+    simulation
+        .until("all pods run", 120, async |s| s.running().await == 3)
+        .await;
+    // SCH-074: what the claim was made for is not known any more, so nothing is planned until it is launched.
+    assert_eq!(simulation.claims().await.len(), 1);
     simulation.stop().await;
 }

@@ -1,0 +1,88 @@
+//! What dashboards and alerts see.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::Simulation;
+
+/// Whether a scrape has a line of that family with all these labels and that value.
+fn has(scrape: &str, family: &str, labels: &[(&str, &str)], value: &str) -> bool {
+    let labelled = |line: &str| {
+        labels
+            .iter()
+            .all(|(key, text)| line.contains(&format!("{key}=\"{text}\"")))
+    };
+    let mut lines = scrape
+        .lines()
+        .filter(|line| line.starts_with(family) && !line.starts_with('#'));
+    lines.any(|line| labelled(line) && line.rsplit(' ').next() == Some(value))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_up_shows_in_metrics_and_events() {
+    let simulation = Simulation::start().await;
+    simulation.pool("web", json!({"limits": {"cpu": "100"}})).await;
+    simulation.deployment("web", 2, "1", json!({})).await;
+    simulation
+        .until("all pods run", 120, async |s| s.running().await == 2)
+        .await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let scrape = simulation.context.metrics.encode();
+    let pool = [("nodepool", "web")];
+    let expected: [(&str, &[(&str, &str)], &str); 9] = [
+        // SCH-325 OPS-115
+        (
+            "karpenter_nodeclaims_created_total",
+            &[("reason", "provisioned"), pool[0], ("min_values_relaxed", "false")],
+            "1",
+        ),
+        // SCH-077 OPS-152 OPS-153 OPS-154
+        ("karpenter_cluster_state_synced", &[], "1"),
+        ("karpenter_cluster_state_node_count", &[], "1"),
+        ("karpenter_cluster_state_unsynced_time_seconds", &[], "0"),
+        // OPS-128
+        ("karpenter_nodepools_limit", &[pool[0], ("resource_type", "cpu")], "100"),
+        ("karpenter_nodepools_usage", &[pool[0], ("resource_type", "nodes")], "1"),
+        // OPS-131
+        (
+            "karpenter_nodes_total_pod_requests",
+            &[("managed", "true"), ("resource_type", "cpu")],
+            "2",
+        ),
+        // OPS-170 OPS-171
+        (
+            "operator_nodeclaim_status_condition_count",
+            &[("type", "Ready"), ("status", "True"), ("karpenter_sh_nodepool", "web")],
+            "1",
+        ),
+        // OPS-172
+        (
+            "operator_status_condition_count",
+            &[("type", "Ready"), ("kind", "NodePool"), ("name", "web")],
+            "1",
+        ),
+    ];
+    for (family, labels, value) in expected {
+        assert!(
+            has(&scrape, family, labels, value),
+            "{family}{labels:?} {value} is not in\n{scrape}"
+        );
+    }
+    // OPS-151
+    assert!(
+        has(
+            &scrape,
+            "karpenter_pods_scheduling_decision_duration_seconds_count",
+            &[],
+            "2"
+        ),
+        "{scrape}"
+    );
+    // OPS-208 OPS-213
+    let events = simulation.events("Registered").await;
+    let messages: Vec<&str> = events.iter().filter_map(|event| event.message.as_deref()).collect();
+    let told = "Status condition transitioned, Type: Registered, Status: Unknown -> True, Reason: Registered";
+    assert_eq!(messages, [told]);
+    simulation.stop().await;
+}
