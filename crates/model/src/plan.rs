@@ -185,9 +185,18 @@ impl Cause {
             Self::UndefinedLabel { volume: false, .. } => "UndefinedLabel",
             Self::Incompatible { volume: false, .. } => "Incompatible",
             Self::UndefinedLabel { volume: true, .. } | Self::Incompatible { volume: true, .. } => "VolumeTopology",
-            Self::Topology { kind: TopologyKind::Spread, .. } => "TopologySpread",
-            Self::Topology { kind: TopologyKind::Affinity, .. } => "PodAffinity",
-            Self::Topology { kind: TopologyKind::AntiAffinity, .. } => "PodAntiAffinity",
+            Self::Topology {
+                kind: TopologyKind::Spread,
+                ..
+            } => "TopologySpread",
+            Self::Topology {
+                kind: TopologyKind::Affinity,
+                ..
+            } => "PodAffinity",
+            Self::Topology {
+                kind: TopologyKind::AntiAffinity,
+                ..
+            } => "PodAntiAffinity",
             Self::InstanceTypes { .. } => "InstanceTypes",
             Self::MinValues { .. } | Self::MinValuesAfterTruncation { .. } => "MinValues",
             Self::ReservationUnavailable => "ReservationUnavailable",

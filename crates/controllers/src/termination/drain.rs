@@ -92,7 +92,10 @@ mod tests {
         (now() + SignedDuration::from_secs(seconds)).to_string()
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "the values are written where they are passed")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the values are written where they are passed"
+    )]
     fn pod(name: &str, metadata: Value, spec: Value, status: Value) -> Arc<Pod> {
         let mut meta = json!({"name": name, "namespace": "default", "uid": name});
         let object = meta.as_object_mut().expect("an object");
@@ -106,7 +109,10 @@ mod tests {
         pod(name, json!({}), json!({}), json!({"phase": "Running"}))
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "the values are written where they are passed")]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "the values are written where they are passed"
+    )]
     fn of_class(name: &str, class: &str, owner: Value) -> Arc<Pod> {
         pod(
             name,
