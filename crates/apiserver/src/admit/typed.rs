@@ -99,7 +99,11 @@ impl Decoder<'_> {
             TypeRef::Number => value.is_number(),
             TypeRef::Time | TypeRef::MicroTime => value.as_str().is_some_and(|t| t.parse::<jiff::Timestamp>().is_ok()),
             TypeRef::IntOrString => value.is_string() || value.as_i64().is_some(),
-            TypeRef::Quantity => return canonical_quantity(value),
+            TypeRef::Quantity => {
+                // The real server leaves out where; whoever has to mend it wants to know.
+                return canonical_quantity(value)
+                    .map_err(|why| format!("{why} (found {value} at {})", join(path, key)));
+            }
             TypeRef::Any => true,
             TypeRef::List(item) => match value {
                 Value::Array(items) => {
