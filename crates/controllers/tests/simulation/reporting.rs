@@ -6,6 +6,8 @@ use serde_json::json;
 
 use crate::harness::Simulation;
 
+type Labels = &'static [(&'static str, &'static str)];
+
 /// Whether a scrape has a line of that family with all these labels and that value.
 fn has(scrape: &str, family: &str, labels: &[(&str, &str)], value: &str) -> bool {
     let labelled = |line: &str| {
@@ -29,12 +31,12 @@ async fn a_scale_up_shows_in_metrics_and_events() {
         .await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     let scrape = simulation.context.metrics.encode();
-    let pool = [("nodepool", "web")];
-    let expected: [(&str, &[(&str, &str)], &str); 9] = [
+    const POOL: (&str, &str) = ("nodepool", "web");
+    let expected: [(&str, Labels, &str); 9] = [
         // SCH-325 OPS-115
         (
             "karpenter_nodeclaims_created_total",
-            &[("reason", "provisioned"), pool[0], ("min_values_relaxed", "false")],
+            &[("reason", "provisioned"), POOL, ("min_values_relaxed", "false")],
             "1",
         ),
         // SCH-077 OPS-152 OPS-153 OPS-154
@@ -42,8 +44,8 @@ async fn a_scale_up_shows_in_metrics_and_events() {
         ("karpenter_cluster_state_node_count", &[], "1"),
         ("karpenter_cluster_state_unsynced_time_seconds", &[], "0"),
         // OPS-128
-        ("karpenter_nodepools_limit", &[pool[0], ("resource_type", "cpu")], "100"),
-        ("karpenter_nodepools_usage", &[pool[0], ("resource_type", "nodes")], "1"),
+        ("karpenter_nodepools_limit", &[POOL, ("resource_type", "cpu")], "100"),
+        ("karpenter_nodepools_usage", &[POOL, ("resource_type", "nodes")], "1"),
         // OPS-131
         (
             "karpenter_nodes_total_pod_requests",
