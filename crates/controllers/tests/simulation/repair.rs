@@ -12,7 +12,9 @@ use crate::harness::Simulation;
 async fn with_nodes(count: usize, repair: bool) -> Simulation {
     let simulation = Simulation::start_with(|options| options.feature_gates.node_repair = repair).await;
     // Pods that leave their unready nodes must not make the pool larger, and its fifth with it.
-    simulation.pool("web", json!({"limits": {"nodes": count.to_string()}})).await;
+    simulation
+        .pool("web", json!({"limits": {"nodes": count.to_string()}}))
+        .await;
     let replicas = u32::try_from(count).expect("few");
     simulation.deployment("web", replicas, "1", apart("web")).await;
     simulation
