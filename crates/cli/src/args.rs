@@ -4,9 +4,11 @@ use crate::exit;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
-/// Node autoscaling for Kubernetes, compatible with Karpenter v1.
+const ABOUT: &str = "Node autoscaling for Kubernetes, compatible with Karpenter v1";
+
+/// The command line.
 #[derive(Parser, Debug)]
-#[command(name = "kerf", version, about, after_help = exit::HELP, subcommand_required = true, arg_required_else_help = true)]
+#[command(name = "kerf", bin_name = "kerf", version, about = ABOUT, after_help = exit::HELP, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
