@@ -28,7 +28,7 @@ pub(crate) struct Named<'a> {
     usable: Vec<Usable<'a>>,
 }
 
-/// An offered type with its offerings that are available and that the launch allows.
+/// An offered type with its offerings that are available, that the launch allows, and with which the pods fit (SCH-129).
 pub(crate) struct Usable<'a> {
     index: u32,
     pub(crate) instance_type: &'a InstanceType,
@@ -37,22 +37,59 @@ pub(crate) struct Usable<'a> {
 
 impl<'a> Named<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, name: String, launch: &'a Launch, pool: &'a NodePool) -> Self {
+        let mut named = Self {
+            name,
+            launch,
+            pool,
+            usable: Vec::new(),
+        };
         let usable = launch.types.iter().filter_map(|index| {
             let instance_type = launch.catalogue.types.get(*index as usize)?;
             let offerings = usable_offerings(snapshot, instance_type, &launch.requirements).collect();
             Some(Usable {
                 index: *index,
                 instance_type,
-                offerings,
+                offerings: named.fitting(snapshot, instance_type, offerings),
             })
         });
-        let usable = usable.collect();
-        Self {
-            name,
-            launch,
-            pool,
-            usable,
+        named.usable = usable.collect();
+        named
+    }
+
+    /// SCH-127 to SCH-129: of offerings that differ in what the machine has, those with which the pods fit; all if they fit with none,
+    /// which [`check_type_holds`] reports.
+    fn fitting(
+        &self,
+        snapshot: &Snapshot,
+        instance_type: &'a InstanceType,
+        offerings: Vec<(u32, &'a Offering)>,
+    ) -> Vec<(u32, &'a Offering)> {
+        let changes =
+            |offering: &Offering| offering.capacity_override.is_some() || offering.overhead_override.is_some();
+        if !offerings.iter().any(|(_, offering)| changes(offering)) {
+            return offerings;
         }
+        let mut wanted = Resources::new();
+        for pod in &self.launch.pods {
+            wanted.add(&pod.shape.requests);
+        }
+        for daemon in &snapshot.daemons {
+            if counts_as_overhead(snapshot, self.pool, instance_type, daemon) {
+                wanted.add(&daemon.shape.requests);
+            }
+        }
+        let fits = |offering: &'a Offering| {
+            let available = self.become_one(instance_type, offering).allocatable(&snapshot.interner);
+            wanted
+                .iter()
+                .all(|(name, amount)| amount <= 0 || amount <= available.get(name))
+        };
+        let fitting: Vec<_> = offerings
+            .iter()
+            .copied()
+            .filter(|(_, offering)| fits(offering))
+            .collect();
+        if fitting.is_empty() { offerings } else { fitting }
     }
 
     /// The offered types that exist.
@@ -178,7 +215,7 @@ fn all_satisfy(wanted: &Requirement, open: Option<&Requirement>, snapshot: &Snap
         || open.is_some_and(|open| open.admits_absence() && wanted.admits_absence() && open.is_does_not_exist())
 }
 
-/// SCH-132, SCH-286, SCH-321: the list of types is sound and sorted, and the cheapest offering is the cheapest.
+/// SCH-132, SCH-286, SCH-302, SCH-321: the list of types is sound and sorted, and the cheapest offering is the cheapest.
 fn check_types(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) {
     let launch = named.launch;
     let interner = &*snapshot.interner;
@@ -200,6 +237,10 @@ fn check_types(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) {
         let instance_type = usable.instance_type;
         let name = || interner.text(instance_type.name).to_owned();
         let Some(price) = usable.offerings.iter().map(|(_, offering)| offering.price).min() else {
+            if !launch.reservations.is_empty() {
+                // SCH-302: its requirements keep the launch from using the type.
+                continue;
+            }
             let why = "no offering is available that the launch allows".to_owned();
             found.node(&named.name, Rule::InstanceType { name: name(), why });
             continue;
@@ -217,6 +258,9 @@ fn check_types(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) {
             let why = "it is not what the launch requires".to_owned();
             found.node(&named.name, Rule::InstanceType { name: name(), why });
         }
+    }
+    if lowest.is_none() && !launch.reservations.is_empty() {
+        inconsistent(named, "no type has an offering of a reservation it holds", found);
     }
     if launch.price() != lowest {
         let text = |price: Option<Price>| price.map_or_else(|| "none".to_owned(), |price| price.to_string());

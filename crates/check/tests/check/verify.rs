@@ -503,6 +503,84 @@ fn reservations_are_not_oversubscribed() {
     );
 }
 
+// SCH-302
+#[test]
+fn a_launch_with_reservations_may_list_types_without() {
+    let mut cluster = Cluster::new();
+    let interner = Arc::clone(&cluster.snapshot.interner);
+    let (id, key) = (interner.intern("cr-1"), interner.intern("reservation-id"));
+    cluster.snapshot.reservation_key = Some(key);
+    let mut catalogue = (**cluster.snapshot.pools[0].catalogue.as_ref().expect("a catalogue")).clone();
+    let mut reserved = catalogue.types[1].offerings[0].clone();
+    reserved
+        .requirements
+        .replace(Requirement::is(sym::CAPACITY_TYPE, sym::RESERVED));
+    reserved.requirements.replace(Requirement::is(key, id));
+    reserved.reservation = Some(kerf_model::instance_type::Reservation { id, capacity: 1 });
+    catalogue.types[1].offerings.push(reserved);
+    let both = Requirement::any_of(sym::CAPACITY_TYPE, [sym::ON_DEMAND, sym::RESERVED]);
+    catalogue.types[1].requirements.replace(both.clone());
+    let pool = cluster.pool_mut();
+    pool.catalogue = Ok(Arc::new(catalogue));
+    pool.requirements.replace(both);
+    let pods = replicas(1, |_| {});
+    let mut holding = cluster.launch(None, &pods);
+    holding.reservations = vec![id];
+    holding.cheapest = Some((1, 3));
+    for pinned in [
+        Requirement::is(sym::CAPACITY_TYPE, sym::RESERVED),
+        Requirement::is(key, id),
+    ] {
+        holding.requirements.replace(pinned);
+    }
+    assert_eq!(holding.types.len(), 3);
+    assert_good(&cluster, &pods, &cluster.launching(vec![holding.clone()]));
+    let mut bare = holding.clone();
+    bare.reservations.clear();
+    let expected = "no offering is available that the launch allows";
+    assert_bad(&cluster, &pods, &cluster.launching(vec![bare]), expected);
+    let small = Requirement::is(sym::INSTANCE_TYPE, holding.catalogue.types[0].name);
+    holding.requirements.replace(small);
+    holding.types = vec![0];
+    holding.cheapest = None;
+    let expected = "no type has an offering of a reservation it holds";
+    assert_bad(&cluster, &pods, &cluster.launching(vec![holding]), expected);
+}
+
+// SCH-127, SCH-129
+#[test]
+fn pods_are_held_to_the_offerings_with_which_they_fit() {
+    let mut cluster = Cluster::new();
+    let mut catalogue = (**cluster.snapshot.pools[0].catalogue.as_ref().expect("a catalogue")).clone();
+    let small = Requirement::is(sym::INSTANCE_TYPE, catalogue.types[0].name);
+    let mut roomy = catalogue.types[0].offerings[2].clone();
+    roomy.price = Price::from_per_hour(0.5).expect("a sound price");
+    roomy.capacity_override = Some(Resources::new().with(sym::CPU, 4000));
+    catalogue.types[0].offerings[2] = roomy;
+    cluster.pool_mut().catalogue = Ok(Arc::new(catalogue));
+    let pods = replicas(1, |shape| shape.requests.set(sym::CPU, 3000));
+    let launch = |requirement: &Requirement, offering| {
+        let mut launch = cluster.launch(None, &replicas(1, |_| {}));
+        launch.types = vec![0];
+        launch.requirements.replace(small.clone());
+        launch.pods.clone_from(&pods);
+        launch.requests.set(sym::CPU, 3100);
+        launch.requirements.add(requirement.clone(), &cluster.snapshot.interner);
+        launch.cheapest = Some((0, offering));
+        cluster.launching(vec![launch])
+    };
+    let anywhere = Requirement::any_of(sym::ZONE, cluster.zones);
+    assert_good(&cluster, &pods, &launch(&anywhere, 2));
+    assert_bad(
+        &cluster,
+        &pods,
+        &launch(&anywhere, 0),
+        "its cheapest offering costs 0.5",
+    );
+    let in_a = Requirement::is(sym::ZONE, cluster.zones[0]);
+    assert_bad(&cluster, &pods, &launch(&in_a, 0), "3100m cpu wanted");
+}
+
 #[test]
 fn violations_name_pod_node_and_rule() {
     let cluster = Cluster::new();
