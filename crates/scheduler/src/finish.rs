@@ -4,6 +4,7 @@ use crate::claims::Claim;
 use crate::options::{MinValuesPolicy, ReservedMode};
 use crate::reasons::refusals;
 use crate::run::Run;
+use crate::states::StateId;
 use crate::strategy::Outcome;
 use crate::templates::unmet;
 use crate::world::World;
@@ -93,11 +94,9 @@ fn shared(world: &World<'_>, pods: &[u32]) -> Vec<Arc<Pod>> {
     pods.iter().map(|pod| Arc::clone(&world.pods[*pod as usize])).collect()
 }
 
-/// One launch, or why truncation leaves too little choice (SCH-286).
-fn launch(world: &World<'_>, run: &mut Run<'_, '_>, claim: &Claim) -> Result<Launch, Cause> {
+/// What a claim requires with the reservations it holds, and the state whose offerings it may be launched with.
+pub(crate) fn offered(world: &World<'_>, run: &mut Run<'_, '_>, claim: &Claim) -> (Requirements, StateId) {
     let interner = world.interner();
-    let template = &world.templates[claim.template];
-    let types = &world.catalogues[template.catalogue];
     let mut requirements = run.states.get(claim.state).requirements.clone();
     if !claim.held.is_empty() {
         // SCH-300
@@ -113,6 +112,14 @@ fn launch(world: &World<'_>, run: &mut Run<'_, '_>, claim: &Claim) -> Result<Lau
         unreserved.add(Requirement::none_of(sym::CAPACITY_TYPE, [sym::RESERVED]), interner);
         state = run.states.intern(world, claim.template, unreserved);
     }
+    (requirements, state)
+}
+
+/// One launch, or why truncation leaves too little choice (SCH-286).
+fn launch(world: &World<'_>, run: &mut Run<'_, '_>, claim: &Claim) -> Result<Launch, Cause> {
+    let template = &world.templates[claim.template];
+    let types = &world.catalogues[template.catalogue];
+    let (mut requirements, state) = offered(world, run, claim);
     let mut order: Vec<u32> = Vec::new();
     let mut seen = vec![false; types.catalogue.types.len()];
     let priced: Vec<u32> = run.states.prices(world, state).iter().map(|(_, row, _)| *row).collect();

@@ -58,6 +58,17 @@ impl Limits {
         rows.map_or(Within::All, Within::Rows)
     }
 
+    /// Whether limits rule out some row a pool could otherwise use.
+    pub(crate) fn bind(&self, world: &World<'_>) -> bool {
+        (0..self.left.len()).any(|template| matches!(self.within(world, template), Within::Rows(_)))
+    }
+
+    /// Whether these leave more of some resource than `other`.
+    pub(crate) fn leave_more_than(&self, other: &Self) -> bool {
+        let pairs = self.left.iter().flatten().zip(other.left.iter().flatten());
+        pairs.into_iter().any(|(mine, others)| mine > others)
+    }
+
     /// Takes the largest candidate of a new claim (SCH-148), and one node (SCH-149).
     pub(crate) fn take(&mut self, world: &World<'_>, template: usize, rows: &Bits) {
         for (limit, left) in world.templates[template].limited.iter().zip(&mut self.left[template]) {

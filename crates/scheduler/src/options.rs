@@ -39,7 +39,8 @@ pub enum ReservedMode {
 /// How nodes are chosen among those the constraints allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Packing {
-    /// Several strategies within [`Options::effort`]; the plan that schedules most wins, then the cheapest. Never dearer than `Upstream`.
+    /// Several strategies within [`Options::effort`]; the plan that schedules most wins, then the cheapest. Never dearer than `Upstream` for
+    /// as many pods. Where limits leave pods over, launches offer fewer types, so that less of the limits is set aside for each.
     #[default]
     Cheapest,
     /// The greedy of section 16 alone.

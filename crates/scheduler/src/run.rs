@@ -689,6 +689,36 @@ impl<'w, 'a> Run<'w, 'a> {
                 .is_none_or(|tolerations| kerf_model::taint::first_untolerated(taints, tolerations).is_none())
     }
 
+    /// Narrows a claim to some of its rows, and what it holds with them, unless it would lose all it holds (SCH-295).
+    pub(crate) fn give_up_rows(&mut self, at: usize, rows: Bits) {
+        let world = self.world;
+        let claim = &mut self.claims[at];
+        let state = self.states.get(claim.state);
+        let Ok(held) = self.reservations.would_hold(world, state, &rows, &claim.held) else {
+            return;
+        };
+        self.reservations.exchange(&claim.held, &held);
+        claim.rows = rows;
+        claim.held = held;
+        let template = &world.templates[claim.template];
+        world.catalogues[template.catalogue].room(&claim.rows, &claim.used, &template.overhead_min, &mut claim.room);
+    }
+
+    /// Takes the limits anew, each claim the largest type it has left; whether more of them is left now.
+    pub(crate) fn retake_limits(&mut self) -> bool {
+        let mut limits = Limits::new(self.world);
+        for claim in &self.claims {
+            limits.take(self.world, claim.template, &claim.rows);
+        }
+        let looser = limits.leave_more_than(&self.limits);
+        self.limits = limits;
+        if looser {
+            // What pools refused for good they may take now.
+            self.dead.iter_mut().for_each(|dead| dead.templates = Bits::default());
+        }
+        looser
+    }
+
     /// What the claims cost at their cheapest.
     pub(crate) fn cost(&mut self) -> Price {
         (0..self.claims.len()).map(|at| self.price_of(at)).sum()

@@ -2,6 +2,7 @@
 
 mod by_value;
 mod greedy;
+mod relief;
 mod values;
 
 use crate::options::Packing;
@@ -27,16 +28,17 @@ impl Outcome<'_, '_> {
     }
 }
 
-/// Runs the strategies a caller asked for and returns the best outcome: most pods, then least cost, then the earlier strategy. Strategies
-/// beyond the first run only while the effort they are likely to take is left.
+/// Runs the strategies a caller asked for, each relieved of limits it ran into, and returns the best outcome: most pods, then least cost,
+/// then the earlier strategy. Strategies beyond the first run only while the effort they are likely to take is left.
 pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync)) -> Outcome<'w, 'a> {
     let queue = greedy::queue(world);
     let mut best = greedy::solve(Run::new(world), &queue, None, stop);
     if world.options.packing == Packing::Upstream || best.run.claims.is_empty() || !best.unattempted.is_empty() {
         return best;
     }
-    let mut rank = best.rank();
     let mut left = world.options.effort;
+    best = relief::relieve(best, &queue, left, stop);
+    let mut rank = best.rank();
     let strategies: [by_value::Strategy; 3] = [by_value::patterns, by_value::thrifty, by_value::plain];
     for strategy in strategies {
         if left < best.run.work.max(queue.len() as u64) || stop() {
@@ -45,6 +47,7 @@ pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync
         let Some(mut outcome) = strategy(world, &queue, &best, left, stop) else {
             continue;
         };
+        outcome = relief::relieve(outcome, &queue, left, stop);
         left = left.saturating_sub(outcome.run.work);
         let reached = outcome.rank();
         if reached < rank && outcome.unattempted.is_empty() {

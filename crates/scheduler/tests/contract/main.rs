@@ -12,6 +12,7 @@ mod fixture;
 mod affinity;
 mod construction;
 mod daemons;
+mod limits;
 mod min_values;
 mod order;
 mod pools;

@@ -1,0 +1,146 @@
+//! What to do where limits stop a pass: a new claim takes its largest candidate off the limits of its pool (SCH-148), mostly far more than
+//! it will be launched as. Here claims give back what they do not need, by giving up types much larger than the one they expect to become,
+//! and pods left over are tried again, until nothing more can be placed.
+
+use crate::bits::Bits;
+use crate::finish::offered;
+use crate::run::Run;
+use crate::strategy::Outcome;
+use crate::strategy::greedy::solve;
+use crate::templates::{Template, unmet};
+use crate::world::World;
+
+/// How much choice claims of limited pools keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Keep {
+    /// Types up to twice as large as the cheapest, in every limited resource.
+    Double,
+    /// Types no larger than the cheapest.
+    Cheapest,
+    /// Types no larger than the one that takes least of the limits, which may be a dearer one.
+    Least,
+}
+
+/// Loosest first: the next is tried only for pods the one before leaves over.
+const STEPS: [Keep; 3] = [Keep::Double, Keep::Cheapest, Keep::Least];
+
+/// Places more pods of an outcome that limits cut short, if claims that give back make room for them; otherwise returns it as it was.
+pub(crate) fn relieve<'w, 'a>(
+    mut outcome: Outcome<'w, 'a>,
+    queue: &[u32],
+    effort: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Outcome<'w, 'a> {
+    let effort = outcome.run.work.saturating_add(effort);
+    for keep in STEPS {
+        if outcome.failed.is_empty() || !outcome.unattempted.is_empty() || !outcome.run.limits.bind(outcome.run.world) {
+            return outcome;
+        }
+        if let Some(better) = step(&outcome, keep, queue, effort, stop) {
+            outcome = better;
+        }
+    }
+    outcome
+}
+
+/// How often the choice is doubled for `minValues`.
+const WIDER_MAX: u32 = 10;
+
+/// Gives back and places in turn while that gets pods placed.
+fn step<'w, 'a>(
+    from: &Outcome<'w, 'a>,
+    keep: Keep,
+    queue: &[u32],
+    effort: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Option<Outcome<'w, 'a>> {
+    let mut now = from.clone();
+    while !now.failed.is_empty() && now.run.work < effort && !stop() {
+        let placed = now.run.placed;
+        let mut left = vec![false; now.run.world.pods.len()];
+        for (pod, _) in &now.failed {
+            left[*pod as usize] = true;
+        }
+        let left: Vec<u32> = queue.iter().copied().filter(|pod| left[*pod as usize]).collect();
+        if !give_back(&mut now.run, keep) {
+            break;
+        }
+        now = solve(now.run, &left, None, stop);
+        if now.run.placed == placed {
+            break;
+        }
+    }
+    (now.run.placed > from.run.placed && now.unattempted.is_empty()).then_some(now)
+}
+
+/// Narrows every claim of a limited pool and takes the limits anew; whether any are looser now.
+fn give_back(run: &mut Run<'_, '_>, keep: Keep) -> bool {
+    let world = run.world;
+    for at in 0..run.claims.len() {
+        let template = &world.templates[run.claims[at].template];
+        if template.limited.is_empty() {
+            continue;
+        }
+        if let Some(rows) = kept(run, at, template, keep) {
+            run.give_up_rows(at, rows);
+        }
+    }
+    run.retake_limits()
+}
+
+/// The rows a claim keeps, if that is fewer than it has; more than wanted where `minValues` ask for more choice.
+fn kept(run: &mut Run<'_, '_>, at: usize, template: &Template, keep: Keep) -> Option<Bits> {
+    let world = run.world;
+    let claim = run.claims[at].clone();
+    let (_, state) = offered(world, run, &claim);
+    let (_, cheapest, _) = run.states.cheapest(world, state, &claim.rows)?;
+    let model = match keep {
+        Keep::Double | Keep::Cheapest => cheapest,
+        Keep::Least => {
+            let prices = run.states.prices(world, state);
+            let usable = prices
+                .iter()
+                .map(|(_, row, _)| *row)
+                .filter(|row| claim.rows.get(*row as usize));
+            // The first of equals is the cheapest.
+            usable.min_by(|a, b| share(world, template, *a).total_cmp(&share(world, template, *b)))?
+        }
+    };
+    if claim.anchor.is_some_and(|anchor| anchor != model) {
+        return None;
+    }
+    let types = &world.catalogues[template.catalogue];
+    let requirements = &run.states.get(claim.state).requirements;
+    let least = if keep == Keep::Double { 2 } else { 1 };
+    (0..WIDER_MAX)
+        .map(|step| within(world, template, &claim.rows, model, least << step))
+        .find(|rows| unmet(types, requirements, rows).is_empty())
+        .filter(|rows| *rows != claim.rows)
+}
+
+/// The rows that in every limited resource are at most `times` as large as `model`.
+fn within(world: &World<'_>, template: &Template, rows: &Bits, model: u32, times: i64) -> Bits {
+    let model = &world.catalogues[template.catalogue]
+        .instance_type(model as usize)
+        .capacity;
+    let mut rows = rows.clone();
+    for limit in &template.limited {
+        let most = model.get(limit.name).saturating_mul(times);
+        for (_, row) in limit.largest.iter().take_while(|(capacity, _)| *capacity > most) {
+            rows.remove(*row as usize);
+        }
+    }
+    rows
+}
+
+/// The largest part of what some limit leaves that one machine of a row takes.
+fn share(world: &World<'_>, template: &Template, row: u32) -> f64 {
+    let capacity = &world.catalogues[template.catalogue]
+        .instance_type(row as usize)
+        .capacity;
+    let parts = template
+        .limited
+        .iter()
+        .map(|limit| capacity.get(limit.name) as f64 / limit.left.max(1) as f64);
+    parts.fold(0.0, f64::max)
+}
