@@ -599,6 +599,10 @@ async fn a_definition_is_served_at_once() {
         .await
         .unwrap_err();
     assert!(message(&error).contains("too many"), "{error}");
+    let below = widget(json!({"size": "S", "replicas": -1}));
+    let error = api.create(&params, &below).await.unwrap_err();
+    let scale = ".spec.replicas: Invalid value: -1: should be a non-negative integer";
+    assert!(message(&error).contains(scale), "{error}");
     let colored = serde_json::to_value(widget(json!({"size": "S", "color": "red"}))).unwrap();
     let path = "/apis/example.com/v1/widgets?fieldValidation=Strict";
     let (found, status) = h.call("POST", path, "", Some(colored)).await;

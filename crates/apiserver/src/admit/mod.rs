@@ -100,8 +100,9 @@ pub(crate) fn create(state: &mut State, write: &mut Write<'_>, object: &mut Valu
         typed::metadata(resource, object)?;
         let warnings = version
             .admit_create(object, write.validation)
-            .map_err(|e| refused(resource, object, &e))?;
+            .map_err(|e| refused(resource, object, &with_scale(resource, object, e)))?;
         write.warnings.extend(warnings);
+        checks.0 = with_scale(resource, object, Vec::new());
     } else {
         write.warnings.extend(typed::shape(resource, object, write.validation)?);
         default_new(state, resource, object)?;
@@ -152,8 +153,9 @@ pub(crate) fn update(
         typed::metadata(resource, new)?;
         let warnings = version
             .admit_update(new, old, write.validation)
-            .map_err(|e| refused(resource, new, &e))?;
+            .map_err(|e| refused(resource, new, &with_scale(resource, new, e)))?;
         write.warnings.extend(warnings);
+        checks.0 = with_scale(resource, new, Vec::new());
     } else {
         write.warnings.extend(typed::shape(resource, new, write.validation)?);
         // The kubelet's and the controllers' writes: their status is theirs.
@@ -200,6 +202,25 @@ fn judge(resource: &Resource, object: &Value, old: Option<&Value>, checks: &mut 
         CompiledCrd::compile(object).map_err(|e| refused(resource, object, &e))?;
     }
     Ok(())
+}
+
+/// Adds what the scale subresource asks of its counts whatever the schema says. The paths are told as definitions write them.
+fn with_scale(resource: &Resource, object: &Value, mut errors: Vec<FieldError>) -> Vec<FieldError> {
+    let Some(scale) = &resource.scale else {
+        return errors;
+    };
+    for path in [&scale.spec_replicas, &scale.status_replicas] {
+        let steps: Vec<&str> = path.split('.').collect();
+        let count = json::at(object, &steps);
+        if count.as_i64().is_some_and(|count| count < 0) {
+            errors.push(FieldError::invalid(
+                &format!(".{path}"),
+                count,
+                "should be a non-negative integer",
+            ));
+        }
+    }
+    errors
 }
 
 fn schema_of(resource: &Resource) -> Option<&CompiledVersion> {
