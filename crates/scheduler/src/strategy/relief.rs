@@ -55,6 +55,7 @@ fn step<'w, 'a>(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Outcome<'w, 'a>> {
     let mut now = from.clone();
+    let mut narrowed = 0;
     while !now.failed.is_empty() && now.run.work < effort && !stop() {
         let placed = now.run.placed;
         let mut left = vec![false; now.run.world.pods.len()];
@@ -62,9 +63,10 @@ fn step<'w, 'a>(
             left[*pod as usize] = true;
         }
         let left: Vec<u32> = queue.iter().copied().filter(|pod| left[*pod as usize]).collect();
-        if !give_back(&mut now.run, keep) {
+        if !give_back(&mut now.run, keep, narrowed) {
             break;
         }
+        narrowed = now.run.claims.len();
         now = solve(now.run, &left, None, stop);
         if now.run.placed == placed {
             break;
@@ -73,10 +75,10 @@ fn step<'w, 'a>(
     (now.run.placed > from.run.placed && now.unattempted.is_empty()).then_some(now)
 }
 
-/// Narrows every claim of a limited pool and takes the limits anew; whether any are looser now.
-fn give_back(run: &mut Run<'_, '_>, keep: Keep) -> bool {
+/// Narrows the claims of limited pools from `first` on and takes the limits anew; whether any are looser now.
+fn give_back(run: &mut Run<'_, '_>, keep: Keep, first: usize) -> bool {
     let world = run.world;
-    for at in 0..run.claims.len() {
+    for at in first..run.claims.len() {
         let template = &world.templates[run.claims[at].template];
         if template.limited.is_empty() {
             continue;

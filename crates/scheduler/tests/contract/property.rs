@@ -26,6 +26,8 @@ fn cluster(draw: &mut Draw) -> String {
             "taint=soft:PreferNoSchedule",
             "req=zone:in:a,b",
             "limit=cpu:20",
+            "limit=cpu:33 limit=memory:100Gi",
+            "limit=cpu:60",
             "limit=nodes:3",
         ]);
         let label = draw.pick(&["", "label=team=red"]);
