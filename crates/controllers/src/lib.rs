@@ -32,7 +32,7 @@ mod reporting;
 mod termination;
 
 pub use changes::{Change, Diff, PodChange, PodFacts};
-pub use cluster::{Cluster, Distrust, NodeClass};
+pub use cluster::{Cluster, Distrust, NodeClass, conventions_of};
 pub use context::{Context, Tuning};
 pub use lifecycle::{Health, RegistrationHealth, Timeouts};
 pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};

@@ -9,6 +9,7 @@ use crate::manifests::{InputError, read_inputs, read_objects};
 use anyhow::Context;
 use jiff::Timestamp;
 use kerf_cloud::{OverlayPool, Vocabulary};
+use kerf_controllers::conventions_of;
 use kerf_kwok::{ReadMode, builtin_catalogue, ec2_catalogue, read_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
@@ -16,7 +17,6 @@ use kerf_model::plan::Plan;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::options::FeatureGates;
 use kerf_scheduler::{MinValuesPolicy, Options, Packing, PreferencePolicy, Request, ReservedMode, solve};
-use kerf_state::Conventions;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
@@ -180,15 +180,6 @@ fn catalogue(args: &SimulateArgs, interner: &Interner, errors: &mut Vec<InputErr
     }
 }
 
-fn conventions(vocabulary: &Vocabulary) -> Conventions {
-    Conventions {
-        unsupported_provisioners: vocabulary.unsupported_provisioners.iter().cloned().collect(),
-        unsupported_topology_keys: vocabulary.unsupported_volume_topology_keys.iter().cloned().collect(),
-        reservation_key: vocabulary.reservation_id_label.clone(),
-        ..Conventions::new(vocabulary.labels.clone())
-    }
-}
-
 fn snapshot(
     cluster: Cluster,
     settings: &Settings,
@@ -224,7 +215,7 @@ fn snapshot(
         world.catalogues.insert(pool.name.to_string(), Ok(catalogue));
     }
     world
-        .into_mirror(Arc::clone(interner), conventions(&settings.vocabulary))
+        .into_mirror(Arc::clone(interner), conventions_of(&settings.vocabulary))
         .snapshot(settings.now)
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use kerf_api::{NodeClaim, NodeOverlay, NodePool};
-use kerf_cloud::{NodeClassKind, Profile};
+use kerf_cloud::{NodeClassKind, Profile, Vocabulary};
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::Interner;
 use kerf_model::pod::Pod;
@@ -276,17 +276,23 @@ impl fmt::Debug for Cluster {
 }
 
 fn conventions(profile: &Profile, refuse_resource_claims: bool) -> Conventions {
-    let vocabulary = &profile.vocabulary;
     Conventions {
-        unsupported_provisioners: vocabulary.unsupported_provisioners.iter().cloned().collect(),
-        unsupported_topology_keys: vocabulary.unsupported_volume_topology_keys.iter().cloned().collect(),
-        reservation_key: vocabulary.reservation_id_label.clone(),
         node_classes: profile
             .node_classes
             .iter()
             .map(|class| (class.group.to_owned(), class.kind.to_owned()))
             .collect(),
         refuse_resource_claims,
+        ..conventions_of(&profile.vocabulary)
+    }
+}
+
+/// A provider's vocabulary in the mirror's terms (SCH-007), serving node classes of every kind and refusing pods with resource claims.
+pub fn conventions_of(vocabulary: &Vocabulary) -> Conventions {
+    Conventions {
+        unsupported_provisioners: vocabulary.unsupported_provisioners.iter().cloned().collect(),
+        unsupported_topology_keys: vocabulary.unsupported_volume_topology_keys.iter().cloned().collect(),
+        reservation_key: vocabulary.reservation_id_label.clone(),
         ..Conventions::new(vocabulary.labels.clone())
     }
 }
