@@ -25,5 +25,9 @@ pub const BUFFER_NAME: &str = "karpenter.sh/capacity-buffer-name";
 /// Namespace of the buffer a virtual pod belongs to (API-173).
 pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
 
+/// On a NodePool, with the value `"true"`: a node that only a do-not-disrupt pod keeps from being consolidated takes no more pods, and
+/// goes when the pod has finished.
+pub const RETIRE_BLOCKED: &str = "kerf.sh/retire-blocked";
+
 /// The annotation value that means yes.
 pub const TRUE: &str = "true";

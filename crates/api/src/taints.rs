@@ -4,6 +4,9 @@ use k8s_openapi::api::core::v1::Taint;
 
 /// The node is being disrupted or terminated (API-175).
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
+/// The node takes no more pods because it will go when those that may not be disrupted have finished; see
+/// [`crate::annotations::RETIRE_BLOCKED`].
+pub const RETIRING: &str = "kerf.sh/retiring";
 /// The node has joined and is not yet registered (API-176).
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 /// The kubelet is not ready.
@@ -43,6 +46,15 @@ pub fn is_known_ephemeral(key: &str, effect: &str) -> bool {
 pub fn disrupted() -> Taint {
     Taint {
         key: DISRUPTED.to_owned(),
+        effect: NO_SCHEDULE.to_owned(),
+        ..Taint::default()
+    }
+}
+
+/// The taint of a node that takes no more pods until those that may not be disrupted have finished.
+pub fn retiring() -> Taint {
+    Taint {
+        key: RETIRING.to_owned(),
         effect: NO_SCHEDULE.to_owned(),
         ..Taint::default()
     }

@@ -56,6 +56,17 @@ pub enum ConsolidationPolicy {
     Balanced,
 }
 
+impl ConsolidationPolicy {
+    /// The name in the API, and as metric label.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::WhenEmpty => "WhenEmpty",
+            Self::WhenEmptyOrUnderutilized => "WhenEmptyOrUnderutilized",
+            Self::Balanced => "Balanced",
+        }
+    }
+}
+
 /// What a pool says about taking its nodes away.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct DisruptionPolicy {
@@ -65,6 +76,8 @@ pub struct DisruptionPolicy {
     pub consolidate_after: Option<GoDuration>,
     /// The budgets, in the order written. Bad ones are kept: they close the pool (DIS-079).
     pub budgets: Vec<Result<Budget, BudgetFault>>,
+    /// Nodes that only a do-not-disrupt pod keeps take no more pods (`kerf.sh/retire-blocked: "true"` on the pool).
+    pub retire_blocked: bool,
 }
 
 /// A disruption budget.

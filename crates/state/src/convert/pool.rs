@@ -140,7 +140,15 @@ fn policy(written: &ApiPool) -> DisruptionPolicy {
         },
         consolidate_after: disruption.consolidate_after.value(),
         budgets: disruption.budgets().iter().map(budget).collect(),
+        retire_blocked: retires_blocked(written),
     }
+}
+
+/// Only exactly `"true"` turns it on, as with `karpenter.sh/do-not-disrupt`.
+fn retires_blocked(written: &ApiPool) -> bool {
+    let annotations = written.metadata.annotations.as_ref();
+    let said = annotations.and_then(|annotations| annotations.get(kerf_api::annotations::RETIRE_BLOCKED));
+    said.is_some_and(|said| said == "true")
 }
 
 fn budget(written: &kerf_api::Budget) -> Result<Budget, BudgetFault> {
