@@ -1,0 +1,7 @@
+//! Random clusters. `KERF_PROPERTY_CASES` says how many are tried per property (the seeds from `KERF_PROPERTY_FIRST` on); a failure prints the
+//! seed and the smallest cluster that still fails.
+
+mod generate;
+mod plans;
+mod regressions;
+mod seeds;
