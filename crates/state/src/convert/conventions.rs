@@ -1,6 +1,6 @@
 //! What a provider may add to the rules of labels, volumes and node classes (SCH-007).
 
-use kerf_api::LabelRules;
+use kerf_api::{LabelRules, StartupTaints};
 use kerf_model::intern::{Interner, Sym};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ pub struct Conventions {
     pub node_classes: BTreeSet<(String, String)>,
     /// Whether pods with resource claims are refused (SCH-005).
     pub refuse_resource_claims: bool,
+    /// Taints nodes lose by themselves while they start, declared or not.
+    pub startup_taints: StartupTaints,
 }
 
 impl Conventions {
@@ -32,6 +34,7 @@ impl Conventions {
             reservation_key: None,
             node_classes: BTreeSet::new(),
             refuse_resource_claims: true,
+            startup_taints: StartupTaints::default(),
         }
     }
 }

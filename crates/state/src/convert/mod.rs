@@ -21,7 +21,7 @@ pub use pool::PoolFacts;
 pub use selector::label_selector;
 pub use storage::{BindingMode, ClassFacts, PvFacts, PvcFacts};
 
-pub(crate) use node::{MachineParts, lasting, value};
+pub(crate) use node::{MachineParts, value};
 pub(crate) use requests::default_from_limits;
 pub(crate) use storage::{VolumeSource, missing_claim};
 

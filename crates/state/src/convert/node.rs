@@ -14,6 +14,11 @@ use kerf_model::taint::{Effect, Taint};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// For how long after its initialisation a machine that is unready again counts as one that still starts: as long as Kubernetes waits
+/// before it moves pods away from such a node (`tolerationSeconds` of the default tolerations). Agents and kubelets restart in their
+/// first minutes; the pods a machine was launched for are to stay with it.
+const SETTLING: SignedDuration = SignedDuration::from_secs(300);
+
 /// What is read of a Node object.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeFacts {
@@ -72,6 +77,8 @@ pub struct ClaimFacts {
     pub created: Timestamp,
     /// It is being deleted.
     pub deleting: bool,
+    /// It says that its node is not initialised yet.
+    pub initializing: bool,
     /// What disruption reads of it.
     pub lifecycle: NodeLifecycle,
 }
@@ -91,6 +98,17 @@ pub(crate) struct MachineParts<'a> {
     pub(crate) marked: bool,
     /// Until when pods are promised to it.
     pub(crate) nominated_until: Option<Timestamp>,
+    /// It was initialised so recently that it may be starting again ([`SETTLING`]).
+    pub(crate) settling: bool,
+}
+
+impl ClaimFacts {
+    /// Until when its machine may be starting again ([`SETTLING`]); the label of its Node may be there before the claim says so.
+    pub(crate) fn settled_at(&self) -> Option<Timestamp> {
+        let window = |at: Timestamp| at.checked_add(SETTLING).unwrap_or(Timestamp::MAX);
+        let open_end = self.initializing.then_some(Timestamp::MAX);
+        self.lifecycle.initialized_at.map(window).or(open_end)
+    }
 }
 
 impl Converter {
@@ -143,6 +161,10 @@ impl Converter {
             do_not_disrupt: is_protected(meta.annotations.as_ref()),
             created,
             deleting,
+            initializing: status
+                .conditions
+                .iter()
+                .any(|found| found.type_ == condition::INITIALIZED && !found.is_true()),
             lifecycle: lifecycle(claim, &uid, created),
             uid,
         }
@@ -175,7 +197,7 @@ impl Converter {
         let managed = claim.is_some();
         let flag = |key: Sym| node.is_some_and(|node| value(&node.labels, key) == Some(sym::TRUE));
         let registered = !managed || flag(sym::REGISTERED);
-        let initialized = !managed || flag(sym::INITIALIZED);
+        let initialized = !managed || (flag(sym::INITIALIZED) && !(parts.settling && self.relapsed(node, claim)));
         // SCH-059: the claim speaks until the node is registered.
         let by_claim = claim.filter(|_| node.is_none() || !registered);
         let (name, labels, do_not_disrupt) = match (by_claim, node) {
@@ -187,7 +209,6 @@ impl Converter {
             Some(claim) => claim.taints.clone(),
             None => node.map(|node| node.taints.clone()).unwrap_or_default(),
         };
-        let settled = initialized || !managed;
         let deleting = claim.is_some_and(|c| c.deleting) || node.is_some_and(|n| n.deleting);
         let claim_going = claim.is_some_and(|claim| claim.deleting || claim.lifecycle.instance_terminating);
         let hostname = value(labels, sym::HOSTNAME).filter(|hostname| *hostname != sym::EMPTY);
@@ -209,9 +230,13 @@ impl Converter {
             initialized,
             price: price(labels),
             labels: labels.clone(),
-            taints: if settled { taints } else { lasting(taints, claim) },
-            capacity: effective(node, claim, settled, |n| &n.capacity, |c| &c.capacity).with(sym::NODES, 1),
-            allocatable: effective(node, claim, settled, |n| &n.allocatable, |c| &c.allocatable),
+            taints: if initialized {
+                taints
+            } else {
+                self.lasting(taints, claim)
+            },
+            capacity: effective(node, claim, initialized, |n| &n.capacity, |c| &c.capacity).with(sym::NODES, 1),
+            allocatable: effective(node, claim, initialized, |n| &n.allocatable, |c| &c.allocatable),
             requested,
             daemon_requested,
             pods: parts.pods,
@@ -225,6 +250,36 @@ impl Converter {
             managed,
             lifecycle,
         })
+    }
+
+    /// Whether an initialised node shows again what nodes show that start: a taint that goes by itself, or none of a resource its claim
+    /// asked for (a kubelet that restarts has no devices until their plugins are back).
+    fn relapsed(&self, node: Option<&NodeFacts>, claim: Option<&ClaimFacts>) -> bool {
+        let (Some(node), Some(claim)) = (node, claim) else {
+            return false;
+        };
+        let mut wanted = claim.requests.iter().filter(|(_, amount)| *amount > 0);
+        node.taints.iter().any(|taint| self.passes(taint, Some(claim)))
+            || wanted.any(|(name, _)| node.allocatable.get(name) == 0)
+    }
+
+    /// SCH-060, SCH-116: without the taints that go by themselves while the machine starts.
+    pub(crate) fn lasting(&self, mut taints: Vec<Taint>, claim: Option<&ClaimFacts>) -> Vec<Taint> {
+        taints.retain(|taint| !self.passes(taint, claim));
+        taints
+    }
+
+    /// Whether a taint goes by itself while the machine starts: by the contract, because the claim says so, or because well-known software
+    /// takes it away and the claim does not mean it to stay.
+    fn passes(&self, taint: &Taint, claim: Option<&ClaimFacts>) -> bool {
+        let among = |taints: &[Taint]| {
+            let mut others = taints.iter();
+            others.any(|other| other.key == taint.key && other.effect == taint.effect)
+        };
+        taints::is_known_ephemeral(&taint.key, taint.effect.as_str())
+            || claim.is_some_and(|claim| among(&claim.startup_taints))
+            || (self.conventions.given.startup_taints.contains(&taint.key)
+                && !claim.is_some_and(|claim| among(&claim.taints)))
     }
 }
 
@@ -251,18 +306,6 @@ fn effective(
         }
     }
     amounts
-}
-
-/// SCH-060, SCH-116: without the taints that go by themselves while the machine starts.
-pub(crate) fn lasting(taints: Vec<Taint>, claim: Option<&ClaimFacts>) -> Vec<Taint> {
-    let startup = claim.map_or(&[][..], |claim| &claim.startup_taints);
-    let passing = |taint: &Taint| {
-        taints::is_known_ephemeral(&taint.key, taint.effect.as_str())
-            || startup
-                .iter()
-                .any(|other| other.key == taint.key && other.effect == taint.effect)
-    };
-    taints.into_iter().filter(|taint| !passing(taint)).collect()
 }
 
 /// SCH-063, SCH-064: what pods hold, and what DaemonSet pods hold of it.

@@ -333,7 +333,10 @@ impl Mirror {
         let before = match after {
             Some(facts) => self.machines.claims.put(id, facts.clone()).map(|entry| entry.facts),
             None => match self.machines.claims.take(id) {
-                Some(entry) => Some(entry.facts),
+                Some(entry) => {
+                    self.claim_states.forget(&entry.facts);
+                    Some(entry.facts)
+                }
                 None => return,
             },
         };

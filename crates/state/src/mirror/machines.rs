@@ -4,7 +4,7 @@
 
 use super::promise::Promise;
 use super::table::Table;
-use crate::convert::{ClaimFacts, Converter, NodeFacts, lasting, value};
+use crate::convert::{ClaimFacts, Converter, NodeFacts, value};
 use jiff::Timestamp;
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
@@ -35,6 +35,8 @@ pub(super) struct Machines {
     /// Held by a disruption command.
     pub(super) marked: BTreeSet<Arc<str>>,
     pub(super) nominated: BTreeMap<MachineKey, Timestamp>,
+    /// Machines that count as starting again, and until when at most.
+    pub(super) relapsed: BTreeMap<MachineKey, Timestamp>,
 }
 
 /// SCH-054, SCH-055: whether a Node object counts, and under which key.
@@ -152,7 +154,7 @@ impl Converter {
             initialized: false,
             hostname: self.interner().intern(&claim.name),
             labels,
-            taints: lasting(claim.taints.clone(), Some(claim)),
+            taints: self.lasting(claim.taints.clone(), Some(claim)),
             capacity: capacity.with(sym::NODES, 1),
             allocatable: claim.requests.clone(),
             requested,

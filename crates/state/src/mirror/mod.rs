@@ -7,6 +7,7 @@
 //! What no API object says lives here too, in memory, and is allowed to be lost: nominations (SCH-072), marks of disruption commands
 //! (SCH-067) and promises of pods to claims (see [`Mirror::promise`]).
 
+mod claim_states;
 mod daemons;
 mod fold;
 mod machines;
@@ -17,6 +18,7 @@ mod publish;
 mod storage;
 mod table;
 
+pub use claim_states::PoolClaims;
 pub use object::{Event, Kind, Mirrored, Object, ResetReport};
 
 use crate::convert::{Conventions, Converter};
@@ -79,6 +81,7 @@ pub struct Mirror {
     pdbs: table::Table<Arc<Pdb>>,
     namespaces: table::Table<Arc<LabelSet>>,
     promises: promise::Promises,
+    claim_states: claim_states::ClaimStates,
     times: crate::times::PodTimes,
     listed: BTreeSet<Kind>,
     /// Nodes whose workload changed; at most one entry per node name.
@@ -138,6 +141,7 @@ impl Mirror {
             pdbs: table::Table::default(),
             namespaces: table::Table::default(),
             promises: promise::Promises::default(),
+            claim_states: claim_states::ClaimStates::default(),
             times: crate::times::PodTimes::default(),
             listed: BTreeSet::new(),
             pod_events: BTreeSet::new(),

@@ -2,7 +2,7 @@
 
 use super::Mirror;
 use super::machines::MachineKey;
-use crate::convert::MachineParts;
+use crate::convert::{ClaimFacts, MachineParts};
 use jiff::Timestamp;
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
@@ -13,7 +13,8 @@ impl Mirror {
     /// The cluster as it is known now. Nominations that ended at `now` are gone. Without a change it is the snapshot given last.
     pub fn snapshot(&mut self, now: Timestamp) -> Arc<Snapshot> {
         self.end_nominations(now);
-        let machines = self.rebuild_machines();
+        self.end_relapses(now);
+        let machines = self.rebuild_machines(now);
         let dirty = std::mem::take(&mut self.dirty);
         let anything = machines || dirty.pending || dirty.pools || dirty.daemons || dirty.pdbs || dirty.namespaces;
         if !anything {
@@ -73,11 +74,18 @@ impl Mirror {
         }
     }
 
+    fn end_relapses(&mut self, now: Timestamp) {
+        let relapsed = &mut self.machines.relapsed;
+        let ended = relapsed.extract_if(.., |_, until| *until <= now).map(|(key, _)| key);
+        self.dirty.machines.extend(ended);
+    }
+
     /// Brings every machine something happened to up to date; true if any is different now.
-    fn rebuild_machines(&mut self) -> bool {
+    fn rebuild_machines(&mut self, now: Timestamp) -> bool {
         let mut changed = false;
         for key in std::mem::take(&mut self.dirty.machines) {
-            let after = self.machine(&key);
+            let after = self.machine(&key, now);
+            self.note_relapse(&key, after.as_ref(), now);
             let name = self.shown_name.get(&key).cloned();
             let before = name.and_then(|name| self.shown.remove(&(name, key.clone())));
             self.note_consolidation(before.as_deref(), after.as_ref());
@@ -106,6 +114,16 @@ impl Mirror {
         changed
     }
 
+    /// A machine that counts as starting although it was initialised is looked at again when it may be so no longer.
+    fn note_relapse(&mut self, key: &MachineKey, shown: Option<&Node>, now: Timestamp) {
+        let starts = shown.is_some_and(|node| node.managed && !node.initialized);
+        let until = self.machines.claim_of(key).and_then(ClaimFacts::settled_at);
+        match until.filter(|until| starts && now < *until) {
+            Some(until) => self.machines.relapsed.insert(key.clone(), until),
+            None => self.machines.relapsed.remove(key),
+        };
+    }
+
     /// What was in memory about a machine goes with it.
     fn forget_machine(&mut self, key: &MachineKey) {
         self.machines.nominated.remove(key);
@@ -126,7 +144,7 @@ impl Mirror {
         self.epoch += u64::from(moved);
     }
 
-    fn machine(&self, key: &MachineKey) -> Option<Node> {
+    fn machine(&self, key: &MachineKey, now: Timestamp) -> Option<Node> {
         let claim = self.machines.claim_of(key);
         if let MachineKey::Planned(name) = key {
             let promise = self.promises.of_claim(name)?;
@@ -149,6 +167,7 @@ impl Mirror {
             volume_limits: limits.cloned().unwrap_or_default(),
             marked,
             nominated_until: self.machines.nominated.get(key).copied(),
+            settling: claim.and_then(ClaimFacts::settled_at).is_some_and(|until| now < until),
         };
         self.converter.machine(parts, |labels| self.pools.price(labels))
     }

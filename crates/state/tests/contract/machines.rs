@@ -2,9 +2,11 @@
 
 use crate::fixture::{amounts, claim, find, label, mirror, names, node, now, pod, pod_names, running, try_find, yaml};
 use jiff::SignedDuration;
-use kerf_model::intern::sym;
+use kerf_api::StartupTaints;
+use kerf_model::intern::{Interner, sym};
 use kerf_state::lean::{LeanCsiNode, LeanNode, LeanPod};
-use kerf_state::{Mirror, nomination_window};
+use kerf_state::{Conventions, Mirror, MirrorOptions, nomination_window};
+use std::sync::Arc;
 
 const REGISTERED: &str =
     ", karpenter.sh/registered: 'true', karpenter.sh/nodepool: default, node.kubernetes.io/instance-type: m";
@@ -175,6 +177,82 @@ fn the_claims_amounts_fill_gaps_until_the_node_is_initialised() {
         "cpu=3900 memory=6442450944 nvidia.com/gpu=1 pods=10"
     );
     assert_eq!(allocatable(INITIALIZED), "cpu=0 memory=6442450944 pods=10");
+}
+
+/// A claim that is initialised since the given time.
+fn initialised(since: &str) -> kerf_api::NodeClaim {
+    let mut claim = claim("c", Some("cloud://n"), "");
+    let conditions =
+        format!("[{{type: Initialized, status: 'True', reason: Initialized, lastTransitionTime: '{since}'}}]");
+    claim.status.as_mut().expect("launched").conditions = yaml(&conditions);
+    claim
+}
+
+// Kerf's own: the kubelet, the network plugin or the devices of a machine restart right after it was initialised.
+#[test]
+fn a_machine_that_relapses_soon_after_its_start_is_starting() {
+    const GPU: &str = "{cpu: '4', memory: 6Gi, pods: '10', nvidia.com/gpu: '1'}";
+    let at = |minute: i64| now() + SignedDuration::from_mins(minute);
+    let relapses: [(&str, &str, bool); 6] = [
+        ("[]", GPU, false),
+        ("[{key: node.kubernetes.io/not-ready, effect: NoSchedule}]", GPU, true),
+        ("[{key: node.cilium.io/agent-not-ready, effect: NoExecute}]", GPU, true),
+        ("[{key: cilium, effect: NoExecute}]", GPU, true),
+        ("[]", "{cpu: '0', memory: 6Gi, pods: '10', nvidia.com/gpu: '0'}", true),
+        (
+            "[{key: node.kubernetes.io/unschedulable, effect: NoSchedule}]",
+            GPU,
+            false,
+        ),
+    ];
+    for (taints, allocatable, relapsed) in relapses {
+        let mut mirror = mirror();
+        let mut node = node("n", INITIALIZED, taints);
+        node.status.allocatable = yaml(allocatable);
+        mirror.apply(initialised("2026-01-01T00:00:00Z"));
+        mirror.apply(node);
+        let mut shown = |minute| {
+            let snapshot = mirror.snapshot(at(minute));
+            let machine = find(&snapshot, "n").clone();
+            (
+                machine.initialized,
+                machine.taints.len(),
+                machine.allocatable.get(sym::CPU) > 0,
+            )
+        };
+        let (early, late) = (shown(4), shown(5));
+        assert!(late.0, "{taints} {allocatable}");
+        // Time alone ends it.
+        let expected = if relapsed { (false, 0, true) } else { late };
+        assert_eq!(early, expected, "{taints} {allocatable}");
+        assert_eq!(early != late, relapsed, "{taints} {allocatable}");
+    }
+}
+
+// SCH-060: well-known taints count as declared, unless they are declared to stay.
+#[test]
+fn well_known_startup_taints_need_no_declaration() {
+    const TAINTS: &str =
+        "[{key: node.cilium.io/agent-not-ready, effect: NoExecute}, {key: corp.example/agent, effect: NoSchedule},
+        {key: ebs.csi.aws.com/agent-not-ready, effect: NoSchedule}]";
+    let options = MirrorOptions {
+        conventions: Conventions {
+            startup_taints: StartupTaints::with(["corp.example/agent".to_owned()]),
+            ..Conventions::default()
+        },
+        offline: false,
+    };
+    let mut mirror = Mirror::new(Arc::new(Interner::default()), &options);
+    mirror.apply(claim("c", Some("cloud://n"), ""));
+    mirror.apply(node("n", REGISTERED, TAINTS));
+    assert!(taints(&mut mirror, "n").is_empty());
+    let mut kept = claim("c", Some("cloud://n"), "");
+    kept.spec.taints = yaml("[{key: node.cilium.io/agent-not-ready, effect: NoExecute}]");
+    mirror.apply(kept);
+    assert_eq!(taints(&mut mirror, "n"), ["node.cilium.io/agent-not-ready:NoExecute"]);
+    mirror.apply(claim("c", Some("cloud://n"), ""));
+    mirror.apply(node("n", INITIALIZED, TAINTS));
+    assert_eq!(taints(&mut mirror, "n").len(), 3);
 }
 
 // SCH-061

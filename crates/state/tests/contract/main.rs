@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "fixtures fail loudly")]
 
+mod claim_states;
 mod convergence;
 mod daemons;
 mod fixture;

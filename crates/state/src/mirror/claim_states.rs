@@ -1,0 +1,111 @@
+//! The claims of a pool by what is to become of them, and room under a node limit that is spoken for (LIF-210 to LIF-213, LIF-247).
+//!
+//! The states are read off the claims, the marks of disruption commands and the notes kept here whenever somebody asks; so no order of
+//! events can leave one behind. Reservations close the gap between deciding to create a claim and its being known.
+
+use super::Mirror;
+use crate::convert::{ClaimFacts, value};
+use kerf_model::intern::sym;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The claims of one pool, by name. No claim is in two of the sets.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PoolClaims {
+    /// Those that stay, launched or not.
+    pub active: BTreeSet<Arc<str>>,
+    /// Those whose replacement is being made.
+    pub pending_disruption: BTreeSet<Arc<str>>,
+    /// Those that go: deleted, or held by a disruption command.
+    pub deleting: BTreeSet<Arc<str>>,
+}
+
+impl PoolClaims {
+    /// How many nodes of a limit they take up.
+    pub fn total(&self) -> usize {
+        self.active.len() + self.pending_disruption.len() + self.deleting.len()
+    }
+}
+
+/// What no API object says about the claims of pools with a fixed number of nodes.
+#[derive(Default, Debug)]
+pub(super) struct ClaimStates {
+    /// Unique ids of claims whose replacement is being made.
+    pending: BTreeSet<Arc<str>>,
+    /// Claims that may still be created, by pool; a pool without any is not there.
+    reserved: BTreeMap<Arc<str>, u64>,
+}
+
+impl ClaimStates {
+    /// Forgets a claim that is gone.
+    pub(super) fn forget(&mut self, claim: &ClaimFacts) {
+        self.pending.remove(&claim.uid);
+    }
+}
+
+impl Mirror {
+    /// The claims of a pool by state. A claim that is being deleted counts as deleting even if it was never launched: it makes no node
+    /// any more.
+    pub fn pool_claims(&self, pool: &str) -> PoolClaims {
+        let label = self.interner().intern(pool);
+        let mut claims = PoolClaims::default();
+        for (_, claim) in self.machines.claims.iter() {
+            if value(&claim.labels, sym::NODEPOOL) != Some(label) {
+                continue;
+            }
+            let marked = claim
+                .provider_id
+                .as_ref()
+                .is_some_and(|id| self.machines.marked.contains(id));
+            let set = if claim.deleting || claim.lifecycle.instance_terminating || marked {
+                &mut claims.deleting
+            } else if self.claim_states.pending.contains(&claim.uid) {
+                &mut claims.pending_disruption
+            } else {
+                &mut claims.active
+            };
+            set.insert(Arc::clone(&claim.name));
+        }
+        claims
+    }
+
+    /// Notes that a claim's replacement is being made, or that it is not any more. A claim that is not known is not noted.
+    pub fn set_pending_disruption(&mut self, claim: &str, pending: bool) {
+        let Some(facts) = self.machines.claims.named(&Arc::from(claim)) else {
+            return;
+        };
+        if pending {
+            self.claim_states.pending.insert(Arc::clone(&facts.uid));
+        } else {
+            self.claim_states.pending.remove(&facts.uid);
+        }
+    }
+
+    /// Reserves up to `wanted` more claims of a pool and answers how many: as many as the limit leaves beside the claims there are and
+    /// those reserved already (LIF-213). `None` is no limit.
+    pub fn reserve_claims(&mut self, pool: &str, limit: Option<u64>, wanted: u64) -> u64 {
+        let pool: Arc<str> = Arc::from(pool);
+        let reserved = self.claim_states.reserved.get(&pool).copied().unwrap_or(0);
+        let granted = limit.map_or(wanted, |limit| {
+            let taken = u64::try_from(self.pool_claims(&pool).total()).unwrap_or(u64::MAX);
+            wanted.min(limit.saturating_sub(taken).saturating_sub(reserved))
+        });
+        if granted > 0 {
+            self.claim_states
+                .reserved
+                .insert(pool, reserved.saturating_add(granted));
+        }
+        granted
+    }
+
+    /// Gives back reservations: their claims were created, or will not be. More than there are give back all (LIF-247).
+    pub fn release_claims(&mut self, pool: &str, count: u64) {
+        let Some(reserved) = self.claim_states.reserved.get_mut(pool) else {
+            return;
+        };
+        *reserved = reserved.saturating_sub(count);
+        if *reserved == 0 {
+            self.claim_states.reserved.remove(pool);
+        }
+    }
+}
