@@ -33,6 +33,14 @@ impl ResourceIndex {
         Self { names, numbers }
     }
 
+    /// Whether every resource asked for has a number.
+    pub(crate) fn covers<'a>(&self, mut requests: impl Iterator<Item = &'a Resources>) -> bool {
+        requests.all(|requests| {
+            let mut asked = requests.iter();
+            asked.all(|(name, amount)| amount <= 0 || self.numbers.contains_key(&name))
+        })
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.names.len()
     }

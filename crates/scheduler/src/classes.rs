@@ -2,11 +2,12 @@
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
-use crate::options::{Options, Request};
+use crate::options::{Options, WhatIf};
+use crate::prepared::Prepared;
 use crate::relax::{Reading, readings};
 use crate::requirements::{ReqId, ReqSet, ReqSets};
 use crate::topology::{Filter, FilterId, GroupId, GroupKey, GroupKind, Groups, Keys, TopologyKey};
-use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::intern::Interner;
 use kerf_model::pod::{AffinityTerm, NamespaceScope, Phase, Pod, PodShape, PodVolume, SpreadConstraint};
 use kerf_model::selector::{LabelSelector, LabelSet, Match};
 use kerf_model::snapshot::Snapshot;
@@ -69,7 +70,8 @@ pub(crate) struct Classes {
     pub(crate) list: Vec<Class>,
     /// By pod, in the order of the request; `None` for ignored pods.
     pub(crate) of_pod: Vec<Option<ClassId>>,
-    profiles: Vec<Arc<Pod>>,
+    /// One pod of each label profile.
+    pub(crate) profiles: Vec<Arc<Pod>>,
 }
 
 /// What class compilation interns into.
@@ -83,7 +85,7 @@ pub(crate) struct Interned<'a> {
 }
 
 /// The label keys that selectors look at: two pods that agree on them look alike to every group.
-fn selector_keys<'a>(pods: impl Iterator<Item = &'a PodShape>) -> FxHashSet<&'a str> {
+pub(crate) fn selector_keys<'a>(pods: impl Iterator<Item = &'a PodShape>) -> FxHashSet<&'a str> {
     let mut keys = FxHashSet::default();
     let mut add = |selector: &'a LabelSelector| {
         if let LabelSelector::All(conditions) = selector {
@@ -131,11 +133,11 @@ impl<'a, T: std::hash::Hash + Eq> Numbering<'a, T> {
 }
 
 impl Classes {
-    /// Sorts the pods of a request into classes. `foreign`: shapes of bound pods that repel others.
+    /// Sorts pods into classes.
     pub(crate) fn compile(
-        request: &Request<'_>,
+        prepared: &Prepared,
+        request: &WhatIf<'_>,
         options: &Options,
-        foreign: &[Arc<Pod>],
         interned: &mut Interned<'_>,
     ) -> Self {
         let mut classes = Self::default();
@@ -150,7 +152,8 @@ impl Classes {
             distinct.sort_unstable_by_key(|entry| entry.0);
             distinct.into_iter().map(|entry| entry.1).collect()
         };
-        let keys = selector_keys(distinct.into_iter().chain(foreign.iter().map(|pod| &*pod.shape)));
+        let mut keys = selector_keys(distinct.into_iter());
+        keys.extend(prepared.bound.keys.iter().map(|key| &**key));
         let mut keys: Vec<&str> = keys.into_iter().collect();
         keys.sort_unstable();
         let mut profiles = Profiles {
@@ -159,11 +162,9 @@ impl Classes {
             by_value: FxHashMap::default(),
         };
         let mut ids: FxHashMap<(u32, u32, bool, &[PodVolume]), ClassId> = FxHashMap::default();
-        let deleting: FxHashSet<&str> = if request.settling_nodes.is_empty() {
-            FxHashSet::default()
-        } else {
-            let nodes = request.snapshot.nodes.iter().filter(|node| node.marked_for_deletion);
-            nodes.filter_map(|node| node.node_name.as_deref()).collect()
+        let deleting = |name: &str| {
+            let node = prepared.node_named(name);
+            node.is_some_and(|at| prepared.snapshot.nodes[at].marked_for_deletion)
         };
         for (pod, shape) in request.pods.iter().zip(numbers) {
             if !pod.faults.is_empty() {
@@ -173,14 +174,19 @@ impl Classes {
             let profile = profiles.number(pod, &mut classes.profiles);
             let moved = !request.settling_nodes.is_empty()
                 && pod.phase != Phase::Pending
-                && !pod.node_name.as_deref().is_some_and(|node| deleting.contains(node));
+                && !pod.node_name.as_deref().is_some_and(deleting);
             let key = (shape, profile, moved, pod.volumes.as_slice());
             let next = classes.list.len() as ClassId;
             let id = *ids.entry(key).or_insert(next);
             if id == next {
-                classes
-                    .list
-                    .push(compile_class(request.snapshot, options, pod, profile, moved, interned));
+                classes.list.push(compile_class(
+                    &prepared.snapshot,
+                    options,
+                    pod,
+                    profile,
+                    moved,
+                    interned,
+                ));
             }
             classes.of_pod.push(Some(id));
         }
@@ -193,9 +199,11 @@ impl Classes {
             .profiles
             .iter()
             .map(|pod| {
-                (0..groups.list.len() as GroupId)
-                    .filter(|id| selects(snapshot, groups, *id, pod))
-                    .collect()
+                let covers = |id: &GroupId| {
+                    let identity = &groups.list[*id as usize].identity;
+                    selects(snapshot, &identity.selector, &identity.scope, pod)
+                };
+                (0..groups.list.len() as GroupId).filter(covers).collect()
             })
             .collect();
         for class in &mut self.list {
@@ -213,10 +221,9 @@ impl Classes {
     }
 }
 
-/// Whether a group selects a pod.
-pub(crate) fn selects(snapshot: &Snapshot, groups: &Groups, id: GroupId, pod: &Pod) -> bool {
-    let identity = &groups.list[id as usize].identity;
-    identity.selector.matches(&pod.labels) && snapshot.in_scope(&identity.scope, &pod.namespace)
+/// Whether a selector and its scope cover a pod.
+pub(crate) fn selects(snapshot: &Snapshot, selector: &LabelSelector, scope: &NamespaceScope, pod: &Pod) -> bool {
+    selector.matches(&pod.labels) && snapshot.in_scope(scope, &pod.namespace)
 }
 
 /// The keys on which a constraint that somebody requires counts or binds the class. An unsettled domain there would block others (SCH-233,
@@ -458,14 +465,4 @@ fn volume_choices(volumes: &[PodVolume], interner: &Interner) -> Vec<ReqSet> {
         .collect();
     let possible: Vec<ReqSet> = sets.iter().filter(|set| set.contradiction.is_none()).cloned().collect();
     if possible.is_empty() { sets } else { possible }
-}
-
-/// Every label key some requirement set mentions.
-pub(crate) fn mentioned_keys(req_sets: &ReqSets, keys: &Keys) -> FxHashSet<Sym> {
-    let mut all: FxHashSet<Sym> = keys.tables.iter().map(|table| table.key).collect();
-    for set in &req_sets.sets {
-        all.extend(set.labels.iter().map(|requirement| requirement.key));
-    }
-    all.remove(&sym::HOSTNAME);
-    all
 }

@@ -7,7 +7,7 @@ use crate::types::{TypeIndex, goes_with};
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::node::Node;
 use kerf_model::pod::{HostPort, PodShape};
-use kerf_model::requirement::Requirements;
+use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_model::taint::{Taint, Toleration, first_untolerated};
@@ -116,39 +116,51 @@ fn partition(snapshot: &Snapshot, resources: &ResourceIndex, row: usize, daemons
     }
 }
 
-/// What DaemonSet pods that are still to come will take of an existing node (SCH-158, SCH-159).
-pub(crate) fn reserve(snapshot: &Snapshot, resources: &ResourceIndex, node: &Node) -> Amounts {
-    let interner = &*snapshot.interner;
-    let mut expected = resources.zero();
-    for daemon in snapshot
-        .daemons
-        .iter()
-        .filter(|daemon| tolerates(&daemon.shape, &node.taints))
-    {
-        let fits = readings(&daemon.shape, interner).iter().any(|reading| {
-            reading.iter().all(|wanted| match node.label(wanted.key) {
-                Some(value) => goes_with(
-                    &kerf_model::requirement::Requirement::is(wanted.key, value),
-                    wanted,
-                    interner,
-                ),
-                None => wanted.admits_absence(),
-            })
+/// What DaemonSets will ask of existing nodes.
+#[derive(Debug)]
+pub(crate) struct Expected<'a> {
+    daemons: Vec<(&'a PodShape, Vec<Requirements>, Amounts)>,
+}
+
+impl<'a> Expected<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot, resources: &ResourceIndex) -> Self {
+        let daemons = snapshot.daemons.iter().map(|daemon| {
+            let shape = &*daemon.shape;
+            (
+                shape,
+                readings(shape, &snapshot.interner),
+                resources.dense(&shape.requests),
+            )
         });
-        if fits {
-            add(&mut expected, &resources.dense(&daemon.shape.requests));
+        Self {
+            daemons: daemons.collect(),
         }
     }
-    for ((amount, bound), name) in expected
-        .iter_mut()
-        .zip(resources.dense(&node.daemon_requested))
-        .zip(&resources.names)
-    {
-        *amount = if node.allocatable.contains(*name) {
-            amount.saturating_sub(bound).max(0)
-        } else {
-            0
+
+    /// What DaemonSet pods that are still to come will take of an existing node (SCH-158, SCH-159).
+    pub(crate) fn on(&self, node: &Node, resources: &ResourceIndex, interner: &Interner) -> Amounts {
+        let mut expected = resources.zero();
+        let meets = |wanted: &Requirement| match node.label(wanted.key) {
+            Some(value) => goes_with(&Requirement::is(wanted.key, value), wanted, interner),
+            None => wanted.admits_absence(),
         };
+        for (shape, readings, requests) in &self.daemons {
+            let fits = readings.iter().any(|reading| reading.iter().all(meets));
+            if fits && tolerates(shape, &node.taints) {
+                add(&mut expected, requests);
+            }
+        }
+        for ((amount, bound), name) in expected
+            .iter_mut()
+            .zip(resources.dense(&node.daemon_requested))
+            .zip(&resources.names)
+        {
+            *amount = if node.allocatable.contains(*name) {
+                amount.saturating_sub(bound).max(0)
+            } else {
+                0
+            };
+        }
+        expected
     }
-    expected
 }

@@ -27,7 +27,7 @@ pub(crate) fn plan(world: &World<'_>, outcome: Outcome<'_, '_>) -> Plan {
         unattempted,
     } = outcome;
     let mut plan = Plan {
-        empty_pools: world.empty_pools.clone(),
+        empty_pools: world.empty_pools.to_vec(),
         ..Plan::default()
     };
     for claim in std::mem::take(&mut run.claims) {
@@ -48,15 +48,10 @@ pub(crate) fn plan(world: &World<'_>, outcome: Outcome<'_, '_>) -> Plan {
             }
         }
     }
-    for (target, pods) in world
-        .targets
-        .iter()
-        .zip(&run.on_targets)
-        .filter(|(_, pods)| !pods.is_empty())
-    {
+    for touched in run.touched.iter() {
         plan.existing.push(Placement {
-            node: Arc::clone(&target.node.name),
-            pods: shared(world, pods),
+            node: Arc::clone(&world.targets[touched.at].node.name),
+            pods: shared(world, &touched.pods),
         });
     }
     plan.existing.sort_by(|a, b| a.node.cmp(&b.node));

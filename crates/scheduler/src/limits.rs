@@ -1,8 +1,11 @@
 //! Pool limits (section 11.4): what the claims of a pass leave of them.
 
 use crate::bits::Bits;
+use crate::templates::Template;
 use crate::world::World;
 use kerf_model::intern::sym;
+use kerf_model::resources::Resources;
+use std::sync::Arc;
 
 /// What is left per template, in the order of its limited resources.
 #[derive(Clone, Debug)]
@@ -22,15 +25,24 @@ pub(crate) enum Within {
 }
 
 impl Limits {
-    pub(crate) fn new(world: &World<'_>) -> Self {
-        let left = |limited: &crate::templates::Limited| limited.left;
+    /// What every pool has left, with what is `freed` by the pool's name.
+    pub(crate) fn new(templates: &[Template], freed: &[(Arc<str>, Resources)]) -> Self {
+        let left = |template: &Template| {
+            let freed = freed.iter().filter(|(pool, _)| *pool == template.pool.name);
+            let limits = template.limited.iter().map(|limit| {
+                let back = freed.clone().map(|(_, freed)| freed.get(limit.name));
+                back.fold(limit.left, i64::saturating_add)
+            });
+            limits.collect()
+        };
         Self {
-            left: world
-                .templates
-                .iter()
-                .map(|template| template.limited.iter().map(left).collect())
-                .collect(),
+            left: templates.iter().map(left).collect(),
         }
+    }
+
+    /// What is left of a template's limits, in the order of its limited resources.
+    pub(crate) fn left(&self, template: usize) -> &[i64] {
+        &self.left[template]
     }
 
     /// SCH-146, SCH-147.

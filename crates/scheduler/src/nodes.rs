@@ -1,8 +1,9 @@
 //! Existing nodes as targets, compiled (sections 5 and 16.3).
 
-use crate::amounts::{Amounts, ResourceIndex, subtract};
-use crate::daemons::reserve;
-use kerf_model::intern::Sym;
+use crate::amounts::{Amounts, ResourceIndex, fits, subtract};
+use crate::bits::Bits;
+use crate::daemons::Expected;
+use crate::taints::TaintSets;
 use kerf_model::node::Node;
 use kerf_model::pod::HostPort;
 use kerf_model::snapshot::Snapshot;
@@ -16,91 +17,124 @@ pub(crate) type Attached = FxHashMap<Arc<str>, FxHashSet<Arc<str>>>;
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) node: Arc<Node>,
-    /// What pods may still take; DaemonSet pods to come are already off.
-    pub(crate) placeable: Amounts,
-    /// Number of its label profile: nodes that agree on every label anybody asks for share one.
-    pub(crate) profile: u32,
     /// Number of its taint set.
     pub(crate) taints: u32,
-    /// By topology key: its domain.
-    pub(crate) domains: Vec<Option<u32>>,
     /// Overcommitted or over an attach limit: it takes no pod at all (SCH-480, SCH-481).
     pub(crate) closed: bool,
-    /// It takes no pod that moves from a healthy node (SCH-251).
-    pub(crate) settling: bool,
-    /// Ports held by bound pods; filled only where some pod asks for one.
+    /// Ports held by bound pods.
     pub(crate) ports: Vec<HostPort>,
     pub(crate) attached: Attached,
 }
 
-/// Targets in the order they are tried: initialised first, then by name (SCH-247). Indices into the snapshot's nodes.
-pub(crate) fn order(snapshot: &Snapshot, excluded: &[usize]) -> Vec<usize> {
-    let mut out = vec![false; snapshot.nodes.len()];
-    for at in excluded {
-        if let Some(out) = out.get_mut(*at) {
-            *out = true;
-        }
-    }
-    let mut order: Vec<usize> = (0..snapshot.nodes.len())
-        .filter(|at| !out[*at] && !snapshot.nodes[*at].marked_for_deletion)
-        .collect();
-    order.sort_by(|a, b| {
-        let (a, b) = (&snapshot.nodes[*a], &snapshot.nodes[*b]);
-        b.initialized.cmp(&a.initialized).then_with(|| a.name.cmp(&b.name))
-    });
-    order
+/// All of them in the order they are tried: initialised first, then by name (SCH-247).
+#[derive(Clone, Debug)]
+pub(crate) struct Targets {
+    list: Vec<Target>,
+    /// Those that are not closed.
+    pub(crate) open: Bits,
+    /// What pods may still take of each, DaemonSet pods to come being off already: `width` amounts per target.
+    placeable: Vec<i64>,
+    width: usize,
+    /// Per [`BLOCK`] targets: the most of each resource any of them has.
+    most: Vec<i64>,
+    /// By position among the snapshot's nodes: the number as a target, for those that are one.
+    of_node: Vec<Option<u32>>,
 }
 
-/// Number by value, in order of appearance.
-#[derive(Default)]
-pub(crate) struct Profiles {
-    pub(crate) list: Vec<Vec<(Sym, Sym)>>,
-    ids: FxHashMap<Vec<(Sym, Sym)>, u32>,
-}
+/// How many targets share a bound on what any of them can take: as many as one word of a bit set covers.
+pub(crate) const BLOCK: usize = 64;
 
-impl Profiles {
-    /// The number of the node's labels under the keys somebody asks for.
-    pub(crate) fn number(&mut self, node: &Node, mentioned: &FxHashSet<Sym>) -> u32 {
-        let labels: Vec<_> = node
-            .labels
-            .iter()
-            .filter(|label| mentioned.contains(&label.0))
-            .copied()
+impl Targets {
+    /// Every node that is not marked for deletion (SCH-032).
+    pub(crate) fn new(snapshot: &Snapshot, resources: &ResourceIndex, taints: &mut TaintSets) -> Self {
+        let mut order: Vec<usize> = (0..snapshot.nodes.len())
+            .filter(|at| !snapshot.nodes[*at].marked_for_deletion)
             .collect();
-        let next = self.list.len() as u32;
-        *self.ids.entry(labels).or_insert_with_key(|labels| {
-            self.list.push(labels.clone());
-            next
-        })
+        order.sort_by(|a, b| {
+            let (a, b) = (&snapshot.nodes[*a], &snapshot.nodes[*b]);
+            b.initialized.cmp(&a.initialized).then_with(|| a.name.cmp(&b.name))
+        });
+        let width = resources.len();
+        let mut targets = Self {
+            list: Vec::with_capacity(order.len()),
+            open: Bits::default(),
+            placeable: Vec::with_capacity(order.len() * width),
+            width,
+            most: Vec::with_capacity(order.len().div_ceil(BLOCK) * width),
+            of_node: vec![None; snapshot.nodes.len()],
+        };
+        let expected = Expected::new(snapshot, resources);
+        for index in order {
+            let node = &snapshot.nodes[index];
+            let mut placeable = resources.dense(&node.available());
+            subtract(&mut placeable, &expected.on(node, resources, &snapshot.interner));
+            targets.of_node[index] = Some(targets.list.len() as u32);
+            let taints = taints.number(&node.taints);
+            targets.push(target(node, taints, &placeable), &placeable);
+        }
+        targets
+    }
+
+    fn push(&mut self, target: Target, placeable: &Amounts) {
+        if self.list.len().is_multiple_of(BLOCK) {
+            self.most.extend_from_slice(placeable);
+        } else {
+            let block = self.most.len() - self.width;
+            for (most, amount) in self.most[block..].iter_mut().zip(placeable) {
+                *most = (*most).max(*amount);
+            }
+        }
+        self.placeable.extend_from_slice(placeable);
+        self.open.set(self.list.len(), !target.closed);
+        self.list.push(target);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Target> {
+        self.list.iter()
+    }
+
+    /// What pods may take of a target before any is placed.
+    pub(crate) fn placeable(&self, at: usize) -> &[i64] {
+        &self.placeable[at * self.width..(at + 1) * self.width]
+    }
+
+    /// Whether some target of a block may have as much; pods placed only ever lessen it.
+    pub(crate) fn block_may_fit(&self, block: usize, request: &[i64]) -> bool {
+        fits(request, &self.most[block * self.width..(block + 1) * self.width])
+    }
+
+    /// The number of a node as a target.
+    pub(crate) fn of_node(&self, index: usize) -> Option<u32> {
+        self.of_node.get(index).copied().flatten()
     }
 }
 
-/// What of a node placement looks at, without its numbers.
-pub(crate) fn target(snapshot: &Snapshot, resources: &ResourceIndex, node: &Arc<Node>, with_ports: bool) -> Target {
-    let available = node.available();
-    let mut placeable = resources.dense(&available);
-    subtract(&mut placeable, &reserve(snapshot, resources, node));
+impl std::ops::Index<usize> for Targets {
+    type Output = Target;
+
+    fn index(&self, at: usize) -> &Target {
+        &self.list[at]
+    }
+}
+
+/// What of a node placement looks at.
+fn target(node: &Arc<Node>, taints: u32, placeable: &Amounts) -> Target {
     let attached = attached(node);
     let over = node.volume_limits.iter().any(|(driver, limit)| {
         attached
             .get(driver)
             .is_some_and(|claims| claims.len() as u64 > u64::from(*limit))
     });
-    let closed = over || available.iter().any(|(_, amount)| amount < 0) || placeable.iter().any(|amount| *amount < 0);
-    let ports = if with_ports {
-        node.host_ports().map(|(_, port)| port.clone()).collect()
-    } else {
-        Vec::new()
-    };
+    let overcommitted = node.available().iter().any(|(_, amount)| amount < 0);
     Target {
         node: Arc::clone(node),
-        placeable,
-        profile: 0,
-        taints: 0,
-        domains: Vec::new(),
-        closed,
-        settling: false,
-        ports,
+        taints,
+        closed: over || overcommitted || placeable.iter().any(|amount| *amount < 0),
+        ports: node.host_ports().map(|(_, port)| port.clone()).collect(),
         attached,
     }
 }

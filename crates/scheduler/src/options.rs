@@ -1,6 +1,7 @@
 //! What a caller asks of the solver, and how.
 
 use kerf_model::pod::Pod;
+use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use std::sync::Arc;
 
@@ -89,6 +90,30 @@ pub struct Request<'a> {
     /// Indices into the snapshot's nodes that take no pod moved from a healthy node: too little time has passed since their last pod
     /// event (SCH-251). Pending pods and pods of deleting nodes may still go there. Empty for provisioning.
     pub settling_nodes: &'a [usize],
+}
+
+/// One question to a [`Prepared`](crate::Prepared) snapshot: what if these pods needed a place, and these nodes were not there?
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WhatIf<'a> {
+    /// As [`Request::pods`].
+    pub pods: &'a [Arc<Pod>],
+    /// As [`Request::exclude_nodes`].
+    pub exclude_nodes: &'a [usize],
+    /// As [`Request::settling_nodes`].
+    pub settling_nodes: &'a [usize],
+    /// What is free again of the limits of pools, by the pool's name: the capacity of nodes that would go (DIS-312).
+    pub freed: &'a [(Arc<str>, Resources)],
+}
+
+impl<'a> From<&Request<'a>> for WhatIf<'a> {
+    fn from(request: &Request<'a>) -> Self {
+        Self {
+            pods: request.pods,
+            exclude_nodes: request.exclude_nodes,
+            settling_nodes: request.settling_nodes,
+            freed: &[],
+        }
+    }
 }
 
 impl<'a> Request<'a> {

@@ -51,7 +51,8 @@ pub(crate) fn explain(run: &mut Run<'_, '_>, class_id: ClassId) -> Vec<Refusal> 
     };
     let allowed = Allowed::compute(world, &run.counts, class, variant);
     let mut all = Vec::new();
-    for (at, target) in world.targets.iter().enumerate() {
+    let targets = world.targets.iter().enumerate();
+    for (at, target) in targets.filter(|(at, _)| !world.excluded.get(*at)) {
         let cause = match &allowed {
             Err(group) => Some(topology(
                 run,
@@ -341,9 +342,10 @@ fn host_counts(run: &Run<'_, '_>, id: GroupId) -> Vec<String> {
         .iter()
         .enumerate()
         .map(|(at, n)| format!("hostname-placeholder-{:04}: {n}", at + 1));
-    let targets = world.targets.iter().zip(&counts.by_target);
+    let targets = world.targets.iter().zip(&*counts.by_target).enumerate();
     targets
-        .map(|(target, n)| format!("{}: {n}", world.interner().text(target.node.hostname)))
+        .filter(|(at, _)| !world.excluded.get(*at))
+        .map(|(_, (target, n))| format!("{}: {n}", world.interner().text(target.node.hostname)))
         .chain(claims)
         .collect()
 }

@@ -1,23 +1,24 @@
 //! One run over a world: the feasibility core. It answers "does this class fit this machine, given everything placed so far, and what
 //! would that narrow to", and books placements. Strategies decide what to ask and what to book.
 
-use crate::amounts::{Amounts, add, fits, subtract};
-use crate::bits::Bits;
+use crate::amounts::{Amounts, add, fits};
+use crate::bits::{Bits, ones};
 use crate::claims::{ByPods, Claim};
 use crate::classes::{Class, ClassId, Variant};
 use crate::limits::{Limits, Within};
-use crate::nodes::Attached;
+use crate::nodes::BLOCK;
 use crate::options::MinValuesPolicy;
 use crate::requirements::ReqId;
 use crate::reservations::{Held, Reservations, ReservedConflict};
-use crate::states::{Domains, StateId, States, labels_satisfy};
+use crate::states::{Domains, StateId, States};
 use crate::templates::unmet;
 use crate::topology::{Allowed, Counts, Place, TopologyKey};
+use crate::touched::Touched;
 use crate::world::World;
 use kerf_model::pod::HostPort;
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirements;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 /// What changes while pods are placed.
 #[derive(Clone, Debug)]
@@ -26,11 +27,8 @@ pub(crate) struct Run<'w, 'a> {
     pub(crate) states: States,
     pub(crate) claims: Vec<Claim>,
     pub(crate) by_pods: ByPods,
-    /// Pods placed on targets, as indices into the request.
-    pub(crate) on_targets: Vec<Vec<u32>>,
-    placeable: Vec<Amounts>,
-    target_ports: Vec<Vec<HostPort>>,
-    attached: Vec<Attached>,
+    /// Targets pods were placed on.
+    pub(crate) touched: Touched,
     pub(crate) counts: Counts,
     pub(crate) limits: Limits,
     reservations: Reservations,
@@ -41,7 +39,6 @@ pub(crate) struct Run<'w, 'a> {
     /// Per reading: machines that refused it for good.
     dead: Vec<Dead>,
     first_reading: Vec<usize>,
-    labels: FxHashMap<(u32, ReqId), bool>,
     /// Whether equally good domains are chosen by price.
     pub(crate) by_price: bool,
     /// Attempts made, the measure of effort.
@@ -127,12 +124,9 @@ impl<'w, 'a> Run<'w, 'a> {
             states: world.states.clone(),
             claims: Vec::new(),
             by_pods: ByPods::default(),
-            on_targets: vec![Vec::new(); world.targets.len()],
-            placeable: world.targets.iter().map(|target| target.placeable.clone()).collect(),
-            target_ports: world.targets.iter().map(|target| target.ports.clone()).collect(),
-            attached: world.targets.iter().map(|target| target.attached.clone()).collect(),
+            touched: Touched::new(world.targets.len()),
             counts: world.counts.clone(),
-            limits: Limits::new(world),
+            limits: world.limits.clone(),
             reservations: Reservations::new(world),
             claims_in: tables
                 .iter()
@@ -141,7 +135,6 @@ impl<'w, 'a> Run<'w, 'a> {
             claims_without: vec![Bits::default(); tables.len()],
             dead: vec![Dead::default(); readings],
             first_reading,
-            labels: FxHashMap::default(),
             by_price: false,
             work: 0,
             placed: 0,
@@ -155,77 +148,74 @@ impl<'w, 'a> Run<'w, 'a> {
 
     // ---- existing nodes (16.3) ----
 
-    /// Targets that may take the pod as far as domains and neighbours go.
-    pub(crate) fn target_mask(&self, ask: &Ask<'_>) -> Bits {
-        let mut mask = Bits::full(self.world.targets.len());
-        if mask.words() == 0 {
-            return mask;
+    /// Of the targets `64 * word ..`: those that may take the pod as far as labels, domains and neighbours go.
+    fn target_word(&self, ask: &Ask<'_>, word: usize) -> u64 {
+        let world = self.world;
+        let mut targets = world.open.word(word) & !self.dead[ask.reading].targets.word(word);
+        if targets == 0 {
+            return 0;
         }
+        targets &= world.satisfying(ask.variant.full).word(word);
         for rule in &ask.allowed.rules {
-            let key = rule.key as usize;
-            let mut inside = if rule.needs_key {
-                Bits::default()
-            } else {
-                self.world.targets_without[key].clone()
-            };
-            for domain in rule.valid.iter() {
-                inside.or(&self.world.targets_in[key][domain]);
-            }
-            mask.and(&inside);
+            targets = world.keys.tables[rule.key as usize].targets_in(&rule.valid, rule.needs_key, word, targets);
         }
         for group in &ask.allowed.beside {
-            mask.and(&self.counts.get(*group).occupied_targets);
+            targets &= self.counts.get(*group).occupied_targets.word(word);
         }
         for group in &ask.allowed.apart {
-            mask.and_not(&self.counts.get(*group).occupied_targets);
+            targets &= !self.counts.get(*group).occupied_targets.word(word);
         }
-        mask.and_not(&self.dead[ask.reading].targets);
-        mask
+        targets
     }
 
     /// The first existing node that takes the pod, by the order of targets.
     pub(crate) fn first_target(&mut self, ask: &Ask<'_>) -> Option<usize> {
-        let mask = self.target_mask(ask);
-        for at in mask.iter() {
-            self.work += 1;
-            if self.target_no(ask, at).is_none() {
-                return Some(at);
+        for word in 0..self.world.targets.len().div_ceil(BLOCK) {
+            if !self.world.targets.block_may_fit(word, &ask.class.requests) {
+                continue;
             }
-            self.dead[ask.reading].targets.insert(at);
+            for bit in ones(self.target_word(ask, word)) {
+                let at = word * BLOCK + bit;
+                self.work += 1;
+                if self.target_no(ask, at).is_none() {
+                    return Some(at);
+                }
+                self.dead[ask.reading].targets.insert(at);
+            }
         }
         None
     }
 
     /// Why a target does not take the pod, domains and neighbours included (for `explain`).
     pub(crate) fn target_refusal(&mut self, ask: &Ask<'_>, at: usize) -> Option<TargetNo> {
-        let mask = self.target_mask(ask);
+        let inside = self.target_word(ask, at / BLOCK) >> (at % BLOCK) & 1 == 1;
         let dead = self.dead[ask.reading].targets.get(at);
         self.target_no(ask, at)
-            .or_else(|| (!mask.get(at) && !dead).then_some(TargetNo::Topology))
+            .or_else(|| (!inside && !dead).then_some(TargetNo::Topology))
     }
 
     /// The host ports held on a target.
     pub(crate) fn ports_of(&self, at: usize) -> &[HostPort] {
-        &self.target_ports[at]
+        self.touched.ports(self.world.targets, at)
     }
 
     /// Why a target does not take the pod, domains and neighbours aside; a no is for good. In the order of section 16.3.
-    fn target_no(&mut self, ask: &Ask<'_>, at: usize) -> Option<TargetNo> {
+    fn target_no(&self, ask: &Ask<'_>, at: usize) -> Option<TargetNo> {
         let target = &self.world.targets[at];
         let spread = &ask.allowed.host_spread;
         if target.closed {
             Some(TargetNo::Closed)
-        } else if target.settling && ask.class.moved {
+        } else if ask.class.moved && self.world.settling.get(at) {
             Some(TargetNo::Settling)
         } else if !ask.variant.tolerated.get(target.taints as usize) {
             Some(TargetNo::Taint)
         } else if !self.volumes_attach(ask.class, at) {
             Some(TargetNo::Volumes)
-        } else if ports_conflict(&ask.class.shape.host_ports, &self.target_ports[at]) {
+        } else if ports_conflict(&ask.class.shape.host_ports, self.ports_of(at)) {
             Some(TargetNo::Ports)
-        } else if !fits(&ask.class.requests, &self.placeable[at]) {
+        } else if !fits(&ask.class.requests, self.touched.placeable(self.world.targets, at)) {
             Some(TargetNo::Resources)
-        } else if !self.target_satisfies(at, ask.variant.full) {
+        } else if !self.world.satisfying(ask.variant.full).get(at) {
             Some(TargetNo::Labels)
         } else if !self.volumes_reach(ask.class, at) {
             Some(TargetNo::Reach)
@@ -239,31 +229,15 @@ impl<'w, 'a> Run<'w, 'a> {
         }
     }
 
-    fn target_satisfies(&mut self, at: usize, set: ReqId) -> bool {
-        let target = &self.world.targets[at];
-        let wanted = self.world.req_sets.get(set);
-        if !wanted.allows_host(target.node.hostname, self.world.interner()) {
-            return false;
-        }
-        let labels = || {
-            let profile = &self.world.profiles[target.profile as usize];
-            wanted.contradiction.is_none() && labels_satisfy(profile, &wanted.labels, self.world.interner())
-        };
-        *self.labels.entry((target.profile, set)).or_insert_with(labels)
-    }
-
-    fn volumes_reach(&mut self, class: &Class, at: usize) -> bool {
-        class.volume_choices.is_empty()
-            || class
-                .volume_choices
-                .iter()
-                .any(|choice| self.target_satisfies(at, *choice))
+    fn volumes_reach(&self, class: &Class, at: usize) -> bool {
+        let mut choices = class.volume_choices.iter();
+        class.volume_choices.is_empty() || choices.any(|choice| self.world.satisfying(*choice).get(at))
     }
 
     fn volumes_attach(&self, class: &Class, at: usize) -> bool {
         let limits = &self.world.targets[at].node.volume_limits;
         limits.iter().all(|(driver, limit)| {
-            let attached = self.attached[at].get(driver);
+            let attached = self.touched.attached(self.world.targets, at).get(driver);
             let new = class
                 .volumes
                 .iter()
@@ -280,16 +254,7 @@ impl<'w, 'a> Run<'w, 'a> {
     pub(crate) fn place_on_target(&mut self, at: usize, class: ClassId, pod: u32) {
         let world = self.world;
         let (class, target) = (world.class(class), &world.targets[at]);
-        subtract(&mut self.placeable[at], &class.requests);
-        self.target_ports[at].extend(class.shape.host_ports.iter().cloned());
-        for volume in class.volumes.iter().filter(|_| !target.node.volume_limits.is_empty()) {
-            if let Some(driver) = &volume.driver {
-                self.attached[at]
-                    .entry(driver.clone())
-                    .or_default()
-                    .insert(volume.claim.clone());
-            }
-        }
+        self.touched.place(world.targets, at, class, pod);
         for id in class.counted_in.iter().chain(&class.repels) {
             let identity = &world.groups.list[*id as usize].identity;
             if !world.node_passes(identity.filter, &target.node) {
@@ -298,13 +263,12 @@ impl<'w, 'a> Run<'w, 'a> {
             match identity.key {
                 TopologyKey::Host => self.counts.add_host(*id, Place::Target(at), 1),
                 TopologyKey::Domain(key) => {
-                    if let Some(domain) = target.domains[key as usize] {
+                    if let Some(domain) = world.keys.tables[key as usize].domain_of(at) {
                         self.counts.add_domain(*id, domain, 1);
                     }
                 }
             }
         }
-        self.on_targets[at].push(pod);
         self.placed += 1;
     }
 
@@ -706,7 +670,7 @@ impl<'w, 'a> Run<'w, 'a> {
 
     /// Takes the limits anew, each claim the largest type it has left; whether more of them is left now.
     pub(crate) fn retake_limits(&mut self) -> bool {
-        let mut limits = Limits::new(self.world);
+        let mut limits = self.world.limits.clone();
         for claim in &self.claims {
             limits.take(self.world, claim.template, &claim.rows);
         }

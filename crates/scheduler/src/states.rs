@@ -51,8 +51,6 @@ pub(crate) struct States {
     ids: FxHashMap<(usize, Requirements), StateId>,
     joins: FxHashMap<(StateId, ReqId), Option<StateId>>,
     pins: FxHashMap<(StateId, u32, u32), StateId>,
-    rows: FxHashMap<(usize, Requirement), Bits>,
-    offers: FxHashMap<(usize, Requirement), Bits>,
 }
 
 impl States {
@@ -120,25 +118,15 @@ impl States {
         pinned
     }
 
-    fn make(&mut self, world: &World<'_>, template: usize, requirements: Requirements) -> State {
+    fn make(&self, world: &World<'_>, template: usize, requirements: Requirements) -> State {
         let catalogue = world.templates[template].catalogue;
         let types = &world.catalogues[catalogue];
-        let interner = world.interner();
         let mut rows = world.templates[template].rows.clone();
         let mut offers = Bits::full(types.offers.len());
         for requirement in &requirements {
-            let plain = requirement.clone().with_min_values(None);
-            let key = (catalogue, plain);
-            let met = self
-                .rows
-                .entry(key.clone())
-                .or_insert_with_key(|(_, plain)| types.rows_meeting(plain, interner));
-            rows.and(met);
-            let met = self
-                .offers
-                .entry(key)
-                .or_insert_with_key(|(_, plain)| types.offers_meeting(plain, interner));
-            offers.and(met);
+            let met = world.prepared.met(catalogue, requirement.clone().with_min_values(None));
+            rows.and(&met.rows);
+            offers.and(&met.offers);
         }
         for (offer, key) in &world.demands[catalogue] {
             if requirements.get(*key).is_none() {

@@ -105,7 +105,7 @@ fn kept(run: &mut Run<'_, '_>, at: usize, template: &Template, keep: Keep) -> Op
                 .map(|(_, row, _)| *row)
                 .filter(|row| claim.rows.get(*row as usize));
             // The first of equals is the cheapest.
-            usable.min_by(|a, b| share(world, template, *a).total_cmp(&share(world, template, *b)))?
+            usable.min_by(|a, b| share(world, claim.template, *a).total_cmp(&share(world, claim.template, *b)))?
         }
     };
     if claim.anchor.is_some_and(|anchor| anchor != model) {
@@ -136,13 +136,12 @@ fn within(world: &World<'_>, template: &Template, rows: &Bits, model: u32, times
 }
 
 /// The largest part of what some limit leaves that one machine of a row takes.
-fn share(world: &World<'_>, template: &Template, row: u32) -> f64 {
+fn share(world: &World<'_>, number: usize, row: u32) -> f64 {
+    let template = &world.templates[number];
     let capacity = &world.catalogues[template.catalogue]
         .instance_type(row as usize)
         .capacity;
-    let parts = template
-        .limited
-        .iter()
-        .map(|limit| capacity.get(limit.name) as f64 / limit.left.max(1) as f64);
+    let limits = template.limited.iter().zip(world.limits.left(number));
+    let parts = limits.map(|(limit, left)| capacity.get(limit.name) as f64 / (*left).max(1) as f64);
     parts.fold(0.0, f64::max)
 }

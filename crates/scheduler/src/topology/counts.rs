@@ -2,9 +2,9 @@
 
 use crate::bits::Bits;
 use crate::states::Domains;
-use crate::topology::{GroupId, GroupKind, TopologyKey};
-use crate::world::World;
+use crate::topology::{GroupId, GroupKind, KeyTable};
 use kerf_model::node::Node;
+use std::sync::Arc;
 
 /// A machine pods are placed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +19,8 @@ pub(crate) enum Place {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GroupCounts {
     pub(crate) by_domain: Vec<u32>,
-    pub(crate) by_target: Vec<u32>,
+    /// Shared until a pod is placed on a target it counts.
+    pub(crate) by_target: Arc<Vec<u32>>,
     pub(crate) by_claim: Vec<u32>,
     /// Targets and claims with a count above zero.
     pub(crate) occupied_targets: Bits,
@@ -34,39 +35,64 @@ pub(crate) struct Counts {
     pub(crate) list: Vec<GroupCounts>,
 }
 
-impl Counts {
-    pub(crate) fn new(world: &World<'_>) -> Self {
-        let list = world.groups.list.iter().map(|group| match group.identity.key {
-            TopologyKey::Host => GroupCounts {
-                by_target: vec![0; world.targets.len()],
-                ..GroupCounts::default()
+impl GroupCounts {
+    /// Nothing counted; `table`: the key's, unless it is the hostname.
+    pub(crate) fn none(table: Option<&KeyTable>, targets: usize) -> Self {
+        match table {
+            Some(table) => Self {
+                by_domain: vec![0; table.values.len()],
+                ..Self::default()
             },
-            TopologyKey::Domain(key) => GroupCounts {
-                by_domain: vec![0; world.keys.tables[key as usize].values.len()],
-                ..GroupCounts::default()
+            None => Self {
+                by_target: Arc::new(vec![0; targets]),
+                ..Self::default()
             },
-        });
-        Self { list: list.collect() }
+        }
     }
 
-    pub(crate) fn get(&self, group: GroupId) -> &GroupCounts {
-        &self.list[group as usize]
-    }
-
-    /// Counts a pod that runs already.
-    pub(crate) fn record_bound(&mut self, world: &World<'_>, group: GroupId, node: &Node, target: Option<u32>) {
-        match world.groups.list[group as usize].identity.key {
-            TopologyKey::Host => match target {
-                Some(target) => self.add_host(group, Place::Target(target as usize), 1),
-                None => self.list[group as usize].total += 1,
-            },
-            TopologyKey::Domain(key) => {
-                let table = &world.keys.tables[key as usize];
+    /// Counts `n` pods that run already.
+    pub(crate) fn add_bound(&mut self, table: Option<&KeyTable>, node: &Node, target: Option<u32>, n: u32) {
+        match (table, target) {
+            (Some(table), _) => {
                 if let Some(domain) = node.label(table.key).and_then(|value| table.number(value)) {
-                    self.add_domain(group, domain, 1);
+                    self.total += u64::from(n);
+                    self.by_domain[domain as usize] += n;
                 }
             }
+            (None, Some(at)) => {
+                self.total += u64::from(n);
+                Arc::make_mut(&mut self.by_target)[at as usize] += n;
+                self.occupied_targets.insert(at as usize);
+            }
+            (None, None) => self.total += u64::from(n),
         }
+    }
+
+    /// Takes back one pod that [`Self::add_bound`] counted.
+    pub(crate) fn remove_bound(&mut self, table: Option<&KeyTable>, node: &Node, target: Option<u32>) {
+        match (table, target) {
+            (Some(table), _) => {
+                if let Some(domain) = node.label(table.key).and_then(|value| table.number(value)) {
+                    self.total -= 1;
+                    self.by_domain[domain as usize] -= 1;
+                }
+            }
+            (None, Some(at)) => {
+                self.total -= 1;
+                let count = &mut Arc::make_mut(&mut self.by_target)[at as usize];
+                *count -= 1;
+                if *count == 0 {
+                    self.occupied_targets.remove(at as usize);
+                }
+            }
+            (None, None) => self.total -= 1,
+        }
+    }
+}
+
+impl Counts {
+    pub(crate) fn get(&self, group: GroupId) -> &GroupCounts {
+        &self.list[group as usize]
     }
 
     pub(crate) fn add_host(&mut self, group: GroupId, place: Place, n: u32) {
@@ -74,7 +100,7 @@ impl Counts {
         counts.total += u64::from(n);
         match place {
             Place::Target(at) => {
-                counts.by_target[at] += n;
+                Arc::make_mut(&mut counts.by_target)[at] += n;
                 counts.occupied_targets.insert(at);
             }
             Place::Claim(at) => {

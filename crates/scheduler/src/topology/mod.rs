@@ -6,5 +6,5 @@ mod counts;
 mod groups;
 
 pub(crate) use allowed::{Allowed, HostSpread};
-pub(crate) use counts::{Counts, Place};
-pub(crate) use groups::{Filter, FilterId, Group, GroupId, GroupKey, GroupKind, Groups, Keys, TopologyKey};
+pub(crate) use counts::{Counts, GroupCounts, Place};
+pub(crate) use groups::{Filter, FilterId, Group, GroupId, GroupKey, GroupKind, Groups, KeyTable, Keys, TopologyKey};

@@ -1,0 +1,72 @@
+//! Existing nodes by the value they have of one label key.
+
+use crate::bits::Bits;
+use crate::types::goes_with;
+use kerf_model::intern::{Interner, Sym};
+use kerf_model::requirement::Requirement;
+
+/// The targets by value of one key.
+#[derive(Debug)]
+pub(crate) struct LabelIndex {
+    /// Values by id, each with its targets in ascending order.
+    values: Vec<(Sym, Vec<u32>)>,
+    without: Bits,
+}
+
+impl LabelIndex {
+    /// Indexes the targets `0..len` by what `value` says of each.
+    pub(crate) fn new(len: usize, value: impl Fn(usize) -> Option<Sym>) -> Self {
+        let mut entries: Vec<(Sym, u32)> = Vec::with_capacity(len);
+        let mut without = Bits::default();
+        for at in 0..len {
+            match value(at) {
+                Some(value) => entries.push((value, at as u32)),
+                None => without.insert(at),
+            }
+        }
+        entries.sort_unstable();
+        let values = entries.chunk_by(|a, b| a.0 == b.0);
+        let values = values.map(|chunk| (chunk[0].0, chunk.iter().map(|entry| entry.1).collect()));
+        Self {
+            values: values.collect(),
+            without,
+        }
+    }
+
+    fn with(&self, value: Sym) -> &[u32] {
+        let found = self.values.binary_search_by_key(&value, |entry| entry.0);
+        found.map_or(&[], |at| &self.values[at].1)
+    }
+
+    /// Keeps the targets that meet a requirement (SCH-101), where nothing may stay undefined (SCH-102).
+    pub(crate) fn keep(&self, mask: &mut Bits, want: &Requirement, interner: &Interner) {
+        if want.complement && want.gte.is_none() && want.lte.is_none() {
+            for at in want.values.iter().flat_map(|value| self.with(*value)) {
+                mask.remove(*at as usize);
+            }
+            if !want.admits_absence() {
+                mask.and_not(&self.without);
+            }
+            return;
+        }
+        let mut met = if want.admits_absence() {
+            self.without.clone()
+        } else {
+            Bits::default()
+        };
+        if want.complement {
+            let meets = |value: Sym| goes_with(&Requirement::is(want.key, value), want, interner);
+            let values = self.values.iter().filter(|(value, _)| meets(*value));
+            values.for_each(|(_, targets)| insert(&mut met, targets));
+        } else {
+            want.values.iter().for_each(|value| insert(&mut met, self.with(*value)));
+        }
+        mask.and(&met);
+    }
+}
+
+fn insert(set: &mut Bits, targets: &[u32]) {
+    for at in targets {
+        set.insert(*at as usize);
+    }
+}

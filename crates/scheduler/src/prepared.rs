@@ -1,0 +1,234 @@
+//! A snapshot made ready: whatever does not depend on which pods need a place is compiled once, for any number of questions.
+
+use crate::amounts::ResourceIndex;
+use crate::bits::Bits;
+use crate::bound::Bound;
+use crate::finish;
+use crate::labels::LabelIndex;
+use crate::memo::Memo;
+use crate::nodes::Targets;
+use crate::options::{MinValuesPolicy, Options, WhatIf};
+use crate::requirements::ReqSet;
+use crate::strategy;
+use crate::taints::TaintSets;
+use crate::templates::{Template, Templates};
+use crate::topology::{GroupCounts, KeyTable};
+use crate::world::World;
+use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::plan::Plan;
+use kerf_model::pod::{NamespaceScope, Pod};
+use kerf_model::requirement::Requirement;
+use kerf_model::resources::Resources;
+use kerf_model::selector::LabelSelector;
+use kerf_model::snapshot::Snapshot;
+use kerf_model::taint::Toleration;
+use std::sync::Arc;
+
+/// A snapshot ready for questions. A question costs about what the pods in it cost: the cluster is read once, here, and what questions ask
+/// of it (how many pods a spread counts where, which types meet a requirement) is remembered for the next one. Answers are those of
+/// [`solve`](crate::solve), and threads may ask at the same time.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(crate) snapshot: Snapshot,
+    min_values: MinValuesPolicy,
+    pub(crate) resources: ResourceIndex,
+    pub(crate) taint_sets: TaintSets,
+    pub(crate) templates: Templates,
+    /// Per catalogue: offers and the keys they need a claim to define.
+    pub(crate) demands: Vec<Vec<(usize, Sym)>>,
+    pub(crate) targets: Targets,
+    pub(crate) bound: Bound,
+    labels: Memo<Sym, LabelIndex>,
+    tables: Memo<Sym, KeyTable>,
+    /// Counts of running pods by group.
+    counts: Memo<Counted, GroupCounts>,
+    /// How many targets a node filter passes, by domain.
+    passing: Memo<(Sym, Filter), Vec<u32>>,
+    /// By catalogue: what meets a requirement.
+    met: Memo<(usize, Requirement), Met>,
+}
+
+/// A node filter by content.
+pub(crate) type Filter = (Vec<ReqSet>, Option<Vec<Toleration>>);
+
+/// What a group counts, by content.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Counted {
+    pub(crate) key: Sym,
+    pub(crate) selector: LabelSelector,
+    pub(crate) scope: NamespaceScope,
+    pub(crate) filter: Option<Filter>,
+}
+
+/// The rows and offers of a catalogue that meet a requirement.
+#[derive(Debug)]
+pub(crate) struct Met {
+    pub(crate) rows: Bits,
+    pub(crate) offers: Bits,
+}
+
+impl Prepared {
+    /// Reads a snapshot. Questions may come with other options later; only another [`MinValuesPolicy`] costs a new reading.
+    pub fn new(snapshot: &Snapshot, options: &Options) -> Self {
+        let running = snapshot.nodes.iter().map(|node| &node.requested);
+        let pending = snapshot.pending.iter().map(|pod| &pod.shape.requests);
+        Self::with(snapshot, options, running.chain(pending))
+    }
+
+    /// Reads a snapshot for pods that ask for nothing but these resources and those of DaemonSets.
+    pub(crate) fn with<'x>(
+        snapshot: &'x Snapshot,
+        options: &Options,
+        requests: impl Iterator<Item = &'x Resources>,
+    ) -> Self {
+        let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape.requests);
+        let resources = ResourceIndex::new(requests.chain(daemons), &snapshot.interner);
+        let known = |key| is_known(snapshot, key);
+        let mut taint_sets = TaintSets::default();
+        let mut templates = Templates::compile(snapshot, &resources, options.min_values_policy, known);
+        for template in &mut templates.list {
+            template.taints = taint_sets.number(&template.pool.taints) as usize;
+        }
+        let targets = Targets::new(snapshot, &resources, &mut taint_sets);
+        Self {
+            snapshot: snapshot.clone(),
+            min_values: options.min_values_policy,
+            demands: templates.catalogues.iter().map(|types| types.demands(known)).collect(),
+            bound: Bound::new(snapshot),
+            resources,
+            taint_sets,
+            templates,
+            targets,
+            labels: Memo::default(),
+            tables: Memo::default(),
+            counts: Memo::default(),
+            passing: Memo::default(),
+            met: Memo::default(),
+        }
+    }
+
+    /// The snapshot it was made of.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Decides where the pods of a question go; `stop` is as in [`solve`](crate::solve).
+    pub fn solve(&self, what_if: &WhatIf<'_>, options: &Options, stop: &(dyn Fn() -> bool + Sync)) -> Plan {
+        let requests = || what_if.pods.iter().map(|pod| &pod.shape.requests);
+        if self.min_values != options.min_values_policy || !self.resources.covers(requests()) {
+            let again = Self::with(&self.snapshot, options, requests());
+            return again.solve(what_if, options, stop);
+        }
+        let world = World::compile(self, what_if, options);
+        let outcome = strategy::best(&world, stop);
+        finish::plan(&world, outcome)
+    }
+
+    pub(crate) fn interner(&self) -> &Interner {
+        &self.snapshot.interner
+    }
+
+    /// Whether a key may stay undefined on a claim (SCH-102).
+    pub(crate) fn is_known(&self, key: Sym) -> bool {
+        is_known(&self.snapshot, key)
+    }
+
+    /// The position of the node of this name, be it shown under its claim's until it is registered.
+    pub(crate) fn node_named(&self, name: &str) -> Option<usize> {
+        let nodes = &self.snapshot.nodes;
+        let found = nodes.binary_search_by(|node| (*node.name).cmp(name)).ok();
+        found.or_else(|| nodes.iter().position(|node| node.node_name.as_deref() == Some(name)))
+    }
+
+    /// A pod as it stands on the node it is bound to.
+    pub(crate) fn bound_pod(&self, pod: &Arc<Pod>) -> Option<(usize, &Arc<Pod>)> {
+        let at = self.node_named(pod.node_name.as_deref()?)?;
+        let pods = &self.snapshot.nodes[at].pods;
+        let same = pods.iter().find(|bound| Arc::ptr_eq(bound, pod));
+        let found = same.or_else(|| pods.iter().find(|bound| bound.uid == pod.uid));
+        found.map(|bound| (at, bound))
+    }
+
+    /// Keeps the targets whose labels and name satisfy a requirement set.
+    pub(crate) fn keep_satisfying(&self, mask: &mut Bits, set: &ReqSet) {
+        if set.contradiction.is_some() {
+            *mask = Bits::default();
+            return;
+        }
+        for want in set.labels.iter().chain(&set.host) {
+            let index = self.labels.get(want.key, |key| {
+                LabelIndex::new(self.targets.len(), |at| {
+                    let node = &self.targets[at].node;
+                    if *key == sym::HOSTNAME {
+                        Some(node.hostname)
+                    } else {
+                        node.label(*key)
+                    }
+                })
+            });
+            index.keep(mask, want, self.interner());
+        }
+    }
+
+    /// The domains of a topology key.
+    pub(crate) fn table(&self, key: Sym) -> Arc<KeyTable> {
+        self.tables.get(key, |_| {
+            let mut offered: Vec<(Sym, usize)> = Vec::new();
+            for (number, template) in self.templates.list.iter().enumerate() {
+                let domains = self.pool_domains(template, key).into_iter();
+                offered.extend(domains.map(|value| (value, number)));
+            }
+            let nodes = self.snapshot.nodes.iter().filter_map(|node| node.label(key));
+            let targets = self.targets.iter().map(|target| target.node.label(key));
+            KeyTable::new(key, &offered, nodes, targets, self.interner())
+        })
+    }
+
+    /// The values of a key nodes of a pool can have.
+    fn pool_domains(&self, template: &Template, key: Sym) -> Vec<Sym> {
+        let types = &self.templates.catalogues[template.catalogue];
+        let own = template.requirements.get(key);
+        let mut values = Vec::new();
+        let mut undeclared = false;
+        for row in template.rows.iter() {
+            match types.instance_type(row).requirements.get(key) {
+                Some(theirs) if !theirs.complement => {
+                    let both = own.map_or_else(|| theirs.clone(), |own| own.intersect(theirs, self.interner()));
+                    values.extend(both.values);
+                }
+                _ => undeclared = true,
+            }
+        }
+        if let (true, Some(own)) = (undeclared, own.filter(|own| !own.complement)) {
+            values.extend(own.values.iter().copied());
+        }
+        values.sort_unstable();
+        values.dedup();
+        values
+    }
+
+    /// The counts of a group over the pods that run, computed by `count` when they are first asked for.
+    pub(crate) fn counts(&self, what: Counted, count: impl FnOnce() -> GroupCounts) -> Arc<GroupCounts> {
+        self.counts.get(what, |_| count())
+    }
+
+    /// How many targets with a Node object a filter passes, by domain of a key.
+    pub(crate) fn passing(&self, key: Sym, filter: Filter, count: impl FnOnce() -> Vec<u32>) -> Arc<Vec<u32>> {
+        self.passing.get((key, filter), |_| count())
+    }
+
+    /// What of a catalogue meets a requirement without `minValues`.
+    pub(crate) fn met(&self, catalogue: usize, requirement: Requirement) -> Arc<Met> {
+        self.met.get((catalogue, requirement), |(catalogue, requirement)| {
+            let types = &self.templates.catalogues[*catalogue];
+            Met {
+                rows: types.rows_meeting(requirement, self.interner()),
+                offers: types.offers_meeting(requirement, self.interner()),
+            }
+        })
+    }
+}
+
+fn is_known(snapshot: &Snapshot, key: Sym) -> bool {
+    snapshot.is_well_known(key) || snapshot.reservation_key == Some(key)
+}
