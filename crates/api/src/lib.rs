@@ -25,6 +25,7 @@ pub mod node_pool;
 pub mod node_spec;
 pub mod resources;
 pub mod status;
+pub mod startup_taints;
 pub mod taints;
 pub mod validate;
 
@@ -42,3 +43,4 @@ pub use node_pool::{
 };
 pub use node_spec::{NodeClassRef, Operator, Requirement, ResourceList};
 pub use status::{ConditionSet, Conditioned};
+pub use startup_taints::StartupTaints;

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use kerf_api::{LabelRules, NodeClassRef, annotations, conditions, finalizers, labels, resources, taints};
+use kerf_api::{
+    LabelRules, NodeClassRef, StartupTaints, annotations, conditions, finalizers, labels, resources, startup_taints,
+    taints,
+};
 
 #[test]
 fn keys_are_the_ones_users_have() {
@@ -239,6 +242,33 @@ fn taints_that_go_by_themselves() {
         ("karpenter.sh/disrupted", "NoSchedule", false),
     ] {
         assert_eq!(taints::is_known_ephemeral(key, effect), ephemeral, "{key}:{effect}");
+    }
+}
+
+#[test]
+fn taints_well_known_software_takes_away() {
+    let taints = StartupTaints::with(["corp.example/agent".to_owned(), "boot.example/".to_owned()]);
+    for (key, passes) in [
+        ("node.cilium.io/agent-not-ready", true),
+        ("node.cloudprovider.kubernetes.io/uninitialized", true),
+        ("ebs.csi.aws.com/agent-not-ready", true),
+        ("startup-taint.cluster-autoscaler.kubernetes.io/disk", true),
+        ("corp.example/agent", true),
+        ("boot.example/anything", true),
+        ("boot.example/", false),
+        ("corp.example/agent-2", false),
+        ("nvidia.com/gpu", false),
+        ("karpenter.sh/disrupted", false),
+        ("node.kubernetes.io/unschedulable", false),
+    ] {
+        assert_eq!(taints.contains(key), passes, "{key}");
+    }
+    for (at, row) in startup_taints::KNOWN.iter().enumerate() {
+        assert!(row.source.starts_with("https://"), "{}", row.key);
+        assert_eq!(
+            startup_taints::KNOWN.iter().position(|other| other.key == row.key),
+            Some(at)
+        );
     }
 }
 

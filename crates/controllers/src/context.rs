@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kerf_api::StartupTaints;
 use kerf_cloud::CloudProvider;
 use kerf_model::intern::Interner;
 use kerf_runtime::{Clock, Controller, Key, Metrics, Options, Queue, RateLimit, Recorder, Seed, workers};
@@ -57,6 +58,11 @@ impl Default for Tuning {
             timeouts: Timeouts::default(),
         }
     }
+}
+
+/// The taints nodes lose by themselves while they start: the well-known ones and those the options add.
+pub(crate) fn startup_taints(options: &Options) -> StartupTaints {
+    StartupTaints::with(options.startup_taints.iter().cloned())
 }
 
 impl Context {

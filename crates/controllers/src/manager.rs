@@ -19,7 +19,7 @@ use kube::{Client, Resource};
 use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
 use crate::cluster::Cluster;
 use crate::consistency::Consistency;
-use crate::context::{Context, Tuning};
+use crate::context::{Context, Tuning, startup_taints};
 use crate::disruption::{ClaimConditions, Disruption, Orchestration};
 use crate::expiration::Expiration;
 use crate::garbage_collection::GarbageCollection;
@@ -111,7 +111,12 @@ impl Manager {
         };
         let refuse = config.options.ignore_dra_requests;
         let context = Context {
-            cluster: Cluster::new(Arc::clone(&config.interner), provider.profile(), refuse),
+            cluster: Cluster::new(
+                Arc::clone(&config.interner),
+                provider.profile(),
+                refuse,
+                startup_taints(&config.options),
+            ),
             client: config.client,
             clock: config.clock,
             seed: config.seed,

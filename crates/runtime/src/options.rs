@@ -84,6 +84,8 @@ pub struct Options {
     pub feature_gates: FeatureGates,
     /// OPS-024; "" is the built-in list.
     pub instance_types_file_path: String,
+    /// Kerf's own: taint keys nodes lose by themselves while they start, besides the well-known ones.
+    pub startup_taints: Vec<String>,
 }
 
 /// Why there are no options. The texts are upstream's (OPS-028).
@@ -156,6 +158,7 @@ impl Options {
             ignore_dra_requests: scheduling.ignore_dra_requests,
             feature_gates: scheduling.feature_gates,
             instance_types_file_path: values.string("instance-types-file-path").to_owned(),
+            startup_taints: taint_keys(values.string("startup-taints"))?,
         })
     }
 }
@@ -235,6 +238,18 @@ fn sinks(values: &Values, flag: &str, variable: &'static str) -> Result<String, 
     } else {
         Ok(value.to_owned())
     }
+}
+
+/// The keys of a list; ones with a value or an effect would never match, so they are refused.
+fn taint_keys(value: &str) -> Result<Vec<String>, OptionsError> {
+    let keys = value.split(',').map(str::trim).filter(|key| !key.is_empty());
+    keys.map(|key| {
+        let plain = !key.contains(['=', ':', ' ']) && key != "/";
+        plain
+            .then(|| key.to_owned())
+            .ok_or_else(|| invalid("STARTUP_TAINTS", value))
+    })
+    .collect()
 }
 
 /// A duration option's text, for definitions outside this crate.

@@ -92,6 +92,8 @@ fn flags_variables_and_defaults_are_the_contracts() {
         ("feature-gates", "FEATURE_GATES", Text, gates),
         // OPS-024
         ("instance-types-file-path", "INSTANCE_TYPES_FILE_PATH", Text, ""),
+        // Kerf's own.
+        ("startup-taints", "STARTUP_TAINTS", Text, ""),
     ];
     let defined: Vec<_> = DEFINITIONS
         .iter()
@@ -120,6 +122,18 @@ fn defaults_are_valid() {
     assert!(options.feature_gates.reserved_capacity && !options.feature_gates.static_capacity);
     // OPS-022, SCH-005
     assert!(options.ignore_dra_requests);
+}
+
+#[test]
+fn startup_taints_are_keys() {
+    let keys = options(&["--startup-taints", "a.example/x, b.example/,"], &[]).startup_taints;
+    assert_eq!(keys, ["a.example/x", "b.example/"]);
+    for bad in ["a=b:NoSchedule", "a:NoExecute", "/"] {
+        assert!(
+            error(&[], &[("STARTUP_TAINTS", bad)]).contains("STARTUP_TAINTS"),
+            "{bad}"
+        );
+    }
 }
 
 #[test]

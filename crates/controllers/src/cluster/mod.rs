@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use kerf_api::{NodeClaim, NodeOverlay, NodePool};
+use kerf_api::{NodeClaim, NodeOverlay, NodePool, StartupTaints};
 use kerf_cloud::{NodeClassKind, Profile, Vocabulary};
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::Interner;
@@ -54,9 +54,17 @@ struct Inner {
 
 impl Cluster {
     /// An empty cluster that reads objects as a provider's profile says.
-    pub fn new(interner: Arc<Interner>, profile: &Profile, refuse_resource_claims: bool) -> Self {
+    pub fn new(
+        interner: Arc<Interner>,
+        profile: &Profile,
+        refuse_resource_claims: bool,
+        startup_taints: StartupTaints,
+    ) -> Self {
         let options = MirrorOptions {
-            conventions: conventions(profile, refuse_resource_claims),
+            conventions: Conventions {
+                startup_taints,
+                ..conventions(profile, refuse_resource_claims)
+            },
             offline: false,
         };
         Self {

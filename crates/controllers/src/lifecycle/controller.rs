@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kerf_api::{NodeClaim, finalizers};
+use kerf_api::{NodeClaim, StartupTaints, finalizers};
 use kerf_runtime::client::found;
 use kerf_runtime::{CancellationToken, Outcome, Priority, Queue, RateLimit, ReconcileError};
 use kube::Resource;
@@ -16,7 +16,7 @@ use super::liveness::Timeouts;
 use super::pass::Pass;
 use crate::changes::Change;
 use crate::claim_facts;
-use crate::context::Context;
+use crate::context::{Context, startup_taints};
 use crate::patch::{Lock, patch_object, patch_status};
 use crate::reconciler::Reconciler;
 
@@ -31,6 +31,7 @@ pub(crate) struct Lifecycle {
     pub(super) launches: Launches,
     pub(super) health: RegistrationHealth,
     pub(super) timeouts: Timeouts,
+    pub(super) startup_taints: StartupTaints,
 }
 
 impl Lifecycle {
@@ -46,6 +47,7 @@ impl Lifecycle {
             launches: Launches::default(),
             health,
             timeouts,
+            startup_taints: startup_taints(&context.options),
         })
     }
 

@@ -1,7 +1,7 @@
 //! What a registered Node has to pass before it counts as ready for use (LIF-039 to LIF-047): pure.
 
 use kerf_api::conditions::node_claim;
-use kerf_api::{NodeClaim, taints};
+use kerf_api::{NodeClaim, StartupTaints, taints};
 use kerf_state::lean::{LeanNode, LeanTaint};
 
 /// The first thing that is missing.
@@ -43,8 +43,9 @@ impl Gate {
     }
 }
 
-/// The first gate a Node does not pass; `None` when it is initialized. The order is the contract's (LIF-039).
-pub(crate) fn closed_gate(claim: &NodeClaim, node: Option<&LeanNode>) -> Option<Gate> {
+/// The first gate a Node does not pass; `None` when it is initialized. The order is the contract's (LIF-039). Startup taints that were
+/// forgotten count as declared.
+pub(crate) fn closed_gate(claim: &NodeClaim, node: Option<&LeanNode>, known: &StartupTaints) -> Option<Gate> {
     let Some(node) = node else {
         return Some(Gate::NodeNotFound);
     };
@@ -67,7 +68,26 @@ pub(crate) fn closed_gate(claim: &NodeClaim, node: Option<&LeanNode>) -> Option<
     {
         return Some(Gate::EphemeralTaint(shown(taint)));
     }
+    if let Some(taint) = forgotten(claim, node, known).next() {
+        return Some(Gate::StartupTaint(shown(taint)));
+    }
     unregistered_resource(claim, node).map(Gate::Resource)
+}
+
+/// Taints of a Node that well-known software takes away while it starts, and that its claim declares neither as startup taints nor as
+/// ones that stay. Those the contract knows need no declaration.
+pub(crate) fn forgotten<'a>(
+    claim: &'a NodeClaim,
+    node: &'a LeanNode,
+    known: &'a StartupTaints,
+) -> impl Iterator<Item = &'a LeanTaint> {
+    let declared = |taint: &LeanTaint| {
+        let mut all = claim.spec.taints().iter().chain(claim.spec.startup_taints());
+        all.any(|other| other.key == taint.key && other.effect == taint.effect)
+    };
+    node.spec.taints.iter().filter(move |taint| {
+        known.contains(&taint.key) && !taints::is_known_ephemeral(&taint.key, &taint.effect) && !declared(taint)
+    })
 }
 
 /// Whether the Node's Ready condition is True.
@@ -92,7 +112,7 @@ fn unregistered_resource(claim: &NodeClaim, node: &LeanNode) -> Option<String> {
 }
 
 /// A taint as people write it: `key[=value]:effect`.
-fn shown(taint: &LeanTaint) -> String {
+pub(crate) fn shown(taint: &LeanTaint) -> String {
     if taint.value.is_empty() {
         format!("{}:{}", taint.key, taint.effect)
     } else {
@@ -150,7 +170,8 @@ mod tests {
     }
 
     fn outcome(node: Option<&LeanNode>) -> (&'static str, String) {
-        closed_gate(&claim(), node).map_or(("", String::new()), |gate| (gate.reason(), gate.message()))
+        let gate = closed_gate(&claim(), node, &StartupTaints::default());
+        gate.map_or(("", String::new()), |gate| (gate.reason(), gate.message()))
     }
 
     // LIF-039
@@ -206,9 +227,41 @@ mod tests {
             ("team", "NoSchedule", false),
             // LIF-040: the claim's startup taint has another effect.
             ("cni", "NoSchedule", false),
+            // Not declared, but well known.
+            ("node.cilium.io/agent-not-ready", "NoExecute", true),
+            ("startup-taint.cluster-autoscaler.kubernetes.io/x", "NoSchedule", true),
         ];
         for (key, effect, held) in table {
             assert_eq!(!holds_up(key, effect).is_empty(), held, "{key}:{effect}");
         }
+    }
+
+    #[test]
+    fn what_was_declared_was_not_forgotten() {
+        let known = StartupTaints::with(["corp.example/".to_owned()]);
+        let node = node(
+            "True",
+            &[
+                taint("node.cilium.io/agent-not-ready", "true", "NoExecute"),
+                taint("corp.example/agent", "", "NoSchedule"),
+                taint("node.kubernetes.io/not-ready", "", "NoSchedule"),
+                taint("cni", "", "NoExecute"),
+                taint("team", "", "NoSchedule"),
+            ],
+            "1",
+        );
+        let keys = |claim: &NodeClaim| -> Vec<String> { forgotten(claim, &node, &known).map(shown).collect() };
+        let mut claim = claim();
+        assert_eq!(
+            keys(&claim),
+            ["node.cilium.io/agent-not-ready=true:NoExecute", "corp.example/agent:NoSchedule"]
+        );
+        let declared = Taint {
+            key: "node.cilium.io/agent-not-ready".to_owned(),
+            effect: "NoExecute".to_owned(),
+            ..Taint::default()
+        };
+        claim.spec.taints = Some(vec![declared]);
+        assert_eq!(keys(&claim), ["corp.example/agent:NoSchedule"]);
     }
 }

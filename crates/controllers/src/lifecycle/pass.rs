@@ -23,11 +23,14 @@ use serde_json::json;
 use std::sync::Arc;
 
 use super::controller::Lifecycle;
-use super::initialization::closed_gate;
+use super::initialization::{closed_gate, forgotten, shown};
 use super::liveness::{Liveness, measure};
 use super::{launch, pool_health, registration};
 use crate::claim_facts::{self, disrupt};
 use crate::patch::{Lock, patch_object};
+
+/// How often a pool's owner is reminded of one forgotten taint.
+const FORGOTTEN_AGAIN: Duration = Duration::from_secs(3600);
 
 /// A claim on its way through one pass.
 pub(super) struct Pass<'a> {
@@ -237,7 +240,9 @@ impl<'a> Pass<'a> {
         if node.is_some() && node.filter(is_synced).is_none() {
             return Ok(());
         }
-        if let Some(gate) = closed_gate(&self.claim, node.map(|node| &**node)) {
+        self.tell_of_forgotten(node.map(|node| &**node));
+        let known = &self.lifecycle.startup_taints;
+        if let Some(gate) = closed_gate(&self.claim, node.map(|node| &**node), known) {
             self.set(INITIALIZED, ConditionStatus::Unknown, gate.reason(), &gate.message());
             return Ok(());
         }
@@ -249,6 +254,27 @@ impl<'a> Pass<'a> {
             self.tell.push(Telling::Initialized);
         }
         Ok(())
+    }
+
+    /// Names taints to the pool's owner that its nodes carry while they start and that it does not declare.
+    fn tell_of_forgotten(&self, node: Option<&LeanNode>) {
+        let context = &self.lifecycle.context;
+        let (Some(node), Some(pool)) = (node, context.cluster.pool(claim_facts::pool(&self.claim))) else {
+            return;
+        };
+        for taint in forgotten(&self.claim, node, &self.lifecycle.startup_taints) {
+            let taint = shown(taint);
+            context.recorder.publish(Event {
+                object: ObjectRef::of(&*pool),
+                kind: EventType::Warning,
+                reason: "UndeclaredStartupTaint".into(),
+                message: format!(
+                    "Nodes start with the taint {taint}, which goes by itself but is not declared; add it to spec.template.spec.startupTaints"
+                ),
+                dedupe: vec![pool.metadata.uid.clone().unwrap_or_default(), taint],
+                dedupe_timeout: Some(FORGOTTEN_AGAIN),
+            });
+        }
     }
 
     /// LIF-051 to LIF-055.

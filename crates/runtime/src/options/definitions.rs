@@ -224,6 +224,13 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "",
         "JSON file with instance types for the kwok provider; the built-in list when empty",
     ),
+    option(
+        "startup-taints",
+        "STARTUP_TAINTS",
+        OptionKind::Text,
+        "",
+        "taint keys nodes lose by themselves while they start, besides the well-known ones, separated by commas; one that ends with / stands for all that begin so",
+    ),
 ];
 
 /// What `--help` prints about `definitions`.
