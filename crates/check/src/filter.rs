@@ -238,11 +238,7 @@ impl<'a> Filter<'a> {
                 Err(SpreadFault::Skew) => return Err(vec![FilterReason::Spread]),
             }
         }
-        if self
-            .affinity
-            .as_ref()
-            .is_some_and(|affinity| !affinity.permits(site, false))
-        {
+        if self.affinity.as_ref().is_some_and(|affinity| !affinity.permits(site)) {
             return Err(vec![FilterReason::PodAffinity]);
         }
         let here = |places: &BTreeSet<(Sym, Domain)>| {

@@ -24,6 +24,9 @@ pub struct Plan {
     pub empty_pools: Vec<(Arc<str>, bool)>,
     /// Pods not reached before the deadline (SCH-047).
     pub unattempted: Vec<Arc<Pod>>,
+    /// The pods placed, as indices into the pods handed in, in the order they were: bound in that order, none meets a rule broken. Empty
+    /// where a plan was made otherwise.
+    pub order: Vec<u32>,
 }
 
 /// A machine to launch.

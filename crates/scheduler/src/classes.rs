@@ -6,7 +6,7 @@ use crate::options::{Options, WhatIf};
 use crate::prepared::Prepared;
 use crate::relax::{Reading, readings};
 use crate::requirements::{ReqId, ReqSet, ReqSets};
-use crate::topology::{Filter, FilterId, GroupId, GroupKey, GroupKind, Groups, Keys, TopologyKey};
+use crate::topology::{Filter, FilterId, GroupId, GroupKey, GroupKind, Groups, Keys, Selection, TopologyKey};
 use kerf_model::intern::Interner;
 use kerf_model::pod::{AffinityTerm, NamespaceScope, Phase, Pod, PodShape, PodVolume, SpreadConstraint};
 use kerf_model::selector::{LabelSelector, LabelSet, Match};
@@ -201,7 +201,7 @@ impl Classes {
             .map(|pod| {
                 let covers = |id: &GroupId| {
                     let identity = &groups.list[*id as usize].identity;
-                    selects(snapshot, &identity.selector, &identity.scope, pod)
+                    selects(snapshot, &identity.selected, pod)
                 };
                 (0..groups.list.len() as GroupId).filter(covers).collect()
             })
@@ -221,9 +221,11 @@ impl Classes {
     }
 }
 
-/// Whether a selector and its scope cover a pod.
-pub(crate) fn selects(snapshot: &Snapshot, selector: &LabelSelector, scope: &NamespaceScope, pod: &Pod) -> bool {
-    selector.matches(&pod.labels) && snapshot.in_scope(scope, &pod.namespace)
+/// Whether all of some selections cover a pod.
+pub(crate) fn selects(snapshot: &Snapshot, selected: &[Selection], pod: &Pod) -> bool {
+    selected
+        .iter()
+        .all(|one| one.selector.matches(&pod.labels) && snapshot.in_scope(&one.scope, &pod.namespace))
 }
 
 /// The keys on which a constraint that somebody requires counts or binds the class. An unsettled domain there would block others (SCH-233,
@@ -353,13 +355,26 @@ impl Filters {
     }
 }
 
-/// The group an affinity term belongs to.
+/// The group an affinity term by itself belongs to.
 pub(crate) fn term_key(kind: GroupKind, term: &AffinityTerm, key: TopologyKey) -> GroupKey {
+    joint_key(kind, std::slice::from_ref(term), key)
+}
+
+/// The group of the pods that all of some terms select.
+fn joint_key(kind: GroupKind, terms: &[AffinityTerm], key: TopologyKey) -> GroupKey {
+    let mut selected: Vec<Selection> = terms
+        .iter()
+        .map(|term| Selection {
+            selector: term.selector.clone(),
+            scope: term.namespaces.clone(),
+        })
+        .collect();
+    selected.sort();
+    selected.dedup();
     GroupKey {
         kind,
         key,
-        selector: term.selector.clone(),
-        scope: term.namespaces.clone(),
+        selected,
         max_skew: 0,
         min_domains: None,
         filter: None,
@@ -398,11 +413,13 @@ fn compile_variant(
             GroupKey {
                 kind: GroupKind::Spread,
                 key: interned.keys.intern(constraint.key),
-                selector: constraint.selector.clone(),
-                scope: NamespaceScope {
-                    names: vec![Arc::clone(&pod.namespace)],
-                    selector: None,
-                },
+                selected: vec![Selection {
+                    selector: constraint.selector.clone(),
+                    scope: NamespaceScope {
+                        names: vec![Arc::clone(&pod.namespace)],
+                        selector: None,
+                    },
+                }],
                 max_skew: constraint.max_skew,
                 min_domains: constraint.min_domains,
                 filter,
@@ -410,18 +427,21 @@ fn compile_variant(
             constraint.required,
         ));
     }
-    for (kind, terms, hard) in [
-        (GroupKind::Affinity, &reading.affinity, shape.affinity.len()),
-        (
-            GroupKind::AntiAffinity,
-            &reading.anti_affinity,
-            shape.anti_affinity.len(),
-        ),
-    ] {
-        for (at, term) in terms.iter().enumerate() {
-            let key = interned.keys.intern(term.key);
-            own(interned.groups.intern(term_key(kind, term, key), at < hard));
-        }
+    // kube-scheduler asks for pods that all required terms select; preferred terms stand for themselves.
+    for (at, term) in reading.affinity.iter().enumerate() {
+        let key = interned.keys.intern(term.key);
+        let required = at < shape.affinity.len();
+        let identity = if required {
+            joint_key(GroupKind::Affinity, &shape.affinity, key)
+        } else {
+            term_key(GroupKind::Affinity, term, key)
+        };
+        own(interned.groups.intern(identity, required));
+    }
+    for (at, term) in reading.anti_affinity.iter().enumerate() {
+        let key = interned.keys.intern(term.key);
+        let identity = term_key(GroupKind::AntiAffinity, term, key);
+        own(interned.groups.intern(identity, at < shape.anti_affinity.len()));
     }
     let mut tolerations = shape.tolerations.clone();
     if reading.tolerates_soft_taints {

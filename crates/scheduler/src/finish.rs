@@ -30,10 +30,12 @@ pub(crate) fn plan(world: &World<'_>, outcome: Outcome<'_, '_>) -> Plan {
         empty_pools: world.empty_pools.to_vec(),
         ..Plan::default()
     };
+    plan.order = std::mem::take(&mut run.order);
     for claim in std::mem::take(&mut run.claims) {
         match launch(world, &mut run, &claim) {
             Ok(launch) => plan.launches.push(launch),
             Err(cause) => {
+                plan.order.retain(|pod| !claim.pods.contains(pod));
                 let by = Refuser::Pool(Arc::clone(&world.templates[claim.template].pool.name));
                 let refusals: Arc<[Refusal]> = Arc::new([Refusal {
                     by,

@@ -12,14 +12,13 @@ use crate::requirements::ReqSet;
 use crate::strategy;
 use crate::taints::TaintSets;
 use crate::templates::{Template, Templates};
-use crate::topology::{GroupCounts, KeyTable};
+use crate::topology::{GroupCounts, KeyTable, Selection};
 use crate::world::World;
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::plan::Plan;
-use kerf_model::pod::{NamespaceScope, Pod};
+use kerf_model::pod::Pod;
 use kerf_model::requirement::Requirement;
 use kerf_model::resources::Resources;
-use kerf_model::selector::LabelSelector;
 use kerf_model::snapshot::Snapshot;
 use kerf_model::taint::Toleration;
 use std::sync::Arc;
@@ -55,8 +54,7 @@ pub(crate) type Filter = (Vec<ReqSet>, Option<Vec<Toleration>>);
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Counted {
     pub(crate) key: Sym,
-    pub(crate) selector: LabelSelector,
-    pub(crate) scope: NamespaceScope,
+    pub(crate) selected: Vec<Selection>,
     pub(crate) filter: Option<Filter>,
 }
 

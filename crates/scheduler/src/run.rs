@@ -45,6 +45,8 @@ pub(crate) struct Run<'w, 'a> {
     pub(crate) work: u64,
     /// How many pods were placed.
     pub(crate) placed: u64,
+    /// The pods placed, in the order they were.
+    pub(crate) order: Vec<u32>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -138,6 +140,7 @@ impl<'w, 'a> Run<'w, 'a> {
             by_price: false,
             work: 0,
             placed: 0,
+            order: Vec::new(),
         }
     }
 
@@ -269,6 +272,7 @@ impl<'w, 'a> Run<'w, 'a> {
                 }
             }
         }
+        self.order.push(pod);
         self.placed += 1;
     }
 
@@ -582,6 +586,7 @@ impl<'w, 'a> Run<'w, 'a> {
         for id in class.counted_in.iter().chain(&class.repels) {
             self.record_on_claim(*id, at, fit.state, 1);
         }
+        self.order.push(pod);
         self.placed += 1;
     }
 

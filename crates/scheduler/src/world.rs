@@ -10,7 +10,9 @@ use crate::prepared::{Counted, Filter, Prepared};
 use crate::requirements::{ReqId, ReqSets};
 use crate::states::{StateId, States, labels_satisfy};
 use crate::templates::{SharedTypes, Template};
-use crate::topology::{Counts, FilterId, GroupCounts, GroupId, GroupKind, Groups, KeyTable, Keys, TopologyKey};
+use crate::topology::{
+    Counts, FilterId, GroupCounts, GroupId, GroupKind, Groups, KeyTable, Keys, Selection, TopologyKey,
+};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
@@ -273,11 +275,10 @@ impl<'a> World<'a> {
         let table = self.table(id);
         let what = Counted {
             key: table.map_or(sym::HOSTNAME, |table| table.key),
-            selector: identity.selector.clone(),
-            scope: identity.scope.clone(),
+            selected: identity.selected.clone(),
             filter: self.filter(identity.filter),
         };
-        let selected = |pod: &Pod| selects(self.snapshot, &identity.selector, &identity.scope, pod);
+        let selected = |pod: &Pod| selects(self.snapshot, &identity.selected, pod);
         let counts = self.prepared.counts(what, || {
             let mut counts = GroupCounts::none(table, self.targets.len());
             for (pod, on) in self.prepared.bound.alike(self.snapshot) {
@@ -307,10 +308,13 @@ impl<'a> World<'a> {
         let identity = &self.groups.list[id as usize].identity;
         let table = self.table(id);
         let mut counts = GroupCounts::none(table, self.targets.len());
+        let Some(selection) = identity.selected.first() else {
+            return counts;
+        };
         let term = kerf_model::pod::AffinityTerm {
             key: table.map_or(sym::HOSTNAME, |table| table.key),
-            selector: identity.selector.clone(),
-            namespaces: identity.scope.clone(),
+            selector: selection.selector.clone(),
+            namespaces: selection.scope.clone(),
         };
         for (at, n) in self.prepared.bound.with_term(&term) {
             let node = &self.snapshot.nodes[*at as usize];
@@ -334,7 +338,11 @@ impl<'a> World<'a> {
 fn repelled(prepared: &Prepared, profiles: &[Arc<Pod>], moved: &Moved<'_>, groups: &mut Groups, keys: &mut Keys) {
     for repelling in &prepared.bound.repelling {
         let term = &repelling.term;
-        let covers = |pod: &Arc<Pod>| selects(&prepared.snapshot, &term.selector, &term.namespaces, pod);
+        let selected = [Selection {
+            selector: term.selector.clone(),
+            scope: term.namespaces.clone(),
+        }];
+        let covers = |pod: &Arc<Pod>| selects(&prepared.snapshot, &selected, pod);
         if !profiles.iter().any(covers) {
             continue;
         }

@@ -1,9 +1,9 @@
 //! The search for an order in which kube-scheduler would bind the pods of a plan.
 //!
 //! Spread and pod affinity are judged when a pod is bound, so whether a final state can be reached depends on the order. Pods that are
-//! alike and go to the same place are interchangeable; what is searched are orders of such groups. First the plan's own order, each
-//! group giving one pod per round and waiting where it cannot; then, for what is stuck, the emptiest domain first, with unconstrained
-//! pods last, then first. An order found is a proof; finding none is reported as a violation.
+//! alike and go to the same place are interchangeable; what is searched are orders of such groups. First comes the order the plan names;
+//! then each group giving one pod per round and waiting where it cannot; then, for what is stuck, the emptiest domain first, with
+//! unconstrained pods last, then first. An order found is a proof; finding none is reported as a violation.
 
 use crate::launch::Named;
 use crate::topology::repulsion::{self, Located};
@@ -47,7 +47,9 @@ pub(crate) fn check(
     for resident in residents.iter().filter(|resident| resident.pod.deletion.is_none()) {
         search.receive(resident.pod, resident.site);
     }
-    if let Some(ended) = search.find_order(options.order_search_steps) {
+    let named = plan.order.iter().filter_map(|at| pods.get(*at as usize));
+    let named: Vec<usize> = named.filter_map(|pod| classes.group_of(pod)).collect();
+    if let Some(ended) = search.find_order(&named, options.order_search_steps) {
         ended.report(snapshot, &names, found);
     }
     check_open_affinity(snapshot, &sites, &names, &placed, &all, found);
@@ -119,12 +121,12 @@ fn check_open_affinity(
     found: &mut Findings,
 ) {
     for at in placed.iter().filter(|at| !at.pod.shape.affinity.is_empty()) {
-        for (term, one) in at.pod.shape.affinity.iter().zip(at.pod.shape.affinity.chunks(1)) {
+        for (number, term) in at.pod.shape.affinity.iter().enumerate() {
             let open = sites[at.site].possible(term.key, &snapshot.interner);
             if open.len() < 2 {
                 continue;
             }
-            let mut elsewhere = Affinity::new(snapshot, sites, at.pod, one);
+            let mut elsewhere = Affinity::new(snapshot, sites, at.pod, &at.pod.shape.affinity);
             let mut attracting = all
                 .iter()
                 .filter(|other| elsewhere.counts(other.pod))
@@ -134,7 +136,7 @@ fn check_open_affinity(
             for other in attracting {
                 elsewhere.arrive(other.site);
             }
-            if !together && !open.iter().all(|domain| elsewhere.attracts(*domain)) {
+            if !together && !open.iter().all(|domain| elsewhere.attracts(number, *domain)) {
                 let key = snapshot.interner.text(term.key).to_owned();
                 found.placement(names[at.site], &at.pod.key(), Rule::Affinity { key });
             }
@@ -147,6 +149,8 @@ struct Classes<'a> {
     /// One pod of each class.
     examples: Vec<&'a Pod>,
     groups: Vec<Group<'a>>,
+    /// By namespace and name.
+    group_of: HashMap<(&'a str, &'a str), usize>,
 }
 
 #[derive(Clone)]
@@ -161,6 +165,7 @@ impl<'a> Classes<'a> {
         let mut classes: HashMap<(&str, &LabelSet, *const PodShape), usize> = HashMap::new();
         let mut index: HashMap<(usize, usize), usize> = HashMap::new();
         let (mut examples, mut groups) = (Vec::new(), Vec::<Group<'a>>::new());
+        let mut group_of = HashMap::new();
         for at in placed {
             let key = (&*at.pod.namespace, &*at.pod.labels, Arc::as_ptr(&at.pod.shape));
             let class = *classes.entry(key).or_insert_with(|| {
@@ -176,8 +181,17 @@ impl<'a> Classes<'a> {
                 groups.len() - 1
             });
             groups[group].pods.push(at.pod);
+            group_of.insert((&*at.pod.namespace, &*at.pod.name), group);
         }
-        Self { examples, groups }
+        Self {
+            examples,
+            groups,
+            group_of,
+        }
+    }
+
+    fn group_of(&self, pod: &Pod) -> Option<usize> {
+        self.group_of.get(&(&*pod.namespace, &*pod.name)).copied()
     }
 }
 
@@ -196,6 +210,7 @@ struct Search<'a> {
 
 #[derive(Clone, Copy)]
 enum Order {
+    Named,
     Rounds,
     ConstrainedFirst,
     FreeFirst,
@@ -208,9 +223,8 @@ impl<'a> Search<'a> {
             let (spread_from, affinity_from) = (spreads.len(), affinities.len());
             let required = example.shape.spread.iter().filter(|constraint| constraint.required);
             spreads.extend(required.map(|constraint| Spread::new(snapshot, sites, example, constraint)));
-            // Each term by itself, as the contract has it (SCH-228); kube-scheduler asks for one pod that all terms select.
-            let terms = example.shape.affinity.chunks(1);
-            affinities.extend(terms.map(|term| Affinity::new(snapshot, sites, example, term)));
+            let terms = &example.shape.affinity;
+            affinities.extend((!terms.is_empty()).then(|| Affinity::new(snapshot, sites, example, terms)));
             owned.push((
                 (spread_from..spreads.len()).collect(),
                 (affinity_from..affinities.len()).collect(),
@@ -232,12 +246,12 @@ impl<'a> Search<'a> {
             let any = |(a, b): &(Vec<usize>, Vec<usize>)| !a.is_empty() || !b.is_empty();
             any(&owned[class]) || any(&counted[class])
         };
-        let groups = classes
-            .groups
-            .iter()
-            .filter(|group| matters(group.class))
-            .cloned()
-            .collect();
+        // Groups keep their numbers; those that nothing depends on are there already.
+        let mut groups = classes.groups.clone();
+        groups
+            .iter_mut()
+            .filter(|group| !matters(group.class))
+            .for_each(|group| group.pods.clear());
         Self {
             spreads,
             affinities,
@@ -271,15 +285,16 @@ impl<'a> Search<'a> {
         let Group { class, site, .. } = self.groups[group];
         let (spreads, affinities) = &self.owned[class];
         spreads.iter().all(|at| self.spreads[*at].check(site).is_ok())
-            && affinities.iter().all(|at| self.affinities[*at].permits(site, true))
+            && affinities.iter().all(|at| self.affinities[*at].permits(site))
     }
 
     /// Nothing if an order was found, else the state in which the most pods had arrived.
-    fn find_order(&self, steps: u64) -> Option<Self> {
+    fn find_order(&self, named: &[usize], steps: u64) -> Option<Self> {
         let mut best: Option<Self> = None;
-        for order in [Order::Rounds, Order::ConstrainedFirst, Order::FreeFirst] {
+        for order in [Order::Named, Order::Rounds, Order::ConstrainedFirst, Order::FreeFirst] {
             let mut run = self.clone();
             match order {
+                Order::Named => run.as_named(named),
                 Order::Rounds => run.in_rounds(),
                 Order::ConstrainedFirst => run.emptiest_first(false, steps),
                 Order::FreeFirst => run.emptiest_first(true, steps),
@@ -296,6 +311,14 @@ impl<'a> Search<'a> {
 
     fn left(&self) -> usize {
         self.groups.iter().map(|group| group.pods.len()).sum()
+    }
+
+    fn as_named(&mut self, named: &[usize]) {
+        for group in named {
+            if !self.groups[*group].pods.is_empty() && self.can_bind(*group) {
+                self.bind_one(*group);
+            }
+        }
     }
 
     fn in_rounds(&mut self) {
@@ -348,7 +371,7 @@ impl<'a> Search<'a> {
             let refused = affinities
                 .iter()
                 .map(|at| &self.affinities[*at])
-                .find(|a| !a.permits(group.site, true));
+                .find(|a| !a.permits(group.site));
             let text = |key| snapshot.interner.text(key).to_owned();
             let affinity_key = refused
                 .and_then(|affinity| affinity.terms.first())

@@ -1,8 +1,8 @@
 //! Running counts of one spread constraint, or of one pod's affinity terms, as pods arrive.
 
-use crate::matching::label_satisfies;
 use crate::topology::site::{Domain, Site};
-use kerf_model::pod::{AffinityTerm, Pod, PodShape, SpreadConstraint};
+use kerf_model::pod::{AffinityTerm, Pod, SpreadConstraint};
+use kerf_model::selector::LabelSelector;
 use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
@@ -53,8 +53,10 @@ impl<'a> Spread<'a> {
         }
     }
 
+    /// kube-scheduler counts no pod for an empty selector, though it takes the pod itself for selected.
     pub(crate) fn counts(&self, pod: &Pod) -> bool {
-        pod.namespace == self.owner.namespace && self.constraint.selector.matches(&pod.labels)
+        let empty = matches!(&self.constraint.selector, LabelSelector::All(conditions) if conditions.is_empty());
+        !empty && pod.namespace == self.owner.namespace && self.constraint.selector.matches(&pod.labels)
     }
 
     pub(crate) fn arrive(&mut self, site: usize) {
@@ -135,14 +137,14 @@ impl<'a> Affinity<'a> {
         }
     }
 
-    /// Whether pods that attract are in a domain of the first term.
-    pub(crate) fn attracts(&self, domain: Domain) -> bool {
-        self.counts.first().is_some_and(|counts| counts.contains_key(&domain))
+    /// Whether pods that attract are in a domain of a term.
+    pub(crate) fn attracts(&self, term: usize, domain: Domain) -> bool {
+        self.counts.get(term).is_some_and(|counts| counts.contains_key(&domain))
     }
 
-    /// kube-scheduler's rule: an attracting pod is in the site's domain of every term; or there is none anywhere and the pod attracts
-    /// itself. With `own_domains_only`, those in domains the pod cannot go to count as none (SCH-229, SCH-232).
-    pub(crate) fn permits(&self, site: usize, own_domains_only: bool) -> bool {
+    /// kube-scheduler's rule: an attracting pod is in the site's domain of every term; or there is none anywhere, not even where the pod
+    /// cannot go, and the pod attracts itself.
+    pub(crate) fn permits(&self, site: usize) -> bool {
         let here: Option<Vec<Domain>> = self.domains.iter().map(|domains| domains[site]).collect();
         let Some(here) = here else { return false };
         if here
@@ -152,26 +154,6 @@ impl<'a> Affinity<'a> {
         {
             return true;
         }
-        let none = self.counts.iter().all(BTreeMap::is_empty) || (own_domains_only && self.none_reachable());
-        none && self.counts(self.owner)
+        self.counts.iter().all(BTreeMap::is_empty) && self.counts(self.owner)
     }
-
-    fn none_reachable(&self) -> bool {
-        let mut terms = self.terms.iter().zip(&self.counts);
-        terms.all(|(term, counts)| {
-            counts
-                .keys()
-                .all(|domain| !allows(self.snapshot, &self.owner.shape, term, *domain))
-        })
-    }
-}
-
-/// Whether the pod's own constraints on a term's key admit a domain.
-fn allows(snapshot: &Snapshot, shape: &PodShape, term: &AffinityTerm, domain: Domain) -> bool {
-    let Domain::Value(value) = domain else { return true };
-    let holds = |wanted: &kerf_model::requirement::Requirement| {
-        wanted.key != term.key || label_satisfies(wanted, Some(value), &snapshot.interner)
-    };
-    shape.node_selector.iter().all(holds)
-        && (shape.required_terms.is_empty() || shape.required_terms.iter().any(|terms| terms.iter().all(holds)))
 }

@@ -52,10 +52,11 @@ impl Allowed {
         for owned in &variant.owned {
             let group = &world.groups.list[owned.group as usize];
             let have = counts.get(owned.group);
+            let first = group.kind() == GroupKind::Affinity && is_first(world, counts, variant, owned);
             match group.identity.key {
-                TopologyKey::Host => allowed.bind_host(group, have, owned)?,
+                TopologyKey::Host => allowed.bind_host(group, have, owned, first)?,
                 TopologyKey::Domain(key) => {
-                    let valid = valid_domains(group, have, owned).ok_or(owned.group)?;
+                    let valid = valid_domains(group, have, owned, first).ok_or(owned.group)?;
                     let attracts = group.kind() != GroupKind::AntiAffinity;
                     let rule = allowed.rule(world, key);
                     rule.needs_key |= attracts;
@@ -97,7 +98,7 @@ impl Allowed {
         &mut self.rules[at]
     }
 
-    fn bind_host(&mut self, group: &Group, have: &GroupCounts, owned: &Owned) -> Result<(), GroupId> {
+    fn bind_host(&mut self, group: &Group, have: &GroupCounts, owned: &Owned, first: bool) -> Result<(), GroupId> {
         let own = u32::from(owned.selects_self);
         match group.kind() {
             // SCH-215: the minimum is always zero.
@@ -109,13 +110,11 @@ impl Allowed {
                 });
             }
             // SCH-231: beside a counted pod, or the first of its kind anywhere.
+            GroupKind::Affinity if first => {}
+            GroupKind::Affinity if have.total == 0 => return Err(owned.group),
             GroupKind::Affinity => {
-                if have.total > 0 {
-                    self.beside.push(owned.group);
-                    self.no_new_host = true;
-                } else if !owned.selects_self {
-                    return Err(owned.group);
-                }
+                self.beside.push(owned.group);
+                self.no_new_host = true;
             }
             GroupKind::AntiAffinity | GroupKind::Inverse => self.apart.push(owned.group),
         }
@@ -129,8 +128,21 @@ fn empty_domains(have: &GroupCounts) -> Bits {
         .collect()
 }
 
-/// The domains a group the pod owns permits, wherever the machine; `None` where no machine could help.
-fn valid_domains(group: &Group, have: &GroupCounts, owned: &Owned) -> Option<Bits> {
+/// Whether the pod may start what its affinity looks for: it is what the terms select, and no other such pod is anywhere, be it where the pod
+/// cannot go (kube-scheduler's rule, stricter than SCH-229 and SCH-232).
+fn is_first(world: &World<'_>, counts: &Counts, variant: &Variant, owned: &Owned) -> bool {
+    let selected = |id: GroupId| &world.groups.list[id as usize].identity;
+    let mine = selected(owned.group);
+    let joint = variant.owned.iter().filter(|other| {
+        let other = selected(other.group);
+        other.kind == GroupKind::Affinity && other.selected == mine.selected
+    });
+    owned.selects_self && joint.into_iter().all(|other| counts.get(other.group).total == 0)
+}
+
+/// The domains a group the pod owns permits, wherever the machine; `None` where no machine could help. `first`: the pod may start an
+/// affinity.
+fn valid_domains(group: &Group, have: &GroupCounts, owned: &Owned, first: bool) -> Option<Bits> {
     let admitted = |domain: usize| owned.pod_domains.as_ref().is_none_or(|domains| domains.get(domain));
     let valid: Bits = match group.kind() {
         GroupKind::Spread => {
@@ -152,19 +164,10 @@ fn valid_domains(group: &Group, have: &GroupCounts, owned: &Owned) -> Option<Bit
                 .filter(|domain| count(*domain) + own - least <= most)
                 .collect()
         }
-        GroupKind::Affinity => {
-            // SCH-228, SCH-229
-            let all = 0..have.by_domain.len();
-            let counted: Bits = all
-                .clone()
-                .filter(|domain| have.by_domain[*domain] > 0 && admitted(*domain))
-                .collect();
-            if counted.is_empty() && owned.selects_self {
-                all.filter(|domain| admitted(*domain)).collect()
-            } else {
-                counted
-            }
-        }
+        // SCH-228, SCH-229
+        GroupKind::Affinity => (0..have.by_domain.len())
+            .filter(|domain| (first || have.by_domain[*domain] > 0) && admitted(*domain))
+            .collect(),
         GroupKind::AntiAffinity | GroupKind::Inverse => empty_domains(have),
     };
     // A machine without the key is out of reach for spread and affinity only.

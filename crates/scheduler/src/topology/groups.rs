@@ -39,11 +39,18 @@ pub(crate) enum TopologyKey {
 pub(crate) struct GroupKey {
     pub(crate) kind: GroupKind,
     pub(crate) key: TopologyKey,
-    pub(crate) selector: LabelSelector,
-    pub(crate) scope: NamespaceScope,
+    /// What a pod must meet to be selected: all of them. More than one for the terms of a pod's required affinity only.
+    pub(crate) selected: Vec<Selection>,
     pub(crate) max_skew: u32,
     pub(crate) min_domains: Option<u32>,
     pub(crate) filter: Option<FilterId>,
+}
+
+/// Pods by label and namespace.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Selection {
+    pub(crate) selector: LabelSelector,
+    pub(crate) scope: NamespaceScope,
 }
 
 /// Which nodes a spread constraint looks at (SCH-205).

@@ -7,4 +7,6 @@ mod groups;
 
 pub(crate) use allowed::{Allowed, HostSpread};
 pub(crate) use counts::{Counts, GroupCounts, Place};
-pub(crate) use groups::{Filter, FilterId, Group, GroupId, GroupKey, GroupKind, Groups, KeyTable, Keys, TopologyKey};
+pub(crate) use groups::{
+    Filter, FilterId, Group, GroupId, GroupKey, GroupKind, Groups, KeyTable, Keys, Selection, TopologyKey,
+};

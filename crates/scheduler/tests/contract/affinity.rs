@@ -67,6 +67,68 @@ fn self_affinity_on_hostname_uses_one_node_only() {
     );
 }
 
+// SCH-229, SCH-232: upstream also starts a group where the others are out of the pod's reach; kube-scheduler would leave the pod pending.
+#[test]
+fn no_second_place_is_started_while_a_pod_of_the_group_is_anywhere() {
+    check(
+        &world(
+            "node n cpu=4 mem=4Gi zone=a
+             bound n x cpu=1 mem=1Gi label=app=x
+             pod p cpu=1 mem=1Gi label=app=x near=zone/app=x select=zone:in:c",
+        ),
+        "- p: unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone (counts = a: 1, b: 0, c: 0, \
+         podDomains = topology.kubernetes.io/zone In [c], nodeDomains = topology.kubernetes.io/zone In [c]",
+    );
+    check(
+        &world(
+            "node n cpu=4 mem=4Gi zone=a
+             bound n x cpu=1 mem=1Gi label=app=x
+             pod p cpu=1 mem=1Gi label=app=x near=zone/app=x term=zone:in:c term=zone:in:a",
+        ),
+        "n: p",
+    );
+}
+
+// SCH-228, SCH-229: kube-scheduler counts the pods that all required terms select, for each of them.
+#[test]
+fn one_pod_must_be_what_all_terms_ask_for() {
+    let both = "near=zone/app=db near=host/tier=hot";
+    let cluster = |labels: [&str; 2]| {
+        let [a, b] = labels;
+        world(&format!(
+            "node m cpu=4 mem=4Gi zone=a
+             node n cpu=4 mem=4Gi zone=b
+             bound m x cpu=1 mem=1Gi {a}
+             bound n y cpu=1 mem=1Gi {b}
+             pod web cpu=1 mem=1Gi {both}"
+        ))
+    };
+    check(&cluster(["label=app=db", "label=app=db label=tier=hot"]), "n: web");
+    let apart = Fixture::read(&cluster(["label=app=db", "label=tier=hot"])).solve(&upstream());
+    assert_eq!(apart.unschedulable.len(), 1);
+    // Two pods on one node that each meet one term are no pod that meets both.
+    let together = Fixture::read(&world(&format!(
+        "node m cpu=4 mem=4Gi zone=a
+         bound m x cpu=1 mem=1Gi label=app=db
+         bound m y cpu=1 mem=1Gi label=tier=hot
+         pod web cpu=1 mem=1Gi {both}"
+    )));
+    assert_eq!(together.solve(&upstream()).unschedulable.len(), 1);
+}
+
+// SCH-229
+#[test]
+fn a_pod_all_of_whose_terms_select_it_starts_a_group() {
+    check(
+        &world("pod p*2 cpu=1 mem=1Gi label=app=x label=tier=hot near=zone/app=x near=host/tier=hot"),
+        "default/t a: p-0 p-1",
+    );
+    let half = Fixture::read(&world(
+        "pod p cpu=1 mem=1Gi label=app=x near=zone/app=x near=host/tier=hot",
+    ));
+    assert_eq!(half.solve(&upstream()).unschedulable.len(), 1);
+}
+
 // SCH-233
 #[test]
 fn affinity_to_nobody_is_unschedulable() {

@@ -85,7 +85,11 @@ impl Fixture {
             return Ok(plan);
         }
         let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        Err(format!("the checker objects to\n{}\n{}", self.show(&plan), texts.join("\n")))
+        Err(format!(
+            "the checker objects to\n{}\n{}",
+            self.show(&plan),
+            texts.join("\n")
+        ))
     }
 
     /// One line per launch (`pool/cheapest type zones: pods`), per existing node, and per pod left over.

@@ -19,8 +19,12 @@ fn result(plan: &Plan) -> (usize, Price) {
 /// The checker accepts the plan of both packings, and the cheaper one places no fewer pods and costs no more for as many.
 pub(super) fn is_sound(text: &str) -> Result<(), String> {
     let fixture = Fixture::read(text);
-    let greedy = fixture.try_solve(&upstream()).map_err(|why| format!("upstream packing: {why}"))?;
-    let cheapest = fixture.try_solve(&Options::default()).map_err(|why| format!("cheapest packing: {why}"))?;
+    let greedy = fixture
+        .try_solve(&upstream())
+        .map_err(|why| format!("upstream packing: {why}"))?;
+    let cheapest = fixture
+        .try_solve(&Options::default())
+        .map_err(|why| format!("cheapest packing: {why}"))?;
     let (greedy, cheapest) = (result(&greedy), result(&cheapest));
     if cheapest.0 < greedy.0 {
         return Err("the cheapest packing places fewer pods".to_owned());

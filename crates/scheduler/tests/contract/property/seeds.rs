@@ -60,7 +60,10 @@ pub(super) fn hold(part: u64, generate: fn(&mut Draw) -> String, judge: Judge) {
 /// A cluster that fails for as long as anything, but has no line and no word that could go.
 fn smaller(judge: Judge, text: String) -> String {
     let fails = |lines: &[String]| judged(judge, &lines.join("\n")).is_err_and(|why| why != "it panicked");
-    let mut lines: Vec<String> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let mut lines: Vec<String> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
     if !fails(&lines) {
         return text;
     }
@@ -84,11 +87,19 @@ fn smaller(judge: Judge, text: String) -> String {
                 let Some(text) = less.get(word).cloned() else { continue };
                 if let Some((name, count)) = text.split_once('*').filter(|_| word == 1) {
                     let count: u32 = count.parse().unwrap_or(1);
-                    less[word] = if count > 2 { format!("{name}*{}", count - 1) } else { format!("{name}*1") };
+                    less[word] = if count > 2 {
+                        format!("{name}*{}", count - 1)
+                    } else {
+                        format!("{name}*1")
+                    };
                     if count == 1 {
                         continue;
                     }
-                } else if word >= 2 && !["cpu=", "mem=", "price=", "zones="].iter().any(|kept| text.starts_with(kept)) {
+                } else if word >= 2 + usize::from(words[0] == "bound")
+                    && !["cpu=", "mem=", "price=", "zones="]
+                        .iter()
+                        .any(|kept| text.starts_with(kept))
+                {
                     less.remove(word);
                 } else {
                     continue;
