@@ -4,7 +4,6 @@ use crate::candidate::Candidate;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
-use std::sync::Arc;
 
 /// What is to be done. Any number of nodes may be replaced by any number of launches.
 #[derive(Clone, Debug)]
@@ -38,31 +37,9 @@ impl Decision {
     }
 }
 
-/// A node that stays though it was a candidate.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Held {
-    /// Its index in the snapshot.
-    pub index: usize,
-    /// Why.
-    pub why: Stay,
-}
-
-/// Why a method leaves a candidate alone; prints the text of its event.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Stay {
-    /// The pool's `consolidateAfter` is `Never` (DIS-117, DIS-150).
-    #[error("NodePool \"{0}\" has consolidation disabled")]
-    ConsolidationDisabled(Arc<str>),
-    /// Pods of it would find no place; the sentence of DIS-103.
-    #[error("{0}")]
-    Unplaceable(String),
-}
-
-impl Stay {
-    /// The event's message: the text with a capital at its start.
-    pub fn message(&self) -> String {
-        capitalized(&self.to_string())
-    }
+/// An amount per hour as command texts have it.
+pub fn dollars(price: Price) -> String {
+    format!("${:.2}", price.per_hour())
 }
 
 /// The text with a capital at its start.
@@ -107,14 +84,25 @@ impl Command {
         }
         let names: Vec<&str> = self.candidates.iter().map(|candidate| &*candidate.node.name).collect();
         format!(
-            "{}/{id}: {}: nodepools=[{}]: [{}]{} (savings: ${:.2})",
+            "{}/{id}: {}: nodepools=[{}]: [{}]{} (savings: {})",
             self.reason.as_str(),
             self.decision().as_str(),
             pools.join(","),
             names.join(", "),
             self.arrow(),
-            self.savings().per_hour(),
+            dollars(self.savings()),
         )
+    }
+
+    /// The text of one node's event: the short text, or the node's part in it where several go (DIS-293, DIS-294).
+    pub fn of_node(&self, node: &str) -> String {
+        match self.candidates.len() {
+            0 | 1 => self.short(),
+            several => format!(
+                "{}: [{node}] (part of {several}-node consolidation)",
+                self.decision().as_str()
+            ),
+        }
     }
 
     fn arrow(&self) -> String {

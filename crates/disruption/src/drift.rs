@@ -2,8 +2,9 @@
 
 use crate::allowance::Allowance;
 use crate::candidate::Candidate;
-use crate::command::{Command, Held, Stay};
-use crate::simulation::{self, SimulationError};
+use crate::command::Command;
+use crate::simulation::{SimulationError, WhatIf};
+use crate::stay::{Held, Stay};
 use jiff::Timestamp;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
@@ -33,11 +34,20 @@ pub fn drift(
     options: &Options,
 ) -> Result<(Option<Command>, Vec<Held>), SimulationError> {
     let mut held = Vec::new();
+    if drifted.is_empty() {
+        return Ok((None, held));
+    }
+    let what_if = WhatIf::new(snapshot, Vec::new(), now, options)?;
     let with_budget = drifted
         .iter()
         .filter(|candidate| allowance.left(&candidate.pool.name) > 0);
     for candidate in with_budget {
-        let simulation = simulation::simulate(snapshot, &[candidate], &[], now, options)?;
+        let simulation = match what_if.without(&[candidate]) {
+            Ok(simulation) => simulation,
+            // DIS-095
+            Err(SimulationError::Deleting) => continue,
+            Err(error) => return Err(error),
+        };
         if let Some(sentence) = simulation.failure() {
             held.push(Held {
                 index: candidate.index,

@@ -2,7 +2,8 @@
 
 use crate::allowance::Allowance;
 use crate::candidate::Candidate;
-use crate::command::{Command, Held, Stay};
+use crate::command::Command;
+use crate::stay::{Held, Stay};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
 use std::sync::Arc;

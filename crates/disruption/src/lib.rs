@@ -4,31 +4,56 @@
 //! that stays, a typed [`Blocker`] or [`Stay`]. Nothing here acts: the controllers taint, launch, wait and delete. Prices are those of the
 //! model, in 10⁻¹² dollars per hour; costs of moving pods are in 2⁻²⁷ of one plain pod (DIS-046).
 //!
-//! A method is two steps: a filter that says which [`Candidate`]s it may choose from ([`empty`], [`drifted`]), and a decision over those and
-//! what budgets leave ([`emptiness`], [`drift`]). Callers count and report between the two.
+//! A method is two steps: a filter that says which [`Candidate`]s it may choose from ([`empty`], [`drifted`],
+//! [`underutilized`]), and a decision over those and
+//! what budgets leave ([`emptiness`], [`drift`], [`Consolidation::multi`], [`Consolidation::single`]). Callers count and report between the
+//! two. Consolidation and drift ask a [`WhatIf`] about the cluster without some nodes; what keeps a node is explained by an [`Explainer`].
 
 mod allowance;
+mod balance;
 mod blocker;
+mod bounds;
 mod candidate;
 mod command;
+mod consolidation;
 mod cost;
 mod detection;
 mod drift;
+mod eligible;
 mod emptiness;
+mod explain;
+mod multi;
+mod offers;
 mod pods;
 mod protection;
+mod same_type;
 mod settling;
 mod simulation;
+mod single;
+mod static_drift;
+mod stay;
+mod survey;
+mod validation;
 
 pub use allowance::{Allowance, PoolAllowance, budget_faults};
+pub use balance::{Balance, Judgement, K, Score, Totals, Verdict};
 pub use blocker::Blocker;
 pub use candidate::{Candidate, Candidates, Class, candidates};
-pub use command::{Command, Decision, Held, Stay};
+pub use command::{Command, Decision, dollars};
+pub use consolidation::{Checker, Consolidation, Settings, unchecked};
 pub use cost::{Cost, lifetime_remaining};
 pub use detection::{instance_type_gone, requirements_drifted};
 pub use drift::{drift, drifted};
+pub use eligible::underutilized;
 pub use emptiness::{Revalidated, emptiness, empty, revalidate};
+pub use explain::{Explainer, Object, Obstacle};
+pub use multi::Multi;
 pub use pods::{evictable, reschedulable, reschedulable_now};
 pub use protection::{Protection, protection};
-pub use settling::{settles_at, settling_nodes};
-pub use simulation::{Simulation, SimulationError, simulate};
+pub use settling::{DestinationRule, settles_at, settling_nodes};
+pub use simulation::{Simulation, SimulationError, Unplaced, WhatIf, consolidation_options, simulate, what_if_options};
+pub use single::{Single, interleaved};
+pub use static_drift::{Replicas, StaticDrift, static_drift, statically_drifted};
+pub use stay::{Held, Stay};
+pub use survey::{Alone, Survey};
+pub use validation::{Invalid, still_candidates, still_fits};

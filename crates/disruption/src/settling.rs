@@ -17,6 +17,26 @@ pub fn settles_at(
     Some(since.checked_add(after.to_signed()).unwrap_or(Timestamp::MAX))
 }
 
+/// Where consolidation may move pods.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum DestinationRule {
+    /// Not onto nodes inside their own `consolidateAfter`, as from upstream's 1.14 on.
+    #[default]
+    Settled,
+    /// Onto every initialised node, as before.
+    Any,
+}
+
+impl DestinationRule {
+    /// Indices of the nodes that are closed to pods that move by choice.
+    pub fn closed(self, snapshot: &Snapshot, now: Timestamp) -> Vec<usize> {
+        match self {
+            Self::Settled => settling_nodes(snapshot, now),
+            Self::Any => Vec::new(),
+        }
+    }
+}
+
 /// Indices of the nodes still inside their pool's `consolidateAfter`: consolidation moves no pod there. `Never` and `0s` never keep pods
 /// away.
 pub fn settling_nodes(snapshot: &Snapshot, now: Timestamp) -> Vec<usize> {

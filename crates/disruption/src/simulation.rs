@@ -6,18 +6,31 @@ use jiff::Timestamp;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::plan::{Plan, Unschedulable};
 use kerf_model::pod::Pod;
+use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{Options, Request, solve};
+use kerf_scheduler::{Options, Packing, Prepared, ReservedMode, WhatIf as Question};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// How many failures the sentence names (DIS-103).
+const NAMED: usize = 5;
 
 /// The outcome of a what-if.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// The plan without the candidates.
     pub plan: Plan,
-    /// `namespace/name => why` for every pod that would have no place though it was not pending (DIS-102).
-    pub failures: Vec<(String, String)>,
+    /// Pods that would have no place though they were not pending (DIS-102), by namespace and name.
+    pub unplaced: Vec<Unplaced>,
+}
+
+/// A pod that runs somewhere and would run nowhere.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Unplaced {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// Why, as the sentence has it.
+    pub why: String,
 }
 
 /// Why no what-if could be made.
@@ -26,27 +39,30 @@ pub enum SimulationError {
     /// DIS-094.
     #[error("no dynamic nodepools found")]
     NoPools,
+    /// DIS-095.
+    #[error("candidate is deleting")]
+    Deleting,
 }
 
 impl Simulation {
     /// The failure sentence (DIS-103).
     pub fn failure(&self) -> Option<String> {
-        if self.failures.is_empty() {
+        if self.unplaced.is_empty() {
             return None;
         }
         let mut text = "not all pods would schedule, ".to_owned();
-        for (pod, why) in self.failures.iter().take(5) {
-            text.push_str(&format!("{pod} => {why} "));
+        for Unplaced { pod, why } in self.unplaced.iter().take(NAMED) {
+            text.push_str(&format!("{} => {why} ", pod.key()));
         }
-        if self.failures.len() > 5 {
-            text.push_str(&format!(" and {} other(s)", self.failures.len() - 5));
+        if self.unplaced.len() > NAMED {
+            text.push_str(&format!(" and {} other(s)", self.unplaced.len() - NAMED));
         }
         Some(text)
     }
 }
 
 /// Plans the pending pods, the candidates' pods and those of deleting nodes onto the other nodes and new ones (DIS-093 to DIS-102).
-/// `settling_nodes` are closed to pods that move by choice (DIS-104).
+/// `settling_nodes` are closed to pods that move by choice (DIS-104). For more than one question about a snapshot, see [`WhatIf`].
 pub fn simulate(
     snapshot: &Snapshot,
     candidates: &[&Candidate],
@@ -54,86 +70,122 @@ pub fn simulate(
     now: Timestamp,
     options: &Options,
 ) -> Result<Simulation, SimulationError> {
-    let mut pools = snapshot.pools.iter();
-    if !pools.any(|pool| pool.eligibility == Eligibility::Eligible) {
-        return Err(SimulationError::NoPools);
-    }
-    let without = without_usage_of(snapshot, candidates);
-    let snapshot = without.as_ref().unwrap_or(snapshot);
-    let load = Load::new(snapshot, candidates, now);
-    let excluded: Vec<usize> = candidates.iter().map(|candidate| candidate.index).collect();
-    let request = Request {
-        snapshot,
-        pods: &load.pods,
-        exclude_nodes: &excluded,
-        settling_nodes,
-    };
-    let plan = solve(&request, options, &|| false);
-    let mut failures = load.unplaced(&plan);
-    failures.extend(load.on_uninitialized(snapshot, &plan));
-    failures.sort();
-    Ok(Simulation { plan, failures })
+    WhatIf::new(snapshot, settling_nodes.to_vec(), now, options)?.without(candidates)
 }
 
-/// DIS-312: what the candidates use of their pools' limits is free again. `None` where no limit is concerned.
-fn without_usage_of(snapshot: &Snapshot, candidates: &[&Candidate]) -> Option<Snapshot> {
-    let limited = |candidate: &&&Candidate| candidate.pool.limits.is_some();
-    let mut changed: Option<Snapshot> = None;
-    for candidate in candidates.iter().filter(limited) {
-        let snapshot = changed.get_or_insert_with(|| snapshot.clone());
-        let pool = snapshot
-            .pools
-            .iter_mut()
-            .find(|pool| pool.label == candidate.pool.label);
-        if let Some(pool) = pool {
-            Arc::make_mut(pool).usage.subtract(&candidate.node.capacity);
-        }
-    }
-    changed
+/// Whether pods that must not be disrupted now are planned for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Protected {
+    /// They stay where they are, so they need nothing (DIS-096).
+    Stay,
+    /// They need a place like others: what if they were done?
+    Move,
 }
 
-/// The pods of a what-if.
-struct Load<'a> {
-    /// Pending ones first, then the candidates', then those of deleting nodes (DIS-096).
-    pods: Vec<Arc<Pod>>,
+/// What all what-ifs about one snapshot share.
+#[derive(Debug)]
+pub struct WhatIf<'a> {
+    snapshot: &'a Snapshot,
+    prepared: Prepared,
+    settling: Vec<usize>,
+    now: Timestamp,
+    options: Options,
     /// Whose failure counts for nothing (DIS-102).
     pending: BTreeSet<&'a str>,
-    /// Who may go to nodes that are not initialised yet, since they lose theirs anyway (DIS-100).
-    homeless: BTreeSet<Arc<str>>,
+    /// Pods a claim was made for, which stands in the snapshot as a machine that is full of them.
+    served: BTreeSet<&'a str>,
+    /// Pods of deleting nodes, with the index of their node (DIS-096).
+    homeless: Vec<(usize, Arc<Pod>)>,
 }
 
-impl<'a> Load<'a> {
-    fn new(snapshot: &'a Snapshot, candidates: &[&Candidate], now: Timestamp) -> Self {
-        // A claim was made for these, which stands in the snapshot as a machine that is full of them.
+impl<'a> WhatIf<'a> {
+    /// Prepares to ask about a snapshot. `settling` are the nodes closed to pods that move by choice (DIS-104).
+    pub fn new(
+        snapshot: &'a Snapshot,
+        settling: Vec<usize>,
+        now: Timestamp,
+        options: &Options,
+    ) -> Result<Self, SimulationError> {
+        let mut pools = snapshot.pools.iter();
+        if !pools.any(|pool| pool.eligibility == Eligibility::Eligible) {
+            return Err(SimulationError::NoPools);
+        }
         let planned = snapshot
             .nodes
             .iter()
             .filter(|node| node.managed && node.provider_id.is_none());
         let served: BTreeSet<&str> = planned.flat_map(|node| &node.pods).map(|pod| &*pod.uid).collect();
-        let moves = |pod: &&Arc<Pod>| !served.contains(&*pod.uid) && pods::reschedulable_now(pod, snapshot, now);
-        let mut all: Vec<Arc<Pod>> = snapshot.pending.clone();
+        let mut homeless = Vec::new();
+        let going = snapshot.nodes.iter().enumerate();
+        for (index, node) in going.filter(|(_, node)| node.marked_for_deletion) {
+            let moves = |pod: &&Arc<Pod>| {
+                pod.node_name.is_some() && !served.contains(&*pod.uid) && pods::reschedulable_now(pod, snapshot, now)
+            };
+            homeless.extend(node.pods.iter().filter(moves).map(|pod| (index, Arc::clone(pod))));
+        }
+        Ok(Self {
+            snapshot,
+            prepared: Prepared::new(snapshot, options),
+            settling,
+            now,
+            options: options.clone(),
+            pending: snapshot.pending.iter().map(|pod| &*pod.uid).collect(),
+            served,
+            homeless,
+        })
+    }
+
+    /// The snapshot asked about.
+    pub const fn snapshot(&self) -> &'a Snapshot {
+        self.snapshot
+    }
+
+    /// The time asked about.
+    pub const fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    /// The cluster without these nodes.
+    pub fn without(&self, candidates: &[&Candidate]) -> Result<Simulation, SimulationError> {
+        self.ask(candidates, Protected::Stay)
+    }
+
+    pub(crate) fn ask(&self, candidates: &[&Candidate], protected: Protected) -> Result<Simulation, SimulationError> {
+        let is_going = |candidate: &&Candidate| candidate.node.marked_for_deletion;
+        if candidates.iter().any(is_going) {
+            return Err(SimulationError::Deleting);
+        }
+        let pods = self.pods(candidates, protected);
+        let excluded: Vec<usize> = candidates.iter().map(|candidate| candidate.index).collect();
+        let question = Question {
+            pods: &pods,
+            exclude_nodes: &excluded,
+            settling_nodes: &self.settling,
+            freed: &freed(candidates),
+        };
+        let plan = self.prepared.solve(&question, &self.options, &|| false);
+        let mut unplaced = self.unplaced(&plan);
+        unplaced.extend(self.on_uninitialized(&plan));
+        unplaced.sort_by(|a, b| name(&a.pod).cmp(&name(&b.pod)).then_with(|| a.why.cmp(&b.why)));
+        Ok(Simulation { plan, unplaced })
+    }
+
+    /// The pods of a what-if: pending ones first, then the candidates', then those of deleting nodes (DIS-096).
+    pub(crate) fn pods(&self, candidates: &[&Candidate], protected: Protected) -> Vec<Arc<Pod>> {
+        let moves = |pod: &&Arc<Pod>| {
+            !self.served.contains(&*pod.uid)
+                && (protected == Protected::Move || pods::reschedulable_now(pod, self.snapshot, self.now))
+        };
+        let mut all: Vec<Arc<Pod>> = self.snapshot.pending.clone();
         for candidate in candidates {
             all.extend(candidate.pods.iter().filter(moves).cloned());
         }
-        let taken: BTreeSet<usize> = candidates.iter().map(|candidate| candidate.index).collect();
-        let going = snapshot.nodes.iter().enumerate();
-        let going = going.filter(|(index, node)| node.marked_for_deletion && !taken.contains(index));
-        let going = going.flat_map(|(_, node)| &node.pods);
-        let homeless: Vec<Arc<Pod>> = going
-            .filter(|pod| pod.node_name.is_some())
-            .filter(moves)
-            .cloned()
-            .collect();
-        all.extend(homeless.iter().cloned());
-        Self {
-            pods: all,
-            pending: snapshot.pending.iter().map(|pod| &*pod.uid).collect(),
-            homeless: homeless.iter().map(|pod| Arc::clone(&pod.uid)).collect(),
-        }
+        all.extend(self.homeless.iter().map(|(_, pod)| Arc::clone(pod)));
+        all
     }
 
     /// Pods that run somewhere and would run nowhere, with why.
-    fn unplaced(&self, plan: &Plan) -> Vec<(String, String)> {
+    fn unplaced(&self, plan: &Plan) -> Vec<Unplaced> {
         let refused = plan
             .unschedulable
             .iter()
@@ -148,15 +200,21 @@ impl<'a> Load<'a> {
             .map(|pod| (pod, "not attempted in time".to_owned()));
         let all = refused.chain(ignored).chain(unattempted);
         all.filter(|(pod, _)| !self.pending.contains(&*pod.uid))
-            .map(|(pod, why)| (pod.key(), why))
+            .map(|(pod, why)| Unplaced {
+                pod: Arc::clone(pod),
+                why,
+            })
             .collect()
     }
 
     /// DIS-100: a node that is not initialised is no dependable place, except for pods that lose theirs anyway.
-    fn on_uninitialized(&self, snapshot: &Snapshot, plan: &Plan) -> Vec<(String, String)> {
-        let mut failures = Vec::new();
+    fn on_uninitialized(&self, plan: &Plan) -> Vec<Unplaced> {
+        let mut found = Vec::new();
         for placement in &plan.existing {
-            let node = snapshot.nodes.iter().find(|node| node.name == placement.node);
+            // Nodes are listed by name.
+            let nodes = &self.snapshot.nodes;
+            let at = nodes.binary_search_by(|node| node.name.cmp(&placement.node));
+            let node = at.ok().and_then(|at| nodes.get(at));
             let Some(node) = node.filter(|node| node.managed && !node.initialized) else {
                 continue;
             };
@@ -165,15 +223,60 @@ impl<'a> Load<'a> {
                 "would schedule against uninitialized nodeclaim/{claim}, node/{}",
                 node.name
             );
-            let undependable = |pod: &&Arc<Pod>| !self.homeless.contains(&pod.uid) && !self.pending.contains(&*pod.uid);
-            failures.extend(
-                placement
-                    .pods
-                    .iter()
-                    .filter(undependable)
-                    .map(|pod| (pod.key(), why.clone())),
-            );
+            let homeless = |pod: &Pod| self.homeless.iter().any(|(_, other)| other.uid == pod.uid);
+            let undependable = |pod: &&Arc<Pod>| !homeless(pod) && !self.pending.contains(&*pod.uid);
+            found.extend(placement.pods.iter().filter(undependable).map(|pod| Unplaced {
+                pod: Arc::clone(pod),
+                why: why.clone(),
+            }));
         }
-        failures
+        found
+    }
+}
+
+fn name(pod: &Pod) -> (&str, &str) {
+    (&pod.namespace, &pod.name)
+}
+
+/// The cluster after candidates were marked as going: what a plan without them is judged against.
+pub(crate) fn marked(snapshot: &Snapshot, candidates: &[&Candidate]) -> Snapshot {
+    let mut after = snapshot.clone();
+    for candidate in candidates {
+        if let Some(node) = after.nodes.get_mut(candidate.index) {
+            Arc::make_mut(node).marked_for_deletion = true;
+        }
+    }
+    for (name, capacity) in freed(candidates) {
+        if let Some(pool) = after.pools.iter_mut().find(|pool| pool.name == name) {
+            Arc::make_mut(pool).usage.subtract(&capacity);
+        }
+    }
+    after
+}
+
+/// DIS-312: what the candidates use of their pools' limits is free again.
+fn freed(candidates: &[&Candidate]) -> Vec<(Arc<str>, Resources)> {
+    let limited = candidates.iter().filter(|candidate| candidate.pool.limits.is_some());
+    limited
+        .map(|candidate| (Arc::clone(&candidate.pool.name), candidate.node.capacity.clone()))
+        .collect()
+}
+
+/// How disruption asks the solver, given how provisioning does: without a reservation rather than not at all (DIS-098).
+pub fn what_if_options(provisioning: &Options) -> Options {
+    Options {
+        reserved: match provisioning.reserved {
+            ReservedMode::Strict => ReservedMode::Fallback,
+            mode @ (ReservedMode::Off | ReservedMode::Fallback) => mode,
+        },
+        ..provisioning.clone()
+    }
+}
+
+/// The same for consolidation, where two cheap machines are no substitute for one (DIS-131): pods are packed onto as few as will hold them.
+pub fn consolidation_options(provisioning: &Options) -> Options {
+    Options {
+        packing: Packing::Upstream,
+        ..what_if_options(provisioning)
     }
 }

@@ -13,3 +13,4 @@ mod emptiness;
 mod fixture;
 mod protection;
 mod simulation;
+mod static_drift;

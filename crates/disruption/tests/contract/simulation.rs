@@ -123,11 +123,11 @@ fn a_pod_that_cannot_be_considered_is_not_placed() {
 #[test]
 fn the_sentence_names_five() {
     let sentence = |count: usize| {
-        let failures = (1..=count)
+        let unplaced = (1..=count)
             .map(|number| (format!("ns/p{number}"), "no".to_owned()))
             .collect();
         let plan = kerf_model::plan::Plan::default();
-        Simulation { plan, failures }.failure()
+        Simulation { plan, unplaced }.failure()
     };
     assert_eq!(sentence(0), None);
     assert_eq!(

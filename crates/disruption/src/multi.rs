@@ -1,0 +1,291 @@
+//! Multi-node consolidation: nodes that can go together, with at most one cheaper machine in their place (section 8.4 of the disruption
+//! contract).
+//!
+//! Upstream looks at prefixes of one order only, so that one node that cannot move keeps those after it. Here nodes that cannot move even
+//! alone are set aside first; then the longest prefix that works is looked for; a prefix that does not work is repaired by leaving out the
+//! nodes whose pods were in the way; and the best set found grows by whatever else can go with it. The set that saves most is taken.
+
+use crate::allowance::Allowance;
+use crate::balance::Judgement;
+use crate::bounds::Bounds;
+use crate::candidate::Candidate;
+use crate::command::Command;
+use crate::consolidation::Consolidation;
+use crate::same_type;
+use crate::simulation::Simulation;
+use crate::stay::Stay;
+use crate::survey::{Alone, Survey};
+use kerf_model::plan::{Launch, Plan};
+use kerf_model::price::Price;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What multi-node consolidation came to.
+#[derive(Clone, Debug, Default)]
+pub struct Multi {
+    /// What is to be done, if anything.
+    pub command: Option<Command>,
+    /// What pools said to it; without a command, what they said to the last set they refused (DIS-212).
+    pub judgement: Option<Judgement>,
+    /// Some candidate was left out because its pool's budget is used up (DIS-158).
+    pub constrained: bool,
+    /// The time was over before the search had ended (DIS-163).
+    pub timed_out: bool,
+    /// Every candidate looked at on its own.
+    pub survey: Survey,
+}
+
+/// A set that works.
+struct Found {
+    /// Positions in the order searched, ascending.
+    members: Vec<usize>,
+    savings: Price,
+    command: Command,
+    judgement: Judgement,
+}
+
+/// The search over sets of some nodes.
+struct Search<'s, 'a> {
+    consolidation: &'s Consolidation<'a>,
+    order: &'s [&'s Candidate],
+    stop: &'s (dyn Fn() -> bool + Sync),
+    best: Option<Found>,
+    refused: Option<Judgement>,
+    tried: BTreeSet<Vec<usize>>,
+    timed_out: bool,
+}
+
+impl Consolidation<'_> {
+    /// The nodes that best go together (DIS-158 to DIS-172). `eligible` is in order of savings; `allowance` is used up as candidates are
+    /// taken into account. `stop` is looked at before every what-if of more than one node.
+    pub fn multi(&self, eligible: &[Candidate], allowance: &mut Allowance, stop: &(dyn Fn() -> bool + Sync)) -> Multi {
+        let within: Vec<&Candidate> = eligible
+            .iter()
+            .filter(|candidate| allowance.take(&candidate.pool.name))
+            .collect();
+        let mut result = Multi {
+            constrained: within.len() < eligible.len(),
+            ..Multi::default()
+        };
+        if within.len() < 2 {
+            return result;
+        }
+        result.survey = self.survey(&within, stop);
+        let cut_short = result.survey.len() < within.len();
+        let movable: Vec<&Candidate> = within
+            .into_iter()
+            .filter(|candidate| result.survey.get(candidate.index).is_some_and(may_join))
+            .collect();
+        let mut search = Search {
+            consolidation: self,
+            order: &movable,
+            stop,
+            best: None,
+            refused: None,
+            tried: BTreeSet::new(),
+            timed_out: cut_short,
+        };
+        search.prefixes();
+        search.grow(&result.survey);
+        result.timed_out = search.timed_out;
+        (result.command, result.judgement) = match search.best {
+            Some(found) => (Some(found.command), Some(found.judgement)),
+            None => (None, search.refused),
+        };
+        result
+    }
+}
+
+/// Whether a node that ends so alone could go with others. Fewer places are left then, so what finds none alone will not.
+const fn may_join(alone: &Alone) -> bool {
+    match alone {
+        Alone::Deletable | Alone::Replaceable(_) => true,
+        Alone::Stays(why) => !matches!(
+            why,
+            Stay::Unplaceable(_) | Stay::NeedsSeveral(_) | Stay::NoSimulation(_)
+        ),
+    }
+}
+
+impl Search<'_, '_> {
+    /// The longest prefix that works, by halving (DIS-160).
+    fn prefixes(&mut self) {
+        let bounds = Bounds::new(self.consolidation.what_if.snapshot());
+        let (mut low, mut high) = (2, bounds.longest_prefix(self.order));
+        while low <= high {
+            let middle = low.midpoint(high);
+            let whole: Vec<usize> = (0..middle).collect();
+            match self.attempt(&whole) {
+                Ok(true) => low = middle + 1,
+                Ok(false) => high = middle - 1,
+                Err(Ended) => return,
+            }
+        }
+    }
+
+    /// Tries a set, and what is left of it once the nodes in the way are taken out. Says whether the set itself works.
+    fn attempt(&mut self, members: &[usize]) -> Result<bool, Ended> {
+        match self.probe(members)? {
+            None => Ok(true),
+            Some(repairs) => {
+                for repaired in repairs {
+                    self.probe(&repaired)?;
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    /// Tries a set; what works and saves most is kept. Where it does not work: smaller sets that may.
+    fn probe(&mut self, members: &[usize]) -> Result<Option<Vec<Vec<usize>>>, Ended> {
+        if members.len() < 2 || !self.tried.insert(members.to_vec()) {
+            return Ok(Some(Vec::new()));
+        }
+        if (self.stop)() {
+            self.timed_out = true;
+            return Err(Ended);
+        }
+        let set: Vec<&Candidate> = members.iter().filter_map(|at| self.order.get(*at).copied()).collect();
+        let consolidation = self.consolidation;
+        let Ok(simulation) = consolidation.what_if.without(&set) else {
+            return Ok(Some(Vec::new()));
+        };
+        let mut command = match consolidation.command(&set, simulation) {
+            Ok(command) => command,
+            Err((_, simulation)) => return Ok(Some(repairs(&set, members, &simulation))),
+        };
+        if let Some(replacement) = command.replacements.pop() {
+            let snapshot = consolidation.what_if.snapshot();
+            let Ok(replacement) = same_type::filter(snapshot, &set, replacement) else {
+                let plan = command.plan.as_ref();
+                let unmoved = plan.map(|plan| vec![on_existing(&set, members, plan)]);
+                return Ok(Some(unmoved.unwrap_or_default()));
+            };
+            if let Some(plan) = &mut command.plan {
+                plan.launches = vec![replacement.clone()];
+            }
+            command.replacements.push(replacement);
+        }
+        let judgement = consolidation.judge(&command);
+        if !judgement.approved() {
+            self.refused = Some(judgement);
+            return Ok(Some(Vec::new()));
+        }
+        let savings = command.savings();
+        let better = self
+            .best
+            .as_ref()
+            .is_none_or(|best| (savings, members.len()) > (best.savings, best.members.len()));
+        if better {
+            if consolidation.check(&command).is_err() {
+                return Ok(Some(Vec::new()));
+            }
+            self.best = Some(Found {
+                members: members.to_vec(),
+                savings,
+                command,
+                judgement,
+            });
+        }
+        Ok(None)
+    }
+
+    /// Adds what can go together with the best set: more at a time while it works, one at a time where it does not, until the effort is
+    /// spent.
+    fn grow(&mut self, survey: &Survey) {
+        let deletable = |at: &usize| {
+            let candidate = self.order.get(*at);
+            candidate.is_some_and(|candidate| survey.get(candidate.index) == Some(&Alone::Deletable))
+        };
+        let mut rest: Vec<usize> = (0..self.order.len()).filter(deletable).collect();
+        let members = self.best.as_ref().map(|best| best.members.clone()).unwrap_or_default();
+        rest.retain(|at| members.binary_search(at).is_err());
+        let mut base = members;
+        if base.is_empty() && !rest.is_empty() {
+            base.push(rest.remove(0));
+        }
+        let mut effort = self.consolidation.settings.effort;
+        let (mut next, mut step) = (0, 1);
+        while let Some(some) = rest
+            .get(next..(next + step).min(rest.len()))
+            .filter(|some| !some.is_empty())
+        {
+            let mut larger = base.clone();
+            larger.extend(some);
+            larger.sort_unstable();
+            let cost = self.pods(&larger);
+            if cost > effort {
+                return;
+            }
+            effort -= cost;
+            match self.probe(&larger) {
+                Ok(None) => {
+                    base = larger;
+                    next += some.len();
+                    step *= 2;
+                }
+                Ok(Some(_)) if step > 1 => step = 1,
+                Ok(Some(_)) => next += 1,
+                Err(Ended) => return,
+            }
+        }
+    }
+
+    fn pods(&self, members: &[usize]) -> u64 {
+        let of_node = |at: &usize| self.order.get(*at).map_or(0, |candidate| candidate.pods.len() as u64);
+        members.iter().map(of_node).sum::<u64>().max(1)
+    }
+}
+
+/// The time is over.
+struct Ended;
+
+/// What is left of a set once nodes in the way are taken out: all that need no new machine, and those together with the ones on the new
+/// machine that would take over the most.
+fn repairs(set: &[&Candidate], members: &[usize], simulation: &Simulation) -> Vec<Vec<usize>> {
+    let unplaced = simulation.unplaced.iter().map(|unplaced| &*unplaced.pod.uid);
+    let lost: BTreeSet<usize> = owners(set, unplaced);
+    let on_launches: Vec<BTreeSet<usize>> = simulation
+        .plan
+        .launches
+        .iter()
+        .map(|launch: &Launch| owners(set, launch.pods.iter().map(|pod| &*pod.uid)))
+        .collect();
+    let without = |spared: Option<usize>| -> Vec<usize> {
+        let others = on_launches.iter().enumerate().filter(|(at, _)| Some(*at) != spared);
+        let in_the_way: BTreeSet<usize> = others.flat_map(|(_, owners)| owners).chain(&lost).copied().collect();
+        let kept = (0..set.len()).filter(|at| !in_the_way.contains(at));
+        kept.filter_map(|at| members.get(at).copied()).collect()
+    };
+    let worth = |owners: &BTreeSet<usize>| -> Price {
+        let nodes = owners.iter().filter_map(|at| set.get(*at));
+        nodes.map(|candidate| candidate.price).sum()
+    };
+    let most = on_launches
+        .iter()
+        .enumerate()
+        .max_by_key(|(at, owners)| (worth(owners), std::cmp::Reverse(*at)));
+    let mut sets = Vec::new();
+    if on_launches.len() > 1 || !lost.is_empty() {
+        sets.extend(most.map(|(at, _)| without(Some(at))));
+    }
+    sets.push(without(None));
+    sets.retain(|some| some.len() < members.len());
+    sets
+}
+
+/// The nodes of a set whose pods all went to nodes there are.
+fn on_existing(set: &[&Candidate], members: &[usize], plan: &Plan) -> Vec<usize> {
+    let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
+    let in_the_way = owners(set, launched.map(|pod| &*pod.uid));
+    let kept = (0..set.len()).filter(|at| !in_the_way.contains(at));
+    kept.filter_map(|at| members.get(at).copied()).collect()
+}
+
+/// The positions in `set` of the nodes that hold some pods.
+fn owners<'p>(set: &[&Candidate], pods: impl Iterator<Item = &'p str>) -> BTreeSet<usize> {
+    let mut of_pod: BTreeMap<&str, usize> = BTreeMap::new();
+    for (at, candidate) in set.iter().enumerate() {
+        of_pod.extend(candidate.pods.iter().map(|pod| (&*pod.uid, at)));
+    }
+    pods.filter_map(|uid| of_pod.get(uid).copied()).collect()
+}

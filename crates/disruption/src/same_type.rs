@@ -1,0 +1,56 @@
+//! The same-type filter of multi-node consolidation: a replacement of a type that goes must be cheaper than the cheapest of them, or else
+//! plain deletions do better (DIS-165 to DIS-168).
+
+use crate::candidate::Candidate;
+use crate::offers::Choice;
+use crate::stay::Stay;
+use kerf_model::instance_type::InstanceType;
+use kerf_model::intern::{Sym, sym};
+use kerf_model::plan::Launch;
+use kerf_model::price::Price;
+use kerf_model::requirement::Requirements;
+use kerf_model::snapshot::Snapshot;
+use std::collections::BTreeMap;
+
+/// The replacement with what the filter leaves of it.
+pub(crate) fn filter(snapshot: &Snapshot, candidates: &[&Candidate], replacement: Launch) -> Result<Launch, Stay> {
+    let mut going: BTreeMap<Sym, Option<Price>> = BTreeMap::new();
+    for candidate in candidates {
+        let Some(name) = candidate.node.label(sym::INSTANCE_TYPE) else {
+            continue;
+        };
+        let price = price_of_its_kind(snapshot, candidate, name);
+        let known = going.entry(name).or_insert(price);
+        *known = match (*known, price) {
+            (Some(known), Some(price)) => Some(known.min(price)),
+            (known, price) => known.or(price),
+        };
+    }
+    let mut choice = Choice::new(snapshot, replacement);
+    // DIS-168: a price nobody knows is as good as nothing.
+    let common = choice
+        .names()
+        .filter_map(|name| Some(going.get(&name)?.unwrap_or(Price::ZERO)));
+    let Some(limit) = common.min() else {
+        return Ok(choice.into_launch());
+    };
+    choice.keep_cheaper(limit);
+    if choice.len() == 0 || choice.unmet_min_values(choice.len()).is_some() {
+        return Err(Stay::SameType);
+    }
+    Ok(choice.into_launch())
+}
+
+/// The cheapest offering of the node's type that goes with its labels, available or not.
+fn price_of_its_kind(snapshot: &Snapshot, candidate: &Candidate, name: Sym) -> Option<Price> {
+    let mut types = candidate.pool.catalogue.iter().flat_map(|catalogue| &catalogue.types);
+    let kind: &InstanceType = types.find(|kind| kind.name == name)?;
+    let labels = Requirements::from_labels(&candidate.node.labels, &snapshot.interner);
+    let known = |key| snapshot.is_well_known(key) || snapshot.reservation_key == Some(key);
+    let compatible = kind.offerings.iter().filter(|offering| {
+        labels
+            .compatible(&offering.requirements, known, &snapshot.interner)
+            .is_ok()
+    });
+    compatible.map(|offering| offering.price).min()
+}

@@ -1,0 +1,137 @@
+//! Why a candidate stays; prints the text of its event (DIS-116 to DIS-119, DIS-129 to DIS-146, DIS-241).
+
+use crate::balance::Score;
+use crate::command::capitalized;
+use crate::simulation::SimulationError;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// A node that stays though it was a candidate.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Held {
+    /// Its index in the snapshot.
+    pub index: usize,
+    /// Why.
+    pub why: Stay,
+}
+
+/// Why a method leaves a candidate alone.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum Stay {
+    /// The pool holds a fixed number of nodes (DIS-115).
+    #[error("NodePool \"{0}\" is static")]
+    Static(Arc<str>),
+    /// The label names an instance type its pool does not have (DIS-116).
+    #[error("Instance Type \"{0}\" not found")]
+    TypeUnknown(Arc<str>),
+    /// A label without which the node has no price (DIS-116, DIS-117).
+    #[error("Node does not have label \"{0}\"")]
+    NoLabel(&'static str),
+    /// The pool's `consolidateAfter` is `Never` (DIS-117, DIS-150).
+    #[error("NodePool \"{0}\" has consolidation disabled")]
+    ConsolidationDisabled(Arc<str>),
+    /// Nothing on it needs a place: emptiness takes it (DIS-118).
+    #[error("node is empty")]
+    LeftToEmptiness,
+    /// The pool's policy is `WhenEmpty` (DIS-118).
+    #[error("NodePool \"{0}\" has consolidation policy WhenEmpty, but node is not empty")]
+    NotEmpty(Arc<str>),
+    /// The claim is not consolidatable, until then where that is known (DIS-119).
+    #[error("node is within its NodePool's consolidateAfter")]
+    Unsettled(Option<Timestamp>),
+    /// The pool's budget allows none (DIS-158, DIS-178).
+    #[error("NodePool \"{0}\" has no disruption budget left")]
+    Budget(Arc<str>),
+    /// Even its plain deletion would save too little for what it disrupts (DIS-205), or its command would (DIS-193).
+    #[error("{0}")]
+    Unbalanced(Box<Score>),
+    /// No what-if could be made (DIS-094, DIS-095).
+    #[error("{0}")]
+    NoSimulation(#[from] SimulationError),
+    /// Pods of it would find no place; the sentence of DIS-103.
+    #[error("{0}")]
+    Unplaceable(String),
+    /// It takes more than one new node (DIS-131).
+    #[error("can't remove without creating {0} candidates")]
+    NeedsSeveral(usize),
+    /// No cheaper machine would do (DIS-138).
+    #[error("can't replace with a cheaper node")]
+    NotCheaper,
+    /// The cheaper types are too few for the pool's `minValues`; the keys as text (DIS-137).
+    #[error("filtering by price: minValues requirement is not met for label(s) (label(s)=[{0}])")]
+    MinValues(String),
+    /// The gate is off (DIS-143).
+    #[error("SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node")]
+    SpotToSpotDisabled,
+    /// Too little choice to hop from spot to spot (DIS-146).
+    #[error(
+        "SpotToSpotConsolidation requires {required} cheaper instance type options than the current candidate to consolidate, got {found}"
+    )]
+    SpotToSpotChoice {
+        /// How many types it takes.
+        required: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// The replacement is of a type that goes, so that plain deletions do better (DIS-166, DIS-167).
+    #[error("can't replace with a node of a type that is among those removed")]
+    SameType,
+    /// The plan checker would not have the plan.
+    #[error("the plan was refused: {0}")]
+    Refused(String),
+}
+
+impl Stay {
+    /// The event's message: the text with a capital at its start.
+    pub fn message(&self) -> String {
+        capitalized(&self.to_string())
+    }
+
+    /// Whether Node and NodeClaim get an event (DIS-115, DIS-118, DIS-119, DIS-213).
+    pub const fn is_event(&self) -> bool {
+        match self {
+            Self::Static(_)
+            | Self::LeftToEmptiness
+            | Self::Unsettled(_)
+            | Self::Budget(_)
+            | Self::Unbalanced(_)
+            | Self::NoSimulation(_)
+            | Self::SameType
+            | Self::Refused(_) => false,
+            Self::TypeUnknown(_)
+            | Self::NoLabel(_)
+            | Self::ConsolidationDisabled(_)
+            | Self::NotEmpty(_)
+            | Self::Unplaceable(_)
+            | Self::NeedsSeveral(_)
+            | Self::NotCheaper
+            | Self::MinValues(_)
+            | Self::SpotToSpotDisabled
+            | Self::SpotToSpotChoice { .. } => true,
+        }
+    }
+
+    /// A stable name for reports and scripts.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Static(_) => "Static",
+            Self::TypeUnknown(_) => "TypeUnknown",
+            Self::NoLabel(_) => "NoLabel",
+            Self::ConsolidationDisabled(_) => "ConsolidationDisabled",
+            Self::LeftToEmptiness => "LeftToEmptiness",
+            Self::NotEmpty(_) => "NotEmpty",
+            Self::Unsettled(_) => "Unsettled",
+            Self::Budget(_) => "Budget",
+            Self::Unbalanced(_) => "Unbalanced",
+            Self::NoSimulation(_) => "NoSimulation",
+            Self::Unplaceable(_) => "Unplaceable",
+            Self::NeedsSeveral(_) => "NeedsSeveral",
+            Self::NotCheaper => "NotCheaper",
+            Self::MinValues(_) => "MinValues",
+            Self::SpotToSpotDisabled => "SpotToSpotDisabled",
+            Self::SpotToSpotChoice { .. } => "SpotToSpotChoice",
+            Self::SameType => "SameType",
+            Self::Refused(_) => "Refused",
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Whether a command still stands after the wait (section 8.6 of the disruption contract).
+
+use crate::allowance::Allowance;
+use crate::candidate::Candidate;
+use crate::command::Command;
+use crate::simulation::WhatIf;
+use kerf_model::intern::{Sym, sym};
+use kerf_model::plan::Launch;
+
+/// Why a command no longer stands; prints what logs tell.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Invalid {
+    /// That many candidates are none any more (DIS-181).
+    #[error("{0} candidates are no longer valid")]
+    Churn(usize),
+    /// Pods were promised to one of the nodes (DIS-182).
+    #[error("a candidate was nominated during validation")]
+    Nominated,
+    /// The budgets have no room any more (DIS-182).
+    #[error("a candidate can no longer be disrupted without violating budgets")]
+    Budget,
+    /// Pods would find no place now; the sentence of DIS-103 (DIS-183).
+    #[error("{0}")]
+    Unplaceable(String),
+    /// Something else would be needed now (DIS-184, DIS-185).
+    #[error("scheduling simulation produced new results")]
+    Changed,
+    /// No what-if could be made.
+    #[error("{0}")]
+    NoSimulation(crate::simulation::SimulationError),
+}
+
+impl Invalid {
+    /// The reason as events have it (DIS-188, DIS-295).
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Churn(_) => "churn",
+            Self::Nominated | Self::Budget => "budget",
+            Self::Unplaceable(_) | Self::Changed => "scheduling",
+            Self::NoSimulation(_) => "unknown",
+        }
+    }
+
+    /// By how much the count of failed validations grows for a command of so many nodes (DIS-189).
+    pub const fn failed(&self, candidates: usize) -> usize {
+        match self {
+            Self::Churn(_) | Self::Nominated | Self::Budget => candidates,
+            Self::Unplaceable(_) | Self::Changed | Self::NoSimulation(_) => 0,
+        }
+    }
+}
+
+/// The command's nodes as they are now, if all may still go: `eligible` is what the method may choose from now, `nominated` tells the nodes
+/// pods were promised to meanwhile (by name), `allowance` is fresh (DIS-181, DIS-182).
+pub fn still_candidates(
+    command: &Command,
+    eligible: &[Candidate],
+    nominated: &dyn Fn(&str) -> bool,
+    allowance: &mut Allowance,
+) -> Result<Vec<Candidate>, Invalid> {
+    let current = |one: &Candidate| {
+        let mut same = eligible.iter();
+        same.find(|other| {
+            other.node.name == one.node.name && other.node.lifecycle.claim_uid == one.node.lifecycle.claim_uid
+        })
+    };
+    let now: Vec<Candidate> = command.candidates.iter().filter_map(current).cloned().collect();
+    if command.candidates.iter().any(|one| nominated(&one.node.name)) {
+        return Err(Invalid::Nominated);
+    }
+    if now.len() < command.candidates.len() {
+        return Err(Invalid::Churn(command.candidates.len() - now.len()));
+    }
+    if !now.iter().all(|candidate| allowance.take(&candidate.pool.name)) {
+        return Err(Invalid::Budget);
+    }
+    Ok(now)
+}
+
+/// Whether the pods of the command's nodes, as they are now, still find their places with what the command launches (DIS-183 to DIS-185). No
+/// price is compared.
+pub fn still_fits(command: &Command, now: &[Candidate], what_if: &WhatIf<'_>) -> Result<(), Invalid> {
+    let candidates: Vec<&Candidate> = now.iter().collect();
+    let simulation = what_if.without(&candidates).map_err(Invalid::NoSimulation)?;
+    if let Some(sentence) = simulation.failure() {
+        return Err(Invalid::Unplaceable(sentence));
+    }
+    match (simulation.plan.launches.as_slice(), command.replacements.as_slice()) {
+        ([], []) => Ok(()),
+        ([wanted], [planned]) if is_subset(planned, wanted) => Ok(()),
+        _ => Err(Invalid::Changed),
+    }
+}
+
+/// Whether every type a launch offers is among those of another.
+fn is_subset(planned: &Launch, wanted: &Launch) -> bool {
+    let names = |launch: &Launch| -> Vec<Sym> {
+        let requirement = launch.requirements.get(sym::INSTANCE_TYPE);
+        let mut names: Vec<Sym> = requirement
+            .iter()
+            .flat_map(|requirement| requirement.values.to_vec())
+            .collect();
+        names.sort_unstable();
+        names
+    };
+    let wanted = names(wanted);
+    names(planned).iter().all(|name| wanted.binary_search(name).is_ok())
+}
