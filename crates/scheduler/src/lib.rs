@@ -2,7 +2,8 @@
 //!
 //! In come a [`Request`] (an immutable snapshot, pods, nodes that are no targets) and [`Options`]; out goes a plan: launches, placements on
 //! machines there are already, and typed reasons for every pod left over. Pure: no clock, no I/O, no randomness; the same input and effort
-//! give the same plan at any thread count. Who has many questions about one snapshot makes it [`Prepared`] once. Units are those of the model: milli-cores, bytes, counts, 10⁻¹² dollars per hour.
+//! give the same plan at any thread count. Who has many questions about one snapshot makes it [`Prepared`] once. Units are those of the
+//! model: milli-cores, bytes, counts, 10⁻¹² dollars per hour.
 
 mod amounts;
 mod bits;

@@ -213,7 +213,8 @@ pub(crate) fn diverse(count: usize) -> Vec<Arc<Pod>> {
     pods
 }
 
-fn diverse_pod(number: usize, kind: u8, draw: &mut Draw) -> Arc<Pod> {
+/// One pod of the mix: 0 is generic, then zone spread, hostname spread, zone affinity, hostname anti-affinity.
+pub(crate) fn diverse_pod(number: usize, kind: u8, draw: &mut Draw) -> Arc<Pod> {
     let mut shape = PodShape::default();
     let label = match kind {
         1 | 2 => {
