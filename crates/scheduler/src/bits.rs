@@ -1,6 +1,7 @@
 //! Growable bit sets, inline up to 512 bits: sets of rows, domains, nodes and claims. Bits beyond the stored words are zero.
 
 use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
 
 /// A set of small integers.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +11,16 @@ impl PartialEq for Bits {
     fn eq(&self, other: &Self) -> bool {
         let words = self.0.len().max(other.0.len());
         (0..words).all(|at| self.word(at) == other.word(at))
+    }
+}
+
+impl Eq for Bits {}
+
+impl Hash for Bits {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Equal sets may differ in how many zero words they keep.
+        let used = self.0.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
+        self.0[..used].hash(state);
     }
 }
 

@@ -13,6 +13,7 @@ mod classes;
 mod daemons;
 mod finish;
 mod labels;
+mod launches;
 mod limits;
 mod memo;
 mod nodes;

@@ -3,7 +3,7 @@
 use crate::amounts::{Amounts, add};
 use crate::bits::Bits;
 use crate::classes::{Class, ClassId, Variant};
-use crate::finish::keys_text;
+use crate::launches::keys_text;
 use crate::limits::Within;
 use crate::requirements::ReqSet;
 use crate::run::{Ask, No, Run, TargetNo};

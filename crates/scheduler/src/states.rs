@@ -42,6 +42,8 @@ pub(crate) struct State {
     /// Rows with compatible available reserved offerings, and the reservation's id.
     pub(crate) reserved: Vec<(u32, Sym)>,
     prices: Option<Prices>,
+    /// Per capacity type, by id: the rows with a compatible available offering of it.
+    capacity_types: Option<Vec<(Sym, Bits)>>,
 }
 
 /// All states met so far, and the memory of merges.
@@ -154,6 +156,7 @@ impl States {
             domains,
             reserved,
             prices: None,
+            capacity_types: None,
         }
     }
 
@@ -163,6 +166,28 @@ impl States {
             .iter()
             .find(|(_, row, _)| rows.get(*row as usize))
             .copied()
+    }
+
+    /// The capacity types some of these rows can be had with, by id.
+    pub(crate) fn capacity_types(&mut self, world: &World<'_>, id: StateId, rows: &Bits) -> Vec<Sym> {
+        let state = &mut self.list[id as usize];
+        let types = &world.catalogues[world.templates[state.template].catalogue];
+        let all = state.capacity_types.get_or_insert_with(|| {
+            let mut all: Vec<(Sym, Bits)> = Vec::new();
+            for offer in state.offers.iter().map(|at| &types.offers[at]) {
+                let Some(capacity_type) = offer.capacity_type else {
+                    continue;
+                };
+                match all.iter_mut().find(|entry| entry.0 == capacity_type) {
+                    Some((_, rows)) => rows.insert(offer.row),
+                    None => all.push((capacity_type, std::iter::once(offer.row).collect())),
+                }
+            }
+            all.sort_unstable_by_key(|entry| entry.0);
+            all
+        });
+        let some = all.iter().filter(|(_, with)| with.intersects(rows));
+        some.map(|entry| entry.0).collect()
     }
 
     /// All rows of a state by price.

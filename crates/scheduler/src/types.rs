@@ -29,6 +29,7 @@ pub(crate) struct Offer {
     /// Index of the offering in its type.
     pub(crate) offering: usize,
     pub(crate) price: Price,
+    pub(crate) capacity_type: Option<Sym>,
     /// The reservation it draws on, if it is a reserved one.
     pub(crate) reservation: Option<Sym>,
 }
@@ -43,6 +44,8 @@ pub(crate) struct TypeIndex {
     pub(crate) sound: Bits,
     /// The position of each type in the order of names, to break ties.
     pub(crate) name_rank: Vec<u32>,
+    /// The types by the ids of their names, the order of values in a requirement.
+    pub(crate) by_name_id: Vec<u32>,
     /// Per resource: amounts ascending, with the rows that have at least that much.
     levels: Vec<Vec<(i64, Bits)>>,
     /// Per resource: the allocatable of each row.
@@ -63,6 +66,7 @@ impl TypeIndex {
                         row,
                         offering: *offering,
                         price: instance_type.offerings[*offering].price,
+                        capacity_type: instance_type.offerings[*offering].capacity_type(),
                         reservation: instance_type.offerings[*offering]
                             .reservation
                             .map(|reservation| reservation.id),
@@ -91,7 +95,10 @@ impl TypeIndex {
         for (rank, at) in by_name.into_iter().enumerate() {
             name_rank[at] = rank as u32;
         }
+        let mut by_name_id: Vec<u32> = (0..catalogue.types.len() as u32).collect();
+        by_name_id.sort_by_key(|at| catalogue.types[*at as usize].name);
         Self {
+            by_name_id,
             catalogue: Arc::clone(catalogue),
             rows,
             offers,

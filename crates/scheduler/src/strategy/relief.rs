@@ -3,7 +3,7 @@
 //! and pods left over are tried again, until nothing more can be placed.
 
 use crate::bits::Bits;
-use crate::finish::offered;
+use crate::launches::offered;
 use crate::run::Run;
 use crate::strategy::Outcome;
 use crate::strategy::greedy::solve;
