@@ -15,6 +15,7 @@ mod pass;
 mod pool_health;
 mod registration;
 
+mod rejoin;
 pub(crate) use controller::Lifecycle;
 pub use health::{Health, RegistrationHealth};
 pub use liveness::Timeouts;

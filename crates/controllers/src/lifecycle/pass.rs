@@ -25,7 +25,8 @@ use std::sync::Arc;
 use super::controller::Lifecycle;
 use super::initialization::{closed_gate, forgotten, shown};
 use super::liveness::{Liveness, measure};
-use super::{launch, pool_health, registration};
+use super::rejoin::rejoin;
+use super::{hooks, launch, pool_health, registration};
 use crate::claim_facts::{self, disrupt};
 use crate::patch::{Lock, patch_object};
 
@@ -67,6 +68,17 @@ impl<'a> Pass<'a> {
     pub(super) async fn run(&mut self) {
         ConditionSet::new(&mut self.claim, self.lifecycle.context.now());
         if let Err(error) = self.launch().await {
+            self.errors.push(error);
+        }
+        if let [node] = self.nodes().as_slice()
+            && let Err(error) = rejoin(
+                &self.lifecycle.context,
+                &self.lifecycle.startup_taints,
+                &self.claim,
+                node,
+            )
+            .await
+        {
             self.errors.push(error);
         }
         if self.ended {

@@ -1,0 +1,62 @@
+//! A Node that came back: its object was lost and its kubelet registered it anew, or somebody took labels off it. The claim's conditions
+//! never revert (LIF-047), so nobody would put back what registration and initialization had put there, and its taint would keep every
+//! pod away for good.
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::conditions::node_claim::{INITIALIZED, REGISTERED};
+use kerf_api::{Conditioned, NodeClaim, StartupTaints, labels};
+use kerf_runtime::ReconcileError;
+use kerf_runtime::client::found;
+use kerf_state::lean::LeanNode;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::initialization::closed_gate;
+use super::registration;
+use crate::claim_facts;
+use crate::context::Context;
+use crate::patch::{Lock, patch_object};
+
+/// Registers and initializes the Node of a claim again where the claim says it is and the Node does not. Counts and tells nothing.
+pub(super) async fn rejoin(
+    context: &Context,
+    known: &StartupTaints,
+    claim: &NodeClaim,
+    node: &LeanNode,
+) -> Result<(), ReconcileError> {
+    let has = |label| claim_facts::label(node.metadata.labels.as_ref(), label) == labels::TRUE;
+    if !claim.condition_is_true(REGISTERED) || node.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    let name = node.metadata.name.as_deref().unwrap_or_default();
+    let api: Api<Node> = Api::all(context.client.clone());
+    if !has(labels::REGISTERED) {
+        // What is known of the Node may be older than its registration.
+        let live = found(api.get(name).await)?.filter(|live| live.metadata.uid == node.metadata.uid);
+        let Some(before) = live.filter(|live| !registration::is_registered(live)) else {
+            return Ok(());
+        };
+        let mut after = before.clone();
+        registration::sync(claim, &mut after);
+        registration::complete(&mut after);
+        patch_object(&context.client, &before, &after, Lock::Optimistic).await?;
+        tracing::info!(
+            NodeClaim = claim_facts::name(claim),
+            Node = name,
+            "registered node again"
+        );
+    } else if claim.condition_is_true(INITIALIZED)
+        && !has(labels::INITIALIZED)
+        && closed_gate(claim, Some(node), known).is_none()
+    {
+        let patch = json!({"metadata": {"labels": {labels::INITIALIZED: labels::TRUE}}});
+        found(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await)?;
+        tracing::info!(
+            NodeClaim = claim_facts::name(claim),
+            Node = name,
+            "initialized node again"
+        );
+    }
+    Ok(())
+}
