@@ -75,6 +75,8 @@ impl OverlayEvaluation {
         }
         self.provider.publish(&evaluation);
         refresh(context).await;
+        // SCH-377, LIF-207
+        context.cluster.reconsider_consolidation();
         if errors.is_empty() {
             return Ok(Outcome::RequeueAfter(EVERY));
         }

@@ -271,6 +271,31 @@ impl Cluster {
     }
 
     /// Reads or notes when pods were seen, decided on and planned.
+    /// The claims of a pool by what is to become of them (LIF-210).
+    pub fn pool_claims(&self, pool: &str) -> PoolClaims {
+        self.lock().mirror.pool_claims(pool)
+    }
+
+    /// Notes that a claim's replacement is being made, or not any more (LIF-211).
+    pub(crate) fn set_pending_disruption(&self, claim: &str, pending: bool) {
+        self.lock().mirror.set_pending_disruption(claim, pending);
+    }
+
+    /// Reserves room for claims of a pool; see [`Mirror::reserve_claims`].
+    pub(crate) fn reserve_claims(&self, pool: &str, limit: Option<u64>, wanted: u64) -> u64 {
+        self.lock().mirror.reserve_claims(pool, limit, wanted)
+    }
+
+    /// Gives reservations back.
+    pub(crate) fn release_claims(&self, pool: &str, count: u64) {
+        self.lock().mirror.release_claims(pool, count);
+    }
+
+    /// Makes consolidation look again (SCH-377).
+    pub fn reconsider_consolidation(&self) {
+        self.lock().mirror.reconsider_consolidation();
+    }
+
     pub fn with_times<T>(&self, look: impl FnOnce(&mut PodTimes) -> T) -> T {
         look(self.lock().mirror.times())
     }

@@ -100,7 +100,7 @@ pub(super) fn terminating(object: ObjectRef, reason: DisruptionReason) -> Event 
 }
 
 /// What a pod's do-not-disrupt annotation means now, where that is worth telling (DIS-053, DIS-055).
-pub(super) fn protection(pod: &Pod, now: Timestamp) -> Option<Event> {
+pub(crate) fn protection(pod: &Pod, now: Timestamp) -> Option<Event> {
     let (kind, reason, message, value) = match kerf_disruption::protection(pod, now) {
         Protection::None | Protection::Open => return None,
         Protection::Invalid(text) => {

@@ -11,7 +11,7 @@ mod assessment;
 mod cleanup;
 mod conditions;
 mod cycle;
-mod events;
+pub(crate) mod events;
 mod marking;
 mod methods;
 mod orchestration;

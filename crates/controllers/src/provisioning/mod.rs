@@ -2,10 +2,12 @@
 
 mod batch;
 pub(crate) mod events;
+mod notices;
 pub(crate) mod pass;
 mod provisioner;
 pub(crate) mod record;
 mod trigger;
+mod turns;
 
 pub(crate) use batch::Batcher;
 pub(crate) use provisioner::Provisioner;

@@ -28,6 +28,14 @@ pub(crate) struct Batch {
     pub(crate) pending: usize,
 }
 
+impl Batch {
+    /// Keeps some of its pods, in the same order.
+    pub(crate) fn narrow(&mut self, pods: Vec<Arc<Pod>>) {
+        self.pending = pods.iter().filter(|pod| pod.node_name.is_none()).count();
+        self.pods = pods;
+    }
+}
+
 /// What a snapshot wants placed: pods that wait, and pods that have to move because their node goes (SCH-025). Those a claim was made
 /// for already are left out.
 pub(crate) fn batch(snapshot: &Snapshot, cluster: &Cluster, now: Timestamp) -> Batch {

@@ -1,16 +1,19 @@
 //! The loop: wait for a batch, decide, carry out.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use kerf_api::NodePool;
 use kerf_model::plan::{Launch, Plan};
 use kerf_runtime::metrics::catalogue;
+use kerf_runtime::options::PreferencePolicy;
 use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError, Rng};
 use tokio::time::Instant;
 
 use super::batch::Batcher;
+use super::notices::Notices;
+use super::turns::Turns;
 use super::{events, pass, record};
 use crate::catalogue::refresh;
 use crate::changes::Change;
@@ -21,12 +24,17 @@ use crate::reconciler::Reconciler;
 /// Claims written at once; the client's own limit sets the pace.
 const CREATIONS: usize = 100;
 
+/// The batch key of pods a deadline left over; no uid looks like it.
+const OWED: &str = "unattempted";
+
 /// Provisioning (SCH-043).
 pub(crate) struct Provisioner {
     context: Context,
     batcher: Batcher,
     queue: Queue<()>,
     rng: Rng,
+    notices: Notices,
+    turns: Mutex<Turns>,
 }
 
 impl Provisioner {
@@ -37,6 +45,8 @@ impl Provisioner {
             rng: context.seed.derive("scheduling-id").rng(),
             context: context.clone(),
             batcher: batcher.clone(),
+            notices: Notices::default(),
+            turns: Mutex::default(),
         })
     }
 
@@ -63,7 +73,12 @@ impl Provisioner {
         // Pools first: a pool that changes in between makes claims that have drifted, never ones that wrongly have not.
         let pools = context.cluster.pools();
         let snapshot = context.cluster.snapshot(now);
-        let batch = pass::batch(&snapshot, &context.cluster, now);
+        let mut batch = pass::batch(&snapshot, &context.cluster, now);
+        batch.narrow(self.turns().take(&batch.pods));
+        record::protections(context, &snapshot, now);
+        if context.options.preference_policy == PreferencePolicy::Respect {
+            self.notices.tell(&snapshot.pending, began);
+        }
         if batch.pods.is_empty() {
             return Ok(());
         }
@@ -80,11 +95,23 @@ impl Provisioner {
         let Some(plan) = self.measured(&snapshot, &batch, shutdown).await else {
             return Ok(());
         };
+        {
+            let mut turns = self.turns();
+            turns.done(&batch.pods, &plan);
+            if turns.any_owed() {
+                self.batcher.trigger(OWED.into());
+            }
+        }
+        record::breached_limits(&snapshot);
         if !plan.launches.is_empty() {
             record::found(&batch.pods, began.elapsed());
         }
         record::record(context, &snapshot, &plan, now);
         self.launch(&plan, &pools).await
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Solves and measures it (SCH-345 to SCH-347).

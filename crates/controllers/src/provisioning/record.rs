@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kerf_model::instance_type::InstanceType;
 use kerf_model::node::Node;
-use kerf_model::nodepool::NodePool;
+use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::plan::{Cause, Plan};
 use kerf_model::pod::{Pod, PodFault};
 use kerf_model::snapshot::Snapshot;
@@ -81,6 +82,43 @@ pub(crate) fn found(pods: &[Arc<Pod>], took: Duration) {
         format!("{} and {rest} other(s)", names.join(", "))
     };
     tracing::info!(Pods = %names, duration = ?took, "found provisionable pod(s)");
+}
+
+/// SCH-027, SCH-028: what annotations of pods on nodes that go mean now.
+pub(crate) fn protections(context: &Context, snapshot: &Snapshot, now: Timestamp) {
+    let going = snapshot.nodes.iter().filter(|node| node.marked_for_deletion);
+    let pods = going.flat_map(|node| &node.pods);
+    for pod in pods.filter(|pod| kerf_disruption::reschedulable(pod)) {
+        if let Some(event) = crate::disruption::events::protection(pod, now) {
+            context.recorder.publish(event);
+        }
+    }
+}
+
+/// SCH-355: how many types the limits of each pool rule out by themselves.
+pub(crate) fn breached_limits(snapshot: &Snapshot) {
+    for pool in snapshot
+        .pools
+        .iter()
+        .filter(|pool| pool.eligibility == Eligibility::Eligible)
+    {
+        let (Some(limits), Ok(catalogue)) = (&pool.limits, &pool.catalogue) else {
+            continue;
+        };
+        let breaches = |kind: &&InstanceType| {
+            let most = |name| kind.capacity.get(name).saturating_add(pool.usage.get(name));
+            limits.iter().any(|(name, limit)| most(name) > limit)
+        };
+        let excluded = catalogue.types.iter().filter(breaches).count();
+        if excluded > 0 {
+            tracing::debug!(
+                NodePool = %pool.name,
+                "instance-types-excluded" = excluded,
+                "instance-types-total" = catalogue.types.len(),
+                "instance types were excluded because they would breach limits"
+            );
+        }
+    }
 }
 
 /// SCH-049: no pool is there to launch from. No event tells of it (SCH-339).

@@ -191,6 +191,11 @@ impl Mirror {
         self.epoch
     }
 
+    /// Makes consolidation look again although nothing the mirror sees has changed: prices may have (SCH-377).
+    pub fn reconsider_consolidation(&mut self) {
+        self.epoch += 1;
+    }
+
     /// Sets the instance types of a pool, or why there are none. A pool keeps its catalogue until it is set anew or the pool is gone.
     pub fn set_catalogue(&mut self, pool: &str, catalogue: Result<Arc<Catalogue>, CatalogueFault>) {
         let name = self.converter.text(pool);

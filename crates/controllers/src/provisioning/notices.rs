@@ -1,0 +1,75 @@
+//! What a pass says about preferences that can keep consolidation from emptying nodes (SCH-053).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kerf_model::pod::Pod;
+use tokio::time::Instant;
+
+use crate::creation::create::listed;
+
+/// How often a pod is named for one kind of preference.
+const AGAIN: Duration = Duration::from_secs(24 * 3600);
+/// Pods a line names.
+const PODS_NAMED: usize = 10;
+/// Remembered pods after which those whose time is over are swept out.
+const SWEEP_AT: usize = 1024;
+
+/// A kind of preference; each has a memory of its own, so that a pod with both is named once for each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Preference {
+    AntiAffinity,
+    Spread,
+}
+
+impl Preference {
+    const ALL: [Self; 2] = [Self::AntiAffinity, Self::Spread];
+
+    fn is_of(self, pod: &Pod) -> bool {
+        match self {
+            Self::AntiAffinity => !pod.shape.preferred_anti_affinity.is_empty(),
+            Self::Spread => pod.shape.spread.iter().any(|constraint| !constraint.required),
+        }
+    }
+
+    const fn message(self) -> &'static str {
+        match self {
+            Self::AntiAffinity => "pod(s) have a preferred Anti-Affinity which can prevent consolidation",
+            Self::Spread => "pod(s) have a preferred TopologySpreadConstraint which can prevent consolidation",
+        }
+    }
+}
+
+/// Who was named already.
+#[derive(Default, Debug)]
+pub(super) struct Notices(Mutex<HashMap<(Arc<str>, Preference), Instant>>);
+
+impl Notices {
+    /// Logs what is new about the pods of a pass.
+    pub(super) fn tell(&self, pods: &[Arc<Pod>], now: Instant) {
+        for preference in Preference::ALL {
+            let names = self.new_ones(preference, pods, now);
+            if !names.is_empty() {
+                tracing::info!(pods = %listed(&names, PODS_NAMED), "{}", preference.message());
+            }
+        }
+    }
+
+    fn new_ones(&self, preference: Preference, pods: &[Arc<Pod>], now: Instant) -> Vec<String> {
+        let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if until.len() >= SWEEP_AT {
+            until.retain(|_, end| *end > now);
+        }
+        let mut is_new = |pod: &&Arc<Pod>| {
+            let key = (Arc::clone(&pod.uid), preference);
+            let named = until.get(&key).is_some_and(|end| *end > now);
+            if !named {
+                until.insert(key, now + AGAIN);
+            }
+            !named
+        };
+        let concerned = pods.iter().filter(|pod| preference.is_of(pod));
+        concerned.filter(|pod| is_new(pod)).map(|pod| pod.key()).collect()
+    }
+}
