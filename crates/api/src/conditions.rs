@@ -11,7 +11,7 @@ pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
 /// Reason of a root with a dependent that is not known yet (API-184).
 pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
 
-/// NodePool and NodeOverlay: the object makes sense (API-084, API-132).
+/// NodePool, NodeOverlay and NodeRepairPolicy: the object makes sense (API-084, API-132).
 pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 
 /// Conditions of a NodePool.
@@ -156,6 +156,23 @@ pub mod node_overlay {
     pub const CONFLICT: &str = "Conflict";
     /// Message for two overlays of one rank that touch the same offering.
     pub const CONFLICT_MESSAGE: &str = "conflict with another overlay";
+
+    /// What Ready stands on.
+    pub const DEPENDENTS: [&str; 1] = [super::VALIDATION_SUCCEEDED];
+}
+
+/// Conditions of a NodeRepairPolicy.
+pub mod node_repair_policy {
+    /// Reason of a failed validation.
+    pub const VALIDATION_FAILED: &str = "NodeRepairPolicyValidationFailed";
+    /// Its action may be carried out now; not part of Ready.
+    pub const REPAIR_ALLOWED: &str = "RepairAllowed";
+    /// Reason for more unhealthy nodes than the policy tolerates.
+    pub const TOO_MANY_UNHEALTHY: &str = "TooManyUnhealthyNodes";
+    /// Reason while no maintenance window is open.
+    pub const OUTSIDE_MAINTENANCE_WINDOW: &str = "OutsideMaintenanceWindow";
+    /// Reason for a policy that is not valid.
+    pub const INVALID: &str = "PolicyInvalid";
 
     /// What Ready stands on.
     pub const DEPENDENTS: [&str; 1] = [super::VALIDATION_SUCCEEDED];

@@ -45,13 +45,15 @@ const NODE_POOLS: &str = "nodepools.karpenter.sh";
 const NODE_CLAIMS: &str = "nodeclaims.karpenter.sh";
 const NODE_OVERLAYS: &str = "nodeoverlays.karpenter.sh";
 const CAPACITY_BUFFERS: &str = "capacitybuffers.autoscaling.x-k8s.io";
+const NODE_REPAIR_POLICIES: &str = "noderepairpolicies.kerf.sh";
 const KWOK_NODE_CLASSES: &str = "kwoknodeclasses.karpenter.kwok.sh";
 
-const CORE_FILES: [(&str, &str); 4] = [
+const CORE_FILES: [(&str, &str); 5] = [
     (NODE_POOLS, include_str!("crds/nodepools.yaml")),
     (NODE_CLAIMS, include_str!("crds/nodeclaims.yaml")),
     (NODE_OVERLAYS, include_str!("crds/nodeoverlays.yaml")),
     (CAPACITY_BUFFERS, include_str!("crds/capacitybuffers.yaml")),
+    (NODE_REPAIR_POLICIES, include_str!("crds/noderepairpolicies.yaml")),
 ];
 const KWOK_FILES: [(&str, &str); 1] = [(KWOK_NODE_CLASSES, include_str!("crds/kwoknodeclasses.yaml"))];
 

@@ -22,10 +22,11 @@ pub mod names;
 pub mod node_claim;
 pub mod node_overlay;
 pub mod node_pool;
+pub mod node_repair_policy;
 pub mod node_spec;
 pub mod resources;
-pub mod status;
 pub mod startup_taints;
+pub mod status;
 pub mod taints;
 pub mod validate;
 
@@ -41,6 +42,9 @@ pub use node_pool::{
     Budget, ConsolidationPolicy, Disruption, DisruptionReason, NodeClaimTemplate, NodeClaimTemplateSpec, NodePool,
     NodePoolSpec, NodePoolStatus, TemplateMetadata,
 };
+pub use node_repair_policy::{
+    MaintenanceWindow, NodeRepairPolicy, NodeRepairPolicySpec, NodeRepairPolicyStatus, RepairAction, UnhealthyCondition,
+};
 pub use node_spec::{NodeClassRef, Operator, Requirement, ResourceList};
-pub use status::{ConditionSet, Conditioned};
 pub use startup_taints::StartupTaints;
+pub use status::{ConditionSet, Conditioned};

@@ -13,6 +13,7 @@ use crate::kwok_node_class::KwokNodeClass;
 use crate::node_claim::NodeClaim;
 use crate::node_overlay::NodeOverlay;
 use crate::node_pool::NodePool;
+use crate::node_repair_policy::NodeRepairPolicy;
 
 /// An object whose Ready condition follows from others.
 pub trait Conditioned: Resource<DynamicType = ()> {
@@ -58,6 +59,7 @@ macro_rules! conditioned {
 conditioned!(NodePool, &conditions::node_pool::DEPENDENTS);
 conditioned!(NodeClaim, &conditions::node_claim::DEPENDENTS);
 conditioned!(NodeOverlay, &conditions::node_overlay::DEPENDENTS);
+conditioned!(NodeRepairPolicy, &conditions::node_repair_policy::DEPENDENTS);
 conditioned!(KwokNodeClass, &[]);
 
 /// A condition that Ready stands on, and Ready itself, cannot be removed (API-182).

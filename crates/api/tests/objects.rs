@@ -4,7 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use kerf_api::{
-    Budget, CapacityBuffer, ConsolidationPolicy, KwokNodeClass, NodeClaim, NodeOverlay, NodePool, Operator, decode,
+    Budget, CapacityBuffer, ConsolidationPolicy, KwokNodeClass, NodeClaim, NodeOverlay, NodePool, NodeRepairPolicy,
+    Operator, RepairAction, decode,
 };
 use kerf_model::duration::GoDuration;
 use kube::Resource;
@@ -123,6 +124,30 @@ fn node_claims_come_back() {
 
 #[test]
 fn the_other_kinds_come_back() {
+    same::<NodeRepairPolicy>(&json!({
+        "apiVersion": "kerf.sh/v1alpha1",
+        "kind": "NodeRepairPolicy",
+        "metadata": {"name": "gpu"},
+        "spec": {
+            "selector": {
+                "matchLabels": {"team": "a"},
+                "matchExpressions": [{"key": "gpu", "operator": "In", "values": ["a", "b"]}, {"key": "x", "operator": "Exists"}],
+            },
+            "unhealthyConditions": [{"type": "Ready", "status": "Unknown", "toleration": "10m"}],
+            "action": "Drain",
+            "maxUnhealthy": "30%",
+            "maintenanceWindows": [{"schedule": "0 2 * * *", "duration": "2h"}],
+        },
+        "status": {"nodes": 3, "unhealthyNodes": 1, "overdueNodes": 0, "conditions": [{
+            "type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2024-06-07T08:09:10Z",
+        }]},
+    }));
+    same::<NodeRepairPolicy>(&json!({
+        "apiVersion": "kerf.sh/v1alpha1",
+        "kind": "NodeRepairPolicy",
+        "metadata": {"name": "least"},
+        "spec": {"unhealthyConditions": [{"type": "Ready", "status": "False", "toleration": "0s"}], "action": "Explode"},
+    }));
     same::<NodeOverlay>(&json!({
         "apiVersion": "karpenter.sh/v1alpha1",
         "kind": "NodeOverlay",
@@ -342,4 +367,23 @@ proptest! {
         prop_assert!(!has_null(&back));
         prop_assert_eq!(back, sample);
     }
+}
+
+#[test]
+fn a_repair_policy_says_what_it_does_not_say() {
+    let policy = |spec: Value| {
+        let object: NodeRepairPolicy = decode(&json!({
+            "apiVersion": "kerf.sh/v1alpha1", "kind": "NodeRepairPolicy", "metadata": {"name": "a"}, "spec": spec,
+        }))
+        .unwrap();
+        (object.spec.action(), object.spec.max_unhealthy().to_owned())
+    };
+    assert_eq!(
+        policy(json!({"unhealthyConditions": []})),
+        (RepairAction::Replace, "20%".to_owned())
+    );
+    assert_eq!(
+        policy(json!({"unhealthyConditions": [], "action": "Report", "maxUnhealthy": "3"})),
+        (RepairAction::Report, "3".to_owned())
+    );
 }

@@ -59,6 +59,20 @@ fn kinds() {
             "autoscaling",
             json!({"status": {}}),
         ),
+        (
+            "noderepairpolicies",
+            json!([
+                "kerf.sh",
+                "v1alpha1",
+                "NodeRepairPolicy",
+                "NodeRepairPolicyList",
+                "noderepairpolicy"
+            ]),
+            "Cluster",
+            json!(["nrp"]),
+            "karpenter",
+            json!({"status": {}}),
+        ),
         // API-005
         (
             "kwoknodeclasses",
@@ -110,7 +124,13 @@ fn kinds() {
 #[test]
 fn spec_is_required_where_it_says_something() {
     // API-007
-    for plural in ["nodepools", "nodeclaims", "nodeoverlays", "capacitybuffers"] {
+    for plural in [
+        "nodepools",
+        "nodeclaims",
+        "nodeoverlays",
+        "capacitybuffers",
+        "noderepairpolicies",
+    ] {
         assert_eq!(
             field(Provider::Kwok, plural, "")["required"],
             json!(["spec"]),

@@ -53,6 +53,10 @@ fn structure_equals_the_contract() {
     ] {
         for crd in crds(provider) {
             let (plural, group) = crd.name.split_once('.').unwrap();
+            if group == "kerf.sh" {
+                // Kerf's own; upstream has nothing to compare it with.
+                continue;
+            }
             let file = format!("{group}_{plural}.yaml");
             let path = [own, "core"]
                 .map(|part| folder.join(part).join(&file))
