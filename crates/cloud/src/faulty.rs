@@ -2,6 +2,7 @@
 
 use crate::choose::Randomness;
 use crate::error::CloudError;
+use crate::hook::RegistrationHook;
 use crate::interruption::{Interruption, InterruptionKind};
 use crate::metered::Method;
 use crate::provider::{CloudProvider, DriftReason, Launched, Profile};
@@ -224,6 +225,10 @@ impl CloudProvider for FaultyProvider {
 
     async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
         self.inner.acknowledge(handled).await
+    }
+
+    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
+        self.inner.registration_hooks()
     }
 
     fn note_interruption(&self, claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) {

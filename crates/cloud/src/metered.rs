@@ -1,6 +1,7 @@
 //! A provider whose calls are measured (OPS-167, OPS-168).
 
 use crate::error::CloudError;
+use crate::hook::RegistrationHook;
 use crate::interruption::{Interruption, InterruptionKind};
 use crate::provider::{CloudProvider, DriftReason, Launched, Profile};
 use async_trait::async_trait;
@@ -146,6 +147,10 @@ impl CloudProvider for MeteredProvider {
 
     async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
         self.inner.acknowledge(handled).await
+    }
+
+    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
+        self.inner.registration_hooks()
     }
 
     fn note_interruption(&self, claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) {

@@ -1,6 +1,7 @@
 //! A provider whose catalogues node overlays change.
 
 use crate::error::CloudError;
+use crate::hook::RegistrationHook;
 use crate::interruption::{Interruption, InterruptionKind};
 use crate::overlay::{Evaluation, PoolOverlay};
 use crate::provider::{CloudProvider, DriftReason, Launched, Profile};
@@ -122,6 +123,10 @@ impl CloudProvider for OverlayProvider {
 
     async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
         self.inner.acknowledge(handled).await
+    }
+
+    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
+        self.inner.registration_hooks()
     }
 
     fn note_interruption(&self, claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) {

@@ -1,6 +1,7 @@
 //! What a provider is and must do.
 
 use crate::error::CloudError;
+use crate::hook::RegistrationHook;
 use crate::interruption::{Interruption, InterruptionKind};
 use crate::vocabulary::Vocabulary;
 use async_trait::async_trait;
@@ -36,6 +37,11 @@ pub trait CloudProvider: Send + Sync {
 
     /// Whether the provider's side of a claim's node is not any more what its class asks for.
     async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError>;
+
+    /// What must be done before a node may register; nothing where the list is empty.
+    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
+        &[]
+    }
 
     /// Waits for signals about instances; a provider that has none never answers. A signal is delivered again after a restart, or later,
     /// until it is acknowledged.

@@ -7,6 +7,7 @@
 mod controller;
 pub(crate) mod finalize;
 mod health;
+mod hooks;
 pub(crate) mod initialization;
 mod launch;
 mod launches;
@@ -14,8 +15,8 @@ mod liveness;
 mod pass;
 mod pool_health;
 mod registration;
-
 mod rejoin;
+
 pub(crate) use controller::Lifecycle;
 pub use health::{Health, RegistrationHealth};
 pub use liveness::Timeouts;
