@@ -2,6 +2,7 @@
 
 use crate::instance_type::Catalogue;
 use crate::intern::Sym;
+use crate::nodepool::NodePool;
 use crate::pod::{Pod, PodFault};
 use crate::price::Price;
 use crate::requirement::Requirements;
@@ -54,6 +55,21 @@ pub struct Launch {
 }
 
 impl Launch {
+    /// A machine of a pool's template as it stands, for no pods in particular: what the provider makes of it is its choice (SCH-402).
+    pub fn of_template(pool: &NodePool) -> Self {
+        Self {
+            pool: Arc::clone(&pool.name),
+            catalogue: pool.catalogue.clone().unwrap_or_default(),
+            requirements: pool.requirements.clone(),
+            types: Vec::new(),
+            pods: Vec::new(),
+            requests: Resources::new(),
+            min_values_relaxed: false,
+            reservations: Vec::new(),
+            cheapest: None,
+        }
+    }
+
     /// The price of the cheapest offering it may become.
     pub fn price(&self) -> Option<Price> {
         let (instance_type, offering) = self.cheapest?;

@@ -6,6 +6,7 @@
 mod class;
 mod fold;
 mod objects;
+mod patience;
 mod trust;
 
 use std::fmt;
@@ -20,7 +21,7 @@ use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_state::lean::LeanNode;
-use kerf_state::{Conventions, Mirror, MirrorOptions, PodTimes, SyncReport};
+use kerf_state::{Conventions, Mirror, MirrorOptions, PodTimes, PoolClaims, SyncReport};
 
 pub use class::NodeClass;
 pub use trust::Distrust;
@@ -50,6 +51,7 @@ struct Inner {
     node_classes: Objects<NodeClass>,
     trust: trust::Trust,
     synced_once: bool,
+    patience: patience::Patience,
 }
 
 impl Cluster {
@@ -77,6 +79,7 @@ impl Cluster {
                 node_classes: Objects::default(),
                 trust: trust::Trust::default(),
                 synced_once: false,
+                patience: patience::Patience::default(),
             })),
             listeners: Arc::default(),
             interner,
@@ -196,16 +199,19 @@ impl Cluster {
         self.lock().mirror.promised_to(pod).cloned()
     }
 
-    /// What is missing before decisions may be made (SCH-074, SCH-075).
+    /// What is missing before decisions may be made (SCH-074, SCH-075). Claims nobody will wait for any longer are not in it.
     pub fn sync_report(&self) -> SyncReport {
-        self.lock().mirror.sync_report()
+        let mut guard = self.lock();
+        let inner = &mut *guard;
+        let mut report = inner.mirror.sync_report();
+        inner.patience.reduce(&mut report.unlaunched, &inner.claims);
+        report
     }
 
     /// Whether decisions may be made.
     pub fn is_synced(&self) -> bool {
-        let mut inner = self.lock();
-        let synced = inner.mirror.sync_report().is_synced();
-        inner.synced_once |= synced;
+        let synced = self.sync_report().is_synced();
+        self.lock().synced_once |= synced;
         synced
     }
 
@@ -265,12 +271,6 @@ impl Cluster {
         self.lock().mirror.unmark_for_deletion(provider_id);
     }
 
-    /// Sets a pool's instance types, or why there are none.
-    pub fn set_catalogue(&self, pool: &str, catalogue: Result<Arc<Catalogue>, CatalogueFault>) {
-        self.lock().mirror.set_catalogue(pool, catalogue);
-    }
-
-    /// Reads or notes when pods were seen, decided on and planned.
     /// The claims of a pool by what is to become of them (LIF-210).
     pub fn pool_claims(&self, pool: &str) -> PoolClaims {
         self.lock().mirror.pool_claims(pool)
@@ -296,6 +296,12 @@ impl Cluster {
         self.lock().mirror.reconsider_consolidation();
     }
 
+    /// Sets a pool's instance types, or why there are none.
+    pub fn set_catalogue(&self, pool: &str, catalogue: Result<Arc<Catalogue>, CatalogueFault>) {
+        self.lock().mirror.set_catalogue(pool, catalogue);
+    }
+
+    /// Reads or notes when pods were seen, decided on and planned.
     pub fn with_times<T>(&self, look: impl FnOnce(&mut PodTimes) -> T) -> T {
         look(self.lock().mirror.times())
     }

@@ -43,9 +43,7 @@ pub(crate) fn build(blueprint: Blueprint<'_>) -> NodeClaim {
             taints: template.taints.clone(),
             startup_taints: template.startup_taints.clone(),
             requirements: requirements(blueprint),
-            resources: Some(ResourceRequests {
-                requests: quantities(&blueprint.launch.requests, blueprint.interner),
-            }),
+            resources: resources(blueprint),
             node_class_ref: template.node_class_ref.clone(),
             termination_grace_period: grace.or_else(|| default_grace.map(Into::into)),
             expire_after: template.expire_after.clone(),
@@ -58,6 +56,12 @@ pub(crate) fn build(blueprint: Blueprint<'_>) -> NodeClaim {
 
 fn name(pool: &NodePool) -> &str {
     pool.metadata.name.as_deref().unwrap_or_default()
+}
+
+/// SCH-319; a claim for no pods asks for nothing.
+fn resources(blueprint: Blueprint<'_>) -> Option<ResourceRequests> {
+    let requests = quantities(&blueprint.launch.requests, blueprint.interner);
+    (!requests.is_empty()).then_some(ResourceRequests { requests })
 }
 
 fn owner(pool: &NodePool) -> OwnerReference {
@@ -119,10 +123,13 @@ fn claim_annotations(blueprint: Blueprint<'_>) -> BTreeMap<String, String> {
     let mut set = |key: &str, value: &str| all.insert(key.to_owned(), value.to_owned());
     set(annotations::NODE_POOL_HASH, &pool.drift_hash());
     set(annotations::NODE_POOL_HASH_VERSION, NODE_POOL_HASH_VERSION);
-    set(
-        annotations::MIN_VALUES_RELAXED,
-        if launch.min_values_relaxed { "true" } else { "false" },
-    );
+    // SCH-402: nothing was relaxed for a node that is the template's as it stands.
+    if !pool.spec.is_static() {
+        set(
+            annotations::MIN_VALUES_RELAXED,
+            if launch.min_values_relaxed { "true" } else { "false" },
+        );
+    }
     let types = || {
         launch
             .types

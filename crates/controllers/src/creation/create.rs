@@ -28,7 +28,8 @@ pub(crate) struct Creation<'a> {
     pub pool: &'a NodePool,
     /// Why, as the metric says it: `provisioned`, or a disruption reason in lower case (SCH-325).
     pub reason: &'static str,
-    /// The pods that are to wait for this machine and for no other, until it is launched.
+    /// The pods that are to wait for this machine and for no other, until it is launched. None for nodes of a fixed number: those may
+    /// take any pod, so planning waits for them a while.
     pub promised: &'a [Arc<Pod>],
 }
 
@@ -79,7 +80,9 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     let created = api.create(&PostParams::default(), &claim).await?;
     let name: Arc<str> = created.metadata.name.as_deref().unwrap_or_default().into();
     context.cluster.created(created.clone());
-    context.cluster.promise(&name, promised, capacity_max(launch));
+    if !pool.spec.is_static() {
+        context.cluster.promise(&name, promised, capacity_max(launch));
+    }
     tracing::info!(
         NodePool = %launch.pool,
         NodeClaim = %name,

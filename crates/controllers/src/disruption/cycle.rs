@@ -86,9 +86,14 @@ impl Disruption {
             .histogram(&catalogue::DISRUPTION_EVALUATION_DURATION);
         let labels = [method.reason().label(), method.consolidation_type()];
         histogram.observe(&labels, began.elapsed().as_secs_f64());
-        let Some(decided) = decided? else { return Ok(false) };
-        self.starter.start(decided, method.consolidation_type()).await?;
-        Ok(true)
+        let decided = decided?;
+        let any = !decided.is_empty();
+        let mut failed = None;
+        for decided in decided {
+            let started = self.starter.start(decided, method.consolidation_type()).await;
+            failed = failed.or(started.err());
+        }
+        failed.map_or(Ok(any), Err)
     }
 
     fn note_pause(&self) {

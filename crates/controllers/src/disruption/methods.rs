@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_disruption::{
     Allowance, Candidate, Candidates, Class, Command, Held, candidates, drift, drifted, emptiness, empty, revalidate,
+    statically_drifted,
 };
 use kerf_model::budget::DisruptionReason;
 use kerf_model::snapshot::Snapshot;
@@ -15,6 +16,7 @@ use kerf_scheduler::ReservedMode;
 
 use super::events;
 use super::registry::Registry;
+use super::static_drift::{Replacing, replace};
 use crate::context::Context;
 use crate::provisioning::pass::solver_options;
 
@@ -23,23 +25,25 @@ const WAIT: Duration = Duration::from_secs(15);
 /// What the gauge shows where no budget limits (DIS-071).
 const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
 
-/// The ways to disrupt, in the order they get their turn (DIS-005). Static drift comes between the two and consolidation after them.
+/// The ways to disrupt, in the order they get their turn (DIS-005). Consolidation comes after them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Method {
     /// Nodes nothing needs.
     Emptiness,
+    /// Nodes of pools with a fixed number of nodes that are no longer what their pool asks for.
+    StaticDrift,
     /// Nodes that are no longer what their pool asks for.
     Drift,
 }
 
 impl Method {
-    pub(super) const ORDER: [Self; 2] = [Self::Emptiness, Self::Drift];
+    pub(super) const ORDER: [Self; 3] = [Self::Emptiness, Self::StaticDrift, Self::Drift];
 
     /// The reason its commands have, and the one its budgets are read for.
     pub(super) const fn reason(self) -> DisruptionReason {
         match self {
             Self::Emptiness => DisruptionReason::Empty,
-            Self::Drift => DisruptionReason::Drifted,
+            Self::StaticDrift | Self::Drift => DisruptionReason::Drifted,
         }
     }
 
@@ -47,14 +51,14 @@ impl Method {
     pub(super) const fn consolidation_type(self) -> &'static str {
         match self {
             Self::Emptiness => "empty",
-            Self::Drift => "",
+            Self::StaticDrift | Self::Drift => "",
         }
     }
 
     const fn class(self) -> Class {
         match self {
             Self::Emptiness => Class::Graceful,
-            Self::Drift => Class::Eventual,
+            Self::StaticDrift | Self::Drift => Class::Eventual,
         }
     }
 }
@@ -63,6 +67,19 @@ impl Method {
 pub(super) struct Decided {
     pub(super) command: Command,
     pub(super) snapshot: Arc<Snapshot>,
+    /// What a replacement of a static pool's node holds until the command has started.
+    pub(super) replacing: Option<Replacing>,
+}
+
+impl Decided {
+    /// A command that holds nothing.
+    const fn new(command: Command, snapshot: Arc<Snapshot>) -> Self {
+        Self {
+            command,
+            snapshot,
+            replacing: None,
+        }
+    }
 }
 
 /// Decides for one method after the other.
@@ -73,26 +90,29 @@ pub(super) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// What the method wants done now, if anything (DIS-007, DIS-017).
-    pub(super) async fn decide(&self, method: Method) -> Result<Option<Decided>, ReconcileError> {
+    /// What the method wants done now (DIS-007, DIS-017).
+    pub(super) async fn decide(&self, method: Method) -> Result<Vec<Decided>, ReconcileError> {
         let now = self.context.now();
         let snapshot = self.context.cluster.snapshot(now);
         let sorted = self.sort(&snapshot, method, now);
         let (eligible, held) = match method {
             Method::Emptiness => empty(&sorted.free),
+            Method::StaticDrift => (statically_drifted(&sorted.free), Vec::new()),
             Method::Drift => (drifted(&sorted.free), Vec::new()),
         };
         self.tell_held(&snapshot, &held, events::unconsolidatable);
         let gauge = self.context.metrics.gauge(&catalogue::DISRUPTION_ELIGIBLE_NODES);
         gauge.set(&[method.reason().label()], eligible.len() as f64);
         if eligible.is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let allowance = self.allowance(&snapshot, method, now);
-        match method {
-            Method::Emptiness => Ok(self.emptiness(&eligible, allowance).await),
-            Method::Drift => self.drift(snapshot, eligible, allowance, now).await,
-        }
+        let decided = match method {
+            Method::Emptiness => self.emptiness(&eligible, allowance).await,
+            Method::StaticDrift => return Ok(replace(self.context, &snapshot, &eligible, &allowance)),
+            Method::Drift => self.drift(snapshot, eligible, allowance, now).await?,
+        };
+        Ok(decided.into_iter().collect())
     }
 
     /// Sorts the nodes, and tells what keeps the blocked ones and what protects pods.
@@ -178,7 +198,7 @@ impl Turn<'_> {
         if result.command.is_none() {
             tracing::debug!(command = %command.short(), "abandoning empty node consolidation attempt due to pod churn, command is no longer valid");
         }
-        result.command.map(|command| Decided { command, snapshot })
+        result.command.map(|command| Decided::new(command, snapshot))
     }
 
     /// DIS-241.
@@ -202,6 +222,6 @@ impl Turn<'_> {
         };
         let (command, held) = decided?;
         self.tell_held(&snapshot, &held, events::blocked);
-        Ok(command.map(|command| Decided { command, snapshot }))
+        Ok(command.map(|command| Decided::new(command, snapshot)))
     }
 }

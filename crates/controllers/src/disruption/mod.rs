@@ -17,6 +17,7 @@ mod methods;
 mod orchestration;
 mod registry;
 mod start;
+mod static_drift;
 
 pub(crate) use conditions::ClaimConditions;
 pub(crate) use cycle::Disruption;

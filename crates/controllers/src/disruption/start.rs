@@ -43,7 +43,11 @@ impl Starter {
 
     /// Starts a command and hands it over.
     pub(super) async fn start(&self, decided: Decided, consolidation_type: &str) -> Result<(), ReconcileError> {
-        let Decided { command, snapshot } = decided;
+        let Decided {
+            command,
+            snapshot,
+            replacing: _until_started,
+        } = decided;
         let registry = self.orchestration.registry();
         if command
             .candidates

@@ -14,4 +14,5 @@ mod overlays;
 mod provisioning;
 mod repair;
 mod reporting;
+mod static_capacity;
 mod termination;

@@ -1,0 +1,153 @@
+//! Down to the number of nodes asked for (LIF-175 to LIF-181).
+//!
+//! Neither budgets nor protected pods keep a node: who lowers the number of nodes means it. They only decide which nodes go, and the
+//! drain that follows is as gentle as any other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use kerf_runtime::client::describe;
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError, Rng};
+
+use super::victims::victims;
+use super::{list_claims, replicas};
+use crate::changes::Change;
+use crate::claim_facts;
+use crate::context::Context;
+use crate::reconciler::Reconciler;
+
+const NAME: &str = "static.deprovisioning";
+const WORKERS: usize = 10;
+/// How soon to look again.
+const SETTLED: Duration = Duration::from_secs(60);
+/// The pauses between attempts to delete a claim, and how much they vary (LIF-180).
+const PAUSES: [Duration; 3] = [
+    Duration::from_millis(10),
+    Duration::from_millis(50),
+    Duration::from_millis(250),
+];
+const JITTER: f64 = 0.1;
+
+/// Deletes the claims that are too many.
+pub(crate) struct StaticDeprovisioning {
+    context: Context,
+    queue: Queue<String>,
+    rng: Rng,
+}
+
+impl StaticDeprovisioning {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            queue: context.queue(NAME, RateLimit::DEFAULT),
+            rng: context.seed.derive("static-deletions").rng(),
+        })
+    }
+
+    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let pool = cluster.pool(name);
+        let pool = pool.filter(|pool| pool.metadata.deletion_timestamp.is_none());
+        let Some(replicas) = pool.as_deref().and_then(replicas) else {
+            return Ok(Outcome::Done);
+        };
+        let now = self.context.now();
+        let snapshot = cluster.snapshot(now);
+        let claims = cluster.pool_claims(name);
+        let replicas = usize::try_from(replicas).unwrap_or(usize::MAX);
+        let mut excess = claims.active.len().saturating_sub(replicas);
+        if excess > 0 {
+            // A claim that went without the watch having said so is no reason to take another.
+            excess = excess.min(self.live(name).await?.saturating_sub(replicas));
+        }
+        if excess == 0 {
+            return Ok(Outcome::RequeueAfter(SETTLED));
+        }
+        tracing::info!(
+            NodePool = name,
+            current = claims.active.len(),
+            desired = replicas,
+            "deprovision-count" = excess,
+            "deprovisioning nodeclaims to satisfy replica count",
+        );
+        let unlaunched = |claim: &str| {
+            let claim = cluster.claim(claim);
+            claim.is_some_and(|claim| claim_facts::provider_id(&claim).is_none())
+        };
+        let chosen = victims(&snapshot, name, &claims, unlaunched, excess, now);
+        let results = join_all(chosen.iter().map(|claim| self.delete(claim))).await;
+        let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
+        if errors.is_empty() {
+            return Ok(Outcome::RequeueAfter(SETTLED));
+        }
+        Err(ReconcileError::message(format!(
+            "failed to deprovision nodeclaims, {}",
+            errors.join("; ")
+        )))
+    }
+
+    /// How many claims of a pool the API server has now that are not being deleted.
+    async fn live(&self, pool: &str) -> Result<usize, kube::Error> {
+        let claims = list_claims(&self.context, pool).await?;
+        Ok(claims.iter().filter(|claim| !claim_facts::is_deleting(claim)).count())
+    }
+
+    /// Deletes a claim; the answer moves it among the deleting ones at once (SCH-489).
+    async fn delete(&self, name: &str) -> Result<(), String> {
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let Some(claim) = self.context.cluster.claim(name) else {
+                return Ok(());
+            };
+            match claim_facts::delete(&self.context, &claim).await {
+                Ok(_) => {
+                    tracing::debug!(NodeClaim = name, "deleting nodeclaim");
+                    return Ok(());
+                }
+                Err(error) => match pauses.next() {
+                    Some(pause) => tokio::time::sleep(self.rng.jitter(pause, JITTER)).await,
+                    None => return Err(format!("{name}: {}", describe(&error))),
+                },
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Reconciler for StaticDeprovisioning {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    // LIF-181
+    fn notify(&self, change: &Change) {
+        match change {
+            Change::Pool(pool)
+                if !pool.is_gone() && (pool.is_new() || pool.listed || pool.differs(|pool| pool.spec.replicas)) =>
+            {
+                self.queue.add_with(pool.name().to_owned(), pool.priority());
+            }
+            Change::Claim(claim) if claim.is_new() => {
+                if let Some(claim) = &claim.after
+                    && !claim_facts::pool(claim).is_empty()
+                {
+                    self.queue.add(claim_facts::pool(claim).to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let controller = self.context.controller(NAME).for_kind("karpenter.sh", "NodePool");
+        let controller = controller.workers(WORKERS);
+        let queue = self.queue.clone();
+        let reconcile = move |name: String| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile(&name).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}

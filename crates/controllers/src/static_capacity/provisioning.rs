@@ -1,0 +1,203 @@
+//! Up to the number of nodes asked for (LIF-169 to LIF-174).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use kerf_api::conditions::READY;
+use kerf_api::status::Conditioned;
+use kerf_api::{NodeClaim, NodePool};
+use kerf_model::plan::Launch;
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+
+use super::backoff::LaunchBackoff;
+use super::reservation::{Reservation, node_limit};
+use super::{list_claims, replicas};
+use crate::changes::{Change, Diff};
+use crate::claim_facts;
+use crate::context::Context;
+use crate::creation::{Creation, create};
+use crate::reconciler::Reconciler;
+
+const NAME: &str = "static.provisioning";
+const WORKERS: usize = 10;
+/// How soon to look again when there is nothing to do.
+const SETTLED: Duration = Duration::from_secs(60);
+/// How soon to look again when the limit leaves nothing.
+const LIMITED: Duration = Duration::from_secs(30);
+/// How soon to look again while the cluster was never known completely.
+const UNSYNCED: Duration = Duration::from_secs(1);
+
+/// Creates the claims that are missing.
+pub(crate) struct StaticProvisioning {
+    context: Context,
+    queue: Queue<String>,
+    launches: LaunchBackoff,
+}
+
+impl StaticProvisioning {
+    pub(crate) fn new(context: &Context) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            queue: context.queue(NAME, RateLimit::DEFAULT),
+            launches: LaunchBackoff::default(),
+        })
+    }
+
+    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let Some((pool, replicas)) = cluster.pool(name).and_then(|pool| {
+            let replicas = replicas(&pool).filter(|_| may_grow(&pool))?;
+            Some((pool, replicas))
+        }) else {
+            return Ok(Outcome::Done);
+        };
+        if !cluster.was_synced() && !cluster.is_synced() {
+            return Ok(Outcome::RequeueAfter(UNSYNCED));
+        }
+        if self.missing(name, replicas) == 0 {
+            return Ok(Outcome::RequeueAfter(SETTLED));
+        }
+        if let Some(left) = self.launches.left(name) {
+            return Ok(Outcome::RequeueAfter(left));
+        }
+        // What the watch has not shown yet exists all the same: claims of a leader before us, and those whose creation was answered
+        // with an error that was none.
+        self.learn(name).await?;
+        let missing = self.missing(name, replicas);
+        if missing == 0 {
+            return Ok(Outcome::RequeueAfter(SETTLED));
+        }
+        let Some(reservation) = Reservation::take(cluster, name, node_limit(&pool), missing) else {
+            tracing::info!(NodePool = name, "nodepool node limit reached");
+            return Ok(Outcome::RequeueAfter(LIMITED));
+        };
+        tracing::info!(
+            NodePool = name,
+            current = cluster.pool_claims(name).active.len(),
+            desired = replicas,
+            "provision-count" = reservation.left(),
+            "provisioning nodeclaims to satisfy replica count",
+        );
+        self.grow(&pool, reservation).await?;
+        Ok(Outcome::RequeueAfter(SETTLED))
+    }
+
+    /// How many claims are missing. Those pending disruption have a replacement coming (SCH-400).
+    fn missing(&self, pool: &str, replicas: u64) -> u64 {
+        let claims = self.context.cluster.pool_claims(pool);
+        let there = claims.active.len() + claims.pending_disruption.len();
+        replicas.saturating_sub(u64::try_from(there).unwrap_or(u64::MAX))
+    }
+
+    /// Makes the pool's claims known as the API server has them now.
+    async fn learn(&self, pool: &str) -> Result<(), kube::Error> {
+        for claim in list_claims(&self.context, pool).await? {
+            self.context.cluster.created(claim);
+        }
+        Ok(())
+    }
+
+    /// Creates as many claims as are reserved, all at once; each gives its room back when it is there or has failed.
+    async fn grow(&self, pool: &Arc<NodePool>, mut reservation: Reservation) -> Result<(), ReconcileError> {
+        let snapshot = self.context.cluster.snapshot(self.context.now());
+        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let Some(template) = snapshot.pools.iter().find(|pool| *pool.name == *name) else {
+            return Ok(());
+        };
+        let launch = Launch::of_template(template);
+        let rooms: Vec<Reservation> = std::iter::from_fn(|| reservation.split()).collect();
+        let creations = rooms.into_iter().map(|room| {
+            let creation = Creation {
+                launch: &launch,
+                pool,
+                reason: "provisioned",
+                promised: &[],
+            };
+            let context = &self.context;
+            async move {
+                let created = create(context, creation).await;
+                drop(room);
+                created
+            }
+        });
+        let errors: Vec<String> = join_all(creations)
+            .await
+            .into_iter()
+            .filter_map(|created| created.err().map(|error| error.to_string()))
+            .collect();
+        if errors.is_empty() {
+            return Ok(());
+        }
+        Err(ReconcileError::message(errors.join("; ")))
+    }
+
+    /// What became of a claim, for the pool it belongs to.
+    fn note(&self, claim: &Diff<NodeClaim>) {
+        let Some(pool) = claim.last().map(|claim| claim_facts::pool(claim).to_owned()) else {
+            return;
+        };
+        let is_static = self
+            .context
+            .cluster
+            .pool(&pool)
+            .is_some_and(|pool| pool.spec.is_static());
+        if !is_static {
+            return;
+        }
+        let is_launched = |claim: &NodeClaim| claim_facts::provider_id(claim).is_some();
+        if claim.after.as_deref().is_some_and(is_launched) && claim.differs(is_launched) {
+            self.launches.reset(&pool);
+        }
+        let goes = |claim: &NodeClaim| !claim_facts::is_deleting(claim);
+        let ends = claim.is_gone() || (claim.before.is_some() && claim.differs(goes));
+        if ends {
+            if claim.last().is_some_and(|claim| !is_launched(claim)) {
+                self.launches.failed(&pool);
+            }
+            self.queue.add_with(pool, claim.priority());
+        }
+    }
+}
+
+/// Whether new nodes of a pool may be launched (SCH-396).
+fn may_grow(pool: &NodePool) -> bool {
+    pool.metadata.deletion_timestamp.is_none() && pool.condition_is_true(READY)
+}
+
+#[async_trait]
+impl Reconciler for StaticProvisioning {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    // LIF-173
+    fn notify(&self, change: &Change) {
+        match change {
+            Change::Pool(pool) if !pool.is_gone() => {
+                let is_ready = |pool: &NodePool| pool.condition_is_true(READY);
+                let turned_ready = pool.after.as_deref().is_some_and(is_ready) && pool.differs(is_ready);
+                if pool.generation_changed() {
+                    self.launches.reset(pool.name());
+                }
+                if pool.is_new() || pool.listed || pool.differs(|pool| pool.spec.replicas) || turned_ready {
+                    self.queue.add_with(pool.name().to_owned(), pool.priority());
+                }
+            }
+            Change::Claim(claim) => self.note(claim),
+            _ => {}
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let controller = self.context.controller(NAME).for_kind("karpenter.sh", "NodePool");
+        let controller = controller.workers(WORKERS);
+        let queue = self.queue.clone();
+        let reconcile = move |name: String| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile(&name).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}
