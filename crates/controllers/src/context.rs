@@ -10,6 +10,7 @@ use kube::Client;
 
 use crate::cluster::Cluster;
 use crate::lifecycle::Timeouts;
+use crate::steadiness::Steadiness;
 
 /// Shared by all controllers; clones are cheap.
 #[derive(Clone)]
@@ -34,6 +35,8 @@ pub struct Context {
     pub interner: Arc<Interner>,
     /// What is Kerf's own to choose.
     pub tuning: Tuning,
+    /// Whether wall time may be taken for time that has passed.
+    pub steadiness: Steadiness,
 }
 
 /// Settings that are no options of upstream's.

@@ -53,6 +53,9 @@ impl Expiration {
         if !left.is_zero() {
             return Ok(Outcome::RequeueAfter(left.min(LOOK_AGAIN)));
         }
+        if let Some(hold) = self.context.steadiness.hold() {
+            return Ok(Outcome::RequeueAfter(hold));
+        }
         if disrupt(&self.context, &claim, "expired").await? {
             tracing::debug!(NodeClaim = name, "deleting expired nodeclaim");
         }

@@ -29,6 +29,8 @@ mod pump;
 mod reconciler;
 mod repair;
 mod reporting;
+mod static_capacity;
+mod steadiness;
 mod termination;
 
 pub use changes::{Change, Diff, PodChange, PodFacts};
@@ -38,3 +40,4 @@ pub use lifecycle::{Health, RegistrationHealth, Timeouts};
 pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};
 pub use patch::{Lock, Patchable, patch_object, patch_status};
 pub use reconciler::Reconciler;
+pub use steadiness::Steadiness;

@@ -31,8 +31,10 @@ use crate::pools::{self, PoolCounter, PoolHash};
 use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
 use crate::pump;
 use crate::reconciler::Reconciler;
-use crate::repair::Repair;
+use crate::repair::{Policies, Repair, RepairStatus};
 use crate::reporting::{ClusterState, ConditionReport, NodeReport, PoolReport};
+use crate::static_capacity::{StaticDeprovisioning, StaticProvisioning};
+use crate::steadiness::Steadiness;
 use crate::termination::{Evictions, Termination};
 
 /// What the controller runs with.
@@ -118,6 +120,7 @@ impl Manager {
                 startup_taints(&config.options),
             ),
             client: config.client,
+            steadiness: Steadiness::new(&config.clock),
             clock: config.clock,
             seed: config.seed,
             recorder,
@@ -202,6 +205,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     let evictions = Evictions::new(context);
     let batcher = Batcher::new(context.options.batch_idle_duration, context.options.batch_max_duration);
     let orchestration = Orchestration::new(context);
+    let repair_policies = Policies::default();
     let mut all: Vec<Arc<dyn Reconciler>> = vec![
         ClusterState::new(context),
         ConditionReport::<NodeClaim>::new(context),
@@ -225,6 +229,8 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         Hydration::of_nodes(context),
         PodEvents::new(context),
         Interruptions::new(context),
+        Repair::new(context, &repair_policies),
+        RepairStatus::new(context, &repair_policies),
         ClaimConditions::new(context),
         Disruption::new(context, &orchestration),
         orchestration,
@@ -233,9 +239,10 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         all.push(NodeReport::new(context));
         all.push(PoolReport::new(context));
     }
-    // LIF-145
-    if context.options.feature_gates.node_repair && !context.provider.profile().repair_policies.is_empty() {
-        all.push(Repair::new(context));
+    // LIF-168
+    if context.options.feature_gates.static_capacity {
+        all.push(StaticProvisioning::new(context));
+        all.push(StaticDeprovisioning::new(context));
     }
     if let Some(overlaid) = overlaid {
         all.push(OverlayEvaluation::new(context, overlaid));

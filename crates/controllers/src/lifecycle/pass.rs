@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::conditions::node_claim::{
     INITIALIZED, LAUNCHED, MULTIPLE_NODES_FOUND, MULTIPLE_NODES_FOUND_MESSAGE, NODE_NOT_FOUND, NODE_NOT_FOUND_MESSAGE,
-    REGISTERED,
+    REGISTERED, REGISTRATION_HOOK_PENDING,
 };
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, ConditionSet, ConditionStatus, NodeClaim, labels};
@@ -41,6 +41,8 @@ pub(super) struct Pass<'a> {
     /// The claim was deleted: nothing is left to write.
     pub(super) ended: bool,
     again: Option<Duration>,
+    /// Something asked to be tried again after the claim's growing pause.
+    backed_off: bool,
     errors: Vec<ReconcileError>,
     tell: Vec<Telling>,
 }
@@ -59,6 +61,7 @@ impl<'a> Pass<'a> {
             claim: claim.clone(),
             ended: false,
             again: None,
+            backed_off: false,
             errors: Vec::new(),
             tell: Vec::new(),
         }
@@ -67,9 +70,6 @@ impl<'a> Pass<'a> {
     /// The four steps. The error of one does not stop the next (LIF-018); the end of the claim does.
     pub(super) async fn run(&mut self) {
         ConditionSet::new(&mut self.claim, self.lifecycle.context.now());
-        if let Err(error) = self.launch().await {
-            self.errors.push(error);
-        }
         if let [node] = self.nodes().as_slice()
             && let Err(error) = rejoin(
                 &self.lifecycle.context,
@@ -79,6 +79,9 @@ impl<'a> Pass<'a> {
             )
             .await
         {
+            self.errors.push(error);
+        }
+        if let Err(error) = self.launch().await {
             self.errors.push(error);
         }
         if self.ended {
@@ -103,6 +106,7 @@ impl<'a> Pass<'a> {
                 Some(others) => Err(ReconcileError::message(format!("{first}; {others}"))),
                 None => Err(first),
             },
+            (None, _) if self.backed_off => Ok(Outcome::Requeue),
             (None, Some(delay)) => Ok(Outcome::RequeueAfter(delay)),
             (None, None) => Ok(Outcome::Done),
         }
@@ -211,7 +215,24 @@ impl<'a> Pass<'a> {
             self.warn("UnregisteredTaintMissing", message.to_owned());
             tracing::error!(NodeClaim = claim_facts::name(&self.claim), "{message}");
         }
+        let answers = hooks::ask(context.provider.registration_hooks(), &self.claim).await;
         let mut after = before.clone();
+        if let Some(waiting) = answers.waiting() {
+            registration::sync(&self.claim, &mut after);
+            patch_object(&context.client, &before, &after, Lock::Optimistic).await?;
+            self.set(
+                REGISTERED,
+                ConditionStatus::Unknown,
+                REGISTRATION_HOOK_PENDING,
+                &waiting,
+            );
+            match answers.again() {
+                Some(delay) => self.again = Some(self.again.map_or(delay, |again| again.min(delay))),
+                None => self.backed_off = true,
+            }
+            return answers.errors();
+        }
+        answers.apply(&mut self.claim);
         registration::sync(&self.claim, &mut after);
         registration::complete(&mut after);
         patch_object(&context.client, &before, &after, Lock::Optimistic).await?;
@@ -300,6 +321,10 @@ impl<'a> Pass<'a> {
             }
             Liveness::TimedOut(timeout) => timeout,
         };
+        if let Some(hold) = context.steadiness.hold() {
+            self.again = Some(self.again.map_or(hold, |again| again.min(hold)));
+            return Ok(());
+        }
         tracing::debug!(
             NodeClaim = claim_facts::name(&self.claim),
             timeout = ?timeout.timeout,

@@ -1,0 +1,424 @@
+//! Acting on unhealthy nodes.
+//!
+//! Replacing one asks neither disruption budgets nor pods; a cap on the share of unhealthy nodes keeps an outage from taking the rest
+//! as well. Draining one asks both.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kerf_api::{NodeClaim, annotations, labels};
+use kerf_cloud::RepairPolicy;
+use kerf_disruption::Allowance;
+use kerf_model::budget::DisruptionReason;
+use kerf_runtime::client::found;
+use kerf_runtime::metrics::catalogue::NODECLAIMS_UNHEALTHY_DISRUPTED;
+use kerf_runtime::{CancellationToken, Event, EventType, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_state::lean::LeanNode;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource};
+use serde_json::json;
+use tokio::sync::Mutex;
+
+use super::findings::{Finding, Health, Rule, findings, is_unhealthy};
+use super::policies::Policies;
+use super::policy::{Action, Policy};
+use crate::changes::Change;
+use crate::claim_facts::{self, disrupt};
+use crate::context::Context;
+use crate::reconciler::Reconciler;
+use crate::termination::deadline::{deadline, rfc3339};
+
+const NAME: &str = "node.health";
+/// The share of nodes that may be unhealthy before the provider's rules stop, in per cent.
+const SHARE: usize = 20;
+/// How long repair pauses when more are.
+const BLOCKED: Duration = Duration::from_secs(5 * 60);
+/// How long a node is not told of again.
+const TOLD_FOR: Duration = Duration::from_secs(15 * 60);
+/// How soon a drain is tried again that budgets did not allow.
+const NO_BUDGET: Duration = Duration::from_secs(30);
+/// How soon to look again while it is not known which policies there are.
+const UNKNOWN: Duration = Duration::from_secs(1);
+
+/// Whether so many of so many nodes may be unhealthy (LIF-149, LIF-150): a fifth, rounded up.
+const fn may_repair(unhealthy: usize, nodes: usize) -> bool {
+    unhealthy <= (nodes * SHARE).div_ceil(100)
+}
+
+/// `KernelReady` as `kernel_ready`.
+fn snake_case(text: &str) -> String {
+    let mut snake = String::new();
+    for letter in text.chars() {
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
+/// What of a node's conditions repair reacts to (LIF-147).
+pub(super) fn conditions_of(node: &LeanNode) -> BTreeMap<String, (String, Option<Timestamp>)> {
+    let conditions = node.status.conditions.iter();
+    let fact = |one: &kerf_state::lean::LeanCondition| {
+        let since = one.last_transition_time.as_ref().map(|time| time.0);
+        (one.kind.clone(), (one.status.clone(), since))
+    };
+    conditions.map(fact).collect()
+}
+
+/// The nodes policies can be about: those with exactly one claim (LIF-147).
+pub(super) fn nodes_with_claims(context: &Context) -> Vec<Arc<LeanNode>> {
+    let mut nodes = context.cluster.nodes();
+    nodes.retain(|node| {
+        let id = &node.spec.provider_id;
+        !id.is_empty() && context.cluster.claims_by_provider_id(id).len() == 1
+    });
+    nodes
+}
+
+/// What keeps a node from being taken away now.
+enum Hindrance {
+    /// More nodes are unhealthy than the provider's rules bear.
+    ProviderCap,
+    /// More nodes are unhealthy than the policy bears; how many may be.
+    PolicyCap(u32),
+    /// No maintenance window is open.
+    Window(Option<Timestamp>),
+    /// Node or claim ask not to be disrupted.
+    Annotation,
+    /// Its pool's budgets.
+    Budget,
+}
+
+/// Takes unhealthy nodes away.
+pub(crate) struct Repair {
+    context: Context,
+    policies: Policies,
+    queue: Queue<String>,
+    /// Held while a drain is decided on, so that two do not count on the same budget.
+    draining: Mutex<()>,
+}
+
+impl Repair {
+    pub(crate) fn new(context: &Context, policies: &Policies) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            policies: policies.clone(),
+            queue: context.queue(NAME, RateLimit::SHARED),
+            draining: Mutex::default(),
+        })
+    }
+
+    /// What the provider calls unhealthy; nothing with the gate off (LIF-145).
+    fn provider_rules(&self) -> &[RepairPolicy] {
+        match self.context.options.feature_gates.node_repair {
+            true => &self.context.provider.profile().repair_policies,
+            false => &[],
+        }
+    }
+
+    async fn reconcile(&self, name: String) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let Some(node) = cluster.node(&name).filter(|node| !node.spec.provider_id.is_empty()) else {
+            return Ok(Outcome::Done);
+        };
+        let claims = cluster.claims_by_provider_id(&node.spec.provider_id);
+        let [claim] = claims.as_slice() else {
+            return Ok(Outcome::Done);
+        };
+        let Some(policies) = self.policies.all() else {
+            return Ok(Outcome::RequeueAfter(UNKNOWN));
+        };
+        let findings = findings(&node, self.provider_rules(), &policies);
+        if findings.is_empty() {
+            return Ok(Outcome::Done);
+        }
+        if let Some(hold) = self.context.steadiness.hold() {
+            return Ok(Outcome::RequeueAfter(hold));
+        }
+        let now = self.context.now();
+        let mut again: Option<Duration> = None;
+        let mut soonest = |delay: Duration| again = Some(again.map_or(delay, |known| known.min(delay)));
+        for finding in &findings {
+            if now < finding.at {
+                soonest(self.context.clock.until(finding.at));
+                continue;
+            }
+            if finding.rule.action() == Action::Report {
+                self.tell_report(&node, finding);
+                soonest(TOLD_FOR);
+                continue;
+            }
+            match self.take_away(&node, claim, finding, now).await? {
+                None => return Ok(Outcome::Done),
+                Some(hindrance) => soonest(self.tell_hindrance(&node, claim, finding, &hindrance, now)),
+            }
+        }
+        Ok(again.map_or(Outcome::Done, Outcome::RequeueAfter))
+    }
+
+    /// Takes a node away as the finding's rule wants, or says what is in the way.
+    async fn take_away(
+        &self,
+        node: &LeanNode,
+        claim: &NodeClaim,
+        finding: &Finding<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Hindrance>, ReconcileError> {
+        let Rule::Policy(policy, _) = finding.rule else {
+            if !self.is_within_cap(claim) {
+                return Ok(Some(Hindrance::ProviderCap));
+            }
+            self.replace(claim, finding).await?;
+            return Ok(None);
+        };
+        if !policy.is_open(now) {
+            return Ok(Some(Hindrance::Window(policy.opens_after(now))));
+        }
+        let nodes = nodes_with_claims(&self.context);
+        let health = Health::of(policy, nodes.iter().map(|node| &**node), now);
+        if !health.is_within(policy) {
+            return Ok(Some(Hindrance::PolicyCap(policy.max_unhealthy.of(health.nodes))));
+        }
+        if policy.action == Action::Replace {
+            self.replace(claim, finding).await?;
+            return Ok(None);
+        }
+        self.drain(node, claim, finding, now).await
+    }
+
+    /// LIF-149: nodes of the claim's pool, or of the whole cluster.
+    fn is_within_cap(&self, claim: &NodeClaim) -> bool {
+        let pool = claim_facts::pool(claim);
+        let of_pool =
+            |node: &Arc<LeanNode>| claim_facts::label(node.metadata.labels.as_ref(), labels::NODE_POOL) == pool;
+        let mut nodes = self.context.cluster.nodes();
+        nodes.retain(|node| pool.is_empty() || of_pool(node));
+        let rules = self.provider_rules();
+        let unhealthy = nodes.iter().filter(|node| is_unhealthy(node, rules)).count();
+        may_repair(unhealthy, nodes.len())
+    }
+
+    /// LIF-153: the deadline of the drain is now, whatever the claim's grace period says.
+    async fn replace(&self, claim: &NodeClaim, finding: &Finding<'_>) -> Result<(), ReconcileError> {
+        let (name, now) = (claim_facts::name(claim), self.context.now());
+        let over = deadline(claim).is_ok_and(|deadline| deadline.is_some_and(|deadline| deadline < now));
+        if !over {
+            let api: Api<NodeClaim> = Api::all(self.context.client.clone());
+            let patch = json!({"metadata": {"annotations": {annotations::TERMINATION_TIMESTAMP: rfc3339(now)}}});
+            let written = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+            if let Some(stored) = found(written)? {
+                self.context.cluster.wrote_claim(stored);
+            }
+        }
+        self.end(claim, finding).await
+    }
+
+    /// Takes a node away as gently as any other: not while it asks to be left alone, and within the budgets its pool has for nodes that
+    /// are to be replaced. The pods are evicted as in any drain.
+    async fn drain(
+        &self,
+        node: &LeanNode,
+        claim: &NodeClaim,
+        finding: &Finding<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Hindrance>, ReconcileError> {
+        let _one_at_a_time = self.draining.lock().await;
+        let snapshot = self.context.cluster.snapshot(now);
+        let id = node.spec.provider_id.as_str();
+        let machine = snapshot
+            .nodes
+            .iter()
+            .find(|node| node.provider_id.as_deref() == Some(id));
+        if machine.is_some_and(|machine| machine.lifecycle.do_not_disrupt) {
+            return Ok(Some(Hindrance::Annotation));
+        }
+        let allowance = Allowance::new(&snapshot, DisruptionReason::Drifted, now);
+        let pool = allowance.pools().find(|pool| *pool.pool == *claim_facts::pool(claim));
+        // A node that is not ready uses up budget already; it must not stand in its own way.
+        let own = machine.is_some_and(|machine| {
+            machine.initialized
+                && (!machine.lifecycle.ready || machine.marked_for_deletion || machine.lifecycle.deleting)
+        });
+        let allowed = pool.is_none_or(|pool| pool.allowed > pool.consumed.saturating_sub(u32::from(own)));
+        if !allowed && !claim_facts::is_deleting(claim) {
+            return Ok(Some(Hindrance::Budget));
+        }
+        self.end(claim, finding).await?;
+        Ok(None)
+    }
+
+    /// Deletes the claim and counts it (LIF-155).
+    async fn end(&self, claim: &NodeClaim, finding: &Finding<'_>) -> Result<(), ReconcileError> {
+        if !disrupt(&self.context, claim, "unhealthy").await? {
+            return Ok(());
+        }
+        let condition = finding.rule.condition_type();
+        tracing::info!(
+            NodeClaim = claim_facts::name(claim),
+            condition,
+            "deleting unhealthy node"
+        );
+        let capacity_type = claim_facts::label(claim.metadata.labels.as_ref(), labels::CAPACITY_TYPE);
+        let image = claim.status.as_ref().and_then(|status| status.image_id.as_deref());
+        let counter = self.context.metrics.counter(&NODECLAIMS_UNHEALTHY_DISRUPTED);
+        counter.inc(&[
+            &snake_case(condition),
+            claim_facts::pool(claim),
+            capacity_type,
+            image.unwrap_or_default(),
+        ]);
+        Ok(())
+    }
+
+    fn tell_report(&self, node: &LeanNode, finding: &Finding<'_>) {
+        if let Rule::Policy(policy, bad) = finding.rule {
+            let message = format!(
+                "Condition {} is {} for longer than {:?} (NodeRepairPolicy={})",
+                bad.condition_type, bad.status, bad.toleration, policy.name
+            );
+            self.warn(
+                node,
+                "NodeUnhealthy",
+                message,
+                vec![policy.name.to_string(), bad.condition_type.clone()],
+            );
+        }
+    }
+
+    /// Tells what keeps an unhealthy node, and says how soon to look again.
+    fn tell_hindrance(
+        &self,
+        node: &LeanNode,
+        claim: &NodeClaim,
+        finding: &Finding<'_>,
+        hindrance: &Hindrance,
+        now: Timestamp,
+    ) -> Duration {
+        let Rule::Policy(policy, _) = finding.rule else {
+            self.tell_capped(node, claim);
+            return BLOCKED;
+        };
+        let (what, again) = self.explain(policy, claim, hindrance, now);
+        let message = format!("{what} (NodeRepairPolicy={})", policy.name);
+        self.warn(node, "NodeRepairBlocked", message, vec![policy.name.to_string()]);
+        again
+    }
+
+    fn explain(&self, policy: &Policy, claim: &NodeClaim, hindrance: &Hindrance, now: Timestamp) -> (String, Duration) {
+        match hindrance {
+            Hindrance::ProviderCap => (
+                "more nodes are unhealthy than the provider's rules bear".to_owned(),
+                BLOCKED,
+            ),
+            Hindrance::PolicyCap(most) => (format!("more than {most} of the selected nodes are unhealthy"), BLOCKED),
+            Hindrance::Window(Some(opens)) => {
+                let wait = self.context.clock.until(*opens).max(Duration::from_secs(1));
+                (format!("the next maintenance window opens at {opens}"), wait)
+            }
+            Hindrance::Window(None) => {
+                tracing::debug!(policy = %policy.name, %now, "no maintenance window opens");
+                ("no maintenance window opens".to_owned(), BLOCKED)
+            }
+            Hindrance::Annotation => (
+                format!(
+                    "the node carries {}, which keeps it from being drained",
+                    annotations::DO_NOT_DISRUPT
+                ),
+                NO_BUDGET,
+            ),
+            Hindrance::Budget => {
+                let pool = claim_facts::pool(claim);
+                (
+                    format!("disruption budgets of NodePool {pool:?} allow no more nodes to go"),
+                    NO_BUDGET,
+                )
+            }
+        }
+    }
+
+    /// LIF-151, LIF-152: three times about the Node, each under its own key.
+    fn tell_capped(&self, node: &LeanNode, claim: &NodeClaim) {
+        let name = claim_facts::pool(claim);
+        let pool = self.context.cluster.pool(name);
+        let message = match (name.is_empty(), &pool) {
+            (true, _) => "more then 20% nodes are unhealthy in the cluster",
+            (false, Some(_)) => "more than 20% nodes are unhealthy in the nodepool",
+            // LIF-244
+            (false, None) => return,
+        };
+        let pool_uid = pool.and_then(|pool| pool.metadata.uid.clone());
+        let uids = [node.metadata.uid.clone(), claim.metadata.uid.clone(), pool_uid];
+        for uid in uids.into_iter().flatten() {
+            self.warn(node, "NodeRepairBlocked", message.to_owned(), vec![uid]);
+        }
+    }
+
+    fn warn(&self, node: &LeanNode, reason: &'static str, message: String, mut dedupe: Vec<String>) {
+        dedupe.extend(node.metadata.uid.clone());
+        self.context.recorder.publish(Event {
+            object: ObjectRef::of(node),
+            kind: EventType::Warning,
+            reason: reason.into(),
+            message,
+            dedupe,
+            dedupe_timeout: Some(TOLD_FOR),
+        });
+    }
+}
+
+#[async_trait]
+impl Reconciler for Repair {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn notify(&self, change: &Change) {
+        if let Change::Node(node) = change
+            && !node.is_gone()
+            && (node.listed || node.differs(conditions_of))
+        {
+            self.queue.add_with(node.name().to_owned(), node.priority());
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let controller = self
+            .context
+            .controller(NAME)
+            .for_kind(LeanNode::group(&()), LeanNode::kind(&()));
+        let controller = controller.workers(self.context.workers(10, 1000));
+        let queue = self.queue.clone();
+        let reconcile = move |name| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile(name).await }
+        };
+        controller.run(queue, reconcile, shutdown).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // LIF-150
+    #[test]
+    fn a_fifth_may_be_unhealthy() {
+        for (nodes, most) in [(10, 2), (3, 1), (1, 1), (11, 3)] {
+            assert!(
+                may_repair(most, nodes) && !may_repair(most + 1, nodes),
+                "{most} of {nodes}"
+            );
+        }
+    }
+
+    // LIF-155
+    #[test]
+    fn metrics_name_conditions_in_snake_case() {
+        assert_eq!(snake_case("AcceleratedHardwareReady"), "accelerated_hardware_ready");
+    }
+}

@@ -1,0 +1,137 @@
+//! What policies find, written into their status (the controller `noderepairpolicy.status`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use kerf_api::conditions::VALIDATION_SUCCEEDED;
+use kerf_api::conditions::node_repair_policy as condition;
+use kerf_api::{ConditionSet, NodeRepairPolicy};
+use kerf_runtime::client::found;
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+
+use super::controller::{conditions_of, nodes_with_claims};
+use super::findings::Health;
+use super::policies::{Known, Policies};
+use crate::changes::Change;
+use crate::context::Context;
+use crate::patch::{Lock, patch_status};
+use crate::reconciler::Reconciler;
+
+const NAME: &str = "noderepairpolicy.status";
+/// How long changes of nodes are collected before they are counted.
+const COLLECT: Duration = Duration::from_secs(1);
+/// How often a policy is looked at when nothing calls for it.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Keeps the status of NodeRepairPolicies, and follows the policies for all of the module.
+pub(crate) struct RepairStatus {
+    context: Context,
+    policies: Policies,
+    queue: Queue<String>,
+}
+
+impl RepairStatus {
+    pub(crate) fn new(context: &Context, policies: &Policies) -> Arc<Self> {
+        Arc::new(Self {
+            context: context.clone(),
+            policies: policies.clone(),
+            queue: context.queue(NAME, RateLimit::SHARED),
+        })
+    }
+
+    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
+        let Some(known) = self.policies.get(name) else {
+            return Ok(Outcome::Done);
+        };
+        let now = self.context.now();
+        let nodes = nodes_with_claims(&self.context);
+        let health = Health::of(&known.policy, nodes.iter().map(|node| &**node), now);
+        let mut after = NodeRepairPolicy::clone(&known.object);
+        judge(&mut after, &known, &health, now);
+        let written = patch_status(&self.context.client, &*known.object, &after, Lock::Optimistic).await;
+        found(written)?;
+        let next = [health.next, known.policy.opens_after(now)].into_iter().flatten().min();
+        let left = next.map_or(EVERY, |next| self.context.clock.until(next).clamp(COLLECT, EVERY));
+        Ok(Outcome::RequeueAfter(left))
+    }
+}
+
+/// What a policy's status should be.
+fn judge(after: &mut NodeRepairPolicy, known: &Known, health: &Health, now: Timestamp) {
+    let policy = &known.policy;
+    let status = after.status.get_or_insert_default();
+    let count = |count: u32| Some(i32::try_from(count).unwrap_or(i32::MAX));
+    status.nodes = count(health.nodes);
+    status.unhealthy_nodes = count(health.unhealthy);
+    status.overdue_nodes = count(health.overdue);
+    let mut conditions = ConditionSet::new(after, now);
+    let refuse = |conditions: &mut ConditionSet<'_, NodeRepairPolicy>, reason: &str, message: &str| {
+        conditions.set_false(condition::REPAIR_ALLOWED, reason, message);
+    };
+    if !policy.is_valid() {
+        let faults = policy.faults.join("; ");
+        conditions.set_false(VALIDATION_SUCCEEDED, condition::VALIDATION_FAILED, &faults);
+        refuse(&mut conditions, condition::INVALID, "an invalid policy does nothing");
+        return;
+    }
+    conditions.set_true(VALIDATION_SUCCEEDED);
+    if !health.is_within(policy) {
+        let most = policy.max_unhealthy.of(health.nodes);
+        let message = format!(
+            "{} of {} nodes are unhealthy, at most {most} may be",
+            health.unhealthy, health.nodes
+        );
+        refuse(&mut conditions, condition::TOO_MANY_UNHEALTHY, &message);
+    } else if !policy.is_open(now) {
+        let opens = policy.opens_after(now);
+        let message = opens.map_or_else(
+            || "no maintenance window opens".to_owned(),
+            |opens| format!("the next maintenance window opens at {opens}"),
+        );
+        refuse(&mut conditions, condition::OUTSIDE_MAINTENANCE_WINDOW, &message);
+    } else {
+        conditions.set_true(condition::REPAIR_ALLOWED);
+    }
+}
+
+#[async_trait]
+impl Reconciler for RepairStatus {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn notify(&self, change: &Change) {
+        if let Change::Node(node) = change
+            && (node.is_new()
+                || node.is_gone()
+                || node.differs(|node| (node.metadata.labels.clone(), conditions_of(node))))
+        {
+            for name in self.policies.names() {
+                self.queue.add_after(name, COLLECT);
+            }
+        }
+    }
+
+    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let this = Arc::clone(&self);
+        let changed = move || {
+            for name in this.policies.names() {
+                this.queue.add(name);
+            }
+        };
+        let rng = self.context.seed.derive(NAME).rng();
+        let follow = self
+            .policies
+            .clone()
+            .follow(self.context.client.clone(), rng, changed, shutdown.clone());
+        let controller = self.context.controller(NAME).for_kind("kerf.sh", "NodeRepairPolicy");
+        let queue = self.queue.clone();
+        let reconcile = move |name: String| {
+            let this = Arc::clone(&self);
+            async move { this.reconcile(&name).await }
+        };
+        tokio::join!(follow, controller.run(queue, reconcile, shutdown));
+    }
+}
