@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Controller(ControllerArgs),
     /// Plan nodes for pods read from manifests: one decision, offline.
     Simulate(SimulateArgs),
+    /// Say where a pod goes, or why no node pool and no node takes it.
+    Explain(Box<ExplainArgs>),
     /// Print the custom resource definitions.
     Crds(CrdsArgs),
     /// Print shell completions.
@@ -95,12 +97,28 @@ pub(crate) struct SimulateArgs {
     /// Manifests to read: a file, a folder, or - for standard input. May be repeated. JSON reads about thirty times faster than YAML.
     #[arg(short = 'f', long = "filename", value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) filenames: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) decision: DecisionArgs,
+    /// Check the plan against the Kubernetes rules with code that shares nothing with the solver.
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Print to standard error how long reading, planning and checking took.
+    #[arg(long)]
+    pub(crate) timing: bool,
+    /// How to print the report.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub(crate) output: Output,
+}
+
+/// What a decision is made with, besides the cluster.
+#[derive(Args, Debug)]
+pub(crate) struct DecisionArgs {
     /// Instance types in the KWOK provider's JSON format instead of the built-in ones.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) instance_types: Option<PathBuf>,
-    /// The built-in instance types to use without --instance-types.
-    #[arg(long, value_enum, default_value_t = CatalogueName::Ec2)]
-    pub(crate) catalogue: CatalogueName,
+    /// The built-in instance types to use without --instance-types: ec2, or for a cluster those that its nodes are of.
+    #[arg(long, value_enum)]
+    pub(crate) catalogue: Option<CatalogueName>,
     /// The moment the decision is made at (RFC 3339); now by default.
     #[arg(long, value_name = "TIME")]
     pub(crate) now: Option<String>,
@@ -113,22 +131,52 @@ pub(crate) struct SimulateArgs {
     /// Whether minValues may be lowered to what there is.
     #[arg(long, env = "MIN_VALUES_POLICY", value_enum, ignore_case = false, default_value_t = MinValuesPolicy::Strict)]
     pub(crate) min_values_policy: MinValuesPolicy,
-    /// Feature gates as Name=true|false, comma separated. NodeOverlay is on where overlays are given.
+    /// Feature gates as Name=true|false, comma separated. NodeOverlay is on where overlays are read from files.
     #[arg(long, env = "FEATURE_GATES", value_name = "GATES", default_value = "")]
     pub(crate) feature_gates: String,
     /// How nodes are chosen: the cheapest of several strategies, or upstream's greedy alone.
     #[arg(long, value_enum, default_value_t = Packing::Cheapest)]
     pub(crate) packing: Packing,
-    /// Check the plan against the Kubernetes rules with code that shares nothing with the solver.
-    #[arg(long)]
-    pub(crate) verify: bool,
-    /// Print to standard error how long reading, planning and checking took.
-    #[arg(long)]
-    pub(crate) timing: bool,
-    /// How to print the report.
-    #[arg(short, long, value_enum, default_value_t = Output::Table)]
-    pub(crate) output: Output,
 }
+
+/// Options of `kerf explain`.
+#[derive(Args, Debug)]
+#[command(after_help = EXPLAIN_HELP)]
+pub(crate) struct ExplainArgs {
+    /// What to explain: pod/NAME (or po/NAME, or pod NAME).
+    #[arg(required = true, num_args = 1..=2, value_name = "KIND/NAME")]
+    pub(crate) subject: Vec<String>,
+    /// Manifests to read instead of asking a cluster: a file, a folder, or - for standard input. May be repeated.
+    #[arg(short = 'f', long = "filename", value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub(crate) filenames: Vec<PathBuf>,
+    /// The namespace; without it that of the kubeconfig's context, or "default" with -f.
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+    /// The kubeconfig to use; $KUBECONFIG or ~/.kube/config without it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "filenames")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig to use; the current one without it.
+    #[arg(long, conflicts_with = "filenames")]
+    pub(crate) context: Option<String>,
+    #[command(flatten)]
+    pub(crate) decision: DecisionArgs,
+    /// How to print the explanation.
+    #[arg(short, long, value_enum, default_value_t = TextOutput::Text)]
+    pub(crate) output: TextOutput,
+}
+
+const EXPLAIN_HELP: &str = "Examples:
+  kerf explain pod/web-0                       ask the cluster of the current kubeconfig
+  kerf explain pod/web-0 -n shop -o json       the same as a document
+  kerf explain pod/web-0 -f manifests/         offline, from files
+
+Exit codes:
+  0  it has a place: it is bound, or would be scheduled
+  1  it has none, and the output says why
+  2  bad input or usage
+  3  nothing to explain: there is no such object
+  4  the API, a file or the network failed
+  5  an invariant broke";
 
 /// Options of `kerf crds`.
 #[derive(Args, Debug)]
@@ -172,6 +220,13 @@ pub(crate) enum Packing {
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Output {
     Table,
+    Json,
+    Yaml,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TextOutput {
+    Text,
     Json,
     Yaml,
 }

@@ -11,6 +11,8 @@ pub(crate) enum Exit {
     No = 1,
     /// Bad input or usage.
     BadInput = 2,
+    /// There is nothing to explain.
+    Nothing = 3,
     /// The API, a file or the network failed.
     Failed = 4,
     /// An invariant broke: a bug in Kerf.
@@ -28,6 +30,6 @@ pub(crate) const HELP: &str = "Exit codes:
   0  done
   1  the answer is no: something was not scheduled, something would change
   2  bad input or usage
-  3  nothing to explain
+  3  nothing to explain: there is no such object
   4  the API, a file or the network failed
   5  an invariant broke";

@@ -4,8 +4,10 @@
 mod args;
 mod assemble;
 mod controller;
+mod decision;
 mod demo;
 mod exit;
+mod explain;
 mod manifests;
 mod simulate;
 mod up;
@@ -57,6 +59,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Up(args) => up::run(&args),
         Command::Controller(args) => controller::run(&args),
         Command::Simulate(args) => simulate::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Crds(args) => crds(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "kerf", &mut io::stdout());

@@ -11,5 +11,5 @@ mod split;
 
 pub(crate) use error::InputError;
 pub(crate) use expand::expand_workloads;
-pub(crate) use object::{Object, read_objects};
+pub(crate) use object::{Object, objects_of, read_objects};
 pub(crate) use source::read_inputs;

@@ -45,6 +45,19 @@ pub(crate) fn read_objects(inputs: &[Input]) -> (Vec<Object>, Vec<InputError>, V
     (all.objects, all.errors, all.notes)
 }
 
+/// The objects of lists an API server answered with. `server` stands where a file's name would.
+pub(crate) fn objects_of(server: &Arc<str>, lists: Vec<Value>) -> (Vec<Object>, Vec<InputError>) {
+    let mut all = Objects::default();
+    for (index, list) in lists.into_iter().enumerate() {
+        let origin = Origin {
+            file: Arc::clone(server),
+            document: index + 1,
+        };
+        all.document(origin, list, false);
+    }
+    (all.objects, all.errors)
+}
+
 #[derive(Default)]
 struct Objects {
     objects: Vec<Object>,

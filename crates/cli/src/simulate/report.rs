@@ -4,7 +4,7 @@ use kerf_check::Violation;
 use kerf_model::instance_type::{InstanceType, allocatable};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::Node;
-use kerf_model::plan::{Cause, Launch, Plan, Refuser};
+use kerf_model::plan::{Cause, Launch, Plan, Refusal, Refuser};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::resources::Resources;
@@ -44,6 +44,30 @@ pub(crate) struct NodeReport {
     pub(crate) instance_type_options: usize,
 }
 
+impl NodeReport {
+    /// A node that is there, with what it has once `pods` are on it too.
+    pub(crate) fn existing(interner: &Interner, node: &Node, pods: &[Arc<Pod>]) -> Self {
+        let label = |key: Sym| node.label(key).map(|value| interner.text(value).to_owned());
+        let mut requests = node.requested.clone();
+        for pod in pods {
+            requests.add(&pod.shape.requests);
+        }
+        Self {
+            name: node.name.to_string(),
+            node_pool: label(sym::NODEPOOL),
+            existing: true,
+            instance_type: label(sym::INSTANCE_TYPE),
+            zone: label(sym::ZONE),
+            capacity_type: label(sym::CAPACITY_TYPE),
+            price_per_hour: node.price.map(Price::per_hour),
+            pods: keys(pods),
+            requests: printed(interner, &requests),
+            allocatable: printed(interner, &node.allocatable),
+            instance_type_options: 1,
+        }
+    }
+}
+
 /// A pod that goes nowhere.
 #[derive(Serialize, Debug)]
 #[serde(rename_all = "camelCase")]
@@ -66,6 +90,22 @@ pub(crate) struct ReasonReport {
     pub(crate) message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) nearest_miss: Option<String>,
+}
+
+impl ReasonReport {
+    pub(crate) fn of(refusal: &Refusal) -> Self {
+        let (node_pool, node) = match &refusal.by {
+            Refuser::Pool(pool) => (Some(pool.to_string()), None),
+            Refuser::Node(node) => (None, Some(node.to_string())),
+        };
+        Self {
+            node_pool,
+            node,
+            code: refusal.cause.code(),
+            message: refusal.cause.to_string(),
+            nearest_miss: refusal.nearest_miss.clone(),
+        }
+    }
 }
 
 /// A pod validation refuses.
@@ -131,7 +171,7 @@ impl SimulationReport {
         }
         for placement in &plan.existing {
             let node = snapshot.nodes.iter().find(|node| node.name == placement.node);
-            nodes.extend(node.map(|node| existing_node(interner, node, &placement.pods)));
+            nodes.extend(node.map(|node| NodeReport::existing(interner, node, &placement.pods)));
         }
         let unschedulable = unschedulable(plan);
         let ignored: Vec<IgnoredReport> = plan.ignored.iter().map(|(pod, faults)| ignored(pod, faults)).collect();
@@ -198,50 +238,12 @@ fn type_allocatable(interner: &Interner, instance_type: &InstanceType) -> Resour
     allocatable(&instance_type.capacity, &instance_type.overhead, huge)
 }
 
-fn existing_node(interner: &Interner, node: &Node, pods: &[Arc<Pod>]) -> NodeReport {
-    let label = |key: Sym| node.label(key).map(|value| interner.text(value).to_owned());
-    let mut requests = node.requested.clone();
-    for pod in pods {
-        requests.add(&pod.shape.requests);
-    }
-    NodeReport {
-        name: node.name.to_string(),
-        node_pool: label(sym::NODEPOOL),
-        existing: true,
-        instance_type: label(sym::INSTANCE_TYPE),
-        zone: label(sym::ZONE),
-        capacity_type: label(sym::CAPACITY_TYPE),
-        price_per_hour: node.price.map(Price::per_hour),
-        pods: keys(pods),
-        requests: printed(interner, &requests),
-        allocatable: printed(interner, &node.allocatable),
-        instance_type_options: 1,
-    }
-}
-
 fn unschedulable(plan: &Plan) -> Vec<UnschedulableReport> {
     let refused = plan.unschedulable.iter().map(|left| UnschedulableReport {
         pod: left.pod.key(),
         message: left.message(),
         deferred: left.deferred,
-        reasons: left
-            .refusals
-            .iter()
-            .map(|refusal| {
-                let (node_pool, node) = match &refusal.by {
-                    Refuser::Pool(pool) => (Some(pool.to_string()), None),
-                    Refuser::Node(node) => (None, Some(node.to_string())),
-                };
-                let message = refusal.cause.to_string();
-                ReasonReport {
-                    node_pool,
-                    node,
-                    code: refusal.cause.code(),
-                    message,
-                    nearest_miss: refusal.nearest_miss.clone(),
-                }
-            })
-            .collect(),
+        reasons: left.refusals.iter().map(ReasonReport::of).collect(),
     });
     let unattempted = plan.unattempted.iter().map(|pod| UnschedulableReport {
         pod: pod.key(),

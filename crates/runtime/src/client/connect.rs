@@ -37,6 +37,19 @@ impl Connection {
         Ok(Self::of(Config::infer().await.map_err(ConnectError::NoConfig)?))
     }
 
+    /// `KUBECONFIG` or `~/.kube/config`, with the context named.
+    pub async fn with_context(context: &str) -> Result<Self, ConnectError> {
+        let options = KubeConfigOptions {
+            context: Some(context.to_owned()),
+            ..KubeConfigOptions::default()
+        };
+        let config = Config::from_kubeconfig(&options).await;
+        let path = std::env::var("KUBECONFIG").unwrap_or_else(|_| "~/.kube/config".to_owned());
+        Ok(Self::of(
+            config.map_err(|source| ConnectError::Kubeconfig { path, source })?,
+        ))
+    }
+
     /// The given kubeconfig file, with its current context or the one named.
     pub async fn from_file(path: &std::path::Path, context: Option<&str>) -> Result<Self, ConnectError> {
         let wrap = |source| ConnectError::Kubeconfig {

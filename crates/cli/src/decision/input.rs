@@ -1,14 +1,15 @@
 //! From manifests to a cluster: objects are judged as an API server would, decoded, and their references looked up.
 
 use crate::manifests::{InputError, Object, expand_workloads};
-use kerf_api::{NodeOverlay, NodePool};
+use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kerf_apiserver::Admission;
 use kerf_state::World;
+use kerf_state::lean::LeanPod;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The objects of a simulation by kind.
+/// The objects of a cluster by kind.
 #[derive(Default)]
 pub(crate) struct Cluster {
     pub(crate) world: World,
@@ -16,7 +17,7 @@ pub(crate) struct Cluster {
 }
 
 /// Reads the objects; what is wrong with one is reported and the object left out.
-pub(crate) fn read(mut objects: Vec<Object>) -> (Cluster, Vec<InputError>) {
+pub(super) fn read(mut objects: Vec<Object>) -> (Cluster, Vec<InputError>) {
     let mut errors = Vec::new();
     admit(&mut objects, &mut errors);
     errors.extend(expand_workloads(&mut objects));
@@ -27,6 +28,14 @@ pub(crate) fn read(mut objects: Vec<Object>) -> (Cluster, Vec<InputError>) {
             errors.push(*error);
         }
     }
+    (cluster, errors)
+}
+
+/// The same for objects an API server has judged already, workloads and all they own among them.
+pub(super) fn read_admitted(objects: Vec<Object>) -> (Cluster, Vec<InputError>) {
+    let mut cluster = Cluster::default();
+    let errors = objects.into_iter().filter_map(|object| cluster.add(object).err());
+    let errors = errors.map(|error| *error).collect();
     (cluster, errors)
 }
 
@@ -57,6 +66,35 @@ fn with_uid(object: &mut Object) -> &mut Value {
 }
 
 impl Cluster {
+    /// A pod, as its object says.
+    pub(crate) fn pod(&self, namespace: &str, name: &str) -> Option<&LeanPod> {
+        self.world.pods.iter().find(|pod| {
+            let meta = &pod.metadata;
+            meta.name.as_deref() == Some(name) && meta.namespace.as_deref().unwrap_or("default") == namespace
+        })
+    }
+
+    /// The names of instance types that nodes and claims are of, sorted.
+    pub(super) fn instance_types(&self) -> BTreeSet<&str> {
+        let nodes = self.world.nodes.iter().map(|node| &node.metadata);
+        let claims = self.world.claims.iter().map(|claim| &claim.metadata);
+        let labels = nodes.chain(claims).filter_map(|meta| meta.labels.as_ref());
+        labels
+            .filter_map(|labels| labels.get("node.kubernetes.io/instance-type").map(String::as_str))
+            .collect()
+    }
+
+    /// How many claims have no machine yet.
+    pub(super) fn launching(&self) -> usize {
+        let launched = |claim: &&NodeClaim| {
+            let status = claim.status.as_ref();
+            status
+                .and_then(|status| status.provider_id.as_deref())
+                .is_some_and(|id| !id.is_empty())
+        };
+        self.world.claims.iter().filter(|claim| !launched(claim)).count()
+    }
+
     fn add(&mut self, object: Object) -> Result<(), Box<InputError>> {
         let world = &mut self.world;
         match object.kind.as_str() {

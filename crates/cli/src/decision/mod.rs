@@ -1,0 +1,35 @@
+//! What a decision is made from: the objects of a cluster, read from files or from an API server, and the settings of the command line.
+
+mod files;
+mod input;
+mod live;
+mod settings;
+mod snapshot;
+
+pub(crate) use files::from_files;
+pub(crate) use input::Cluster;
+pub(crate) use live::{Access, from_cluster};
+pub(crate) use settings::{CatalogueChoice, Settings};
+pub(crate) use snapshot::snapshot;
+
+use crate::manifests::InputError;
+
+/// Objects that were read, and what was wrong with others.
+#[derive(Default)]
+pub(crate) struct Input {
+    pub(crate) cluster: Cluster,
+    /// Objects that were left out, and why.
+    pub(crate) errors: Vec<InputError>,
+    /// What a user may want to know.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Says on standard error what a user may want to know.
+pub(crate) fn mention(notes: &[String]) {
+    notes.iter().for_each(|note| eprintln!("{note}"));
+}
+
+/// Says on standard error what is wrong.
+pub(crate) fn complain(errors: &[InputError]) {
+    errors.iter().for_each(|error| eprintln!("error: {error}"));
+}

@@ -1,0 +1,146 @@
+//! The settings of the command line.
+
+use super::Cluster;
+use crate::args::{self, CatalogueName, DecisionArgs};
+use crate::manifests::InputError;
+use jiff::Timestamp;
+use kerf_cloud::Vocabulary;
+use kerf_kwok::{ReadMode, builtin_catalogue, ec2_catalogue, read_catalogue};
+use kerf_model::instance_type::Catalogue;
+use kerf_model::intern::Interner;
+use kerf_runtime::options::FeatureGates;
+use kerf_scheduler::{MinValuesPolicy, Options, Packing, PreferencePolicy, ReservedMode};
+use std::sync::Arc;
+
+/// What decisions are made with.
+pub(crate) struct Settings {
+    pub(crate) now: Timestamp,
+    pub(crate) options: Options,
+    /// Whether NodeOverlays count.
+    pub(super) overlays: bool,
+    pub(super) catalogue: Arc<Catalogue>,
+    pub(super) vocabulary: Vocabulary,
+}
+
+/// Where the objects come from, which decides what is assumed where nothing is said.
+#[derive(Clone, Copy)]
+pub(crate) enum CatalogueChoice<'a> {
+    /// Files: EC2's instance types, and overlays that are given are meant.
+    Offline,
+    /// This cluster: the instance types its nodes are of, and overlays if the gate is on, as for its controller.
+    Live(&'a Cluster),
+}
+
+impl Settings {
+    /// Reads the settings; what is wrong with them is added to `errors`.
+    pub(crate) fn read(
+        args: &DecisionArgs,
+        choice: CatalogueChoice<'_>,
+        interner: &Interner,
+        errors: &mut Vec<InputError>,
+    ) -> Option<Self> {
+        let now = match args.now.as_deref().map(str::parse) {
+            None => Some(Timestamp::now()),
+            Some(Ok(now)) => Some(now),
+            Some(Err(error)) => {
+                let error: jiff::Error = error;
+                let error = InputError::new("--now", format!("is not a point in time: {error}"));
+                errors.push(error.remedy("write it as 2026-01-31T12:00:00Z"));
+                None
+            }
+        };
+        let gates: Option<FeatureGates> = args
+            .feature_gates
+            .parse()
+            .inspect_err(|error| errors.push(InputError::new("--feature-gates", format!("{error}"))))
+            .ok();
+        let catalogue = catalogue(args, choice, interner, errors);
+        let (now, gates, catalogue) = (now?, gates?, catalogue?);
+        let vocabulary = kerf_kwok::vocabulary(&catalogue, interner);
+        let said = args.feature_gates.contains("NodeOverlay");
+        let overlays = gates.node_overlay || (!said && matches!(choice, CatalogueChoice::Offline));
+        Some(Self {
+            now,
+            options: options(args, gates),
+            overlays,
+            catalogue,
+            vocabulary,
+        })
+    }
+}
+
+fn options(args: &DecisionArgs, gates: FeatureGates) -> Options {
+    Options {
+        preference_policy: match args.preference_policy {
+            args::PreferencePolicy::Respect => PreferencePolicy::Respect,
+            args::PreferencePolicy::Ignore => PreferencePolicy::Ignore,
+        },
+        min_values_policy: match args.min_values_policy {
+            args::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
+            args::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
+        },
+        reserved: if gates.reserved_capacity {
+            ReservedMode::Strict
+        } else {
+            ReservedMode::Off
+        },
+        packing: match args.packing {
+            args::Packing::Cheapest => Packing::Cheapest,
+            args::Packing::Upstream => Packing::Upstream,
+        },
+        threads: usize::from(args.threads),
+        ..Options::default()
+    }
+}
+
+fn catalogue(
+    args: &DecisionArgs,
+    choice: CatalogueChoice<'_>,
+    interner: &Interner,
+    errors: &mut Vec<InputError>,
+) -> Option<Arc<Catalogue>> {
+    let Some(path) = &args.instance_types else {
+        return Some(match (args.catalogue, choice) {
+            (Some(CatalogueName::Ec2), _) | (None, CatalogueChoice::Offline) => ec2_catalogue(interner),
+            (Some(CatalogueName::Kwok), _) => builtin_catalogue(interner),
+            (None, CatalogueChoice::Live(cluster)) => known_by(cluster, interner),
+        });
+    };
+    let name = path.display().to_string();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            let error = InputError::new(name, format!("cannot be read: {error}"));
+            errors.push(error.remedy("check the path given with --instance-types"));
+            return None;
+        }
+    };
+    match read_catalogue(&text, &name, interner, ReadMode::Strict) {
+        Ok(catalogue) => Some(Arc::new(catalogue)),
+        Err(faults) => {
+            for fault in faults.0 {
+                let place = InputError::new(&fault.file, &fault.problem).remedy(fault.remedy);
+                let element = fault
+                    .element
+                    .map(|(index, name)| format!("instance type {index} ({name})"));
+                errors.push(InputError {
+                    object: element,
+                    field: Some(fault.field).filter(|f| !f.is_empty()),
+                    ..place
+                });
+            }
+            None
+        }
+    }
+}
+
+/// The built-in catalogue that knows more of the cluster's machines; EC2's where neither knows more.
+fn known_by(cluster: &Cluster, interner: &Interner) -> Arc<Catalogue> {
+    let (ec2, kwok) = (ec2_catalogue(interner), builtin_catalogue(interner));
+    let types = cluster.instance_types();
+    let known = |catalogue: &Catalogue| {
+        let is_in = |name: &&str| catalogue.types.iter().any(|kind| interner.text(kind.name) == *name);
+        types.iter().filter(|name| is_in(name)).count()
+    };
+    if known(&kwok) > known(&ec2) { kwok } else { ec2 }
+}

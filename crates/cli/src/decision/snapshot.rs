@@ -1,0 +1,49 @@
+//! From objects and settings to a snapshot.
+
+use super::{Cluster, Settings};
+use crate::manifests::InputError;
+use kerf_cloud::OverlayPool;
+use kerf_controllers::conventions_of;
+use kerf_model::intern::Interner;
+use kerf_model::snapshot::Snapshot;
+use std::sync::Arc;
+
+/// The cluster as decisions see it. Overlays that are wrong are added to `errors`.
+pub(crate) fn snapshot(
+    cluster: Cluster,
+    settings: &Settings,
+    interner: &Arc<Interner>,
+    errors: &mut Vec<InputError>,
+) -> Arc<Snapshot> {
+    let Cluster {
+        mut world,
+        mut overlays,
+    } = cluster;
+    if !settings.overlays {
+        overlays.clear();
+    }
+    let rules = &settings.vocabulary.labels;
+    let pools: Vec<OverlayPool> = world
+        .pools
+        .iter()
+        .map(|pool| OverlayPool::new(pool, Arc::clone(&settings.catalogue), rules, interner))
+        .collect();
+    let evaluation = kerf_cloud::evaluate(&overlays, &pools, rules, interner);
+    for (name, status) in &evaluation.statuses {
+        if status.reason().is_some() {
+            let error = InputError::new("NodeOverlay", status.message().to_owned()).object(name.clone());
+            errors.push(error.remedy("it is applied nowhere; correct it or give it another weight"));
+        }
+    }
+    for pool in &pools {
+        let overlaid = evaluation
+            .pools
+            .get(&pool.name)
+            .map(|overlay| overlay.apply(&settings.catalogue));
+        let catalogue = overlaid.unwrap_or_else(|| Arc::clone(&settings.catalogue));
+        world.catalogues.insert(pool.name.to_string(), Ok(catalogue));
+    }
+    world
+        .into_mirror(Arc::clone(interner), conventions_of(&settings.vocabulary))
+        .snapshot(settings.now)
+}

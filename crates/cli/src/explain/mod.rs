@@ -1,0 +1,95 @@
+//! `kerf explain`: why one object is where it is, or is nowhere.
+//!
+//! A subject is named as for kubectl (`pod/web-0`); each has a module that answers for it.
+
+mod pod;
+mod subject;
+mod text;
+
+use crate::args::{ExplainArgs, TextOutput};
+use crate::decision::{Access, CatalogueChoice, Input, Settings, complain, from_cluster, from_files, mention};
+use crate::exit::Exit;
+use anyhow::Context as _;
+use kerf_model::intern::Interner;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::sync::Arc;
+use subject::Subject;
+
+/// Runs `kerf explain`.
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let subject = match Subject::parse(&args.subject, args.namespace.as_deref()) {
+        Ok(subject) => subject,
+        Err(problem) => {
+            eprintln!("error: {problem}");
+            return Ok(Exit::BadInput);
+        }
+    };
+    let offline = !args.filenames.is_empty();
+    let (input, namespace) = if offline {
+        (from_files(&args.filenames), None)
+    } else {
+        let (input, namespace) = ask(args)?;
+        (input, Some(namespace))
+    };
+    let interner = Arc::new(Interner::default());
+    let mut errors = Vec::new();
+    let choice = if offline {
+        CatalogueChoice::Offline
+    } else {
+        CatalogueChoice::Live(&input.cluster)
+    };
+    let settings = Settings::read(&args.decision, choice, &interner, &mut errors);
+    errors.extend(input.errors);
+    mention(&input.notes);
+    let Some(settings) = settings else {
+        complain(&errors);
+        return Ok(Exit::BadInput);
+    };
+    let Subject::Pod { namespace: named, name } = subject;
+    let namespace = named.or(namespace).unwrap_or_else(|| "default".to_owned());
+    let Some(standing) = pod::Standing::of(&input.cluster, &namespace, &name) else {
+        complain(&errors);
+        let title = format!("Pod {namespace}/{name}");
+        // What is wrong with it was said just now.
+        if errors.iter().any(|error| error.object.as_deref() == Some(&title)) {
+            eprintln!("error: {title} cannot be read; there is nothing to explain until it is corrected");
+            return Ok(Exit::BadInput);
+        }
+        eprintln!("error: there is no pod {name} in namespace {namespace}; -n names another namespace");
+        return Ok(Exit::Nothing);
+    };
+    let snapshot = crate::decision::snapshot(input.cluster, &settings, &interner, &mut errors);
+    complain(&errors);
+    let explanation = pod::explain(&snapshot, &settings.options, &standing);
+    print(&explanation, args.output, pod::render).context("printing the explanation")?;
+    // What else is wrong with the files is no concern of the one who asks about this pod.
+    Ok(explanation.exit())
+}
+
+/// Reads the cluster, and says which namespace its user works in.
+fn ask(args: &ExplainArgs) -> anyhow::Result<(Input, String)> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    let access = Access {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+    };
+    runtime.block_on(async {
+        let connection = access.connect().await?;
+        let input = from_cluster(&connection).await?;
+        Ok((input, connection.namespace().to_owned()))
+    })
+}
+
+fn print<T: Serialize>(document: &T, output: TextOutput, render: impl Fn(&T) -> String) -> anyhow::Result<()> {
+    let text = match output {
+        TextOutput::Text => render(document),
+        TextOutput::Json => serde_json::to_string_pretty(document)? + "\n",
+        TextOutput::Yaml => serde_saphyr::to_string(document).context("writing YAML")?,
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
