@@ -191,6 +191,8 @@ pub enum Cause {
     NodeResources,
     /// SCH-251, SCH-432 and the like: an existing node that may not be used for this pod; the text says why.
     NodeNotUsable(String),
+    /// A pool that makes no node for any pod now; the text says why. Only explanations name such pools.
+    PoolNotUsable(String),
 }
 
 impl Cause {
@@ -224,6 +226,7 @@ impl Cause {
             Self::VolumeLimit { .. } => "VolumeLimit",
             Self::NodeResources => "NodeResources",
             Self::NodeNotUsable(_) => "NodeNotUsable",
+            Self::PoolNotUsable(_) => "PoolNotUsable",
         }
     }
 }
@@ -343,7 +346,7 @@ impl fmt::Display for Cause {
                 write!(f, "would exceed volume limit (provisioner={driver}, volume-count={count}, volume-limit={limit})")
             }
             Self::NodeResources => f.write_str("exceeds node resources"),
-            Self::NodeNotUsable(why) => f.write_str(why),
+            Self::NodeNotUsable(why) | Self::PoolNotUsable(why) => f.write_str(why),
         }
     }
 }

@@ -21,7 +21,8 @@ fn prepare(request: &Request<'_>, options: &Options) -> Prepared {
 }
 
 /// Why each pool and each existing node refuses one pod of the request, given where the others go; a machine that would take it is not
-/// named. Nodes come first, in the order they are tried.
+/// named. Nodes come first, in the order they are tried and then those that take no pods; pools that take no part come last. A pod that
+/// [`solve`] leaves over is judged by the very plan that leaves it over. Empty for a pod that validation refuses or that is not asked for.
 pub fn explain(request: &Request<'_>, options: &Options, pod: &Pod) -> Vec<Refusal> {
     let prepared = prepare(request, options);
     let world = World::compile(&prepared, &WhatIf::from(request), options);
@@ -32,6 +33,9 @@ pub fn explain(request: &Request<'_>, options: &Options, pod: &Pod) -> Vec<Refus
     let Some(class) = world.of_pod[at] else {
         return Vec::new();
     };
-    let mut outcome = strategy::without(&world, at as u32);
+    let mut outcome = strategy::best(&world, &|| false);
+    if !outcome.failed.iter().any(|(failed, _)| *failed as usize == at) {
+        outcome = strategy::without(&world, at as u32);
+    }
     reasons::explain(&mut outcome.run, class)
 }

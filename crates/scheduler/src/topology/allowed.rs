@@ -140,6 +140,13 @@ fn is_first(world: &World<'_>, counts: &Counts, variant: &Variant, owned: &Owned
     owned.selects_self && joint.into_iter().all(|other| counts.get(other.group).total == 0)
 }
 
+/// The domains one of the groups that bind a reading permits by itself; `None` where no machine could help.
+pub(crate) fn permitted(world: &World<'_>, counts: &Counts, variant: &Variant, owned: &Owned) -> Option<Bits> {
+    let group = &world.groups.list[owned.group as usize];
+    let first = group.kind() == GroupKind::Affinity && is_first(world, counts, variant, owned);
+    valid_domains(group, counts.get(owned.group), owned, first)
+}
+
 /// The domains a group the pod owns permits, wherever the machine; `None` where no machine could help. `first`: the pod may start an
 /// affinity.
 fn valid_domains(group: &Group, have: &GroupCounts, owned: &Owned, first: bool) -> Option<Bits> {

@@ -5,7 +5,7 @@ mod allowed;
 mod counts;
 mod groups;
 
-pub(crate) use allowed::{Allowed, HostSpread};
+pub(crate) use allowed::{Allowed, HostSpread, permitted};
 pub(crate) use counts::{Counts, GroupCounts, Place};
 pub(crate) use groups::{
     Filter, FilterId, Group, GroupId, GroupKey, GroupKind, Groups, KeyTable, Keys, Selection, TopologyKey,

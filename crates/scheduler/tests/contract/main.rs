@@ -12,6 +12,7 @@ mod fixture;
 mod affinity;
 mod construction;
 mod daemons;
+mod explain;
 mod limits;
 mod min_values;
 mod order;
