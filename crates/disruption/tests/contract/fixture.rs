@@ -1,19 +1,25 @@
 //! Small clusters: pools, nodes and pods with everything set to "may be disrupted", and closures that change it.
 
 use jiff::{SignedDuration, Timestamp};
-use kerf_disruption::{Candidate, Candidates, Class, candidates};
-use kerf_model::budget::{Budget, BudgetFault, DisruptionPolicy, NodeShare};
+use kerf_disruption::{
+    Allowance, Balance, Candidate, Candidates, Class, Command, Consolidation, DestinationRule, Multi, Settings, Single,
+    Stay, Survey, WhatIf, candidates, consolidation_options, interleaved, unchecked, underutilized,
+};
+use kerf_model::budget::{Budget, BudgetFault, DisruptionPolicy, DisruptionReason, NodeShare};
 use kerf_model::duration::GoDuration;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
 use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::plan::Launch;
 use kerf_model::pod::{Owner, Phase, Pod, PodShape};
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
 use kerf_model::selector::{LabelSelector, LabelSet};
 use kerf_model::snapshot::{Pdb, Snapshot};
+use kerf_scheduler::Options;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Noon of the first day of 2026.
@@ -228,6 +234,39 @@ impl World {
         self.snapshot.pdbs.push(Arc::new(pdb));
     }
 
+    /// Pool `name` with these types (name, milli-cores, dollars on demand, half of that on spot) and on-demand capacity only.
+    pub(crate) fn typed(&mut self, name: &str, types: &[(&str, i64, f64)], change: impl FnOnce(&mut NodePool)) {
+        let types = types
+            .iter()
+            .map(|(name, cpu, price)| self.kind(name, *cpu, *price))
+            .collect();
+        self.pool(name, |pool| {
+            pool.catalogue = Ok(Arc::new(Catalogue { types }));
+            pool.requirements
+                .replace(Requirement::is(sym::CAPACITY_TYPE, sym::ON_DEMAND));
+            change(pool);
+        });
+    }
+
+    /// A node of a type of its pool, on-demand unless changed, at the price its offering has.
+    pub(crate) fn of_kind(&mut self, name: &str, kind: &str, change: impl FnOnce(&mut Node)) {
+        let pool = name.split('-').next().unwrap();
+        let pool = self.snapshot.pools.iter().find(|known| *known.name == *pool).unwrap();
+        let catalogue = Arc::clone(pool.catalogue.as_ref().unwrap());
+        let kind_name = self.s(kind);
+        let kind = catalogue.types.iter().find(|known| known.name == kind_name).unwrap();
+        self.node(name, |node| {
+            set_label(node, sym::INSTANCE_TYPE, kind_name);
+            node.capacity = kind.capacity.clone().with(sym::NODES, 1);
+            node.allocatable = kind.capacity.clone();
+            change(node);
+            let (zone, capacity) = (node.label(sym::ZONE), node.label(sym::CAPACITY_TYPE));
+            let mut offerings = kind.offerings.iter();
+            let own = offerings.find(|offering| offering.zone() == zone && offering.capacity_type() == capacity);
+            node.price = own.map(|offering| offering.price);
+        });
+    }
+
     pub(crate) fn sorted(&self, class: Class) -> Candidates {
         candidates(&self.snapshot, now(), class, &|_| false)
     }
@@ -244,6 +283,101 @@ impl World {
             .first()
             .map(|(_, blocker)| blocker.to_string())
             .unwrap_or_default()
+    }
+}
+
+pub(crate) fn set_label(node: &mut Node, key: Sym, value: Sym) {
+    node.labels.retain(|(known, _)| *known != key);
+    node.labels.push((key, value));
+    node.labels.sort_unstable();
+}
+
+pub(crate) fn sized(cpu: i64) -> impl FnOnce(&mut Pod) {
+    move |pod| {
+        let mut shape = (*pod.shape).clone();
+        shape.requests.set(sym::CPU, cpu);
+        pod.shape = shape.into();
+    }
+}
+
+/// What consolidation makes of a world.
+pub(crate) struct Asked {
+    pub(crate) settings: Settings,
+    pub(crate) destinations: DestinationRule,
+    pub(crate) solver: Options,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            destinations: DestinationRule::default(),
+            solver: consolidation_options(&Options::default()),
+        }
+    }
+}
+
+impl Asked {
+    pub(crate) fn with<T>(&self, world: &World, look: impl FnOnce(&Consolidation<'_>, &[Candidate]) -> T) -> T {
+        let free = world.free();
+        let balance = Balance::new(&world.snapshot, &free);
+        let closed = self.destinations.closed(&world.snapshot, now());
+        let what_if = WhatIf::new(&world.snapshot, closed, now(), &self.solver).unwrap();
+        let consolidation = Consolidation {
+            what_if: &what_if,
+            balance: &balance,
+            settings: self.settings,
+            checker: &unchecked,
+        };
+        let (eligible, _) = underutilized(&world.snapshot, &free);
+        look(&consolidation, &eligible)
+    }
+
+    /// The command for the named nodes.
+    pub(crate) fn propose(&self, world: &World, names: &[&str]) -> Result<Command, Stay> {
+        self.with(world, |consolidation, _| {
+            let free = world.free();
+            let chosen: Vec<&Candidate> = free
+                .iter()
+                .filter(|candidate| names.contains(&&*candidate.node.name))
+                .collect();
+            assert_eq!(chosen.len(), names.len(), "all are candidates");
+            consolidation.propose(&chosen)
+        })
+    }
+
+    pub(crate) fn multi(&self, world: &World) -> Multi {
+        self.with(world, |consolidation, eligible| {
+            let mut allowance = Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
+            consolidation.multi(eligible, &mut allowance, &|| false)
+        })
+    }
+
+    pub(crate) fn single(&self, world: &World) -> Single {
+        self.with(world, |consolidation, eligible| {
+            let allowance = Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
+            let order = interleaved(eligible, &BTreeSet::new());
+            consolidation.single(&order, &allowance, &Survey::default(), &|| false)
+        })
+    }
+}
+
+/// The texts of the types a launch offers, in its order.
+pub(crate) fn types_of(world: &World, launch: &Launch) -> Vec<String> {
+    let kinds = launch
+        .types
+        .iter()
+        .map(|number| &launch.catalogue.types[*number as usize]);
+    kinds
+        .map(|kind| world.snapshot.interner.text(kind.name).to_owned())
+        .collect()
+}
+
+/// A command in its short form, or why there is none.
+pub(crate) fn text(outcome: &Result<Command, Stay>) -> String {
+    match outcome {
+        Ok(command) => command.short(),
+        Err(why) => why.message(),
     }
 }
 

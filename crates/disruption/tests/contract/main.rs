@@ -4,13 +4,20 @@
 #![expect(clippy::type_complexity, reason = "the types of tables are said by their rows")]
 #![expect(clippy::float_cmp, reason = "the values compared are exact in binary")]
 
+mod balanced;
 mod budgets;
 mod candidates;
+mod consolidation;
 mod costs;
 mod detection;
 mod drift;
 mod emptiness;
+mod explain;
 mod fixture;
+mod multi;
 mod protection;
 mod simulation;
+mod single;
+mod spot;
 mod static_drift;
+mod validation;

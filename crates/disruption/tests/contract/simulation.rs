@@ -1,7 +1,7 @@
 //! Section 7: what if these nodes were not there.
 
-use crate::fixture::{World, ago, now};
-use kerf_disruption::{Candidate, Simulation, settling_nodes, simulate};
+use crate::fixture::{World, ago, now, sized};
+use kerf_disruption::{Candidate, Simulation, Unplaced, settling_nodes, simulate};
 use kerf_model::duration::GoDuration;
 use kerf_model::intern::sym;
 use kerf_model::pod::{Pod, PodFault};
@@ -30,14 +30,6 @@ fn places(simulation: &Simulation) -> Vec<String> {
         .iter()
         .map(|launch| format!("new: {}", names(&launch.pods)));
     existing.chain(new).collect()
-}
-
-fn sized(cpu: i64) -> impl FnOnce(&mut Pod) {
-    move |pod| {
-        let mut shape = (*pod.shape).clone();
-        shape.requests.set(sym::CPU, cpu);
-        pod.shape = shape.into();
-    }
 }
 
 // DIS-093
@@ -123,11 +115,16 @@ fn a_pod_that_cannot_be_considered_is_not_placed() {
 #[test]
 fn the_sentence_names_five() {
     let sentence = |count: usize| {
-        let unplaced = (1..=count)
-            .map(|number| (format!("ns/p{number}"), "no".to_owned()))
-            .collect();
-        let plan = kerf_model::plan::Plan::default();
-        Simulation { plan, unplaced }.failure()
+        let world = World::new();
+        let unplaced = (1..=count).map(|number| Unplaced {
+            pod: Arc::new(world.pod(&format!("p{number}"), 100)),
+            why: "no".to_owned(),
+        });
+        Simulation {
+            plan: kerf_model::plan::Plan::default(),
+            unplaced: unplaced.collect(),
+        }
+        .failure()
     };
     assert_eq!(sentence(0), None);
     assert_eq!(

@@ -1,0 +1,214 @@
+//! Section 8.7: the policy Balanced.
+
+use crate::fixture::{World, sized};
+use kerf_disruption::{Balance, Candidate, Command, Cost, Score, Totals};
+use kerf_model::budget::{ConsolidationPolicy, DisruptionReason};
+use kerf_model::nodepool::NodePool;
+use kerf_model::pod::Owner;
+use kerf_model::price::Price;
+use std::sync::Arc;
+
+fn price(per_hour: f64) -> Price {
+    Price::from_per_hour(per_hour).unwrap()
+}
+
+fn cost(pods: i64) -> Cost {
+    std::iter::repeat_n(Cost::ONE, usize::try_from(pods).unwrap()).sum()
+}
+
+fn score(savings: f64, disruption: i64, totals: (f64, i64)) -> Score {
+    let totals = Totals {
+        price: price(totals.0),
+        disruption: cost(totals.1),
+    };
+    let savings = match savings < 0.0 {
+        true => Price::ZERO - price(-savings),
+        false => price(savings),
+    };
+    Score::new(savings, cost(disruption), totals)
+}
+
+// DIS-193, DIS-194, DIS-207, DIS-208
+#[test]
+fn worked_values() {
+    let (pool, uniform, mixed) = ((58.08, 90), (48.40, 90), (58.08, 117));
+    let table = [
+        (7.26, 4, pool, 2.81, true),
+        (4.84, 5, pool, 1.50, true),
+        (2.42, 9, pool, 0.417, false),
+        (0.0, 11, pool, 0.0, false),
+        (2.42, 9, uniform, 0.5, true),
+        (4.84, 5, mixed, 1.95, true),
+        (4.84, 32, mixed, 0.30, false),
+        // Scale makes no difference.
+        (4.84, 5, (5808.0, 9000), 1.50, true),
+        (-1.0, 5, pool, 0.0, false),
+        (1.0, 5, (0.0, 90), 0.0, false),
+        (1.0, 5, (10.0, 0), 0.0, false),
+    ];
+    for (savings, disruption, totals, value, approved) in table {
+        let score = score(savings, disruption, totals);
+        assert!(
+            (score.value - value).abs() < 0.01,
+            "{savings} {disruption} {totals:?}: {}",
+            score.value
+        );
+        assert_eq!(score.approved, approved, "{savings} {disruption} {totals:?}");
+    }
+    let free = score(1.0, 0, (10.0, 90));
+    assert!(free.value.is_infinite() && free.approved);
+}
+
+// DIS-213
+#[test]
+fn the_text_of_a_score() {
+    assert_eq!(
+        score(4.84, 5, (58.08, 90)).to_string(),
+        "score 1.50 >= threshold 0.50 (k: 2, savings 8.3%, disruption 5.6%)"
+    );
+    assert_eq!(
+        score(2.42, 9, (58.08, 90)).to_string(),
+        "score 0.42 < threshold 0.50 (k: 2, savings 4.2%, disruption 10.0%)"
+    );
+}
+
+fn balanced(pool: &mut NodePool) {
+    pool.disruption.consolidation = ConsolidationPolicy::Balanced;
+}
+
+/// A node with so many plain pods.
+fn node(world: &mut World, name: &str, per_hour: f64, pods: usize) {
+    world.node(name, |node| node.price = Price::from_per_hour(per_hour));
+    for pod in 0..pods {
+        world.bound(name, &format!("{name}-{pod}"), sized(10));
+    }
+}
+
+fn deletion(candidates: &[Candidate], names: &[&str]) -> Command {
+    let chosen = candidates
+        .iter()
+        .filter(|candidate| names.contains(&&*candidate.node.name));
+    Command {
+        reason: DisruptionReason::Underutilized,
+        candidates: chosen.cloned().collect(),
+        replacements: Vec::new(),
+        plan: None,
+    }
+}
+
+/// The score a deletion has in pool `pool`.
+fn of(world: &World, names: &[&str], pool: &str) -> Option<Score> {
+    let free = world.free();
+    let judgement = Balance::new(&world.snapshot, &free).judge(&deletion(&free, names));
+    let verdict = judgement.verdicts.into_iter().find(|verdict| *verdict.pool == *pool);
+    verdict.and_then(|verdict| verdict.score)
+}
+
+// DIS-195, DIS-196, DIS-197, DIS-198, DIS-199
+#[test]
+fn totals_are_those_of_all_nodes_of_the_pool() {
+    let mut world = World::new();
+    world.pool("a", balanced);
+    node(&mut world, "a-1", 1.0, 2);
+    node(&mut world, "a-2", 2.0, 1);
+    world.node("a-3", |node| node.price = None);
+    // Not a candidate: all its pods count but those of DaemonSets.
+    node(&mut world, "a-4", 3.0, 1);
+    world.bound("a-4", "daemon", |pod| pod.owner = Owner::DaemonSet);
+    world.bound("a-4", "mirror", |pod| pod.owner = Owner::Node);
+    world.bound("a-4", "going", |pod| pod.deletion = Some(crate::fixture::now()));
+    let last = world.snapshot.nodes.last_mut().unwrap();
+    Arc::make_mut(last).marked_for_deletion = true;
+    let score = of(&world, &["a-1", "a-3"], "a").unwrap();
+    assert_eq!(score.totals.price, price(6.0));
+    assert_eq!(score.totals.disruption, cost(3 + 2 + 1 + 4));
+    assert_eq!(score.savings, price(1.0));
+    assert_eq!(score.disruption, cost(3 + 1), "one per node, and its pods");
+}
+
+// DIS-206
+#[test]
+fn deletions_in_a_uniform_pool_pass() {
+    let mut world = World::new();
+    world.pool("a", balanced);
+    for name in ["a-1", "a-2", "a-3"] {
+        node(&mut world, name, 1.0, 2);
+    }
+    let score = of(&world, &["a-2"], "a").unwrap();
+    assert!(score.approved && score.value >= 1.0);
+    let mut only = World::new();
+    only.pool("a", balanced);
+    node(&mut only, "a-1", 1.0, 7);
+    let score = of(&only, &["a-1"], "a").unwrap();
+    assert_eq!((score.value, score.approved), (1.0, true));
+}
+
+// DIS-202, DIS-203, DIS-204
+#[test]
+fn every_balanced_pool_must_approve_its_part() {
+    let mut world = World::new();
+    world.pool("a", balanced);
+    world.pool("b", balanced);
+    world.pool("c", |_| {});
+    node(&mut world, "a-1", 1.0, 1);
+    node(&mut world, "a-2", 1.0, 1);
+    node(&mut world, "b-1", 1.0, 8);
+    node(&mut world, "b-2", 99.0, 1);
+    node(&mut world, "c-1", 2.0, 1);
+    let free = world.free();
+    let balance = Balance::new(&world.snapshot, &free);
+    let judgement = balance.judge(&deletion(&free, &["a-1", "b-1", "c-1"]));
+    let said: Vec<(&str, Option<bool>, f64)> = judgement
+        .verdicts
+        .iter()
+        .map(|verdict| {
+            let score = verdict.score.as_ref();
+            (
+                &*verdict.pool,
+                score.map(|score| score.approved),
+                score.map_or(0.0, |score| score.savings.per_hour()),
+            )
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [("a", Some(true), 1.0), ("b", Some(false), 1.0), ("c", None, 0.0)]
+    );
+    assert!(!judgement.approved());
+    assert!(balance.judge(&deletion(&free, &["a-1", "c-1"])).approved());
+    assert!(balance.judge(&deletion(&free, &["c-1"])).approved());
+    // Nothing goes: nobody approves. A pool without totals: neither.
+    assert!(!balance.judge(&deletion(&free, &[])).approved());
+    assert!(!Balance::default().judge(&deletion(&free, &["a-1"])).approved());
+}
+
+// DIS-202
+#[test]
+fn nothing_is_split_where_nothing_has_a_price() {
+    let mut world = World::new();
+    world.pool("a", balanced);
+    world.pool("b", balanced);
+    for name in ["a-1", "b-1"] {
+        world.node(name, |node| node.price = None);
+    }
+    assert_eq!(of(&world, &["a-1", "b-1"], "a").unwrap().savings, Price::ZERO);
+}
+
+// DIS-205
+#[test]
+fn what_would_not_even_pass_as_a_deletion_is_hopeless() {
+    let mut world = World::new();
+    world.pool("a", balanced);
+    node(&mut world, "a-1", 0.1, 9);
+    node(&mut world, "a-2", 9.9, 1);
+    let free = world.free();
+    let balance = Balance::new(&world.snapshot, &free);
+    let hopeless =
+        |balance: &Balance| -> Vec<bool> { free.iter().map(|one| balance.hopeless(one).is_some()).collect() };
+    assert_eq!(hopeless(&balance), [true, false]);
+    assert_eq!(hopeless(&Balance::default()), [false, false]);
+    world.pool("a", |_| {});
+    let free = world.free();
+    let balance = Balance::new(&world.snapshot, &free);
+    assert!(free.iter().all(|one| balance.hopeless(one).is_none()));
+}

@@ -1,0 +1,483 @@
+//! Sections 8 and 8.1: which nodes consolidation looks at, and one command for a given set of them.
+
+use crate::fixture::{Asked, World, ago, names, now, set_label, sized, text, types_of};
+use kerf_disruption::{DestinationRule, Stay, underutilized};
+use kerf_model::budget::ConsolidationPolicy;
+use kerf_model::duration::GoDuration;
+use kerf_model::instance_type::{Catalogue, InstanceType, Reservation};
+use kerf_model::intern::sym;
+use kerf_model::node::Node;
+use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::price::Price;
+use kerf_model::requirement::{Requirement, Requirements};
+use std::sync::Arc;
+
+const USUAL: [(&str, i64, f64); 3] = [("nano", 500, 0.02), ("small", 2000, 0.1), ("large", 8000, 0.4)];
+
+/// Pool a with the usual types.
+fn usual() -> World {
+    let mut world = World::new();
+    world.typed("a", &USUAL, |_| {});
+    world
+}
+
+fn price(per_hour: f64) -> Price {
+    Price::from_per_hour(per_hour).unwrap()
+}
+
+// DIS-113, DIS-114, DIS-115, DIS-116, DIS-117, DIS-118, DIS-119
+#[test]
+fn who_may_be_chosen_and_what_is_told_of_the_others() {
+    let table: [(&str, fn(&mut NodePool), fn(&mut Node), &str, bool); 9] = [
+        ("usual", |_| {}, |_| {}, "", false),
+        (
+            "balanced",
+            |pool| pool.disruption.consolidation = ConsolidationPolicy::Balanced,
+            |_| {},
+            "",
+            false,
+        ),
+        (
+            "static",
+            |pool| pool.eligibility = Eligibility::Static,
+            |node| node.labels.clear(),
+            "NodePool \"a\" is static",
+            false,
+        ),
+        (
+            "type",
+            |pool| pool.disruption.consolidate_after = None,
+            |node| set_label(node, sym::INSTANCE_TYPE, sym::SPOT),
+            "Instance Type \"spot\" not found",
+            true,
+        ),
+        (
+            "no type",
+            |_| {},
+            |node| node.labels.retain(|(key, _)| *key != sym::INSTANCE_TYPE),
+            "Instance Type \"\" not found",
+            true,
+        ),
+        (
+            "capacity type",
+            |pool| pool.disruption.consolidate_after = None,
+            |node| {
+                node.labels
+                    .retain(|(key, _)| *key != sym::CAPACITY_TYPE && *key != sym::ZONE);
+            },
+            "Node does not have label \"karpenter.sh/capacity-type\"",
+            true,
+        ),
+        (
+            "zone",
+            |pool| pool.disruption.consolidate_after = None,
+            |node| node.labels.retain(|(key, _)| *key != sym::ZONE),
+            "Node does not have label \"topology.kubernetes.io/zone\"",
+            true,
+        ),
+        (
+            "never",
+            |pool| {
+                pool.disruption.consolidate_after = None;
+                pool.disruption.consolidation = ConsolidationPolicy::WhenEmpty;
+            },
+            |_| {},
+            "NodePool \"a\" has consolidation disabled",
+            true,
+        ),
+        (
+            "when empty",
+            |pool| pool.disruption.consolidation = ConsolidationPolicy::WhenEmpty,
+            |node| node.lifecycle.consolidatable = false,
+            "NodePool \"a\" has consolidation policy WhenEmpty, but node is not empty",
+            true,
+        ),
+    ];
+    for (what, pool, node, message, event) in table {
+        let mut world = World::new();
+        world.pool("a", pool);
+        world.node("a-1", node);
+        world.bound("a-1", "p", |_| {});
+        let (eligible, held) = underutilized(&world.snapshot, &world.free());
+        assert_eq!(eligible.len() + held.len(), 1, "{what}");
+        let told = held.first().map(|held| (held.why.message(), held.why.is_event()));
+        let expected = (!message.is_empty()).then(|| (message.to_owned(), event));
+        assert_eq!(told, expected, "{what}");
+    }
+}
+
+// DIS-118, DIS-119, DIS-121
+#[test]
+fn empty_and_unsettled_nodes_are_left_alone_without_a_word() {
+    let mut world = World::new();
+    world.pool("a", |pool| {
+        pool.disruption.consolidate_after = Some(GoDuration::from_secs(60))
+    });
+    world.node("a-1", |_| {});
+    world.node("a-2", |node| {
+        node.lifecycle.consolidatable = false;
+        node.lifecycle.last_pod_event = Some(ago(10));
+    });
+    world.bound("a-2", "p", |_| {});
+    let (eligible, held) = underutilized(&world.snapshot, &world.free());
+    assert!(eligible.is_empty());
+    let why: Vec<&Stay> = held.iter().map(|held| &held.why).collect();
+    assert_eq!(why, [&Stay::LeftToEmptiness, &Stay::Unsettled(Some(ago(-50)))]);
+    assert!(why.iter().all(|why| !why.is_event()));
+}
+
+// DIS-122, DIS-123
+#[test]
+fn most_savings_for_least_disruption_come_first() {
+    let mut world = World::new();
+    for (name, price, pods) in [("a-1", 0.1, 1), ("a-2", 0.1, 2), ("a-3", 0.4, 2), ("a-4", 0.1, 1)] {
+        world.node(name, |node| node.price = Price::from_per_hour(price));
+        for pod in 0..pods {
+            world.bound(name, &format!("{name}-{pod}"), |_| {});
+        }
+    }
+    let (eligible, _) = underutilized(&world.snapshot, &world.free());
+    assert_eq!(names(&eligible), ["a-3", "a-1", "a-4", "a-2"]);
+}
+
+// DIS-128, DIS-130
+#[test]
+fn a_node_whose_pods_fit_elsewhere_is_deleted() {
+    let mut world = usual();
+    world.of_kind("a-1", "small", |_| {});
+    world.of_kind("a-2", "small", |_| {});
+    world.bound("a-1", "p", |_| {});
+    world.bound("a-2", "q", |_| {});
+    let command = Asked::default().propose(&world, &["a-1"]).unwrap();
+    assert_eq!(command.short(), "delete: [a-1]");
+    assert_eq!(command.savings(), price(0.1));
+}
+
+// DIS-104, DIS-128
+#[test]
+fn the_destination_rule_can_be_that_of_before() {
+    let mut world = usual();
+    world.typed("a", &USUAL, |pool| {
+        pool.disruption.consolidate_after = Some(GoDuration::from_secs(60));
+    });
+    world.of_kind("a-1", "small", |_| {});
+    world.of_kind("a-2", "small", |node| node.lifecycle.last_pod_event = Some(ago(5)));
+    world.bound("a-1", "p", sized(1800));
+    let asked = |destinations| {
+        let asked = Asked {
+            destinations,
+            ..Asked::default()
+        };
+        text(&asked.propose(&world, &["a-1"]))
+    };
+    assert_eq!(asked(DestinationRule::Settled), "Can't replace with a cheaper node");
+    assert_eq!(asked(DestinationRule::Any), "delete: [a-1]");
+}
+
+// DIS-129
+#[test]
+fn a_node_whose_pods_fit_nowhere_stays() {
+    let mut world = usual();
+    world.of_kind("a-1", "small", |_| {});
+    world.bound("a-1", "p", sized(9000));
+    let said = text(&Asked::default().propose(&world, &["a-1"]));
+    assert!(said.starts_with("Not all pods would schedule, ns/p => "), "{said}");
+}
+
+// DIS-131
+#[test]
+fn one_machine_may_come_and_no_more_even_for_pods_that_wait() {
+    let mut world = World::new();
+    world.typed("a", &[("small", 2000, 0.1)], |_| {});
+    world.of_kind("a-1", "small", |_| {});
+    world.bound("a-1", "p", sized(1500));
+    world.pending("w", 1500);
+    let said = text(&Asked::default().propose(&world, &["a-1"]));
+    assert_eq!(said, "Can't remove without creating 2 candidates");
+}
+
+// DIS-132, DIS-134, DIS-138, DIS-141
+#[test]
+fn only_a_cheaper_machine_replaces_and_one_of_equal_price_does_not() {
+    let mut world = usual();
+    world.of_kind("a-1", "small", |_| {});
+    world.of_kind("a-2", "large", |_| {});
+    world.bound("a-1", "p", sized(1800));
+    world.bound("a-2", "q", sized(1700));
+    world.bound("a-2", "r", sized(6300));
+    let asked = Asked::default();
+    assert_eq!(
+        text(&asked.propose(&world, &["a-1"])),
+        "Can't replace with a cheaper node",
+        "it is on the cheapest type that fits"
+    );
+    let mut world = usual();
+    world.of_kind("a-2", "large", |_| {});
+    world.bound("a-2", "q", sized(400));
+    let command = asked.propose(&world, &["a-2"]).unwrap();
+    assert_eq!(command.short(), "replace: [a-2] -> [1 replacement]");
+    let replacement = &command.replacements[0];
+    assert_eq!(
+        types_of(&world, replacement),
+        ["nano", "small"],
+        "cheapest first, and not as dear as large"
+    );
+    // DIS-200, DIS-296: what is saved is reckoned with the cheapest of them.
+    assert_eq!(command.savings(), price(0.38));
+    // The plan kept with the command says the same.
+    assert_eq!(command.plan.unwrap().launches[0].types, replacement.types);
+}
+
+// DIS-132
+#[test]
+fn several_nodes_are_worth_the_sum_of_their_prices() {
+    let mut world = usual();
+    for name in ["a-1", "a-2", "a-3"] {
+        world.of_kind(name, "small", |_| {});
+        world.bound(name, &format!("p-{name}"), sized(1900));
+    }
+    let said = text(&Asked::default().propose(&world, &["a-1", "a-2", "a-3"]));
+    assert_eq!(
+        said, "Can't replace with a cheaper node",
+        "a large one costs more than three small ones"
+    );
+    for name in ["a-4", "a-5"] {
+        world.of_kind(name, "small", |_| {});
+        world.bound(name, &format!("p-{name}"), sized(400));
+    }
+    let five = ["a-1", "a-2", "a-3", "a-4", "a-5"];
+    let command = Asked::default().propose(&world, &five).unwrap();
+    assert_eq!(types_of(&world, &command.replacements[0]), ["large"]);
+    assert_eq!(command.savings(), price(0.1));
+}
+
+// DIS-044, DIS-138
+#[test]
+fn a_node_of_unknown_price_can_only_be_deleted() {
+    let mut world = usual();
+    world.of_kind("a-1", "large", |_| {});
+    world.bound("a-1", "p", |_| {});
+    let node = Arc::make_mut(&mut world.snapshot.nodes[0]);
+    node.price = None;
+    let asked = Asked::default();
+    assert_eq!(
+        text(&asked.propose(&world, &["a-1"])),
+        "Can't replace with a cheaper node"
+    );
+    world.of_kind("a-2", "small", |_| {});
+    assert_eq!(text(&asked.propose(&world, &["a-1"])), "delete: [a-1]");
+}
+
+/// A type with offerings (capacity type, zone, price).
+fn offered(world: &World, name: &str, cpu: i64, offerings: &[(kerf_model::intern::Sym, &str, f64)]) -> InstanceType {
+    let mut kind = world.kind(name, cpu, 0.0);
+    let zones = offerings.iter().map(|(_, zone, _)| world.s(zone));
+    kind.requirements.replace(Requirement::any_of(sym::ZONE, zones));
+    let capacities = offerings.iter().map(|(capacity, _, _)| *capacity);
+    kind.requirements
+        .replace(Requirement::any_of(sym::CAPACITY_TYPE, capacities));
+    let plain = kind.offerings[0].clone();
+    kind.offerings = offerings
+        .iter()
+        .map(|(capacity, zone, per_hour)| {
+            let mut offering = plain.clone();
+            let requirements = [
+                Requirement::is(sym::CAPACITY_TYPE, *capacity),
+                Requirement::is(sym::ZONE, world.s(zone)),
+            ];
+            offering.requirements = Requirements::from_all(requirements, &world.snapshot.interner);
+            offering.price = price(*per_hour);
+            offering
+        })
+        .collect();
+    kind
+}
+
+/// One on-demand node at 0.1 with a small pod, in a pool with these types besides.
+fn one_node(types: impl FnOnce(&World) -> Vec<InstanceType>, pool: impl FnOnce(&mut NodePool)) -> World {
+    let mut world = World::new();
+    let mut all = types(&world);
+    let mut own = world.kind("small", 2000, 0.1);
+    own.offerings[1].available = false;
+    own.offerings[0].available = false;
+    all.push(own);
+    world.pool("a", |a| {
+        a.catalogue = Ok(Arc::new(Catalogue { types: all }));
+        pool(a);
+    });
+    world.of_kind("a-1", "small", |_| {});
+    world.bound("a-1", "p", |_| {});
+    world
+}
+
+// DIS-135, DIS-136
+#[test]
+fn a_launch_is_judged_by_the_worst_it_may_cost() {
+    let asked = Asked::default();
+    let one_dear_zone = one_node(
+        |world| {
+            vec![offered(
+                world,
+                "t",
+                2000,
+                &[(sym::SPOT, "z", 0.01), (sym::SPOT, "y", 0.11)],
+            )]
+        },
+        |_| {},
+    );
+    assert_eq!(
+        text(&asked.propose(&one_dear_zone, &["a-1"])),
+        "Can't replace with a cheaper node"
+    );
+    let dear_on_demand = one_node(
+        |world| {
+            vec![offered(
+                world,
+                "t",
+                2000,
+                &[(sym::SPOT, "z", 0.01), (sym::ON_DEMAND, "z", 0.5)],
+            )]
+        },
+        |_| {},
+    );
+    assert_eq!(
+        text(&asked.propose(&dear_on_demand, &["a-1"])),
+        "replace: [a-1] -> [1 replacement]",
+        "spot is what it would be"
+    );
+    let cheap_spot = one_node(
+        |world| {
+            vec![offered(
+                world,
+                "t",
+                2000,
+                &[(sym::SPOT, "z", 0.01), (sym::ON_DEMAND, "z", 0.5)],
+            )]
+        },
+        |pool| {
+            pool.requirements
+                .replace(Requirement::is(sym::CAPACITY_TYPE, sym::ON_DEMAND))
+        },
+    );
+    assert_eq!(
+        text(&asked.propose(&cheap_spot, &["a-1"])),
+        "Can't replace with a cheaper node",
+        "a pool of on-demand nodes does not ask what spot costs"
+    );
+}
+
+// DIS-139
+#[test]
+fn what_may_be_spot_or_on_demand_becomes_spot() {
+    let world = one_node(
+        |world| {
+            vec![
+                offered(
+                    world,
+                    "both",
+                    2000,
+                    &[(sym::SPOT, "z", 0.05), (sym::ON_DEMAND, "z", 0.2)],
+                ),
+                offered(world, "plain", 2000, &[(sym::ON_DEMAND, "z", 0.04)]),
+            ]
+        },
+        |_| {},
+    );
+    let command = Asked::default().propose(&world, &["a-1"]).unwrap();
+    let replacement = &command.replacements[0];
+    let capacity = replacement.requirements.get(sym::CAPACITY_TYPE).unwrap();
+    assert_eq!(capacity.single(), Some(sym::SPOT));
+    assert_eq!(
+        types_of(&world, replacement),
+        ["both"],
+        "what cannot be had as spot is no choice"
+    );
+    assert_eq!(command.savings(), price(0.05));
+}
+
+// DIS-137
+#[test]
+fn too_few_cheaper_types_for_min_values_leave_the_node() {
+    let least = |count| {
+        move |pool: &mut NodePool| {
+            let types = Requirement::exists(sym::INSTANCE_TYPE).with_min_values(Some(count));
+            pool.requirements.replace(types);
+            pool.requirements
+                .replace(Requirement::is(sym::CAPACITY_TYPE, sym::ON_DEMAND));
+        }
+    };
+    let types = |world: &World| {
+        vec![
+            offered(world, "t1", 2000, &[(sym::ON_DEMAND, "z", 0.05)]),
+            offered(world, "t2", 2000, &[(sym::ON_DEMAND, "z", 0.06)]),
+            offered(world, "t3", 2000, &[(sym::ON_DEMAND, "z", 0.2)]),
+        ]
+    };
+    let mut asked = Asked::default();
+    assert_eq!(
+        text(&asked.propose(&one_node(types, least(2)), &["a-1"])),
+        "replace: [a-1] -> [1 replacement]"
+    );
+    let refused = "Filtering by price: minValues requirement is not met for label(s) (label(s)=[node.kubernetes.io/instance-type])";
+    assert_eq!(text(&asked.propose(&one_node(types, least(3)), &["a-1"])), refused);
+    asked.solver.min_values_policy = kerf_scheduler::MinValuesPolicy::BestEffort;
+    assert_eq!(text(&asked.propose(&one_node(types, least(3)), &["a-1"])), refused);
+    let none = |world: &World| {
+        let all = types(world).into_iter();
+        all.map(|mut kind| {
+            kind.offerings[0].price = price(0.3);
+            kind
+        })
+        .collect()
+    };
+    assert_eq!(
+        text(&asked.propose(&one_node(none, least(3)), &["a-1"])),
+        "Can't replace with a cheaper node"
+    );
+}
+
+// DIS-140
+#[test]
+fn a_reservation_replaces_what_is_dearer() {
+    let world = one_node(
+        |world| {
+            let mut kind = offered(
+                world,
+                "t",
+                2000,
+                &[(sym::RESERVED, "z", 0.0001), (sym::ON_DEMAND, "z", 0.5)],
+            );
+            kind.offerings[0].reservation = Some(Reservation {
+                id: world.s("r-1"),
+                capacity: 1,
+            });
+            vec![kind]
+        },
+        |_| {},
+    );
+    let command = Asked::default().propose(&world, &["a-1"]).unwrap();
+    let capacity = command.replacements[0].requirements.get(sym::CAPACITY_TYPE).unwrap();
+    assert_eq!(capacity.single(), Some(sym::RESERVED));
+    assert_eq!(command.savings(), price(0.1) - price(0.0001));
+}
+
+// DIS-294
+#[test]
+fn an_event_of_one_node_says_what_it_is_part_of() {
+    let mut world = usual();
+    for name in ["a-1", "a-2", "a-3"] {
+        world.of_kind(name, "small", |_| {});
+    }
+    world.bound("a-1", "p", |_| {});
+    world.bound("a-2", "q", |_| {});
+    let asked = Asked::default();
+    let two = asked.propose(&world, &["a-1", "a-2"]).unwrap();
+    assert_eq!(two.of_node("a-2"), "delete: [a-2] (part of 2-node consolidation)");
+    let one = asked.propose(&world, &["a-1"]).unwrap();
+    assert_eq!(one.of_node("a-1"), "delete: [a-1]");
+    assert_eq!(
+        two.full("id"),
+        "Underutilized/id: delete: nodepools=[a]: [a-1, a-2] (savings: $0.20)"
+    );
+    let _ = now();
+}

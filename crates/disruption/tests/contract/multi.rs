@@ -1,0 +1,288 @@
+//! Section 8.4: nodes that go together.
+
+use crate::fixture::{Asked, World, budget, names, sized, types_of};
+use kerf_disruption::{Command, Multi};
+use kerf_model::budget::ConsolidationPolicy;
+use kerf_model::instance_type::Catalogue;
+use kerf_model::intern::sym;
+use kerf_model::price::Price;
+use kerf_model::requirement::Requirement;
+use std::sync::Arc;
+
+fn short(multi: &Multi) -> String {
+    multi.command.as_ref().map(Command::short).unwrap_or_default()
+}
+
+/// A world of small nodes with one pod each.
+fn small(pods: &[(&str, i64)]) -> World {
+    let mut world = World::new();
+    world.typed("a", &[("small", 2000, 0.1), ("large", 8000, 0.4)], |_| {});
+    for (name, cpu) in pods {
+        world.of_kind(name, "small", |_| {});
+        world.bound(name, &format!("p-{name}"), sized(*cpu));
+    }
+    world
+}
+
+// DIS-160, DIS-162
+#[test]
+fn the_most_nodes_that_can_go_together_go() {
+    // Three pods of a quarter each fit on the fourth node, one of its own being there.
+    let world = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 500)]);
+    assert_eq!(short(&Asked::default().multi(&world)), "delete: [a-1, a-2, a-3]");
+}
+
+// DIS-160, DIS-161: there is no cap on how many, and no order of sizes.
+#[test]
+fn more_than_a_hundred_go_at_once() {
+    let list: Vec<String> = (0..130).map(|number| format!("a-{number:03}")).collect();
+    let pods: Vec<(&str, i64)> = list.iter().map(|name| (name.as_str(), 10)).collect();
+    let command = Asked::default().multi(&small(&pods)).command.unwrap();
+    // A node takes 110 pods, so that two stay.
+    assert_eq!(command.candidates.len(), 128);
+}
+
+// DIS-159, DIS-172
+#[test]
+fn one_node_is_not_several() {
+    let multi = Asked::default().multi(&small(&[("a-1", 500)]));
+    assert!(multi.command.is_none() && !multi.constrained);
+}
+
+// DIS-158
+#[test]
+fn budgets_are_used_up_in_order_of_savings() {
+    let mut world = small(&[("a-1", 100), ("a-2", 100), ("a-3", 100), ("a-4", 100)]);
+    let pool = Arc::make_mut(&mut world.snapshot.pools[0]);
+    pool.disruption.budgets = vec![budget("2")];
+    let node = Arc::make_mut(&mut world.snapshot.nodes[3]);
+    node.price = Price::from_per_hour(0.3);
+    let multi = Asked::default().multi(&world);
+    assert_eq!(short(&multi), "delete: [a-4, a-1]");
+    assert!(multi.constrained);
+    let pool = Arc::make_mut(&mut world.snapshot.pools[0]);
+    pool.disruption.budgets = vec![budget("1")];
+    let multi = Asked::default().multi(&world);
+    assert!(multi.command.is_none() && multi.constrained);
+}
+
+// DIS-160: unlike prefixes of one order, sets go round a node that cannot move.
+#[test]
+fn a_node_that_cannot_move_keeps_no_other() {
+    let mut world = small(&[("a-2", 300), ("a-3", 300), ("a-4", 300), ("a-5", 300)]);
+    // It saves most, so that it comes first, and its pod fits on nothing that can be had.
+    world.of_kind("a-1", "large", |_| {});
+    world.bound("a-1", "stuck", sized(9000));
+    let multi = Asked::default().multi(&world);
+    assert_eq!(short(&multi), "delete: [a-2, a-3, a-4]");
+}
+
+// DIS-160: nor does one that can go alone but not with others.
+#[test]
+fn the_set_grows_past_a_node_that_does_not_fit_in() {
+    // The one spare place takes either the large pod, or many small ones.
+    let mut world = small(&[
+        ("a-1", 1500),
+        ("a-2", 300),
+        ("a-3", 300),
+        ("a-4", 300),
+        ("a-5", 300),
+        ("a-6", 300),
+    ]);
+    let first = Arc::make_mut(&mut world.snapshot.nodes[0]);
+    first.price = Price::from_per_hour(0.11);
+    world.node("a-9", |node| {
+        (node.managed, node.claim_name, node.pool) = (false, None, None);
+    });
+    let command = Asked::default().multi(&world).command.unwrap();
+    assert!(command.candidates.len() >= 5, "{}", command.short());
+    assert!(command.replacements.is_empty());
+}
+
+// DIS-165, DIS-166, DIS-167
+#[test]
+fn a_replacement_of_a_type_that_goes_is_no_gain() {
+    let types = [("nano", 700, 0.02), ("small", 2000, 0.1), ("2xlarge", 8000, 0.8)];
+    let merge = |types: &[(&str, i64, f64)]| {
+        let mut world = World::new();
+        world.typed("a", types, |_| {});
+        for (name, kind) in [("a-1", "2xlarge"), ("a-2", "2xlarge"), ("a-3", "small")] {
+            world.of_kind(name, kind, |_| {});
+            world.bound(name, &format!("p-{name}"), sized(200));
+        }
+        world
+    };
+    let asked = Asked::default();
+    let world = merge(&types[1..]);
+    assert_eq!(
+        short(&asked.multi(&world)),
+        "delete: [a-1, a-2]",
+        "and not all three for a small one"
+    );
+    let world = merge(&types);
+    let command = asked.multi(&world).command.unwrap();
+    assert_eq!(command.short(), "replace: [a-1, a-2, a-3] -> [1 replacement]");
+    assert_eq!(types_of(&world, &command.replacements[0]), ["nano"]);
+}
+
+// DIS-168
+#[test]
+fn a_type_without_a_known_price_is_never_bought_again() {
+    let mut world = World::new();
+    world.typed("a", &[("small", 2000, 0.1), ("large", 8000, 0.15)], |_| {});
+    for name in ["a-1", "a-2"] {
+        // No offering of their type is in this zone.
+        world.of_kind(name, "small", |_| {});
+        world.bound(name, &format!("p-{name}"), sized(1000));
+        let zone = world.s("elsewhere");
+        let node = world
+            .snapshot
+            .nodes
+            .iter_mut()
+            .find(|node| *node.name == *name)
+            .unwrap();
+        crate::fixture::set_label(Arc::make_mut(node), sym::ZONE, zone);
+        world.snapshot.pdbs.clear();
+    }
+    for node in &mut world.snapshot.nodes {
+        let node = Arc::make_mut(node);
+        node.price = Price::from_per_hour(0.1);
+        node.allocatable.set(sym::CPU, 1000);
+    }
+    let multi = Asked::default().multi(&world);
+    assert_eq!(short(&multi), "");
+}
+
+// DIS-168
+#[test]
+fn the_filter_may_leave_too_few_for_min_values() {
+    let least = |count| {
+        let mut world = World::new();
+        let types = [("nano", 700, 0.02), ("small", 2000, 0.1), ("2xlarge", 8000, 0.8)];
+        world.typed("a", &types, |pool| {
+            let types = Requirement::exists(sym::INSTANCE_TYPE).with_min_values(Some(count));
+            pool.requirements.replace(types);
+        });
+        for (name, kind) in [("a-1", "2xlarge"), ("a-2", "2xlarge"), ("a-3", "small")] {
+            world.of_kind(name, kind, |_| {});
+            world.bound(name, &format!("p-{name}"), sized(200));
+        }
+        short(&Asked::default().multi(&world))
+    };
+    assert_eq!(least(1), "replace: [a-1, a-2, a-3] -> [1 replacement]");
+    assert_eq!(least(2), "delete: [a-1, a-2]");
+}
+
+// DIS-169
+#[test]
+fn two_cheap_nodes_are_not_merged_into_a_third() {
+    let mut world = small(&[("a-1", 500), ("a-2", 500)]);
+    world.bound("a-2", "more", sized(100));
+    let asked = Asked::default();
+    assert_eq!(short(&asked.multi(&world)), "");
+    let single = asked.single(&world).command.unwrap();
+    assert_eq!(single.short(), "delete: [a-1]", "the one with fewer pods");
+}
+
+// DIS-171
+#[test]
+fn several_nodes_do_not_come_for_several() {
+    let mut world = World::new();
+    world.typed("a", &[("small", 2000, 0.1), ("2xlarge", 8000, 0.8)], |_| {});
+    for name in ["a-1", "a-2"] {
+        world.of_kind(name, "2xlarge", |_| {});
+        world.bound(name, &format!("p-{name}"), sized(1500));
+    }
+    let pool = Arc::make_mut(&mut world.snapshot.pools[0]);
+    let mut types = pool.catalogue.as_ref().unwrap().types.clone();
+    types[1]
+        .offerings
+        .iter_mut()
+        .for_each(|offering| offering.available = false);
+    pool.catalogue = Ok(Arc::new(Catalogue { types }));
+    for node in &mut world.snapshot.nodes {
+        let node = Arc::make_mut(node);
+        node.allocatable.set(sym::CPU, 1600);
+    }
+    assert_eq!(short(&Asked::default().multi(&world)), "");
+}
+
+// DIS-163, DIS-164
+#[test]
+fn what_was_found_before_the_time_was_over_counts() {
+    let world = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 500)]);
+    let asked = |looks: usize| {
+        let seen = std::sync::atomic::AtomicUsize::new(0);
+        Asked::default().with(&world, |consolidation, eligible| {
+            let reason = kerf_model::budget::DisruptionReason::Underutilized;
+            let mut allowance = kerf_disruption::Allowance::new(&world.snapshot, reason, crate::fixture::now());
+            let stop = || seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= looks;
+            consolidation.multi(eligible, &mut allowance, &stop)
+        })
+    };
+    let none = asked(0);
+    assert!(none.command.is_none() && none.timed_out);
+    // One look before the nodes are asked one by one, and one before each set.
+    let some = asked(2);
+    assert!(some.timed_out);
+    assert_eq!(short(&some), "delete: [a-1, a-2, a-3]");
+    assert!(!asked(1000).timed_out);
+}
+
+// DIS-162, DIS-212
+#[test]
+fn a_set_the_pools_refuse_is_not_taken() {
+    let mut world = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 1900)]);
+    let pool = Arc::make_mut(&mut world.snapshot.pools[0]);
+    pool.disruption.consolidation = ConsolidationPolicy::Balanced;
+    // All the money is in a node nobody speaks of.
+    let node = Arc::make_mut(&mut world.snapshot.nodes[3]);
+    node.price = Price::from_per_hour(50.0);
+    node.lifecycle.consolidatable = false;
+    let multi = Asked::default().multi(&world);
+    assert!(multi.command.is_none());
+    let judgement = multi.judgement.unwrap();
+    assert!(!judgement.approved() && judgement.candidates >= 2);
+}
+
+#[test]
+fn a_plan_the_checker_refuses_is_not_taken() {
+    let world = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 500)]);
+    let refused = Asked::default().with(&world, |consolidation, eligible| {
+        let reason = kerf_model::budget::DisruptionReason::Underutilized;
+        let allowance = || kerf_disruption::Allowance::new(&world.snapshot, reason, crate::fixture::now());
+        let consolidation = kerf_disruption::Consolidation {
+            checker: &|_, _, _| Err("no".to_owned()),
+            ..*consolidation
+        };
+        let multi = consolidation.multi(eligible, &mut allowance(), &|| false);
+        let order: Vec<_> = eligible.iter().collect();
+        let single = consolidation.single(&order, &allowance(), &multi.survey, &|| false);
+        (multi.command, single.command, single.held.len())
+    });
+    assert!(refused.0.is_none() && refused.1.is_none());
+    assert_eq!(refused.2, 4);
+}
+
+// The number of threads changes nothing.
+#[test]
+fn threads_do_not_change_the_outcome() {
+    let list: Vec<String> = (0..40).map(|number| format!("a-{number:03}")).collect();
+    let pods: Vec<(&str, i64)> = list
+        .iter()
+        .enumerate()
+        .map(|(at, name)| (name.as_str(), 100 + at as i64 * 40))
+        .collect();
+    let world = small(&pods);
+    let outcome = |threads| {
+        let mut asked = Asked::default();
+        asked.settings.threads = threads;
+        let (multi, single) = (asked.multi(&world), asked.single(&world));
+        let chosen = single.command.map(|command| command.short());
+        (short(&multi), multi.survey, chosen, single.held)
+    };
+    let alone = outcome(1);
+    assert_eq!(alone, outcome(2));
+    assert_eq!(alone, outcome(7));
+    assert!(!names(&Asked::default().multi(&world).command.unwrap().candidates).is_empty());
+}

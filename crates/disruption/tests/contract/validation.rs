@@ -1,0 +1,180 @@
+//! Section 8.6: whether a command still stands after the wait.
+
+use crate::fixture::{Asked, World, budget, now, sized};
+use kerf_disruption::{Allowance, Command, Invalid, still_candidates, still_fits, underutilized};
+use kerf_model::budget::DisruptionReason;
+use kerf_model::pod::DoNotDisrupt;
+use std::sync::Arc;
+
+/// Two nodes whose pods fit on a third; the first two go.
+fn world() -> World {
+    let mut world = World::new();
+    world.typed("a", &[("nano", 700, 0.02), ("small", 2000, 0.1)], |_| {});
+    for (name, cpu) in [("a-1", 300), ("a-2", 300), ("a-3", 1300)] {
+        world.of_kind(name, "small", |_| {});
+        world.bound(name, &format!("p-{name}"), sized(cpu));
+    }
+    world
+}
+
+/// One dear node whose pods fit on a cheaper machine.
+fn replaced() -> World {
+    let mut world = World::new();
+    world.typed(
+        "a",
+        &[("nano", 700, 0.02), ("small", 2000, 0.1), ("large", 8000, 0.4)],
+        |_| {},
+    );
+    world.of_kind("a-1", "large", |_| {});
+    world.bound("a-1", "p", sized(300));
+    world
+}
+
+fn command(world: &World, names: &[&str]) -> Command {
+    Asked::default().propose(world, names).unwrap()
+}
+
+/// What becomes of a command in the world as it is now.
+fn after(world: &World, command: &Command, nominated: &[&str]) -> Result<(), Invalid> {
+    let (eligible, _) = underutilized(&world.snapshot, &world.free());
+    let mut allowance = Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
+    let nominated = |name: &str| nominated.contains(&name);
+    let now_candidates = still_candidates(command, &eligible, &nominated, &mut allowance)?;
+    Asked::default().with(world, |consolidation, _| {
+        still_fits(command, &now_candidates, consolidation.what_if)
+    })
+}
+
+// DIS-181, DIS-182, DIS-184, DIS-188, DIS-189, DIS-190, DIS-191
+#[test]
+fn what_happens_meanwhile_may_end_it() {
+    let going = command(&world(), &["a-1", "a-2"]);
+    assert_eq!(going.short(), "delete: [a-1, a-2]");
+    assert_eq!(after(&world(), &going, &[]), Ok(()));
+    let table: [(&str, fn(&mut World), Result<(), Invalid>); 7] = [
+        (
+            "a protected pod came",
+            |world| {
+                world.bound("a-1", "new", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+            },
+            Err(Invalid::Churn(1)),
+        ),
+        (
+            "a budget of pods closed",
+            |world| world.pdb("pdb", |_| {}),
+            Err(Invalid::Churn(2)),
+        ),
+        (
+            "a pod event",
+            |world| {
+                Arc::make_mut(&mut world.snapshot.nodes[0]).lifecycle.consolidatable = false;
+            },
+            Err(Invalid::Churn(1)),
+        ),
+        (
+            "the pool's budget closed",
+            |world| {
+                Arc::make_mut(&mut world.snapshot.pools[0]).disruption.budgets = vec![budget("1")];
+            },
+            Err(Invalid::Budget),
+        ),
+        (
+            "a pod took the place",
+            |world| world.bound("a-3", "new", sized(600)),
+            Err(Invalid::Changed),
+        ),
+        (
+            "a pod came that fits as well",
+            |world| world.bound("a-1", "new", sized(50)),
+            Ok(()),
+        ),
+        (
+            "the node was renewed",
+            |world| {
+                Arc::make_mut(&mut world.snapshot.nodes[0]).lifecycle.claim_uid = Some("another".into());
+            },
+            Err(Invalid::Churn(1)),
+        ),
+    ];
+    for (what, change, expected) in table {
+        let mut changed = world();
+        change(&mut changed);
+        assert_eq!(after(&changed, &going, &[]), expected, "{what}");
+    }
+    assert_eq!(after(&world(), &going, &["a-2"]), Err(Invalid::Nominated));
+    assert_eq!(after(&world(), &going, &["a-3"]), Ok(()));
+}
+
+// DIS-183
+#[test]
+fn pods_without_a_place_end_it() {
+    let going = command(&world(), &["a-1", "a-2"]);
+    let mut changed = world();
+    changed.bound("a-1", "huge", sized(9000));
+    let Err(Invalid::Unplaceable(sentence)) = after(&changed, &going, &[]) else {
+        panic!("it should not stand");
+    };
+    assert!(
+        sentence.starts_with("not all pods would schedule, ns/huge => "),
+        "{sentence}"
+    );
+}
+
+// DIS-184, DIS-185, DIS-187
+#[test]
+fn a_replacement_stands_while_its_types_are_among_those_that_would_do() {
+    let going = command(&replaced(), &["a-1"]);
+    assert_eq!(going.short(), "replace: [a-1] -> [1 replacement]");
+    assert_eq!(after(&replaced(), &going, &[]), Ok(()));
+    let mut more = replaced();
+    more.bound("a-1", "more", sized(500));
+    assert_eq!(
+        after(&more, &going, &[]),
+        Err(Invalid::Changed),
+        "nano would not do any more"
+    );
+    let mut room = replaced();
+    room.of_kind("a-2", "small", |_| {});
+    assert_eq!(after(&room, &going, &[]), Err(Invalid::Changed), "none would be needed");
+    // No price is compared: that the replacement would be dearer by now is not asked.
+    let mut cheap = replaced();
+    Arc::make_mut(&mut cheap.snapshot.nodes[0]).price = kerf_model::price::Price::from_per_hour(0.001);
+    assert_eq!(after(&cheap, &going, &[]), Ok(()));
+    let mut several = replaced();
+    several.typed("a", &[("nano", 700, 0.02)], |_| {});
+    several.bound("a-1", "more", sized(600));
+    assert_eq!(after(&several, &going, &[]), Err(Invalid::Churn(1)), "its type is gone");
+}
+
+// DIS-188, DIS-189
+#[test]
+fn reasons_and_counts() {
+    let table = [
+        (Invalid::Churn(1), "churn", 3),
+        (Invalid::Nominated, "budget", 3),
+        (Invalid::Budget, "budget", 3),
+        (Invalid::Unplaceable(String::new()), "scheduling", 0),
+        (Invalid::Changed, "scheduling", 0),
+        (
+            Invalid::NoSimulation(kerf_disruption::SimulationError::NoPools),
+            "unknown",
+            0,
+        ),
+    ];
+    for (invalid, reason, failed) in table {
+        assert_eq!((invalid.reason(), invalid.failed(3)), (reason, failed));
+    }
+    assert_eq!(Invalid::Churn(2).to_string(), "2 candidates are no longer valid");
+    assert_eq!(
+        Invalid::Nominated.to_string(),
+        "a candidate was nominated during validation"
+    );
+    assert_eq!(
+        Invalid::Budget.to_string(),
+        "a candidate can no longer be disrupted without violating budgets"
+    );
+    assert_eq!(
+        Invalid::Changed.to_string(),
+        "scheduling simulation produced new results"
+    );
+}
