@@ -1,11 +1,13 @@
-//! Growable bit sets, inline up to 512 bits: sets of rows, domains, nodes and claims. Bits beyond the stored words are zero.
+//! Growable bit sets, inline up to 896 bits: sets of rows, domains, nodes and claims. Bits beyond the stored words are zero.
 
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 
 /// A set of small integers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bits(SmallVec<[u64; 8]>);
+pub(crate) struct Bits(Words);
+
+type Words = SmallVec<[u64; 14]>;
 
 impl PartialEq for Bits {
     fn eq(&self, other: &Self) -> bool {
@@ -27,7 +29,7 @@ impl Hash for Bits {
 impl Bits {
     /// `0..len`.
     pub(crate) fn full(len: usize) -> Self {
-        let mut all: SmallVec<[u64; 8]> = SmallVec::from_elem(u64::MAX, len.div_ceil(64));
+        let mut all: Words = SmallVec::from_elem(u64::MAX, len.div_ceil(64));
         if let (Some(last), true) = (all.last_mut(), !len.is_multiple_of(64)) {
             *last = (1 << (len % 64)) - 1;
         }
@@ -36,10 +38,6 @@ impl Bits {
 
     pub(crate) fn word(&self, at: usize) -> u64 {
         self.0.get(at).copied().unwrap_or(0)
-    }
-
-    pub(crate) fn words(&self) -> usize {
-        self.0.len()
     }
 
     pub(crate) fn get(&self, bit: usize) -> bool {
@@ -95,6 +93,19 @@ impl Bits {
 
     pub(crate) fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The least bit that is at least `from`.
+    pub(crate) fn first_from(&self, from: usize) -> Option<usize> {
+        let mut ahead = u64::MAX << (from % 64);
+        for (at, word) in self.0.iter().enumerate().skip(from / 64) {
+            let left = word & ahead;
+            if left != 0 {
+                return Some(at * 64 + left.trailing_zeros() as usize);
+            }
+            ahead = u64::MAX;
+        }
+        None
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {

@@ -6,6 +6,7 @@ use crate::classes::ClassId;
 use crate::reservations::Held;
 use crate::states::StateId;
 use kerf_model::pod::HostPort;
+use smallvec::SmallVec;
 
 /// A machine to be launched.
 #[derive(Clone, Debug)]
@@ -19,9 +20,9 @@ pub(crate) struct Claim {
     /// The most it could still take if only one resource mattered: for quick refusals.
     pub(crate) room: Amounts,
     /// Its pods in the order placed, as indices into the request.
-    pub(crate) pods: Vec<u32>,
+    pub(crate) pods: SmallVec<[u32; 8]>,
     /// Its pods by class.
-    pub(crate) members: Vec<(ClassId, u32)>,
+    pub(crate) members: SmallVec<[(ClassId, u32); 6]>,
     /// Host ports its pods claim.
     pub(crate) ports: Vec<HostPort>,
     pub(crate) held: Held,
@@ -34,33 +35,52 @@ pub(crate) struct Claim {
 /// Claims by number of pods, for "fewest pods first" (SCH-248); equal counts by age.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByPods {
-    buckets: Vec<Bits>,
+    buckets: Vec<Bucket>,
+}
+
+/// A set of claims; which of its words are not zero is a set again, so that sparse ones are walked quickly.
+#[derive(Clone, Debug, Default)]
+struct Bucket {
+    claims: Bits,
+    words: Bits,
 }
 
 impl ByPods {
-    pub(crate) fn shift(&mut self, claim: usize, before: usize, after: usize) {
-        if after >= self.buckets.len() {
-            self.buckets.resize(after + 1, Bits::default());
-        }
+    /// A claim's number of pods changes; it is looked at no more if it is `full`.
+    pub(crate) fn shift(&mut self, claim: usize, before: usize, after: usize, full: bool) {
         if let Some(bucket) = self.buckets.get_mut(before) {
-            bucket.remove(claim);
+            bucket.claims.remove(claim);
+            if bucket.claims.word(claim / 64) == 0 {
+                bucket.words.remove(claim / 64);
+            }
         }
-        self.buckets[after].insert(claim);
+        if full {
+            return;
+        }
+        if after >= self.buckets.len() {
+            self.buckets.resize(after + 1, Bucket::default());
+        }
+        self.buckets[after].claims.insert(claim);
+        self.buckets[after].words.insert(claim / 64);
     }
 
-    /// The next claim at or after `cursor` that is in `mask`.
-    pub(crate) fn next(&self, cursor: &mut Cursor, mask: &Bits) -> Option<usize> {
+    /// The next claim at or after `cursor` that is in `mask`, which gives 64 claims at a time.
+    pub(crate) fn next(&self, cursor: &mut Cursor, mut mask: impl FnMut(usize) -> u64) -> Option<usize> {
         while let Some(bucket) = self.buckets.get(cursor.bucket) {
-            let words = bucket.words().min(mask.words());
-            while cursor.word < words {
-                let left = bucket.word(cursor.word) & mask.word(cursor.word) & cursor.ahead;
+            while let Some(word) = bucket.words.first_from(cursor.word) {
+                if word > cursor.word {
+                    (cursor.word, cursor.ahead) = (word, u64::MAX);
+                }
+                let mut left = bucket.claims.word(word) & cursor.ahead;
+                if left != 0 {
+                    left &= mask(word);
+                }
                 if left != 0 {
                     let bit = left.trailing_zeros();
                     cursor.ahead = if bit == 63 { 0 } else { u64::MAX << (bit + 1) };
-                    return Some(cursor.word * 64 + bit as usize);
+                    return Some(word * 64 + bit as usize);
                 }
-                cursor.word += 1;
-                cursor.ahead = u64::MAX;
+                (cursor.word, cursor.ahead) = (word + 1, u64::MAX);
             }
             *cursor = Cursor {
                 bucket: cursor.bucket + 1,

@@ -13,6 +13,7 @@ use kerf_model::selector::{LabelSelector, LabelSet, Match};
 use kerf_model::snapshot::Snapshot;
 use kerf_model::taint::{Taint, Toleration, first_untolerated};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The number of a class.
@@ -49,19 +50,21 @@ pub(crate) struct Class {
     /// The readings, strictest first.
     pub(crate) variants: Vec<Variant>,
     /// Spread, affinity and anti-affinity groups that select the pods.
-    pub(crate) counted_in: Vec<GroupId>,
+    pub(crate) counted_in: Arc<[GroupId]>,
     /// Inverse groups the pods own.
     pub(crate) repels: Vec<GroupId>,
     /// Inverse groups that select the pods.
-    pub(crate) repelled_by: Vec<GroupId>,
+    pub(crate) repelled_by: Arc<[GroupId]>,
     /// Topology keys that must be settled when a pod is placed, so that others can rely on it.
-    pub(crate) settles: Vec<u32>,
+    pub(crate) settles: Arc<[u32]>,
     pub(crate) volumes: Vec<PodVolume>,
     /// Requirement sets of the volumes, any of which suffices (SCH-180); empty where volumes do not constrain.
     pub(crate) volume_choices: Vec<ReqId>,
     /// Whether the pods move from a healthy node (SCH-251).
     pub(crate) moved: bool,
     profile: u32,
+    /// Number of what its shape demands besides resources.
+    demands: u32,
 }
 
 /// The classes of a pass and what was interned to describe them.
@@ -156,16 +159,14 @@ impl Classes {
         keys.extend(prepared.bound.keys.iter().map(|key| &**key));
         let mut keys: Vec<&str> = keys.into_iter().collect();
         keys.sort_unstable();
-        let mut profiles = Profiles {
-            keys,
-            by_pointer: FxHashMap::default(),
-            by_value: FxHashMap::default(),
-        };
+        let mut profiles = Profiles::new(keys);
+        let mut compiled: FxHashMap<Demands<'_>, Compiled> = FxHashMap::default();
         let mut ids: FxHashMap<(u32, u32, bool, &[PodVolume]), ClassId> = FxHashMap::default();
         let deleting = |name: &str| {
             let node = prepared.node_named(name);
             node.is_some_and(|at| prepared.snapshot.nodes[at].marked_for_deletion)
         };
+        let none: Arc<[u32]> = Arc::new([]);
         for (pod, shape) in request.pods.iter().zip(numbers) {
             if !pod.faults.is_empty() {
                 classes.of_pod.push(None);
@@ -179,14 +180,25 @@ impl Classes {
             let next = classes.list.len() as ClassId;
             let id = *ids.entry(key).or_insert(next);
             if id == next {
-                classes.list.push(compile_class(
-                    &prepared.snapshot,
-                    options,
-                    pod,
-                    profile,
+                let number = compiled.len() as u32;
+                let demands = Demands(&pod.shape, &pod.namespace);
+                let known = compiled.entry(demands);
+                let shared = known.or_insert_with(|| Compiled::new(&prepared.snapshot, options, pod, number, interned));
+                let choices = volume_choices(&pod.volumes, &prepared.snapshot.interner);
+                classes.list.push(Class {
+                    shape: Arc::clone(&pod.shape),
+                    requests: interned.resources.dense(&pod.shape.requests),
+                    variants: shared.variants.clone(),
+                    counted_in: Arc::clone(&none),
+                    repels: shared.repels.clone(),
+                    repelled_by: Arc::clone(&none),
+                    settles: Arc::clone(&none),
+                    volumes: pod.volumes.clone(),
+                    volume_choices: choices.into_iter().map(|set| interned.req_sets.intern(set)).collect(),
                     moved,
-                    interned,
-                ));
+                    profile,
+                    demands: shared.number,
+                });
             }
             classes.of_pod.push(Some(id));
         }
@@ -206,17 +218,24 @@ impl Classes {
                 (0..groups.list.len() as GroupId).filter(covers).collect()
             })
             .collect();
+        let inverse = |id: &GroupId| groups.list[*id as usize].kind() == GroupKind::Inverse;
+        let only = |mine: &Vec<GroupId>, wanted: bool| -> Arc<[GroupId]> {
+            mine.iter().copied().filter(|id| inverse(id) == wanted).collect()
+        };
+        let repelled_by: Vec<_> = selected.iter().map(|mine| only(mine, true)).collect();
+        let counted_in: Vec<_> = selected.iter().map(|mine| only(mine, false)).collect();
+        let mut settled: FxHashMap<(u32, u32), Arc<[u32]>> = FxHashMap::default();
         for class in &mut self.list {
-            let mine = &selected[class.profile as usize];
-            let inverse = |id: &GroupId| groups.list[*id as usize].kind() == GroupKind::Inverse;
-            class.repelled_by = mine.iter().copied().filter(inverse).collect();
-            class.counted_in = mine.iter().copied().filter(|id| !inverse(id)).collect();
+            let profile = class.profile as usize;
+            class.repelled_by = Arc::clone(&repelled_by[profile]);
+            class.counted_in = Arc::clone(&counted_in[profile]);
             for variant in &mut class.variants {
                 for owned in &mut variant.owned {
-                    owned.selects_self = mine.contains(&owned.group);
+                    owned.selects_self = selected[profile].contains(&owned.group);
                 }
             }
-            class.settles = settles(class, groups);
+            let keys = settled.entry((class.profile, class.demands));
+            class.settles = Arc::clone(keys.or_insert_with(|| settles(class, groups)));
         }
     }
 }
@@ -230,85 +249,127 @@ pub(crate) fn selects(snapshot: &Snapshot, selected: &[Selection], pod: &Pod) ->
 
 /// The keys on which a constraint that somebody requires counts or binds the class. An unsettled domain there would block others (SCH-233,
 /// SCH-238), or let the pods come up where they upset a spread that was planned without them.
-fn settles(class: &Class, groups: &Groups) -> Vec<u32> {
+fn settles(class: &Class, groups: &Groups) -> Arc<[u32]> {
     let mut keys: Vec<u32> = class
         .counted_in
         .iter()
         .chain(&class.repels)
-        .chain(&class.repelled_by)
+        .chain(class.repelled_by.iter())
         .map(|id| &groups.list[*id as usize])
         .filter(|group| group.required)
         .filter_map(|group| crate::states::table_of(group.identity.key))
         .collect();
     keys.sort_unstable();
     keys.dedup();
-    keys
+    keys.into()
 }
 
 /// Namespace and the labels selectors look at.
 struct Profiles<'a> {
     keys: Vec<&'a str>,
     by_pointer: FxHashMap<(*const LabelSet, &'a str), u32>,
-    by_value: FxHashMap<(&'a str, Vec<Option<&'a str>>), u32>,
+    by_value: FxHashMap<&'a str, FxHashMap<Vec<Option<&'a str>>, u32>>,
+    labels: Vec<Option<&'a str>>,
 }
 
 impl<'a> Profiles<'a> {
+    fn new(keys: Vec<&'a str>) -> Self {
+        Self {
+            keys,
+            by_pointer: FxHashMap::default(),
+            by_value: FxHashMap::default(),
+            labels: Vec::new(),
+        }
+    }
+
     fn number(&mut self, pod: &'a Arc<Pod>, profiles: &mut Vec<Arc<Pod>>) -> u32 {
-        let (keys, by_value) = (&self.keys, &mut self.by_value);
-        *self
-            .by_pointer
-            .entry((Arc::as_ptr(&pod.labels), &pod.namespace))
-            .or_insert_with(|| {
-                let labels = keys
-                    .iter()
-                    .map(|key| pod.labels.get(key).map(|value| &**value))
-                    .collect();
-                *by_value.entry((&pod.namespace, labels)).or_insert_with(|| {
-                    profiles.push(Arc::clone(pod));
-                    (profiles.len() - 1) as u32
-                })
-            })
+        let key = (Arc::as_ptr(&pod.labels), &*pod.namespace);
+        if let Some(known) = self.by_pointer.get(&key) {
+            return *known;
+        }
+        self.labels.clear();
+        let values = self.keys.iter().map(|key| pod.labels.get(key).map(|value| &**value));
+        self.labels.extend(values);
+        let by_value = self.by_value.entry(key.1).or_default();
+        let number = by_value.get(self.labels.as_slice()).copied().unwrap_or_else(|| {
+            let number = profiles.len() as u32;
+            profiles.push(Arc::clone(pod));
+            by_value.insert(self.labels.clone(), number);
+            number
+        });
+        self.by_pointer.insert(key, number);
+        number
     }
 }
 
-fn compile_class(
-    snapshot: &Snapshot,
-    options: &Options,
-    pod: &Arc<Pod>,
-    profile: u32,
-    moved: bool,
-    interned: &mut Interned<'_>,
-) -> Class {
-    let shape = &pod.shape;
-    let interner = &*snapshot.interner;
-    let filters = Filters::new(shape, interned, interner);
-    let readings = readings(shape, options.preference_policy, interned.soft_taints);
-    let variants = readings
-        .iter()
-        .map(|reading| compile_variant(pod, reading, &filters, interned, interner))
-        .collect();
-    let repels = shape
-        .anti_affinity
-        .iter()
-        .map(|term| {
-            interned
-                .groups
-                .intern(term_key(GroupKind::Inverse, term, interned.keys.intern(term.key)), true)
-        })
-        .collect();
-    let choices = volume_choices(&pod.volumes, interner);
-    Class {
-        shape: Arc::clone(shape),
-        requests: interned.resources.dense(&shape.requests),
-        variants,
-        counted_in: Vec::new(),
-        repels,
-        repelled_by: Vec::new(),
-        settles: Vec::new(),
-        volumes: pod.volumes.clone(),
-        volume_choices: choices.into_iter().map(|set| interned.req_sets.intern(set)).collect(),
-        moved,
-        profile,
+/// What a shape demands besides resources, in a namespace: classes that differ in their requests alone share what is compiled of it.
+struct Demands<'a>(&'a PodShape, &'a str);
+
+impl Demands<'_> {
+    fn parts(&self) -> impl PartialEq + Hash + '_ {
+        let Self(shape, namespace) = self;
+        let node = (
+            &shape.node_selector,
+            &shape.required_terms,
+            &shape.preferred_terms,
+            &shape.tolerations,
+        );
+        let pods = (
+            &shape.spread,
+            &shape.affinity,
+            &shape.anti_affinity,
+            &shape.preferred_affinity,
+            &shape.preferred_anti_affinity,
+        );
+        (node, pods, namespace)
+    }
+}
+
+impl PartialEq for Demands<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts() == other.parts()
+    }
+}
+
+impl Eq for Demands<'_> {}
+
+impl Hash for Demands<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.parts().hash(state);
+    }
+}
+
+/// What demands are compiled to.
+struct Compiled {
+    number: u32,
+    variants: Vec<Variant>,
+    repels: Vec<GroupId>,
+}
+
+impl Compiled {
+    fn new(snapshot: &Snapshot, options: &Options, pod: &Arc<Pod>, number: u32, interned: &mut Interned<'_>) -> Self {
+        let shape = &pod.shape;
+        let interner = &*snapshot.interner;
+        let filters = Filters::new(shape, interned, interner);
+        let readings = readings(shape, options.preference_policy, interned.soft_taints);
+        let variants = readings
+            .iter()
+            .map(|reading| compile_variant(pod, reading, &filters, interned, interner))
+            .collect();
+        let repels = shape
+            .anti_affinity
+            .iter()
+            .map(|term| {
+                interned
+                    .groups
+                    .intern(term_key(GroupKind::Inverse, term, interned.keys.intern(term.key)), true)
+            })
+            .collect();
+        Self {
+            number,
+            variants,
+            repels,
+        }
     }
 }
 

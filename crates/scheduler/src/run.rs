@@ -3,7 +3,7 @@
 
 use crate::amounts::{Amounts, add, fits};
 use crate::bits::{Bits, ones};
-use crate::claims::{ByPods, Claim};
+use crate::claims::{ByPods, Claim, Cursor};
 use crate::classes::{Class, ClassId, Variant};
 use crate::limits::{Limits, Within};
 use crate::nodes::BLOCK;
@@ -19,6 +19,7 @@ use kerf_model::pod::HostPort;
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirements;
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
 /// What changes while pods are placed.
 #[derive(Clone, Debug)]
@@ -26,7 +27,9 @@ pub(crate) struct Run<'w, 'a> {
     pub(crate) world: &'w World<'a>,
     pub(crate) states: States,
     pub(crate) claims: Vec<Claim>,
-    pub(crate) by_pods: ByPods,
+    by_pods: ByPods,
+    /// The least of each resource any class asks for.
+    least: Amounts,
     /// Targets pods were placed on.
     pub(crate) touched: Touched,
     pub(crate) counts: Counts,
@@ -126,6 +129,7 @@ impl<'w, 'a> Run<'w, 'a> {
             states: world.states.clone(),
             claims: Vec::new(),
             by_pods: ByPods::default(),
+            least: least(world),
             touched: Touched::new(world.targets.len()),
             counts: world.counts.clone(),
             limits: world.limits.clone(),
@@ -278,32 +282,40 @@ impl<'w, 'a> Run<'w, 'a> {
 
     // ---- claims (16.4) ----
 
-    /// Claims that may take the pod as far as domains and neighbours go.
-    pub(crate) fn claim_mask(&self, ask: &Ask<'_>) -> Bits {
-        let mut mask = Bits::full(self.claims.len());
+    /// Of the claims `64 * word ..`: those that may take the pod as far as domains and neighbours go.
+    fn claim_word(&self, ask: &Ask<'_>, word: usize) -> u64 {
+        let mut claims = !self.dead[ask.reading].claims.word(word);
+        for group in &ask.allowed.beside {
+            claims &= self.counts.get(*group).occupied_claims.word(word);
+        }
+        for group in &ask.allowed.apart {
+            claims &= !self.counts.get(*group).occupied_claims.word(word);
+        }
         for rule in &ask.allowed.rules {
+            if claims == 0 {
+                break;
+            }
             let key = rule.key as usize;
-            if !rule.needs_key && rule.valid.len() == self.claims_in[key].len() {
+            let domains = &self.claims_in[key];
+            if !rule.needs_key && rule.valid.len() == domains.len() {
                 continue;
             }
             let mut inside = if rule.needs_key {
-                Bits::default()
+                0
             } else {
-                self.claims_without[key].clone()
+                self.claims_without[key].word(word)
             };
             for domain in rule.valid.iter() {
-                inside.or(&self.claims_in[key][domain]);
+                inside |= domains[domain].word(word);
             }
-            mask.and(&inside);
+            claims &= inside;
         }
-        for group in &ask.allowed.beside {
-            mask.and(&self.counts.get(*group).occupied_claims);
-        }
-        for group in &ask.allowed.apart {
-            mask.and_not(&self.counts.get(*group).occupied_claims);
-        }
-        mask.and_not(&self.dead[ask.reading].claims);
-        mask
+        claims
+    }
+
+    /// The next claim at or after `cursor` that may take the pod as far as domains and neighbours go.
+    pub(crate) fn next_claim(&self, ask: &Ask<'_>, cursor: &mut Cursor) -> Option<usize> {
+        self.by_pods.next(cursor, |word| self.claim_word(ask, word))
     }
 
     /// Whether a claim of this pass takes the pod.
@@ -451,7 +463,7 @@ impl<'w, 'a> Run<'w, 'a> {
         }
         let mut candidates = domains.bits.clone();
         candidates.and(&rule.valid);
-        let mut order: Vec<(u32, Price, u32, u32)> = Vec::new();
+        let mut order: SmallVec<[(u32, Price, u32, u32); 8]> = SmallVec::new();
         for domain in candidates.iter() {
             let pinned = self.states.pin(self.world, state, rule.key, domain as u32);
             let mut rows = base.rows.clone();
@@ -529,8 +541,8 @@ impl<'w, 'a> Run<'w, 'a> {
             rows: fit.rows.clone(),
             used: self.world.resources.zero(),
             room: self.world.resources.zero(),
-            pods: Vec::new(),
-            members: Vec::new(),
+            pods: SmallVec::new(),
+            members: SmallVec::new(),
             ports: Vec::new(),
             held: Held::new(),
             anchor,
@@ -582,7 +594,9 @@ impl<'w, 'a> Run<'w, 'a> {
             &mut claim.room,
         );
         let count = claim.pods.len();
-        self.by_pods.shift(at, count - 1, count);
+        let short = |(least, room): (&i64, &i64)| *least > 0 && room < least;
+        let full = self.least.iter().zip(&claim.room).any(short);
+        self.by_pods.shift(at, count - 1, count, full);
         for id in class.counted_in.iter().chain(&class.repels) {
             self.record_on_claim(*id, at, fit.state, 1);
         }
@@ -700,6 +714,18 @@ impl<'w, 'a> Run<'w, 'a> {
             .cheapest(self.world, claim.state, &claim.rows)
             .map_or(Price::MAX, |cheapest| cheapest.0)
     }
+}
+
+/// The least of each resource that any class asks for.
+fn least(world: &World<'_>) -> Amounts {
+    let mut requests = world.classes.iter().map(|class| &class.requests);
+    let mut least = requests.next().cloned().unwrap_or_default();
+    for other in requests {
+        for (least, amount) in least.iter_mut().zip(other) {
+            *least = (*least).min(*amount);
+        }
+    }
+    least
 }
 
 fn ports_conflict(wanted: &[HostPort], held: &[HostPort]) -> bool {

@@ -149,10 +149,9 @@ pub(crate) fn join(
     pod: u32,
     thrift: Option<&dyn Thrift>,
 ) -> bool {
-    let mask = run.claim_mask(ask);
     let mut cursor = Cursor::default();
     let mut dear = 0;
-    while let Some(claim) = run.by_pods.next(&mut cursor, &mask) {
+    while let Some(claim) = run.next_claim(ask, &mut cursor) {
         if let Ok(fit) = run.try_claim(ask, claim) {
             if !thrift.is_none_or(|thrift| thrift.worth(run, claim, &fit, class)) {
                 dear += 1;

@@ -67,13 +67,13 @@ impl Allowed {
                 }
             }
         }
-        for id in &class.repelled_by {
+        for id in class.repelled_by.iter() {
             match world.groups.list[*id as usize].identity.key {
                 TopologyKey::Host => allowed.apart.push(*id),
                 TopologyKey::Domain(key) => allowed.rule(world, key).valid.and(&empty_domains(counts.get(*id))),
             }
         }
-        for key in &class.settles {
+        for key in class.settles.iter() {
             let counts = |id: &&GroupId| {
                 let group = &world.groups.list[**id as usize];
                 group.kind() == GroupKind::Spread && group.identity.key == TopologyKey::Domain(*key)

@@ -122,25 +122,23 @@ impl Counts {
     /// Counts `n` pods on a claim that may land in `domains`: attraction and spread only once that is settled, repulsion everywhere it
     /// may be (SCH-206, SCH-207, SCH-482).
     pub(crate) fn add_claim_domains(&mut self, group: GroupId, kind: GroupKind, domains: &Domains, n: u32) {
-        for domain in counted_domains(kind, domains) {
-            self.add_domain(group, domain, n);
-        }
+        for_counted_domains(kind, domains, |domain| self.add_domain(group, domain, n));
     }
 
     /// Takes back what [`Self::add_claim_domains`] counted.
     pub(crate) fn remove_claim_domains(&mut self, group: GroupId, kind: GroupKind, domains: &Domains, n: u32) {
         let counts = &mut self.list[group as usize];
-        for domain in counted_domains(kind, domains) {
+        for_counted_domains(kind, domains, |domain| {
             counts.total = counts.total.saturating_sub(u64::from(n));
             counts.by_domain[domain as usize] = counts.by_domain[domain as usize].saturating_sub(n);
-        }
+        });
     }
 }
 
-fn counted_domains(kind: GroupKind, domains: &Domains) -> Vec<u32> {
+fn for_counted_domains(kind: GroupKind, domains: &Domains, mut each: impl FnMut(u32)) {
     match (kind, domains.one) {
-        (_, Some(one)) => vec![one],
-        (GroupKind::Spread | GroupKind::Affinity, None) => Vec::new(),
-        (GroupKind::AntiAffinity | GroupKind::Inverse, None) => domains.bits.iter().map(|bit| bit as u32).collect(),
+        (_, Some(one)) => each(one),
+        (GroupKind::Spread | GroupKind::Affinity, None) => {}
+        (GroupKind::AntiAffinity | GroupKind::Inverse, None) => domains.bits.iter().for_each(|bit| each(bit as u32)),
     }
 }
