@@ -42,6 +42,7 @@ fn crds_are_printed_per_provider() {
         "nodepools.karpenter.sh",
         "nodeclaims.karpenter.sh",
         "nodeoverlays.karpenter.sh",
+        "noderepairpolicies.kerf.sh",
         "kwoknodeclasses.karpenter.kwok.sh",
     ] {
         assert!(kwok.stdout.contains(name), "{name}");
