@@ -32,7 +32,13 @@ pub(crate) fn check(snapshot: &Snapshot, placement: &Placement, found: &mut Find
     check_resources(snapshot, node, placement, found);
     check_attach_limits(node, placement, found);
     let held = node.pods.iter().filter(|bound| is_elsewhere(bound, &placement.pods));
-    check_ports(name, held.chain(&placement.pods), &[], found);
+    let names: Vec<String> = held.clone().map(|pod| pod.key()).collect();
+    let held: Vec<(&str, &PodShape)> = names
+        .iter()
+        .map(String::as_str)
+        .zip(held.map(|pod| &*pod.shape))
+        .collect();
+    check_ports(name, placement.pods.iter(), &held, found);
 }
 
 /// Whether a bound pod is none of those about to be placed.

@@ -189,6 +189,8 @@ pub enum Cause {
     VolumeLimit { driver: String, count: u32, limit: u32 },
     /// SCH-252.
     NodeResources,
+    /// The pod's volumes name so many combinations of places that they are not looked at.
+    VolumeChoices,
     /// SCH-251, SCH-432 and the like: an existing node that may not be used for this pod; the text says why.
     NodeNotUsable(String),
     /// A pool that makes no node for any pod now; the text says why. Only explanations name such pools.
@@ -224,6 +226,7 @@ impl Cause {
             Self::ReservationLost => "ReservationLost",
             Self::HostPort { .. } => "HostPort",
             Self::VolumeLimit { .. } => "VolumeLimit",
+            Self::VolumeChoices => "VolumeChoices",
             Self::NodeResources => "NodeResources",
             Self::NodeNotUsable(_) => "NodeNotUsable",
             Self::PoolNotUsable(_) => "PoolNotUsable",
@@ -345,6 +348,7 @@ impl fmt::Display for Cause {
             Self::VolumeLimit { driver, count, limit } => {
                 write!(f, "would exceed volume limit (provisioner={driver}, volume-count={count}, volume-limit={limit})")
             }
+            Self::VolumeChoices => f.write_str("too many combinations of volume topologies"),
             Self::NodeResources => f.write_str("exceeds node resources"),
             Self::NodeNotUsable(why) | Self::PoolNotUsable(why) => f.write_str(why),
         }

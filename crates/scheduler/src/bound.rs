@@ -74,13 +74,12 @@ impl Bound {
         self.repelling_ids.get(term).map_or(&[], |id| &self.repelling[*id].on)
     }
 
-    /// Active pods by namespace and labels, on machines that have a Node object (SCH-201).
+    /// Active pods by namespace and labels; on machines that have no Node object yet those promised to them (SCH-201).
     pub(crate) fn alike(&self, snapshot: &Snapshot) -> &[(Arc<Pod>, OnNodes)] {
         self.alike.get_or_init(|| {
             let mut ids: FxHashMap<(usize, usize), usize> = FxHashMap::default();
             let mut all: Vec<(Arc<Pod>, OnNodes)> = Vec::new();
-            let nodes = snapshot.nodes.iter().enumerate();
-            for (at, node) in nodes.filter(|(_, node)| node.node_name.is_some()) {
+            for (at, node) in snapshot.nodes.iter().enumerate() {
                 for pod in node.pods.iter().filter(|pod| pod.is_active()) {
                     let key = (Arc::as_ptr(&pod.labels) as usize, pod.namespace.as_ptr() as usize);
                     let id = *ids.entry(key).or_insert_with(|| {

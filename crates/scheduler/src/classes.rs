@@ -7,7 +7,7 @@ use crate::prepared::Prepared;
 use crate::relax::{Reading, readings};
 use crate::requirements::{ReqId, ReqSet, ReqSets};
 use crate::topology::{Filter, FilterId, GroupId, GroupKey, GroupKind, Groups, Keys, Selection, TopologyKey};
-use kerf_model::intern::Interner;
+use kerf_model::intern::{Interner, Sym};
 use kerf_model::pod::{AffinityTerm, NamespaceScope, Phase, Pod, PodShape, PodVolume, SpreadConstraint};
 use kerf_model::selector::{LabelSelector, LabelSet, Match};
 use kerf_model::snapshot::Snapshot;
@@ -57,9 +57,16 @@ pub(crate) struct Class {
     pub(crate) repelled_by: Arc<[GroupId]>,
     /// Topology keys that must be settled when a pod is placed, so that others can rely on it.
     pub(crate) settles: Arc<[u32]>,
+    /// Node filters that must be decided when a pod is placed: required spread constraints that select it count it by them.
+    pub(crate) filters: Arc<[FilterId]>,
     pub(crate) volumes: Vec<PodVolume>,
-    /// Requirement sets of the volumes, any of which suffices (SCH-180); empty where volumes do not constrain.
-    pub(crate) volume_choices: Vec<ReqId>,
+    /// Requirement sets of the volumes: of each list any suffices (SCH-180), and lists have no key in common. Empty where volumes do not
+    /// constrain.
+    pub(crate) volume_choices: Vec<Vec<ReqId>>,
+    /// The last combination of all lists, which is the one reasons speak of.
+    pub(crate) last_volume_choice: Option<ReqId>,
+    /// The alternatives of the volumes are too many to look at.
+    pub(crate) volumes_unclear: bool,
     /// Whether the pods move from a healthy node (SCH-251).
     pub(crate) moved: bool,
     profile: u32,
@@ -185,6 +192,15 @@ impl Classes {
                 let known = compiled.entry(demands);
                 let shared = known.or_insert_with(|| Compiled::new(&prepared.snapshot, options, pod, number, interned));
                 let choices = volume_choices(&pod.volumes, &prepared.snapshot.interner);
+                let volumes_unclear = choices.is_none();
+                let choices = choices.unwrap_or_default();
+                let lasts = || choices.iter().filter_map(|sets| sets.last());
+                let mut last = ReqSet::new(lasts().flat_map(ReqSet::parts).cloned(), &prepared.snapshot.interner);
+                last.contradiction = last.contradiction.or(lasts().find_map(|set| set.contradiction));
+                let last = (!choices.is_empty()).then(|| interned.req_sets.intern(last));
+                let mut numbered =
+                    |sets: Vec<ReqSet>| sets.into_iter().map(|set| interned.req_sets.intern(set)).collect();
+                let volume_choices = choices.into_iter().map(&mut numbered).collect();
                 classes.list.push(Class {
                     shape: Arc::clone(&pod.shape),
                     requests: interned.resources.dense(&pod.shape.requests),
@@ -193,8 +209,11 @@ impl Classes {
                     repels: shared.repels.clone(),
                     repelled_by: Arc::clone(&none),
                     settles: Arc::clone(&none),
+                    filters: Arc::clone(&none),
                     volumes: pod.volumes.clone(),
-                    volume_choices: choices.into_iter().map(|set| interned.req_sets.intern(set)).collect(),
+                    volume_choices,
+                    last_volume_choice: last,
+                    volumes_unclear,
                     moved,
                     profile,
                     demands: shared.number,
@@ -224,7 +243,7 @@ impl Classes {
         };
         let repelled_by: Vec<_> = selected.iter().map(|mine| only(mine, true)).collect();
         let counted_in: Vec<_> = selected.iter().map(|mine| only(mine, false)).collect();
-        let mut settled: FxHashMap<(u32, u32), Arc<[u32]>> = FxHashMap::default();
+        let mut settled: FxHashMap<(u32, u32), (Arc<[u32]>, Arc<[FilterId]>)> = FxHashMap::default();
         for class in &mut self.list {
             let profile = class.profile as usize;
             class.repelled_by = Arc::clone(&repelled_by[profile]);
@@ -235,7 +254,9 @@ impl Classes {
                 }
             }
             let keys = settled.entry((class.profile, class.demands));
-            class.settles = Arc::clone(keys.or_insert_with(|| settles(class, groups)));
+            (class.settles, class.filters) = keys
+                .or_insert_with(|| (settles(class, groups), filters(class, groups).into()))
+                .clone();
         }
     }
 }
@@ -250,18 +271,33 @@ pub(crate) fn selects(snapshot: &Snapshot, selected: &[Selection], pod: &Pod) ->
 /// The keys on which a constraint that somebody requires counts or binds the class. An unsettled domain there would block others (SCH-233,
 /// SCH-238), or let the pods come up where they upset a spread that was planned without them.
 fn settles(class: &Class, groups: &Groups) -> Arc<[u32]> {
-    let mut keys: Vec<u32> = class
-        .counted_in
-        .iter()
-        .chain(&class.repels)
+    let binding = class.counted_in.iter().chain(&class.repels);
+    let binding = binding
         .chain(class.repelled_by.iter())
         .map(|id| &groups.list[*id as usize])
-        .filter(|group| group.required)
-        .filter_map(|group| crate::states::table_of(group.identity.key))
+        .filter(|group| group.required);
+    let filtered = filters(class, groups);
+    let besides = filtered.iter().flat_map(|id| &groups.filters[*id as usize].keys);
+    let mut keys: Vec<u32> = binding
+        .map(|group| group.identity.key)
+        .chain(besides.copied())
+        .filter_map(crate::states::table_of)
         .collect();
     keys.sort_unstable();
     keys.dedup();
     keys.into()
+}
+
+/// The node filters by which required constraints count the class.
+fn filters(class: &Class, groups: &Groups) -> Vec<FilterId> {
+    let counting = class.counted_in.iter().map(|id| &groups.list[*id as usize]);
+    let mut filters: Vec<FilterId> = counting
+        .filter(|group| group.required)
+        .filter_map(|group| group.identity.filter)
+        .collect();
+    filters.sort_unstable();
+    filters.dedup();
+    filters
 }
 
 /// Namespace and the labels selectors look at.
@@ -377,6 +413,8 @@ impl Compiled {
 struct Filters {
     any_of: Vec<ReqId>,
     tolerations: Vec<Toleration>,
+    /// Of required constraints.
+    keys: Vec<TopologyKey>,
 }
 
 impl Filters {
@@ -398,14 +436,25 @@ impl Filters {
                 any_of.push(interned.req_sets.intern(set));
             }
         }
+        let required = shape.spread.iter().filter(|constraint| constraint.required);
+        let mut keys: Vec<TopologyKey> = required
+            .map(|constraint| interned.keys.intern(constraint.key))
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.retain(|key| *key != TopologyKey::Host);
+        let soft = std::iter::once(Toleration::prefer_no_schedule());
         Self {
             any_of,
-            tolerations: shape.tolerations.clone(),
+            tolerations: shape.tolerations.iter().cloned().chain(soft).collect(),
+            keys,
         }
     }
 
-    fn of(&self, constraint: &SpreadConstraint, groups: &mut Groups) -> Option<FilterId> {
+    fn of(&self, constraint: &SpreadConstraint, key: TopologyKey, groups: &mut Groups) -> Option<FilterId> {
+        let besides = self.keys.iter().filter(|other| constraint.required && **other != key);
         groups.intern_filter(Filter {
+            keys: besides.copied().collect(),
             any_of: if constraint.honor_node_affinity {
                 self.any_of.clone()
             } else {
@@ -469,11 +518,12 @@ fn compile_variant(
         });
     };
     for constraint in &reading.spread {
-        let filter = filters.of(constraint, interned.groups);
+        let key = interned.keys.intern(constraint.key);
+        let filter = filters.of(constraint, key, interned.groups);
         own(interned.groups.intern(
             GroupKey {
                 kind: GroupKind::Spread,
-                key: interned.keys.intern(constraint.key),
+                key,
                 selected: vec![Selection {
                     selector: constraint.selector.clone(),
                     scope: NamespaceScope {
@@ -521,29 +571,50 @@ fn compile_variant(
     }
 }
 
-/// More combinations of volume alternatives than this are not tried: nobody writes them, and their number multiplies.
-const VOLUME_CHOICES_MAX: usize = 1024;
+/// More distinct combinations of alternatives over the same keys than this are not looked at: nobody writes them.
+const VOLUME_CHOICES_MAX: usize = 4096;
 
-/// The cross product of the volumes' alternatives, compatible combinations only where there are any (SCH-180).
-fn volume_choices(volumes: &[PodVolume], interner: &Interner) -> Vec<ReqSet> {
-    let constrained: Vec<_> = volumes.iter().filter(|volume| !volume.topology.is_empty()).collect();
-    if constrained.is_empty() {
-        return Vec::new();
+/// The alternatives of the volumes, those over common keys multiplied (SCH-180): compatible combinations only where there are any, equal ones
+/// once, so that their number is bounded by that of the places they name. Nothing where they are too many.
+fn volume_choices(volumes: &[PodVolume], interner: &Interner) -> Option<Vec<Vec<ReqSet>>> {
+    let mut lists: Vec<(FxHashSet<Sym>, Vec<ReqSet>)> = Vec::new();
+    for volume in volumes.iter().filter(|volume| !volume.topology.is_empty()) {
+        let alternatives = volume.topology.iter();
+        let mut sets: Vec<ReqSet> = alternatives
+            .map(|term| ReqSet::new(term.iter().cloned(), interner))
+            .collect();
+        let mut keys: FxHashSet<Sym> = volume.topology.iter().flatten().map(|part| part.key).collect();
+        let (related, others): (Vec<_>, Vec<_>) = lists.into_iter().partition(|(theirs, _)| !theirs.is_disjoint(&keys));
+        lists = others;
+        // Earlier volumes decide first.
+        for (theirs, before) in related.into_iter().rev() {
+            keys.extend(theirs);
+            sets = product(&before, &sets, interner)?;
+        }
+        lists.push((keys, sets));
     }
-    let mut products: Vec<Vec<kerf_model::requirement::Requirement>> = vec![Vec::new()];
-    for volume in constrained {
-        let next = products.iter().flat_map(|before| {
-            volume
-                .topology
-                .iter()
-                .map(move |more| before.iter().cloned().chain(more.iter().cloned()).collect())
-        });
-        products = next.take(VOLUME_CHOICES_MAX).collect();
+    Some(lists.into_iter().map(|(_, sets)| sets).collect())
+}
+
+/// Every set of `a` with every one of `b`. If all contradict each other, one of them stands for all: nothing satisfies it.
+fn product(a: &[ReqSet], b: &[ReqSet], interner: &Interner) -> Option<Vec<ReqSet>> {
+    let mut seen: FxHashSet<ReqSet> = FxHashSet::default();
+    let (mut sets, mut impossible) = (Vec::new(), None);
+    for (a, b) in a.iter().flat_map(|a| b.iter().map(move |b| (a, b))) {
+        let parts = a.parts().chain(b.parts()).cloned();
+        let mut both = ReqSet::new(parts, interner);
+        both.contradiction = both.contradiction.or(a.contradiction).or(b.contradiction);
+        if both.contradiction.is_some() {
+            impossible = Some(both);
+        } else if seen.insert(both.clone()) {
+            sets.push(both);
+            if sets.len() > VOLUME_CHOICES_MAX {
+                return None;
+            }
+        }
     }
-    let sets: Vec<ReqSet> = products
-        .into_iter()
-        .map(|product| ReqSet::new(product, interner))
-        .collect();
-    let possible: Vec<ReqSet> = sets.iter().filter(|set| set.contradiction.is_none()).cloned().collect();
-    if possible.is_empty() { sets } else { possible }
+    if sets.is_empty() {
+        sets.extend(impossible);
+    }
+    Some(sets)
 }

@@ -6,7 +6,7 @@ use crate::strategy::Outcome;
 use crate::world::World;
 use kerf_model::plan::{Placement, Plan, Refusal, Refuser, Unschedulable};
 use kerf_model::pod::Pod;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// Builds the plan.
@@ -20,13 +20,13 @@ pub(crate) fn plan(world: &World<'_>, outcome: Outcome<'_, '_>) -> Plan {
         empty_pools: world.empty_pools.to_vec(),
         ..Plan::default()
     };
-    plan.order = std::mem::take(&mut run.order);
+    let mut unlaunched: FxHashSet<u32> = FxHashSet::default();
     let mut launches = Launches::default();
     for claim in std::mem::take(&mut run.claims) {
         match launches.launch(&mut run, &claim) {
             Ok(launch) => plan.launches.push(launch),
             Err(cause) => {
-                plan.order.retain(|pod| !claim.pods.contains(pod));
+                unlaunched.extend(claim.pods.iter().copied());
                 let by = Refuser::Pool(Arc::clone(&world.templates[claim.template].pool.name));
                 let refusals: Arc<[Refusal]> = Arc::new([Refusal {
                     by,
@@ -41,6 +41,8 @@ pub(crate) fn plan(world: &World<'_>, outcome: Outcome<'_, '_>) -> Plan {
             }
         }
     }
+    plan.order = std::mem::take(&mut run.order);
+    plan.order.retain(|pod| !unlaunched.contains(pod));
     for touched in run.touched.iter() {
         plan.existing.push(Placement {
             node: Arc::clone(&world.targets[touched.at].node.name),

@@ -48,7 +48,7 @@ pub struct Prepared {
 }
 
 /// A node filter by content.
-pub(crate) type Filter = (Vec<ReqSet>, Option<Vec<Toleration>>);
+pub(crate) type Filter = (Vec<ReqSet>, Option<Vec<Toleration>>, Vec<Sym>);
 
 /// What a group counts, by content.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -210,7 +210,7 @@ impl Prepared {
         self.counts.get(what, |_| count())
     }
 
-    /// How many targets with a Node object a filter passes, by domain of a key.
+    /// How many targets a filter passes, by domain of a key.
     pub(crate) fn passing(&self, key: Sym, filter: Filter, count: impl FnOnce() -> Vec<u32>) -> Arc<Vec<u32>> {
         self.passing.get((key, filter), |_| count())
     }

@@ -47,6 +47,11 @@ impl ReqSet {
         }
     }
 
+    /// All requirements.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &Requirement> {
+        self.labels.iter().chain(&self.host)
+    }
+
     /// The requirement on a key.
     pub(crate) fn get(&self, key: Sym) -> Option<&Requirement> {
         if key == sym::HOSTNAME {

@@ -5,9 +5,10 @@ use crate::amounts::{Amounts, add, fits};
 use crate::bits::{Bits, ones};
 use crate::claims::{ByPods, Claim, Cursor};
 use crate::classes::{Class, ClassId, Variant};
+use crate::launches::offered;
 use crate::limits::{Limits, Within};
 use crate::nodes::BLOCK;
-use crate::options::MinValuesPolicy;
+use crate::options::{MinValuesPolicy, ReservedMode};
 use crate::requirements::ReqId;
 use crate::reservations::{Held, Reservations, ReservedConflict};
 use crate::states::{Domains, StateId, States};
@@ -106,6 +107,9 @@ pub(crate) struct Ask<'x> {
     /// Number of the reading among all.
     pub(crate) reading: usize,
 }
+
+/// How many combinations of volume alternatives are tried on one machine.
+const VOLUME_TRIES_MAX: u32 = 4096;
 
 struct Base<'x> {
     state: StateId,
@@ -237,8 +241,8 @@ impl<'w, 'a> Run<'w, 'a> {
     }
 
     fn volumes_reach(&self, class: &Class, at: usize) -> bool {
-        let mut choices = class.volume_choices.iter();
-        class.volume_choices.is_empty() || choices.any(|choice| self.world.satisfying(*choice).get(at))
+        let any = |choices: &Vec<ReqId>| choices.iter().any(|choice| self.world.satisfying(*choice).get(at));
+        class.volume_choices.iter().all(any)
     }
 
     fn volumes_attach(&self, class: &Class, at: usize) -> bool {
@@ -424,18 +428,35 @@ impl<'w, 'a> Run<'w, 'a> {
 
     /// Volumes and topology, then `minValues` and reservations.
     fn narrow(&mut self, ask: &Ask<'_>, base: &Base<'_>) -> Result<Fit, No> {
-        if ask.class.volume_choices.is_empty() {
-            return self.settle(ask, base, base.state, 0);
-        }
+        let mut tries = VOLUME_TRIES_MAX;
+        self.choose(ask, base, base.state, 0, &mut tries)
+    }
+
+    /// Settles on an alternative of the volumes from `at` on, in their order; the first combination that passes everything wins (SCH-182).
+    fn choose(
+        &mut self,
+        ask: &Ask<'_>,
+        base: &Base<'_>,
+        state: StateId,
+        at: usize,
+        tries: &mut u32,
+    ) -> Result<Fit, No> {
+        let Some(choices) = ask.class.volume_choices.get(at) else {
+            *tries = tries.saturating_sub(1);
+            return self.settle(ask, base, state, 0);
+        };
         let mut last = No::Ever;
-        for choice in &ask.class.volume_choices {
-            let Some(state) = self.states.join(self.world, base.state, *choice) else {
+        for choice in choices {
+            let Some(state) = self.states.join(self.world, state, *choice) else {
                 continue;
             };
-            match self.settle(ask, base, state, 0) {
+            match self.choose(ask, base, state, at + 1, tries) {
                 Ok(fit) => return Ok(fit),
                 Err(No::Ever) => {}
                 Err(no) => last = no,
+            }
+            if *tries == 0 {
+                return Err(last);
             }
         }
         Err(last)
@@ -444,7 +465,7 @@ impl<'w, 'a> Run<'w, 'a> {
     /// Settles the keys of the rules from `at` on, the best domain first; the first that leaves a type wins.
     fn settle(&mut self, ask: &Ask<'_>, base: &Base<'_>, state: StateId, at: usize) -> Result<Fit, No> {
         let Some(rule) = ask.allowed.rules.get(at) else {
-            return self.finish(base, state);
+            return self.decide(ask, base, state, 0);
         };
         let domains = &self.states.get(state).domains[rule.key as usize];
         if !domains.defined || (domains.one.is_none() && domains.bits.is_empty()) {
@@ -475,6 +496,9 @@ impl<'w, 'a> Run<'w, 'a> {
             let price = if self.by_price { price } else { Price::ZERO };
             order.push((count(rule.balance), price, count(rule.level), domain as u32));
         }
+        if order.is_empty() && !rule.needs_key {
+            return self.settle_on_none(ask, base, state, at);
+        }
         order.sort_unstable();
         let mut last = No::Now;
         for (_, _, _, domain) in order {
@@ -488,6 +512,45 @@ impl<'w, 'a> Run<'w, 'a> {
         Err(last)
     }
 
+    /// Where no type left has a key that only counts the pod, the machine will do without it.
+    fn settle_on_none(&mut self, ask: &Ask<'_>, base: &Base<'_>, state: StateId, at: usize) -> Result<Fit, No> {
+        let key = ask.allowed.rules[at].key;
+        let open = self.states.get(state).domains[key as usize].bits.clone();
+        for domain in open.iter() {
+            let pinned = self.states.pin(self.world, state, key, domain as u32);
+            if base.rows.intersects(&self.states.get(pinned).rows) {
+                return Err(No::Now);
+            }
+        }
+        let without = self.states.without(self.world, state, key);
+        self.settle(ask, base, without, at + 1)
+    }
+
+    /// Decides the node filters that count the pod, from `at` on: the claim is narrowed until it surely passes, or surely does not.
+    fn decide(&mut self, ask: &Ask<'_>, base: &Base<'_>, state: StateId, at: usize) -> Result<Fit, No> {
+        let Some(filter) = ask.class.filters.get(at) else {
+            return self.finish(base, state);
+        };
+        let world = self.world;
+        if self.claim_passes(Some(*filter), state) {
+            return self.decide(ask, base, state, at + 1);
+        }
+        let mut last = None;
+        for set in &world.groups.filters[*filter as usize].any_of {
+            let Some(joined) = self.states.join(world, state, *set) else {
+                continue;
+            };
+            if !base.rows.intersects(&self.states.get(joined).rows) {
+                continue;
+            }
+            match self.decide(ask, base, joined, at + 1) {
+                Ok(fit) => return Ok(fit),
+                Err(no) => last = Some(no),
+            }
+        }
+        last.map_or_else(|| self.decide(ask, base, state, at + 1), Err)
+    }
+
     fn finish(&mut self, base: &Base<'_>, state: StateId) -> Result<Fit, No> {
         let mut state = state;
         let mut rows = base.rows.clone();
@@ -495,28 +558,46 @@ impl<'w, 'a> Run<'w, 'a> {
         if rows.is_empty() || base.anchor.is_some_and(|anchor| !rows.get(anchor as usize)) {
             return Err(No::Now);
         }
-        let mut relaxed = false;
-        let requirements = &self.states.get(state).requirements;
-        if requirements.has_min_values() {
-            let types = &self.world.catalogues[self.world.templates[self.states.get(state).template].catalogue];
-            let unmet = unmet(types, requirements, &rows);
-            if !unmet.is_empty() {
-                if !base.fresh || self.world.options.min_values_policy == MinValuesPolicy::Strict {
-                    return Err(No::Now);
-                }
-                state = self.lower(state, &unmet);
-                relaxed = true;
-            }
-        }
+        let mut relaxed = self.meet_min_values(base, &mut state, &rows)?;
         let hold = self
             .reservations
             .would_hold(self.world, self.states.get(state), &rows, base.held);
+        let held = hold.map_err(No::Reserved)?;
+        if held.is_empty()
+            && !self.states.get(state).reserved.is_empty()
+            && self.world.options.reserved != ReservedMode::Off
+        {
+            // SCH-296: it goes without reservations, so a type must have something else to offer.
+            rows.and(&self.states.unreserved(self.world, state));
+            if rows.is_empty() || base.anchor.is_some_and(|anchor| !rows.get(anchor as usize)) {
+                return Err(No::Now);
+            }
+            relaxed |= self.meet_min_values(base, &mut state, &rows)?;
+        }
         Ok(Fit {
             state,
             rows,
-            held: hold.map_err(No::Reserved)?,
+            held,
             relaxed,
         })
+    }
+
+    /// Sees to it that these rows meet `minValues`, which are lowered if that is allowed; whether they were.
+    fn meet_min_values(&mut self, base: &Base<'_>, state: &mut StateId, rows: &Bits) -> Result<bool, No> {
+        let have = self.states.get(*state);
+        if !have.requirements.has_min_values() {
+            return Ok(false);
+        }
+        let types = &self.world.catalogues[self.world.templates[have.template].catalogue];
+        let unmet = unmet(types, &have.requirements, rows);
+        if unmet.is_empty() {
+            return Ok(false);
+        }
+        if !base.fresh || self.world.options.min_values_policy == MinValuesPolicy::Strict {
+            return Err(No::Now);
+        }
+        *state = self.lower(*state, &unmet);
+        Ok(true)
     }
 
     /// SCH-282: the state with `minValues` lowered to what there is.
@@ -649,23 +730,23 @@ impl<'w, 'a> Run<'w, 'a> {
         }
     }
 
-    /// Whether a spread constraint looks at a claim: strictly, a key left undefined satisfies nothing (SCH-205).
-    fn claim_passes(&self, filter: Option<u32>, state: StateId) -> bool {
-        let Some(filter) = filter.map(|filter| &self.world.groups.filters[filter as usize]) else {
+    /// Whether a spread constraint looks at a claim: surely, whatever becomes of it (SCH-205).
+    fn claim_passes(&mut self, filter: Option<u32>, state: StateId) -> bool {
+        let world = self.world;
+        let Some(filter) = filter.map(|filter| &world.groups.filters[filter as usize]) else {
             return true;
         };
+        let mut sets = filter.any_of.iter();
+        if !filter.any_of.is_empty() && !sets.any(|set| self.states.join(world, state, *set) == Some(state)) {
+            return false;
+        }
         let state = self.states.get(state);
-        let satisfied = |set: &ReqId| {
-            let set = self.world.req_sets.get(*set);
-            set.contradiction.is_none()
-                && set.allows_new_host()
-                && state
-                    .requirements
-                    .compatible(&set.labels, |_| false, self.world.interner())
-                    .is_ok()
+        let has = |key: &TopologyKey| {
+            let domains = crate::states::table_of(*key).map(|key| &state.domains[key as usize]);
+            domains.is_none_or(|domains| domains.defined && (domains.one.is_some() || !domains.bits.is_empty()))
         };
-        let taints = &self.world.templates[state.template].pool.taints;
-        (filter.any_of.is_empty() || filter.any_of.iter().any(satisfied))
+        let taints = &world.templates[state.template].pool.taints;
+        filter.keys.iter().all(has)
             && filter
                 .tolerations
                 .as_ref()
@@ -710,8 +791,15 @@ impl<'w, 'a> Run<'w, 'a> {
     /// The cheapest price of a claim.
     pub(crate) fn price_of(&mut self, at: usize) -> Price {
         let claim = &self.claims[at];
+        let state = if self.states.get(claim.state).reserved.is_empty() {
+            claim.state
+        } else {
+            // What it holds decides which reserved offerings it may use.
+            let claim = claim.clone();
+            offered(self.world, self, &claim).1
+        };
         self.states
-            .cheapest(self.world, claim.state, &claim.rows)
+            .cheapest(self.world, state, &self.claims[at].rows)
             .map_or(Price::MAX, |cheapest| cheapest.0)
     }
 }

@@ -94,7 +94,12 @@ impl States {
             .compatible(&wanted.labels, |key| world.is_known(key), world.interner())
             .ok()?;
         let mut merged = have.requirements.clone();
-        merged.add_all(&wanted.labels, world.interner());
+        for want in &wanted.labels {
+            // Opting out of a label that the machine will not have is no reason to let it have another value (SCH-253).
+            if merged.get(want.key).is_some() || world.is_known(want.key) {
+                merged.add(want.clone(), world.interner());
+            }
+        }
         let template = have.template;
         let id = self.intern(world, template, merged);
         (!self.get(id).rows.is_empty()).then_some(id)
@@ -118,6 +123,15 @@ impl States {
         let pinned = self.intern(world, template, requirements);
         self.pins.insert((state, key, domain), pinned);
         pinned
+    }
+
+    /// Leaves a key out: the machine will not have it.
+    pub(crate) fn without(&mut self, world: &World<'_>, state: StateId, key: u32) -> StateId {
+        let have = self.get(state);
+        let (template, mut requirements) = (have.template, have.requirements.clone());
+        let key = world.keys.tables[key as usize].key;
+        requirements.add(Requirement::does_not_exist(key), world.interner());
+        self.intern(world, template, requirements)
     }
 
     fn make(&self, world: &World<'_>, template: usize, requirements: Requirements) -> State {
@@ -146,7 +160,7 @@ impl States {
         }
         rows.and(&offered);
         let domains = (0..world.keys.tables.len())
-            .map(|key| domains(world, &requirements, key))
+            .map(|key| domains(world, &requirements, key, (catalogue, &rows)))
             .collect();
         State {
             template,
@@ -158,6 +172,18 @@ impl States {
             prices: None,
             capacity_types: None,
         }
+    }
+
+    /// The rows of a state with an offering that draws on no reservation.
+    pub(crate) fn unreserved(&self, world: &World<'_>, id: StateId) -> Bits {
+        let state = self.get(id);
+        let types = &world.catalogues[world.templates[state.template].catalogue];
+        let offers = state.offers.iter().map(|at| &types.offers[at]);
+        let plain = offers.filter(|offer| offer.reservation.is_none());
+        plain
+            .map(|offer| offer.row)
+            .filter(|row| state.rows.get(*row))
+            .collect()
     }
 
     /// The cheapest way to launch a claim in this state with these rows: price, row, offer (SCH-132; ties by type name, then offering).
@@ -213,12 +239,18 @@ impl States {
     }
 }
 
-fn domains(world: &World<'_>, requirements: &Requirements, key: usize) -> Domains {
+fn domains(world: &World<'_>, requirements: &Requirements, key: usize, (catalogue, rows): (usize, &Bits)) -> Domains {
     let table = &world.keys.tables[key];
     match requirements.get(table.key) {
+        // Only what some type has.
         None if world.is_known(table.key) => Domains {
             defined: true,
-            bits: Bits::full(table.values.len()),
+            bits: (0..table.values.len())
+                .filter(|at| {
+                    let is = Requirement::is(table.key, table.values[*at]);
+                    world.prepared.met(catalogue, is).rows.intersects(rows)
+                })
+                .collect(),
             one: None,
         },
         None => Domains::default(),

@@ -147,15 +147,14 @@ impl<'a> World<'a> {
             return Bits::default();
         };
         let table = &self.keys.tables[key as usize];
-        let filter = identity.filter.map(|filter| &self.groups.filters[filter as usize]);
-        let tolerations = filter.and_then(|filter| filter.tolerations.as_ref());
-        let tolerated = |template: usize| {
-            let taints = &self.templates[template].pool.taints;
-            tolerations.is_none_or(|tolerations| first_untolerated(taints, tolerations).is_none())
-        };
-        let passes = |at: usize| {
-            self.targets[at].node.node_name.is_some() && self.node_passes(identity.filter, &self.targets[at].node)
-        };
+        let passing_templates: Bits = (0..self.templates.len())
+            .filter(|at| {
+                identity
+                    .filter
+                    .is_none_or(|filter| self.template_passes(filter, &self.templates[*at]))
+            })
+            .collect();
+        let passes = |at: usize| self.node_passes(identity.filter, &self.targets[at].node);
         let passing = self
             .prepared
             .passing(table.key, self.filter(identity.filter).unwrap_or_default(), || {
@@ -175,7 +174,7 @@ impl<'a> World<'a> {
         }
         let left = |domain: usize| passing[domain] > gone.get(&(domain as u32)).copied().unwrap_or(0);
         (0..table.values.len())
-            .filter(|domain| table.offered_by[*domain].iter().any(tolerated) || left(*domain))
+            .filter(|domain| table.offered_by[*domain].intersects(&passing_templates) || left(*domain))
             .collect()
     }
 
@@ -185,7 +184,9 @@ impl<'a> World<'a> {
             return true;
         };
         let labels = filter.any_of.is_empty() || filter.any_of.iter().any(|set| self.node_satisfies(*set, node));
+        let has = |key: &TopologyKey| self.key(*key).is_none_or(|key| node.label(key).is_some());
         labels
+            && filter.keys.iter().all(has)
             && filter
                 .tolerations
                 .as_ref()
@@ -209,11 +210,43 @@ impl<'a> World<'a> {
         })
     }
 
+    /// The label a topology key stands for, unless it is the hostname.
+    fn key(&self, key: TopologyKey) -> Option<Sym> {
+        let table = crate::states::table_of(key)?;
+        Some(self.keys.tables[table as usize].key)
+    }
+
+    /// Whether some machine of a template may be one a spread constraint looks at.
+    fn template_passes(&self, filter: FilterId, template: &Template) -> bool {
+        let filter = &self.groups.filters[filter as usize];
+        let compatible = |set: &ReqId| {
+            let set = self.req_sets.get(*set);
+            let known = |key| self.is_known(key);
+            set.contradiction.is_none()
+                && set.allows_new_host()
+                && template
+                    .requirements
+                    .compatible(&set.labels, known, self.interner())
+                    .is_ok()
+        };
+        let has = |key: &TopologyKey| {
+            self.key(*key).is_none_or(|key| {
+                let own = template.requirements.get(key);
+                own.map_or_else(|| self.is_known(key), |own| !own.is_does_not_exist())
+            })
+        };
+        let tolerated = |tolerations: &Vec<_>| first_untolerated(&template.pool.taints, tolerations).is_none();
+        (filter.any_of.is_empty() || filter.any_of.iter().any(compatible))
+            && filter.keys.iter().all(has)
+            && filter.tolerations.as_ref().is_none_or(tolerated)
+    }
+
     /// A node filter by content.
     fn filter(&self, filter: Option<FilterId>) -> Option<Filter> {
         let filter = &self.groups.filters[filter? as usize];
         let sets = filter.any_of.iter().map(|set| self.req_sets.get(*set).clone());
-        Some((sets.collect(), filter.tolerations.clone()))
+        let keys = filter.keys.iter().filter_map(|key| self.key(*key));
+        Some((sets.collect(), filter.tolerations.clone(), keys.collect()))
     }
 
     /// The domains hard constraints admit (SCH-209). For spread that is what any required term admits, dropped ones too, or everything
@@ -297,7 +330,7 @@ impl<'a> World<'a> {
         let mut counts = GroupCounts::clone(&counts);
         for (at, _) in moved.iter().filter(|(_, pod)| pod.is_active() && selected(pod)) {
             let node = &self.snapshot.nodes[*at];
-            if node.node_name.is_some() && self.node_passes(identity.filter, node) {
+            if self.node_passes(identity.filter, node) {
                 counts.remove_bound(table, node, self.targets.of_node(*at));
             }
         }

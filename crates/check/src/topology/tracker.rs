@@ -60,8 +60,10 @@ impl<'a> Spread<'a> {
     }
 
     pub(crate) fn arrive(&mut self, site: usize) {
-        if let Some(domain) = self.domains[site].filter(|_| self.eligible[site]) {
-            *self.counts.entry(domain).or_default() += 1;
+        let domain = self.domains[site].filter(|_| self.eligible[site]);
+        // A domain only machines that are going away are in is none.
+        if let Some(count) = domain.and_then(|domain| self.counts.get_mut(&domain)) {
+            *count += 1;
         }
     }
 

@@ -116,7 +116,10 @@ fn refuse(run: &mut Run<'_, '_>, class_id: ClassId, variant: &Variant, number: u
         return reason;
     }
     let wanted = world.req_sets.get(variant.full);
-    let volumes = class.volume_choices.last().map(|last| world.req_sets.get(*last));
+    if class.volumes_unclear {
+        return (Cause::VolumeChoices, None);
+    }
+    let volumes = class.last_volume_choice.map(|last| world.req_sets.get(last));
     let search = types::Search {
         world,
         template,

@@ -93,8 +93,8 @@ fn reason(run: &Run<'_, '_>, ask: &Ask<'_>, at: usize, no: TargetNo) -> Reason {
         TargetNo::Ports => ports(run, ask, at),
         TargetNo::Resources => resources(),
         TargetNo::Labels => unmet(ask.variant.full, false),
-        TargetNo::Reach => match ask.class.volume_choices.last() {
-            Some(set) => unmet(*set, true),
+        TargetNo::Reach => match ask.class.last_volume_choice {
+            Some(set) => unmet(set, true),
             None => resources(),
         },
         TargetNo::Topology => match topology::on_target(run, ask, at) {

@@ -108,6 +108,9 @@ pub(crate) fn solve<'w, 'a>(
 fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32, thrift: Option<&dyn Thrift>) -> Attempt {
     let world = run.world;
     let class = world.class(class_id);
+    if class.volumes_unclear {
+        return Attempt::Failed;
+    }
     for (level, variant) in class.variants.iter().enumerate() {
         if world.req_sets.get(variant.full).contradiction.is_some() {
             continue;

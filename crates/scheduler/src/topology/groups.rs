@@ -28,7 +28,7 @@ pub(crate) enum GroupKind {
 }
 
 /// A topology key: hostname is a node's index, any other key has a table of domains.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum TopologyKey {
     Host,
     Domain(u32),
@@ -58,8 +58,10 @@ pub(crate) struct Selection {
 pub(crate) struct Filter {
     /// Any of these sets must hold; empty for every node.
     pub(crate) any_of: Vec<ReqId>,
-    /// Tolerations that must cover the node's taints, under policy Honor.
+    /// Tolerations that must cover the node's taints, under policy Honor; soft taints never matter.
     pub(crate) tolerations: Option<Vec<Toleration>>,
+    /// Topology keys the node must have besides: those of the pod's other required constraints, as for kube-scheduler.
+    pub(crate) keys: Vec<TopologyKey>,
 }
 
 /// A group with what is fixed for the whole pass.
@@ -104,7 +106,7 @@ impl Groups {
     }
 
     pub(crate) fn intern_filter(&mut self, filter: Filter) -> Option<FilterId> {
-        if filter.any_of.is_empty() && filter.tolerations.is_none() {
+        if filter.any_of.is_empty() && filter.tolerations.is_none() && filter.keys.is_empty() {
             return None;
         }
         Some(*self.filter_ids.entry(filter).or_insert_with_key(|filter| {

@@ -165,3 +165,35 @@ fn a_volume_does_not_narrow_the_domains_of_a_spread() {
          podDomains = topology.kubernetes.io/zone Exists, nodeDomains = topology.kubernetes.io/zone In [a]",
     );
 }
+
+// SCH-180: the product of many volumes' alternatives is as large as the places they name.
+#[test]
+fn many_volumes_with_alternatives_are_no_trouble() {
+    let volumes: Vec<String> = (0..40)
+        .map(|at| format!("vol=v{at}/ebs/zone:in:a|zone:in:b|zone:in:c"))
+        .collect();
+    let text = format!("pod p cpu=1 mem=1Gi {} vol=last/ebs/zone:in:c", volumes.join(" "));
+    check(&world(&text), "default/t c: p");
+    let keys: Vec<String> = (0..40)
+        .map(|at| format!("vol=v{at}/ebs/k{at}:in:x|k{at}:absent"))
+        .collect();
+    check(
+        &world(&format!("pod p cpu=1 mem=1Gi {}", keys.join(" "))),
+        "default/t: p",
+    );
+}
+
+#[test]
+fn volumes_that_name_too_many_places_are_the_fault_of_their_pod() {
+    let volumes: Vec<String> = (0..20)
+        .map(|at| format!("vol=v{at}/ebs/zone:notin:x{at}|zone:notin:y{at}"))
+        .collect();
+    check(
+        &world(&format!(
+            "pod p cpu=1 mem=1Gi {}\npod q cpu=1 mem=1Gi",
+            volumes.join(" ")
+        )),
+        "default/t: q
+         - p: too many combinations of volume topologies",
+    );
+}

@@ -197,3 +197,23 @@ fn incompatible_pods_get_separate_claims() {
          default/arm: arm",
     );
 }
+
+// SCH-253: upstream lets the opt-out of one pod define the key, so that another's preference for some value seems met.
+#[test]
+fn opting_out_of_a_label_defines_it_for_nobody() {
+    check(
+        "type t cpu=4 mem=8Gi price=0.1
+         pool default
+         pod out cpu=2 mem=1Gi select=team:notin:red
+         pod in cpu=1 mem=1Gi select=team:in:green",
+        "default/t: out
+         - in: incompatible requirements, label \"team\" does not have known values",
+    );
+    check(
+        "node n cpu=4 mem=8Gi
+         pod out cpu=2 mem=1Gi select=team:notin:red
+         pod in cpu=1 mem=1Gi select=team:in:green",
+        "n: out
+         - in: nodepool requirements filtered out all available instance types",
+    );
+}

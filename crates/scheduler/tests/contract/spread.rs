@@ -307,3 +307,109 @@ fn revisions_told_apart_by_a_label_key_do_not_share_counts() {
         "n: p",
     );
 }
+
+// SCH-205: as kube-scheduler, only machines with every key the pod spreads over count.
+#[test]
+fn machines_without_another_key_of_the_pod_do_not_count() {
+    check(
+        "type t cpu=2 mem=4Gi price=0.1 zones=a,b
+         pool default req=rack:in:r1
+         node n cpu=1 mem=4Gi zone=c
+         bound n x cpu=1 mem=1Gi label=app=x
+         pod p*4 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x spread=rack/9/app=x",
+        "default/t a: p-0
+         default/t b: p-1
+         default/t a: p-2
+         default/t b: p-3",
+    );
+}
+
+// SCH-198, SCH-205
+#[test]
+fn soft_taints_keep_no_machine_from_being_counted() {
+    check(
+        "type t cpu=2 mem=4Gi price=0.1
+         pool default req=zone:in:a,b
+         pool soft req=zone:in:c taint=s:PreferNoSchedule
+         pod p*3 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x/taints select=zone:in:a,b
+         pod q*4 cpu=2 mem=1Gi label=app=y spread=zone/1/app=y/taints",
+        "default/t a: p-0
+         default/t b: p-1
+         default/t a: p-2
+         default/t a: q-0
+         default/t b: q-1
+         soft/t c: q-2
+         default/t a: q-3",
+    );
+}
+
+// SCH-195, SCH-205: upstream holds the minimum at zero for a zone none of whose machines the pod may use.
+#[test]
+fn zones_of_pools_the_selector_rules_out_do_not_count() {
+    let cluster = |policy: &str| {
+        format!(
+            "type t cpu=2 mem=4Gi price=0.1
+             pool red label=team=red req=zone:in:a,b
+             pool blue label=team=blue req=zone:in:c
+             pod p*4 cpu=2 mem=1Gi label=app=x select=team:in:red spread=zone/1/app=x{policy}"
+        )
+    };
+    check(
+        &cluster(""),
+        "red/t a: p-0
+         red/t b: p-1
+         red/t a: p-2
+         red/t b: p-3",
+    );
+    let all = Fixture::read(&cluster("/anynode")).solve(&upstream());
+    assert_eq!(all.unschedulable.len(), 2);
+}
+
+// SCH-205, SCH-206
+#[test]
+fn whether_a_machine_counts_is_settled_when_a_counted_pod_is_placed() {
+    let fixture = Fixture::read(
+        "type intel cpu=8 mem=16Gi price=0.3
+         type arm cpu=8 mem=16Gi price=0.2 arch=arm64
+         pool default req=arch:in:amd64,arm64
+         pod other cpu=4 mem=1Gi label=app=x
+         pod p*2 cpu=3 mem=1Gi label=app=x select=arch:in:amd64 spread=zone/1/app=x",
+    );
+    let plan = fixture.solve(&upstream());
+    let arch = plan.launches[0].requirements.get(kerf_model::intern::sym::ARCH);
+    assert!(arch.and_then(kerf_model::requirement::Requirement::single).is_some());
+}
+
+// SCH-217, SCH-482
+#[test]
+fn a_well_known_key_no_type_has_empties_nothing() {
+    check(
+        &world(
+            "node n cpu=1 mem=1Gi label=topology.kubernetes.io/region=r
+             bound n full cpu=1 mem=1Gi
+             pod odd cpu=2 mem=1Gi label=app=x spread=region/1/app=x
+             pod repelling cpu=2 mem=1Gi label=app=z apart=region/app=y
+             pod other cpu=1 mem=1Gi label=app=x
+             pod repelled*2 cpu=1 mem=1Gi label=app=y",
+        ),
+        "default/t: repelling
+         default/t: other repelled-0
+         default/t: repelled-1
+         - odd: no instance type met the requirements/resources/offering tuple, requirements=karpenter.sh/nodepool In [default], \
+         resources={\"cpu\":\"2\",\"memory\":\"1Gi\",\"pods\":\"1\"}",
+    );
+}
+
+// SCH-201: upstream plans nothing while a claim is on its way; here the pods it was made for count.
+#[test]
+fn pods_promised_to_a_claim_count() {
+    check(
+        &world(
+            "node n cpu=2 mem=4Gi zone=a pool=default claim-only
+             bound n x cpu=2 mem=1Gi label=app=x
+             pod p*2 cpu=2 mem=1Gi label=app=x spread=zone/1/app=x",
+        ),
+        "default/t b: p-0
+         default/t c: p-1",
+    );
+}

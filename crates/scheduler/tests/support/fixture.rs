@@ -3,6 +3,7 @@
 //! ```text
 //! type  NAME cpu=2 mem=4Gi [pods=N] [gpu=N] price=0.1 [spot=0.05] [zones=a,b] [arch=arm64] [os=linux] [has=key=v1,v2] [over=cpu=100m]
 //!            [offer=capacity/zone/price[/off|/res:ID:N]]…
+//! known KEY
 //! pool  NAME [weight=N] [req=key:op:v1,v2[:min=N]]… [label=k=v]… [taint=k[=v]:Effect]… [startup=…]… [limit=resource:amount]… [static]
 //! node  NAME cpu=… mem=… [pool=NAME] [zone=a] [label=k=v]… [taint=…]… [booting] [deleting] [claim-only] [attach=driver:N]… [settling]
 //! bound NODE NAME <as a pod> [daemon] [terminating]
@@ -29,7 +30,7 @@ use kerf_model::resources::Resources;
 use kerf_model::selector::{LabelSelector, LabelSet, Match};
 use kerf_model::snapshot::{Daemon, Snapshot};
 use kerf_model::taint::{Effect, Taint, Toleration, TolerationOperator};
-use kerf_scheduler::{Options, Packing, Request, solve};
+use kerf_scheduler::{MinValuesPolicy, Options, Packing, Request, solve};
 use std::sync::Arc;
 
 /// A cluster and its pending pods, read from text.
@@ -80,7 +81,11 @@ impl Fixture {
             ..Request::pending(&self.snapshot)
         };
         let plan = solve(&request, options, &|| false);
-        let violations = verify(&self.snapshot, pods, &plan, &CheckOptions::default());
+        let strict = CheckOptions {
+            strict_min_values: options.min_values_policy == MinValuesPolicy::Strict,
+            ..CheckOptions::default()
+        };
+        let violations = verify(&self.snapshot, pods, &plan, &strict);
         if violations.is_empty() {
             return Ok(plan);
         }
@@ -153,6 +158,7 @@ struct Reader {
     settling: Vec<String>,
     daemons: Vec<Arc<Daemon>>,
     pods: Vec<Pod>,
+    known: Vec<Sym>,
 }
 
 /// The attributes of a line, in order.
@@ -213,6 +219,7 @@ impl Reader {
         let words: Words<'_> = words.map(|word| word.split_once('=').unwrap_or((word, ""))).collect();
         match kind {
             "type" => self.instance_type(name, &words),
+            "known" => self.known.push(self.s(name)),
             "pool" => self.pool(name, &words),
             "node" => self.node(name, &words),
             "bound" => self.bound(name, &words),
@@ -341,6 +348,8 @@ impl Reader {
     fn instance_type(&mut self, name: &str, words: &Words<'_>) {
         let zones: Vec<&str> = one(words, "zones").unwrap_or("a,b,c").split(',').collect();
         let offerings = self.offerings(words, &zones);
+        let offered = all(words, "offer").filter_map(|text| text.split('/').nth(1));
+        let zones: Vec<&str> = zones.into_iter().chain(offered).collect();
         let label = |key: &str, default: &str| {
             Requirement::any_of(
                 self.key(key),
@@ -621,6 +630,10 @@ impl Reader {
     fn finish(self) -> Fixture {
         let catalogue = Arc::new(Catalogue { types: self.types });
         let mut snapshot = Snapshot::new(Arc::clone(&self.interner));
+        let known = snapshot.well_known.iter().chain(&self.known).copied();
+        let mut known: Vec<Sym> = known.collect();
+        known.sort_unstable();
+        snapshot.well_known = known.into();
         snapshot.reservation_key = Some(self.interner.intern("reservation-id"));
         for mut pool in self.pools {
             for node in self
