@@ -7,7 +7,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kerf_api::conditions::node_claim::{
     CONSISTENT_STATE_FOUND, CONSOLIDATABLE, DRIFTED, INITIALIZED, LAUNCHED, REGISTERED,
 };
-use kerf_api::conditions::{READY, VALIDATION_SUCCEEDED, node_pool::NODE_CLASS_READY};
+use kerf_api::conditions::{
+    READY, VALIDATION_SUCCEEDED, node_pool::NODE_CLASS_READY, node_pool::NODE_REGISTRATION_HEALTHY,
+};
 use kerf_api::{ConditionSet, Conditioned, KwokNodeClass, NodeClaim, NodeOverlay, NodePool};
 
 fn at(second: i64) -> Timestamp {
@@ -49,7 +51,7 @@ fn types(object: &impl Conditioned) -> Vec<&str> {
 
 #[test]
 fn missing_conditions_appear_as_unknown() {
-    // API-178, API-179, API-231
+    // API-178, API-179, API-231, LIF-006
     let mut claim = claim();
     ConditionSet::new(&mut claim, at(5));
     let waiting = "Unknown AwaitingReconciliation \"object is awaiting reconciliation\"";
@@ -74,7 +76,13 @@ fn roots_and_dependents() {
     // API-186
     let (mut pool, mut overlay) = (pool(), NodeOverlay::default());
     ConditionSet::new(&mut pool, at(0));
+    // LIF-007
     assert_eq!(types(&pool), [VALIDATION_SUCCEEDED, NODE_CLASS_READY, READY]);
+    let mut set = ConditionSet::new(&mut pool, at(1));
+    set.set_true(VALIDATION_SUCCEEDED);
+    set.set_true(NODE_CLASS_READY);
+    set.set_false(NODE_REGISTRATION_HEALTHY, "RegistrationFailed", "");
+    assert!(set.is_true(READY), "it is of no account");
     ConditionSet::new(&mut overlay, at(0));
     assert_eq!(types(&overlay), [VALIDATION_SUCCEEDED, READY]);
 }
@@ -91,7 +99,7 @@ fn pool() -> NodePool {
 
 #[test]
 fn a_healthy_claim_shows_its_history() {
-    // API-120, API-182, API-183, API-185
+    // API-120, API-182, API-183, API-185, LIF-009, LIF-014
     let mut claim = claim();
     for (second, type_) in [
         (1, LAUNCHED),
@@ -113,11 +121,25 @@ fn a_healthy_claim_shows_its_history() {
             "Ready=True Ready \"\" @4 g1",
         ]
     );
+    // LIF-006: what the root does not stand on does not move it.
+    let independent = [
+        DRIFTED,
+        "DisruptionReason",
+        "Drained",
+        "VolumesDetached",
+        "InstanceTerminating",
+        CONSISTENT_STATE_FOUND,
+        CONSOLIDATABLE,
+    ];
+    for type_ in independent {
+        ConditionSet::new(&mut claim, at(6)).set_false(type_, "No", "");
+        assert!(claim.condition_is_true(READY), "{type_}");
+    }
 }
 
 #[test]
 fn times_follow_the_status_only() {
-    // API-180
+    // API-180, LIF-010
     let mut claim = claim();
     ConditionSet::new(&mut claim, at(1)).set_unknown(LAUNCHED, "LaunchFailed", "no capacity");
     assert_eq!(claim.condition(LAUNCHED).unwrap().transitioned(), at(0));
@@ -151,7 +173,7 @@ fn ready_names_what_is_missing() {
     set.set_false(VALIDATION_SUCCEEDED, "NodePoolValidationFailed", "x");
     let ready = "Ready=False UnhealthyDependents \"ValidationSucceeded=False, NodeClassReady=Unknown\" @2 g1";
     assert_eq!(print(&pool)[2], ready);
-    // API-183: a finding about an older generation does not count.
+    // API-183, LIF-013: a finding about an older generation does not count.
     let mut set = ConditionSet::new(&mut pool, at(3));
     set.set_true(VALIDATION_SUCCEEDED);
     set.set_true(NODE_CLASS_READY);
@@ -162,16 +184,23 @@ fn ready_names_what_is_missing() {
         print(&pool)[2],
         "Ready=Unknown ReconcilingDependents \"NodeClassReady=True\" @4 g2"
     );
+    ConditionSet::new(&mut pool, at(5)).set_true(NODE_CLASS_READY);
+    assert!(pool.condition_is_true(READY));
 }
 
 #[test]
 fn conditions_of_a_deleted_object_follow_its_generation() {
-    // API-181
+    // API-181, LIF-011
     let mut claim = claim();
     ConditionSet::new(&mut claim, at(1)).set_true(LAUNCHED);
     claim.metadata.generation = Some(2);
     ConditionSet::new(&mut claim, at(2)).set_true(CONSOLIDATABLE);
     assert_eq!(claim.condition(LAUNCHED).unwrap().observed_generation, Some(1));
+    // A set that changes nothing raises nothing.
+    let mut unmoved = claim.clone();
+    unmoved.metadata.deletion_timestamp = Some(Time(at(3)));
+    assert!(!ConditionSet::new(&mut unmoved, at(3)).set_true(CONSOLIDATABLE));
+    assert_eq!(unmoved.condition(LAUNCHED).unwrap().observed_generation, Some(1));
     claim.metadata.deletion_timestamp = Some(Time(at(3)));
     ConditionSet::new(&mut claim, at(3)).set_true("Drained");
     assert!(
@@ -184,7 +213,7 @@ fn conditions_of_a_deleted_object_follow_its_generation() {
 
 #[test]
 fn removal() {
-    // API-182
+    // API-182, LIF-014
     let mut claim = claim();
     let mut set = ConditionSet::new(&mut claim, at(1));
     set.set_true(DRIFTED);

@@ -7,6 +7,7 @@ use kerf_api::{
     taints,
 };
 
+// LIF-001, LIF-002, LIF-003
 #[test]
 fn keys_are_the_ones_users_have() {
     for (key, want) in [
@@ -72,7 +73,7 @@ fn keys_are_the_ones_users_have() {
 
 #[test]
 fn the_class_label_is_made_of_group_and_kind() {
-    // API-158
+    // API-158, LIF-001
     let class = NodeClassRef {
         group: "karpenter.kwok.sh".into(),
         kind: "KWOKNodeClass".into(),
@@ -212,7 +213,7 @@ fn resources_overlays_may_not_touch() {
 
 #[test]
 fn own_taints() {
-    // API-175
+    // API-175, LIF-004
     let taint = taints::disrupted();
     assert_eq!(
         (taint.key.as_str(), taint.effect.as_str(), taint.value),
@@ -224,6 +225,12 @@ fn own_taints() {
         (taint.key.as_str(), taint.effect.as_str(), taint.value),
         ("karpenter.sh/unregistered", "NoExecute", None)
     );
+    // LIF-004: a value makes no difference, the effect does.
+    let mut other = taints::unregistered();
+    other.value = Some("x".to_owned());
+    assert!(taints::matches(&other, &taint));
+    other.effect = "NoSchedule".to_owned();
+    assert!(!taints::matches(&other, &taint));
 }
 
 #[test]

@@ -163,7 +163,7 @@ mod tests {
         ] {
             assert_eq!(backoff.delay(failures), Duration::from_millis(millis), "{failures}");
         }
-        // OPS-099
+        // OPS-099, LIF-225
         assert_eq!(RateLimit::SHARED.backoff.delay(1), Duration::from_millis(100));
         assert_eq!(RateLimit::SHARED.backoff.delay(99), Duration::from_secs(60));
         assert_eq!(RateLimit::SHARED.bucket, Some((10.0, 100)));
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn workers_follow_the_cpu_request() {
-        // The examples of OPS section 6.
+        // The examples of OPS section 6. LIF-222
         for (milli, expected) in [
             (500, 10),
             (1000, 10),
@@ -185,6 +185,8 @@ mod tests {
             assert_eq!(workers(milli, 10, 1000), expected, "{milli} millicores");
         }
         assert_eq!(workers(1000, 100, 5000), 100);
+        // LIF-016
+        assert_eq!((workers(1000, 1000, 5000), workers(60_000, 1000, 5000)), (1000, 5000));
     }
 
     #[test]
@@ -193,6 +195,11 @@ mod tests {
         assert_eq!(limit.bucket, Some((10.0, 100)));
         let limit = RateLimit::DEFAULT.with_worker_bucket(250, 10, 100);
         assert_eq!(limit.bucket, Some((25.0, 250)));
+        // LIF-016
+        for (workers, bucket) in [(1000, (10.0, 100)), (1001, (11.0, 110)), (5000, (50.0, 500))] {
+            let limit = RateLimit::DEFAULT.with_worker_bucket(workers, 10, 1000);
+            assert_eq!(limit.bucket, Some(bucket), "{workers}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

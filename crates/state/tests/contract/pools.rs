@@ -219,6 +219,10 @@ fn a_pool_costs_what_its_claims_cost() {
     mirror.apply(typed("b", "b"));
     mirror.apply(typed("unknown", "z"));
     assert_eq!(costs(&mut mirror), ["default=9.2500"]);
+    // LIF-220: a price that changes is the price from then on.
+    mirror.set_catalogue("default", Ok(catalogue(&interner, 0.5, true)));
+    assert_eq!(costs(&mut mirror), ["default=9.5000"]);
+    mirror.set_catalogue("default", Ok(catalogue(&interner, 0.25, true)));
     mirror.delete(&typed("b", "b"));
     mirror.delete(&typed("unknown", "z"));
     assert_eq!(costs(&mut mirror), ["default=0.2500"]);
