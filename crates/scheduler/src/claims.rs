@@ -32,27 +32,78 @@ pub(crate) struct Claim {
     pub(crate) relaxed: bool,
 }
 
+/// A set of claims; which of its words are not zero is a set again, so that sparse ones are walked quickly.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bucket {
+    claims: Bits,
+    words: Bits,
+}
+
+impl Bucket {
+    pub(crate) fn insert(&mut self, claim: usize) {
+        self.claims.insert(claim);
+        self.words.insert(claim / 64);
+    }
+
+    pub(crate) fn remove(&mut self, claim: usize) {
+        self.claims.remove(claim);
+        if self.claims.word(claim / 64) == 0 {
+            self.words.remove(claim / 64);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The next claim at or after a position that is in `mask`, which gives 64 claims at a time.
+    pub(crate) fn next(&self, position: &mut Position, mut mask: impl FnMut(usize) -> u64) -> Option<usize> {
+        while let Some(word) = self.words.first_from(position.word) {
+            if word > position.word {
+                (position.word, position.ahead) = (word, u64::MAX);
+            }
+            let mut left = self.claims.word(word) & position.ahead;
+            if left != 0 {
+                left &= mask(word);
+            }
+            if left != 0 {
+                let bit = left.trailing_zeros();
+                position.ahead = if bit == 63 { 0 } else { u64::MAX << (bit + 1) };
+                return Some(word * 64 + bit as usize);
+            }
+            (position.word, position.ahead) = (word + 1, u64::MAX);
+        }
+        None
+    }
+}
+
+/// A position in a [`Bucket`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Position {
+    word: usize,
+    ahead: u64,
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self {
+            word: 0,
+            ahead: u64::MAX,
+        }
+    }
+}
+
 /// Claims by number of pods, for "fewest pods first" (SCH-248); equal counts by age.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByPods {
     buckets: Vec<Bucket>,
 }
 
-/// A set of claims; which of its words are not zero is a set again, so that sparse ones are walked quickly.
-#[derive(Clone, Debug, Default)]
-struct Bucket {
-    claims: Bits,
-    words: Bits,
-}
-
 impl ByPods {
     /// A claim's number of pods changes; it is looked at no more if it is `full`.
     pub(crate) fn shift(&mut self, claim: usize, before: usize, after: usize, full: bool) {
         if let Some(bucket) = self.buckets.get_mut(before) {
-            bucket.claims.remove(claim);
-            if bucket.claims.word(claim / 64) == 0 {
-                bucket.words.remove(claim / 64);
-            }
+            bucket.remove(claim);
         }
         if full {
             return;
@@ -60,27 +111,15 @@ impl ByPods {
         if after >= self.buckets.len() {
             self.buckets.resize(after + 1, Bucket::default());
         }
-        self.buckets[after].claims.insert(claim);
-        self.buckets[after].words.insert(claim / 64);
+        self.buckets[after].insert(claim);
     }
 
-    /// The next claim at or after `cursor` that is in `mask`, which gives 64 claims at a time.
+    /// The next claim at or after `cursor` that is in `mask`.
     pub(crate) fn next(&self, cursor: &mut Cursor, mut mask: impl FnMut(usize) -> u64) -> Option<usize> {
         while let Some(bucket) = self.buckets.get(cursor.bucket) {
-            while let Some(word) = bucket.words.first_from(cursor.word) {
-                if word > cursor.word {
-                    (cursor.word, cursor.ahead) = (word, u64::MAX);
-                }
-                let mut left = bucket.claims.word(word) & cursor.ahead;
-                if left != 0 {
-                    left &= mask(word);
-                }
-                if left != 0 {
-                    let bit = left.trailing_zeros();
-                    cursor.ahead = if bit == 63 { 0 } else { u64::MAX << (bit + 1) };
-                    return Some(word * 64 + bit as usize);
-                }
-                (cursor.word, cursor.ahead) = (word + 1, u64::MAX);
+            let next = bucket.next(&mut cursor.position, &mut mask);
+            if next.is_some() {
+                return next;
             }
             *cursor = Cursor {
                 bucket: cursor.bucket + 1,
@@ -92,19 +131,8 @@ impl ByPods {
 }
 
 /// A position in [`ByPods`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cursor {
     bucket: usize,
-    word: usize,
-    ahead: u64,
-}
-
-impl Default for Cursor {
-    fn default() -> Self {
-        Self {
-            bucket: 0,
-            word: 0,
-            ahead: u64::MAX,
-        }
-    }
+    position: Position,
 }

@@ -3,7 +3,7 @@
 
 use crate::amounts::{Amounts, add, fits};
 use crate::bits::{Bits, ones};
-use crate::claims::{ByPods, Claim, Cursor};
+use crate::claims::{Bucket, ByPods, Claim, Cursor, Position};
 use crate::classes::{Class, ClassId, Variant};
 use crate::launches::offered;
 use crate::limits::{Limits, Within};
@@ -315,6 +315,11 @@ impl<'w, 'a> Run<'w, 'a> {
             claims &= inside;
         }
         claims
+    }
+
+    /// The next claim of a bucket that may take the pod as far as domains and neighbours go.
+    pub(crate) fn next_claim_of(&self, bucket: &Bucket, ask: &Ask<'_>, position: &mut Position) -> Option<usize> {
+        bucket.next(position, |word| self.claim_word(ask, word))
     }
 
     /// The next claim at or after `cursor` that may take the pod as far as domains and neighbours go.

@@ -11,7 +11,7 @@ use crate::classes::{Class, ClassId};
 use crate::run::{Ask, Fit, No, Run};
 use crate::states::StateId;
 use crate::strategy::Outcome;
-use crate::strategy::greedy::{Thrift, join, solve};
+use crate::strategy::greedy::{FewestPods, Thrift, Thrifty, join, solve};
 use crate::strategy::values::{Ware, Worth, value, wares, worth};
 use crate::topology::Allowed;
 use crate::world::World;
@@ -34,7 +34,7 @@ const FRONT_CLASSES: usize = 160;
 const BACK_CLASSES: usize = 40;
 
 /// What pods are worth, by class.
-struct Values {
+pub(crate) struct Values {
     by_class: Vec<Option<(StateId, f64)>>,
     worth: FxHashMap<StateId, Worth>,
     wares: FxHashMap<StateId, Vec<Ware>>,
@@ -44,7 +44,7 @@ struct Values {
 
 impl Values {
     /// Values every class of the queue by the state a new machine for it would start in.
-    fn new(run: &mut Run<'_, '_>, queue: &[u32], effort: u64) -> Self {
+    pub(crate) fn new(run: &mut Run<'_, '_>, queue: &[u32], effort: u64) -> Self {
         let world = run.world;
         let mut counts: BTreeMap<ClassId, i64> = BTreeMap::new();
         for class in queue.iter().filter_map(|pod| world.of_pod[*pod as usize]) {
@@ -81,6 +81,14 @@ impl Values {
         };
         values.by_class = states.iter().enumerate().map(of).collect();
         values
+    }
+}
+
+impl Values {
+    /// What resources are worth to a class; nothing where it fits no new machine.
+    pub(crate) fn worth_to(&self, class: ClassId) -> Option<&Worth> {
+        let (state, _) = self.by_class[class as usize]?;
+        self.worth.get(&state)
     }
 }
 
@@ -128,7 +136,7 @@ impl Thrift for Values {
 }
 
 /// A run that takes the cheaper of equally good domains.
-fn by_price<'w, 'a>(world: &'w World<'a>) -> Run<'w, 'a> {
+pub(crate) fn by_price<'w, 'a>(world: &'w World<'a>) -> Run<'w, 'a> {
     let mut run = Run::new(world);
     run.by_price = true;
     run
@@ -148,7 +156,7 @@ pub(crate) fn plain<'w, 'a>(
         .classes
         .iter()
         .any(settles)
-        .then(|| solve(by_price(world), queue, None, stop))
+        .then(|| solve(by_price(world), queue, &mut FewestPods, stop))
 }
 
 /// The greedy with growth only where it pays.
@@ -161,7 +169,7 @@ pub(crate) fn thrifty<'w, 'a>(
 ) -> Option<Outcome<'w, 'a>> {
     let mut run = by_price(world);
     let values = Values::new(&mut run, queue, effort);
-    Some(solve(run, queue, Some(&values), stop))
+    Some(solve(run, queue, &mut Thrifty(&values), stop))
 }
 
 /// Whether nothing but node requirements, taints and resources decides where the pods of a class go.
@@ -195,7 +203,7 @@ pub(crate) fn patterns<'w, 'a>(
         run: after,
         failed,
         unattempted,
-    } = solve(run, &bound, Some(&values), stop);
+    } = solve(run, &bound, &mut Thrifty(&values), stop);
     let mut run = after;
     let mut groups: BTreeMap<StateId, Vec<Shelf>> = BTreeMap::new();
     let mut rest: Vec<u32> = failed.into_iter().map(|(pod, _)| pod).chain(unattempted).collect();
@@ -217,7 +225,7 @@ pub(crate) fn patterns<'w, 'a>(
     }
     let order: FxHashMap<u32, usize> = queue.iter().enumerate().map(|(at, pod)| (*pod, at)).collect();
     rest.sort_unstable_by_key(|pod| order[pod]);
-    Some(solve(run, &rest, Some(&values), stop))
+    Some(solve(run, &rest, &mut Thrifty(&values), stop))
 }
 
 /// Pods of one class still to be placed.

@@ -43,11 +43,44 @@ pub(crate) fn queue(world: &World<'_>) -> Vec<u32> {
 
 /// How an attempt to place a pod ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Attempt {
+pub(crate) enum Attempt {
     Placed,
     Failed,
     /// Only reservations were in the way.
     Deferred,
+}
+
+/// Chooses among claims there are and new ones, for a pod that no existing node takes.
+pub(crate) trait Choose {
+    /// Books the pod on a claim, if any takes it.
+    fn place(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt;
+}
+
+/// The claim with the fewest pods (SCH-248), else a new one.
+pub(crate) struct FewestPods;
+
+impl Choose for FewestPods {
+    fn place(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
+        if join(run, ask, class, pod, None) {
+            return Attempt::Placed;
+        }
+        open(run, ask, class, pod)
+    }
+}
+
+/// The same, but claims grow only where it pays; better a dear place than none.
+pub(crate) struct Thrifty<'x>(pub(crate) &'x dyn Thrift);
+
+impl Choose for Thrifty<'_> {
+    fn place(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
+        if join(run, ask, class, pod, Some(self.0)) {
+            return Attempt::Placed;
+        }
+        match open(run, ask, class, pod) {
+            Attempt::Failed if join(run, ask, class, pod, None) => Attempt::Placed,
+            done => done,
+        }
+    }
 }
 
 /// Says whether a claim should grow for a pod, or another machine be opened instead.
@@ -60,7 +93,7 @@ pub(crate) trait Thrift {
 pub(crate) fn solve<'w, 'a>(
     mut run: Run<'w, 'a>,
     queue: &[u32],
-    thrift: Option<&dyn Thrift>,
+    choose: &mut dyn Choose,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Outcome<'w, 'a> {
     let world = run.world;
@@ -81,7 +114,7 @@ pub(crate) fn solve<'w, 'a>(
         // Nothing has been placed since an equal pod failed: this one fails the same way.
         let attempt = match failures[class as usize] {
             Some((placed, failed)) if placed == run.placed => failed,
-            _ => attempt(&mut run, class, pod, thrift),
+            _ => attempt(&mut run, class, pod, choose),
         };
         latest[pod as usize] = Some(attempt);
         if attempt != Attempt::Placed {
@@ -105,7 +138,7 @@ pub(crate) fn solve<'w, 'a>(
 }
 
 /// One pod with all its relaxations, from existing nodes on each time (SCH-267).
-fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32, thrift: Option<&dyn Thrift>) -> Attempt {
+fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32, choose: &mut dyn Choose) -> Attempt {
     let world = run.world;
     let class = world.class(class_id);
     if class.volumes_unclear {
@@ -128,17 +161,10 @@ fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32, thrift: Option<&d
             run.place_on_target(target, class_id, pod);
             return Attempt::Placed;
         }
-        if join(run, &ask, class_id, pod, thrift) {
-            return Attempt::Placed;
-        }
-        match open(run, &ask, class_id, pod) {
+        match choose.place(run, &ask, class_id, pod) {
             // SCH-271: nothing is relaxed to escape a reservation.
             Attempt::Failed => {}
             done => return done,
-        }
-        // Better a dear place than none.
-        if thrift.is_some() && join(run, &ask, class_id, pod, None) {
-            return Attempt::Placed;
         }
     }
     Attempt::Failed

@@ -3,10 +3,12 @@
 mod by_value;
 mod greedy;
 mod relief;
+mod snug;
 mod values;
 
 use crate::options::Packing;
 use crate::run::Run;
+use crate::strategy::greedy::FewestPods;
 use crate::world::World;
 use kerf_model::price::Price;
 use std::cmp::Reverse;
@@ -32,14 +34,14 @@ impl Outcome<'_, '_> {
 /// then the earlier strategy. Strategies beyond the first run only while the effort they are likely to take is left.
 pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync)) -> Outcome<'w, 'a> {
     let queue = greedy::queue(world);
-    let mut best = greedy::solve(Run::new(world), &queue, None, stop);
+    let mut best = greedy::solve(Run::new(world), &queue, &mut FewestPods, stop);
     if world.options.packing == Packing::Upstream || best.run.claims.is_empty() || !best.unattempted.is_empty() {
         return best;
     }
     let mut left = world.options.effort;
     best = relief::relieve(best, &queue, left, stop);
     let mut rank = best.rank();
-    let strategies: [by_value::Strategy; 3] = [by_value::patterns, by_value::thrifty, by_value::plain];
+    let strategies: [by_value::Strategy; 4] = [by_value::patterns, snug::snug, by_value::thrifty, by_value::plain];
     for strategy in strategies {
         if left < best.run.work.max(queue.len() as u64) || stop() {
             break;
@@ -61,5 +63,5 @@ pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync
 pub(crate) fn without<'w, 'a>(world: &'w World<'a>, pod: u32) -> Outcome<'w, 'a> {
     let mut queue = greedy::queue(world);
     queue.retain(|other| *other != pod);
-    greedy::solve(Run::new(world), &queue, None, &|| false)
+    greedy::solve(Run::new(world), &queue, &mut FewestPods, &|| false)
 }

@@ -6,7 +6,7 @@ use crate::bits::Bits;
 use crate::launches::offered;
 use crate::run::Run;
 use crate::strategy::Outcome;
-use crate::strategy::greedy::solve;
+use crate::strategy::greedy::{FewestPods, solve};
 use crate::templates::{Template, unmet};
 use crate::world::World;
 
@@ -67,7 +67,7 @@ fn step<'w, 'a>(
             break;
         }
         narrowed = now.run.claims.len();
-        now = solve(now.run, &left, None, stop);
+        now = solve(now.run, &left, &mut FewestPods, stop);
         if now.run.placed == placed {
             break;
         }

@@ -42,11 +42,48 @@ pub(crate) fn wares(run: &mut Run<'_, '_>, state: StateId, rows: &Bits) -> Vec<W
         .collect()
 }
 
+/// How often wares that would be worth more than they cost are added to the program.
+const ROUNDS_MAX: usize = 64;
+/// What counts as worth more than it costs.
+const TOLERANCE: f64 = 1e-9;
+
 /// The prices per unit that make `demand` worth most while no ware is worth more than it costs: the dual of covering the demand with
-/// fractions of wares, hence a lower bound on what the demand costs.
+/// fractions of wares, hence a lower bound on what the demand costs. Few wares bind, so the program starts with the best for each resource
+/// and grows by the ware whose worth exceeds its price most.
 pub(crate) fn worth(wares: &[Ware], demand: &[i64]) -> Worth {
-    let mut problem = Problem::new(OptimizationDirection::Maximize);
     let asked: Vec<usize> = (0..demand.len()).filter(|at| demand[*at] > 0).collect();
+    let mut binding: Vec<usize> = Vec::new();
+    for at in &asked {
+        let per_unit = |ware: &Ware| ware.price / ware.room[*at] as f64;
+        let some = (0..wares.len()).filter(|ware| wares[*ware].room[*at] > 0);
+        let best = some.min_by(|a, b| per_unit(&wares[*a]).total_cmp(&per_unit(&wares[*b])));
+        binding.extend(best);
+    }
+    binding.sort_unstable();
+    binding.dedup();
+    for _ in 0..ROUNDS_MAX {
+        let chosen: Vec<&Ware> = binding.iter().map(|at| &wares[*at]).collect();
+        let Some(worth) = duals(&chosen, &asked, demand) else {
+            break;
+        };
+        let excess = |ware: &Ware| value(&worth, &ware.room) / ware.price.max(1.0);
+        let most = (0..wares.len()).map(|at| (excess(&wares[at]), at));
+        let most = most.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+        match most {
+            Some((excess, at)) if excess > 1.0 + TOLERANCE && !binding.contains(&at) => binding.push(at),
+            _ => return worth,
+        }
+    }
+    let mut worth = vec![0.0; demand.len()];
+    for at in &asked {
+        worth[*at] = fallback(wares, *at, asked.len());
+    }
+    worth
+}
+
+/// The program over some wares.
+fn duals(wares: &[&Ware], asked: &[usize], demand: &[i64]) -> Option<Worth> {
+    let mut problem = Problem::new(OptimizationDirection::Maximize);
     // Scaled so that every coefficient is near one: the unit of a resource is its whole demand, that of money the dearest ware.
     let dearest = wares.iter().map(|ware| ware.price).fold(1.0, f64::max);
     let variables: Vec<_> = asked
@@ -57,21 +94,17 @@ pub(crate) fn worth(wares: &[Ware], demand: &[i64]) -> Worth {
         let share = |at: usize| ware.room[at] as f64 / demand[at] as f64;
         let row: Vec<_> = variables
             .iter()
-            .zip(&asked)
+            .zip(asked)
             .map(|(variable, at)| (*variable, share(*at)))
             .collect();
         problem.add_constraint(&row, ComparisonOp::Le, ware.price / dearest);
     }
+    let solution = problem.solve().ok()?.into_solution().ok()?;
     let mut worth = vec![0.0; demand.len()];
-    let solution = problem.solve().ok().and_then(|outcome| outcome.into_solution().ok());
-    for (number, at) in asked.iter().enumerate() {
-        let value = solution.as_ref().map_or_else(
-            || fallback(wares, *at, asked.len()),
-            |solution| solution.var_value(variables[number]).max(0.0) * dearest / demand[*at] as f64,
-        );
-        worth[*at] = value;
+    for (variable, at) in variables.iter().zip(asked) {
+        worth[*at] = solution.var_value(*variable).max(0.0) * dearest / demand[*at] as f64;
     }
-    worth
+    Some(worth)
 }
 
 /// An even share of the best price per unit, where the program has no answer.
