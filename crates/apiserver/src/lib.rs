@@ -24,6 +24,7 @@ mod events;
 mod gc;
 mod https;
 mod json;
+mod observe;
 mod offline;
 mod openapi;
 mod patch;
@@ -42,6 +43,7 @@ mod view;
 
 pub use body::ResponseBody;
 pub use https::{ServeError, ServingHandle, serve_https};
+pub use observe::{Change, Write};
 pub use offline::{Admission, Problem};
 pub use persist::OpenError;
 pub use server::{ApiServer, ApiServerBuilder, Clock};

@@ -17,6 +17,7 @@ use crate::answer::Answer;
 use crate::body::ResponseBody;
 use crate::dispatch;
 use crate::error::ApiError;
+use crate::observe::{Observer, Write};
 use crate::persist::{Journal, OpenError};
 use crate::state::State;
 
@@ -73,6 +74,7 @@ pub struct ApiServerBuilder {
     watch_history: usize,
     bookmark_interval: Duration,
     garbage_collection: bool,
+    observer: Option<Observer>,
 }
 
 impl std::fmt::Debug for ApiServerBuilder {
@@ -119,6 +121,13 @@ impl ApiServerBuilder {
         self
     }
 
+    /// Tells `look` of every write while it happens, before any watcher hears of it. It must be quick and must not call the server.
+    #[must_use]
+    pub fn observer(mut self, look: impl Fn(Write<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer::new(look));
+        self
+    }
+
     /// A server that keeps its state in a folder: reads what is there and writes every change to it. History is not kept:
     /// clients that watched before a restart list again.
     ///
@@ -146,6 +155,7 @@ impl ApiServerBuilder {
         let clock = self.clock.unwrap_or_else(tokio_clock);
         let mut state = State::new(self.seed, self.watch_history);
         state.collects_garbage = self.garbage_collection;
+        state.observer = self.observer;
         prepare(&mut state)?;
         state.bootstrap(clock());
         let shared = Shared {
@@ -181,6 +191,7 @@ impl ApiServer {
             watch_history: 8192,
             bookmark_interval: Duration::from_secs(60),
             garbage_collection: true,
+            observer: None,
         }
     }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::discovery::Documents;
 use crate::gc::Task;
 use crate::json;
+use crate::observe::{Observer, Write};
 use crate::persist::Journal;
 use crate::random::Random;
 use crate::registry::{Registry, Resource, builtins};
@@ -45,6 +46,7 @@ pub(crate) struct State {
     expiring: VecDeque<(Timestamp, ObjectRef, u64)>,
     pub(crate) random: Random,
     pub(crate) journal: Option<Journal>,
+    pub(crate) observer: Option<Observer>,
     /// The OpenAPI documents, once somebody asked for them.
     pub(crate) documents: Option<Documents>,
 }
@@ -65,6 +67,7 @@ impl State {
             expiring: VecDeque::new(),
             random: Random::seeded(seed),
             journal: None,
+            observer: None,
             documents: None,
         };
         for row in builtins() {
@@ -160,6 +163,15 @@ impl State {
             let (group, plural) = self.table_name(table);
             journal.append(group, plural, change, &stored);
             self.journal = Some(journal);
+        }
+        if let Some(observer) = &self.observer {
+            let (group, plural) = self.table_name(table);
+            observer.tell(Write {
+                group,
+                plural,
+                change,
+                object,
+            });
         }
         self.table_mut(table).record(change, Arc::clone(&stored));
         self.after_commit(table, change, &stored, object);

@@ -15,7 +15,6 @@ use serde::Serialize;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch as signal;
 use tokio::task::JoinSet;
 
 /// Pods by the uid of their controller.
@@ -29,8 +28,8 @@ pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) seed: Seed,
     pub(crate) shutdown: CancellationToken,
-    /// Set once every cache is filled; before that nobody may decide anything.
-    complete: signal::Sender<bool>,
+    /// Cancelled once every cache is filled; before that nobody may decide anything. Those who wait wake in the order they came.
+    complete: CancellationToken,
     pub(crate) pods: Arc<Store<Pod>>,
     pub(crate) nodes: Arc<Store<Node>>,
     pub(crate) namespaces: Arc<Store<Namespace>>,
@@ -54,7 +53,7 @@ impl World {
             clock,
             seed,
             shutdown,
-            complete: signal::channel(false).0,
+            complete: CancellationToken::new(),
             pods: Store::new(&[|pod| controller_uid(pod).into_iter().collect(), node_of]),
             nodes: Store::new(&[]),
             namespaces: Store::new(&[]),
@@ -99,13 +98,12 @@ impl World {
         self.volumes.synced().await;
         self.classes.synced().await;
         self.csi_nodes.synced().await;
-        self.complete.send_replace(true);
+        self.complete.cancel();
     }
 
     /// Waits until every cache is filled.
     pub(crate) async fn complete(&self) {
-        // The sender lives as long as the world, so waiting cannot fail.
-        let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
+        self.complete.cancelled().await;
     }
 
     fn follow_one<K: Kind>(&self, tasks: &mut JoinSet<()>, store: &Arc<Store<K>>) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 pub(crate) use object::{FieldPath, Stored, Uid, named_event_line};
 pub(crate) use selector::{FieldSelector, Filter, LabelSelector};
@@ -19,14 +19,18 @@ pub(crate) struct TableId(pub(crate) usize);
 
 /// What happened to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
+    /// It is new.
     Added,
+    /// It is there still.
     Modified,
+    /// It is gone.
     Deleted,
 }
 
 impl Change {
-    pub(crate) fn name(self) -> &'static str {
+    /// The type of watch events that tell of it.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
             Self::Modified => "MODIFIED",
@@ -56,8 +60,8 @@ pub(crate) struct Table {
     compacted: u64,
     /// Fields that field selectors may name.
     pub(crate) fields: Arc<[FieldPath]>,
-    /// Wakes watchers; the value is the version of the last write.
-    bell: watch::Sender<u64>,
+    /// Wakes watchers, in the order in which they began to wait: runs must not differ. (A watch channel wakes in random order.)
+    bell: Arc<Notify>,
 }
 
 impl Table {
@@ -68,7 +72,7 @@ impl Table {
             history_max,
             compacted: version,
             fields,
-            bell: watch::Sender::new(version),
+            bell: Arc::default(),
         }
     }
 
@@ -80,8 +84,9 @@ impl Table {
         self.objects.len()
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
-        self.bell.subscribe()
+    /// What rings on every write.
+    pub(crate) fn bell(&self) -> Arc<Notify> {
+        Arc::clone(&self.bell)
     }
 
     /// The objects in key order: of one namespace, or all.
@@ -103,7 +108,6 @@ impl Table {
             Change::Added | Change::Modified => self.objects.insert(Arc::clone(&object.key), Arc::clone(&object)),
             Change::Deleted => self.objects.remove(&object.key),
         };
-        let version = object.version;
         self.history.push_back(Event {
             change,
             object,
@@ -114,7 +118,7 @@ impl Table {
                 self.compacted = dropped.object.version;
             }
         }
-        self.bell.send_replace(version);
+        self.bell.notify_waiters();
     }
 
     /// Puts an object in its place without an event: for state read from disk.
@@ -131,7 +135,7 @@ impl Table {
     pub(crate) fn compact(&mut self, version: u64) {
         self.history.clear();
         self.compacted = version;
-        self.bell.send_replace(version);
+        self.bell.notify_waiters();
     }
 
     /// The version before which nothing is known.

@@ -4,13 +4,15 @@
 //! serialised once, when it is written; watchers of the full form share those bytes.
 
 use std::collections::VecDeque;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream::{self, Stream};
 use serde_json::json;
-use tokio::sync::watch::Receiver;
+use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
 use super::list::parse_version;
@@ -92,7 +94,7 @@ struct Watch {
     resource: Arc<Resource>,
     filter: Filter,
     view: View,
-    bell: Receiver<u64>,
+    bell: Arc<Notify>,
     /// Everything up to this version has been sent.
     cursor: u64,
     /// The state a watch begins with, rendered one by one: many watchers may begin at once.
@@ -115,7 +117,7 @@ pub(crate) fn open(
     let table = state.table(resource.table);
     let now = Instant::now();
     let mut watch = Watch {
-        bell: table.subscribe(),
+        bell: table.bell(),
         cursor: state.version,
         initial: Vec::new().into_iter(),
         pending: VecDeque::new(),
@@ -163,11 +165,13 @@ impl Watch {
             if self.ended {
                 return None;
             }
-            self.bell.mark_unchanged();
-            if self.read_history() {
-                continue;
+            // Listened to before the look, so that no write falls between the two.
+            let bell = Arc::clone(&self.bell);
+            let mut rung = pin!(bell.notified());
+            rung.as_mut().enable();
+            if !self.read_history() {
+                self.wait(rung).await;
             }
-            self.wait().await;
         }
     }
 
@@ -205,7 +209,7 @@ impl Watch {
         self.ended = true;
     }
 
-    async fn wait(&mut self) {
+    async fn wait(&mut self, rung: Pin<&mut Notified<'_>>) {
         let until = match (self.deadline, self.next_bookmark) {
             (Some(deadline), Some(bookmark)) => Some(deadline.min(bookmark)),
             (deadline, bookmark) => deadline.or(bookmark),
@@ -218,11 +222,7 @@ impl Watch {
         };
         tokio::select! {
             biased;
-            changed = self.bell.changed() => {
-                if changed.is_err() {
-                    self.ended = true;
-                }
-            }
+            () = rung => {}
             () = timer => self.on_timer(),
         }
     }
