@@ -2,26 +2,57 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use kerf_cloud::NodeClassKind;
 use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
 use kerf_runtime::{CancellationToken, SyncGate};
+use kerf_state::Mirrored;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::{DeserializeGuard, GroupVersionKind};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
 
+use crate::audit::Audit;
 use crate::cluster::{Cluster, NodeClass, Watched};
 use kerf_runtime::{Backoff, Rng};
 
-/// Follows one kind until shutdown.
+/// Follows one kind until shutdown, and lists it anew when it turns out that the watch lost something.
+pub(crate) async fn follow_surely<K>(
+    client: Client,
+    cluster: Cluster,
+    gate: SyncGate,
+    rng: Rng,
+    shutdown: CancellationToken,
+) -> Result<(), WatchError>
+where
+    K: Watched + Mirrored + DeserializeOwned + Clone + Debug + Send + 'static,
+{
+    let relist = Arc::new(Notify::new());
+    let audit = Audit::<K>::new(
+        client.clone(),
+        cluster.clone(),
+        gate.clone(),
+        Arc::clone(&relist),
+        rng.clone(),
+    );
+    tokio::select! {
+        biased;
+        ended = follow::<K>(client, cluster, gate, rng, Some(relist), shutdown) => ended,
+        never = audit.run() => match never {},
+    }
+}
+
+/// Follows one kind until shutdown. It is listed anew whenever `relist` rings.
 pub(crate) async fn follow<K>(
     client: Client,
     cluster: Cluster,
     gate: SyncGate,
     rng: Rng,
+    relist: Option<Arc<Notify>>,
     shutdown: CancellationToken,
 ) -> Result<(), WatchError>
 where
@@ -31,7 +62,10 @@ where
     let api: Api<DeserializeGuard<K>> = Api::all(client);
     watch(
         api,
-        WatchOptions::default(),
+        WatchOptions {
+            relist_on: relist,
+            ..WatchOptions::default()
+        },
         rng,
         Callback(move |event| fold.take(event)),
         shutdown,

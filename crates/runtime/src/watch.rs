@@ -6,6 +6,7 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -14,7 +15,7 @@ use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -84,6 +85,8 @@ pub struct WatchOptions {
     pub streaming: bool,
     /// Start over after this time, which heals a watch that silently lost an event.
     pub relist: Option<Duration>,
+    /// Start over whenever this rings: somebody knows that events were lost.
+    pub relist_on: Option<Arc<Notify>>,
     /// Give up when the first complete set takes longer than this (OPS-058).
     pub first_sync: Option<Duration>,
     /// The wait after failures in a row.
@@ -97,6 +100,7 @@ impl Default for WatchOptions {
             fields: String::new(),
             streaming: true,
             relist: Some(Duration::from_secs(600)),
+            relist_on: None,
             first_sync: Some(Duration::from_secs(120)),
             backoff: Backoff::new(Duration::from_millis(800), Duration::from_secs(30)),
         }
@@ -217,8 +221,10 @@ where
     async fn next(&mut self) -> Result<WatchEvent<K>, WatchError> {
         loop {
             let deadline = self.deadline();
+            let bell = self.options.relist_on.clone();
             let woken = tokio::select! {
                 biased;
+                () = rung(bell.as_deref()) => Woken::Deadline(Deadline::Relist),
                 item = self.stream.next() => Woken::Item(item),
                 woken = reach(deadline) => woken,
             };
@@ -364,6 +370,13 @@ fn is_gone(error: &watcher::Error) -> bool {
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => ApiErrorKind::of(error) == ApiErrorKind::Gone,
         watcher::Error::NoResourceVersion => false,
+    }
+}
+
+async fn rung(bell: Option<&Notify>) {
+    match bell {
+        Some(bell) => bell.notified().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -15,7 +15,7 @@ mod world;
 pub use convert::{Conventions, Converter};
 pub use cost::pool_costs;
 pub use mirror::{
-    Event, Kind, Mirror, MirrorOptions, Mirrored, Object, PoolClaims, ResetReport, SyncReport, nomination_window,
+    Event, Kind, Known, Mirror, MirrorOptions, Mirrored, Object, PoolClaims, ResetReport, SyncReport, nomination_window,
 };
 pub use shared::Shared;
 pub use times::{Placed, PodTime, PodTimes};

@@ -4,6 +4,7 @@
 //! not change under their hands.
 
 mod class;
+mod comparison;
 mod fold;
 mod objects;
 mod patience;
@@ -29,6 +30,7 @@ pub use trust::Distrust;
 use crate::changes::Change;
 use objects::Objects;
 
+pub(crate) use comparison::{Discrepancy, Listed, compare, listed};
 pub(crate) use fold::Watched;
 
 /// A handle on the cluster; clones share it.
@@ -225,7 +227,7 @@ impl Cluster {
     /// A list that lost everything or shows the past is what a restored etcd looks like: instances then run whose claims nobody
     /// remembers. The mirror follows such a list, because decisions must be about objects that exist, but whoever would delete
     /// instances because something is *missing* asks here first and leaves it when the answer is an error. It stays one until
-    /// everything that vanished is back, or Kerf is restarted by somebody who knows better.
+    /// everything that vanished is back, or fresh lists have said the same for a while.
     pub fn trustworthy(&self) -> Result<(), Distrust> {
         self.lock().trust.verdict()
     }

@@ -1,14 +1,22 @@
 //! Whether a list may be taken for the truth about what exists.
+//!
+//! A list may lie: a cache in between may be empty or old. What the API server itself answers, again and again, is the truth, even if it is
+//! the truth of a restored backup. So distrust ends when fresh lists have agreed with the mirror for a while; nothing waits for a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use kerf_state::{Kind, ResetReport};
+use tokio::time::Instant;
+
+/// How long fresh lists have to agree with the mirror before what is missing counts as gone.
+const CONFIRMATION: Duration = Duration::from_secs(45);
 
 /// Why nothing may be deleted for being missing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "a list of {kind:?} objects came back empty or older than before; instances are not deleted for want of an object until {missing} \
-     missing objects are back or Kerf is restarted"
+    "a list of {kind:?} objects came back empty or older than before; instances are not deleted for want of an object until the {missing} \
+     missing objects are back or fresh lists have confirmed that they are gone"
 )]
 pub struct Distrust {
     /// The kind that was listed.
@@ -26,8 +34,10 @@ pub(super) struct Trust {
 #[derive(Debug, Default)]
 struct Suspicion {
     missing: BTreeSet<String>,
-    /// A restored etcd: nothing that comes later proves the contrary.
+    /// Objects were older than they had been.
     rewound: bool,
+    /// Since when fresh lists say the same.
+    confirmed_since: Option<Instant>,
 }
 
 impl Trust {
@@ -39,6 +49,30 @@ impl Trust {
         let suspicion = self.suspicions.entry(report.kind).or_default();
         suspicion.missing.extend(report.vanished.iter().cloned());
         suspicion.rewound |= !report.rewound.is_empty();
+        suspicion.confirmed_since = None;
+    }
+
+    /// Whether a kind's last lists were suspicious.
+    pub(super) fn suspects(&self, kind: Kind) -> bool {
+        self.suspicions.contains_key(&kind)
+    }
+
+    /// A fresh list of the kind agrees with the mirror. Gives back what is believed from now on, if it was not before.
+    pub(super) fn confirm(&mut self, kind: Kind, now: Instant) -> Option<Distrust> {
+        let suspicion = self.suspicions.get_mut(&kind)?;
+        let since = *suspicion.confirmed_since.get_or_insert(now);
+        if now.duration_since(since) < CONFIRMATION {
+            return None;
+        }
+        let missing = self.suspicions.remove(&kind)?.missing.len();
+        Some(Distrust { kind, missing })
+    }
+
+    /// A fresh list of the kind does not agree with the mirror.
+    pub(super) fn contradict(&mut self, kind: Kind) {
+        if let Some(suspicion) = self.suspicions.get_mut(&kind) {
+            suspicion.confirmed_since = None;
+        }
     }
 
     /// Notes that an object is there.
@@ -86,12 +120,29 @@ mod tests {
         assert_eq!(trust.verdict(), Ok(()));
     }
 
-    #[test]
-    fn a_list_that_shows_the_past_is_distrusted_for_good() {
+    #[tokio::test(start_paused = true)]
+    async fn what_fresh_lists_say_for_a_while_is_believed() {
         let mut trust = Trust::default();
         trust.judge(&report(Kind::Node, 3, &["d"], &["a"]));
         trust.present(Kind::Node, "d");
-        assert!(trust.verdict().is_err());
+        assert!(trust.verdict().is_err(), "it still shows the past");
+        assert_eq!(trust.confirm(Kind::Node, Instant::now()), None);
+        tokio::time::advance(CONFIRMATION).await;
+        trust.contradict(Kind::Node);
+        assert_eq!(trust.confirm(Kind::Node, Instant::now()), None);
+        tokio::time::advance(CONFIRMATION / 2).await;
+        trust.judge(&report(Kind::Node, 0, &["b", "c"], &[]));
+        tokio::time::advance(CONFIRMATION / 2).await;
+        assert_eq!(
+            trust.confirm(Kind::Node, Instant::now()),
+            None,
+            "lost something meanwhile"
+        );
+        tokio::time::advance(CONFIRMATION).await;
+        assert_eq!(trust.confirm(Kind::NodeClaim, Instant::now()), None, "another kind");
+        let believed = trust.confirm(Kind::Node, Instant::now());
+        assert_eq!(believed.map(|distrust| distrust.missing), Some(2));
+        assert_eq!(trust.verdict(), Ok(()));
     }
 
     #[test]

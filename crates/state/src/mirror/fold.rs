@@ -67,7 +67,7 @@ impl Mirror {
         report
     }
 
-    fn identities(&self, kind: Kind) -> Vec<Identity> {
+    pub(super) fn identities(&self, kind: Kind) -> Vec<Identity> {
         match kind {
             Kind::Pod => self.pods.identities(),
             Kind::Node => self.machines.nodes.identities(),

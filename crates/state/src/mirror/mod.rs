@@ -10,6 +10,7 @@
 mod claim_states;
 mod daemons;
 mod fold;
+mod identity;
 mod machines;
 mod object;
 mod pools;
@@ -19,6 +20,7 @@ mod storage;
 mod table;
 
 pub use claim_states::PoolClaims;
+pub use identity::Known;
 pub use object::{Event, Kind, Mirrored, Object, ResetReport};
 
 use crate::convert::{Conventions, Converter};

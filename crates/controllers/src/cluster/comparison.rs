@@ -1,0 +1,183 @@
+//! Comparing the mirror with a fresh list of the API server's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kerf_state::{Kind, Known, Mirrored};
+use tokio::time::Instant;
+
+use super::Cluster;
+use super::objects::version;
+
+/// Namespace and name.
+type Key = (Arc<str>, Arc<str>);
+
+/// What a list says of one object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Listed {
+    pub(crate) uid: Arc<str>,
+    pub(crate) version: u64,
+}
+
+/// Something the mirror has not as it should.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Discrepancy {
+    /// It lacks this version of an object, or a later one.
+    Behind {
+        /// Which object.
+        key: Key,
+        /// Which version.
+        version: u64,
+    },
+    /// It has an object that is gone.
+    Ghost {
+        /// Which object.
+        key: Key,
+        /// Its unique id: the name may be used again.
+        uid: Arc<str>,
+    },
+}
+
+impl Discrepancy {
+    /// Whether it is still so, given what is known of the object by now.
+    pub(crate) fn persists(&self, known: &BTreeMap<Key, Known>) -> bool {
+        match self {
+            Self::Behind { key, version } => known.get(key).is_none_or(|known| known.version < *version),
+            Self::Ghost { key, uid } => known.get(key).is_some_and(|known| known.uid == *uid),
+        }
+    }
+}
+
+/// What was known before a list was asked for, against the list.
+pub(crate) fn compare(before: &BTreeMap<Key, Known>, listed: &BTreeMap<Key, Listed>) -> BTreeSet<Discrepancy> {
+    let behind = listed.iter().map(|(key, listed)| Discrepancy::Behind {
+        key: key.clone(),
+        version: listed.version,
+    });
+    let ghosts = before
+        .iter()
+        .filter(|(key, known)| listed.get(*key).is_none_or(|listed| listed.uid != known.uid));
+    let ghosts = ghosts.map(|(key, known)| Discrepancy::Ghost {
+        key: key.clone(),
+        uid: Arc::clone(&known.uid),
+    });
+    behind.chain(ghosts).filter(|one| one.persists(before)).collect()
+}
+
+/// An object of a list, read from its metadata.
+pub(crate) fn listed(meta: &kube::api::ObjectMeta) -> (Key, Listed) {
+    let text = |text: &Option<String>| Arc::<str>::from(text.as_deref().unwrap_or_default());
+    let listed = Listed {
+        uid: text(&meta.uid),
+        version: version(meta.resource_version.as_deref()),
+    };
+    ((text(&meta.namespace), text(&meta.name)), listed)
+}
+
+impl Cluster {
+    /// What the mirror knows the objects of a kind as. Of pods only those that are not bound, if asked so.
+    pub(crate) fn known<K: Mirrored>(&self, unbound_only: bool) -> BTreeMap<Key, Known> {
+        let inner = self.lock();
+        let counts = |known: &Known| !unbound_only || inner.mirror.is_unbound(&known.namespace, &known.name);
+        let known = inner.mirror.known::<K>().into_iter().filter(counts);
+        known
+            .map(|known| ((Arc::clone(&known.namespace), Arc::clone(&known.name)), known))
+            .collect()
+    }
+
+    /// How many objects of a kind are known.
+    pub(crate) fn count(&self, kind: Kind) -> usize {
+        self.lock().mirror.count(kind)
+    }
+
+    /// Whether lists of the kind are not trusted at the moment.
+    pub(crate) fn suspects(&self, kind: Kind) -> bool {
+        self.lock().trust.suspects(kind)
+    }
+
+    /// A fresh list of the kind agrees with the mirror, or does not.
+    pub(crate) fn heard(&self, kind: Kind, agrees: bool) {
+        let mut inner = self.lock();
+        if !agrees {
+            inner.trust.contradict(kind);
+        } else if let Some(believed) = inner.trust.confirm(kind, Instant::now()) {
+            let (kind, missing) = (believed.kind, believed.missing);
+            tracing::warn!(
+                ?kind,
+                missing,
+                "fresh lists confirm that objects are gone, going on without them"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        ("".into(), name.into())
+    }
+
+    fn known(objects: &[(&str, &str, u64)]) -> BTreeMap<Key, Known> {
+        let known = |(name, uid, version): &(&str, &str, u64)| Known {
+            namespace: "".into(),
+            name: (*name).into(),
+            uid: (*uid).into(),
+            version: *version,
+        };
+        objects.iter().map(|object| (key(object.0), known(object))).collect()
+    }
+
+    fn list(objects: &[(&str, &str, u64)]) -> BTreeMap<Key, Listed> {
+        let listed = |(_, uid, version): &(&str, &str, u64)| Listed {
+            uid: (*uid).into(),
+            version: *version,
+        };
+        objects.iter().map(|object| (key(object.0), listed(object))).collect()
+    }
+
+    #[test]
+    fn lost_events_of_every_kind_are_found() {
+        let before = known(&[
+            ("same", "1", 5),
+            ("ahead", "2", 9),
+            ("behind", "3", 5),
+            ("gone", "4", 5),
+            ("anew", "5", 5),
+        ]);
+        let listed = list(&[
+            ("same", "1", 5),
+            ("ahead", "2", 8),
+            ("behind", "3", 6),
+            ("new", "6", 7),
+            ("anew", "7", 9),
+        ]);
+        let found = compare(&before, &listed);
+        let behind = |name, version| Discrepancy::Behind {
+            key: key(name),
+            version,
+        };
+        let ghost = |name, uid: &str| Discrepancy::Ghost {
+            key: key(name),
+            uid: uid.into(),
+        };
+        let expected = [
+            behind("anew", 9),
+            behind("behind", 6),
+            behind("new", 7),
+            ghost("anew", "5"),
+            ghost("gone", "4"),
+        ];
+        assert_eq!(found, BTreeSet::from(expected));
+    }
+
+    #[test]
+    fn a_watch_that_catches_up_clears_them() {
+        let listed = list(&[("new", "6", 7)]);
+        let found = compare(&known(&[("gone", "4", 5)]), &listed);
+        let later = known(&[("new", "6", 8), ("gone", "9", 8)]);
+        assert_eq!(found.len(), 2);
+        assert!(!found.iter().any(|one| one.persists(&later)));
+    }
+}
