@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -17,9 +16,6 @@ use crate::changes::{Change, Diff};
 use crate::cluster::Cluster;
 use crate::context::Context;
 use crate::reconciler::Reconciler;
-
-/// How often gauges are refreshed (OPS-173).
-const EVERY: Duration = Duration::from_secs(10);
 
 /// A kind whose conditions are reported.
 pub(crate) trait Reported: Conditioned + Send + Sync + 'static {
@@ -196,13 +192,27 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
 
 impl<K: Reported> ConditionReport<K> {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
-        Arc::new(Self {
+        let this = Arc::new(Self {
             queue: context.queue(K::CONTROLLER, RateLimit::DEFAULT),
             series: Series::default(),
             families: Families::new(context, K::KIND),
             known: Mutex::default(),
             context: context.clone(),
-        })
+        });
+        // OPS-173: gauges that move with time are brought up to date when somebody looks; thousands of them every few seconds would
+        // cost more than all decisions.
+        let looked_at = Arc::downgrade(&this);
+        let refresh = move || looked_at.upgrade().map(|this| this.refresh()).is_some();
+        context.metrics.before_scrape(refresh);
+        this
+    }
+
+    fn refresh(&self) {
+        let now = self.context.now();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, known) in &*known {
+            self.series.replace(name, self.samples(name, &known.object, now));
+        }
     }
 
     fn report(&self, name: &str) -> Outcome {
@@ -233,8 +243,7 @@ impl<K: Reported> ConditionReport<K> {
         };
         let before = before.filter(|before| same(before, &object));
         self.changes(before.as_deref(), &object);
-        self.series.replace(name, self.samples(name, &object, now));
-        Outcome::RequeueAfter(EVERY)
+        Outcome::Done
     }
 
     fn changes(&self, before: Option<&K>, object: &K) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -10,21 +10,19 @@ use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::Node;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
+use kerf_runtime::CancellationToken;
 use kerf_runtime::metrics::{Gauge, LabelNames, MetricDef, Sample, Series, catalogue};
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
 
 use super::units;
 use crate::changes::Change;
 use crate::context::Context;
 use crate::reconciler::Reconciler;
 
-/// How often nodes are measured.
-const EVERY: Duration = Duration::from_secs(5);
-
-/// `metrics.node`.
+/// `metrics.node`. Nodes are measured when somebody looks: thousands of them every few seconds would cost more than all decisions.
 pub(crate) struct NodeReport {
     context: Context,
-    queue: Queue<()>,
+    /// This process leads.
+    leads: AtomicBool,
     series: Series,
     /// Well-known label keys by the metric label that shows them.
     well_known: BTreeMap<String, Sym>,
@@ -43,12 +41,16 @@ impl NodeReport {
         let well_known = rules
             .well_known()
             .map(|key| (LabelNames::short(key), context.interner.intern(key)));
-        Arc::new(Self {
-            queue: context.queue("metrics.node", RateLimit::DEFAULT),
+        let this = Arc::new(Self {
+            leads: AtomicBool::new(false),
             series: Series::default(),
             well_known: well_known.collect(),
             context: context.clone(),
-        })
+        });
+        let looked_at = Arc::downgrade(&this);
+        let refresh = move || looked_at.upgrade().map(|this| this.report()).is_some();
+        context.metrics.before_scrape(refresh);
+        this
     }
 
     fn family(&self, def: &'static MetricDef) -> Family {
@@ -60,6 +62,9 @@ impl NodeReport {
     }
 
     fn report(&self) {
+        if !self.leads.load(Ordering::Relaxed) {
+            return;
+        }
         let now = self.context.now();
         let snapshot = self.context.cluster.snapshot(now);
         let families = [
@@ -157,15 +162,7 @@ impl Reconciler for NodeReport {
     fn notify(&self, _change: &Change) {}
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let (controller, queue) = (self.context.controller(self.name()), self.queue.clone());
-        queue.add(());
-        let reconcile = move |()| {
-            let this = Arc::clone(&self);
-            async move {
-                this.report();
-                Ok::<_, ReconcileError>(Outcome::RequeueAfter(EVERY))
-            }
-        };
-        controller.run(queue, reconcile, shutdown).await;
+        self.leads.store(true, Ordering::Relaxed);
+        shutdown.cancelled().await;
     }
 }
