@@ -8,7 +8,6 @@ use kerf_model::plan::Placement;
 use kerf_model::pod::{Pod, PodShape};
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
-use kerf_model::taint::first_untolerated;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -101,7 +100,7 @@ fn check_resources(snapshot: &Snapshot, node: &Node, placement: &Placement, foun
 /// SCH-158, SCH-159: what daemons that belong on the node and are not there yet will take.
 fn daemon_reserve(snapshot: &Snapshot, node: &Node) -> Resources {
     let belongs = |shape: &PodShape| {
-        first_untolerated(&node.taints, &shape.tolerations).is_none()
+        repelling(&node.taints, &shape.tolerations).is_none()
             && selects(shape, &snapshot.interner, |key| label(node, key))
     };
     let mut reserve = Resources::new();

@@ -366,19 +366,24 @@ impl Requirements {
         self.0.iter().any(|requirement| requirement.min_values.is_some())
     }
 
-    /// The first conflict on a key both define (SCH-100); `NotIn` and `DoesNotExist` never conflict with each other.
+    /// The conflict on the first key by text that both define (SCH-100); `NotIn` and `DoesNotExist` never conflict with each other.
     pub fn intersects(&self, wanted: &Self, interner: &Interner) -> Result<(), Incompatibility> {
+        let mut first: Option<(&Requirement, &Requirement)> = None;
         for want in &wanted.0 {
             let Some(have) = self.get(want.key) else { continue };
             if have.intersects(want, interner) || (have.admits_absence() && want.admits_absence()) {
                 continue;
             }
-            return Err(Incompatibility::Conflict {
-                wanted: Box::new(want.clone()),
-                offered: Box::new(have.clone()),
-            });
+            if first.is_none_or(|(known, _)| interner.text(want.key) < interner.text(known.key)) {
+                first = Some((want, have));
+            }
         }
-        Ok(())
+        first.map_or(Ok(()), |(wanted, offered)| {
+            Err(Incompatibility::Conflict {
+                wanted: Box::new(wanted.clone()),
+                offered: Box::new(offered.clone()),
+            })
+        })
     }
 
     /// Whether a candidate with these requirements can satisfy `wanted` (SCH-101); `allowed_undefined` says which keys may stay undefined.
@@ -388,10 +393,13 @@ impl Requirements {
         allowed_undefined: impl Fn(Sym) -> bool,
         interner: &Interner,
     ) -> Result<(), Incompatibility> {
-        for want in &wanted.0 {
-            if self.get(want.key).is_none() && !allowed_undefined(want.key) && !want.admits_absence() {
-                return Err(Incompatibility::UndefinedKey(want.key));
-            }
+        let undefined = wanted
+            .0
+            .iter()
+            .filter(|want| self.get(want.key).is_none() && !allowed_undefined(want.key) && !want.admits_absence());
+        // Which of several is named follows their text, not the order in which keys were met first.
+        if let Some(want) = undefined.min_by_key(|want| interner.text(want.key)) {
+            return Err(Incompatibility::UndefinedKey(want.key));
         }
         self.intersects(wanted, interner)
     }

@@ -40,6 +40,15 @@ pub(crate) struct Variant {
     pub(crate) tolerated: Arc<Bits>,
     pub(crate) tolerations: Arc<[Toleration]>,
     pub(crate) owned: Vec<Owned>,
+    /// See [`Reading::beyond`].
+    pub(crate) beyond: bool,
+}
+
+impl Class {
+    /// The weakest reading upstream knows, which is the one reasons speak of, and its level.
+    pub(crate) fn reported(&self) -> Option<(usize, &Variant)> {
+        self.variants.iter().enumerate().rfind(|(_, variant)| !variant.beyond)
+    }
 }
 
 /// A class of pods.
@@ -147,10 +156,14 @@ impl Classes {
     pub(crate) fn compile(
         prepared: &Prepared,
         request: &WhatIf<'_>,
+        queue: &[u32],
         options: &Options,
         interned: &mut Interned<'_>,
     ) -> Self {
-        let mut classes = Self::default();
+        let mut classes = Self {
+            of_pod: vec![None; request.pods.len()],
+            ..Self::default()
+        };
         let mut shapes = Numbering::new();
         let numbers: Vec<u32> = request.pods.iter().map(|pod| shapes.number(&pod.shape)).collect();
         let distinct: Vec<&PodShape> = {
@@ -174,11 +187,10 @@ impl Classes {
             node.is_some_and(|at| prepared.snapshot.nodes[at].marked_for_deletion)
         };
         let none: Arc<[u32]> = Arc::new([]);
-        for (pod, shape) in request.pods.iter().zip(numbers) {
-            if !pod.faults.is_empty() {
-                classes.of_pod.push(None);
-                continue;
-            }
+        // In the order of the queue, so that no number depends on that of the request.
+        for at in queue {
+            let at = *at as usize;
+            let (pod, shape) = (&request.pods[at], numbers[at]);
             let profile = profiles.number(pod, &mut classes.profiles);
             let moved = !request.settling_nodes.is_empty()
                 && pod.phase != Phase::Pending
@@ -219,7 +231,7 @@ impl Classes {
                     demands: shared.number,
                 });
             }
-            classes.of_pod.push(Some(id));
+            classes.of_pod[at] = Some(id);
         }
         classes
     }
@@ -568,6 +580,7 @@ fn compile_variant(
         tolerated: Arc::new(tolerated.collect()),
         tolerations: tolerations.into(),
         owned,
+        beyond: reading.beyond,
     }
 }
 

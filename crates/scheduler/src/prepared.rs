@@ -32,6 +32,8 @@ pub struct Prepared {
     min_values: MinValuesPolicy,
     pub(crate) resources: ResourceIndex,
     pub(crate) taint_sets: TaintSets,
+    /// Whether some pool or node repels softly (SCH-119; upstream looks at pools only).
+    pub(crate) soft_taints: bool,
     pub(crate) templates: Templates,
     /// Per catalogue: offers and the keys they need a claim to define.
     pub(crate) demands: Vec<Vec<(usize, Sym)>>,
@@ -94,6 +96,7 @@ impl Prepared {
             demands: templates.catalogues.iter().map(|types| types.demands(known)).collect(),
             bound: Bound::new(snapshot),
             resources,
+            soft_taints: taint_sets.soft(),
             taint_sets,
             templates,
             targets,

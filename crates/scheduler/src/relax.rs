@@ -20,6 +20,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) anti_affinity: Vec<&'a AffinityTerm>,
     /// Whether the blanket toleration of `PreferNoSchedule` was added.
     pub(crate) tolerates_soft_taints: bool,
+    /// Whether upstream stops before it: a required term again that was given up while preferences were in force (SCH-269).
+    pub(crate) beyond: bool,
 }
 
 struct Chain<'a> {
@@ -32,7 +34,8 @@ struct Chain<'a> {
     soft: bool,
 }
 
-/// The readings of a shape, strictest first (SCH-266 to SCH-272). `soft_taints`: some pool has a `PreferNoSchedule` taint.
+/// The readings of a shape, strictest first (SCH-266 to SCH-272). `soft_taints`: some pool or node has a
+/// `PreferNoSchedule` taint.
 pub(crate) fn readings(shape: &PodShape, policy: PreferencePolicy, soft_taints: bool) -> Vec<Reading<'_>> {
     let respect = policy == PreferencePolicy::Respect;
     let mut chain = Chain {
@@ -64,6 +67,15 @@ pub(crate) fn readings(shape: &PodShape, policy: PreferencePolicy, soft_taints: 
     while chain.relax(soft_taints) {
         readings.push(chain.reading());
     }
+    if readings.len() > shape.required_terms.len()
+        && let [given_up @ .., _] = &shape.required_terms[..]
+    {
+        readings.extend(given_up.iter().map(|term| Reading {
+            term: Some(term),
+            beyond: true,
+            ..chain.reading()
+        }));
+    }
     readings
 }
 
@@ -83,6 +95,7 @@ impl<'a> Chain<'a> {
                 .chain(preferred(&self.anti_affinity))
                 .collect(),
             tolerates_soft_taints: self.soft,
+            beyond: false,
         }
     }
 

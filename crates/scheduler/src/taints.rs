@@ -1,6 +1,6 @@
 //! Taint sets, interned: nodes and pools that repel alike share a number.
 
-use kerf_model::taint::Taint;
+use kerf_model::taint::{Effect, Taint};
 use rustc_hash::FxHashMap;
 
 /// The sets by number.
@@ -11,6 +11,12 @@ pub(crate) struct TaintSets {
 }
 
 impl TaintSets {
+    /// Whether some taint repels softly.
+    pub(crate) fn soft(&self) -> bool {
+        let mut taints = self.list.iter().flatten();
+        taints.any(|taint| taint.effect == Effect::PreferNoSchedule)
+    }
+
     /// The number of a set.
     pub(crate) fn number(&mut self, taints: &[Taint]) -> u32 {
         if let Some(id) = self.ids.get(taints) {

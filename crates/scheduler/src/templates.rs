@@ -9,7 +9,6 @@ use kerf_model::intern::{Sym, sym};
 use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::snapshot::Snapshot;
-use kerf_model::taint::Effect;
 use std::sync::Arc;
 
 /// The prototype of a pool's claims.
@@ -147,12 +146,6 @@ impl Templates {
                 .push(Arc::new(TypeIndex::new(catalogue, resources, &snapshot.interner)));
             self.catalogues.len() - 1
         })
-    }
-
-    /// Whether some template has a taint that only repels softly (SCH-119).
-    pub(crate) fn soft_taints(&self) -> bool {
-        let taints = self.list.iter().flat_map(|template| &template.pool.taints);
-        taints.into_iter().any(|taint| taint.effect == Effect::PreferNoSchedule)
     }
 }
 

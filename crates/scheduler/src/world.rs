@@ -19,6 +19,7 @@ use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use kerf_model::taint::first_untolerated;
 use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 use std::sync::{Arc, OnceLock};
 
 /// The compiled input of a pass.
@@ -28,6 +29,8 @@ pub(crate) struct World<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) options: &'a Options,
     pub(crate) pods: &'a [Arc<Pod>],
+    /// The sound ones in the order they are tried (SCH-241).
+    pub(crate) queue: Vec<u32>,
     pub(crate) resources: &'a ResourceIndex,
     pub(crate) catalogues: &'a [SharedTypes],
     /// Per catalogue: offers and the keys they need a claim to define.
@@ -79,9 +82,11 @@ impl<'a> World<'a> {
         moved.sort_unstable_by_key(|(at, pod)| (*at, Arc::as_ptr(pod)));
         moved.dedup_by_key(|(at, pod)| (*at, Arc::as_ptr(pod)));
         let (mut req_sets, mut groups, mut keys) = (ReqSets::default(), Groups::default(), Keys::default());
+        let queue = queue(what_if.pods);
         let mut classes = Classes::compile(
             prepared,
             what_if,
+            &queue,
             options,
             &mut Interned {
                 resources: &prepared.resources,
@@ -89,7 +94,7 @@ impl<'a> World<'a> {
                 groups: &mut groups,
                 keys: &mut keys,
                 taint_sets: &prepared.taint_sets.list,
-                soft_taints: prepared.templates.soft_taints(),
+                soft_taints: prepared.soft_taints,
             },
         );
         repelled(prepared, &classes.profiles, &moved, &mut groups, &mut keys);
@@ -108,6 +113,7 @@ impl<'a> World<'a> {
             snapshot: &prepared.snapshot,
             options,
             pods: what_if.pods,
+            queue,
             resources: &prepared.resources,
             catalogues: &prepared.templates.catalogues,
             demands: &prepared.demands,
@@ -365,6 +371,26 @@ impl<'a> World<'a> {
     pub(crate) fn requests(&self, class: ClassId) -> &Amounts {
         &self.class(class).requests
     }
+}
+
+/// The sound pods in the order of section 16.1, as indices into the request.
+fn queue(pods: &[Arc<Pod>]) -> Vec<u32> {
+    let sound = pods.iter().enumerate().filter(|(_, pod)| pod.faults.is_empty());
+    let mut keyed: Vec<_> = sound
+        .map(|(at, pod)| {
+            let requests = &pod.shape.requests;
+            let size = (Reverse(requests.get(sym::CPU)), Reverse(requests.get(sym::MEMORY)));
+            (size, pod.created, at as u32)
+        })
+        .collect();
+    keyed.sort_unstable_by(|a, b| {
+        let uid = |at: u32| &pods[at as usize].uid;
+        (a.0, a.1)
+            .cmp(&(b.0, b.1))
+            .then_with(|| uid(a.2).cmp(uid(b.2)))
+            .then_with(|| a.2.cmp(&b.2))
+    });
+    keyed.into_iter().map(|entry| entry.2).collect()
 }
 
 /// Interns the terms of bound pods that repel pods of the batch; others bind nobody here.

@@ -33,7 +33,7 @@ enum Depth {
 /// One refusal per pool, in the order pools are tried, for the weakest reading of a class (SCH-329 to SCH-331).
 pub(crate) fn refusals(run: &mut Run<'_, '_>, class: ClassId) -> Vec<Refusal> {
     let world = run.world;
-    let Some(variant) = world.class(class).variants.last() else {
+    let Some((_, variant)) = world.class(class).reported() else {
         return Vec::new();
     };
     let mut refusals = Vec::new();
@@ -53,7 +53,7 @@ pub(crate) fn refusals(run: &mut Run<'_, '_>, class: ClassId) -> Vec<Refusal> {
 pub(crate) fn explain(run: &mut Run<'_, '_>, class_id: ClassId) -> Vec<Refusal> {
     let world = run.world;
     let class = world.class(class_id);
-    let Some(variant) = class.variants.last() else {
+    let Some((_, variant)) = class.reported() else {
         return Vec::new();
     };
     let mut all = nodes::refusals(run, class_id, variant);
@@ -86,7 +86,7 @@ fn ask<'x>(run: &Run<'x, '_>, class_id: ClassId, variant: &'x Variant, allowed: 
         class,
         variant,
         allowed,
-        reading: run.reading(class_id, class.variants.len().saturating_sub(1)),
+        reading: run.reading(class_id, class.reported().map_or(0, |(level, _)| level)),
     }
 }
 

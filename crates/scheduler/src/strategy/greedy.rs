@@ -6,7 +6,6 @@ use crate::run::{Ask, Fit, No, Run};
 use crate::strategy::Outcome;
 use crate::topology::Allowed;
 use crate::world::World;
-use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 /// How often the deadline is looked at, in pods.
@@ -17,28 +16,7 @@ const DEAR_MAX: usize = 16;
 
 /// The pods of a world in the order of section 16.1, as indices into the request.
 pub(crate) fn queue(world: &World<'_>) -> Vec<u32> {
-    let mut keyed: Vec<_> = world
-        .of_pod
-        .iter()
-        .enumerate()
-        .filter_map(|(at, class)| {
-            let requests = world.requests((*class)?);
-            Some((
-                Reverse(requests[0]),
-                Reverse(requests[1]),
-                world.pods[at].created,
-                at as u32,
-            ))
-        })
-        .collect();
-    keyed.sort_unstable_by(|a, b| {
-        let uid = |at: u32| &world.pods[at as usize].uid;
-        (a.0, a.1, a.2)
-            .cmp(&(b.0, b.1, b.2))
-            .then_with(|| uid(a.3).cmp(uid(b.3)))
-            .then_with(|| a.3.cmp(&b.3))
-    });
-    keyed.into_iter().map(|entry| entry.3).collect()
+    world.queue.clone()
 }
 
 /// How an attempt to place a pod ended.

@@ -83,6 +83,32 @@ fn required_terms_run_out_before_a_preference_is_dropped() {
     );
 }
 
+// SCH-269: upstream stops before it comes back to a term that failed because of a preference.
+#[test]
+fn a_required_term_is_tried_again_once_preferences_are_gone() {
+    check(
+        &world("pod p cpu=1 mem=1Gi term=arch:in:amd64 term=arch:in:none prefer=1/zone:in:nowhere"),
+        "default/t: p",
+    );
+}
+
+// SCH-119: upstream looks for soft taints on pools only.
+#[test]
+fn a_soft_taint_on_a_node_is_given_in_to_at_last() {
+    check(
+        "node n cpu=4 mem=8Gi taint=soft:PreferNoSchedule
+         pod p cpu=1 mem=1Gi",
+        "n: p",
+    );
+    check(
+        &world(
+            "node n cpu=4 mem=8Gi taint=soft:PreferNoSchedule
+             pod p cpu=1 mem=1Gi",
+        ),
+        "default/t: p",
+    );
+}
+
 // SCH-240, SCH-266
 #[test]
 fn preferred_anti_affinity_spreads_while_it_can() {

@@ -73,14 +73,19 @@ impl Fixture {
         self.try_solve(options).expect("a plan without violations")
     }
 
-    /// The same; what the checker says where it objects.
-    pub(crate) fn try_solve(&self, options: &Options) -> Result<Plan, String> {
-        let pods = &self.snapshot.pending;
+    /// Solves and believes it.
+    pub(crate) fn plan(&self, options: &Options) -> Plan {
         let request = Request {
             settling_nodes: &self.settling,
             ..Request::pending(&self.snapshot)
         };
-        let plan = solve(&request, options, &|| false);
+        solve(&request, options, &|| false)
+    }
+
+    /// Solves; what the checker says where it objects.
+    pub(crate) fn try_solve(&self, options: &Options) -> Result<Plan, String> {
+        let pods = &self.snapshot.pending;
+        let plan = self.plan(options);
         let strict = CheckOptions {
             strict_min_values: options.min_values_policy == MinValuesPolicy::Strict,
             ..CheckOptions::default()

@@ -207,7 +207,7 @@ fn wide_pool(draw: &mut Draw, number: usize) -> String {
 }
 
 fn wide_node(draw: &mut Draw, number: usize, lines: &mut Vec<String>) {
-    let zone = maybe(draw, 1, &["zone=a", "zone=b", "zone=c", "label=rack=r1"]);
+    let zone = maybe(draw, 1, &["zone=a", "zone=b", "zone=c", "label=gen=3"]);
     let pool = maybe(draw, 2, &["pool=p0", "pool=p1"]);
     let label = maybe(
         draw,
@@ -338,4 +338,118 @@ fn wide_term(draw: &mut Draw) -> String {
     let kind = draw.pick(&["near", "apart", "near~2", "apart~3"]);
     let namespaces = maybe(draw, 6, &["@other", "@default,other"]);
     format!("{kind}={key}/{selector}{namespaces}")
+}
+
+/// A few machines and a few pods, so that everything can be tried: nothing reserved, no `minValues`, no label with countless values, no
+/// DaemonSet on some machines of a type only (it counts for the type as a whole: SCH-154), no required spread (its domains may have no machine
+/// yet).
+pub(super) fn small(draw: &mut Draw) -> String {
+    fewer(&wide(draw), |line, word| {
+        let odd = ["offer=reserved", "req=rack:exists", "req=gen", "settling", "moving"];
+        !odd.iter().any(|start| word.starts_with(start))
+            && !word.contains("min=")
+            && !word.contains("gen:")
+            && !(line.starts_with("daemon") && (word.starts_with("term=") || word.starts_with("select=arch")))
+            && !(word.starts_with("spread=") && !word.contains("/soft"))
+    })
+}
+
+/// The same with spread over zones and hosts, a full machine being in each zone; none over all pods, of which kube-scheduler counts none.
+pub(super) fn zonal(draw: &mut Draw) -> String {
+    let text = fewer(&wide(draw), |line, word| {
+        let odd = [
+            "offer=reserved",
+            "req=",
+            "settling",
+            "moving",
+            "select=",
+            "term=",
+            "prefer=",
+            "arch=",
+            "near",
+            "taint=",
+            "label=rack",
+            "label=gen",
+        ];
+        let spread = word.starts_with("spread=zone") || word.starts_with("spread=host");
+        !odd.iter().any(|start| word.starts_with(start))
+            && !word.contains("gen:")
+            && !line.starts_with("daemon")
+            && !(word.starts_with("spread=") && (!spread || word.contains("/*")))
+            && !(word.starts_with("apart") && !word.starts_with("apart=zone") && !word.starts_with("apart=host"))
+    });
+    let full = ["a", "b", "c"].map(|zone| format!("\nnode full-{zone} cpu=0 mem=1Gi zone={zone}"));
+    text + &full.concat()
+}
+
+fn fewer(text: &str, keep: impl Fn(&str, &str) -> bool) -> String {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let kept = |line: &str| {
+        let words = line.split_whitespace();
+        words.filter(|word| keep(line, word)).collect::<Vec<_>>().join(" ")
+    };
+    let mut lines: Vec<String> = lines.map(kept).filter(|line| line.split(' ').count() > 1).collect();
+    let pods: Vec<usize> = (0..lines.len()).filter(|at| lines[*at].starts_with("pod ")).collect();
+    for at in pods.iter().skip(3).rev() {
+        lines.remove(*at);
+    }
+    for line in lines.iter_mut().filter(|line| line.starts_with("pod ")) {
+        if let Some((head, tail)) = line.clone().split_once('*') {
+            let (count, rest) = tail.split_once(' ').unwrap_or((tail, ""));
+            let count = count.parse().unwrap_or(1).min(3);
+            *line = format!("{head}*{count} {rest}");
+        }
+    }
+    lines.join("\n")
+}
+
+/// A cluster where nothing is scarce, and a few pods unlike all others that go nowhere or to a pool of their own.
+pub(super) fn poisoned(draw: &mut Draw) -> String {
+    let text = wide(draw);
+    let kept = text
+        .lines()
+        .filter(|line| !line.starts_with("node ") && !line.starts_with("bound "));
+    let plain = |line: &str| {
+        let words = line.split_whitespace().filter(|word| {
+            !word.starts_with("limit=")
+                && !word.starts_with("offer=")
+                && !word.contains("min=")
+                && !word.starts_with("near=host")
+                && !word.starts_with("near~")
+                && !(word.starts_with("near=") && word.contains('*'))
+                && !((word.starts_with("apart") || word.starts_with("spread") || word.starts_with("near"))
+                    && word.contains("/*"))
+        });
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let mut lines: Vec<String> = kept.map(plain).collect();
+    for number in 0..1 + draw.below(3) {
+        let rules = draw.pick(&[
+            "spread=zone/1/app=odd",
+            "spread=region/1/app=odd",
+            "spread=nowhere/1/app=odd",
+            "apart=zone/app=odd",
+            "apart=host/app=odd",
+            "near=zone/app=odd",
+            "near=nowhere/app=odd",
+            "select=zone:in:nowhere",
+            "select=zone:in:a term=zone:in:b",
+            "term=odd:in:1 term=zone:in:b",
+            "vol=o1//zone:in:nowhere",
+            "vol=o2//zone:in:a vol=o3//zone:in:c",
+            "port=8080",
+            "faulty=very",
+            "prefer=9/zone:in:nowhere",
+            "apart~9=zone/app=odd",
+            "gpu=99",
+            "select=host:in:nobody",
+            "spread=zone/1/!/anynode",
+        ]);
+        let cpu = draw.pick(&["0.1", "2", "7", "1000000", "0"]);
+        let count = 1 + draw.below(3);
+        lines.push(format!(
+            "pod odd{number}*{count} cpu={cpu} mem=1Gi ns=odd label=app=odd {rules}"
+        ));
+    }
+    lines.join("\n")
 }

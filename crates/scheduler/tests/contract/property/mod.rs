@@ -2,6 +2,7 @@
 //! seed and the smallest cluster that still fails.
 
 mod generate;
+mod oracle;
 mod plans;
 mod regressions;
 mod seeds;

@@ -1,11 +1,17 @@
 //! What holds of every plan.
+//!
+//! Refusals: one pod by itself is refused if and only if nothing at all would take it; among others it is refused only if nothing would take
+//! it beside what the plan places, be it a machine of the plan made to order. That the others could have been placed otherwise, so that one
+//! more finds room, is not asked: that is bin packing.
 
-use super::generate;
 use super::seeds::hold;
+use super::{generate, oracle};
 use crate::fixture::Fixture;
 use kerf_model::plan::Plan;
+use kerf_model::pod::{AffinityTerm, Pod};
 use kerf_model::price::Price;
 use kerf_scheduler::{MinValuesPolicy, Options, Packing, PreferencePolicy, ReservedMode};
+use std::sync::Arc;
 
 fn result(plan: &Plan) -> (usize, Price) {
     let launched: usize = plan.launches.iter().map(|launch| launch.pods.len()).sum();
@@ -58,4 +64,176 @@ fn every_plan_is_one_kube_scheduler_would_carry_out() {
 #[test]
 fn every_plan_of_odd_clusters_is_one_too() {
     hold(100, generate::wide, is_sound);
+}
+
+/// Everything a plan decides, as text.
+fn decided(fixture: &Fixture, plan: &Plan) -> String {
+    let text = |id| fixture.snapshot.interner.text(id);
+    let mut all = fixture.show(plan);
+    for launch in &plan.launches {
+        let types = launch
+            .types
+            .iter()
+            .map(|at| text(launch.catalogue.types[*at as usize].name));
+        let pods = launch.pods.iter().map(|pod| &*pod.name);
+        all += &format!(
+            "\n{} {} of {} for {} asking {:?} holding {:?} {}",
+            launch.pool,
+            launch.requirements.print(&fixture.snapshot.interner),
+            types.collect::<Vec<_>>().join(","),
+            pods.collect::<Vec<_>>().join(","),
+            launch
+                .requests
+                .iter()
+                .map(|(name, amount)| (text(name), amount))
+                .collect::<std::collections::BTreeMap<_, _>>(),
+            launch.reservations.iter().map(|id| text(*id)).collect::<Vec<_>>(),
+            launch.min_values_relaxed,
+        );
+    }
+    all
+}
+
+/// The same input gives the same plan, and so does the same input in another order.
+fn is_stable(text: &str) -> Result<(), String> {
+    let fixture = Fixture::read(text);
+    let options = options(text, Packing::Cheapest);
+    let plan = |fixture: &Fixture| decided(fixture, &fixture.plan(&options));
+    let first = plan(&fixture);
+    if plan(&fixture) != first {
+        return Err("solved twice, two plans".to_owned());
+    }
+    let mut turned = Fixture::read(text);
+    turned.snapshot.pending.reverse();
+    turned.snapshot.daemons.reverse();
+    let half = turned.snapshot.pending.len() / 3;
+    turned.snapshot.pending.rotate_left(half);
+    if plan(&turned) != first {
+        return Err(format!(
+            "another order of pods gives another plan\n{first}\n{}",
+            plan(&turned)
+        ));
+    }
+    let kinds = ["known", "#", "type", "pool", "daemon", "node"];
+    let mut lines: Vec<&str> = Vec::new();
+    for kind in kinds {
+        let of_kind = text.lines().map(str::trim).filter(|line| line.starts_with(kind));
+        lines.extend(of_kind.collect::<Vec<_>>().into_iter().rev());
+    }
+    for kind in ["bound", "pod "] {
+        lines.extend(text.lines().map(str::trim).filter(|line| line.starts_with(kind)));
+    }
+    let other = Fixture::read(&lines.join("\n"));
+    if plan(&other) != first {
+        return Err(format!(
+            "another order of objects gives another plan\n{first}\n{}",
+            plan(&other)
+        ));
+    }
+    Ok(())
+}
+
+#[test]
+fn plans_depend_on_no_order() {
+    hold(100, generate::wide, is_stable);
+}
+
+/// One pod of each kind by itself is placed where anything would take it.
+fn alone_is_refused_for_good_reason(text: &str) -> Result<(), String> {
+    let mut fixture = Fixture::read(text);
+    let all = std::mem::take(&mut fixture.snapshot.pending);
+    let mut seen: Vec<Arc<kerf_model::pod::PodShape>> = Vec::new();
+    for pod in all
+        .iter()
+        .filter(|pod| pod.faults.is_empty() && pod.node_name.is_none())
+    {
+        if seen.contains(&pod.shape) {
+            continue;
+        }
+        seen.push(Arc::clone(&pod.shape));
+        fixture.snapshot.pending = vec![Arc::clone(pod)];
+        let plan = fixture.try_solve(&options(text, Packing::Upstream))?;
+        refusals_stand(&fixture, &plan, |_| true)?;
+    }
+    Ok(())
+}
+
+/// What a plan refuses nothing would take besides.
+fn refusals_stand(fixture: &Fixture, plan: &Plan, judged: impl Fn(&Pod) -> bool) -> Result<(), String> {
+    let refused = plan.unschedulable.iter().filter(|left| !left.deferred);
+    for left in refused.filter(|left| judged(&left.pod)) {
+        let pods = &fixture.snapshot.pending;
+        let Some(at) = pods.iter().position(|pod| pod.uid == left.pod.uid) else {
+            continue;
+        };
+        if let Some(place) = oracle::place(fixture, pods, plan, at as u32) {
+            return Err(format!("{place}\n{}", fixture.show(plan)));
+        }
+    }
+    Ok(())
+}
+
+fn among_others_it_is_refused_for_good_reason(text: &str) -> Result<(), String> {
+    let fixture = Fixture::read(text);
+    for packing in [Packing::Upstream, Packing::Cheapest] {
+        let plan = fixture.try_solve(&options(text, packing))?;
+        // A pod that may start a group could have been the first, before others that are not tied to it were placed apart.
+        let starts = |pod: &Pod| {
+            let itself = |term: &AffinityTerm| {
+                term.selector.matches(&pod.labels) && fixture.snapshot.in_scope(&term.namespaces, &pod.namespace)
+            };
+            !pod.shape.affinity.is_empty() && pod.shape.affinity.iter().all(itself)
+        };
+        refusals_stand(&fixture, &plan, |pod| !starts(pod)).map_err(|why| format!("{packing:?}: {why}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_pod_alone_is_refused_only_if_nothing_would_take_it() {
+    hold(50, generate::small, alone_is_refused_for_good_reason);
+    hold(50, generate::zonal, alone_is_refused_for_good_reason);
+}
+
+#[test]
+fn a_pod_among_others_is_refused_only_if_nothing_would_take_it_besides() {
+    hold(50, generate::small, among_others_it_is_refused_for_good_reason);
+    hold(50, generate::zonal, among_others_it_is_refused_for_good_reason);
+}
+
+/// The names of the pods a plan places, of those whose name starts with `w`.
+fn placed(plan: &Plan) -> std::collections::BTreeSet<Arc<str>> {
+    let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
+    let existing = plan.existing.iter().flat_map(|placed| &placed.pods);
+    let names = launched.chain(existing).map(|pod| Arc::clone(&pod.name));
+    names.filter(|name| name.starts_with('w')).collect()
+}
+
+/// Odd pods that share neither limits, nor nodes, nor labels with others leave them where they were.
+fn others_are_not_harmed(text: &str) -> Result<(), String> {
+    let odd = |line: &&str| line.starts_with("pod odd");
+    let apart = |line: &str| {
+        ["select=pool:in:odd", "cpu=1000000", "select=never"]
+            .iter()
+            .any(|sign| line.contains(sign))
+    };
+    if !text.lines().filter(odd).all(apart) {
+        return Ok(());
+    }
+    let without: Vec<&str> = text.lines().filter(|line| !odd(line)).collect();
+    let without = without.join("\n");
+    for packing in [Packing::Upstream, Packing::Cheapest] {
+        let before = Fixture::read(&without).try_solve(&options(text, packing))?;
+        let after = Fixture::read(text).try_solve(&options(text, packing))?;
+        let lost: Vec<_> = placed(&before).difference(&placed(&after)).cloned().collect();
+        if !lost.is_empty() {
+            return Err(format!("{packing:?} loses {lost:?}"));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn no_pod_is_poison_to_others() {
+    hold(100, generate::poisoned, others_are_not_harmed);
 }
