@@ -392,12 +392,25 @@ impl Reconciler for Repair {
             .controller(NAME)
             .for_kind(LeanNode::group(&()), LeanNode::kind(&()));
         let controller = controller.workers(self.context.workers(10, 1000));
-        let queue = self.queue.clone();
+        let (queue, this) = (self.queue.clone(), Arc::clone(&self));
         let reconcile = move |name| {
             let this = Arc::clone(&self);
             async move { this.reconcile(name).await }
         };
-        controller.run(queue, reconcile, shutdown).await;
+        // A policy that changes may be about any node.
+        let follow = async {
+            loop {
+                this.policies.changed().await;
+                for node in this.context.cluster.nodes() {
+                    this.queue.add(node.metadata.name.clone().unwrap_or_default());
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = controller.run(queue, reconcile, shutdown) => {}
+            () = follow => {}
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use kerf_runtime::watch::{Callback, WatchEvent, WatchOptions, watch};
 use kerf_runtime::{CancellationToken, Rng};
 use kube::api::ListParams;
 use kube::{Api, Client};
+use tokio::sync::Notify;
 
 use super::policy::Policy;
 
@@ -35,11 +36,19 @@ struct Inner {
 
 /// All policies; clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Policies(Arc<Mutex<Inner>>);
+pub(crate) struct Policies {
+    inner: Arc<Mutex<Inner>>,
+    changed: Arc<Notify>,
+}
 
 impl Policies {
+    /// Waits until a policy changes. For one listener; what happened before it listens is told as well.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The policies by name; `None` while nobody knows. Where the cluster has no such kind, there are none.
@@ -62,7 +71,6 @@ impl Policies {
     /// Follows the policies until shutdown; `changed` is called when any did.
     pub(super) async fn follow(self, client: Client, rng: Rng, changed: impl Fn() + Send, shutdown: CancellationToken) {
         while let Some(pause) = self.missing(&client).await {
-            changed();
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => return,
@@ -77,6 +85,7 @@ impl Policies {
         let mut filling = Vec::new();
         let sink = Callback(move |event| {
             self.take(event, &mut filling);
+            self.changed.notify_one();
             changed();
         });
         if let Err(error) = watch(Api::all(client), options, rng, sink, shutdown).await {

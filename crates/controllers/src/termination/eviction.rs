@@ -160,7 +160,8 @@ impl Evictions {
             kind: EventType::Warning,
             reason: "FailedDraining".into(),
             message: format!("Failed to drain node, {why} (Pod={}/{})", key.namespace, key.name),
-            dedupe: vec![key.node.clone()],
+            // Upstream shares the key of the drain's own event, which comes every second and leaves no room for this one.
+            dedupe: vec![key.node.clone(), key.namespace.clone(), key.name.clone()],
             dedupe_timeout: None,
         });
     }

@@ -3,9 +3,14 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
+use kerf_api::{Conditioned, NodeClaim};
+use kerf_cloud::CloudError;
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
+use crate::clouds::{Call, Script, scripted};
 use crate::harness::{Simulation, create};
 
 #[tokio::test(start_paused = true)]
@@ -56,5 +61,112 @@ async fn an_instance_nobody_wants_is_ended() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     let left = simulation.nodes().await.pop().and_then(|node| node.metadata.name);
     assert_eq!(left.as_deref(), Some("foreign"));
+    simulation.stop().await;
+}
+
+/// A cluster with a pod on a node whose Node object, and with it its machine, is then lost.
+async fn with_a_lost_machine() -> (Simulation, Script, NodeClaim) {
+    let (simulation, script) = scripted().await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("web", 1, "1", json!({})).await;
+    simulation
+        .until("the pod runs", 60, async |s| s.running().await == 1)
+        .await;
+    let initialized = async |s: &Simulation| {
+        s.claims()
+            .await
+            .iter()
+            .all(|claim| claim.condition_is_true("Initialized"))
+    };
+    simulation.until("its node is initialized", 30, initialized).await;
+    let claim = simulation.claims().await.remove(0);
+    (simulation, script, claim)
+}
+
+async fn lose_node(simulation: &Simulation) {
+    let name = simulation.nodes().await.remove(0).metadata.name.unwrap_or_default();
+    simulation
+        .patch::<Node>(&name, json!({"metadata": {"finalizers": null}}))
+        .await;
+    simulation.delete::<Node>(&name).await;
+}
+
+async fn is_kept(simulation: &Simulation, claim: &NodeClaim) -> bool {
+    let claims = simulation.claims().await;
+    let same =
+        |other: &NodeClaim| other.metadata.uid == claim.metadata.uid && other.metadata.deletion_timestamp.is_none();
+    claims.iter().any(same)
+}
+
+// LIF-128
+#[tokio::test(start_paused = true)]
+async fn instances_are_listed_at_start_and_every_two_minutes() {
+    let (simulation, script) = scripted().await;
+    tokio::time::sleep(Duration::from_secs(605)).await;
+    let times = script.times(Call::List);
+    assert_eq!(
+        times.iter().map(|time| time.round()).collect::<Vec<_>>(),
+        [0.0, 120.0, 240.0, 360.0, 480.0, 600.0]
+    );
+    simulation.stop().await;
+}
+
+// LIF-131, LIF-243
+#[tokio::test(start_paused = true)]
+async fn nothing_is_collected_while_the_cloud_does_not_answer() {
+    let (simulation, script, claim) = with_a_lost_machine().await;
+    script.fail(Call::List, || CloudError::other("no answer"));
+    // Past the next regular round.
+    tokio::time::sleep(Duration::from_secs(125)).await;
+    lose_node(&simulation).await;
+    let before = script.count(Call::List);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(is_kept(&simulation, &claim).await);
+    // After an error a round does not wait for the next two minutes.
+    let asked = script.count(Call::List) - before;
+    assert!(asked >= 2, "{asked}");
+    script.heal(Call::List);
+    simulation
+        .until("it is collected", 1000, async |s| !is_kept(s, &claim).await)
+        .await;
+    simulation.stop().await;
+}
+
+// LIF-130, LIF-131
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_costs_no_claim_whose_instance_is_known() {
+    let (simulation, script, claim) = with_a_lost_machine().await;
+    // The look at one instance fails: it may well be there.
+    script.fail(Call::Get, || CloudError::other("no answer"));
+    lose_node(&simulation).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(is_kept(&simulation, &claim).await);
+    script.heal(Call::Get);
+    simulation
+        .until("it is collected", 1000, async |s| !is_kept(s, &claim).await)
+        .await;
+    simulation.stop().await;
+}
+
+// LIF-232
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_instance_never_was_is_collected() {
+    let simulation = Simulation::start().await;
+    let sandbox = simulation.crash().await;
+    let claim = json!({"metadata": {"name": "ghost", "finalizers": ["karpenter.sh/termination"]}, "spec": {
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}, "requirements": [],
+    }});
+    create::<NodeClaim>(&sandbox.client(), claim).await;
+    let now = "2026-01-01T00:00:00Z";
+    let is = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": now});
+    let status = json!({"status": {"providerID": "kwok://ghost", "conditions": [is("Launched"), is("Registered")]}});
+    let api: Api<NodeClaim> = Api::all(sandbox.client());
+    api.patch_status("ghost", &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .expect("patched");
+    let simulation = Simulation::join(sandbox, |_| {});
+    simulation
+        .until("it is gone", 130, async |s| s.claims().await.is_empty())
+        .await;
     simulation.stop().await;
 }

@@ -65,7 +65,8 @@ impl Simulation {
         Self::join_around(sandbox, client, change, |provider| provider)
     }
 
-    fn join_around(
+    /// The same with a provider that is put around KWOK's.
+    pub(crate) fn join_around(
         sandbox: Sandbox,
         client: Client,
         change: impl FnOnce(&mut Options),

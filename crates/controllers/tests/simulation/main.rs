@@ -2,17 +2,27 @@
 
 #![expect(clippy::float_cmp, reason = "counters count whole things")]
 
+mod ages;
+mod clouds;
+mod concurrency;
 mod crash;
 mod drift;
 mod drift_crash;
 mod emptiness;
+mod finalizing;
 mod garbage;
+mod hand_edited;
 mod harness;
 mod interruption;
 mod lifecycle;
+mod logs;
 mod overlays;
+mod pool_health;
 mod provisioning;
+mod registration;
 mod repair;
+mod repair_policies;
 mod reporting;
 mod static_capacity;
+mod static_capacity_crash;
 mod termination;

@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kerf_api::{Conditioned, NodeClaim, NodePool, NodeRepairPolicy};
+use kerf_api::NodeClaim;
 use kerf_runtime::metrics::catalogue::{NODECLAIMS_DISRUPTED, NODECLAIMS_UNHEALTHY_DISRUPTED};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::emptiness::apart;
-use crate::harness::{Simulation, create, list};
+use crate::harness::{Simulation, create};
 
-async fn with_nodes(count: usize, repair: bool) -> Simulation {
+pub(crate) async fn with_nodes(count: usize, repair: bool) -> Simulation {
     let simulation = Simulation::start_with(|options| options.feature_gates.node_repair = repair).await;
     // Pods that leave their unready nodes must not make the pool larger, and its fifth with it.
     simulation
@@ -28,11 +27,11 @@ async fn with_nodes(count: usize, repair: bool) -> Simulation {
     simulation
 }
 
-fn name(node: &Node) -> String {
+pub(crate) fn name(node: &Node) -> String {
     node.metadata.name.clone().unwrap_or_default()
 }
 
-async fn has(simulation: &Simulation, node: &Node) -> bool {
+pub(crate) async fn has(simulation: &Simulation, node: &Node) -> bool {
     simulation
         .nodes()
         .await
@@ -143,17 +142,8 @@ async fn an_outage_stops_repair() {
     simulation.stop().await;
 }
 
-/// Creates a policy about the condition `DiskHealthy`; `spec` is merged over its spec.
-async fn policy(simulation: &Simulation, name: &str, spec: Value) {
-    let mut full = json!({"unhealthyConditions": [{"type": "DiskHealthy", "status": "False", "toleration": "5m"}]});
-    for (key, value) in spec.as_object().into_iter().flatten() {
-        full[key] = value.clone();
-    }
-    create::<NodeRepairPolicy>(&simulation.client(), json!({"metadata": {"name": name}, "spec": full})).await;
-}
-
 /// Sets a condition of a Node, as an agent on it would.
-async fn set_condition(simulation: &Simulation, node: &str, kind: &str, status: &str) {
+pub(crate) async fn set_condition(simulation: &Simulation, node: &str, kind: &str, status: &str) {
     let api: Api<Node> = Api::all(simulation.client());
     let known = api
         .get(node)
@@ -174,248 +164,154 @@ async fn set_condition(simulation: &Simulation, node: &str, kind: &str, status: 
         .expect("patched");
 }
 
-async fn the_policy(simulation: &Simulation) -> NodeRepairPolicy {
-    list::<NodeRepairPolicy>(&simulation.client()).await.remove(0)
+/// Pods that stay on a node whatever becomes of it.
+fn stubborn() -> Value {
+    let mut spec = apart("web");
+    spec["tolerations"] = json!([
+        {"key": "node.kubernetes.io/not-ready", "operator": "Exists"},
+        {"key": "node.kubernetes.io/unreachable", "operator": "Exists"},
+    ]);
+    spec
 }
 
-/// Status, reason and message of a policy's condition.
-fn shown(policy: &NodeRepairPolicy, type_: &str) -> String {
-    let condition = policy.condition(type_);
-    condition.map_or_else(String::new, |c| format!("{} {} {}", c.status, c.reason(), c.message()))
+/// A cluster with one pod that stays, protected by a budget, on a node that takes hours to drain.
+async fn with_a_protected_pod() -> (Simulation, Node, NodeClaim) {
+    let simulation = Simulation::start_with(|options| options.feature_gates.node_repair = true).await;
+    let pool =
+        json!({"template": {"spec": {"terminationGracePeriod": "5h"}}, "disruption": {"budgets": [{"nodes": "0"}]}});
+    simulation.pool("web", pool).await;
+    simulation.deployment("web", 1, "1", stubborn()).await;
+    simulation
+        .until("the pod runs", 120, async |s| s.running().await == 1)
+        .await;
+    let budget =
+        json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    let budgets: Api<k8s_openapi::api::policy::v1::PodDisruptionBudget> =
+        Api::namespaced(simulation.client(), "default");
+    let budget = serde_json::from_value(budget).expect("a budget");
+    budgets
+        .create(&kube::api::PostParams::default(), &budget)
+        .await
+        .expect("created");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let (node, claim) = (simulation.nodes().await.remove(0), simulation.claims().await.remove(0));
+    (simulation, node, claim)
 }
 
+fn deadline(claim: &NodeClaim) -> Option<jiff::Timestamp> {
+    let annotations = claim.metadata.annotations.as_ref()?;
+    annotations
+        .get("karpenter.sh/nodeclaim-termination-timestamp")?
+        .parse()
+        .ok()
+}
+
+// LIF-153, LIF-154
 #[tokio::test(start_paused = true)]
-async fn a_policy_names_conditions_of_its_own_and_needs_no_gate() {
-    let simulation = with_nodes(5, false).await;
-    policy(&simulation, "disks", json!({})).await;
-    let sick = simulation.nodes().await.remove(0);
-    set_condition(&simulation, &name(&sick), "DiskHealthy", "False").await;
+async fn repair_waits_for_nobody() {
+    let (simulation, node, claim) = with_a_protected_pod().await;
+    // A later deadline, as a grace period would set it.
+    let later = simulation.context.now() + jiff::SignedDuration::from_hours(5);
+    let annotation =
+        json!({"metadata": {"annotations": {"karpenter.sh/nodeclaim-termination-timestamp": later.to_string()}}});
     simulation
-        .until("it is counted", 5, async |s| {
-            let status = the_policy(s).await.status.unwrap_or_default();
-            (status.nodes, status.unhealthy_nodes, status.overdue_nodes) == (Some(5), Some(1), Some(0))
-        })
+        .patch::<NodeClaim>(&claim.metadata.name.clone().unwrap_or_default(), annotation)
         .await;
-    let found = the_policy(&simulation).await;
-    assert!(found.condition_is_true("Ready") && found.condition_is_true("RepairAllowed"));
-    tokio::time::sleep(Duration::from_secs(280)).await;
-    assert!(has(&simulation, &sick).await);
-    simulation
-        .until("it is gone", 120, async |s| !has(s, &sick).await)
-        .await;
-    simulation
-        .until("all pods run", 120, async |s| s.running().await == 5)
-        .await;
-    let metrics = simulation.context.metrics.encode();
-    assert!(
-        metrics.contains("karpenter_nodeclaims_unhealthy_disrupted_total{"),
-        "{metrics}"
-    );
-    assert!(metrics.contains("condition=\"disk_healthy\""), "{metrics}");
-    simulation.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_policy_that_reports_changes_nothing_else() {
-    let simulation = with_nodes(1, true).await;
-    let ready = json!([{"type": "Ready", "status": "False", "toleration": "1m"}]);
-    policy(
-        &simulation,
-        "tell",
-        json!({"action": "Report", "unhealthyConditions": ready, "maxUnhealthy": "0"}),
-    )
-    .await;
-    let node = simulation.nodes().await.remove(0);
+    set_condition(&simulation, &name(&node), "Ready", "False").await;
     simulation
         .sandbox
         .set_kubelet(&name(&node), Some("not-ready"))
         .await
         .expect("set");
-    simulation
-        .until("it is told of", 90, async |s| {
-            !s.events("NodeUnhealthy").await.is_empty()
-        })
-        .await;
-    let told = simulation
-        .events("NodeUnhealthy")
-        .await
-        .remove(0)
-        .message
-        .unwrap_or_default();
-    assert_eq!(
-        told,
-        "Condition Ready is False for longer than 60s (NodeRepairPolicy=tell)"
-    );
-    // The provider would have replaced it after ten minutes; the policy took its rule over.
-    tokio::time::sleep(Duration::from_secs(1800)).await;
-    assert!(has(&simulation, &node).await);
-    simulation.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_gentle_policy_asks_budgets_and_the_node() {
-    let simulation = with_nodes(3, false).await;
-    let closed = json!({"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}});
-    simulation.patch::<NodePool>("web", closed).await;
-    policy(
-        &simulation,
-        "gentle",
-        json!({"action": "Drain", "maxUnhealthy": "100%"}),
-    )
-    .await;
-    let nodes = simulation.nodes().await;
-    let protected = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
-    simulation.patch::<Node>(&name(&nodes[2]), protected).await;
-    for node in &nodes {
-        set_condition(&simulation, &name(node), "DiskHealthy", "False").await;
-    }
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    let blocked: Vec<String> = simulation
-        .events("NodeRepairBlocked")
+    let deleted = async |s: &Simulation| {
+        let claims = s.claims().await;
+        let same = claims.iter().find(|other| other.metadata.uid == claim.metadata.uid);
+        same.is_none_or(|claim| claim.metadata.deletion_timestamp.is_some())
+    };
+    simulation.until("it is being deleted", 700, deleted).await;
+    if let Some(claim) = simulation
+        .claims()
         .await
         .into_iter()
-        .filter_map(|event| event.message)
-        .collect();
-    let budget = "disruption budgets of NodePool \"web\" allow no more nodes to go (NodeRepairPolicy=gentle)";
-    assert!(blocked.iter().any(|message| message == budget), "{blocked:?}");
-    let annotation =
-        "the node carries karpenter.sh/do-not-disrupt, which keeps it from being drained (NodeRepairPolicy=gentle)";
-    assert!(blocked.iter().any(|message| message == annotation), "{blocked:?}");
-    for node in &nodes {
-        assert!(has(&simulation, node).await);
+        .find(|other| other.metadata.uid == claim.metadata.uid)
+    {
+        let deadline = deadline(&claim).expect("a deadline");
+        assert!(deadline <= simulation.context.now(), "overwritten: {deadline}");
     }
-    let one = json!({"spec": {"limits": {"nodes": "9"}, "disruption": {"budgets": [{"nodes": "1"}]}}});
-    simulation.patch::<NodePool>("web", one).await;
-    let end = tokio::time::Instant::now() + Duration::from_secs(900);
-    while has(&simulation, &nodes[0]).await || has(&simulation, &nodes[1]).await {
-        let claims = simulation.claims().await;
-        let going = |claim: &&NodeClaim| claim.metadata.deletion_timestamp.is_some();
-        assert!(claims.iter().filter(going).count() <= 1, "one at a time");
-        // No deadline: the drain is gentle.
-        let hurried = |claim: &NodeClaim| {
-            let annotations = claim.metadata.annotations.as_ref();
-            annotations.is_some_and(|all| all.contains_key("karpenter.sh/nodeclaim-termination-timestamp"))
-        };
-        assert!(!claims.iter().any(hurried));
-        assert!(tokio::time::Instant::now() < end, "{}", simulation.picture().await);
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
-    assert!(has(&simulation, &nodes[2]).await);
-    simulation.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_policy_stops_when_too_many_nodes_are_unhealthy() {
-    let simulation = with_nodes(4, false).await;
-    policy(&simulation, "disks", json!({"maxUnhealthy": "25%"})).await;
-    let nodes = simulation.nodes().await;
-    for node in &nodes[..2] {
-        set_condition(&simulation, &name(node), "DiskHealthy", "False").await;
-    }
-    tokio::time::sleep(Duration::from_secs(900)).await;
-    for node in &nodes {
-        assert!(has(&simulation, node).await);
-    }
-    let found = the_policy(&simulation).await;
-    let why = "False TooManyUnhealthyNodes 2 of 4 nodes are unhealthy, at most 1 may be";
-    assert_eq!(shown(&found, "RepairAllowed"), why);
-    let status = found.status.clone().unwrap_or_default();
-    assert_eq!((status.unhealthy_nodes, status.overdue_nodes), (Some(2), Some(2)));
-    set_condition(&simulation, &name(&nodes[0]), "DiskHealthy", "True").await;
+    // Neither the disruption budget nor the pods' own holds it up.
     simulation
-        .until("the other goes", 600, async |s| !has(s, &nodes[1]).await)
-        .await;
-    assert!(has(&simulation, &nodes[0]).await);
-    simulation.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_policy_waits_for_its_window() {
-    let simulation = with_nodes(1, false).await;
-    // Two hours from now, for a quarter of an hour.
-    let opens = simulation.context.now().as_second() / 60 * 60 + 7200;
-    let (hour, minute) = (opens / 3600 % 24, opens / 60 % 60);
-    let window = json!([{"schedule": format!("{minute} {hour} * * *"), "duration": "15m"}]);
-    policy(&simulation, "nightly", json!({"maintenanceWindows": window})).await;
-    let node = simulation.nodes().await.remove(0);
-    set_condition(&simulation, &name(&node), "DiskHealthy", "False").await;
-    tokio::time::sleep(Duration::from_secs(7000)).await;
-    assert!(has(&simulation, &node).await);
-    let blocked = shown(&the_policy(&simulation).await, "RepairAllowed");
-    assert!(
-        blocked.starts_with("False OutsideMaintenanceWindow the next maintenance window opens at "),
-        "{blocked}"
-    );
-    simulation
-        .until("it goes when the window is open", 400, async |s| !has(s, &node).await)
+        .until("the node is gone", 120, async |s| !has(s, &node).await)
         .await;
     simulation.stop().await;
 }
 
+// LIF-244
 #[tokio::test(start_paused = true)]
-async fn an_invalid_policy_says_so_and_does_nothing() {
-    let simulation = with_nodes(2, true).await;
-    let spec = json!({
-        "unhealthyConditions": [{"type": "Ready", "status": "False", "toleration": "1m"}],
-        "maintenanceWindows": [{"schedule": "61 * * * *", "duration": "1h"}],
-        "maxUnhealthy": "100%",
-    });
-    policy(&simulation, "broken", spec).await;
+async fn a_node_that_turns_unhealthy_while_it_drains_is_cut_short() {
+    let (simulation, node, claim) = with_a_protected_pod().await;
     simulation
-        .until("it is called invalid", 10, async |s| {
-            shown(&the_policy(s).await, "ValidationSucceeded").starts_with(
-                "False NodeRepairPolicyValidationFailed spec.maintenanceWindows[0]: schedule \"61 * * * *\"",
-            )
-        })
+        .delete::<NodeClaim>(&claim.metadata.name.clone().unwrap_or_default())
         .await;
-    assert!(!the_policy(&simulation).await.condition_is_true("Ready"));
-    // Nor does the provider's rule apply that it was to replace.
-    let nodes = simulation.nodes().await;
-    simulation
-        .sandbox
-        .set_kubelet(&name(&nodes[0]), Some("not-ready"))
-        .await
-        .expect("set");
-    tokio::time::sleep(Duration::from_secs(1800)).await;
-    assert!(has(&simulation, &nodes[0]).await);
-    // Mended, it is followed.
-    let mended = json!({"spec": {"maintenanceWindows": null}});
-    simulation.patch::<NodeRepairPolicy>("broken", mended).await;
-    simulation
-        .until("the node goes", 60, async |s| !has(s, &nodes[0]).await)
-        .await;
-    simulation.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_the_kind_all_is_as_upstream_has_it() {
-    let simulation = with_nodes(1, true).await;
-    let sandbox = simulation.crash().await;
-    let crds: Api<CustomResourceDefinition> = Api::all(sandbox.client());
-    let name_of = "noderepairpolicies.kerf.sh";
-    crds.delete(name_of, &kube::api::DeleteParams::default())
-        .await
-        .expect("deleted");
-    let simulation = Simulation::join(sandbox, |options| options.feature_gates.node_repair = true);
-    let node = simulation.nodes().await.remove(0);
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    assert!(has(&simulation, &node).await, "its pod is protected");
     simulation
         .sandbox
         .set_kubelet(&name(&node), Some("not-ready"))
         .await
         .expect("set");
     simulation
-        .until("it is replaced", 900, async |s| !has(s, &node).await)
+        .until("the node is gone", 800, async |s| !has(s, &node).await)
         .await;
-    // Once the kind is there, it is followed without a restart.
-    let crd = kerf_api::crds(kerf_api::Provider::Kwok);
-    let crd = crd.into_iter().find(|crd| crd.name == name_of).expect("the definition");
-    create::<CustomResourceDefinition>(&simulation.client(), crd.value).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    policy(&simulation, "disks", json!({})).await;
-    simulation
-        .until("it has a status", 70, async |s| {
-            the_policy(s).await.condition_is_true("Ready")
-        })
-        .await;
+    // It was deleted by somebody else.
+    let metrics = simulation.context.metrics.encode();
+    assert!(
+        !metrics.contains("karpenter_nodeclaims_unhealthy_disrupted_total{"),
+        "{metrics}"
+    );
+    simulation.stop().await;
+}
+
+// LIF-147
+#[tokio::test(start_paused = true)]
+async fn nodes_without_exactly_one_claim_are_not_repaired() {
+    let simulation = with_nodes(1, true).await;
+    let own = simulation.nodes().await.remove(0);
+    let stranger = json!({"metadata": {"name": "stranger"}, "spec": {"providerID": "other://stranger"}});
+    create::<Node>(&simulation.client(), stranger).await;
+    // A second claim of the same instance makes it doubtful whose the node is.
+    let id = own
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.provider_id.clone())
+        .unwrap_or_default();
+    let sandbox = simulation.crash().await;
+    let twin = json!({"metadata": {"name": "twin"}, "spec": {
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}, "requirements": [], "expireAfter": "Never",
+    }});
+    create::<NodeClaim>(&sandbox.client(), twin).await;
+    let is = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let status =
+        json!({"status": {"providerID": id, "conditions": [is("Launched"), is("Registered"), is("Initialized")]}});
+    let api: Api<NodeClaim> = Api::all(sandbox.client());
+    api.patch_status("twin", &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .expect("patched");
+    let simulation = Simulation::join(sandbox, |options| options.feature_gates.node_repair = true);
+    for node in ["stranger", &name(&own)] {
+        simulation
+            .sandbox
+            .set_kubelet(node, Some("not-ready"))
+            .await
+            .expect("set");
+    }
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    assert_eq!(simulation.nodes().await.len(), 2);
+    assert!(
+        simulation
+            .claims()
+            .await
+            .iter()
+            .all(|claim| claim.metadata.deletion_timestamp.is_none())
+    );
     simulation.stop().await;
 }

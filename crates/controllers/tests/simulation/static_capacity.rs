@@ -11,8 +11,10 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::clouds::{Call, scripted_on};
 use crate::emptiness::{apart, is_tainted};
 use crate::harness::Simulation;
+use crate::logs::Logs;
 
 fn with_gate(options: &mut Options) {
     options.feature_gates.static_capacity = true;
@@ -25,8 +27,17 @@ async fn with_pool(replicas: u32, spec: Value) -> Simulation {
     simulation
 }
 
+/// The requirement without which KWOK launches nothing.
+pub(crate) fn typed() -> Value {
+    json!({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-4x-amd64-linux"]})
+}
+
 async fn static_pool(simulation: &Simulation, name: &str, replicas: u32, mut spec: Value) {
     spec["replicas"] = json!(replicas);
+    // KWK-038
+    if spec["template"]["spec"]["requirements"].is_null() {
+        spec["template"]["spec"]["requirements"] = json!([typed()]);
+    }
     simulation.pool(name, spec).await;
 }
 
@@ -109,6 +120,7 @@ async fn claims_are_the_template_and_nothing_else() {
                     {"key": "karpenter.kwok.sh/instance-cpu", "operator": "Gt", "values": ["3"]},
                     {"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["9"]},
                     {"key": "topology.kubernetes.io/zone", "operator": "Exists", "minValues": 1},
+                    typed(),
                 ],
                 "taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}],
                 "startupTaints": [{"key": "setup", "effect": "NoSchedule"}],
@@ -153,6 +165,7 @@ async fn claims_are_the_template_and_nothing_else() {
             "karpenter.kwok.sh/kwoknodeclass In default",
             "karpenter.sh/nodepool In web",
             "kubernetes.io/arch In amd64",
+            "node.kubernetes.io/instance-type In c-4x-amd64-linux",
             "team In a",
             "topology.kubernetes.io/zone Exists  min 1",
         ]
@@ -342,10 +355,11 @@ async fn nothing_happens_with_the_gate_off() {
     simulation.stop().await;
 }
 
-/// A pool whose claims nobody can launch: its class allows no instance type.
+/// A pool for whose claims there is no capacity: its type is nowhere near.
 fn impossible() -> Value {
     json!({"template": {"spec": {"requirements": [
-        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["there-is-no-such-type"]},
+        typed(),
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["nowhere"]},
     ]}}})
 }
 
@@ -360,6 +374,7 @@ async fn a_pool_without_capacity_neither_spins_nor_stops_others() {
         .until("the pods run", 30, async |s| s.running().await == 2)
         .await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert!(provisioned(&simulation) > 30.0, "{}", provisioned(&simulation));
     // Three a round, a round a minute at the end.
     assert!(provisioned(&simulation) < 3.0 * 70.0, "{}", provisioned(&simulation));
     assert!(claims(&simulation).await.len() <= 3);
@@ -413,9 +428,19 @@ async fn renew(simulation: &Simulation, nodes: usize, seconds: u64) -> Renewal {
 // DIS-249, DIS-250, DIS-251, SCH-407
 #[tokio::test(start_paused = true)]
 async fn drift_replaces_one_for_one_within_the_limit() {
+    let logs = Logs::listen();
     let simulation = with_pool(5, json!({"limits": {"nodes": "6"}})).await;
     simulation.until("there are five", 60, async |s| has(s, 5).await).await;
     let seen = renew(&simulation, 5, 600).await;
+    // DIS-256
+    let started = logs.with("INFO disrupting node(s)");
+    assert_eq!(started.len(), 5);
+    for line in &started {
+        assert!(
+            line.contains("command=Drifted/") && line.contains(": replace: nodepools=[web]: ["),
+            "{line}"
+        );
+    }
     assert_eq!(seen.most_claims, 6, "{seen:?}");
     assert_eq!(seen.most_going, 1, "{seen:?}");
     // The replacement is there before the node goes.
@@ -468,6 +493,11 @@ async fn growing_while_nodes_are_replaced_makes_none_too_many() {
             s.nodes().await.iter().any(is_tainted)
         })
         .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    // DIS-254: its replacement is on its way, so it is on its way out.
+    let sets = simulation.context.cluster.pool_claims("web");
+    let counts = (sets.active.len(), sets.pending_disruption.len(), sets.deleting.len());
+    assert_eq!(counts, (3, 0, 1));
     scale(&simulation, 5).await;
     simulation
         .until("five new ones are there", 600, async |s| {
@@ -511,5 +541,59 @@ async fn a_protected_pod_keeps_a_drifted_node_and_not_one_that_is_too_many() {
     // LIF-180: the drain is as gentle as any other.
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(simulation.running().await, 1);
+    simulation.stop().await;
+}
+
+// LIF-170, LIF-175, LIF-246, SCH-399
+#[tokio::test(start_paused = true)]
+async fn what_is_done_is_logged() {
+    let logs = Logs::listen();
+    let simulation = with_pool(3, json!({"limits": {"nodes": "2"}})).await;
+    simulation.until("there are two", 60, async |s| has(s, 2).await).await;
+    let grown = logs.with("provisioning nodeclaims to satisfy replica count");
+    assert_eq!(
+        grown[0],
+        "INFO provisioning nodeclaims to satisfy replica count NodePool=web current=0 desired=3 provision-count=2"
+    );
+    simulation
+        .until("the limit is told of", 70, async |_| {
+            !logs.with("INFO nodepool node limit reached").is_empty()
+        })
+        .await;
+    scale(&simulation, 1).await;
+    simulation.until("there is one", 60, async |s| has(s, 1).await).await;
+    let shrunk = logs.with("deprovisioning nodeclaims to satisfy replica count");
+    assert_eq!(
+        shrunk,
+        [
+            "INFO deprovisioning nodeclaims to satisfy replica count NodePool=web current=2 desired=1 deprovision-count=1"
+        ]
+    );
+    assert_eq!(logs.with("DEBUG deleting nodeclaim").len(), 1);
+    simulation.stop().await;
+}
+
+// LIF-169, LIF-187, SCH-397
+#[tokio::test(start_paused = true)]
+async fn nothing_is_made_before_the_cluster_was_known_once() {
+    let begun = Simulation::start().await;
+    static_pool(&begun, "web", 1, json!({})).await;
+    begun
+        .until("it is ready", 10, async |s| {
+            let pools = crate::harness::list::<NodePool>(&s.client()).await;
+            pools.iter().all(|pool| pool.condition_is_true("Ready"))
+        })
+        .await;
+    let sandbox = begun.crash().await;
+    let stuck = json!({"metadata": {"name": "stuck"}, "spec": {
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}, "requirements": [],
+    }});
+    crate::harness::create::<NodeClaim>(&sandbox.client(), stuck).await;
+    let (simulation, script) = scripted_on(sandbox, with_gate);
+    script.hang(Call::Create);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(claims(&simulation).await.is_empty());
+    script.heal(Call::Create);
+    simulation.until("there is one", 60, async |s| has(s, 1).await).await;
     simulation.stop().await;
 }

@@ -1,0 +1,168 @@
+//! A cloud that fails when a test says so, and remembers what it was asked.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use kerf_api::{NodeClaim, NodePool};
+use kerf_cloud::{CloudError, CloudProvider, DriftReason, Launched, Profile, RegistrationHook};
+use kerf_model::instance_type::Catalogue;
+use kerf_runtime::Options;
+use kerf_sandbox::Sandbox;
+use tokio::time::Instant;
+
+use crate::harness::Simulation;
+
+/// A call of the provider.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Call {
+    Create,
+    Delete,
+    Get,
+    List,
+}
+
+/// What happens to calls of one kind.
+#[derive(Clone)]
+enum Fate {
+    Fails(fn() -> CloudError),
+    Hangs,
+}
+
+#[derive(Default)]
+struct State {
+    fates: BTreeMap<Call, Fate>,
+    calls: Vec<(Call, Instant)>,
+}
+
+/// What a test makes of the cloud; clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Script(Arc<Mutex<State>>);
+
+impl Script {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls of this kind fail from now on.
+    pub(crate) fn fail(&self, call: Call, error: fn() -> CloudError) {
+        self.lock().fates.insert(call, Fate::Fails(error));
+    }
+
+    /// Calls of this kind are never answered from now on.
+    pub(crate) fn hang(&self, call: Call) {
+        self.lock().fates.insert(call, Fate::Hangs);
+    }
+
+    /// Calls of this kind are carried out from now on.
+    pub(crate) fn heal(&self, call: Call) {
+        self.lock().fates.remove(&call);
+    }
+
+    /// When calls of this kind were made, in seconds since the first of them.
+    pub(crate) fn times(&self, call: Call) -> Vec<f64> {
+        let state = self.lock();
+        let times: Vec<Instant> = state
+            .calls
+            .iter()
+            .filter(|(made, _)| *made == call)
+            .map(|(_, at)| *at)
+            .collect();
+        let first = times.first().copied();
+        times
+            .iter()
+            .map(|at| first.map_or(0.0, |first| (*at - first).as_secs_f64()))
+            .collect()
+    }
+
+    /// How many calls of this kind were made.
+    pub(crate) fn count(&self, call: Call) -> usize {
+        self.times(call).len()
+    }
+
+    async fn meet(&self, call: Call) -> Result<(), CloudError> {
+        let fate = {
+            let mut state = self.lock();
+            state.calls.push((call, Instant::now()));
+            state.fates.get(&call).cloned()
+        };
+        match fate {
+            None => Ok(()),
+            Some(Fate::Fails(error)) => Err(error()),
+            Some(Fate::Hangs) => std::future::pending().await,
+        }
+    }
+}
+
+struct Scripted {
+    inner: Arc<dyn CloudProvider>,
+    script: Script,
+    hooks: Vec<Arc<dyn RegistrationHook>>,
+}
+
+#[async_trait]
+impl CloudProvider for Scripted {
+    fn profile(&self) -> &Profile {
+        self.inner.profile()
+    }
+    async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
+        self.script.meet(Call::Create).await?;
+        self.inner.create(claim).await
+    }
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
+        self.script.meet(Call::Delete).await?;
+        self.inner.delete(claim).await
+    }
+    async fn get(&self, provider_id: &str) -> Result<Launched, CloudError> {
+        self.script.meet(Call::Get).await?;
+        self.inner.get(provider_id).await
+    }
+    async fn list(&self) -> Result<Vec<Launched>, CloudError> {
+        self.script.meet(Call::List).await?;
+        self.inner.list().await
+    }
+    async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {
+        self.inner.instance_types(pool).await
+    }
+    async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
+        self.inner.is_drifted(claim).await
+    }
+    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
+        &self.hooks
+    }
+}
+
+/// A cluster whose cloud follows a script.
+pub(crate) async fn scripted() -> (Simulation, Script) {
+    scripted_with(|_| {}, Vec::new()).await
+}
+
+/// The same with other options, and with hooks nodes have to pass.
+pub(crate) async fn scripted_with(
+    change: impl FnOnce(&mut Options),
+    hooks: Vec<Arc<dyn RegistrationHook>>,
+) -> (Simulation, Script) {
+    join(Simulation::start().await.crash().await, change, hooks)
+}
+
+/// The same on a cluster there is already.
+pub(crate) fn scripted_on(sandbox: Sandbox, change: impl FnOnce(&mut Options)) -> (Simulation, Script) {
+    join(sandbox, change, Vec::new())
+}
+
+fn join(
+    sandbox: Sandbox,
+    change: impl FnOnce(&mut Options),
+    hooks: Vec<Arc<dyn RegistrationHook>>,
+) -> (Simulation, Script) {
+    let (client, script) = (sandbox.client(), Script::default());
+    let given = script.clone();
+    let simulation = Simulation::join_around(sandbox, client, change, move |inner| {
+        Arc::new(Scripted {
+            inner,
+            script: given,
+            hooks,
+        })
+    });
+    (simulation, script)
+}
