@@ -10,8 +10,9 @@
 //!   put another pod there. (kube-scheduler binds whichever pod it looks at first to the first machine that is up.)
 //! - The promise ends when the claim is launched, is being deleted or is gone. From then on the pods are pending again; a launched claim
 //!   is a machine like any other and takes them back by its real size.
-//! - A claim without provider id and without a promise was not made in this process's life. It blocks planning as upstream's rule says,
-//!   until it is launched or gone. So promises may live in memory: after a restart the rule falls back to upstream's.
+//! - A claim without provider id and without a promise was not made in this process's life, or for no pods in particular. It blocks
+//!   planning as upstream's rule says, until it is launched or gone; whoever asks bounds that wait. So promises may live in memory: after
+//!   a restart the rule falls back to upstream's.
 
 use super::object::Key;
 use kerf_model::pod::Pod;
