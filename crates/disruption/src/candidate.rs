@@ -113,19 +113,29 @@ fn candidate(
     if let Some(blocker) = pods::blocker(&node.pods, snapshot, now).filter(|_| !overlooks_pods) {
         return Err(blocker);
     }
-    let moving: Vec<Arc<Pod>> = node
-        .pods
-        .iter()
-        .filter(|pod| pods::reschedulable(pod))
-        .cloned()
-        .collect();
-    let cost = Cost::ONE + moving.iter().map(|pod| Cost::of_eviction(pod).or_zero()).sum();
-    Ok(Candidate {
-        index,
-        node: Arc::clone(node),
-        pool: Arc::clone(pool),
-        pods: moving,
-        price: node.price.unwrap_or(Price::ZERO),
-        cost,
-    })
+    Ok(Candidate::new(index, node, pool))
+}
+
+impl Candidate {
+    fn new(index: usize, node: &Arc<Node>, pool: &Arc<NodePool>) -> Self {
+        let moving = node.pods.iter().filter(|pod| pods::reschedulable(pod));
+        let moving: Vec<Arc<Pod>> = moving.cloned().collect();
+        let cost = Cost::ONE + moving.iter().map(|pod| Cost::of_eviction(pod).or_zero()).sum();
+        Self {
+            index,
+            node: Arc::clone(node),
+            pool: Arc::clone(pool),
+            pods: moving,
+            price: node.price.unwrap_or(Price::ZERO),
+            cost,
+        }
+    }
+
+    /// A node as if nothing kept it, if its pool is known.
+    pub(crate) fn of_node(snapshot: &Snapshot, index: usize) -> Option<Self> {
+        let node = snapshot.nodes.get(index)?;
+        let label = node.pool?;
+        let pool = snapshot.pools.iter().find(|pool| pool.label == label)?;
+        Some(Self::new(index, node, pool))
+    }
 }

@@ -1,0 +1,168 @@
+//! Retirement of blocked nodes: a node that consolidation would delete but for pods that must not be disrupted takes no more pods, and goes
+//! when those have finished.
+//!
+//! A node retires only if the others have room for everything it runs, protected pods included: what comes after them then finds a place
+//! without a new machine. All retiring nodes are judged together, those that retire already first; where load has grown so that they are
+//! needed, the last ones come back.
+
+use crate::blocker::Blocker;
+use crate::candidate::{Candidate, Candidates};
+use crate::eligible::obstacle;
+use crate::pods;
+use crate::simulation::{Protected, SimulationError, WhatIf};
+use crate::stay::Stay;
+use jiff::Timestamp;
+use kerf_model::node::Node;
+use kerf_model::nodepool::Eligibility;
+use kerf_model::pod::Pod;
+use kerf_model::snapshot::Snapshot;
+use kerf_scheduler::Options;
+use std::sync::Arc;
+
+/// The key of the taint that keeps pods away from a node that retires; its effect is `NoSchedule`.
+pub const RETIRING: &str = "kerf.sh/retiring";
+
+/// How many nodes are tried before another pass goes on: each costs a what-if, and one node retires per pass.
+const TRIES: usize = 16;
+
+/// Whether a node carries the taint.
+pub fn is_retiring(node: &Node) -> bool {
+    node.taints.iter().any(|taint| *taint.key == *RETIRING)
+}
+
+/// The nodes, by index in the snapshot, that should carry the taint: those that still may, and at most one more. `sorted` are the nodes as
+/// graceful methods see them.
+pub fn retiring(
+    snapshot: &Snapshot,
+    sorted: &Candidates,
+    settling_nodes: &[usize],
+    now: Timestamp,
+    options: &Options,
+) -> Result<Vec<usize>, SimulationError> {
+    let (mut already, mut new) = (Vec::new(), Vec::new());
+    let mut untouched = Vec::new();
+    for (index, node) in snapshot.nodes.iter().enumerate() {
+        let tainted = is_retiring(node);
+        match stand(snapshot, sorted, index, now) {
+            Stand::OnItsWay if tainted => untouched.push(index),
+            Stand::Held(candidate) | Stand::Free(candidate) if tainted => already.push(candidate),
+            Stand::Held(candidate) if would_go(snapshot, &candidate, now) => new.push(candidate),
+            _ => {}
+        }
+    }
+    let mut wanted = untouched;
+    if already.is_empty() && new.is_empty() {
+        return Ok(wanted);
+    }
+    already.sort_by(Candidate::by_savings);
+    new.sort_by(Candidate::by_savings);
+    let open = without_taint(snapshot);
+    let what_if = WhatIf::new(&open, settling_nodes.to_vec(), now, options)?;
+    // Machines that are needed whether or not anything retires.
+    let needed = what_if.ask(&[], Protected::Move)?.plan.launches.len();
+    let fits = |set: &[&Candidate]| -> Result<bool, SimulationError> {
+        let simulation = what_if.ask(set, Protected::Move)?;
+        Ok(simulation.unplaced.is_empty() && simulation.plan.launches.len() <= needed)
+    };
+    let all: Vec<&Candidate> = already.iter().collect();
+    let (mut low, mut high) = (0, all.len());
+    if !fits(&all)? {
+        // Fewer need no more room: the most that fit can be halved in on.
+        high -= 1;
+        while low < high {
+            let middle = (low + high).div_ceil(2);
+            match fits(all.get(..middle).unwrap_or(&all))? {
+                true => low = middle,
+                false => high = middle - 1,
+            }
+        }
+    }
+    let mut kept: Vec<&Candidate> = all.iter().take(high).copied().collect();
+    if kept.len() == all.len() {
+        for candidate in new.iter().take(TRIES) {
+            kept.push(candidate);
+            if fits(&kept)? {
+                break;
+            }
+            kept.pop();
+        }
+    }
+    wanted.extend(kept.iter().map(|candidate| candidate.index));
+    wanted.sort_unstable();
+    Ok(wanted)
+}
+
+/// How a node stands to retirement.
+enum Stand {
+    /// Its pool does not ask for it, or something else keeps the node.
+    No,
+    /// It is going, or pods are on their way to it: not the moment to change anything.
+    OnItsWay,
+    /// Only pods that must not be disrupted keep it.
+    Held(Candidate),
+    /// Nothing keeps it; it only has to wait for its turn.
+    Free(Candidate),
+}
+
+fn stand(snapshot: &Snapshot, sorted: &Candidates, index: usize, now: Timestamp) -> Stand {
+    if let Some(candidate) = sorted.free.iter().find(|candidate| candidate.index == index) {
+        return match asks(candidate) {
+            true => Stand::Free(candidate.clone()),
+            false => Stand::No,
+        };
+    }
+    let blocker = sorted.blocked.iter().find(|(at, _)| *at == index);
+    match blocker.map(|(_, blocker)| blocker) {
+        Some(Blocker::Queued | Blocker::Deleting | Blocker::Nominated) => Stand::OnItsWay,
+        Some(Blocker::PodAnnotation(_)) => {
+            let Some(candidate) = Candidate::of_node(snapshot, index).filter(asks) else {
+                return Stand::No;
+            };
+            let others: Vec<Arc<Pod>> = candidate
+                .node
+                .pods
+                .iter()
+                .filter(|pod| !is_protected(pod, now))
+                .cloned()
+                .collect();
+            match pods::blocker(&others, snapshot, now) {
+                None => Stand::Held(candidate),
+                Some(_) => Stand::No,
+            }
+        }
+        _ => Stand::No,
+    }
+}
+
+/// Whether the node's pool wants blocked nodes to retire, and consolidates at all.
+fn asks(candidate: &Candidate) -> bool {
+    let pool = &candidate.pool;
+    pool.disruption.retire_blocked
+        && pool.disruption.consolidate_after.is_some()
+        && pool.eligibility != Eligibility::Static
+}
+
+fn is_protected(pod: &Pod, now: Timestamp) -> bool {
+    pod.is_active() && pod.do_not_disrupt_active(now)
+}
+
+/// Whether consolidation would look at the node if its protected pods had finished.
+fn would_go(snapshot: &Snapshot, candidate: &Candidate, now: Timestamp) -> bool {
+    match obstacle(snapshot, candidate) {
+        None | Some(Stay::LeftToEmptiness) => candidate.node.lifecycle.consolidatable,
+        // Pools that let only empty nodes go: it will be empty.
+        Some(Stay::NotEmpty(_)) => {
+            candidate.node.lifecycle.consolidatable && candidate.pods.iter().all(|pod| is_protected(pod, now))
+        }
+        Some(_) => false,
+    }
+}
+
+/// The cluster as it would be if nothing retired.
+fn without_taint(snapshot: &Snapshot) -> Snapshot {
+    let mut open = snapshot.clone();
+    for node in open.nodes.iter_mut().filter(|node| is_retiring(node)) {
+        Arc::make_mut(node).taints.retain(|taint| *taint.key != *RETIRING);
+    }
+    open
+}

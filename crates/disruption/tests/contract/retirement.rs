@@ -1,0 +1,147 @@
+//! Retirement of nodes that only pods which must not be disrupted keep.
+
+use crate::fixture::{World, ago, now, sized};
+use kerf_disruption::{Class, RETIRING, consolidation_options, is_retiring, retiring, settling_nodes};
+use kerf_model::budget::ConsolidationPolicy;
+use kerf_model::node::Node;
+use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::pod::{DoNotDisrupt, Pod};
+use kerf_model::price::Price;
+use kerf_model::taint::{Effect, Taint};
+use kerf_scheduler::Options;
+use std::sync::Arc;
+
+/// Who should retire.
+fn retire(world: &World) -> Vec<&str> {
+    let sorted = world.sorted(Class::Graceful);
+    let closed = settling_nodes(&world.snapshot, now());
+    let options = consolidation_options(&Options::default());
+    let chosen = retiring(&world.snapshot, &sorted, &closed, now(), &options).unwrap();
+    chosen.into_iter().map(|at| &*world.snapshot.nodes[at].name).collect()
+}
+
+fn protected(pod: &mut Pod) {
+    pod.do_not_disrupt = DoNotDisrupt::Always;
+    sized(300)(pod);
+}
+
+fn taint(node: &mut Node) {
+    node.taints.push(Taint {
+        key: RETIRING.into(),
+        value: "".into(),
+        effect: Effect::NoSchedule,
+    });
+}
+
+/// A dear node and a cheap one in a pool that wants blocked nodes to retire, with a job on the former.
+fn blocked(pool: impl FnOnce(&mut NodePool), dear: impl FnOnce(&mut Node)) -> World {
+    let mut world = World::new();
+    world.pool("a", |a| {
+        a.disruption.retire_blocked = true;
+        pool(a);
+    });
+    world.node("a-1", |node| {
+        node.price = Price::from_per_hour(0.9);
+        dear(node);
+    });
+    world.node("a-2", |_| {});
+    world.bound("a-1", "job", protected);
+    world.bound("a-2", "web", sized(200));
+    world
+}
+
+#[test]
+fn a_node_that_would_go_but_for_a_protected_pod_retires() {
+    assert_eq!(retire(&blocked(|_| {}, |_| {})), ["a-1"]);
+    let table: [(&str, fn(&mut NodePool), fn(&mut Node)); 6] = [
+        ("not asked for", |pool| pool.disruption.retire_blocked = false, |_| {}),
+        ("never", |pool| pool.disruption.consolidate_after = None, |_| {}),
+        ("static", |pool| pool.eligibility = Eligibility::Static, |_| {}),
+        ("too early", |_| {}, |node| node.lifecycle.consolidatable = false),
+        ("annotated", |_| {}, |node| node.lifecycle.do_not_disrupt = true),
+        ("nominated", |_| {}, |node| node.nominated_until = Some(ago(-60))),
+    ];
+    for (what, pool, node) in table {
+        let mut world = blocked(pool, node);
+        if what == "static" {
+            world.pool("b", |_| {});
+        }
+        assert_eq!(retire(&world), [""; 0], "{what}");
+    }
+}
+
+#[test]
+fn other_pods_must_find_a_place_and_have_no_budget_against_it() {
+    let mut world = blocked(|_| {}, |_| {});
+    world.bound("a-1", "more", sized(1600));
+    assert_eq!(retire(&world), [""; 0], "the other node has no room for both");
+    let mut world = blocked(|_| {}, |_| {});
+    world.bound("a-1", "more", sized(100));
+    assert_eq!(retire(&world), ["a-1"]);
+    world.pdb("pdb", |_| {});
+    assert_eq!(retire(&world), [""; 0]);
+    let mut only_empty = blocked(
+        |pool| pool.disruption.consolidation = ConsolidationPolicy::WhenEmpty,
+        |_| {},
+    );
+    assert_eq!(retire(&only_empty), ["a-1"], "it will be empty");
+    only_empty.bound("a-1", "more", sized(100));
+    assert_eq!(retire(&only_empty), [""; 0]);
+}
+
+#[test]
+fn the_last_place_for_pods_to_come_does_not_retire() {
+    let mut world = World::new();
+    world.pool("a", |pool| pool.disruption.retire_blocked = true);
+    for name in ["a-1", "a-2", "a-3"] {
+        world.node(name, |_| {});
+        world.bound(name, &format!("job-{name}"), protected);
+    }
+    assert_eq!(retire(&world), ["a-1"], "one at a time");
+    let mark = |world: &mut World, at: usize| taint(Arc::make_mut(&mut world.snapshot.nodes[at]));
+    mark(&mut world, 0);
+    assert_eq!(retire(&world), ["a-1", "a-2"]);
+    mark(&mut world, 1);
+    assert_eq!(retire(&world), ["a-1", "a-2"], "their jobs fit on the third");
+}
+
+#[test]
+fn a_node_that_is_needed_again_comes_back() {
+    let mut world = blocked(|_| {}, taint);
+    assert!(is_retiring(&world.snapshot.nodes[0]));
+    assert_eq!(retire(&world), ["a-1"]);
+    world.bound("a-2", "grown", sized(1700));
+    assert_eq!(retire(&world), [""; 0]);
+    // A pod that waits for room the node has.
+    let mut world = blocked(|_| {}, taint);
+    world.pending("w", 1650);
+    assert_eq!(retire(&world), [""; 0]);
+    // One that needs a new machine in any case changes nothing.
+    let mut world = blocked(|_| {}, taint);
+    world.pending("w", 1900);
+    assert_eq!(retire(&world), ["a-1"]);
+}
+
+#[test]
+fn a_node_whose_blocker_is_gone_waits_for_its_turn_and_one_nobody_asks_for_comes_back() {
+    let mut world = blocked(
+        |_| {},
+        |node| {
+            taint(node);
+            node.lifecycle.consolidatable = false;
+        },
+    );
+    let node = Arc::make_mut(&mut world.snapshot.nodes[0]);
+    node.pods.clear();
+    assert_eq!(retire(&world), ["a-1"]);
+    let world = blocked(|pool| pool.disruption.retire_blocked = false, taint);
+    assert_eq!(retire(&world), [""; 0]);
+    let world = blocked(
+        |_| {},
+        |node| {
+            taint(node);
+            node.marked_for_deletion = true;
+        },
+    );
+    assert_eq!(retire(&world), ["a-1"], "on its way out");
+}
