@@ -10,6 +10,7 @@ use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError}
 use tokio::time::Instant;
 
 use super::cleanup::clean_up;
+use super::consolidation::Memory;
 use super::marking::Marker;
 use super::methods::{Method, Turn};
 use super::orchestration::Orchestration;
@@ -33,6 +34,7 @@ pub(crate) struct Disruption {
     registry: Registry,
     marker: Marker,
     starter: Starter,
+    memory: Memory,
     queue: Queue<()>,
     last_pass: Mutex<Option<Instant>>,
 }
@@ -50,6 +52,7 @@ impl Disruption {
             registry: orchestration.registry().clone(),
             marker: Marker::new(context),
             starter: Starter::new(context, orchestration),
+            memory: Memory::default(),
             queue: context.queue(NAME, RateLimit::SINGLETON),
             last_pass: Mutex::default(),
         })
@@ -77,6 +80,7 @@ impl Disruption {
         let turn = Turn {
             context: &self.context,
             registry: &self.registry,
+            memory: &self.memory,
             shutdown,
         };
         let decided = turn.decide(method).await;

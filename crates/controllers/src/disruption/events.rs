@@ -72,6 +72,35 @@ pub(super) fn unconsolidatable(object: ObjectRef, message: String) -> Event {
     }
 }
 
+/// A pool.
+pub(super) fn pool(pool: &kerf_model::nodepool::NodePool) -> ObjectRef {
+    ObjectRef {
+        api_version: NodePool::api_version(&()).into_owned(),
+        kind: NodePool::kind(&()).into_owned(),
+        namespace: String::new(),
+        name: pool.name.to_string(),
+        uid: pool.uid.to_string(),
+    }
+}
+
+/// Consolidation would replace a node (DIS-142, DIS-295); `command` is the text of the node's part.
+pub(super) fn consolidation_candidate(object: ObjectRef, message: String, command: &str) -> Event {
+    let dedupe = vec![object.uid.clone(), command.to_owned()];
+    normal(object, "ConsolidationCandidate", message, dedupe)
+}
+
+/// A command did not stand after the wait (DIS-179, DIS-295).
+pub(super) fn consolidation_rejected(object: ObjectRef, message: String, command: &str, reason: &str) -> Event {
+    let dedupe = vec![object.uid.clone(), command.to_owned(), reason.to_owned()];
+    normal(object, "ConsolidationRejected", message, dedupe)
+}
+
+/// A move passed the scoring (DIS-211, DIS-212).
+pub(super) fn consolidation_approved(object: ObjectRef, message: String) -> Event {
+    let dedupe = vec![object.uid.clone()];
+    normal(object, "ConsolidationApproved", message, dedupe)
+}
+
 /// DIS-271.
 pub(super) fn launching(claim: &NodeClaim, reason: DisruptionReason) -> Event {
     let object = ObjectRef::of(claim);

@@ -6,14 +6,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_disruption::{
     Allowance, Candidate, Candidates, Class, Command, Held, candidates, drift, drifted, emptiness, empty, revalidate,
-    statically_drifted,
+    statically_drifted, what_if_options,
 };
 use kerf_model::budget::DisruptionReason;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{CancellationToken, Event, ObjectRef, ReconcileError};
-use kerf_scheduler::ReservedMode;
 
+use super::consolidation::Memory;
 use super::events;
 use super::registry::Registry;
 use super::static_drift::{Replacing, replace};
@@ -21,11 +21,11 @@ use crate::context::Context;
 use crate::provisioning::pass::solver_options;
 
 /// How long a consolidation command is waited with before it is looked at again (DIS-127).
-const WAIT: Duration = Duration::from_secs(15);
+pub(super) const WAIT: Duration = Duration::from_secs(15);
 /// What the gauge shows where no budget limits (DIS-071).
 const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
 
-/// The ways to disrupt, in the order they get their turn (DIS-005). Consolidation comes after them.
+/// The ways to disrupt, in the order they get their turn (DIS-005).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Method {
     /// Nodes nothing needs.
@@ -34,16 +34,27 @@ pub(super) enum Method {
     StaticDrift,
     /// Nodes that are no longer what their pool asks for.
     Drift,
+    /// Nodes that can go together, with at most one cheaper machine in their place.
+    Multi,
+    /// Nodes that can go, or become cheaper, one by one.
+    Single,
 }
 
 impl Method {
-    pub(super) const ORDER: [Self; 3] = [Self::Emptiness, Self::StaticDrift, Self::Drift];
+    pub(super) const ORDER: [Self; 5] = [
+        Self::Emptiness,
+        Self::StaticDrift,
+        Self::Drift,
+        Self::Multi,
+        Self::Single,
+    ];
 
     /// The reason its commands have, and the one its budgets are read for.
     pub(super) const fn reason(self) -> DisruptionReason {
         match self {
             Self::Emptiness => DisruptionReason::Empty,
             Self::StaticDrift | Self::Drift => DisruptionReason::Drifted,
+            Self::Multi | Self::Single => DisruptionReason::Underutilized,
         }
     }
 
@@ -52,12 +63,14 @@ impl Method {
         match self {
             Self::Emptiness => "empty",
             Self::StaticDrift | Self::Drift => "",
+            Self::Multi => "multi",
+            Self::Single => "single",
         }
     }
 
     const fn class(self) -> Class {
         match self {
-            Self::Emptiness => Class::Graceful,
+            Self::Emptiness | Self::Multi | Self::Single => Class::Graceful,
             Self::StaticDrift | Self::Drift => Class::Eventual,
         }
     }
@@ -73,7 +86,7 @@ pub(super) struct Decided {
 
 impl Decided {
     /// A command that holds nothing.
-    const fn new(command: Command, snapshot: Arc<Snapshot>) -> Self {
+    pub(super) const fn new(command: Command, snapshot: Arc<Snapshot>) -> Self {
         Self {
             command,
             snapshot,
@@ -86,23 +99,26 @@ impl Decided {
 pub(super) struct Turn<'a> {
     pub(super) context: &'a Context,
     pub(super) registry: &'a Registry,
+    pub(super) memory: &'a Memory,
     pub(super) shutdown: &'a CancellationToken,
 }
 
 impl Turn<'_> {
     /// What the method wants done now (DIS-007, DIS-017).
     pub(super) async fn decide(&self, method: Method) -> Result<Vec<Decided>, ReconcileError> {
+        if matches!(method, Method::Multi | Method::Single) {
+            return Ok(self.consolidate(method).await?.into_iter().collect());
+        }
         let now = self.context.now();
         let snapshot = self.context.cluster.snapshot(now);
         let sorted = self.sort(&snapshot, method, now);
         let (eligible, held) = match method {
             Method::Emptiness => empty(&sorted.free),
             Method::StaticDrift => (statically_drifted(&sorted.free), Vec::new()),
-            Method::Drift => (drifted(&sorted.free), Vec::new()),
+            Method::Drift | Method::Multi | Method::Single => (drifted(&sorted.free), Vec::new()),
         };
         self.tell_held(&snapshot, &held, events::unconsolidatable);
-        let gauge = self.context.metrics.gauge(&catalogue::DISRUPTION_ELIGIBLE_NODES);
-        gauge.set(&[method.reason().label()], eligible.len() as f64);
+        self.count_eligible(method, eligible.len());
         if eligible.is_empty() {
             return Ok(Vec::new());
         }
@@ -110,13 +126,19 @@ impl Turn<'_> {
         let decided = match method {
             Method::Emptiness => self.emptiness(&eligible, allowance).await,
             Method::StaticDrift => return Ok(replace(self.context, &snapshot, &eligible, &allowance)),
-            Method::Drift => self.drift(snapshot, eligible, allowance, now).await?,
+            Method::Drift | Method::Multi | Method::Single => self.drift(snapshot, eligible, allowance, now).await?,
         };
         Ok(decided.into_iter().collect())
     }
 
+    /// DIS-019.
+    pub(super) fn count_eligible(&self, method: Method, eligible: usize) {
+        let gauge = self.context.metrics.gauge(&catalogue::DISRUPTION_ELIGIBLE_NODES);
+        gauge.set(&[method.reason().label()], eligible as f64);
+    }
+
     /// Sorts the nodes, and tells what keeps the blocked ones and what protects pods.
-    fn sort(&self, snapshot: &Snapshot, method: Method, now: Timestamp) -> Candidates {
+    pub(super) fn sort(&self, snapshot: &Snapshot, method: Method, now: Timestamp) -> Candidates {
         let sorted = candidates(snapshot, now, method.class(), &|node| self.registry.holds(node));
         for (index, blocker) in sorted.blocked.iter().filter(|(_, blocker)| blocker.is_event()) {
             self.tell(snapshot, *index, || blocker.message(), events::blocked);
@@ -142,7 +164,7 @@ impl Turn<'_> {
         }
     }
 
-    fn tell(
+    pub(super) fn tell(
         &self,
         snapshot: &Snapshot,
         index: usize,
@@ -156,7 +178,7 @@ impl Turn<'_> {
     }
 
     /// What budgets leave, told and counted (DIS-084, DIS-085).
-    fn allowance(&self, snapshot: &Snapshot, method: Method, now: Timestamp) -> Allowance {
+    pub(super) fn allowance(&self, snapshot: &Snapshot, method: Method, now: Timestamp) -> Allowance {
         let allowance = Allowance::new(snapshot, method.reason(), now);
         let metrics = &self.context.metrics;
         let allowed = metrics.gauge(&catalogue::NODEPOOLS_ALLOWED_DISRUPTIONS);
@@ -209,11 +231,7 @@ impl Turn<'_> {
         allowance: Allowance,
         now: Timestamp,
     ) -> Result<Option<Decided>, ReconcileError> {
-        let mut options = solver_options(&self.context.options, &self.context.tuning);
-        if options.reserved == ReservedMode::Strict {
-            // DIS-098: a simulation does without a reservation rather than wait for one.
-            options.reserved = ReservedMode::Fallback;
-        }
+        let options = what_if_options(&solver_options(&self.context.options, &self.context.tuning));
         let shared = Arc::clone(&snapshot);
         let work = move || drift(&shared, &drifted, &allowance, now, &options);
         let decided = match self.context.tuning.blocking {

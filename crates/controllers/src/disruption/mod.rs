@@ -10,6 +10,7 @@
 mod assessment;
 mod cleanup;
 mod conditions;
+mod consolidation;
 mod cycle;
 pub(crate) mod events;
 mod marking;

@@ -1,0 +1,429 @@
+//! Consolidation's turns: nodes that go together, and nodes that go alone (section 8 of the disruption contract). What the search found is
+//! counted and told here; the search itself is `kerf-disruption`'s.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use kerf_check::CheckOptions;
+use kerf_disruption::{
+    Balance, Candidate, Candidates, Class, Command, Consolidation, Decision, Invalid, Judgement, Multi, Settings,
+    Single, Survey, WhatIf, candidates, consolidation_options, dollars, interleaved, still_candidates, still_fits,
+    underutilized,
+};
+use kerf_model::plan::Plan;
+use kerf_model::pod::Pod;
+use kerf_model::snapshot::Snapshot;
+use kerf_runtime::ReconcileError;
+use kerf_runtime::metrics::catalogue;
+use kerf_scheduler::{MinValuesPolicy, Options, ReservedMode};
+use tokio::time::Instant;
+
+use super::events;
+use super::methods::{Decided, Method, Turn, WAIT};
+use crate::context::Context;
+use crate::provisioning::pass::solver_options;
+
+/// How long the search for nodes that go together may take (DIS-163).
+const MULTI_LIMIT: Duration = Duration::from_secs(60);
+/// How long looking at nodes one by one may take (DIS-176).
+const SINGLE_LIMIT: Duration = Duration::from_secs(180);
+/// Nothing is taken as unchanged for longer than this (DIS-126).
+const FORGET: Duration = Duration::from_secs(300);
+
+/// What an evaluation was based on: while it is the same, another one finds the same.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Basis {
+    /// What LIF-207 counts.
+    epoch: u64,
+    /// The claims that could be chosen from, by unique id.
+    eligible: Vec<Arc<str>>,
+    /// The nodes pods could not be moved to.
+    closed: Vec<usize>,
+}
+
+/// What consolidation remembers from turn to turn.
+#[derive(Debug, Default)]
+pub(super) struct Memory(Mutex<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
+    /// What the last search for several nodes that found nothing was based on, and when (DIS-124).
+    multi: Option<(Basis, Instant)>,
+    /// The same for single nodes.
+    single: Option<(Basis, Instant)>,
+    /// Pools no candidate of which was reached in time (DIS-177).
+    unseen: BTreeSet<Arc<str>>,
+    /// What the last search for several nodes found out about each alone, for the turn that follows it.
+    survey: Option<(Arc<Snapshot>, Vec<usize>, Survey)>,
+}
+
+impl Remembered {
+    fn quiet(&mut self, method: Method) -> &mut Option<(Basis, Instant)> {
+        match method {
+            Method::Multi => &mut self.multi,
+            _ => &mut self.single,
+        }
+    }
+}
+
+impl Memory {
+    fn with<T>(&self, look: impl FnOnce(&mut Remembered) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn is_quiet(&self, method: Method, basis: &Basis) -> bool {
+        self.with(|all| {
+            let quiet = all.quiet(method).as_ref();
+            quiet.is_some_and(|(last, at)| last == basis && at.elapsed() < FORGET)
+        })
+    }
+}
+
+/// Everything a search needs, owned, so that it can be done on another thread.
+struct Search {
+    snapshot: Arc<Snapshot>,
+    closed: Vec<usize>,
+    now: jiff::Timestamp,
+    solver: Options,
+    settings: Settings,
+    /// Candidates before any filter, for the totals of pools.
+    all: Vec<Candidate>,
+    eligible: Vec<Candidate>,
+}
+
+impl Search {
+    fn run<T>(&self, look: impl FnOnce(&Consolidation<'_>) -> T) -> Option<T> {
+        let what_if = WhatIf::new(&self.snapshot, self.closed.clone(), self.now, &self.solver);
+        let what_if = what_if
+            .inspect_err(|error| tracing::error!(%error, "consolidation cannot be evaluated"))
+            .ok()?;
+        let balance = Balance::new(&self.snapshot, &self.all);
+        let checker = |snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan| check(snapshot, pods, plan, &self.solver);
+        Some(look(&Consolidation {
+            what_if: &what_if,
+            balance: &balance,
+            settings: self.settings,
+            checker: &checker,
+        }))
+    }
+}
+
+/// A command is taken only if the plan checker finds nothing wrong with its plan.
+fn check(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, solver: &Options) -> Result<(), String> {
+    let options = CheckOptions {
+        strict_min_values: solver.min_values_policy == MinValuesPolicy::Strict,
+        reserved_capacity: solver.reserved == ReservedMode::Strict,
+        ..CheckOptions::default()
+    };
+    let violations = kerf_check::verify(snapshot, pods, plan, &options);
+    let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    if texts.is_empty() {
+        return Ok(());
+    }
+    let violations = texts.join("; ");
+    tracing::error!(violations, "a consolidation plan breaks a rule and is not carried out");
+    Err(violations)
+}
+
+impl Turn<'_> {
+    /// What consolidation wants done now, if anything (DIS-124 to DIS-126, DIS-158 to DIS-189).
+    pub(super) async fn consolidate(&self, method: Method) -> Result<Option<Decided>, ReconcileError> {
+        let now = self.context.now();
+        // DIS-315: what changes from here on is not taken as considered.
+        let epoch = self.context.cluster.consolidation_epoch();
+        let snapshot = self.context.cluster.snapshot(now);
+        let sorted = self.sort(&snapshot, method, now);
+        let (eligible, held) = underutilized(&snapshot, &sorted.free);
+        self.tell_stays(&snapshot, &held);
+        self.count_eligible(method, eligible.len());
+        if eligible.is_empty() {
+            return Ok(None);
+        }
+        let mut allowance = self.allowance(&snapshot, method, now);
+        let closed = self.context.tuning.destinations.closed(&snapshot, now);
+        let uid = |candidate: &Candidate| candidate.node.lifecycle.claim_uid.clone().unwrap_or_default();
+        let basis = Basis {
+            epoch,
+            eligible: eligible.iter().map(uid).collect(),
+            closed: closed.clone(),
+        };
+        if self.memory.is_quiet(method, &basis) {
+            return Ok(None);
+        }
+        let search = Search {
+            snapshot: Arc::clone(&snapshot),
+            closed,
+            now,
+            solver: consolidation_options(&solver_options(&self.context.options, &self.context.tuning)),
+            settings: settings(self.context),
+            all: sorted.free,
+            eligible,
+        };
+        let command = match method {
+            Method::Multi => {
+                let shutdown = self.shutdown.clone();
+                let found = self
+                    .compute(search, move |search| {
+                        let began = Instant::now();
+                        let stop = || shutdown.is_cancelled() || began.elapsed() >= MULTI_LIMIT;
+                        let found = search.run(|all| all.multi(&search.eligible, &mut allowance, &stop));
+                        (search, found.unwrap_or_default())
+                    })
+                    .await?;
+                self.note_multi(found, &snapshot, basis)
+            }
+            _ => {
+                let first = self.memory.with(|all| all.unseen.clone());
+                let survey = self.memory.with(|all| all.survey.take());
+                let survey = survey.filter(|(of, closed, _)| Arc::ptr_eq(of, &snapshot) && *closed == search.closed);
+                let shutdown = self.shutdown.clone();
+                let (search, found) = self
+                    .compute(search, move |search| {
+                        let began = Instant::now();
+                        let stop = || shutdown.is_cancelled() || began.elapsed() >= SINGLE_LIMIT;
+                        let order = interleaved(&search.eligible, &first);
+                        let known = survey.map(|(_, _, survey)| survey).unwrap_or_default();
+                        let found = search.run(|all| all.single(&order, &allowance, &known, &stop));
+                        let found = found.unwrap_or_default();
+                        (search, found)
+                    })
+                    .await?;
+                drop(search);
+                self.note_single(found, &snapshot, basis)
+            }
+        };
+        let Some(command) = command else { return Ok(None) };
+        self.validated(method, command).await
+    }
+
+    /// Computes inline or on a thread of its own (Law 2).
+    async fn compute<T: Send + 'static>(
+        &self,
+        search: Search,
+        work: impl FnOnce(Search) -> T + Send + 'static,
+    ) -> Result<T, ReconcileError> {
+        Ok(match self.context.tuning.blocking {
+            true => tokio::task::spawn_blocking(move || work(search)).await?,
+            false => work(search),
+        })
+    }
+
+    fn note_multi(&self, (search, found): (Search, Multi), snapshot: &Arc<Snapshot>, basis: Basis) -> Option<Command> {
+        if found.timed_out {
+            self.count_timeout(Method::Multi);
+            tracing::debug!(
+                candidates = search.eligible.len(),
+                "the search for nodes that go together ran out of time"
+            );
+        }
+        if let Some(judgement) = &found.judgement {
+            self.tell_judgement(judgement);
+            for verdict in judgement.verdicts.iter().filter(|_| found.command.is_some()) {
+                let pool = snapshot.pools.iter().find(|pool| pool.name == verdict.pool);
+                if let (Some(score), Some(pool)) = (&verdict.score, pool) {
+                    let event = events::consolidation_approved(events::pool(pool), score.to_string());
+                    self.context.recorder.publish(event);
+                }
+            }
+        }
+        // DIS-125: an unfinished search is no reason to rest.
+        let settled = found.command.is_none() && !found.constrained && !found.timed_out;
+        self.memory.with(|all| {
+            all.multi = settled.then(|| (basis, Instant::now()));
+            all.survey = Some((Arc::clone(snapshot), search.closed, found.survey));
+        });
+        found.command
+    }
+
+    fn note_single(&self, found: Single, snapshot: &Snapshot, basis: Basis) -> Option<Command> {
+        self.tell_stays(snapshot, &found.held);
+        for judgement in &found.judgements {
+            self.tell_judgement(judgement);
+        }
+        if found.timed_out {
+            self.count_timeout(Method::Single);
+            tracing::debug!(
+                evaluated = found.evaluated,
+                "abandoning single-node consolidation due to timeout"
+            );
+        }
+        let settled = found.command.is_none() && !found.constrained && !found.timed_out;
+        self.memory.with(|all| {
+            all.single = settled.then(|| (basis, Instant::now()));
+            if found.command.is_none() {
+                all.unseen = found.unseen;
+            }
+        });
+        let (command, judgement) = (found.command?, found.judgements.last());
+        for score in judgement.iter().flat_map(|judgement| &judgement.verdicts) {
+            let Some(score) = &score.score else { continue };
+            for candidate in &command.candidates {
+                for object in events::objects(self.context, &candidate.node) {
+                    let event = events::consolidation_approved(object, score.to_string());
+                    self.context.recorder.publish(event);
+                }
+            }
+        }
+        Some(command)
+    }
+
+    fn tell_stays(&self, snapshot: &Snapshot, held: &[kerf_disruption::Held]) {
+        let told = held.iter().filter(|held| held.why.is_event());
+        for held in told {
+            self.tell(snapshot, held.index, || held.why.message(), events::unconsolidatable);
+        }
+    }
+
+    fn count_timeout(&self, method: Method) {
+        let timeouts = self
+            .context
+            .metrics
+            .counter(&catalogue::DISRUPTION_CONSOLIDATION_TIMEOUTS);
+        timeouts.inc(&[method.consolidation_type()]);
+    }
+
+    /// DIS-210 to DIS-214.
+    fn tell_judgement(&self, judgement: &Judgement) {
+        let metrics = &self.context.metrics;
+        let (moves, scores) = (
+            metrics.counter(&catalogue::CONSOLIDATION_MOVES),
+            metrics.histogram(&catalogue::CONSOLIDATION_SCORE),
+        );
+        let word = |approved| if approved { "approved" } else { "rejected" };
+        for verdict in &judgement.verdicts {
+            let policy = verdict.policy.as_str();
+            moves.inc(&[word(judgement.approved()), &verdict.pool, policy]);
+            let Some(score) = &verdict.score else { continue };
+            scores.observe(&[word(score.approved), &verdict.pool, policy], score.value);
+            tracing::debug!(
+                nodepool = &*verdict.pool,
+                score = score.value,
+                savings_fraction = score.savings_fraction(),
+                disruption_fraction = score.disruption_fraction(),
+                savings = score.savings.per_hour(),
+                disruption_cost = score.disruption.as_pods(),
+                nodepool_total_cost = score.totals.price.per_hour(),
+                nodepool_total_disruption_cost = score.totals.disruption.as_pods(),
+                threshold = 1.0 / f64::from(kerf_disruption::K),
+                k = kerf_disruption::K,
+                approved = score.approved,
+                decision = judgement.decision.as_str(),
+                candidates = judgement.candidates,
+                "consolidation score"
+            );
+        }
+    }
+
+    /// Waits, and looks at the command again (DIS-127, DIS-181 to DIS-189). What proceeds is the command as it was decided (DIS-187).
+    async fn validated(&self, method: Method, command: Command) -> Result<Option<Decided>, ReconcileError> {
+        // DIS-142
+        if command.decision() == Decision::Replace {
+            self.tell_command(&command, |text| {
+                format!(
+                    "Consolidation candidate: {text} (savings: {})",
+                    dollars(command.savings())
+                )
+            });
+        }
+        tokio::select! {
+            biased;
+            () = self.shutdown.cancelled() => return Ok(None),
+            () = tokio::time::sleep(WAIT) => {}
+        }
+        match self.look_again(method, &command).await? {
+            Ok(snapshot) => Ok(Some(Decided::new(command, snapshot))),
+            Err(invalid) => {
+                let failed = invalid.failed(command.candidates.len());
+                let counter = self.context.metrics.counter(&catalogue::DISRUPTION_FAILED_VALIDATIONS);
+                counter.add(&[method.consolidation_type()], failed as f64);
+                let short = command.short();
+                tracing::debug!(command = %short, reason = %invalid, "abandoning consolidation attempt, command is no longer valid");
+                self.reject(&command, &invalid);
+                Ok(None)
+            }
+        }
+    }
+
+    fn reject(&self, command: &Command, invalid: &Invalid) {
+        let savings = dollars(command.savings());
+        for candidate in &command.candidates {
+            let (text, reason) = (command.of_node(&candidate.node.name), invalid.reason());
+            let message = format!("Consolidation rejected: {text}, reason: {reason} (savings: {savings})");
+            for object in events::objects(self.context, &candidate.node) {
+                let event = events::consolidation_rejected(object, message.clone(), &text, reason);
+                self.context.recorder.publish(event);
+            }
+        }
+    }
+
+    fn tell_command(&self, command: &Command, message: impl Fn(&str) -> String) {
+        for candidate in &command.candidates {
+            let text = command.of_node(&candidate.node.name);
+            for object in events::objects(self.context, &candidate.node) {
+                let event = events::consolidation_candidate(object, message(&text), &text);
+                self.context.recorder.publish(event);
+            }
+        }
+    }
+
+    /// The cluster as it is now, if the command still stands in it.
+    async fn look_again(
+        &self,
+        method: Method,
+        command: &Command,
+    ) -> Result<Result<Arc<Snapshot>, Invalid>, ReconcileError> {
+        let (snapshot, current) = match self.still_there(method, command) {
+            Ok(now) => now,
+            Err(invalid) => return Ok(Err(invalid)),
+        };
+        let now = self.context.now();
+        let search = Search {
+            closed: self.context.tuning.destinations.closed(&snapshot, now),
+            snapshot,
+            now,
+            solver: consolidation_options(&solver_options(&self.context.options, &self.context.tuning)),
+            settings: settings(self.context),
+            all: Vec::new(),
+            eligible: current,
+        };
+        let again = command.clone();
+        let fits = self
+            .compute(search, move |search| {
+                search.run(|all| still_fits(&again, &search.eligible, all.what_if))
+            })
+            .await?;
+        match fits {
+            None => Ok(Err(Invalid::NoSimulation(kerf_disruption::SimulationError::NoPools))),
+            Some(Err(invalid)) => Ok(Err(invalid)),
+            // DIS-186: a pod may have come while the simulation ran.
+            Some(Ok(())) => Ok(self.still_there(method, command).map(|(snapshot, _)| snapshot)),
+        }
+    }
+
+    fn still_there(&self, method: Method, command: &Command) -> Result<(Arc<Snapshot>, Vec<Candidate>), Invalid> {
+        let now = self.context.now();
+        let snapshot = self.context.cluster.snapshot(now);
+        let sorted: Candidates = candidates(&snapshot, now, Class::Graceful, &|node| self.registry.holds(node));
+        let (eligible, _) = underutilized(&snapshot, &sorted.free);
+        let mut allowance = self.allowance(&snapshot, method, now);
+        let nominated = |name: &str| {
+            let at = snapshot.nodes.binary_search_by(|node| (*node.name).cmp(name)).ok();
+            let until = at
+                .and_then(|at| snapshot.nodes.get(at))
+                .and_then(|node| node.nominated_until);
+            until.is_some_and(|until| now < until)
+        };
+        let current = still_candidates(command, &eligible, &nominated, &mut allowance)?;
+        Ok((snapshot, current))
+    }
+}
+
+/// What consolidation may do with the process's options.
+pub(super) fn settings(context: &Context) -> Settings {
+    Settings {
+        spot_to_spot: context.options.feature_gates.spot_to_spot_consolidation,
+        threads: solver_options(&context.options, &context.tuning).threads,
+        ..Settings::default()
+    }
+}
