@@ -15,6 +15,7 @@ use super::marking::Marker;
 use super::methods::{Method, Turn};
 use super::orchestration::Orchestration;
 use super::registry::Registry;
+use super::retirement::retire;
 use super::start::Starter;
 use crate::changes::Change;
 use crate::context::Context;
@@ -66,6 +67,7 @@ impl Disruption {
             return Ok(Outcome::RequeueAfter(UNSYNCED));
         }
         clean_up(&self.context, &self.registry, &self.marker, self.context.now()).await?;
+        retire(&self.context, &self.registry, &self.marker).await?;
         for method in Method::ORDER {
             if self.take_turn(method, shutdown).await? {
                 return Ok(Outcome::RequeueAfter(Duration::ZERO));

@@ -83,6 +83,19 @@ pub(super) fn pool(pool: &kerf_model::nodepool::NodePool) -> ObjectRef {
     }
 }
 
+/// A blocked node takes no more pods, or takes them again.
+pub(super) fn retiring(object: ObjectRef, retires: bool) -> Event {
+    let (reason, message) = match retires {
+        true => (
+            "Retiring",
+            "Takes no more pods and goes when those that must not be disrupted have finished",
+        ),
+        false => ("RetirementEnded", "Takes pods again: it is no longer one that would go"),
+    };
+    let dedupe = vec![object.uid.clone()];
+    normal(object, reason, message.to_owned(), dedupe)
+}
+
 /// Consolidation would replace a node (DIS-142, DIS-295); `command` is the text of the node's part.
 pub(super) fn consolidation_candidate(object: ObjectRef, message: String, command: &str) -> Event {
     let dedupe = vec![object.uid.clone(), command.to_owned()];

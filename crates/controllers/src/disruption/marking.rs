@@ -52,7 +52,8 @@ impl Marker {
         self.edit_claim(member, None).await
     }
 
-    async fn edit_node(&self, member: &Member, edit: fn(&mut Node)) -> Result<(), kube::Error> {
+    /// Changes a Node; one that is gone needs no change.
+    pub(super) async fn edit_node(&self, member: &Member, edit: fn(&mut Node)) -> Result<(), kube::Error> {
         let Some(name) = &member.node else { return Ok(()) };
         let mut pauses = self.pauses();
         loop {

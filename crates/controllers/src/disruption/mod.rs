@@ -4,6 +4,8 @@
 //! - [`Disruption`] is the loop that decides: one method after the other, one decision at a time.
 //! - [`Orchestration`] sees commands through: it waits for replacements, deletes claims, or takes everything back.
 //!
+//! Where a pool asks for it, blocked nodes also retire (`retirement`).
+//!
 //! A command lives in memory only. What it leaves in the API server before the claims are deleted is a taint and a condition per node, and
 //! replacements that are nodes like any other; after a restart the loop's clean-up takes the former away (DIS-004, DIS-014).
 
@@ -17,6 +19,7 @@ mod marking;
 mod methods;
 mod orchestration;
 mod registry;
+mod retirement;
 mod start;
 mod static_drift;
 
