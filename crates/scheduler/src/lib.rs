@@ -33,7 +33,9 @@ mod topology;
 mod touched;
 mod types;
 mod world;
+mod zones;
 
 pub use options::{MinValuesPolicy, Options, Packing, PreferencePolicy, Request, ReservedMode, WhatIf};
 pub use prepared::Prepared;
 pub use solve::{explain, solve};
+pub use zones::EffectiveZone;

@@ -1,5 +1,6 @@
 //! One decision: what is to be placed, and how the solver is asked.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::CancellationToken;
 use kerf_runtime::options::{self, Options};
-use kerf_scheduler::{MinValuesPolicy, PreferencePolicy, Request, ReservedMode};
+use kerf_scheduler::{EffectiveZone, MinValuesPolicy, PreferencePolicy, Prepared, Request, ReservedMode, WhatIf};
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
@@ -78,24 +79,36 @@ pub(crate) fn solver_options(options: &Options, tuning: &Tuning) -> kerf_schedul
     }
 }
 
+/// What came of a pass.
+#[derive(Debug)]
+pub(crate) struct Decision {
+    pub(crate) plan: Plan,
+    /// The pods of the batch by the zone they can use (SCH-350).
+    pub(crate) zones: BTreeMap<EffectiveZone, usize>,
+}
+
 /// Solves, inline or on a thread of its own (Law 2).
 pub(crate) async fn solve(
     context: &Context,
     snapshot: &Arc<Snapshot>,
     batch: &Batch,
     shutdown: &CancellationToken,
-) -> Option<Plan> {
+) -> Option<Decision> {
     let options = solver_options(&context.options, &context.tuning);
     let began = Instant::now();
     let shutdown = shutdown.clone();
     let (snapshot, pods, verify) = (Arc::clone(snapshot), batch.pods.clone(), context.tuning.verify);
     let work = move || {
         let stop = || began.elapsed() >= DEADLINE || shutdown.is_cancelled();
-        let plan = kerf_scheduler::solve(&Request::new(&snapshot, &pods), &options, &stop);
+        let prepared = Prepared::new(&snapshot, &options);
+        let request = Request::new(&snapshot, &pods);
+        let what_if = WhatIf::from(&request);
+        let zones = prepared.effective_zones(&what_if, &options);
+        let plan = prepared.solve(&what_if, &options, &stop);
         if verify {
             report_violations(&snapshot, &pods, &plan, &options);
         }
-        (!shutdown.is_cancelled()).then_some(plan)
+        (!shutdown.is_cancelled()).then_some(Decision { plan, zones })
     };
     if context.tuning.blocking {
         tokio::task::spawn_blocking(work).await.ok().flatten()
@@ -114,5 +127,42 @@ fn report_violations(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, option
     };
     for violation in kerf_check::verify(snapshot, pods, plan, &check) {
         tracing::error!(%violation, "plan breaks a rule");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // SCH-050
+    #[test]
+    fn provisioning_is_strict_about_reservations_and_follows_the_policies() {
+        let mut options = Options::default();
+        let of = |options: &Options| solver_options(options, &Tuning::default());
+        let plain = of(&options);
+        assert_eq!(
+            (plain.reserved, plain.min_values_policy, plain.preference_policy),
+            (ReservedMode::Strict, MinValuesPolicy::Strict, PreferencePolicy::Respect)
+        );
+        options.min_values_policy = options::MinValuesPolicy::BestEffort;
+        options.preference_policy = options::PreferencePolicy::Ignore;
+        options.cpu_requests = 3500;
+        let other = of(&options);
+        assert_eq!(
+            (
+                other.reserved,
+                other.min_values_policy,
+                other.preference_policy,
+                other.threads
+            ),
+            (
+                ReservedMode::Strict,
+                MinValuesPolicy::BestEffort,
+                PreferencePolicy::Ignore,
+                4
+            )
+        );
+        options.feature_gates.reserved_capacity = false;
+        assert_eq!(of(&options).reserved, ReservedMode::Off);
     }
 }

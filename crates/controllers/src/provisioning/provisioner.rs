@@ -132,12 +132,16 @@ impl Provisioner {
         depth.set(&[record::CONTROLLER, &id], batch.pods.len() as f64);
         unfinished.set(&[record::CONTROLLER, &id], 0.0);
         let began = Instant::now();
-        let plan = pass::solve(&self.context, snapshot, batch, shutdown).await;
+        let decision = pass::solve(&self.context, snapshot, batch, shutdown).await;
         let took = began.elapsed().as_secs_f64();
         metrics
             .histogram(&catalogue::SCHEDULING_DURATION)
             .observe(&[record::CONTROLLER], took);
         unfinished.remove(&[record::CONTROLLER, &id]);
+        let plan = decision.map(|decision| {
+            record::zones(&self.context, &decision.zones);
+            decision.plan
+        });
         let left = plan.as_ref().map_or(0, |plan| plan.unattempted.len());
         depth.set(&[record::CONTROLLER, &id], left as f64);
         if left > 0 {

@@ -12,6 +12,7 @@ use kerf_model::plan::{Cause, Plan};
 use kerf_model::pod::{Pod, PodFault};
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::catalogue;
+use kerf_scheduler::EffectiveZone;
 use kerf_state::Placed;
 
 use super::events;
@@ -92,6 +93,15 @@ pub(crate) fn protections(context: &Context, snapshot: &Snapshot, now: Timestamp
         if let Some(event) = crate::disruption::events::protection(pod, now) {
             context.recorder.publish(event);
         }
+    }
+}
+
+/// SCH-350: by the zone they can use, the pods the last solve was about.
+pub(crate) fn zones(context: &Context, zones: &BTreeMap<EffectiveZone, usize>) {
+    let gauge = context.metrics.gauge(&catalogue::SCHEDULER_PENDING_PODS_BY_ZONE);
+    gauge.clear();
+    for (zone, count) in zones {
+        gauge.set(&[CONTROLLER, zone.label()], *count as f64);
     }
 }
 
