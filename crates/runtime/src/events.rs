@@ -352,7 +352,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_same_event_is_dropped_for_two_minutes() {
         let (recorder, mut events) = Recorder::new();
-        // OPS-182
+        // OPS-182, SCH-343
         recorder.publish(event("Evicted", "1", &["web"]));
         recorder.publish(event("Evicted", "another text, same key", &["web"]));
         recorder.publish(event("EVICTED", "another case, same key", &["web"]));
@@ -382,7 +382,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nominations_are_rate_limited_after_deduplication() {
         let (recorder, mut events) = Recorder::new();
-        // OPS-183
+        // OPS-183, SCH-343, SCH-485
         for index in 0..30 {
             recorder.publish(event("Nominated", &index.to_string(), &[&index.to_string()]));
         }

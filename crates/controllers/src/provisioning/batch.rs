@@ -199,4 +199,16 @@ mod tests {
         batcher.wait().await;
         assert!(begin.elapsed() > at(22));
     }
+
+    // SCH-037: without a trigger nothing is scheduled, however long; the next one is not late for it.
+    #[tokio::test(start_paused = true)]
+    async fn silence_completes_no_batch() {
+        let batcher = Batcher::new(at(1), at(10));
+        let begin = Instant::now();
+        let silent = tokio::time::timeout(at(3600), batcher.wait()).await;
+        assert!(silent.is_err());
+        batcher.trigger("a".into());
+        batcher.wait().await;
+        assert_eq!(begin.elapsed(), at(3601));
+    }
 }

@@ -13,6 +13,8 @@ use crate::changes::Change;
 use crate::context::Context;
 use crate::reconciler::Reconciler;
 
+/// SCH-042: workers at the least and at the most.
+const WORKERS: (usize, usize) = (10, 1000);
 /// How often a pod or node that still waits is looked at again.
 const AGAIN: Duration = Duration::from_secs(10);
 
@@ -77,7 +79,7 @@ impl Reconciler for PodTrigger {
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let workers = self.context.workers(10, 1000);
+        let workers = self.context.workers(WORKERS.0, WORKERS.1);
         let controller = self
             .context
             .controller(self.name())
@@ -143,7 +145,7 @@ impl Reconciler for NodeTrigger {
     }
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let workers = self.context.workers(10, 1000);
+        let workers = self.context.workers(WORKERS.0, WORKERS.1);
         let controller = self
             .context
             .controller(self.name())
@@ -155,5 +157,69 @@ impl Reconciler for NodeTrigger {
             async move { Ok::<_, ReconcileError>(this.reconcile(&name)) }
         };
         controller.run(queue, reconcile, shutdown).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // SCH-042
+    #[test]
+    fn workers_grow_with_cores_from_one_to_sixty() {
+        let table = [
+            (1, 10),
+            (1000, 10),
+            (1001, 26),
+            (2000, 26),
+            (30_000, 496),
+            (60_000, 1000),
+            (90_000, 1000),
+        ];
+        for (millicores, workers) in table {
+            assert_eq!(
+                kerf_runtime::workers(millicores, WORKERS.0, WORKERS.1),
+                workers,
+                "{millicores}"
+            );
+        }
+    }
+
+    // SCH-035
+    #[test]
+    fn only_the_taint_of_a_node_that_is_to_go_triggers() {
+        let node = |taints: &str, deleted: bool| -> LeanNode {
+            let deletion = if deleted {
+                r#","deletionTimestamp":"2026-01-01T00:00:00Z""#
+            } else {
+                ""
+            };
+            serde_json::from_str(&format!(
+                r#"{{"metadata":{{"name":"n"{deletion}}},"spec":{{"taints":{taints}}}}}"#
+            ))
+            .expect("a node")
+        };
+        let table = [
+            (
+                r#"[{"key":"karpenter.sh/disrupted","effect":"NoSchedule"}]"#,
+                false,
+                true,
+            ),
+            (
+                r#"[{"key":"karpenter.sh/disrupted","value":"x","effect":"NoSchedule"}]"#,
+                false,
+                true,
+            ),
+            (
+                r#"[{"key":"karpenter.sh/disrupted","effect":"NoExecute"}]"#,
+                false,
+                false,
+            ),
+            (r#"[{"key":"team","effect":"NoSchedule"}]"#, false, false),
+            ("[]", true, false),
+        ];
+        for (taints, deleted, triggers) in table {
+            assert_eq!(is_disrupted(&node(taints, deleted)), triggers, "{taints}");
+        }
     }
 }

@@ -1,0 +1,57 @@
+//! The log lines of one test.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use kerf_runtime::Clock;
+use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
+use serde_json::Value;
+use tracing::subscriber::DefaultGuard;
+
+/// What was logged on this thread since it was made.
+pub(crate) struct Captured {
+    buffer: Buffer,
+    _guard: DefaultGuard,
+}
+
+#[derive(Clone, Default)]
+struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Buffer {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic holds it").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Captured {
+    /// Captures from now on, debug lines included.
+    pub(crate) fn start() -> Self {
+        let buffer = Buffer::default();
+        let config = LogConfig {
+            level: LogLevel::Debug,
+            sinks: Sinks::to(buffer.clone()),
+            error_sinks: Sinks::to(std::io::sink()),
+            commit: None,
+            clock: Clock::simulated("2026-01-01T00:00:00Z".parse().expect("a time")),
+        };
+        Self {
+            buffer,
+            _guard: tracing::subscriber::set_default(config.subscriber()),
+        }
+    }
+
+    /// The lines with this message.
+    pub(crate) fn lines(&self, message: &str) -> Vec<Value> {
+        let text = self.buffer.0.lock().expect("no panic holds it").clone();
+        let text = String::from_utf8(text).expect("UTF-8");
+        let lines = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a line is JSON"));
+        lines.filter(|line: &Value| line["message"] == message).collect()
+    }
+}

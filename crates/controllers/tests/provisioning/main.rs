@@ -1,0 +1,18 @@
+//! Provisioning by the real controllers on an embedded cluster, in virtual time: what is planned, when, and what is told of it.
+
+#![expect(clippy::float_cmp, reason = "counters count whole things")]
+
+mod captured;
+mod decisions;
+#[path = "../simulation/harness.rs"]
+#[allow(dead_code, reason = "another suite uses the rest")]
+mod harness;
+mod metric;
+mod no_duplicates;
+mod no_freeze;
+mod orders;
+mod overlays;
+mod passes;
+mod poison;
+mod refusing;
+mod telling;
