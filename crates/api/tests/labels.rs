@@ -270,8 +270,11 @@ fn taints_well_known_software_takes_away() {
     ] {
         assert_eq!(taints.contains(key), passes, "{key}");
     }
+    let manual = include_str!("../../../docs/startup-taints.md");
     for (at, row) in startup_taints::KNOWN.iter().enumerate() {
         assert!(row.source.starts_with("https://"), "{}", row.key);
+        let line = format!("| `{}` | {} | <{}> |", row.key, row.by, row.source);
+        assert!(manual.contains(&line), "docs/startup-taints.md lacks {line}");
         assert_eq!(
             startup_taints::KNOWN.iter().position(|other| other.key == row.key),
             Some(at)
