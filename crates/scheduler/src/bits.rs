@@ -108,19 +108,6 @@ impl Bits {
         None
     }
 
-    /// The greatest bit that is less than `end`.
-    pub(crate) fn last_below(&self, end: usize) -> Option<usize> {
-        let mut below = (1u64 << (end % 64)) - 1;
-        for at in (0..=end / 64).rev() {
-            let left = self.word(at) & below;
-            if left != 0 {
-                return Some(at * 64 + 63 - left.leading_zeros() as usize);
-            }
-            below = u64::MAX;
-        }
-        None
-    }
-
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0
             .iter()

@@ -56,8 +56,13 @@ impl Bucket {
         self.words.is_empty()
     }
 
+    /// The words that hold claims, with their positions.
+    pub(crate) fn words(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.words.iter().map(|word| (word, self.claims.word(word)))
+    }
+
     /// The next claim at or after a position that is in `mask`, which gives 64 claims at a time.
-    pub(crate) fn next(&self, position: &mut Position, mut mask: impl FnMut(usize) -> u64) -> Option<usize> {
+    fn next(&self, position: &mut Position, mut mask: impl FnMut(usize) -> u64) -> Option<usize> {
         while let Some(word) = self.words.first_from(position.word) {
             if word > position.word {
                 (position.word, position.ahead) = (word, u64::MAX);
@@ -79,7 +84,7 @@ impl Bucket {
 
 /// A position in a [`Bucket`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Position {
+struct Position {
     word: usize,
     ahead: u64,
 }

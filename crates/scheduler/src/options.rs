@@ -61,7 +61,7 @@ pub struct Options {
     pub packing: Packing,
     /// How many threads may be used; the plan does not depend on it.
     pub threads: usize,
-    /// Work units strategies beyond the first may spend; one unit is about one attempt to place one pod.
+    /// Work units each strategy beyond the first may spend; one unit is about one attempt to place one pod.
     pub effort: u64,
 }
 

@@ -3,7 +3,7 @@
 
 use crate::amounts::{Amounts, add, fits};
 use crate::bits::{Bits, ones};
-use crate::claims::{Bucket, ByPods, Claim, Cursor, Position};
+use crate::claims::{ByPods, Claim, Cursor};
 use crate::classes::{Class, ClassId, Variant};
 use crate::launches::offered;
 use crate::limits::{Limits, Within};
@@ -287,7 +287,7 @@ impl<'w, 'a> Run<'w, 'a> {
     // ---- claims (16.4) ----
 
     /// Of the claims `64 * word ..`: those that may take the pod as far as domains and neighbours go.
-    fn claim_word(&self, ask: &Ask<'_>, word: usize) -> u64 {
+    pub(crate) fn claim_word(&self, ask: &Ask<'_>, word: usize) -> u64 {
         let mut claims = !self.dead[ask.reading].claims.word(word);
         for group in &ask.allowed.beside {
             claims &= self.counts.get(*group).occupied_claims.word(word);
@@ -317,14 +317,18 @@ impl<'w, 'a> Run<'w, 'a> {
         claims
     }
 
-    /// The next claim of a bucket that may take the pod as far as domains and neighbours go.
-    pub(crate) fn next_claim_of(&self, bucket: &Bucket, ask: &Ask<'_>, position: &mut Position) -> Option<usize> {
-        bucket.next(position, |word| self.claim_word(ask, word))
-    }
-
     /// The next claim at or after `cursor` that may take the pod as far as domains and neighbours go.
     pub(crate) fn next_claim(&self, ask: &Ask<'_>, cursor: &mut Cursor) -> Option<usize> {
         self.by_pods.next(cursor, |word| self.claim_word(ask, word))
+    }
+
+    /// Whether a claim may hold the pod as far as resources go, each looked at alone.
+    pub(crate) fn may_hold(&mut self, ask: &Ask<'_>, at: usize) -> bool {
+        let may = fits(&ask.class.requests, &self.claims[at].room);
+        if !may {
+            self.dead[ask.reading].claims.insert(at);
+        }
+        may
     }
 
     /// Whether a claim of this pass takes the pod.

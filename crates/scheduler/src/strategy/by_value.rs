@@ -11,16 +11,18 @@ use crate::classes::{Class, ClassId};
 use crate::run::{Ask, Fit, No, Run};
 use crate::states::StateId;
 use crate::strategy::Outcome;
-use crate::strategy::greedy::{FewestPods, Thrift, Thrifty, join, solve};
+use crate::strategy::greedy::{FewestPods, Thrift, Thrifty, solve};
+use crate::strategy::snug::{self, Snug};
 use crate::strategy::values::{Ware, Worth, value, wares, worth};
 use crate::topology::Allowed;
 use crate::world::World;
+use kerf_model::price::Price;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// A strategy: from a world, a queue, the outcome of the greedy, and effort, to another outcome; nothing where it does not apply.
+/// A strategy: from a world, a queue and effort to an outcome; nothing where it does not apply.
 pub(crate) type Strategy =
-    for<'w, 'a> fn(&'w World<'a>, &[u32], &Outcome<'w, 'a>, u64, &(dyn Fn() -> bool + Sync)) -> Option<Outcome<'w, 'a>>;
+    for<'w, 'a> fn(&'w World<'a>, &[u32], u64, &(dyn Fn() -> bool + Sync)) -> Option<Outcome<'w, 'a>>;
 
 /// How much dearer than the value it brings a growth may be.
 const SLACK: f64 = 1.05;
@@ -109,6 +111,31 @@ fn start(run: &mut Run<'_, '_>, class: ClassId) -> Option<(StateId, Bits)> {
         .map(|fit| (fit.state, fit.rows))
 }
 
+/// The least a machine for a pod of a class alone costs, in whatever pool; nothing where more than node requirements, taints and resources
+/// decides where it may be.
+pub(crate) fn least_price(run: &mut Run<'_, '_>, class: ClassId) -> Option<Price> {
+    let world = run.world;
+    let compiled = world.class(class);
+    let allowed = Allowed::default();
+    let mut least: Option<Price> = None;
+    for (level, variant) in compiled.variants.iter().enumerate() {
+        let ask = Ask {
+            class: compiled,
+            variant,
+            allowed: &allowed,
+            reading: run.reading(class, level),
+        };
+        for template in 0..world.templates.len() {
+            if let Ok(fit) = run.try_template_inner(&ask, template, None)
+                && let Some((price, _, _)) = run.states.cheapest(world, fit.state, &fit.rows)
+            {
+                least = Some(least.map_or(price, |least| least.min(price)));
+            }
+        }
+    }
+    least
+}
+
 impl Thrift for Values {
     fn worth(&self, run: &mut Run<'_, '_>, claim: usize, fit: &Fit, class: ClassId) -> bool {
         let world = run.world;
@@ -146,7 +173,6 @@ pub(crate) fn by_price<'w, 'a>(world: &'w World<'a>) -> Run<'w, 'a> {
 pub(crate) fn plain<'w, 'a>(
     world: &'w World<'a>,
     queue: &[u32],
-    _: &Outcome<'w, 'a>,
     _: u64,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Outcome<'w, 'a>> {
@@ -163,7 +189,6 @@ pub(crate) fn plain<'w, 'a>(
 pub(crate) fn thrifty<'w, 'a>(
     world: &'w World<'a>,
     queue: &[u32],
-    _: &Outcome<'w, 'a>,
     effort: u64,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Outcome<'w, 'a>> {
@@ -188,7 +213,6 @@ fn free(class: &Class) -> bool {
 pub(crate) fn patterns<'w, 'a>(
     world: &'w World<'a>,
     queue: &[u32],
-    _: &Outcome<'w, 'a>,
     effort: u64,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Outcome<'w, 'a>> {
@@ -199,11 +223,13 @@ pub(crate) fn patterns<'w, 'a>(
     if loose.is_empty() {
         return None;
     }
+    let mut snug = Snug::new(&values, &run, queue);
+    let bound = snug::order(world, &values, &bound);
     let Outcome {
         run: after,
         failed,
         unattempted,
-    } = solve(run, &bound, &mut Thrifty(&values), stop);
+    } = solve(run, &bound, &mut snug, stop);
     let mut run = after;
     let mut groups: BTreeMap<StateId, Vec<Shelf>> = BTreeMap::new();
     let mut rest: Vec<u32> = failed.into_iter().map(|(pod, _)| pod).chain(unattempted).collect();
@@ -211,7 +237,7 @@ pub(crate) fn patterns<'w, 'a>(
         let Some(class) = world.of_pod[pod as usize] else {
             continue;
         };
-        if seat(&mut run, &values, class, pod) {
+        if seat(&mut run, &mut snug, class, pod) {
             continue;
         }
         match values.by_class[class as usize] {
@@ -241,8 +267,8 @@ fn shelve(shelves: &mut Vec<Shelf>, class: ClassId, pod: u32) {
     }
 }
 
-/// Seats a free pod on an existing node, or on a claim that has room at no more than the pod is worth.
-fn seat(run: &mut Run<'_, '_>, values: &Values, class_id: ClassId, pod: u32) -> bool {
+/// Seats a free pod on an existing node, or on a claim that has room at its price.
+fn seat(run: &mut Run<'_, '_>, snug: &mut Snug<'_>, class_id: ClassId, pod: u32) -> bool {
     let world = run.world;
     let class = world.class(class_id);
     let allowed = Allowed::default();
@@ -259,7 +285,7 @@ fn seat(run: &mut Run<'_, '_>, values: &Values, class_id: ClassId, pod: u32) -> 
         run.place_on_target(target, class_id, pod);
         return true;
     }
-    !run.claims.is_empty() && join(run, &ask, class_id, pod, Some(values))
+    !run.claims.is_empty() && snug.seat(run, &ask, class_id, pod)
 }
 
 /// How often each class goes onto one machine, and what that is worth per dollar.

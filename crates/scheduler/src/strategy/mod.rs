@@ -3,6 +3,7 @@
 mod by_value;
 mod greedy;
 mod relief;
+mod shelves;
 mod snug;
 mod values;
 
@@ -30,33 +31,85 @@ impl Outcome<'_, '_> {
     }
 }
 
+/// Beyond so many pods, strategies that hardly ever win there are left out.
+const FEW_PODS: usize = 2000;
+
+/// Strategies besides the greedy. Of equally good outcomes the earlier one wins.
+const STRATEGIES: [by_value::Strategy; 4] = [by_value::patterns, snug::snug, by_value::thrifty, by_value::plain];
+
 /// Runs the strategies a caller asked for, each relieved of limits it ran into, and returns the best outcome: most pods, then least cost,
-/// then the earlier strategy. Strategies beyond the first run only while the effort they are likely to take is left.
+/// then the earlier strategy. What a strategy does depends on no other, so that they may run side by side.
 pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync)) -> Outcome<'w, 'a> {
     let queue = greedy::queue(world);
     let mut best = greedy::solve(Run::new(world), &queue, &mut FewestPods, stop);
     if world.options.packing == Packing::Upstream || best.run.claims.is_empty() || !best.unattempted.is_empty() {
         return best;
     }
-    let mut left = world.options.effort;
-    best = relief::relieve(best, &queue, left, stop);
+    let effort = world.options.effort;
+    best = relief::relieve(best, &queue, effort, stop);
+    if effort < queue.len() as u64 || minimal(&mut best) {
+        return best;
+    }
     let mut rank = best.rank();
-    let strategies: [by_value::Strategy; 4] = [by_value::patterns, snug::snug, by_value::thrifty, by_value::plain];
-    for strategy in strategies {
-        if left < best.run.work.max(queue.len() as u64) || stop() {
-            break;
-        }
-        let Some(mut outcome) = strategy(world, &queue, &best, left, stop) else {
-            continue;
-        };
-        outcome = relief::relieve(outcome, &queue, left, stop);
-        left = left.saturating_sub(outcome.run.work);
-        let reached = outcome.rank();
+    let strategies = if queue.len() > FEW_PODS {
+        &STRATEGIES[..2]
+    } else {
+        &STRATEGIES
+    };
+    let run = |strategy: &by_value::Strategy| {
+        let outcome = (!stop()).then(|| strategy(world, &queue, effort, stop)).flatten()?;
+        let mut outcome = relief::relieve(outcome, &queue, effort, stop);
+        Some((outcome.rank(), outcome))
+    };
+    for (reached, outcome) in side_by_side(strategies, world.options.threads, run)
+        .into_iter()
+        .flatten()
+    {
         if reached < rank && outcome.unattempted.is_empty() {
             (best, rank) = (outcome, reached);
         }
     }
     best
+}
+
+/// The results of `work` on each item, in their order, from so many threads.
+fn side_by_side<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let mut results = Vec::with_capacity(items.len());
+    for together in items.chunks(threads.max(1)) {
+        let Some((first, others)) = together.split_first() else {
+            continue;
+        };
+        std::thread::scope(|scope| {
+            let work = &work;
+            let others: Vec<_> = others.iter().map(|item| scope.spawn(move || work(item))).collect();
+            results.push(work(first));
+            for other in others {
+                match other.join() {
+                    Ok(result) => results.push(result),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+        });
+    }
+    results
+}
+
+/// Whether no plan can be cheaper that puts the same pods on existing nodes: one machine was opened, and one of its pods alone costs as much.
+fn minimal(outcome: &mut Outcome<'_, '_>) -> bool {
+    let run = &mut outcome.run;
+    let [claim] = run.claims.as_slice() else {
+        return false;
+    };
+    if !outcome.failed.is_empty() {
+        return false;
+    }
+    // Without what this plan takes of limits.
+    let mut untouched = Run::new(run.world);
+    let members: Vec<_> = claim.members.iter().map(|member| member.0).collect();
+    let price = run.price_of(0);
+    members
+        .into_iter()
+        .any(|class| by_value::least_price(&mut untouched, class).is_some_and(|least| least >= price))
 }
 
 /// The greedy over all pods but one.

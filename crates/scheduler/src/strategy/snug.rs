@@ -1,30 +1,29 @@
 //! The snug strategy: a pod goes where it fits into what a machine has to spare at its cheapest, tightly; else some machine grows or another
 //! is opened, whichever buys capacity at the better price. It works under all constraints, and a pod costs a bounded number of attempts.
 
-use crate::amounts::{Amounts, add, fits};
-use crate::bits::Bits;
-use crate::claims::{Bucket, Position};
+use crate::amounts::{Amounts, add};
+use crate::bits::{Bits, ones};
 use crate::classes::{Class, ClassId};
 use crate::run::{Ask, Fit, No, Run};
 use crate::states::StateId;
 use crate::strategy::Outcome;
 use crate::strategy::by_value::{Values, by_price};
 use crate::strategy::greedy::{Attempt, Choose, FewestPods, solve};
+use crate::strategy::shelves::Shelves;
 use crate::strategy::values::value;
 use crate::topology::{GroupKind, TopologyKey};
 use crate::world::World;
+use smallvec::SmallVec;
 
-/// Machines looked at for a pod, by what they have to spare.
-const LOOKED_MAX: usize = 512;
-/// Machines with enough to spare that are tried; the tightest wins.
-const ROOMY_MAX: usize = 4;
-/// Machines with less that are tried, on either side of the nearest.
-const GROWING_MAX: usize = 4;
+/// Machines looked at for a pod.
+const LOOKED_MAX: usize = 1024;
+/// The most promising of them, which are tried; when so many have enough to spare, no more are looked at.
+const TRIED: usize = 4;
 /// What capacity is worth before it is known that somebody will use it, as a part of its value.
 const HOPE: f64 = 0.9;
 
 /// What a machine costs, in 10⁻¹² dollars per hour, and has to spare as the cheapest type it can be.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Spare {
     price: f64,
     amounts: Amounts,
@@ -48,25 +47,6 @@ impl Spare {
             amounts: amounts.collect(),
         })
     }
-
-    /// Where it stands among the levels.
-    fn level(&self) -> usize {
-        level(self.amounts.first().copied().unwrap_or(0))
-    }
-}
-
-/// Quarters of powers of two.
-fn level(amount: i64) -> usize {
-    if amount <= 0 {
-        return 0;
-    }
-    let top = amount.ilog2() as usize;
-    let next = if top >= 2 {
-        amount >> (top - 2)
-    } else {
-        amount << (2 - top)
-    };
-    1 + top * 4 + (next & 3) as usize
 }
 
 /// A claim that would take the pod, and what that would make of it.
@@ -82,39 +62,75 @@ struct Growth {
 pub(crate) struct Snug<'x> {
     values: &'x Values,
     spare: Vec<Spare>,
-    /// Claims by how much of the first resource they have to spare.
-    levels: Vec<Bucket>,
-    occupied: Bits,
+    shelves: Shelves,
+    open_to: Mask,
+}
+
+/// Which claims a pod may join, 64 at a time, remembered while one pod is looked at.
+#[derive(Debug, Default)]
+struct Mask {
+    words: Vec<(u32, u64)>,
+    pod: u32,
+}
+
+impl Mask {
+    fn forget(&mut self, claims: usize) {
+        self.words.resize(claims.div_ceil(64), (0, 0));
+        self.pod = self.pod.wrapping_add(1);
+        if self.pod == 0 {
+            self.words.fill((0, 0));
+            self.pod = 1;
+        }
+    }
+
+    fn word(&mut self, at: usize, mask: impl FnOnce() -> u64) -> u64 {
+        let (pod, word) = &mut self.words[at];
+        if *pod != self.pod {
+            (*pod, *word) = (self.pod, mask());
+        }
+        *word
+    }
 }
 
 impl<'x> Snug<'x> {
-    fn new(values: &'x Values) -> Self {
+    /// For a run without claims, and the pods of a queue.
+    pub(crate) fn new(values: &'x Values, run: &Run<'_, '_>, queue: &[u32]) -> Self {
         Self {
             values,
             spare: Vec::new(),
-            levels: Vec::new(),
-            occupied: Bits::default(),
+            shelves: Shelves::new(run, queue),
+            open_to: Mask::default(),
+        }
+    }
+
+    /// Books the pod on a claim whose price does not rise by it, if there is one.
+    pub(crate) fn seat(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> bool {
+        let Some(worth) = self.values.worth_to(class) else {
+            return false;
+        };
+        let growth = self.best(run, ask, worth);
+        let free = |growth: &Growth| growth.spare.price <= self.spare[growth.claim].price;
+        match growth {
+            Some(growth) if free(&growth) => self.grow(run, growth, class, pod) == Attempt::Placed,
+            _ => false,
         }
     }
 
     /// Notes what a claim has to spare now.
     fn note(&mut self, claim: usize, spare: Spare) {
-        if let Some(before) = self.spare.get(claim).map(Spare::level) {
-            self.levels[before].remove(claim);
-            if self.levels[before].is_empty() {
-                self.occupied.remove(before);
-            }
-        }
-        let after = spare.level();
-        if after >= self.levels.len() {
-            self.levels.resize(after + 1, Bucket::default());
-        }
-        self.levels[after].insert(claim);
-        self.occupied.insert(after);
+        let cell = self.shelves.cell(&spare.amounts);
         match self.spare.get_mut(claim) {
-            Some(known) => *known = spare,
+            Some(known) => {
+                let before = self.shelves.cell(&known.amounts);
+                *known = spare;
+                if before == cell {
+                    return;
+                }
+                self.shelves.take(claim, before);
+            }
             None => self.spare.push(spare),
         }
+        self.shelves.put(claim, cell);
     }
 
     /// What `claim` would become.
@@ -129,69 +145,61 @@ impl<'x> Snug<'x> {
         Some(Growth { claim, fit, spare, net })
     }
 
-    /// The claim that takes the pod at no price, tightest; else of those that grow the one with the best price.
-    fn best(&self, run: &mut Run<'_, '_>, ask: &Ask<'_>, worth: &[f64]) -> Option<Growth> {
+    /// The claims that look best for a pod, best first: by what they lack, priced, then by what would be left of what they have to spare.
+    fn promising(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, worth: &[f64]) -> SmallVec<[Promise; TRIED + 1]> {
         let requests = &ask.class.requests;
-        let needed = level(requests.first().copied().unwrap_or(0));
-        let (mut looked, mut roomy, mut growing) = (0, 0, 0);
-        let mut snuggest: Option<(f64, Growth)> = None;
-        let mut cheapest: Option<Growth> = None;
-        let mut consider = |growth: Option<Growth>| {
-            if let Some(growth) = growth
-                && cheapest.as_ref().is_none_or(|best| growth.net < best.net)
-            {
-                cheapest = Some(growth);
-            }
-        };
-        let mut upwards = self.occupied.first_from(needed);
-        'up: while let Some(level) = upwards {
-            let mut position = Position::default();
-            while let Some(claim) = run.next_claim_of(&self.levels[level], ask, &mut position) {
-                looked += 1;
-                if looked > LOOKED_MAX {
-                    break 'up;
-                }
-                let spare = &self.spare[claim];
-                if fits(requests, &spare.amounts) {
-                    let price = spare.price;
-                    let growth = self.grown(run, ask, claim, worth);
-                    match growth {
-                        Some(growth) if growth.spare.price <= price => {
-                            roomy += 1;
-                            let left = value(worth, &growth.spare.amounts);
-                            if snuggest.as_ref().is_none_or(|(least, _)| left < *least) {
-                                snuggest = Some((left, growth));
-                            }
-                            if roomy == ROOMY_MAX {
-                                break 'up;
-                            }
-                        }
-                        other => consider(other),
+        let mut best: SmallVec<[Promise; TRIED + 1]> = SmallVec::new();
+        let (mut looked, mut roomy) = (0, 0);
+        self.open_to.forget(run.claims.len());
+        for (_, cell) in self.shelves.order(requests, worth) {
+            for (word, claims) in self.shelves.claims(cell).words() {
+                let claims = claims & self.open_to.word(word, || run.claim_word(ask, word));
+                for claim in ones(claims).map(|bit| word * 64 + bit) {
+                    looked += 1;
+                    let promise = self.promise(claim, requests, worth);
+                    let at = best.partition_point(|known| !promise.better(known));
+                    if at < TRIED && run.may_hold(ask, claim) {
+                        best.insert(at, promise);
+                        best.truncate(TRIED);
+                        roomy += usize::from(promise.lacking <= 0.0);
                     }
-                } else if growing < GROWING_MAX && snuggest.is_none() {
-                    growing += 1;
-                    consider(self.grown(run, ask, claim, worth));
+                    if looked == LOOKED_MAX || roomy == TRIED {
+                        return best;
+                    }
                 }
             }
-            upwards = self.occupied.first_from(level + 1);
         }
-        if let Some((_, growth)) = snuggest {
-            return Some(growth);
-        }
-        let mut growing = 0;
-        let mut downwards = self.occupied.last_below(needed);
-        while let Some(level) = downwards {
-            let mut position = Position::default();
-            while let Some(claim) = run.next_claim_of(&self.levels[level], ask, &mut position) {
-                if growing == GROWING_MAX {
-                    return cheapest;
-                }
-                growing += 1;
-                consider(self.grown(run, ask, claim, worth));
+        best
+    }
+
+    fn promise(&self, claim: usize, requests: &[i64], worth: &[f64]) -> Promise {
+        let (mut lacking, mut left) = (0.0, 0.0);
+        for ((worth, want), have) in worth.iter().zip(requests).zip(&self.spare[claim].amounts) {
+            let over = worth * (have - want) as f64;
+            if over < 0.0 && *want > 0 {
+                lacking -= over;
+            } else {
+                left += over;
             }
-            downwards = self.occupied.last_below(level);
         }
-        cheapest
+        Promise { claim, lacking, left }
+    }
+
+    /// The claim that takes the pod at the best price, one that costs no more than before first of all.
+    fn best(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, worth: &[f64]) -> Option<Growth> {
+        let mut best: Option<Growth> = None;
+        for promise in self.promising(run, ask, worth) {
+            let Some(growth) = self.grown(run, ask, promise.claim, worth) else {
+                continue;
+            };
+            if growth.spare.price <= self.spare[growth.claim].price {
+                return Some(growth);
+            }
+            if best.as_ref().is_none_or(|best| growth.net < best.net) {
+                best = Some(growth);
+            }
+        }
+        best
     }
 
     /// A new machine of the first pool that takes the pod (SCH-141).
@@ -217,6 +225,23 @@ impl<'x> Snug<'x> {
             }
         }
         Err(last)
+    }
+}
+
+/// How a claim looks for a pod, before it is tried.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    claim: usize,
+    /// What it would have to grow by, as far as that has worth.
+    lacking: f64,
+    /// What it would have to spare still.
+    left: f64,
+}
+
+impl Promise {
+    fn better(&self, other: &Self) -> bool {
+        let order = self.lacking.total_cmp(&other.lacking);
+        order.then(self.left.total_cmp(&other.left)).is_lt()
     }
 }
 
@@ -273,7 +298,11 @@ impl Snug<'_> {
         let claim_now = run.claims[claim].clone();
         let launched = (claim_now.state, &claim_now.rows);
         let spare = Spare::new(run, claim_now.template, launched, &claim_now.used);
-        self.note(claim, spare.unwrap_or_default());
+        let nothing = || Spare {
+            price: f64::MAX,
+            amounts: run.world.resources.zero(),
+        };
+        self.note(claim, spare.unwrap_or_else(nothing));
     }
 }
 
@@ -287,18 +316,31 @@ fn apart(world: &World<'_>, class: &Class) -> bool {
     })
 }
 
-/// Places the pods that need machines of their own, then all others, snugly.
+/// Pods that need machines of their own, then all others, the most valuable first.
+pub(crate) fn order(world: &World<'_>, values: &Values, queue: &[u32]) -> Vec<u32> {
+    let apart = |pod: &u32| world.of_pod[*pod as usize].is_some_and(|class| apart(world, world.class(class)));
+    let (mut order, mut rest): (Vec<u32>, Vec<u32>) = queue.iter().copied().partition(apart);
+    let worth = |pod: &u32| {
+        let class = world.of_pod[*pod as usize];
+        class
+            .and_then(|class| Some(value(values.worth_to(class)?, world.requests(class))))
+            .unwrap_or_default()
+    };
+    rest.sort_by(|a, b| worth(b).total_cmp(&worth(a)));
+    order.extend(rest);
+    order
+}
+
+/// Places all pods snugly.
 pub(crate) fn snug<'w, 'a>(
     world: &'w World<'a>,
     queue: &[u32],
-    _: &Outcome<'w, 'a>,
     effort: u64,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Outcome<'w, 'a>> {
     let mut run = by_price(world);
     let values = Values::new(&mut run, queue, effort);
-    let apart = |pod: &u32| world.of_pod[*pod as usize].is_some_and(|class| apart(world, world.class(class)));
-    let (mut order, rest): (Vec<u32>, Vec<u32>) = queue.iter().copied().partition(apart);
-    order.extend(rest);
-    Some(solve(run, &order, &mut Snug::new(&values), stop))
+    let order = order(world, &values, queue);
+    let mut snug = Snug::new(&values, &run, queue);
+    Some(solve(run, &order, &mut snug, stop))
 }

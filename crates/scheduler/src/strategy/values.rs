@@ -47,48 +47,74 @@ const ROUNDS_MAX: usize = 64;
 /// What counts as worth more than it costs.
 const TOLERANCE: f64 = 1e-9;
 
-/// The prices per unit that make `demand` worth most while no ware is worth more than it costs: the dual of covering the demand with
-/// fractions of wares, hence a lower bound on what the demand costs. Few wares bind, so the program starts with the best for each resource
-/// and grows by the ware whose worth exceeds its price most.
+/// By how much each resource in turn counts for more than is asked of it.
+const EMPHASIS: f64 = 1.25;
+
+/// What resources are worth where no ware is worth more than it costs. Where wares and demand are of like proportions, many prices per unit
+/// make the demand worth most, and the extreme ones give all worth to one resource; so every resource is emphasised in turn, and the mean
+/// taken.
 pub(crate) fn worth(wares: &[Ware], demand: &[i64]) -> Worth {
     let asked: Vec<usize> = (0..demand.len()).filter(|at| demand[*at] > 0).collect();
-    let mut binding: Vec<usize> = Vec::new();
-    for at in &asked {
+    let mut mean = vec![0.0; demand.len()];
+    let mut binding = best_per_resource(wares, &asked);
+    for emphasised in &asked {
+        let Some(extreme) = extreme(wares, &mut binding, &asked, demand, *emphasised) else {
+            for at in &asked {
+                mean[*at] = fallback(wares, *at, asked.len());
+            }
+            return mean;
+        };
+        for (mean, worth) in mean.iter_mut().zip(extreme) {
+            *mean += worth / asked.len() as f64;
+        }
+    }
+    mean
+}
+
+fn best_per_resource(wares: &[Ware], asked: &[usize]) -> Vec<usize> {
+    let mut best: Vec<usize> = Vec::new();
+    for at in asked {
         let per_unit = |ware: &Ware| ware.price / ware.room[*at] as f64;
         let some = (0..wares.len()).filter(|ware| wares[*ware].room[*at] > 0);
-        let best = some.min_by(|a, b| per_unit(&wares[*a]).total_cmp(&per_unit(&wares[*b])));
-        binding.extend(best);
+        best.extend(some.min_by(|a, b| per_unit(&wares[*a]).total_cmp(&per_unit(&wares[*b]))));
     }
-    binding.sort_unstable();
-    binding.dedup();
+    best.sort_unstable();
+    best.dedup();
+    best
+}
+
+/// The prices per unit that make `demand` worth most while no ware is worth more than it costs: the dual of covering the demand with
+/// fractions of wares. Few wares bind, so the program starts with some and grows by the ware whose worth exceeds its price most.
+fn extreme(
+    wares: &[Ware],
+    binding: &mut Vec<usize>,
+    asked: &[usize],
+    demand: &[i64],
+    emphasised: usize,
+) -> Option<Worth> {
     for _ in 0..ROUNDS_MAX {
         let chosen: Vec<&Ware> = binding.iter().map(|at| &wares[*at]).collect();
-        let Some(worth) = duals(&chosen, &asked, demand) else {
-            break;
-        };
+        let worth = duals(&chosen, asked, demand, emphasised)?;
         let excess = |ware: &Ware| value(&worth, &ware.room) / ware.price.max(1.0);
         let most = (0..wares.len()).map(|at| (excess(&wares[at]), at));
         let most = most.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
         match most {
             Some((excess, at)) if excess > 1.0 + TOLERANCE && !binding.contains(&at) => binding.push(at),
-            _ => return worth,
+            _ => return Some(worth),
         }
     }
-    let mut worth = vec![0.0; demand.len()];
-    for at in &asked {
-        worth[*at] = fallback(wares, *at, asked.len());
-    }
-    worth
+    None
 }
 
 /// The program over some wares.
-fn duals(wares: &[&Ware], asked: &[usize], demand: &[i64]) -> Option<Worth> {
+fn duals(wares: &[&Ware], asked: &[usize], demand: &[i64], emphasised: usize) -> Option<Worth> {
     let mut problem = Problem::new(OptimizationDirection::Maximize);
     // Scaled so that every coefficient is near one: the unit of a resource is its whole demand, that of money the dearest ware.
     let dearest = wares.iter().map(|ware| ware.price).fold(1.0, f64::max);
+    let weight = |at: usize| if at == emphasised { EMPHASIS } else { 1.0 };
     let variables: Vec<_> = asked
         .iter()
-        .map(|_| problem.add_var(1.0, (0.0, f64::INFINITY)))
+        .map(|at| problem.add_var(weight(*at), (0.0, f64::INFINITY)))
         .collect();
     for ware in wares {
         let share = |at: usize| ware.room[at] as f64 / demand[at] as f64;
