@@ -7,7 +7,7 @@ use kerf_model::node::Node;
 use kerf_model::plan::Placement;
 use kerf_model::pod::{Pod, PodShape};
 use kerf_model::resources::Resources;
-use kerf_model::snapshot::Snapshot;
+use kerf_model::snapshot::{Daemon, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -32,11 +32,10 @@ pub(crate) fn check(snapshot: &Snapshot, placement: &Placement, found: &mut Find
     check_attach_limits(node, placement, found);
     let held = node.pods.iter().filter(|bound| is_elsewhere(bound, &placement.pods));
     let names: Vec<String> = held.clone().map(|pod| pod.key()).collect();
-    let held: Vec<(&str, &PodShape)> = names
-        .iter()
-        .map(String::as_str)
-        .zip(held.map(|pod| &*pod.shape))
-        .collect();
+    let held = names.iter().map(String::as_str).zip(held.map(|pod| &*pod.shape));
+    // Daemons that have no pod there yet will.
+    let daemons = daemons_of(snapshot, node).map(|daemon| (&*daemon.name, &*daemon.shape));
+    let held: Vec<(&str, &PodShape)> = held.chain(daemons).collect();
     check_ports(name, placement.pods.iter(), &held, found);
 }
 
@@ -97,14 +96,18 @@ fn check_resources(snapshot: &Snapshot, node: &Node, placement: &Placement, foun
     }
 }
 
+/// The daemons that belong on a node.
+fn daemons_of<'a>(snapshot: &'a Snapshot, node: &'a Node) -> impl Iterator<Item = &'a Arc<Daemon>> {
+    snapshot.daemons.iter().filter(|daemon| {
+        repelling(&node.taints, &daemon.shape.tolerations).is_none()
+            && selects(&daemon.shape, &snapshot.interner, |key| label(node, key))
+    })
+}
+
 /// SCH-158, SCH-159: what daemons that belong on the node and are not there yet will take.
 fn daemon_reserve(snapshot: &Snapshot, node: &Node) -> Resources {
-    let belongs = |shape: &PodShape| {
-        repelling(&node.taints, &shape.tolerations).is_none()
-            && selects(shape, &snapshot.interner, |key| label(node, key))
-    };
     let mut reserve = Resources::new();
-    for daemon in snapshot.daemons.iter().filter(|daemon| belongs(&daemon.shape)) {
+    for daemon in daemons_of(snapshot, node) {
         reserve.add(&daemon.shape.requests);
     }
     reserve.subtract(&node.daemon_requested);

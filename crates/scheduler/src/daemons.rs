@@ -137,18 +137,32 @@ impl<'a> Expected<'a> {
         }
     }
 
-    /// What DaemonSet pods that are still to come will take of an existing node (SCH-158, SCH-159).
-    pub(crate) fn on(&self, node: &Node, resources: &ResourceIndex, interner: &Interner) -> Amounts {
-        let mut expected = resources.zero();
-        let meets = |wanted: &Requirement| match node.label(wanted.key) {
+    /// Those that belong on an existing node.
+    fn on<'x>(&'x self, node: &'x Node, interner: &'x Interner) -> impl Iterator<Item = (&'a PodShape, &'x Amounts)> {
+        let meets = move |wanted: &Requirement| match node.label(wanted.key) {
             Some(value) => goes_with(&Requirement::is(wanted.key, value), wanted, interner),
             None => wanted.admits_absence(),
         };
-        for (shape, readings, requests) in &self.daemons {
-            let fits = readings.iter().any(|reading| reading.iter().all(meets));
-            if fits && tolerates(shape, &node.taints) {
-                add(&mut expected, requests);
-            }
+        let belong = self.daemons.iter().filter(move |(shape, readings, _)| {
+            readings.iter().any(|reading| reading.iter().all(meets)) && tolerates(shape, &node.taints)
+        });
+        belong.map(|(shape, _, requests)| (*shape, requests))
+    }
+
+    /// The host ports of all of them, whether their pods are there yet or not: otherwise a pod and a DaemonSet race for one.
+    pub(crate) fn ports(&self, node: &Node, interner: &Interner) -> Vec<HostPort> {
+        if self.daemons.iter().all(|(shape, ..)| shape.host_ports.is_empty()) {
+            return Vec::new();
+        }
+        let shapes = self.on(node, interner).map(|(shape, _)| shape);
+        shapes.flat_map(|shape| shape.host_ports.iter().cloned()).collect()
+    }
+
+    /// What DaemonSet pods that are still to come will take of an existing node (SCH-158, SCH-159).
+    pub(crate) fn reserve(&self, node: &Node, resources: &ResourceIndex, interner: &Interner) -> Amounts {
+        let mut expected = resources.zero();
+        for (_, requests) in self.on(node, interner) {
+            add(&mut expected, requests);
         }
         for ((amount, bound), name) in expected
             .iter_mut()

@@ -21,7 +21,7 @@ pub(crate) struct Target {
     pub(crate) taints: u32,
     /// Overcommitted or over an attach limit: it takes no pod at all (SCH-480, SCH-481).
     pub(crate) closed: bool,
-    /// Ports held by bound pods.
+    /// Ports held by bound pods and by DaemonSets.
     pub(crate) ports: Vec<HostPort>,
     pub(crate) attached: Attached,
 }
@@ -67,10 +67,12 @@ impl Targets {
         for index in order {
             let node = &snapshot.nodes[index];
             let mut placeable = resources.dense(&node.available());
-            subtract(&mut placeable, &expected.on(node, resources, &snapshot.interner));
+            subtract(&mut placeable, &expected.reserve(node, resources, &snapshot.interner));
             targets.of_node[index] = Some(targets.list.len() as u32);
             let taints = taints.number(&node.taints);
-            targets.push(target(node, taints, &placeable), &placeable);
+            let mut target = target(node, taints, &placeable);
+            target.ports.extend(expected.ports(node, &snapshot.interner));
+            targets.push(target, &placeable);
         }
         targets
     }

@@ -762,6 +762,24 @@ impl<'w, 'a> Run<'w, 'a> {
                 .is_none_or(|tolerations| kerf_model::taint::first_untolerated(taints, tolerations).is_none())
     }
 
+    /// A fit of a new claim with some of its rows only; nothing where `minValues` or reservations need more of them.
+    pub(crate) fn narrowed(&self, fit: &Fit, rows: Bits) -> Option<Fit> {
+        let world = self.world;
+        let state = self.states.get(fit.state);
+        let types = &world.catalogues[world.templates[state.template].catalogue];
+        let enough = !rows.is_empty() && unmet(types, &state.requirements, &rows).is_empty();
+        let held = self.reservations.would_hold(world, state, &rows, &Held::new());
+        let held = held
+            .ok()
+            .filter(|held| enough && held.is_empty() == fit.held.is_empty())?;
+        Some(Fit {
+            state: fit.state,
+            rows,
+            held,
+            relaxed: fit.relaxed,
+        })
+    }
+
     /// Narrows a claim to some of its rows, and what it holds with them, unless it would lose all it holds (SCH-295).
     pub(crate) fn give_up_rows(&mut self, at: usize, rows: Bits) {
         let world = self.world;

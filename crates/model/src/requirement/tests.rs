@@ -161,3 +161,45 @@ fn a_set_has_one_requirement_per_key() {
     assert_eq!((set.len(), set.print(&w.0).as_str()), (1, "key In [9]"));
     assert!(set.get(sym::ZONE).is_none());
 }
+
+// SCH-086
+#[test]
+fn only_a_listed_value_can_be_the_only_one() {
+    let w = world();
+    assert_eq!(w.any_of(&["A"]).single(), Some(w.sym("A")));
+    for many in [
+        w.any_of(&["A", "B"]),
+        w.none_of(&["A"]),
+        Requirement::exists(w.key()),
+        Requirement::between(w.key(), Some(3), Some(3)),
+        Requirement::does_not_exist(w.key()),
+    ] {
+        assert_eq!(many.single(), None, "{many:?}");
+    }
+}
+
+// SCH-090
+#[test]
+fn complements_meet_unless_their_bounds_forbid() {
+    let w = world();
+    let meet = |a: &Requirement, b: &Requirement| a.intersects(b, &w.0);
+    assert!(meet(&w.none_of(&["A"]), &w.none_of(&["B"])));
+    assert!(meet(&w.none_of(&["A"]), &Requirement::exists(w.key())));
+    assert!(meet(&w.gt(1), &w.lt(9)));
+    assert!(meet(&w.gt(1), &w.none_of(&["2"])));
+    assert!(!meet(&w.gt(9), &w.lt(1)));
+}
+
+// SCH-104
+#[test]
+fn only_what_the_candidate_leaves_undefined_has_a_direction() {
+    let w = world();
+    let nothing = Requirements::new();
+    let something = Requirements::from_all([w.any_of(&["A"])], &w.0);
+    assert!(something.compatible(&nothing, |_| false, &w.0).is_ok());
+    assert!(nothing.compatible(&something, |_| false, &w.0).is_err());
+    assert!(nothing.compatible(&something, |_| true, &w.0).is_ok());
+    let other = Requirements::from_all([w.any_of(&["B"])], &w.0);
+    assert!(something.compatible(&other, |_| false, &w.0).is_err());
+    assert!(other.compatible(&something, |_| false, &w.0).is_err());
+}

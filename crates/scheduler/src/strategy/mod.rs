@@ -1,6 +1,7 @@
 //! Strategies over the one feasibility core: which machine a pod is offered to, and in which order.
 
 mod by_value;
+mod frugal;
 mod greedy;
 mod relief;
 mod shelves;
@@ -67,6 +68,16 @@ pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync
     {
         if reached < rank && outcome.unattempted.is_empty() {
             (best, rank) = (outcome, reached);
+        }
+    }
+    let limited = world.templates.iter().any(|template| !template.limited.is_empty());
+    if limited && !best.failed.is_empty() {
+        for outcome in frugal::frugal(world, &queue, world.options.effort, stop) {
+            let mut outcome = relief::relieve(outcome, &queue, left, stop);
+            let reached = outcome.rank();
+            if reached < rank && outcome.unattempted.is_empty() {
+                (best, rank) = (outcome, reached);
+            }
         }
     }
     best

@@ -9,6 +9,7 @@ use crate::strategy::Outcome;
 use crate::strategy::greedy::{FewestPods, solve};
 use crate::templates::{Template, unmet};
 use crate::world::World;
+use kerf_model::intern::sym;
 
 /// How much choice claims of limited pools keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +122,7 @@ fn kept(run: &mut Run<'_, '_>, at: usize, template: &Template, keep: Keep) -> Op
 }
 
 /// The rows that in every limited resource are at most `times` as large as `model`.
-fn within(world: &World<'_>, template: &Template, rows: &Bits, model: u32, times: i64) -> Bits {
+pub(crate) fn within(world: &World<'_>, template: &Template, rows: &Bits, model: u32, times: i64) -> Bits {
     let model = &world.catalogues[template.catalogue]
         .instance_type(model as usize)
         .capacity;
@@ -136,12 +137,13 @@ fn within(world: &World<'_>, template: &Template, rows: &Bits, model: u32, times
 }
 
 /// The largest part of what some limit leaves that one machine of a row takes.
-fn share(world: &World<'_>, number: usize, row: u32) -> f64 {
+pub(crate) fn share(world: &World<'_>, number: usize, row: u32) -> f64 {
     let template = &world.templates[number];
     let capacity = &world.catalogues[template.catalogue]
         .instance_type(row as usize)
         .capacity;
     let limits = template.limited.iter().zip(world.limits.left(number));
-    let parts = limits.map(|(limit, left)| capacity.get(limit.name) as f64 / (*left).max(1) as f64);
+    let taken = |name| if name == sym::NODES { 1 } else { capacity.get(name) };
+    let parts = limits.map(|(limit, left)| taken(limit.name) as f64 / (*left).max(1) as f64);
     parts.fold(0.0, f64::max)
 }

@@ -128,3 +128,28 @@ fn launches_keep_a_type_of_the_reservations_they_hold() {
     let held: Vec<usize> = plan.launches.iter().map(|launch| launch.reservations.len()).collect();
     assert_eq!(held, [1, 1]);
 }
+
+// Beyond SCH-148: machines are opened at the size that makes most of the limit.
+#[test]
+fn growth_does_not_waste_the_limit() {
+    for (pods, limit) in [(600, "limit=cpu:790"), (60, "limit=cpu:80"), (40, "limit=cpu:54")] {
+        let text = format!("{FAMILY} pool default {limit}\npod p*{pods} cpu=1.3 mem=1Gi");
+        let plan = Fixture::read(&text).solve(&Options::default());
+        assert_eq!(plan.unschedulable.len(), 0, "{pods} pods under {limit}");
+    }
+}
+
+#[test]
+fn where_not_all_fit_as_many_as_possible_do() {
+    let text = format!("{FAMILY} pool default limit=cpu:16\npod large*2 cpu=16 mem=1Gi\npod small*8 cpu=2 mem=1Gi");
+    let plan = Fixture::read(&text).solve(&Options::default());
+    let placed: usize = plan.launches.iter().map(|launch| launch.pods.len()).sum();
+    assert_eq!(placed, 8);
+}
+
+#[test]
+fn few_nodes_are_made_large() {
+    let text = format!("{FAMILY} pool default limit=nodes:2\npod large*2 cpu=90 mem=1Gi\npod small*20 cpu=8 mem=1Gi");
+    let plan = Fixture::read(&text).solve(&Options::default());
+    assert!(plan.unschedulable.is_empty(), "{} left over", plan.unschedulable.len());
+}

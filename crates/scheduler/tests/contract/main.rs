@@ -9,9 +9,12 @@
 #[path = "../support/fixture.rs"]
 mod fixture;
 
+mod acceptance;
 mod affinity;
+mod bad_input;
 mod construction;
 mod daemons;
+mod domains;
 mod explain;
 mod limits;
 mod min_values;

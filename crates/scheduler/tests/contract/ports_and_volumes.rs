@@ -1,6 +1,6 @@
 //! Sections 13 and 14: host ports, volumes.
 
-use crate::fixture::check;
+use crate::fixture::{Fixture, check, upstream};
 
 const WORLD: &str = "
     type t cpu=8 mem=16Gi price=0.1
@@ -140,7 +140,7 @@ fn a_volume_bound_to_another_host_keeps_the_pod_off_new_nodes() {
     );
 }
 
-// SCH-184, SCH-455
+// SCH-184, SCH-209, SCH-455
 #[test]
 fn a_volume_does_not_narrow_the_domains_of_a_spread() {
     check(
@@ -196,4 +196,41 @@ fn volumes_that_name_too_many_places_are_the_fault_of_their_pod() {
         "default/t: q
          - p: too many combinations of volume topologies",
     );
+}
+
+// SCH-168: upstream does not look at DaemonSets that have no pod on the node yet.
+#[test]
+fn the_port_of_a_daemon_to_come_is_taken() {
+    check(
+        &world(
+            "daemon d cpu=0.1 mem=0.1Gi port=80 select=zone:in:a
+             node n cpu=4 mem=8Gi zone=a
+             node m cpu=4 mem=8Gi zone=b
+             pod p*2 cpu=1 mem=1Gi port=80 select=zone:in:a,b
+             pod q cpu=1 mem=1Gi port=81 select=zone:in:a",
+        ),
+        "m: p-0
+         n: q
+         - p-1: no instance type met the scheduling requirements or had enough resources or had a required offering, \
+         requirements=karpenter.sh/nodepool In [default], topology.kubernetes.io/zone In [a b], \
+         resources={\"cpu\":\"1\",\"memory\":\"1Gi\",\"pods\":\"1\"}",
+    );
+}
+
+// SCH-166: the recorded scenario 037, where upstream placed pods that claim the port of a DaemonSet that runs on every node.
+#[test]
+fn a_port_a_daemon_claims_everywhere_is_to_be_had_nowhere() {
+    let clash = "pod clash cpu=0.1 mem=0.1Gi port=9100";
+    let fixture = Fixture::read(&format!(
+        "node n cpu=8 mem=16Gi
+         bound n ports cpu=0.1 mem=0.1Gi port=9100 daemon tol=*
+         {clash}"
+    ));
+    let cluster = &fixture.snapshot;
+    let refused = kerf_check::filter::feasible(&cluster.pending[0], &cluster.nodes[0], cluster);
+    assert_eq!(refused, Err(vec![kerf_check::filter::FilterReason::Ports]));
+    let plan = Fixture::read(&world(&format!(
+        "daemon ports cpu=0.1 mem=0.1Gi port=9100 tol=*\n{clash}"
+    )));
+    assert_eq!(plan.solve(&upstream()).unschedulable.len(), 1);
 }

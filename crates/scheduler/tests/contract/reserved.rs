@@ -117,3 +117,62 @@ fn a_claim_never_loses_all_it_holds() {
          default/big: second",
     );
 }
+
+// SCH-290
+#[test]
+fn the_smallest_capacity_seen_of_a_reservation_counts() {
+    check(
+        &format!(
+            "type t cpu=2 mem=4Gi price=0.1 offer=reserved/a/0.01/res:r1:3
+             type u cpu=4 mem=8Gi price=0.2 offer=reserved/a/0.02/res:r1:1
+             pool default
+             pod p*2 cpu=2 mem=1Gi label=a=b apart=host/a=b"
+        ),
+        &format!("default/t: p-0\n- p-1: {TAKEN}"),
+    );
+}
+
+// SCH-301
+#[test]
+fn reserved_capacity_comes_before_cheaper_capacity() {
+    let fixture = Fixture::read(
+        "type t cpu=2 mem=4Gi price=0.1 spot=0.001 offer=reserved/a/0.05/res:r1:1
+         pool default
+         pod p cpu=1 mem=1Gi",
+    );
+    let launch = &fixture.solve(&upstream()).launches[0];
+    let capacity = launch.requirements.get(sym::CAPACITY_TYPE);
+    assert_eq!(
+        capacity.and_then(kerf_model::requirement::Requirement::single),
+        Some(sym::RESERVED)
+    );
+}
+
+// SCH-304
+#[test]
+fn pools_share_a_reservation() {
+    check(
+        &format!(
+            "type t cpu=2 mem=4Gi price=0.1 offer=reserved/a/0.01/res:r1:1
+             pool one
+             pool two
+             pod p cpu=2 mem=1Gi select=pool:in:one
+             pod q cpu=2 mem=1Gi select=pool:in:two"
+        ),
+        &format!("one/t: p\n- q: {TAKEN}"),
+    );
+}
+
+// SCH-305
+#[test]
+fn pools_with_reservations_of_their_own_do_not_wait_for_each_other() {
+    check(
+        "type t cpu=2 mem=4Gi price=0.1 offer=reserved/a/0.01/res:r1:1 offer=reserved/a/0.01/res:r2:1
+         pool one req=reservation-id:in:r1
+         pool two req=reservation-id:in:r2
+         pod p cpu=2 mem=1Gi select=pool:in:one
+         pod q cpu=2 mem=1Gi select=pool:in:two",
+        "one/t: p
+         two/t: q",
+    );
+}

@@ -1,6 +1,7 @@
 //! Section 15.6: topology spread.
 
 use crate::fixture::{Fixture, check, upstream};
+use kerf_scheduler::Options;
 
 const WORLD: &str = "
     type t cpu=2 mem=4Gi price=0.1
@@ -411,5 +412,48 @@ fn pods_promised_to_a_claim_count() {
         ),
         "default/t b: p-0
          default/t c: p-1",
+    );
+}
+
+/// How many of the pending pods kube-scheduler binds to the node, one after the other, in a cluster of these nodes.
+fn bound_in_turn(text: &str, node: &str) -> usize {
+    let mut cluster = Fixture::read(text).snapshot;
+    let pods = std::mem::take(&mut cluster.pending);
+    let at = cluster.nodes.iter().position(|known| *known.name == *node).unwrap();
+    let mut bound = 0;
+    for pod in &pods {
+        let target = std::sync::Arc::clone(&cluster.nodes[at]);
+        if kerf_check::filter::feasible(pod, &target, &cluster).is_ok() {
+            let mut taken = kerf_model::node::Node::clone(&target);
+            taken.requested.add(&pod.shape.requests);
+            taken.pods.push(std::sync::Arc::clone(pod));
+            cluster.nodes[at] = std::sync::Arc::new(taken);
+            bound += 1;
+        }
+    }
+    bound
+}
+
+// SCH-225: the recorded scenario 024, where upstream puts seven pods pinned to one zone there although `nodeAffinityPolicy: Ignore` lets the
+// other zones, which the same plan opens, hold the minimum at zero. The pods are alike, so any order of them is this one.
+#[test]
+fn of_pods_pinned_to_one_zone_that_look_at_all_kube_scheduler_binds_one() {
+    let pods = "pod d10*7 cpu=1 mem=4Gi label=app=d10 select=zone:in:a spread=zone/1/app=d10/anynode";
+    let nodes = "node a cpu=16 mem=64Gi zone=a
+                 node b cpu=16 mem=64Gi zone=b
+                 node c cpu=2 mem=8Gi zone=c taint=dedicated=true:NoSchedule";
+    assert_eq!(bound_in_turn(&format!("{nodes}\n{pods}"), "a"), 1);
+    let plan = Fixture::read(&format!(
+        "type t cpu=16 mem=64Gi price=0.1
+         pool default req=zone:in:a,b
+         pool tainted req=zone:in:c taint=dedicated=true:NoSchedule
+         {pods}"
+    ))
+    .solve(&Options::default());
+    assert_eq!(plan.unschedulable.len(), 6);
+    // Under Honor, which is the default, all go.
+    assert_eq!(
+        bound_in_turn(&format!("{nodes}\n{}", pods.replace("/anynode", "")), "a"),
+        7
     );
 }

@@ -7,7 +7,7 @@
 use super::seeds::hold;
 use super::{generate, oracle};
 use crate::fixture::Fixture;
-use kerf_model::plan::Plan;
+use kerf_model::plan::{Cause, Plan, Refusal, Unschedulable};
 use kerf_model::pod::{AffinityTerm, Pod};
 use kerf_model::price::Price;
 use kerf_scheduler::{MinValuesPolicy, Options, Packing, PreferencePolicy, ReservedMode};
@@ -159,9 +159,9 @@ fn alone_is_refused_for_good_reason(text: &str) -> Result<(), String> {
 }
 
 /// What a plan refuses nothing would take besides.
-fn refusals_stand(fixture: &Fixture, plan: &Plan, judged: impl Fn(&Pod) -> bool) -> Result<(), String> {
+fn refusals_stand(fixture: &Fixture, plan: &Plan, judged: impl Fn(&Unschedulable) -> bool) -> Result<(), String> {
     let refused = plan.unschedulable.iter().filter(|left| !left.deferred);
-    for left in refused.filter(|left| judged(&left.pod)) {
+    for left in refused.filter(|left| judged(left)) {
         let pods = &fixture.snapshot.pending;
         let Some(at) = pods.iter().position(|pod| pod.uid == left.pod.uid) else {
             continue;
@@ -184,7 +184,13 @@ fn among_others_it_is_refused_for_good_reason(text: &str) -> Result<(), String> 
             };
             !pod.shape.affinity.is_empty() && pod.shape.affinity.iter().all(itself)
         };
-        refusals_stand(&fixture, &plan, |pod| !starts(pod)).map_err(|why| format!("{packing:?}: {why}"))?;
+        // Upstream does not take back what a claim set aside of a limit when it narrows (SCH-148).
+        let set_aside = |left: &Unschedulable| {
+            let by_limit = |refusal: &Refusal| matches!(refusal.cause, Cause::Limits { .. });
+            packing == Packing::Upstream && left.refusals.iter().any(by_limit)
+        };
+        refusals_stand(&fixture, &plan, |left| !starts(&left.pod) && !set_aside(left))
+            .map_err(|why| format!("{packing:?}: {why}"))?;
     }
     Ok(())
 }

@@ -1,0 +1,125 @@
+//! The most pods where limits bind: a machine is opened at the size that holds most of its pod's kind for what it takes of the limits, and
+//! stays that small, so that nothing is set aside for what it will not become.
+
+use crate::bits::Bits;
+use crate::classes::{Class, ClassId};
+use crate::run::{Ask, Fit, No, Run};
+use crate::strategy::Outcome;
+use crate::strategy::greedy::{Attempt, Choose, join, solve};
+use crate::strategy::relief::{share, within};
+use crate::world::World;
+
+/// Other outcomes for limits that leave pods over: large pods first, then small ones first, of which more fit. The best is the first with
+/// the most pods.
+pub(crate) fn frugal<'w, 'a>(
+    world: &'w World<'a>,
+    queue: &[u32],
+    effort: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Vec<Outcome<'w, 'a>> {
+    let mut outcomes: Vec<Outcome<'w, 'a>> = Vec::new();
+    let small_first: Vec<u32> = queue.iter().rev().copied().collect();
+    for queue in [queue, &small_first] {
+        let spent: u64 = outcomes.iter().map(|outcome| outcome.run.work).sum();
+        if spent >= effort || stop() || outcomes.last().is_some_and(|outcome| outcome.failed.is_empty()) {
+            break;
+        }
+        let mut run = Run::new(world);
+        run.by_price = true;
+        let mut frugal = Frugal {
+            left: vec![0; world.classes.len()],
+            effort: effort - spent,
+        };
+        for class in queue.iter().filter_map(|pod| world.of_pod[*pod as usize]) {
+            frugal.left[class as usize] += 1;
+        }
+        outcomes.push(solve(run, queue, &mut frugal, stop));
+    }
+    outcomes
+}
+
+struct Frugal {
+    /// Per class: pods that may still come.
+    left: Vec<i64>,
+    /// Beyond this much work sizes are not compared.
+    effort: u64,
+}
+
+impl Choose for Frugal {
+    fn place(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
+        let attempt = if join(run, ask, class, pod, None) {
+            Attempt::Placed
+        } else {
+            self.open(run, ask, class, pod)
+        };
+        if attempt == Attempt::Placed {
+            self.left[class as usize] -= 1;
+        }
+        attempt
+    }
+}
+
+impl Frugal {
+    fn open(&self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
+        for template in 0..run.world.templates.len() {
+            match run.try_template(ask, template) {
+                Ok(fit) => {
+                    let fit = self.sized(run, ask, template, class, fit);
+                    run.open(template, &fit, class, pod, None);
+                    return Attempt::Placed;
+                }
+                Err(No::Reserved(_)) => return Attempt::Deferred,
+                Err(No::Ever | No::Now) => {}
+            }
+        }
+        Attempt::Failed
+    }
+
+    /// The fit without types that take more of a limit than the one that makes most of it.
+    fn sized(&self, run: &mut Run<'_, '_>, ask: &Ask<'_>, number: usize, class: ClassId, fit: Fit) -> Fit {
+        let world = run.world;
+        let template = &world.templates[number];
+        if template.limited.is_empty() || run.work > self.effort {
+            return fit;
+        }
+        run.work += fit.rows.len() as u64 / 16;
+        let most = if lonely(ask) {
+            1
+        } else {
+            self.left[class as usize].max(1)
+        };
+        let mut best: Option<(f64, u32)> = None;
+        // Cheapest first, so that the cheapest of equals is chosen.
+        for (_, row, _) in run.states.prices(world, fit.state) {
+            if !fit.rows.get(*row as usize) {
+                continue;
+            }
+            let pods = holds(world, number, *row as usize, ask.class).min(most) as f64;
+            let density = pods / share(world, number, *row).max(f64::MIN_POSITIVE);
+            if best.is_none_or(|(known, _)| density > known * (1.0 + f64::EPSILON)) {
+                best = Some((density, *row));
+            }
+        }
+        let Some((_, model)) = best else { return fit };
+        let rows: Bits = within(world, template, &fit.rows, model, 1);
+        run.narrowed(&fit, rows).unwrap_or(fit)
+    }
+}
+
+/// Whether pods of a kind may not share a machine.
+fn lonely(ask: &Ask<'_>) -> bool {
+    !(ask.allowed.apart.is_empty() && ask.allowed.host_spread.is_empty() && ask.class.shape.host_ports.is_empty())
+}
+
+/// How many pods of a class a machine of a row holds by itself.
+fn holds(world: &World<'_>, number: usize, row: usize, class: &Class) -> i64 {
+    let template = &world.templates[number];
+    let types = &world.catalogues[template.catalogue];
+    let daemons = template.partitions.iter().find(|partition| partition.rows.get(row));
+    let of_each = class.requests.iter().enumerate().filter(|(_, wanted)| **wanted > 0);
+    let counts = of_each.map(|(at, wanted)| {
+        let taken = daemons.map_or(0, |partition| partition.overhead[at]);
+        types.amounts[at][row].saturating_sub(taken) / wanted
+    });
+    counts.min().unwrap_or(i64::MAX)
+}
