@@ -10,7 +10,7 @@ pub struct CheckOptions {
     pub strict_min_values: bool,
     /// Launches must hold the reservations they may use (gate ReservedCapacity, section 19).
     pub reserved_capacity: bool,
-    /// How many arrivals may be tried when looking for an order in which all pods can be bound.
+    /// How many arrivals may be tried when looking for an order in which all pods can be bound; 0 for the order the plan names alone.
     pub order_search_steps: u64,
 }
 

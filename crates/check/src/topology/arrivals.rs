@@ -291,7 +291,9 @@ impl<'a> Search<'a> {
     /// Nothing if an order was found, else the state in which the most pods had arrived.
     fn find_order(&self, named: &[usize], steps: u64) -> Option<Self> {
         let mut best: Option<Self> = None;
-        for order in [Order::Named, Order::Rounds, Order::ConstrainedFirst, Order::FreeFirst] {
+        let orders = [Order::Named, Order::Rounds, Order::ConstrainedFirst, Order::FreeFirst];
+        let orders = if steps == 0 { &orders[..1] } else { &orders[..] };
+        for order in orders {
             let mut run = self.clone();
             match order {
                 Order::Named => run.as_named(named),

@@ -1,14 +1,13 @@
 //! What holds of every plan.
 //!
 //! Refusals: one pod by itself is refused if and only if nothing at all would take it; among others it is refused only if nothing would take
-//! it beside what the plan places, be it a machine of the plan made to order. That the others could have been placed otherwise, so that one
-//! more finds room, is not asked: that is bin packing.
+//! it after what the plan places, be it a machine of the plan made to order. That the others could have been placed otherwise or later, so
+//! that one more finds room, is not asked: that is bin packing.
 
 use super::seeds::hold;
 use super::{generate, oracle};
 use crate::fixture::Fixture;
 use kerf_model::plan::{Cause, Plan, Refusal, Unschedulable};
-use kerf_model::pod::{AffinityTerm, Pod};
 use kerf_model::price::Price;
 use kerf_scheduler::{MinValuesPolicy, Options, Packing, PreferencePolicy, ReservedMode};
 use std::sync::Arc;
@@ -177,20 +176,12 @@ fn among_others_it_is_refused_for_good_reason(text: &str) -> Result<(), String> 
     let fixture = Fixture::read(text);
     for packing in [Packing::Upstream, Packing::Cheapest] {
         let plan = fixture.try_solve(&options(text, packing))?;
-        // A pod that may start a group could have been the first, before others that are not tied to it were placed apart.
-        let starts = |pod: &Pod| {
-            let itself = |term: &AffinityTerm| {
-                term.selector.matches(&pod.labels) && fixture.snapshot.in_scope(&term.namespaces, &pod.namespace)
-            };
-            !pod.shape.affinity.is_empty() && pod.shape.affinity.iter().all(itself)
-        };
         // Upstream does not take back what a claim set aside of a limit when it narrows (SCH-148).
         let set_aside = |left: &Unschedulable| {
             let by_limit = |refusal: &Refusal| matches!(refusal.cause, Cause::Limits { .. });
             packing == Packing::Upstream && left.refusals.iter().any(by_limit)
         };
-        refusals_stand(&fixture, &plan, |left| !starts(&left.pod) && !set_aside(left))
-            .map_err(|why| format!("{packing:?}: {why}"))?;
+        refusals_stand(&fixture, &plan, |left| !set_aside(left)).map_err(|why| format!("{packing:?}: {why}"))?;
     }
     Ok(())
 }
