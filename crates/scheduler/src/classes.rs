@@ -255,7 +255,7 @@ impl Classes {
         };
         let repelled_by: Vec<_> = selected.iter().map(|mine| only(mine, true)).collect();
         let counted_in: Vec<_> = selected.iter().map(|mine| only(mine, false)).collect();
-        let mut settled: FxHashMap<(u32, u32), (Arc<[u32]>, Arc<[FilterId]>)> = FxHashMap::default();
+        let mut settled: FxHashMap<(u32, u32), Settled> = FxHashMap::default();
         for class in &mut self.list {
             let profile = class.profile as usize;
             class.repelled_by = Arc::clone(&repelled_by[profile]);
@@ -272,6 +272,9 @@ impl Classes {
         }
     }
 }
+
+/// What classes of one profile and equal demands settle: keys and filters.
+type Settled = (Arc<[u32]>, Arc<[FilterId]>);
 
 /// Whether all of some selections cover a pod.
 pub(crate) fn selects(snapshot: &Snapshot, selected: &[Selection], pod: &Pod) -> bool {
