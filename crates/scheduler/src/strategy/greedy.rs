@@ -149,7 +149,13 @@ fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32, choose: &mut dyn 
 }
 
 /// The claim with the fewest pods that takes the pod (SCH-248).
-fn join(run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32, thrift: Option<&dyn Thrift>) -> bool {
+pub(crate) fn join(
+    run: &mut Run<'_, '_>,
+    ask: &Ask<'_>,
+    class: ClassId,
+    pod: u32,
+    thrift: Option<&dyn Thrift>,
+) -> bool {
     let mut cursor = Cursor::default();
     let mut dear = 0;
     while let Some(claim) = run.next_claim(ask, &mut cursor) {

@@ -72,8 +72,8 @@ pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync
     }
     let limited = world.templates.iter().any(|template| !template.limited.is_empty());
     if limited && !best.failed.is_empty() {
-        for outcome in frugal::frugal(world, &queue, world.options.effort, stop) {
-            let mut outcome = relief::relieve(outcome, &queue, left, stop);
+        for outcome in frugal::frugal(world, &queue, effort, stop) {
+            let mut outcome = relief::relieve(outcome, &queue, effort, stop);
             let reached = outcome.rank();
             if reached < rank && outcome.unattempted.is_empty() {
                 (best, rank) = (outcome, reached);
