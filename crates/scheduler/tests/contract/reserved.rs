@@ -122,12 +122,10 @@ fn a_claim_never_loses_all_it_holds() {
 #[test]
 fn the_smallest_capacity_seen_of_a_reservation_counts() {
     check(
-        &format!(
-            "type t cpu=2 mem=4Gi price=0.1 offer=reserved/a/0.01/res:r1:3
+        "type t cpu=2 mem=4Gi price=0.1 offer=reserved/a/0.01/res:r1:3
              type u cpu=4 mem=8Gi price=0.2 offer=reserved/a/0.02/res:r1:1
              pool default
-             pod p*2 cpu=2 mem=1Gi label=a=b apart=host/a=b"
-        ),
+             pod p*2 cpu=2 mem=1Gi label=a=b apart=host/a=b",
         &format!("default/t: p-0\n- p-1: {TAKEN}"),
     );
 }
@@ -152,13 +150,11 @@ fn reserved_capacity_comes_before_cheaper_capacity() {
 #[test]
 fn pools_share_a_reservation() {
     check(
-        &format!(
-            "type t cpu=2 mem=4Gi price=0.1 offer=reserved/a/0.01/res:r1:1
+        "type t cpu=2 mem=4Gi price=0.1 offer=reserved/a/0.01/res:r1:1
              pool one
              pool two
              pod p cpu=2 mem=1Gi select=pool:in:one
-             pod q cpu=2 mem=1Gi select=pool:in:two"
-        ),
+             pod q cpu=2 mem=1Gi select=pool:in:two",
         &format!("one/t: p\n- q: {TAKEN}"),
     );
 }

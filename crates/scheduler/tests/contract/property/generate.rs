@@ -350,7 +350,7 @@ pub(super) fn small(draw: &mut Draw) -> String {
             && !word.contains("min=")
             && !word.contains("gen:")
             && !(line.starts_with("daemon") && (word.starts_with("term=") || word.starts_with("select=arch")))
-            && !(word.starts_with("spread=") && !word.contains("/soft"))
+            && (!word.starts_with("spread=") || word.contains("/soft"))
     })
 }
 
@@ -411,14 +411,11 @@ pub(super) fn poisoned(draw: &mut Draw) -> String {
         .filter(|line| !line.starts_with("node ") && !line.starts_with("bound "));
     let plain = |line: &str| {
         let words = line.split_whitespace().filter(|word| {
-            !word.starts_with("limit=")
-                && !word.starts_with("offer=")
-                && !word.contains("min=")
-                && !word.starts_with("near=host")
-                && !word.starts_with("near~")
-                && !(word.starts_with("near=") && word.contains('*'))
-                && !((word.starts_with("apart") || word.starts_with("spread") || word.starts_with("near"))
-                    && word.contains("/*"))
+            let scarce = ["limit=", "offer=", "near=host", "near~"]
+                .iter()
+                .any(|start| word.starts_with(start));
+            let coupling = ["near", "apart", "spread"].iter().any(|start| word.starts_with(start));
+            !(scarce || word.contains("min=") || (coupling && word.contains("/*")))
         });
         words.collect::<Vec<_>>().join(" ")
     };

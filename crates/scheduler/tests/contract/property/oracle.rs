@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A plan that puts one more pod somewhere, if there is a good one.
 pub(super) fn place(fixture: &Fixture, pods: &[Arc<Pod>], plan: &Plan, pod: u32) -> Option<String> {
     let snapshot = &fixture.snapshot;
-    let Some(one) = pods.get(pod as usize) else { return None };
+    let one = pods.get(pod as usize)?;
     let mut base = plan.clone();
     base.unschedulable.retain(|left| left.pod.uid != one.uid);
     base.order.push(pod);
