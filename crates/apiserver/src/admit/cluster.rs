@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use super::{Checks, quantity};
+use super::{Checks, quantity, selector};
 use crate::json;
 use crate::registry::Resource;
 use crate::state::State;
@@ -124,6 +124,7 @@ pub(crate) fn validate(kind: &str, object: &Value, old: Option<&Value>, checks: 
         "Node" => validate_taints(object, checks),
         "PodDisruptionBudget" => {
             let spec = json::at(object, &["spec"]);
+            selector::validate("spec.selector", json::at(spec, &["selector"]), checks);
             if spec.get("minAvailable").is_some() && spec.get("maxUnavailable").is_some() {
                 checks.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set");
             }

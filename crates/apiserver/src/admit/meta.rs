@@ -106,22 +106,29 @@ fn is_name_text(text: &str) -> bool {
 /// A map of labels, wherever it stands.
 pub(crate) fn labels(path: &str, labels: &Value, causes: &mut Vec<FieldError>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
-        if let Err(why) = qualified_name(key) {
-            causes.push(FieldError::invalid(path, &key.as_str().into(), why));
-        }
-        let text = value.as_str().unwrap_or_default();
-        if text.len() > LABEL_MAX {
-            causes.push(FieldError::invalid(
-                path,
-                value,
-                format!("must be no more than {LABEL_MAX} characters"),
-            ));
-        } else if !text.is_empty() && !is_name_text(text) {
-            let why = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
-                       must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
-                       regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
-            causes.push(FieldError::invalid(path, value, why));
-        }
+        label_key(path, key, causes);
+        label_value(path, value, causes);
+    }
+}
+
+/// The key of a label.
+pub(super) fn label_key(path: &str, key: &str, causes: &mut Vec<FieldError>) {
+    if let Err(why) = qualified_name(key) {
+        causes.push(FieldError::invalid(path, &key.into(), why));
+    }
+}
+
+/// The value of a label.
+pub(super) fn label_value(path: &str, value: &Value, causes: &mut Vec<FieldError>) {
+    let text = value.as_str().unwrap_or_default();
+    if text.len() > LABEL_MAX {
+        let why = format!("must be no more than {LABEL_MAX} characters");
+        causes.push(FieldError::invalid(path, value, why));
+    } else if !text.is_empty() && !is_name_text(text) {
+        let why = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and \
+                   must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', \
+                   regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+        causes.push(FieldError::invalid(path, value, why));
     }
 }
 

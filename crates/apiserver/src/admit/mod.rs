@@ -4,6 +4,7 @@ mod cluster;
 mod meta;
 mod pod;
 mod quantity;
+mod selector;
 mod typed;
 mod workload;
 

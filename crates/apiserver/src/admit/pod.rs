@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Checks, quantity};
+use super::{Checks, quantity, selector};
 use crate::error::ApiError;
 use crate::json;
 use crate::registry::Resource;
@@ -259,6 +259,11 @@ pub(crate) fn validate_spec(path: &str, spec: &Value, checks: &mut Checks) {
                 "must be greater than zero",
             );
         }
+        selector::validate(
+            &format!("{here}.labelSelector"),
+            json::at(spread, &["labelSelector"]),
+            checks,
+        );
     }
     validate_affinity(path, spec, checks);
 }
@@ -367,46 +372,63 @@ fn validate_toleration(path: &str, toleration: &Value, checks: &mut Checks) {
     }
 }
 
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
 fn validate_affinity(path: &str, spec: &Value, checks: &mut Checks) {
-    let required = "requiredDuringSchedulingIgnoredDuringExecution";
-    let terms = ["affinity", "nodeAffinity", required, "nodeSelectorTerms"];
+    let node = ["affinity", "nodeAffinity"];
+    let terms = [node[0], node[1], REQUIRED, "nodeSelectorTerms"];
     for (i, term) in json::items(spec, &terms).iter().enumerate() {
-        for (j, expression) in json::items(term, &["matchExpressions"]).iter().enumerate() {
-            let here = format!("{path}.{}[{i}].matchExpressions[{j}]", terms.join("."));
-            checks.one_of(
-                &here,
-                expression,
-                "operator",
-                &["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"],
-            );
-            let values = json::items(expression, &["values"]).len();
-            let at = format!("{here}.values");
-            match json::text(expression, &["operator"]) {
-                Some("In" | "NotIn") if values == 0 => {
-                    checks.0.push(FieldError::required(
-                        &at,
-                        "must be specified when `operator` is 'In' or 'NotIn'",
-                    ));
-                }
-                Some("Exists" | "DoesNotExist") if values > 0 => {
-                    checks.forbidden(
-                        &at,
-                        "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
-                    );
-                }
-                Some("Gt" | "Lt") if values != 1 => {
-                    let why = "must be specified single value when `operator` is 'Lt' or 'Gt'";
-                    checks.0.push(FieldError::required(&at, why));
-                }
-                _ => {}
-            }
-        }
+        validate_node_term(&format!("{path}.{}[{i}]", terms.join(".")), term, checks);
+    }
+    let terms = [node[0], node[1], PREFERRED];
+    for (i, weighted) in json::items(spec, &terms).iter().enumerate() {
+        let here = format!("{path}.{}[{i}].preference", terms.join("."));
+        validate_node_term(&here, json::at(weighted, &["preference"]), checks);
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
-        for (i, term) in json::items(spec, &["affinity", kind, required]).iter().enumerate() {
-            if json::text(term, &["topologyKey"]).is_none() {
-                checks.required(&format!("{path}.affinity.{kind}.{required}[{i}].topologyKey"));
+        for (i, term) in json::items(spec, &["affinity", kind, REQUIRED]).iter().enumerate() {
+            validate_pod_term(&format!("{path}.affinity.{kind}.{REQUIRED}[{i}]"), term, checks);
+        }
+        for (i, weighted) in json::items(spec, &["affinity", kind, PREFERRED]).iter().enumerate() {
+            let here = format!("{path}.affinity.{kind}.{PREFERRED}[{i}].podAffinityTerm");
+            validate_pod_term(&here, json::at(weighted, &["podAffinityTerm"]), checks);
+        }
+    }
+}
+
+fn validate_pod_term(path: &str, term: &Value, checks: &mut Checks) {
+    if json::text(term, &["topologyKey"]).is_none() {
+        checks.required(&format!("{path}.topologyKey"));
+    }
+    for field in ["labelSelector", "namespaceSelector"] {
+        selector::validate(&format!("{path}.{field}"), json::at(term, &[field]), checks);
+    }
+}
+
+fn validate_node_term(path: &str, term: &Value, checks: &mut Checks) {
+    for (i, expression) in json::items(term, &["matchExpressions"]).iter().enumerate() {
+        let here = format!("{path}.matchExpressions[{i}]");
+        let operators = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"];
+        checks.one_of(&here, expression, "operator", &operators);
+        let values = json::items(expression, &["values"]).len();
+        let at = format!("{here}.values");
+        match json::text(expression, &["operator"]) {
+            Some("In" | "NotIn") if values == 0 => {
+                let why = "must be specified when `operator` is 'In' or 'NotIn'";
+                checks.0.push(FieldError::required(&at, why));
             }
+            Some("Exists" | "DoesNotExist") if values > 0 => {
+                checks.forbidden(
+                    &at,
+                    "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                );
+            }
+            Some("Gt" | "Lt") if values != 1 => {
+                let why = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+                checks.0.push(FieldError::required(&at, why));
+            }
+            _ => {}
         }
     }
 }

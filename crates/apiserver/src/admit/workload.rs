@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::{Checks, pod};
+use super::{Checks, pod, selector};
 use crate::json;
 
 /// Defaults of a workload object, by kind. Kinds without pods are left alone.
@@ -193,6 +193,9 @@ fn with_claim_volumes<'a>(object: &Value, spec: &'a Value) -> Cow<'a, Value> {
 
 fn selector_matches(kind: &str, spec: &Value, checks: &mut Checks) {
     let selector = json::at(spec, &["selector"]);
+    if kind != "ReplicationController" {
+        selector::validate("spec.selector", selector, checks);
+    }
     let wanted = if kind == "ReplicationController" {
         selector
     } else {
