@@ -25,7 +25,7 @@ pub(crate) enum Command {
     Controller(ControllerArgs),
     /// Plan nodes for pods read from manifests: one decision, offline.
     Simulate(SimulateArgs),
-    /// Say where a pod goes, or why no node pool and no node takes it.
+    /// Say where a pod goes or why nothing takes it, or why a node stays.
     Explain(Box<ExplainArgs>),
     /// Print the custom resource definitions.
     Crds(CrdsArgs),
@@ -102,6 +102,10 @@ pub(crate) struct SimulateArgs {
     /// Check the plan against the Kubernetes rules with code that shares nothing with the solver.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Say instead what consolidation would remove or replace now, what that saves, and for every node that stays why. Exit code 1 says
+    /// that something would go.
+    #[arg(long, conflicts_with = "verify")]
+    pub(crate) consolidate: bool,
     /// Print to standard error how long reading, planning and checking took.
     #[arg(long)]
     pub(crate) timing: bool,
@@ -143,7 +147,7 @@ pub(crate) struct DecisionArgs {
 #[derive(Args, Debug)]
 #[command(after_help = EXPLAIN_HELP)]
 pub(crate) struct ExplainArgs {
-    /// What to explain: pod/NAME (or po/NAME, or pod NAME).
+    /// What to explain: pod/NAME or node/NAME (or po/NAME, no/NAME, pod NAME).
     #[arg(required = true, num_args = 1..=2, value_name = "KIND/NAME")]
     pub(crate) subject: Vec<String>,
     /// Manifests to read instead of asking a cluster: a file, a folder, or - for standard input. May be repeated.
@@ -169,10 +173,11 @@ const EXPLAIN_HELP: &str = "Examples:
   kerf explain pod/web-0                       ask the cluster of the current kubeconfig
   kerf explain pod/web-0 -n shop -o json       the same as a document
   kerf explain pod/web-0 -f manifests/         offline, from files
+  kerf explain node/ip-10-0-1-7                why consolidation leaves it alone
 
 Exit codes:
-  0  it has a place: it is bound, or would be scheduled
-  1  it has none, and the output says why
+  0  the pod has a place: it is bound, or would be scheduled; the node would go
+  1  the pod has none, or the node stays, and the output says why
   2  bad input or usage
   3  nothing to explain: there is no such object
   4  the API, a file or the network failed

@@ -6,7 +6,7 @@ mod live;
 mod settings;
 mod snapshot;
 
-pub(crate) use files::from_files;
+pub(crate) use files::{from_files, from_sources};
 pub(crate) use input::Cluster;
 pub(crate) use live::{Access, from_cluster};
 pub(crate) use settings::{CatalogueChoice, Settings};

@@ -13,9 +13,12 @@ use kerf_scheduler::{MinValuesPolicy, Options, Packing, PreferencePolicy, Reserv
 use std::sync::Arc;
 
 /// What decisions are made with.
+#[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) now: Timestamp,
     pub(crate) options: Options,
+    /// The gate `SpotToSpotConsolidation`.
+    pub(crate) spot_to_spot: bool,
     /// Whether NodeOverlays count.
     pub(super) overlays: bool,
     pub(super) catalogue: Arc<Catalogue>,
@@ -32,6 +35,22 @@ pub(crate) enum CatalogueChoice<'a> {
 }
 
 impl Settings {
+    /// The defaults, with one of the built-in catalogues.
+    pub(crate) fn of(catalogue: CatalogueName, now: Timestamp, interner: &Interner) -> Self {
+        let catalogue = match catalogue {
+            CatalogueName::Ec2 => ec2_catalogue(interner),
+            CatalogueName::Kwok => builtin_catalogue(interner),
+        };
+        Self {
+            now,
+            options: Options::default(),
+            spot_to_spot: false,
+            overlays: true,
+            vocabulary: kerf_kwok::vocabulary(&catalogue, interner),
+            catalogue,
+        }
+    }
+
     /// Reads the settings; what is wrong with them is added to `errors`.
     pub(crate) fn read(
         args: &DecisionArgs,
@@ -61,6 +80,7 @@ impl Settings {
         let overlays = gates.node_overlay || (!said && matches!(choice, CatalogueChoice::Offline));
         Some(Self {
             now,
+            spot_to_spot: gates.spot_to_spot_consolidation,
             options: options(args, gates),
             overlays,
             catalogue,

@@ -2,6 +2,7 @@
 //!
 //! A subject is named as for kubectl (`pod/web-0`); each has a module that answers for it.
 
+mod node;
 mod pod;
 mod subject;
 mod text;
@@ -9,6 +10,7 @@ mod text;
 use crate::args::{ExplainArgs, TextOutput};
 use crate::decision::{Access, CatalogueChoice, Input, Settings, complain, from_cluster, from_files, mention};
 use crate::exit::Exit;
+use crate::manifests::InputError;
 use anyhow::Context as _;
 use kerf_model::intern::Interner;
 use serde::Serialize;
@@ -46,25 +48,53 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         complain(&errors);
         return Ok(Exit::BadInput);
     };
-    let Subject::Pod { namespace: named, name } = subject;
-    let namespace = named.or(namespace).unwrap_or_else(|| "default".to_owned());
-    let Some(standing) = pod::Standing::of(&input.cluster, &namespace, &name) else {
-        complain(&errors);
-        let title = format!("Pod {namespace}/{name}");
-        // What is wrong with it was said just now.
-        if errors.iter().any(|error| error.object.as_deref() == Some(&title)) {
-            eprintln!("error: {title} cannot be read; there is nothing to explain until it is corrected");
-            return Ok(Exit::BadInput);
+    match subject {
+        Subject::Pod { namespace: named, name } => {
+            let namespace = named.or(namespace).unwrap_or_else(|| "default".to_owned());
+            let Some(standing) = pod::Standing::of(&input.cluster, &namespace, &name) else {
+                let title = format!("Pod {namespace}/{name}");
+                let missing = format!("there is no pod {name} in namespace {namespace}; -n names another namespace");
+                return Ok(not_there(&errors, &title, &missing));
+            };
+            let snapshot = crate::decision::snapshot(input.cluster, &settings, &interner, &mut errors);
+            complain(&errors);
+            let explanation = pod::explain(&snapshot, &settings.options, &standing);
+            print(&explanation, args.output, pod::render)?;
+            // What else is wrong with the files is no concern of the one who asks about this pod.
+            Ok(explanation.exit())
         }
-        eprintln!("error: there is no pod {name} in namespace {namespace}; -n names another namespace");
-        return Ok(Exit::Nothing);
-    };
-    let snapshot = crate::decision::snapshot(input.cluster, &settings, &interner, &mut errors);
-    complain(&errors);
-    let explanation = pod::explain(&snapshot, &settings.options, &standing);
-    print(&explanation, args.output, pod::render).context("printing the explanation")?;
-    // What else is wrong with the files is no concern of the one who asks about this pod.
-    Ok(explanation.exit())
+        Subject::Node { name } => {
+            let snapshot = crate::decision::snapshot(input.cluster, &settings, &interner, &mut errors);
+            let (options, spot_to_spot) = (&settings.options, settings.spot_to_spot);
+            let Some(explanation) = node::explain(&snapshot, options, spot_to_spot, settings.now, &name) else {
+                return Ok(not_there(
+                    &errors,
+                    &format!("Node {name}"),
+                    &format!("there is no node {name}"),
+                ));
+            };
+            complain(&errors);
+            print(&explanation, args.output, node::render)?;
+            Ok(explanation.exit())
+        }
+    }
+}
+
+/// What is said where the object is not there, and how the command ends then.
+fn not_there(errors: &[InputError], title: &str, missing: &str) -> Exit {
+    complain(errors);
+    // What is wrong with it was said just now.
+    if errors.iter().any(|error| error.object.as_deref() == Some(title)) {
+        eprintln!("error: {title} cannot be read; there is nothing to explain until it is corrected");
+        return Exit::BadInput;
+    }
+    eprintln!("error: {missing}");
+    // It may be in what could not be read.
+    if errors.is_empty() {
+        Exit::Nothing
+    } else {
+        Exit::BadInput
+    }
 }
 
 /// Reads the cluster, and says which namespace its user works in.
@@ -90,6 +120,6 @@ fn print<T: Serialize>(document: &T, output: TextOutput, render: impl Fn(&T) -> 
         TextOutput::Json => serde_json::to_string_pretty(document)? + "\n",
         TextOutput::Yaml => serde_saphyr::to_string(document).context("writing YAML")?,
     };
-    io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(())
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).context("printing the explanation")
 }

@@ -5,21 +5,29 @@
 pub(super) enum Subject {
     /// A pod; its namespace where one was given.
     Pod { namespace: Option<String>, name: String },
+    /// A node, by its name or its NodeClaim's.
+    Node { name: String },
 }
 
 const POD: [&str; 3] = ["pod", "pods", "po"];
+const NODE: [&str; 5] = ["node", "nodes", "no", "nodeclaim", "nodeclaims"];
 
 impl Subject {
-    /// Reads `KIND/NAME`, `KIND NAME`, or `KIND/NAMESPACE/NAME` as Kerf's own reports name pods.
+    /// Reads `KIND/NAME`, `KIND NAME`, or `pod/NAMESPACE/NAME` as Kerf's own reports name pods.
     pub(super) fn parse(words: &[String], namespace: Option<&str>) -> Result<Self, String> {
         let parts: Vec<&str> = words.iter().flat_map(|word| word.split('/')).collect();
         let (kind, names) = parts.split_first().unwrap_or((&"", &[]));
-        if !POD.contains(&kind.to_ascii_lowercase().as_str()) {
-            return Err(format!("cannot explain \"{}\": say pod/NAME", words.join(" ")));
+        let lower = kind.to_ascii_lowercase();
+        let is_pod = POD.contains(&lower.as_str());
+        if !is_pod && !NODE.contains(&lower.as_str()) {
+            return Err(format!(
+                "cannot explain \"{}\": say pod/NAME or node/NAME",
+                words.join(" ")
+            ));
         }
         let (written, name) = match names {
             [name] => (None, *name),
-            [namespace, name] => (Some(*namespace), *name),
+            [namespace, name] if is_pod => (Some(*namespace), *name),
             _ => {
                 return Err(format!(
                     "\"{}\" does not name one {kind}: say {kind}/NAME",
@@ -35,9 +43,13 @@ impl Subject {
         {
             return Err(format!("the {kind} is said to be in {written} and, with -n, in {flag}"));
         }
+        let name = name.to_owned();
+        if !is_pod {
+            return Ok(Self::Node { name });
+        }
         Ok(Self::Pod {
             namespace: written.or(namespace).map(str::to_owned),
-            name: name.to_owned(),
+            name,
         })
     }
 }
@@ -71,6 +83,15 @@ mod tests {
         }
         assert_eq!(parse(&["pod/shop/web-0"], None), pod(Some("shop")));
         assert_eq!(parse(&["pod", "shop/web-0"], Some("shop")), pod(Some("shop")));
+    }
+
+    #[test]
+    fn nodes_have_no_namespace() {
+        let node = Ok(Subject::Node { name: "n1".to_owned() });
+        for words in [&["node/n1"][..], &["no/n1"], &["nodes", "n1"], &["NodeClaim/n1"]] {
+            assert_eq!(parse(words, None), node, "{words:?}");
+        }
+        assert!(parse(&["node/shop/n1"], None).is_err());
     }
 
     #[test]

@@ -12,4 +12,4 @@ mod split;
 pub(crate) use error::InputError;
 pub(crate) use expand::expand_workloads;
 pub(crate) use object::{Object, objects_of, read_objects};
-pub(crate) use source::read_inputs;
+pub(crate) use source::{Input as Source, read_inputs};

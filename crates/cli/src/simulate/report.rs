@@ -45,6 +45,11 @@ pub(crate) struct NodeReport {
 }
 
 impl NodeReport {
+    /// A node to launch, the `number`th of its pool.
+    pub(crate) fn new(interner: &Interner, launch: &Launch, number: usize) -> Self {
+        new_node(interner, launch, number).0
+    }
+
     /// A node that is there, with what it has once `pods` are on it too.
     pub(crate) fn existing(interner: &Interner, node: &Node, pods: &[Arc<Pod>]) -> Self {
         let label = |key: Sym| node.label(key).map(|value| interner.text(value).to_owned());

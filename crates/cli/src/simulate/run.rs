@@ -3,6 +3,7 @@
 use super::report::{SimulationReport, Verification};
 use super::table;
 use crate::args::{Output, SimulateArgs};
+use crate::consolidate::{self, ConsolidationReport};
 use crate::decision::{CatalogueChoice, Settings, complain, from_files, mention, snapshot};
 use crate::exit::Exit;
 use anyhow::Context;
@@ -10,6 +11,7 @@ use kerf_model::intern::Interner;
 use kerf_model::plan::Plan;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{MinValuesPolicy, Options, Request, ReservedMode, solve};
+use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,6 +32,16 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     let snapshot = snapshot(input.cluster, &settings, &interner, &mut errors);
     complain(&errors);
     let read = started.elapsed();
+    if args.consolidate {
+        let look = consolidate::look(&snapshot, &settings.options, settings.spot_to_spot, settings.now);
+        let report = ConsolidationReport::new(&snapshot, &look, settings.now);
+        print(&report, args.output, consolidate::render).context("printing the report")?;
+        return Ok(match (errors.is_empty(), report.moves.is_empty()) {
+            (false, _) => Exit::BadInput,
+            (true, false) => Exit::No,
+            (true, true) => Exit::Done,
+        });
+    }
     let plan = solve(&Request::pending(&snapshot), &settings.options, &|| false);
     let planned = started.elapsed();
     let mut report = SimulationReport::new(&snapshot, &plan);
@@ -47,7 +59,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
             ms(read)
         );
     }
-    print(&report, args.output).context("printing the report")?;
+    print(&report, args.output, table::render).context("printing the report")?;
     Ok(exit(&report, errors.is_empty()))
 }
 
@@ -64,18 +76,24 @@ fn exit(report: &SimulationReport, clean: bool) -> Exit {
     }
 }
 
-fn verify(snapshot: &Snapshot, plan: &Plan, options: &Options) -> Verification {
-    let check = kerf_check::CheckOptions {
+/// What the plan checker holds a plan made with these options to.
+pub(crate) fn check_options(options: &Options) -> kerf_check::CheckOptions {
+    kerf_check::CheckOptions {
         strict_min_values: options.min_values_policy == MinValuesPolicy::Strict,
         reserved_capacity: options.reserved != ReservedMode::Off,
         ..kerf_check::CheckOptions::default()
-    };
+    }
+}
+
+/// Has the checker judge a plan.
+pub(crate) fn verify(snapshot: &Snapshot, plan: &Plan, options: &Options) -> Verification {
+    let check = check_options(options);
     Verification::of(&kerf_check::verify(snapshot, &snapshot.pending, plan, &check))
 }
 
-fn print(report: &SimulationReport, output: Output) -> anyhow::Result<()> {
+fn print<T: Serialize>(report: &T, output: Output, render: impl Fn(&T) -> String) -> anyhow::Result<()> {
     let text = match output {
-        Output::Table => table::render(report),
+        Output::Table => render(report),
         Output::Json => serde_json::to_string_pretty(report)? + "\n",
         Output::Yaml => serde_saphyr::to_string(report).context("writing YAML")?,
     };

@@ -1,0 +1,82 @@
+//! The path of `kerf simulate --verify` for callers in the same process: text in, plan and verdict out. Tests and fuzz targets use it to try
+//! many inputs without starting a process for each.
+
+use crate::args::CatalogueName;
+use crate::decision::{Settings, from_sources, snapshot};
+use crate::manifests::{InputError, Source};
+use crate::simulate::verify;
+use jiff::Timestamp;
+use kerf_model::intern::Interner;
+use kerf_scheduler::{Request, solve};
+use std::sync::Arc;
+
+/// What came of an input.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What is wrong with the input, as `kerf simulate` would say it; the objects concerned were left out.
+    pub errors: Vec<String>,
+    /// Pods that get a place.
+    pub scheduled: usize,
+    /// Pods that get none.
+    pub unschedulable: usize,
+    /// Pods validation refuses.
+    pub ignored: usize,
+    /// What the plan checker objects to.
+    pub violations: Vec<String>,
+}
+
+/// Instance types and settings, read once for any number of inputs.
+#[derive(Debug)]
+pub struct Planner {
+    interner: Arc<Interner>,
+    settings: Settings,
+}
+
+impl Planner {
+    /// The instance types of Karpenter's KWOK provider and default options, at a moment.
+    pub fn new(now: Timestamp) -> Self {
+        let interner = Arc::new(Interner::default());
+        let settings = Settings::of(CatalogueName::Kwok, now, &interner);
+        Self { interner, settings }
+    }
+
+    /// Plans for the manifests and has the plan checked.
+    pub fn plan(&self, manifests: &str) -> Outcome {
+        let input = from_sources(vec![source(manifests)]);
+        let mut errors = input.errors;
+        let snapshot = snapshot(input.cluster, &self.settings, &self.interner, &mut errors);
+        let plan = solve(&Request::pending(&snapshot), &self.settings.options, &|| false);
+        let verification = verify(&snapshot, &plan, &self.settings.options);
+        let launched: usize = plan.launches.iter().map(|launch| launch.pods.len()).sum();
+        let existing: usize = plan.existing.iter().map(|placed| placed.pods.len()).sum();
+        Outcome {
+            errors: texts(&errors),
+            scheduled: launched + existing,
+            unschedulable: plan.unschedulable.len() + plan.unattempted.len(),
+            ignored: plan.ignored.len(),
+            violations: verification.violations,
+        }
+    }
+}
+
+/// Reads manifests as far as they go without instance types, and says what is wrong with them.
+pub fn read(manifests: &str) -> Vec<String> {
+    let input = from_sources(vec![source(manifests)]);
+    let interner = Arc::new(Interner::default());
+    let conventions = kerf_state::Conventions::default();
+    let mirror = input.cluster.world.into_mirror(interner, conventions);
+    drop(mirror);
+    texts(&input.errors)
+}
+
+fn source(manifests: &str) -> Source {
+    Source {
+        name: "input".into(),
+        text: manifests.to_owned(),
+        from_folder: false,
+    }
+}
+
+fn texts(errors: &[InputError]) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
