@@ -1,7 +1,8 @@
 //! The pods that run already, as groups see them: alike ones together, by the nodes they are on.
 
 use crate::classes::selector_keys;
-use kerf_model::pod::{AffinityTerm, Pod};
+use crate::nodes::Unchanged;
+use kerf_model::pod::{AffinityTerm, Pod, PodShape};
 use kerf_model::snapshot::Snapshot;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock};
@@ -16,44 +17,134 @@ pub(crate) struct Repelling {
     pub(crate) on: OnNodes,
 }
 
+/// Things found on nodes, numbered; a node's numbers with how often each is there are kept, so that unchanged nodes need not be read again.
+#[derive(Debug)]
+struct Found<T> {
+    list: Vec<T>,
+    ids: FxHashMap<(usize, usize), u32>,
+    of_node: Vec<Arc<[(u32, u32)]>>,
+}
+
+impl<T> Default for Found<T> {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            ids: FxHashMap::default(),
+            of_node: Vec::new(),
+        }
+    }
+}
+
+impl<T: Clone> Found<T> {
+    /// Reads the pods of a snapshot: `key` says what a pod has by pointers that `keep` keeps alive.
+    fn read(
+        snapshot: &Snapshot,
+        before: Option<(&Self, &Unchanged)>,
+        key: impl Fn(&Pod) -> Option<(usize, usize)>,
+        keep: impl Fn(&Arc<Pod>) -> T,
+    ) -> Self {
+        let mut found = before.map_or_else(Self::default, |(before, _)| Self {
+            list: before.list.clone(),
+            ids: before.ids.clone(),
+            of_node: Vec::new(),
+        });
+        let mut counts: Vec<(u32, u32)> = Vec::new();
+        for (index, node) in snapshot.nodes.iter().enumerate() {
+            let known = before.and_then(|(before, unchanged)| before.of_node.get(unchanged.before(index)?));
+            if let Some(known) = known {
+                found.of_node.push(Arc::clone(known));
+                continue;
+            }
+            counts.clear();
+            for pod in &node.pods {
+                let Some(key) = key(pod) else { continue };
+                let id = *found.ids.entry(key).or_insert_with(|| {
+                    found.list.push(keep(pod));
+                    found.list.len() as u32 - 1
+                });
+                match counts.iter_mut().find(|entry| entry.0 == id) {
+                    Some((_, n)) => *n += 1,
+                    None => counts.push((id, 1)),
+                }
+            }
+            found.of_node.push(counts.as_slice().into());
+        }
+        found
+    }
+
+    /// By number: on which nodes.
+    fn on_nodes(&self) -> Vec<OnNodes> {
+        let mut on = vec![OnNodes::new(); self.list.len()];
+        for (node, counts) in self.of_node.iter().enumerate() {
+            for (id, n) in counts.iter() {
+                on[*id as usize].push((node as u32, *n));
+            }
+        }
+        on
+    }
+
+    /// Whether so much of it is gone from all nodes that reading anew is better.
+    fn is_stale(&self) -> bool {
+        let used = self.on_nodes().iter().filter(|on| !on.is_empty()).count();
+        self.list.len() > STALE_MIN.max(4 * used)
+    }
+}
+
+/// Fewer things are kept whether they are there still or not.
+const STALE_MIN: usize = 4096;
+
+/// Active pods of one namespace that share their labels, with one to stand for all.
+#[derive(Debug)]
+struct Alike {
+    pods: Found<Arc<Pod>>,
+    on: Vec<(Arc<Pod>, OnNodes)>,
+}
+
 /// The bound pods of a snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Bound {
-    /// The distinct terms of required anti-affinity, terminating pods included (SCH-070, SCH-483), in the order of the first that has them.
+    /// Shapes with required anti-affinity, terminating pods included (SCH-070, SCH-483).
+    shapes: Found<Arc<PodShape>>,
+    /// The distinct terms.
     pub(crate) repelling: Vec<Repelling>,
     repelling_ids: FxHashMap<AffinityTerm, usize>,
     /// The label keys selectors of pods with such terms look at, sorted.
     pub(crate) keys: Vec<Box<str>>,
-    /// Active pods of one namespace that share their labels, with one to stand for all; filled when the first group has to be counted.
-    alike: OnceLock<Vec<(Arc<Pod>, OnNodes)>>,
-}
-
-fn add(on: &mut OnNodes, node: u32) {
-    match on.last_mut() {
-        Some((last, n)) if *last == node => *n += 1,
-        _ => on.push((node, 1)),
-    }
+    /// Filled when the first group has to be counted.
+    alike: OnceLock<Alike>,
 }
 
 impl Bound {
-    pub(crate) fn new(snapshot: &Snapshot) -> Self {
+    /// Reads a snapshot; nodes that are as `before` are not read again.
+    pub(crate) fn new(snapshot: &Snapshot, before: Option<(&Self, &Unchanged)>) -> Self {
+        let before = before.filter(|(bound, _)| !bound.shapes.is_stale());
+        let shape = |pod: &Pod| {
+            let repels = !pod.shape.anti_affinity.is_empty();
+            repels.then_some((Arc::as_ptr(&pod.shape) as usize, 0))
+        };
+        let known = before.map(|(bound, unchanged)| (&bound.shapes, unchanged));
+        let shapes = Found::read(snapshot, known, shape, |pod| Arc::clone(&pod.shape));
         let mut bound = Self::default();
-        let mut known: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
-        let mut shapes = Vec::new();
-        for (at, node) in snapshot.nodes.iter().enumerate() {
-            for pod in node.pods.iter().filter(|pod| !pod.shape.anti_affinity.is_empty()) {
-                let ids = known.entry(Arc::as_ptr(&pod.shape) as usize).or_insert_with(|| {
-                    shapes.push(&*pod.shape);
-                    pod.shape.anti_affinity.iter().map(|term| bound.number(term)).collect()
-                });
-                for id in ids {
-                    add(&mut bound.repelling[*id].on, at as u32);
-                }
+        let mut present: Vec<&PodShape> = Vec::new();
+        for (shape, on) in shapes.list.iter().zip(shapes.on_nodes()) {
+            if on.is_empty() {
+                continue;
+            }
+            present.push(shape);
+            for term in &shape.anti_affinity {
+                let id = bound.number(term);
+                merge(&mut bound.repelling[id].on, &on);
             }
         }
-        let mut keys: Vec<Box<str>> = selector_keys(shapes.into_iter()).into_iter().map(Box::from).collect();
+        let mut keys: Vec<Box<str>> = selector_keys(present.into_iter()).into_iter().map(Box::from).collect();
         keys.sort_unstable();
         bound.keys = keys;
+        bound.shapes = shapes;
+        if let Some((before, unchanged)) = before
+            && let Some(alike) = before.alike.get().filter(|alike| !alike.pods.is_stale())
+        {
+            bound.alike = OnceLock::from(Alike::read(snapshot, Some((&alike.pods, unchanged))));
+        }
         bound
     }
 
@@ -76,20 +167,36 @@ impl Bound {
 
     /// Active pods by namespace and labels; on machines that have no Node object yet those promised to them (SCH-201).
     pub(crate) fn alike(&self, snapshot: &Snapshot) -> &[(Arc<Pod>, OnNodes)] {
-        self.alike.get_or_init(|| {
-            let mut ids: FxHashMap<(usize, usize), usize> = FxHashMap::default();
-            let mut all: Vec<(Arc<Pod>, OnNodes)> = Vec::new();
-            for (at, node) in snapshot.nodes.iter().enumerate() {
-                for pod in node.pods.iter().filter(|pod| pod.is_active()) {
-                    let key = (Arc::as_ptr(&pod.labels) as usize, pod.namespace.as_ptr() as usize);
-                    let id = *ids.entry(key).or_insert_with(|| {
-                        all.push((Arc::clone(pod), OnNodes::new()));
-                        all.len() - 1
-                    });
-                    add(&mut all[id].1, at as u32);
-                }
-            }
-            all
-        })
+        &self.alike.get_or_init(|| Alike::read(snapshot, None)).on
     }
+}
+
+impl Alike {
+    fn read(snapshot: &Snapshot, before: Option<(&Found<Arc<Pod>>, &Unchanged)>) -> Self {
+        let labels = |pod: &Pod| {
+            let pointers = (Arc::as_ptr(&pod.labels) as usize, pod.namespace.as_ptr() as usize);
+            pod.is_active().then_some(pointers)
+        };
+        let pods = Found::read(snapshot, before, labels, Arc::clone);
+        let on = pods.list.iter().cloned().zip(pods.on_nodes()).collect();
+        Self { pods, on }
+    }
+}
+
+/// Adds counts by node to others; both ascend.
+fn merge(on: &mut OnNodes, more: &OnNodes) {
+    if on.is_empty() {
+        on.clone_from(more);
+        return;
+    }
+    on.extend_from_slice(more);
+    on.sort_unstable();
+    let mut merged: OnNodes = Vec::with_capacity(on.len());
+    for (node, n) in on.drain(..) {
+        match merged.last_mut() {
+            Some((last, sum)) if *last == node => *sum += n,
+            _ => merged.push((node, n)),
+        }
+    }
+    *on = merged;
 }

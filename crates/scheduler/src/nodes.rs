@@ -29,7 +29,7 @@ pub(crate) struct Target {
 /// All of them in the order they are tried: initialised first, then by name (SCH-247).
 #[derive(Clone, Debug)]
 pub(crate) struct Targets {
-    list: Vec<Target>,
+    list: Vec<Arc<Target>>,
     /// Those that are not closed.
     pub(crate) open: Bits,
     /// What pods may still take of each, DaemonSet pods to come being off already: `width` amounts per target.
@@ -41,19 +41,56 @@ pub(crate) struct Targets {
     of_node: Vec<Option<u32>>,
 }
 
+/// Which nodes of a snapshot are the very ones of an earlier one.
+#[derive(Debug)]
+pub(crate) struct Unchanged(Vec<Option<u32>>);
+
+impl Unchanged {
+    /// Compares two snapshots, which have their nodes by name.
+    pub(crate) fn between(before: &Snapshot, now: &Snapshot) -> Self {
+        let mut at = 0;
+        let same = now.nodes.iter().map(|node| {
+            while let Some(old) = before.nodes.get(at) {
+                if Arc::ptr_eq(old, node) {
+                    at += 1;
+                    return Some(at as u32 - 1);
+                }
+                if old.name > node.name {
+                    break;
+                }
+                at += 1;
+            }
+            None
+        });
+        Self(same.collect())
+    }
+
+    /// The position in the earlier snapshot of a node that is unchanged.
+    pub(crate) fn before(&self, index: usize) -> Option<usize> {
+        self.0.get(index).copied().flatten().map(|at| at as usize)
+    }
+}
+
 /// How many targets share a bound on what any of them can take: as many as one word of a bit set covers.
 pub(crate) const BLOCK: usize = 64;
 
 impl Targets {
-    /// Every node that is not marked for deletion (SCH-032).
-    pub(crate) fn new(snapshot: &Snapshot, resources: &ResourceIndex, taints: &mut TaintSets) -> Self {
-        let mut order: Vec<usize> = (0..snapshot.nodes.len())
-            .filter(|at| !snapshot.nodes[*at].marked_for_deletion)
-            .collect();
-        order.sort_by(|a, b| {
-            let (a, b) = (&snapshot.nodes[*a], &snapshot.nodes[*b]);
-            b.initialized.cmp(&a.initialized).then_with(|| a.name.cmp(&b.name))
-        });
+    /// Every node that is not marked for deletion (SCH-032). Of nodes that are as `before`, nothing is worked out again.
+    pub(crate) fn new(
+        snapshot: &Snapshot,
+        resources: &ResourceIndex,
+        taints: &mut TaintSets,
+        before: Option<(&Self, &Unchanged)>,
+    ) -> Self {
+        let candidates = (0..snapshot.nodes.len()).filter(|at| !snapshot.nodes[*at].marked_for_deletion);
+        // Snapshots have their nodes by name, so that little is left to sort.
+        let (mut order, rest): (Vec<usize>, Vec<usize>) = candidates.partition(|at| snapshot.nodes[*at].initialized);
+        let initialized = order.len();
+        order.extend(rest);
+        let (first, last) = order.split_at_mut(initialized);
+        for part in [first, last] {
+            part.sort_by(|a, b| snapshot.nodes[*a].name.cmp(&snapshot.nodes[*b].name));
+        }
         let width = resources.len();
         let mut targets = Self {
             list: Vec::with_capacity(order.len()),
@@ -66,18 +103,25 @@ impl Targets {
         let expected = Expected::new(snapshot, resources);
         for index in order {
             let node = &snapshot.nodes[index];
+            targets.of_node[index] = Some(targets.list.len() as u32);
+            let known = before.and_then(|(before, unchanged)| {
+                let at = before.of_node(unchanged.before(index)?)? as usize;
+                Some((Arc::clone(&before.list[at]), before.placeable(at)))
+            });
+            if let Some((target, placeable)) = known {
+                targets.push(target, placeable);
+                continue;
+            }
             let mut placeable = resources.dense(&node.available());
             subtract(&mut placeable, &expected.reserve(node, resources, &snapshot.interner));
-            targets.of_node[index] = Some(targets.list.len() as u32);
-            let taints = taints.number(&node.taints);
-            let mut target = target(node, taints, &placeable);
+            let mut target = target(node, taints.number(&node.taints), &placeable);
             target.ports.extend(expected.ports(node, &snapshot.interner));
-            targets.push(target, &placeable);
+            targets.push(Arc::new(target), &placeable);
         }
         targets
     }
 
-    fn push(&mut self, target: Target, placeable: &Amounts) {
+    fn push(&mut self, target: Arc<Target>, placeable: &[i64]) {
         if self.list.len().is_multiple_of(BLOCK) {
             self.most.extend_from_slice(placeable);
         } else {
@@ -96,7 +140,7 @@ impl Targets {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Target> {
-        self.list.iter()
+        self.list.iter().map(|target| &**target)
     }
 
     /// What pods may take of a target before any is placed.

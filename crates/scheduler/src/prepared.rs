@@ -6,7 +6,7 @@ use crate::bound::Bound;
 use crate::finish;
 use crate::labels::LabelIndex;
 use crate::memo::Memo;
-use crate::nodes::Targets;
+use crate::nodes::{Targets, Unchanged};
 use crate::options::{MinValuesPolicy, Options, WhatIf};
 use crate::requirements::ReqSet;
 use crate::strategy;
@@ -19,7 +19,7 @@ use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::requirement::Requirement;
 use kerf_model::resources::Resources;
-use kerf_model::snapshot::Snapshot;
+use kerf_model::snapshot::{Daemon, Snapshot};
 use kerf_model::taint::Toleration;
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub struct Prepared {
     /// How many targets a node filter passes, by domain.
     passing: Memo<(Sym, Filter), Vec<u32>>,
     /// By catalogue: what meets a requirement.
-    met: Memo<(usize, Requirement), Met>,
+    met: Arc<Memo<(usize, Requirement), Met>>,
 }
 
 /// A node filter by content.
@@ -75,6 +75,33 @@ impl Prepared {
         Self::with(snapshot, options, running.chain(pending))
     }
 
+    /// Reads a later snapshot of the same cluster. What has not changed is taken over: nodes that are the same values, pools that differ in
+    /// usage alone, catalogues. Answers are those of a fresh reading.
+    #[must_use]
+    pub fn next(&self, snapshot: &Snapshot, options: &Options) -> Self {
+        let old = &self.snapshot;
+        let same = |a: &Arc<Daemon>, b: &Arc<Daemon>| Arc::ptr_eq(a, b);
+        let daemons = old.daemons.len() == snapshot.daemons.len()
+            && old.daemons.iter().zip(&snapshot.daemons).all(|(a, b)| same(a, b));
+        let comparable = daemons
+            && self.min_values == options.min_values_policy
+            && Arc::ptr_eq(&old.interner, &snapshot.interner)
+            && old.well_known == snapshot.well_known
+            && old.reservation_key == snapshot.reservation_key;
+        if !comparable {
+            return Self::new(snapshot, options);
+        }
+        let unchanged = Unchanged::between(old, snapshot);
+        let nodes = snapshot.nodes.iter().enumerate();
+        let changed = nodes.filter(|(index, _)| unchanged.before(*index).is_none());
+        let running = changed.map(|(_, node)| &node.requested);
+        let pending = snapshot.pending.iter().map(|pod| &pod.shape.requests);
+        if !self.resources.covers(running.chain(pending)) {
+            return Self::new(snapshot, options);
+        }
+        Self::compile(snapshot, options, self.resources.clone(), Some((self, &unchanged)))
+    }
+
     /// Reads a snapshot for pods that ask for nothing but these resources and those of DaemonSets.
     pub(crate) fn with<'x>(
         snapshot: &'x Snapshot,
@@ -83,20 +110,39 @@ impl Prepared {
     ) -> Self {
         let daemons = snapshot.daemons.iter().map(|daemon| &daemon.shape.requests);
         let resources = ResourceIndex::new(requests.chain(daemons), &snapshot.interner);
+        Self::compile(snapshot, options, resources, None)
+    }
+
+    fn compile(
+        snapshot: &Snapshot,
+        options: &Options,
+        resources: ResourceIndex,
+        before: Option<(&Self, &Unchanged)>,
+    ) -> Self {
         let known = |key| is_known(snapshot, key);
-        let mut taint_sets = TaintSets::default();
-        let mut templates = Templates::compile(snapshot, &resources, options.min_values_policy, known);
+        let mut taint_sets = before.map_or_else(TaintSets::default, |(before, _)| before.taint_sets.clone());
+        let pools = before.map(|(before, _)| &before.templates);
+        let mut templates = Templates::compile(snapshot, &resources, options.min_values_policy, known, pools);
         for template in &mut templates.list {
             template.taints = taint_sets.number(&template.pool.taints) as usize;
         }
-        let targets = Targets::new(snapshot, &resources, &mut taint_sets);
+        let nodes = before.map(|(before, unchanged)| (&before.targets, unchanged));
+        let targets = Targets::new(snapshot, &resources, &mut taint_sets, nodes);
+        let repelling = templates.list.iter().map(|template| template.taints);
+        let soft_taints = taint_sets.soft(repelling.chain(targets.iter().map(|target| target.taints as usize)));
+        let bound = before.map(|(before, unchanged)| (&before.bound, unchanged));
+        let same = before.filter(|(before, _)| before.templates.share_catalogues(&templates));
+        let demands = same.map_or_else(
+            || templates.catalogues.iter().map(|types| types.demands(known)).collect(),
+            |(before, _)| before.demands.clone(),
+        );
         Self {
             snapshot: snapshot.clone(),
             min_values: options.min_values_policy,
-            demands: templates.catalogues.iter().map(|types| types.demands(known)).collect(),
-            bound: Bound::new(snapshot),
+            demands,
+            bound: Bound::new(snapshot, bound),
             resources,
-            soft_taints: taint_sets.soft(),
+            soft_taints,
             taint_sets,
             templates,
             targets,
@@ -104,7 +150,7 @@ impl Prepared {
             tables: Memo::default(),
             counts: Memo::default(),
             passing: Memo::default(),
-            met: Memo::default(),
+            met: same.map_or_else(Arc::default, |(before, _)| Arc::clone(&before.met)),
         }
     }
 

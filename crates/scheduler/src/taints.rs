@@ -11,10 +11,10 @@ pub(crate) struct TaintSets {
 }
 
 impl TaintSets {
-    /// Whether some taint repels softly.
-    pub(crate) fn soft(&self) -> bool {
-        let mut taints = self.list.iter().flatten();
-        taints.any(|taint| taint.effect == Effect::PreferNoSchedule)
+    /// Whether some taint of these sets repels softly.
+    pub(crate) fn soft(&self, mut sets: impl Iterator<Item = usize>) -> bool {
+        let soft = |taint: &Taint| taint.effect == Effect::PreferNoSchedule;
+        sets.any(|set| self.list[set].iter().any(soft))
     }
 
     /// The number of a set.

@@ -84,11 +84,22 @@ impl Templates {
         resources: &ResourceIndex,
         policy: MinValuesPolicy,
         known: impl Fn(Sym) -> bool + Copy,
+        before: Option<&Self>,
     ) -> Self {
         let mut templates = Self::default();
         for pool in eligible(snapshot) {
             let Ok(catalogue) = &pool.catalogue else { continue };
-            let index = templates.index_of(catalogue, resources, snapshot);
+            let index = templates.index_of(catalogue, resources, snapshot, before);
+            if let Some(known) = before.and_then(|before| before.template_of(pool, catalogue)) {
+                let limited = limited(pool, &templates.catalogues[index], &known.rows);
+                templates.list.push(Template {
+                    pool: Arc::clone(pool),
+                    catalogue: index,
+                    limited,
+                    ..known.clone()
+                });
+                continue;
+            }
             let types = Arc::clone(&templates.catalogues[index]);
             let mut requirements = pool.requirements.clone();
             for key in [sym::REGISTERED, sym::INITIALIZED] {
@@ -136,16 +147,35 @@ impl Templates {
         catalogue: &Arc<kerf_model::instance_type::Catalogue>,
         resources: &ResourceIndex,
         snapshot: &Snapshot,
+        before: Option<&Self>,
     ) -> usize {
-        let known = self
-            .catalogues
-            .iter()
-            .position(|index| Arc::ptr_eq(&index.catalogue, catalogue));
+        let same = |index: &&SharedTypes| Arc::ptr_eq(&index.catalogue, catalogue);
+        let known = self.catalogues.iter().position(|index| same(&index));
         known.unwrap_or_else(|| {
-            self.catalogues
-                .push(Arc::new(TypeIndex::new(catalogue, resources, &snapshot.interner)));
+            let known = before.and_then(|before| before.catalogues.iter().find(same).cloned());
+            let index = known.unwrap_or_else(|| Arc::new(TypeIndex::new(catalogue, resources, &snapshot.interner)));
+            self.catalogues.push(index);
             self.catalogues.len() - 1
         })
+    }
+
+    /// The template of a pool that differs in usage, limits and weight at most.
+    fn template_of(&self, pool: &NodePool, catalogue: &Arc<kerf_model::instance_type::Catalogue>) -> Option<&Template> {
+        let alike = |template: &&Template| {
+            let known = &template.pool;
+            let types = &self.catalogues[template.catalogue].catalogue;
+            known.name == pool.name
+                && Arc::ptr_eq(types, catalogue)
+                && known.requirements == pool.requirements
+                && known.taints == pool.taints
+        };
+        self.list.iter().find(alike)
+    }
+
+    /// Whether both have the very same catalogues, in the same order.
+    pub(crate) fn share_catalogues(&self, other: &Self) -> bool {
+        let mut pairs = self.catalogues.iter().zip(&other.catalogues);
+        self.catalogues.len() == other.catalogues.len() && pairs.all(|(a, b)| Arc::ptr_eq(a, b))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::amounts::{Amounts, ResourceIndex};
 use crate::bits::Bits;
+use crate::bound::Repelling;
 use crate::classes::{Class, ClassId, Classes, Interned, selects, term_key};
 use crate::limits::Limits;
 use crate::nodes::Targets;
@@ -393,24 +394,24 @@ fn queue(pods: &[Arc<Pod>]) -> Vec<u32> {
     keyed.into_iter().map(|entry| entry.2).collect()
 }
 
-/// Interns the terms of bound pods that repel pods of the batch; others bind nobody here.
+/// Interns the terms of bound pods that repel pods of the batch, in an order of their own; others bind nobody here.
 fn repelled(prepared: &Prepared, profiles: &[Arc<Pod>], moved: &Moved<'_>, groups: &mut Groups, keys: &mut Keys) {
-    for repelling in &prepared.bound.repelling {
+    let binds = |repelling: &&Repelling| {
         let term = &repelling.term;
         let selected = [Selection {
             selector: term.selector.clone(),
             scope: term.namespaces.clone(),
         }];
         let covers = |pod: &Arc<Pod>| selects(&prepared.snapshot, &selected, pod);
-        if !profiles.iter().any(covers) {
-            continue;
-        }
         let all: u32 = repelling.on.iter().map(|(_, n)| n).sum();
         let terms = moved.iter().flat_map(|(_, pod)| &pod.shape.anti_affinity);
-        let gone = terms.filter(|own| *own == term).count();
-        if all as usize > gone {
-            let key = keys.intern(term.key);
-            groups.intern(term_key(GroupKind::Inverse, term, key), true);
-        }
+        all as usize > terms.filter(|own| *own == term).count() && profiles.iter().any(covers)
+    };
+    let mut binding: Vec<&Repelling> = prepared.bound.repelling.iter().filter(binds).collect();
+    let order = |repelling: &Repelling| prepared.interner().text(repelling.term.key);
+    binding.sort_by(|a, b| order(a).cmp(order(b)).then_with(|| a.term.cmp(&b.term)));
+    for repelling in binding {
+        let key = keys.intern(repelling.term.key);
+        groups.intern(term_key(GroupKind::Inverse, &repelling.term, key), true);
     }
 }

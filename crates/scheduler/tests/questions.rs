@@ -18,9 +18,11 @@ mod workload;
 
 use fixture::{Fixture, upstream};
 use kerf_model::intern::sym;
+use kerf_model::node::Node;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
+use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Options, Packing, Prepared, Request, WhatIf, solve};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -76,6 +78,59 @@ fn a_prepared_snapshot_answers_as_a_fresh_one_does() {
                     text(&fixture, &fresh),
                     "seed {seed} without node {at}"
                 );
+            }
+        }
+    }
+}
+
+/// Takes a node away, replaces one by a version with fewer pods, adds one, and changes the usage of every pool.
+fn changed(snapshot: &Snapshot, draw: &mut Draw) -> Snapshot {
+    let mut next = snapshot.clone();
+    if draw.below(2) == 0 && !next.nodes.is_empty() {
+        next.nodes.remove(draw.below(snapshot.nodes.len()));
+    }
+    if !next.nodes.is_empty() {
+        let at = draw.below(next.nodes.len());
+        let mut node = Node::clone(&next.nodes[at]);
+        if let Some(gone) = node.pods.pop() {
+            node.requested.subtract(&gone.shape.requests);
+        }
+        let mut twin = node.clone();
+        next.nodes[at] = Arc::new(node);
+        let name: Arc<str> = format!("{}-twin", twin.name).into();
+        (twin.name, twin.node_name) = (Arc::clone(&name), Some(name));
+        twin.hostname = next.interner.intern("twin");
+        twin.initialized = draw.below(2) == 0;
+        next.nodes.push(Arc::new(twin));
+        next.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    }
+    for pool in &mut next.pools {
+        let cpu = 1000 * draw.below(30) as i64;
+        Arc::make_mut(pool).usage.set(sym::CPU, cpu);
+    }
+    next
+}
+
+#[test]
+fn a_snapshot_prepared_from_the_one_before_answers_as_a_fresh_one_does() {
+    for (seed, fixture) in clusters(150) {
+        let mut draw = Draw::new(seed);
+        for options in [upstream(), Options::default()] {
+            let mut snapshot = fixture.snapshot.clone();
+            let mut prepared = Prepared::new(&snapshot, &options);
+            for step in 0..4 {
+                let what_if = WhatIf {
+                    pods: &fixture.snapshot.pending,
+                    ..WhatIf::default()
+                };
+                let ask = |prepared: &Prepared| text(&fixture, &prepared.solve(&what_if, &options, &|| false));
+                assert_eq!(
+                    ask(&prepared),
+                    ask(&Prepared::new(&snapshot, &options)),
+                    "seed {seed}, step {step}"
+                );
+                snapshot = changed(&snapshot, &mut draw);
+                prepared = prepared.next(&snapshot, &options);
             }
         }
     }

@@ -129,6 +129,19 @@ fn rows() -> Vec<Row> {
             fresh(row, &workload::cluster(400), &pods, &packing(name), None);
         });
     }
+    for threads in [1, 2] {
+        add(
+            &mut rows,
+            format!("resources 20000 x 400, cheapest, {threads} threads"),
+            move |row| {
+                let options = Options {
+                    threads,
+                    ..Options::default()
+                };
+                fresh(row, &workload::cluster(400), &workload::plain(20_000), &options, None);
+            },
+        );
+    }
     for (count, nodes, each) in [(1, 2000, 30), (1, 10_000, 30), (20_000, 2000, 30)] {
         let held = nodes * each;
         add(
@@ -152,6 +165,32 @@ fn rows() -> Vec<Row> {
                         pods: &pods,
                         ..WhatIf::default()
                     };
+                    prepared.solve(&what_if, &options, &|| false)
+                });
+            },
+        );
+    }
+    for nodes in [2000, 10_000] {
+        let held = nodes * 30;
+        add(
+            &mut rows,
+            format!("1 new on {nodes} nodes, {held} pods, next snapshot"),
+            move |name| {
+                let mut snapshot = clusters::busy(nodes, 30);
+                let pods = clusters::newcomers(1);
+                let options = Options::default();
+                let what_if = WhatIf {
+                    pods: &pods,
+                    ..WhatIf::default()
+                };
+                let mut prepared = Prepared::new(&snapshot, &options);
+                prepared.solve(&what_if, &options, &|| false);
+                let mut at = 0;
+                row(name, pods.len(), None, &mut || {
+                    // One node has changed since the last decision.
+                    at = (at + 37) % nodes;
+                    snapshot.nodes[at] = Arc::new(kerf_model::node::Node::clone(&snapshot.nodes[at]));
+                    prepared = prepared.next(&snapshot, &options);
                     prepared.solve(&what_if, &options, &|| false)
                 });
             },
