@@ -1,15 +1,15 @@
 //! Response bodies that break off.
 
-use super::BoxError;
+use super::{BoxError, Faults};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use kerf_runtime::CancellationToken;
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 const GONE: &str = concat!(
@@ -38,6 +38,53 @@ pub struct FaultBody {
     gone: bool,
     ended: bool,
     killed: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    /// Of a watch: what its events suffer.
+    events: Option<Events>,
+}
+
+/// Events on their way.
+struct Events {
+    faults: Faults,
+    /// In order, with the time they are told.
+    late: VecDeque<(Instant, Frame<Bytes>)>,
+    next: Pin<Box<Sleep>>,
+    closed: bool,
+}
+
+impl Events {
+    fn poll(
+        &mut self,
+        inner: &mut UnsyncBoxBody<Bytes, BoxError>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        while !self.closed {
+            match Pin::new(&mut *inner).poll_frame(context) {
+                Poll::Ready(Some(Ok(frame))) => match self.faults.watch_event() {
+                    Some(lag) if lag.is_zero() && self.late.is_empty() => return Poll::Ready(Some(Ok(frame))),
+                    Some(lag) => {
+                        // Never before the one before it.
+                        let last = self.late.back().map_or_else(Instant::now, |(at, _)| *at);
+                        self.late.push_back((last.max(Instant::now() + lag), frame));
+                    }
+                    None => {}
+                },
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                Poll::Ready(None) => self.closed = true,
+                Poll::Pending => break,
+            }
+        }
+        match self.late.front() {
+            None if self.closed => Poll::Ready(None),
+            None => Poll::Pending,
+            Some((at, _)) => {
+                if self.next.deadline() != *at {
+                    self.next.as_mut().reset(*at);
+                }
+                std::task::ready!(self.next.as_mut().poll(context));
+                Poll::Ready(self.late.pop_front().map(|(_, frame)| Ok(frame)))
+            }
+        }
+    }
 }
 
 impl std::fmt::Debug for FaultBody {
@@ -60,6 +107,7 @@ impl FaultBody {
             gone: false,
             ended: false,
             killed: None,
+            events: None,
         }
     }
 
@@ -67,13 +115,19 @@ impl FaultBody {
         Self::of(Full::new(bytes))
     }
 
-    /// A watch that may end early, and falls silent when the client is killed.
-    pub(super) fn watch(mut self, end: Option<WatchEnd>, killed: CancellationToken) -> Self {
+    /// A watch that may end early, whose events may be late or lost, and that falls silent when the client is killed.
+    pub(super) fn watch(mut self, end: Option<WatchEnd>, faults: Faults) -> Self {
         if let Some(end) = end {
             self.end = Some(Box::pin(tokio::time::sleep(end.life)));
             self.gone = end.gone;
         }
-        self.killed = Some(Box::pin(killed.cancelled_owned()));
+        self.killed = Some(Box::pin(faults.killed().cancelled_owned()));
+        self.events = Some(Events {
+            faults,
+            late: VecDeque::new(),
+            next: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            closed: false,
+        });
         self
     }
 }
@@ -94,6 +148,7 @@ impl Body for FaultBody {
             this.end = None;
             // A dead client hears nothing more, not even the end.
             this.inner = Silence.boxed_unsync();
+            this.events = None;
         }
         if let Some(end) = &mut this.end
             && end.as_mut().poll(context).is_ready()
@@ -101,7 +156,10 @@ impl Body for FaultBody {
             this.ended = true;
             return Poll::Ready(this.gone.then(|| Ok(Frame::data(Bytes::from_static(GONE.as_bytes())))));
         }
-        Pin::new(&mut this.inner).poll_frame(context)
+        match &mut this.events {
+            Some(events) => events.poll(&mut this.inner, context),
+            None => Pin::new(&mut this.inner).poll_frame(context),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -113,7 +171,8 @@ impl Body for FaultBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ended || self.inner.is_end_stream()
+        let waiting = self.events.as_ref().is_some_and(|events| !events.late.is_empty());
+        self.ended || (!waiting && self.inner.is_end_stream())
     }
 }
 

@@ -50,6 +50,10 @@ pub struct FaultPlan {
     pub watch_life: Duration,
     /// A read is answered with what the same read got before.
     pub stale: f64,
+    /// An event of a watch comes later than it happened, by this much.
+    pub watch_lag: Duration,
+    /// An event of a watch, be it of its first list, is never told.
+    pub watch_loss: f64,
 }
 
 /// When a killed client's last call still counts.
@@ -175,6 +179,15 @@ impl Faults {
         (fate, latency)
     }
 
+    /// How much later the next event of a watch is told; `None` for never.
+    fn watch_event(&self) -> Option<Duration> {
+        let (loss, lag) = {
+            let state = self.state();
+            (state.plan.watch_loss, state.plan.watch_lag)
+        };
+        (!self.happens(loss)).then_some(lag)
+    }
+
     fn watch_end(&self) -> Option<WatchEnd> {
         let plan = self.state().plan.clone();
         let gone = self.happens(plan.watch_gone);
@@ -252,8 +265,8 @@ where
     }
     if is_watch(&request) {
         let answer = pass(inner, request).await?;
-        let (end, killed) = (faults.watch_end(), faults.killed());
-        return Ok(answer.map(|body| body.watch(end, killed)));
+        let end = faults.watch_end();
+        return Ok(answer.map(|body| body.watch(end, faults)));
     }
     let path = request.uri().path().to_owned();
     let (fate, latency) = faults.judge(request.method(), &path);

@@ -195,6 +195,48 @@ async fn a_watch_survives_cuts_and_410() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_may_be_late_or_lose_what_happens() {
+    let cluster = Cluster::start().await;
+    let (client, faults) = cluster.sandbox.client_with_faults("victim");
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let names = Arc::clone(&seen);
+    let sink = Callback(move |event: WatchEvent<ConfigMap>| {
+        if let WatchEvent::Apply(map) = event {
+            names.lock().expect("a lock").push(map.name_any());
+        }
+    });
+    let stop = CancellationToken::new();
+    let api = Api::namespaced(client, "default");
+    let task = tokio::spawn(watch(api, WatchOptions::default(), Seed(1).rng(), sink, stop.clone()));
+    let told = || seen.lock().expect("a lock").clone();
+    seconds(5).await;
+    faults.set(FaultPlan {
+        watch_lag: Duration::from_secs(20),
+        ..FaultPlan::default()
+    });
+    create(&cluster.client, "late").await.expect("a write");
+    seconds(1).await;
+    faults.clear();
+    create(&cluster.client, "behind").await.expect("a write");
+    seconds(15).await;
+    assert_eq!(told(), [""; 0], "events keep their order");
+    seconds(10).await;
+    assert_eq!(told(), ["late", "behind"]);
+    faults.set(FaultPlan {
+        watch_loss: 1.0,
+        ..FaultPlan::default()
+    });
+    create(&cluster.client, "lost").await.expect("a write");
+    seconds(1).await;
+    faults.clear();
+    create(&cluster.client, "known").await.expect("a write");
+    seconds(60).await;
+    assert_eq!(told(), ["late", "behind", "known"]);
+    stop.cancel();
+    task.await.expect("the watch ends").expect("in order");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_same_seed_gives_the_same_faults() {
     let run = async || {
         let cluster = Cluster::start().await;
