@@ -455,3 +455,32 @@ async fn a_grace_period_begins_with_the_deletion_and_lets_drift_pass_protection(
         .await;
     simulation.stop().await;
 }
+
+// LIF-216
+#[tokio::test(start_paused = true)]
+async fn capacity_is_looked_for_as_long_as_a_node_drains() {
+    let (simulation, _, claim, _) = with_one_pod(json!({}), json!({})).await;
+    let budget =
+        json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    let budgets: Api<k8s_openapi::api::policy::v1::PodDisruptionBudget> =
+        Api::namespaced(simulation.client(), "default");
+    let budget = serde_json::from_value(budget).expect("a budget");
+    budgets.create(&PostParams::default(), &budget).await.expect("created");
+    let pod = name(&simulation.pods().await.remove(0));
+    let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    let for_a_while = Patch::Merge(json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "20m"}}}));
+    api.patch(&pod, &PatchParams::default(), &for_a_while)
+        .await
+        .expect("patched");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    // As long as the pod is not to move, nothing is launched for it.
+    tokio::time::sleep(Duration::from_secs(18 * 60)).await;
+    assert_eq!(simulation.claims().await.len(), 1);
+    // Then it is, though nothing happened but that time passed: the budget still keeps the pod where it is.
+    simulation
+        .until("a place is launched for it", 180, async |s| s.claims().await.len() == 2)
+        .await;
+    assert_eq!(name(&simulation.pods().await.remove(0)), pod);
+    simulation.stop().await;
+}

@@ -1,44 +1,56 @@
 //! What the controllers log, for tests of it.
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Once;
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
+use tracing::subscriber::{Interest, set_global_default};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// Lines logged on this thread while this lives, as `LEVEL message key=value …`.
-pub(crate) struct Logs {
-    lines: Lines,
-    _guard: DefaultGuard,
+thread_local! {
+    /// The lines of the test that listens on this thread. A subscriber per thread would not do: what one thread does not want to hear of
+    /// is remembered for all.
+    static LINES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-type Lines = Arc<Mutex<Vec<String>>>;
+/// Lines logged on this thread while this lives, as `LEVEL message key=value …`.
+pub(crate) struct Logs(());
 
 impl Logs {
     /// Listens from now on.
     pub(crate) fn listen() -> Self {
-        let lines = Lines::default();
-        let subscriber = Listener(Arc::clone(&lines));
-        Self {
-            _guard: tracing::subscriber::set_default(subscriber),
-            lines,
-        }
+        static INSTALLED: Once = Once::new();
+        INSTALLED.call_once(|| set_global_default(Listener).expect("nobody else listens"));
+        LINES.set(Some(Vec::new()));
+        Self(())
     }
 
     /// The lines that contain a text.
     pub(crate) fn with(&self, text: &str) -> Vec<String> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().filter(|line| line.contains(text)).cloned().collect()
+        LINES.with_borrow(|lines| {
+            let lines = lines.iter().flatten();
+            lines.filter(|line| line.contains(text)).cloned().collect()
+        })
     }
 }
 
-struct Listener(Lines);
+impl Drop for Logs {
+    fn drop(&mut self) {
+        LINES.set(None);
+    }
+}
+
+struct Listener;
 
 impl Subscriber for Listener {
+    fn register_callsite(&self, _metadata: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("kerf") && *metadata.level() <= Level::DEBUG
+        let ours = metadata.target().starts_with("kerf") && *metadata.level() <= Level::DEBUG;
+        ours && LINES.with_borrow(Option::is_some)
     }
     fn new_span(&self, _span: &Attributes<'_>) -> Id {
         Id::from_u64(1)
@@ -49,7 +61,7 @@ impl Subscriber for Listener {
         let mut line = Line::default();
         event.record(&mut line);
         let line = format!("{} {}{}", event.metadata().level(), line.message, line.fields);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        LINES.with_borrow_mut(|lines| lines.iter_mut().for_each(|lines| lines.push(line.clone())));
     }
     fn enter(&self, _span: &Id) {}
     fn exit(&self, _span: &Id) {}

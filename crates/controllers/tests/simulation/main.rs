@@ -5,6 +5,9 @@
 mod ages;
 mod clouds;
 mod concurrency;
+mod consolidation;
+mod consolidation_churn;
+mod consolidation_retirement;
 mod crash;
 mod drift;
 mod drift_crash;
@@ -25,4 +28,5 @@ mod repair_policies;
 mod reporting;
 mod static_capacity;
 mod static_capacity_crash;
+mod static_drift;
 mod termination;

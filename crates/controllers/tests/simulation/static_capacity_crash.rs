@@ -127,9 +127,7 @@ async fn grow(death: Option<(u64, KillMoment)>) -> Life {
 /// A pool of one node that is replaced, with room for one more.
 async fn replace(death: Option<(u64, KillMoment)>) -> Life {
     let begun = Simulation::start_with(|options| options.feature_gates.static_capacity = true).await;
-    begun
-        .pool("web", json!({"replicas": 1, "limits": {"nodes": "2"}}))
-        .await;
+    begun.pool("web", spec(1)).await;
     let ready = async |s: &Simulation| s.claims().await.len() == 1 && s.claims().await.iter().all(is_usable);
     begun.until("there is one", 60, ready).await;
     let (simulation, faults) = mortal(begun.crash().await, death);

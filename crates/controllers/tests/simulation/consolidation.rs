@@ -1,0 +1,267 @@
+//! Nodes that are not empty go where their pods fit elsewhere, or become cheaper.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kerf_api::{Conditioned, NodeClaim};
+use kerf_runtime::metrics::catalogue::{
+    CONSOLIDATION_MOVES, CONSOLIDATION_SCORE, DISRUPTION_CONSOLIDATION_TIMEOUTS, DISRUPTION_DECISIONS,
+    DISRUPTION_FAILED_VALIDATIONS, NODECLAIMS_CREATED,
+};
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use crate::emptiness::{apart, scale, tainted};
+use crate::harness::Simulation;
+
+const ON_DEMAND: &str = "on-demand";
+
+/// A pool that consolidates as soon as it may, with nodes of one capacity type.
+pub(crate) async fn pool(simulation: &Simulation, capacity: &str, disruption: Value) {
+    let spec = json!({
+        "disruption": disruption,
+        "template": {"spec": {"requirements": [
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity]},
+            {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]},
+            {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+        ]}},
+    });
+    simulation.pool("web", spec).await;
+}
+
+/// `count` nodes of two cores, each of them with a pod of one core that wants a node of its own, and one of half a core besides, for which
+/// there is no second place.
+pub(crate) async fn filled(count: u32, capacity: &str, disruption: Value) -> Simulation {
+    let simulation = Simulation::start().await;
+    pool(&simulation, capacity, json!({"consolidateAfter": "Never"})).await;
+    fill(&simulation, count).await;
+    let patch = json!({"spec": {"disruption": disruption}});
+    simulation.patch::<kerf_api::NodePool>("web", patch).await;
+    simulation
+}
+
+async fn fill(simulation: &Simulation, count: u32) {
+    simulation.deployment("big", count, "1", apart("big")).await;
+    let all = count as usize;
+    simulation
+        .until("the big pods run", 120, async |s| s.running().await == all)
+        .await;
+    simulation.deployment("little", count, "500m", json!({})).await;
+    simulation
+        .until("the little pods run", 120, async |s| s.running().await == 2 * all)
+        .await;
+    assert_eq!(simulation.claims().await.len(), all, "{}", simulation.picture().await);
+    simulation
+        .until("the nodes are initialised", 60, async |s| {
+            s.claims()
+                .await
+                .iter()
+                .all(|claim| claim.condition_is_true("Initialized"))
+        })
+        .await;
+}
+
+pub(crate) async fn messages(simulation: &Simulation, reason: &str) -> Vec<String> {
+    let events = simulation.events(reason).await;
+    events.into_iter().filter_map(|event| event.message).collect()
+}
+
+fn label<'a>(claim: &'a NodeClaim, key: &str) -> &'a str {
+    let labels = claim.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get(key)).map_or("", String::as_str)
+}
+
+fn decisions(simulation: &Simulation, decision: &str, kind: &str) -> f64 {
+    let counter = simulation.context.metrics.counter(&DISRUPTION_DECISIONS);
+    counter.get(&[decision, "underutilized", kind])
+}
+
+// DIS-007, DIS-180, DIS-257, DIS-268
+#[tokio::test(start_paused = true)]
+async fn nodes_whose_pods_fit_together_go_at_once() {
+    let simulation = filled(
+        4,
+        "spot",
+        json!({"consolidateAfter": "10s", "budgets": [{"nodes": "100%"}]}),
+    )
+    .await;
+    let timeouts = simulation
+        .context
+        .metrics
+        .counter(&DISRUPTION_CONSOLIDATION_TIMEOUTS)
+        .clone();
+    assert!(
+        simulation
+            .context
+            .metrics
+            .encode()
+            .contains("karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type=\"multi\"} 0")
+    );
+    scale(&simulation, "big", 0).await;
+    simulation
+        .until("two are marked at once", 120, async |s| tainted(s).await == 2)
+        .await;
+    simulation
+        .until("two are left", 120, async |s| {
+            s.nodes().await.len() == 2 && s.running().await == 4
+        })
+        .await;
+    assert_eq!(
+        (decisions(&simulation, "delete", "multi"), timeouts.get(&["multi"])),
+        (1.0, 0.0)
+    );
+    let mut told = messages(&simulation, "DisruptionTerminating").await;
+    told.sort();
+    told.dedup();
+    assert_eq!(
+        told,
+        ["Disrupting Node: Underutilized", "Disrupting NodeClaim: Underutilized"]
+    );
+    // DIS-142: a deletion is not announced.
+    assert_eq!(messages(&simulation, "ConsolidationCandidate").await, [""; 0]);
+    simulation.stop().await;
+}
+
+// DIS-142, DIS-262, DIS-271, DIS-272, DIS-295
+#[tokio::test(start_paused = true)]
+async fn a_node_becomes_cheaper_and_its_pods_move() {
+    let simulation = filled(1, ON_DEMAND, json!({"consolidateAfter": "10s"})).await;
+    let before = simulation.claims().await.remove(0);
+    scale(&simulation, "big", 0).await;
+    simulation
+        .until("another node runs the pod", 180, async |s| {
+            let claims = s.claims().await;
+            claims.len() == 1 && claims[0].metadata.uid != before.metadata.uid && s.running().await == 1
+        })
+        .await;
+    let after = simulation.claims().await.remove(0);
+    let kind = "node.kubernetes.io/instance-type";
+    assert_eq!(
+        (label(&before, kind), label(&after, kind)),
+        ("c-2x-amd64-linux", "c-1x-amd64-linux")
+    );
+    assert_eq!(decisions(&simulation, "replace", "single"), 1.0);
+    let created = simulation.context.metrics.counter(&NODECLAIMS_CREATED);
+    assert_eq!(created.get(&["underutilized", "web", "false"]), 1.0);
+    let name = before
+        .status
+        .as_ref()
+        .and_then(|status| status.node_name.clone())
+        .expect("a node");
+    let announced = messages(&simulation, "ConsolidationCandidate").await;
+    assert_eq!(announced.len(), 2, "{announced:?}");
+    let start = format!("Consolidation candidate: replace: [{name}] -> [1 replacement] (savings: $0.0");
+    assert!(announced.iter().all(|text| text.starts_with(&start)), "{announced:?}");
+    assert_eq!(
+        messages(&simulation, "DisruptionLaunching").await,
+        ["Launching NodeClaim: Underutilized"]
+    );
+    assert_eq!(
+        messages(&simulation, "DisruptionWaitingReadiness").await,
+        ["Waiting on readiness to continue disruption"]
+    );
+    // Nothing is cheaper any more: it stays.
+    tokio::time::sleep(Duration::from_secs(900)).await;
+    assert_eq!(simulation.claims().await[0].metadata.uid, after.metadata.uid);
+    simulation.stop().await;
+}
+
+// DIS-116, DIS-118, DIS-120, DIS-289, DIS-290
+#[tokio::test(start_paused = true)]
+async fn why_a_node_stays_is_told_once_per_object() {
+    let disruption = json!({"consolidateAfter": "10s", "consolidationPolicy": "WhenEmpty"});
+    let simulation = filled(1, "spot", disruption).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let told = messages(&simulation, "Unconsolidatable").await;
+    let never = "NodePool \"web\" has consolidation disabled";
+    assert!(told.iter().all(|text| text == never), "{told:?}");
+    assert_eq!(
+        told.len(),
+        2,
+        "once in a quarter of an hour, whatever else is the cause meanwhile"
+    );
+    tokio::time::sleep(Duration::from_secs(16 * 60)).await;
+    let told = messages(&simulation, "Unconsolidatable").await;
+    let not_empty = "NodePool \"web\" has consolidation policy WhenEmpty, but node is not empty";
+    assert_eq!(told.iter().filter(|text| *text == not_empty).count(), 2, "{told:?}");
+    simulation.stop().await;
+}
+
+// DIS-143
+#[tokio::test(start_paused = true)]
+async fn a_spot_node_stays_one_while_the_gate_is_off() {
+    let simulation = filled(1, "spot", json!({"consolidateAfter": "10s"})).await;
+    let before = simulation.claims().await.remove(0);
+    scale(&simulation, "big", 0).await;
+    tokio::time::sleep(Duration::from_secs(17 * 60)).await;
+    assert_eq!(simulation.claims().await[0].metadata.uid, before.metadata.uid);
+    let told = messages(&simulation, "Unconsolidatable").await;
+    let off = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node";
+    assert!(told.iter().any(|text| text == off), "{told:?}");
+    simulation.stop().await;
+}
+
+// DIS-179, DIS-181, DIS-189, DIS-190, DIS-295
+#[tokio::test(start_paused = true)]
+async fn a_protected_pod_that_comes_during_the_wait_keeps_the_node() {
+    let simulation = filled(1, ON_DEMAND, json!({"consolidateAfter": "10s"})).await;
+    let before = simulation.claims().await.remove(0);
+    let name = before
+        .status
+        .as_ref()
+        .and_then(|status| status.node_name.clone())
+        .expect("a node");
+    scale(&simulation, "big", 0).await;
+    simulation
+        .until("the command waits", 60, async |s| {
+            !messages(s, "ConsolidationCandidate").await.is_empty()
+        })
+        .await;
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "late", "annotations": {"karpenter.sh/do-not-disrupt": "true"}},
+        "spec": {"nodeName": name, "containers": [{"name": "main", "image": "app"}]},
+    }))
+    .expect("a pod");
+    let pods: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    pods.create(&PostParams::default(), &pod).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(
+        (
+            simulation.claims().await[0].metadata.uid.clone(),
+            tainted(&simulation).await
+        ),
+        (before.metadata.uid, 0)
+    );
+    let rejected = messages(&simulation, "ConsolidationRejected").await;
+    assert_eq!(rejected.len(), 2, "{rejected:?}");
+    let text = format!("Consolidation rejected: replace: [{name}] -> [1 replacement], reason: churn (savings: $0.0");
+    assert!(rejected.iter().all(|said| said.starts_with(&text)), "{rejected:?}");
+    let failed = simulation.context.metrics.counter(&DISRUPTION_FAILED_VALIDATIONS);
+    assert_eq!((failed.get(&["single"]), failed.get(&["multi"])), (1.0, 0.0));
+    simulation.stop().await;
+}
+
+// DIS-210, DIS-211, DIS-213
+#[tokio::test(start_paused = true)]
+async fn a_balanced_pool_weighs_its_moves() {
+    let disruption = json!({"consolidateAfter": "10s", "consolidationPolicy": "Balanced"});
+    let simulation = filled(1, ON_DEMAND, disruption).await;
+    scale(&simulation, "big", 0).await;
+    simulation
+        .until("it is replaced", 180, async |s| {
+            decisions(s, "replace", "single") == 1.0
+        })
+        .await;
+    let moves = simulation.context.metrics.counter(&CONSOLIDATION_MOVES);
+    assert_eq!(moves.get(&["approved", "web", "Balanced"]), 1.0);
+    let scores = simulation.context.metrics.histogram(&CONSOLIDATION_SCORE);
+    assert_eq!(scores.count(&["approved", "web", "Balanced"]), 1);
+    let told = messages(&simulation, "ConsolidationApproved").await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(
+        told[0].starts_with("score ") && told[0].contains(">= threshold 0.50 (k: 2, savings "),
+        "{told:?}"
+    );
+    simulation.stop().await;
+}
