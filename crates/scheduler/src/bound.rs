@@ -10,6 +10,45 @@ use std::sync::{Arc, OnceLock};
 /// How many pods of one kind are on which nodes, ascending, by position among the snapshot's nodes.
 pub(crate) type OnNodes = Vec<(u32, u32)>;
 
+/// The same for every number of what was [`Found`], end to end.
+#[derive(Debug)]
+struct ByNumber {
+    starts: Vec<u32>,
+    entries: OnNodes,
+}
+
+impl ByNumber {
+    fn new(numbers: usize, of_node: &[Arc<[(u32, u32)]>]) -> Self {
+        let mut starts = vec![0u32; numbers + 1];
+        for (number, _) in of_node.iter().flat_map(|counts| counts.iter()) {
+            starts[*number as usize + 1] += 1;
+        }
+        for at in 0..numbers {
+            starts[at + 1] += starts[at];
+        }
+        let mut next = starts.clone();
+        let mut entries = vec![(0, 0); starts[numbers] as usize];
+        for (node, counts) in of_node.iter().enumerate() {
+            for (number, n) in counts.iter() {
+                let at = &mut next[*number as usize];
+                entries[*at as usize] = (node as u32, *n);
+                *at += 1;
+            }
+        }
+        Self { starts, entries }
+    }
+
+    fn get(&self, number: usize) -> &[(u32, u32)] {
+        &self.entries[self.starts[number] as usize..self.starts[number + 1] as usize]
+    }
+
+    /// Whether most numbers are on no node any more, so that reading anew is better.
+    fn is_stale(&self) -> bool {
+        let used = self.starts.windows(2).filter(|bounds| bounds[0] < bounds[1]).count();
+        self.starts.len() > STALE_MIN.max(4 * used)
+    }
+}
+
 /// What a pod on some node demands of others.
 #[derive(Clone, Debug)]
 pub(crate) struct Repelling {
@@ -73,20 +112,8 @@ impl<T: Clone> Found<T> {
     }
 
     /// By number: on which nodes.
-    fn on_nodes(&self) -> Vec<OnNodes> {
-        let mut on = vec![OnNodes::new(); self.list.len()];
-        for (node, counts) in self.of_node.iter().enumerate() {
-            for (id, n) in counts.iter() {
-                on[*id as usize].push((node as u32, *n));
-            }
-        }
-        on
-    }
-
-    /// Whether so much of it is gone from all nodes that reading anew is better.
-    fn is_stale(&self) -> bool {
-        let used = self.on_nodes().iter().filter(|on| !on.is_empty()).count();
-        self.list.len() > STALE_MIN.max(4 * used)
+    fn by_number(&self) -> ByNumber {
+        ByNumber::new(self.list.len(), &self.of_node)
     }
 }
 
@@ -97,7 +124,7 @@ const STALE_MIN: usize = 4096;
 #[derive(Debug)]
 struct Alike {
     pods: Found<Arc<Pod>>,
-    on: Vec<(Arc<Pod>, OnNodes)>,
+    on: ByNumber,
 }
 
 /// The bound pods of a snapshot.
@@ -105,6 +132,7 @@ struct Alike {
 pub(crate) struct Bound {
     /// Shapes with required anti-affinity, terminating pods included (SCH-070, SCH-483).
     shapes: Found<Arc<PodShape>>,
+    stale: bool,
     /// The distinct terms.
     pub(crate) repelling: Vec<Repelling>,
     repelling_ids: FxHashMap<AffinityTerm, usize>,
@@ -117,23 +145,28 @@ pub(crate) struct Bound {
 impl Bound {
     /// Reads a snapshot; nodes that are as `before` are not read again.
     pub(crate) fn new(snapshot: &Snapshot, before: Option<(&Self, &Unchanged)>) -> Self {
-        let before = before.filter(|(bound, _)| !bound.shapes.is_stale());
+        let before = before.filter(|(bound, _)| !bound.stale);
         let shape = |pod: &Pod| {
             let repels = !pod.shape.anti_affinity.is_empty();
             repels.then_some((Arc::as_ptr(&pod.shape) as usize, 0))
         };
         let known = before.map(|(bound, unchanged)| (&bound.shapes, unchanged));
         let shapes = Found::read(snapshot, known, shape, |pod| Arc::clone(&pod.shape));
-        let mut bound = Self::default();
+        let by_number = shapes.by_number();
+        let mut bound = Self {
+            stale: by_number.is_stale(),
+            ..Self::default()
+        };
         let mut present: Vec<&PodShape> = Vec::new();
-        for (shape, on) in shapes.list.iter().zip(shapes.on_nodes()) {
+        for (number, shape) in shapes.list.iter().enumerate() {
+            let on = by_number.get(number);
             if on.is_empty() {
                 continue;
             }
             present.push(shape);
             for term in &shape.anti_affinity {
                 let id = bound.number(term);
-                merge(&mut bound.repelling[id].on, &on);
+                merge(&mut bound.repelling[id].on, on);
             }
         }
         let mut keys: Vec<Box<str>> = selector_keys(present.into_iter()).into_iter().map(Box::from).collect();
@@ -141,7 +174,7 @@ impl Bound {
         bound.keys = keys;
         bound.shapes = shapes;
         if let Some((before, unchanged)) = before
-            && let Some(alike) = before.alike.get().filter(|alike| !alike.pods.is_stale())
+            && let Some(alike) = before.alike.get().filter(|alike| !alike.on.is_stale())
         {
             bound.alike = OnceLock::from(Alike::read(snapshot, Some((&alike.pods, unchanged))));
         }
@@ -166,8 +199,10 @@ impl Bound {
     }
 
     /// Active pods by namespace and labels; on machines that have no Node object yet those promised to them (SCH-201).
-    pub(crate) fn alike(&self, snapshot: &Snapshot) -> &[(Arc<Pod>, OnNodes)] {
-        &self.alike.get_or_init(|| Alike::read(snapshot, None)).on
+    pub(crate) fn alike(&self, snapshot: &Snapshot) -> impl Iterator<Item = (&Arc<Pod>, &[(u32, u32)])> {
+        let alike = self.alike.get_or_init(|| Alike::read(snapshot, None));
+        let pods = alike.pods.list.iter().enumerate();
+        pods.map(|(number, pod)| (pod, alike.on.get(number)))
     }
 }
 
@@ -178,15 +213,15 @@ impl Alike {
             pod.is_active().then_some(pointers)
         };
         let pods = Found::read(snapshot, before, labels, Arc::clone);
-        let on = pods.list.iter().cloned().zip(pods.on_nodes()).collect();
+        let on = pods.by_number();
         Self { pods, on }
     }
 }
 
 /// Adds counts by node to others; both ascend.
-fn merge(on: &mut OnNodes, more: &OnNodes) {
+fn merge(on: &mut OnNodes, more: &[(u32, u32)]) {
     if on.is_empty() {
-        on.clone_from(more);
+        on.extend_from_slice(more);
         return;
     }
     on.extend_from_slice(more);
