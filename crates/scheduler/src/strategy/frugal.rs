@@ -1,25 +1,35 @@
-//! The most pods where limits bind: a machine is opened at the size that holds most of its pod's kind for what it takes of the limits, and
-//! stays that small, so that nothing is set aside for what it will not become.
+//! The most pods where limits or room run out: a machine is opened at the size that holds most of its pod's kind for what it takes of the
+//! limits, and stays that small, so that nothing is set aside for what it will not become; and orders other than that of size are tried.
 
 use crate::bits::Bits;
 use crate::classes::{Class, ClassId};
 use crate::run::{Ask, Fit, No, Run};
 use crate::strategy::Outcome;
-use crate::strategy::greedy::{Attempt, Choose, join, solve};
+use crate::strategy::greedy::{Attempt, Choose, FewestPods, join, solve};
 use crate::strategy::relief::{share, within};
 use crate::world::World;
 
-/// Other outcomes for limits that leave pods over: large pods first, then small ones first, of which more fit. The best is the first with
-/// the most pods.
+/// Other outcomes where pods are left over: as before but frugal, those left over first, the small ones first. The search ends with one that
+/// leaves none over.
 pub(crate) fn frugal<'w, 'a>(
     world: &'w World<'a>,
     queue: &[u32],
+    failed: &[(u32, bool)],
     effort: u64,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Vec<Outcome<'w, 'a>> {
     let mut outcomes: Vec<Outcome<'w, 'a>> = Vec::new();
+    if !hopeful(world, failed) {
+        return outcomes;
+    }
+    let mut late = vec![false; world.pods.len()];
+    for (pod, _) in failed {
+        late[*pod as usize] = true;
+    }
+    let (mut late_first, rest): (Vec<u32>, Vec<u32>) = queue.iter().partition(|pod| late[**pod as usize]);
+    late_first.extend(rest);
     let small_first: Vec<u32> = queue.iter().rev().copied().collect();
-    for queue in [queue, &small_first] {
+    for queue in [queue, &late_first, &small_first] {
         let spent: u64 = outcomes.iter().map(|outcome| outcome.run.work).sum();
         if spent >= effort || stop() || outcomes.last().is_some_and(|outcome| outcome.failed.is_empty()) {
             break;
@@ -36,6 +46,17 @@ pub(crate) fn frugal<'w, 'a>(
         outcomes.push(solve(run, queue, &mut frugal, stop));
     }
     outcomes
+}
+
+/// Whether some pod left over would have had a place before the others came.
+fn hopeful(world: &World<'_>, failed: &[(u32, bool)]) -> bool {
+    let mut seen = vec![false; world.classes.len()];
+    let first_of_class = |(pod, deferred): &(u32, bool)| {
+        let class = world.of_pod[*pod as usize]? as usize;
+        (!deferred && !std::mem::replace(&mut seen[class], true)).then_some(*pod)
+    };
+    let firsts: Vec<u32> = failed.iter().filter_map(first_of_class).collect();
+    solve(Run::new(world), &firsts, &mut FewestPods, &|| false).run.placed > 0
 }
 
 struct Frugal {

@@ -70,9 +70,8 @@ pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync
             (best, rank) = (outcome, reached);
         }
     }
-    let limited = world.templates.iter().any(|template| !template.limited.is_empty());
-    if limited && !best.failed.is_empty() {
-        for outcome in frugal::frugal(world, &queue, effort, stop) {
+    if !best.failed.is_empty() {
+        for outcome in frugal::frugal(world, &queue, &best.failed.clone(), effort, stop) {
             let mut outcome = relief::relieve(outcome, &queue, effort, stop);
             let reached = outcome.rank();
             if reached < rank && outcome.unattempted.is_empty() {

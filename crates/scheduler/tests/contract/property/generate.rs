@@ -354,6 +354,15 @@ pub(super) fn small(draw: &mut Draw) -> String {
     })
 }
 
+/// The same without any rule between pods, so that limits and room are all they share.
+pub(super) fn plain(draw: &mut Draw) -> String {
+    fewer(&small(draw), |line, word| {
+        let tied = ["spread", "near", "apart", "port", "vol"];
+        let odd = ["claim-only", "deleting", "term=", "prefer=", "settling"];
+        line.starts_with("bound") || !tied.iter().chain(&odd).any(|start| word.starts_with(start))
+    })
+}
+
 /// The same with spread over zones and hosts, a full machine being in each zone; none over all pods, of which kube-scheduler counts none.
 pub(super) fn zonal(draw: &mut Draw) -> String {
     let text = fewer(&wide(draw), |line, word| {
