@@ -53,8 +53,8 @@ impl GroupCounts {
     /// Counts `n` pods that run already.
     pub(crate) fn add_bound(&mut self, table: Option<&KeyTable>, node: &Node, target: Option<u32>, n: u32) {
         match (table, target) {
-            (Some(table), _) => {
-                if let Some(domain) = node.label(table.key).and_then(|value| table.number(value)) {
+            (Some(table), target) => {
+                if let Some(domain) = table.domain_at(node, target) {
                     self.total += u64::from(n);
                     self.by_domain[domain as usize] += n;
                 }
@@ -71,8 +71,8 @@ impl GroupCounts {
     /// Takes back one pod that [`Self::add_bound`] counted.
     pub(crate) fn remove_bound(&mut self, table: Option<&KeyTable>, node: &Node, target: Option<u32>) {
         match (table, target) {
-            (Some(table), _) => {
-                if let Some(domain) = node.label(table.key).and_then(|value| table.number(value)) {
+            (Some(table), target) => {
+                if let Some(domain) = table.domain_at(node, target) {
                     self.total -= 1;
                     self.by_domain[domain as usize] -= 1;
                 }

@@ -3,6 +3,7 @@
 use crate::bits::{Bits, ones};
 use crate::requirements::ReqId;
 use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::node::Node;
 use kerf_model::pod::NamespaceScope;
 use kerf_model::selector::LabelSelector;
 use kerf_model::taint::Toleration;
@@ -189,6 +190,14 @@ impl KeyTable {
 
     pub(crate) fn number(&self, value: Sym) -> Option<u32> {
         self.numbers.get(&value).copied()
+    }
+
+    /// The domain of a node, by its number if it is a target.
+    pub(crate) fn domain_at(&self, node: &Node, target: Option<u32>) -> Option<u32> {
+        match target {
+            Some(target) => self.domain_of(target as usize),
+            None => node.label(self.key).and_then(|value| self.number(value)),
+        }
     }
 
     /// The domain of a target.
