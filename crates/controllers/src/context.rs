@@ -44,8 +44,6 @@ pub struct Context {
 pub struct Tuning {
     /// How nodes are chosen among those the constraints allow.
     pub packing: kerf_scheduler::Packing,
-    /// Where consolidation may move pods.
-    pub destinations: kerf_disruption::DestinationRule,
     /// Whether heavy computing leaves the async threads. Never under a paused clock, which cannot see other threads (Law 2).
     pub blocking: bool,
     /// Whether every plan is judged by the plan checker before it is carried out; violations are logged as errors.
@@ -58,7 +56,6 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             packing: kerf_scheduler::Packing::default(),
-            destinations: kerf_disruption::DestinationRule::default(),
             blocking: false,
             verify: cfg!(debug_assertions),
             timeouts: Timeouts::default(),

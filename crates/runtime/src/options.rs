@@ -25,6 +25,16 @@ pub enum PreferencePolicy {
     Ignore,
 }
 
+/// Where consolidation may move pods; Kerf's own (DIS-104).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Destinations {
+    /// Not onto nodes within their own `consolidateAfter`, as upstream from 1.14 on.
+    #[default]
+    Settled,
+    /// Onto every node that is initialised, as upstream before.
+    Any,
+}
+
 /// What to do when minValues cannot be met (OPS-021).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MinValuesPolicy {
@@ -84,6 +94,8 @@ pub struct Options {
     pub feature_gates: FeatureGates,
     /// OPS-024; "" is the built-in list.
     pub instance_types_file_path: String,
+    /// Kerf's own: where consolidation may move pods.
+    pub consolidation_destinations: Destinations,
     /// Kerf's own: taint keys nodes lose by themselves while they start, besides the well-known ones.
     pub startup_taints: Vec<String>,
 }
@@ -158,6 +170,11 @@ impl Options {
             ignore_dra_requests: scheduling.ignore_dra_requests,
             feature_gates: scheduling.feature_gates,
             instance_types_file_path: values.string("instance-types-file-path").to_owned(),
+            consolidation_destinations: match values.string("consolidation-destinations") {
+                "Settled" => Destinations::Settled,
+                "Any" => Destinations::Any,
+                other => return Err(invalid("CONSOLIDATION_DESTINATIONS", other)),
+            },
             startup_taints: taint_keys(values.string("startup-taints"))?,
         })
     }

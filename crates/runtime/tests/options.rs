@@ -93,6 +93,12 @@ fn flags_variables_and_defaults_are_the_contracts() {
         // OPS-024
         ("instance-types-file-path", "INSTANCE_TYPES_FILE_PATH", Text, ""),
         // Kerf's own.
+        (
+            "consolidation-destinations",
+            "CONSOLIDATION_DESTINATIONS",
+            Text,
+            "Settled",
+        ),
         ("startup-taints", "STARTUP_TAINTS", Text, ""),
     ];
     let defined: Vec<_> = DEFINITIONS

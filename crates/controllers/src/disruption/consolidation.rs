@@ -5,17 +5,19 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kerf_check::CheckOptions;
 use kerf_disruption::{
-    Balance, Candidate, Candidates, Class, Command, Consolidation, Decision, Invalid, Judgement, Multi, Settings,
-    Single, Survey, WhatIf, candidates, consolidation_options, dollars, interleaved, still_candidates, still_fits,
-    underutilized,
+    Balance, Candidate, Candidates, Class, Command, Consolidation, Decision, DestinationRule, Invalid, Judgement,
+    Multi, Settings, Single, Survey, WhatIf, candidates, consolidation_options, dollars, interleaved, still_candidates,
+    still_fits, underutilized,
 };
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::ReconcileError;
 use kerf_runtime::metrics::catalogue;
+use kerf_runtime::options::Destinations;
 use kerf_scheduler::{MinValuesPolicy, Options, ReservedMode};
 use tokio::time::Instant;
 
@@ -80,11 +82,20 @@ impl Memory {
     }
 }
 
+/// What a turn starts from.
+pub(super) struct Seen {
+    /// What LIF-207 counted before the snapshot was taken.
+    pub(super) epoch: u64,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) sorted: Candidates,
+    pub(super) now: Timestamp,
+}
+
 /// Everything a search needs, owned, so that it can be done on another thread.
 struct Search {
     snapshot: Arc<Snapshot>,
     closed: Vec<usize>,
-    now: jiff::Timestamp,
+    now: Timestamp,
     solver: Options,
     settings: Settings,
     /// Candidates before any filter, for the totals of pools.
@@ -128,20 +139,19 @@ fn check(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, solver: &Options) 
 
 impl Turn<'_> {
     /// What consolidation wants done now, if anything (DIS-124 to DIS-126, DIS-158 to DIS-189).
-    pub(super) async fn consolidate(&self, method: Method) -> Result<Option<Decided>, ReconcileError> {
-        let now = self.context.now();
-        // DIS-315: what changes from here on is not taken as considered.
-        let epoch = self.context.cluster.consolidation_epoch();
-        let snapshot = self.context.cluster.snapshot(now);
-        let sorted = self.sort(&snapshot, method, now);
+    pub(super) async fn consolidate(&self, method: Method, seen: Seen) -> Result<Option<Decided>, ReconcileError> {
+        let Seen {
+            epoch,
+            snapshot,
+            sorted,
+            now,
+        } = seen;
         let (eligible, held) = underutilized(&snapshot, &sorted.free);
         self.tell_stays(&snapshot, &held);
-        self.count_eligible(method, eligible.len());
-        if eligible.is_empty() {
+        let Some(mut allowance) = self.admit(method, &snapshot, &eligible, now) else {
             return Ok(None);
-        }
-        let mut allowance = self.allowance(&snapshot, method, now);
-        let closed = self.context.tuning.destinations.closed(&snapshot, now);
+        };
+        let closed = destinations(self.context).closed(&snapshot, now);
         let uid = |candidate: &Candidate| candidate.node.lifecycle.claim_uid.clone().unwrap_or_default();
         let basis = Basis {
             epoch,
@@ -227,8 +237,7 @@ impl Turn<'_> {
                 }
             }
         }
-        // DIS-125: an unfinished search is no reason to rest.
-        let settled = found.command.is_none() && !found.constrained && !found.timed_out;
+        let settled = is_settled(found.command.is_some(), found.constrained, found.timed_out);
         self.memory.with(|all| {
             all.multi = settled.then(|| (basis, Instant::now()));
             all.survey = Some((Arc::clone(snapshot), search.closed, found.survey));
@@ -248,7 +257,7 @@ impl Turn<'_> {
                 "abandoning single-node consolidation due to timeout"
             );
         }
-        let settled = found.command.is_none() && !found.constrained && !found.timed_out;
+        let settled = is_settled(found.command.is_some(), found.constrained, found.timed_out);
         self.memory.with(|all| {
             all.single = settled.then(|| (basis, Instant::now()));
             if found.command.is_none() {
@@ -379,7 +388,7 @@ impl Turn<'_> {
         };
         let now = self.context.now();
         let search = Search {
-            closed: self.context.tuning.destinations.closed(&snapshot, now),
+            closed: destinations(self.context).closed(&snapshot, now),
             snapshot,
             now,
             solver: consolidation_options(&solver_options(&self.context.options, &self.context.tuning)),
@@ -419,11 +428,67 @@ impl Turn<'_> {
     }
 }
 
+/// Whether an evaluation need not be repeated while nothing changes (DIS-125, DIS-172): it found nothing, every candidate had budget, and it
+/// was finished.
+const fn is_settled(found: bool, constrained: bool, timed_out: bool) -> bool {
+    !found && !constrained && !timed_out
+}
+
+/// Where consolidation may move pods.
+pub(super) fn destinations(context: &Context) -> DestinationRule {
+    match context.options.consolidation_destinations {
+        Destinations::Settled => DestinationRule::Settled,
+        Destinations::Any => DestinationRule::Any,
+    }
+}
+
 /// What consolidation may do with the process's options.
 pub(super) fn settings(context: &Context) -> Settings {
     Settings {
         spot_to_spot: context.options.feature_gates.spot_to_spot_consolidation,
         threads: solver_options(&context.options, &context.tuning).threads,
         ..Settings::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn basis(epoch: u64, eligible: &[&str], closed: &[usize]) -> Basis {
+        Basis {
+            epoch,
+            eligible: eligible.iter().map(|uid| Arc::from(*uid)).collect(),
+            closed: closed.to_vec(),
+        }
+    }
+
+    // DIS-124, DIS-126
+    #[tokio::test(start_paused = true)]
+    async fn a_method_rests_while_nothing_has_changed_for_five_minutes_at_most() {
+        let memory = Memory::default();
+        let seen = basis(7, &["a", "b"], &[3]);
+        assert!(!memory.is_quiet(Method::Multi, &seen));
+        memory.with(|all| all.multi = Some((seen.clone(), Instant::now())));
+        assert!(memory.is_quiet(Method::Multi, &seen));
+        assert!(!memory.is_quiet(Method::Single, &seen), "each has a memory of its own");
+        for changed in [
+            basis(8, &["a", "b"], &[3]),
+            basis(7, &["a"], &[3]),
+            basis(7, &["a", "b"], &[]),
+        ] {
+            assert!(!memory.is_quiet(Method::Multi, &changed), "{changed:?}");
+        }
+        tokio::time::advance(FORGET).await;
+        assert!(!memory.is_quiet(Method::Multi, &seen));
+    }
+
+    // DIS-125, DIS-172
+    #[test]
+    fn only_a_finished_search_in_vain_is_remembered() {
+        assert!(is_settled(false, false, false));
+        assert!(!is_settled(true, false, false));
+        assert!(!is_settled(false, true, false));
+        assert!(!is_settled(false, false, true));
     }
 }

@@ -13,7 +13,7 @@ use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{CancellationToken, Event, ObjectRef, ReconcileError};
 
-use super::consolidation::Memory;
+use super::consolidation::{Memory, Seen};
 use super::events;
 use super::registry::Registry;
 use super::static_drift::{Replacing, replace};
@@ -106,35 +106,57 @@ pub(super) struct Turn<'a> {
 impl Turn<'_> {
     /// What the method wants done now (DIS-007, DIS-017).
     pub(super) async fn decide(&self, method: Method) -> Result<Vec<Decided>, ReconcileError> {
-        if matches!(method, Method::Multi | Method::Single) {
-            return Ok(self.consolidate(method).await?.into_iter().collect());
-        }
         let now = self.context.now();
+        // DIS-315: what changes from here on is not taken as considered.
+        let epoch = self.context.cluster.consolidation_epoch();
         let snapshot = self.context.cluster.snapshot(now);
         let sorted = self.sort(&snapshot, method, now);
-        let (eligible, held) = match method {
-            Method::Emptiness => empty(&sorted.free),
-            Method::StaticDrift => (statically_drifted(&sorted.free), Vec::new()),
-            Method::Drift | Method::Multi | Method::Single => (drifted(&sorted.free), Vec::new()),
-        };
-        self.tell_held(&snapshot, &held, events::unconsolidatable);
-        self.count_eligible(method, eligible.len());
-        if eligible.is_empty() {
-            return Ok(Vec::new());
-        }
-        let allowance = self.allowance(&snapshot, method, now);
         let decided = match method {
-            Method::Emptiness => self.emptiness(&eligible, allowance).await,
-            Method::StaticDrift => return Ok(replace(self.context, &snapshot, &eligible, &allowance)),
-            Method::Drift | Method::Multi | Method::Single => self.drift(snapshot, eligible, allowance, now).await?,
+            Method::Emptiness => {
+                let (eligible, held) = empty(&sorted.free);
+                self.tell_held(&snapshot, &held, events::unconsolidatable);
+                match self.admit(method, &snapshot, &eligible, now) {
+                    Some(allowance) => self.emptiness(&eligible, allowance).await,
+                    None => None,
+                }
+            }
+            Method::StaticDrift => {
+                let eligible = statically_drifted(&sorted.free);
+                let allowance = self.admit(method, &snapshot, &eligible, now);
+                let replaced = allowance.map(|allowance| replace(self.context, &snapshot, &eligible, &allowance));
+                return Ok(replaced.unwrap_or_default());
+            }
+            Method::Drift => {
+                let eligible = drifted(&sorted.free);
+                match self.admit(method, &snapshot, &eligible, now) {
+                    Some(allowance) => self.drift(snapshot, eligible, allowance, now).await?,
+                    None => None,
+                }
+            }
+            Method::Multi | Method::Single => {
+                let seen = Seen {
+                    epoch,
+                    snapshot,
+                    sorted,
+                    now,
+                };
+                self.consolidate(method, seen).await?
+            }
         };
         Ok(decided.into_iter().collect())
     }
 
-    /// DIS-019.
-    pub(super) fn count_eligible(&self, method: Method, eligible: usize) {
+    /// Counts who may be chosen from, and says what budgets leave of them; nothing where there is nobody (DIS-019).
+    pub(super) fn admit(
+        &self,
+        method: Method,
+        snapshot: &Snapshot,
+        eligible: &[Candidate],
+        now: Timestamp,
+    ) -> Option<Allowance> {
         let gauge = self.context.metrics.gauge(&catalogue::DISRUPTION_ELIGIBLE_NODES);
-        gauge.set(&[method.reason().label()], eligible as f64);
+        gauge.set(&[method.reason().label()], eligible.len() as f64);
+        (!eligible.is_empty()).then(|| self.allowance(snapshot, method, now))
     }
 
     /// Sorts the nodes, and tells what keeps the blocked ones and what protects pods.

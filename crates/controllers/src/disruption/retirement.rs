@@ -11,6 +11,7 @@ use kerf_model::snapshot::Snapshot;
 use kerf_runtime::ReconcileError;
 use kerf_runtime::client::describe;
 
+use super::consolidation::destinations;
 use super::events;
 use super::marking::Marker;
 use super::registry::{Member, Registry};
@@ -26,7 +27,7 @@ pub(super) async fn retire(context: &Context, registry: &Registry, marker: &Mark
         return Ok(());
     }
     let sorted = candidates(&snapshot, now, Class::Graceful, &|node| registry.holds(node));
-    let closed = context.tuning.destinations.closed(&snapshot, now);
+    let closed = destinations(context).closed(&snapshot, now);
     let options = consolidation_options(&solver_options(&context.options, &context.tuning));
     let shared = Arc::clone(&snapshot);
     let work = move || retiring(&shared, &sorted, &closed, now, &options);

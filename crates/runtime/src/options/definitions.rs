@@ -225,6 +225,13 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "JSON file with instance types for the kwok provider; the built-in list when empty",
     ),
     option(
+        "consolidation-destinations",
+        "CONSOLIDATION_DESTINATIONS",
+        OptionKind::Text,
+        "Settled",
+        "where consolidation may move pods: Settled (not onto nodes within their own consolidateAfter, as Karpenter from 1.14 on) or Any (as before)",
+    ),
+    option(
         "startup-taints",
         "STARTUP_TAINTS",
         OptionKind::Text,
