@@ -2,9 +2,10 @@
 
 use super::plans::is_sound;
 
-/// A pod that its affinity selects started a second place although another such pod stood where it could not or would not go; or no order of
-/// binding was found although there is one.
-const SOUND: [&str; 14] = [
+/// The first fourteen: a pod that its affinity selects started a second place although another such pod stood where it could not or would not
+/// go, or no order of binding was found although there is one. Then: prices of reservations not held, opt-outs that defined a label, pods
+/// promised to claims, conflicts among pods that run, domains of machines that go away.
+const SOUND: [&str; 23] = [
     "node n0 cpu=4 mem=16Gi zone=a
      bound n0 x cpu=0.5 mem=1Gi label=app=y
      node n1 cpu=4 mem=16Gi zone=c
@@ -76,6 +77,51 @@ const SOUND: [&str; 14] = [
      pod w0*2 cpu=7 mem=1Gi
      pod w2*6 cpu=3 mem=1Gi label=app=z near=host/app=z
      pod w4*1 cpu=0.1 mem=1Gi label=app=z",
+    "# fallback
+     type t3 cpu=8 mem=32Gi price=0.4861 zones=a,b
+     type t4 cpu=8 mem=16Gi price=0.4079 zones=c offer=reserved/b/0.002/res:l:2
+     pool p0
+     pod w2*1 cpu=1 mem=0.25Gi term=arch:in:amd64+zone:in:b
+     pod w4*4 cpu=1 mem=12Gi",
+    "# fallback
+     type t1 cpu=4 mem=16Gi price=0.2407 zones=c offer=reserved/a/0.001/res:k:1
+     pool p1
+     pod w1*6 cpu=0.1 mem=4Gi label=app=q
+     pod w4*1 cpu=3 mem=12Gi spread=ct/1/app=q term=zone:in:c",
+    "type t1 cpu=8 mem=16Gi price=0.4085 zones=a,b,c
+     pool p0
+     pod w1*1 cpu=1 mem=1Gi prefer=1/team:in:green
+     pod w2*1 cpu=7 mem=4Gi select=team:notin:red",
+    "type t1 cpu=16 mem=32Gi price=0.8037 zones=a,b,c
+     pool p0
+     pod w0*1 cpu=3 mem=4Gi select=team:notin:red
+     pod w3*1 cpu=3 mem=0.25Gi prefer=1/team:in:green",
+    "type t1 cpu=16 mem=128Gi price=1.2859 zones=c
+     pool p0
+     node n1 cpu=4 mem=16Gi claim-only
+     bound n1 b1-0 cpu=0.5 mem=1Gi label=app=y
+     pod w2*1 cpu=7 mem=0.25Gi
+     pod w3*1 cpu=3 mem=0.25Gi label=app=y spread=host/1/app=y",
+    "type t0 cpu=2 mem=8Gi price=0.1226 zones=a
+     pool p0
+     node n1 cpu=4 mem=16Gi claim-only
+     bound n1 b1-0 cpu=0.5 mem=1Gi label=app=z
+     pod w1*1 cpu=1 mem=0.25Gi label=app=z spread=arch/1/app=x/soft/min=5 near=host/app=z",
+    "type t1 cpu=8 mem=16Gi price=0.4081 zones=c
+     pool p0
+     node n0 cpu=4 mem=16Gi label=kubernetes.io/arch=amd64 claim-only
+     bound n0 b0-0 cpu=0.5 mem=1Gi label=app=x
+     pod w0*1 cpu=7 mem=4Gi apart=arch/app=x",
+    "node n0 cpu=4 mem=16Gi
+     bound n0 b0-0 cpu=0.5 mem=1Gi port=8080
+     bound n0 b0-1 cpu=0.5 mem=1Gi port=8080
+     node n1 cpu=4 mem=16Gi
+     bound n1 b1-0 cpu=0.5 mem=1Gi moving",
+    "type t2 cpu=8 mem=64Gi price=0.6473 zones=a
+     pool p1
+     node n0 cpu=4 mem=16Gi zone=c deleting
+     bound n0 b0-0 cpu=0.5 mem=1Gi label=app=y
+     pod w1*4 cpu=0.1 mem=12Gi label=app=y spread=zone/2/app=y",
 ];
 
 #[test]
