@@ -181,8 +181,9 @@ mod tests {
     }
 
     fn policy(name: &str, spec: Value) -> Arc<Policy> {
-        let written: NodeRepairPolicy =
-            serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).expect("a policy");
+        let mut written = json!({"metadata": {"name": name}});
+        written["spec"] = spec;
+        let written: NodeRepairPolicy = serde_json::from_value(written).expect("a policy");
         Arc::new(Policy::read(&written))
     }
 

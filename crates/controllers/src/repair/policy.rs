@@ -198,8 +198,8 @@ mod tests {
 
     fn read(spec: Value) -> Policy {
         let mut full = json!({"unhealthyConditions": [{"type": "Ready", "status": "False", "toleration": "10m"}]});
-        for (key, value) in spec.as_object().into_iter().flatten() {
-            full[key] = value.clone();
+        if let (Some(full), Value::Object(spec)) = (full.as_object_mut(), spec) {
+            full.extend(spec);
         }
         let policy = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": full})).expect("a policy");
         Policy::read(&policy)

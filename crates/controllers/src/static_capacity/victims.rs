@@ -220,7 +220,7 @@ mod tests {
     fn a_daemon_may_protect_its_node_and_age_cheapens_one() {
         let mut pool = Pool::new();
         pool.node("guarded", "Never", &[protected(daemon())]);
-        // Ten of twenty hours are over: half of two pods' cost is one pod's, and a bit less than that of one and a half.
+        // Ten hours are over: half the cost of two pods is left of twenty hours, an eleventh of that of three of eleven.
         pool.node("old", "20h", &[plain(), plain()]);
         pool.node("older", "11h", &[plain(), plain(), plain()]);
         pool.node("young", "Never", &[plain(), plain()]);

@@ -17,10 +17,8 @@ async fn workers(cpu_milli: i64) -> impl Fn(&str) -> usize {
     move |controller: &str| {
         let line = format!("controller_runtime_max_concurrent_reconciles{{controller=\"{controller}\"}} ");
         let found = metrics.lines().find_map(|other| other.strip_prefix(&line));
-        found.and_then(|value| value.parse().ok()).unwrap_or_else(|| {
-            let known: Vec<&str> = metrics.lines().filter(|line| line.contains("max_concurrent")).collect();
-            panic!("no {controller} in {known:?}")
-        })
+        let found = found.and_then(|value| value.parse().ok());
+        found.unwrap_or_default()
     }
 }
 
