@@ -9,3 +9,4 @@ mod harness;
 mod process;
 mod restart;
 mod scaling;
+mod scheduling;
