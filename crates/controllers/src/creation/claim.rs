@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(spec.get("terminationGracePeriod"), None);
     }
 
-    // SCH-310 SCH-311
+    // SCH-093 SCH-310 SCH-311
     #[test]
     fn labels_come_from_requirements_no_launch_sets() {
         let claim = claim(|interner| {

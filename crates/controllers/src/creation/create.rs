@@ -11,7 +11,7 @@ use kerf_model::resources::Resources;
 use kerf_runtime::client::describe;
 use kerf_runtime::metrics::catalogue;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 
 use super::claim::{Blueprint, build};
 use crate::context::Context;
@@ -77,7 +77,15 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
         interner: &context.interner,
     });
     let api: Api<NodeClaim> = Api::all(context.client.clone());
-    let created = api.create(&PostParams::default(), &claim).await?;
+    let created = match api.create(&PostParams::default(), &claim).await {
+        Ok(created) => created,
+        // Without an answer nobody knows whether it was written; the API server can be asked.
+        Err(error @ kube::Error::Api(_)) => return Err(error.into()),
+        Err(error) => match unanswered(context, &api, &claim).await {
+            Some(written) => written,
+            None => return Err(error.into()),
+        },
+    };
     let name: Arc<str> = created.metadata.name.as_deref().unwrap_or_default().into();
     context.cluster.created(created.clone());
     if !pool.spec.is_static() {
@@ -96,6 +104,25 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     let counter = context.metrics.counter(&catalogue::NODECLAIMS_CREATED);
     counter.inc(&[reason, &launch.pool, relaxed]);
     Ok(created)
+}
+
+/// The claim that was written although the answer was lost, if it was: a new one that says the same and that nobody knows yet. Left alone,
+/// its pods would get another machine before the watch tells of it.
+async fn unanswered(context: &Context, api: &Api<NodeClaim>, wanted: &NodeClaim) -> Option<NodeClaim> {
+    let pool = crate::claim_facts::pool(wanted);
+    let of_pool = ListParams::default().labels(&format!("{}={pool}", kerf_api::labels::NODE_POOL));
+    let listed = api.list(&of_pool).await.ok()?;
+    let says_the_same = |claim: &NodeClaim| {
+        claim.spec.resources == wanted.spec.resources && claim.spec.requirements == wanted.spec.requirements
+    };
+    let is_new = |claim: &NodeClaim| {
+        let name = crate::claim_facts::name(claim);
+        crate::claim_facts::provider_id(claim).is_none() && context.cluster.claim(name).is_none()
+    };
+    listed
+        .items
+        .into_iter()
+        .find(|claim| claim.metadata.deletion_timestamp.is_none() && is_new(claim) && says_the_same(claim))
 }
 
 /// SCH-150: what is used already may be more than the plan knew.
@@ -159,5 +186,28 @@ mod tests {
         let names: Vec<String> = (1..=7).map(|n| format!("t{n}")).collect();
         assert_eq!(listed(&names, 5), "t1, t2, t3, t4, t5 and 2 other(s)");
         assert_eq!(listed(&names[..5], 5), "t1, t2, t3, t4, t5");
+    }
+
+    // SCH-150, SCH-467
+    #[test]
+    fn a_limit_is_reached_before_it_is_exceeded() {
+        let interner = std::sync::Arc::new(Interner::default());
+        let mut converter = kerf_state::Converter::new(Arc::clone(&interner), &kerf_state::Conventions::default());
+        let class = serde_json::json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+        let written: NodePool = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "web", "uid": "web"},
+            "spec": {"limits": {"cpu": "4", "memory": "1Gi"}, "template": {"spec": {"requirements": [], "nodeClassRef": class}}},
+        }))
+        .expect("a pool");
+        let mut pool = converter.pool(&written, true).pool;
+        let cpu = kerf_model::intern::sym::CPU;
+        pool.usage.set(cpu, 4000);
+        assert!(check_limits(&pool, &interner).is_ok());
+        pool.usage.set(cpu, 4001);
+        let error = check_limits(&pool, &interner).expect_err("more than the limit is used");
+        assert_eq!(
+            error.to_string(),
+            "resource usage exceeds limit (limit=4, resource-name=cpu, usage=4001m)"
+        );
     }
 }

@@ -254,7 +254,10 @@ mod tests {
         let mut claim = claim();
         assert_eq!(
             keys(&claim),
-            ["node.cilium.io/agent-not-ready=true:NoExecute", "corp.example/agent:NoSchedule"]
+            [
+                "node.cilium.io/agent-not-ready=true:NoExecute",
+                "corp.example/agent:NoSchedule"
+            ]
         );
         let declared = Taint {
             key: "node.cilium.io/agent-not-ready".to_owned(),

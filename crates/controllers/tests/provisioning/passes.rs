@@ -90,7 +90,7 @@ async fn a_claim_that_cannot_be_written_stops_no_other_and_is_tried_again() {
     simulation.stop().await;
 }
 
-// SCH-324
+// SCH-118, SCH-324
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_is_deleted_meanwhile_fails_its_own_claims_only() {
     let sandbox = sandbox(true).await;
@@ -100,7 +100,7 @@ async fn a_pool_that_is_deleted_meanwhile_fails_its_own_claims_only() {
     let only = |team: &str| json!({"template": {"spec": {"taints": [{"key": team, "effect": "NoSchedule"}]}}});
     let tolerates = |team: &str| {
         let mut spec = alone(team);
-        spec["tolerations"] = json!([{"key": team, "operator": "Exists"}]);
+        spec["tolerations"] = json!([{"key": team, "operator": "Exists"}, {"key": "unrelated", "operator": "Exists"}]);
         spec
     };
     simulation.pool("first", only("first")).await;
@@ -135,6 +135,10 @@ async fn a_pool_that_is_deleted_meanwhile_fails_its_own_claims_only() {
     };
     let claims = simulation.claims().await;
     assert_eq!((of(&claims, "first-"), of(&claims, "second-")), (101, 0));
+    for claim in &claims {
+        let taints: Vec<&str> = claim.spec.taints().iter().map(|taint| taint.key.as_str()).collect();
+        assert_eq!((taints.as_slice(), claim.spec.startup_taints().len()), (["first"].as_slice(), 0));
+    }
     simulation.stop().await;
 }
 
@@ -505,5 +509,37 @@ async fn limits_count_what_stays_and_are_used_up_within_a_pass() {
     simulation
         .until("a third machine", 30, async |s| s.claims().await.len() == 3)
         .await;
+    simulation.stop().await;
+}
+
+// SCH-323
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_written_is_known_counted_and_told_of() {
+    let log = Captured::start();
+    let simulation = Simulation::start().await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("web", 2, "1", json!({})).await;
+    simulation
+        .until("a claim", 30, async |s| !s.context.cluster.claims().is_empty())
+        .await;
+    let claim = simulation.context.cluster.claims().pop().and_then(|claim| claim.metadata.name.clone()).expect("one");
+    let lines = log.lines("created nodeclaim");
+    assert_eq!((lines.len(), &lines[0]["NodeClaim"], &lines[0]["NodePool"]), (1, &json!(claim), &json!("web")));
+    assert!(lines[0]["requests"].as_str().is_some_and(|requests| requests.contains("\"cpu\":\"2\"")), "{}", lines[0]);
+    assert!(lines[0]["instance-types"].as_str().is_some_and(|types| types.ends_with("other(s)")), "{}", lines[0]);
+    let created = "karpenter_nodeclaims_created_total{min_values_relaxed=\"false\",nodepool=\"web\",reason=\"provisioned\"}";
+    assert_eq!(metric::value(&simulation, created), Some(1.0));
+    let expected = format!("Pod should schedule on: nodeclaim/{claim}");
+    simulation
+        .until("the nominations", 5, async |s| {
+            let nominated = s.events("Nominated").await;
+            nominated.iter().filter(|event| event.message.as_deref() == Some(&*expected)).count() == 2
+        })
+        .await;
+    for pod in simulation.pods().await {
+        let name = pod.metadata.name.unwrap_or_default();
+        let time = simulation.context.cluster.with_times(|times| times.get("default", &name).cloned());
+        assert_eq!(time.and_then(|time| time.claim).as_deref(), Some(&*claim));
+    }
     simulation.stop().await;
 }
