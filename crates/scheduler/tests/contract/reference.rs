@@ -1,10 +1,12 @@
 //! Section 29: the reference workloads, as a test of outcome; `benches/diverse.rs` measures them.
 
 use crate::workload::{cluster, diverse, plain, preferences};
+use kerf_model::intern::sym;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_scheduler::{Options, Packing, PreferencePolicy, Request, solve};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 fn outcome(pods: &[Arc<Pod>], options: &Options) -> (usize, usize, Price) {
@@ -50,4 +52,56 @@ fn the_cheapest_packing_beats_the_greedy_on_resources_alone() {
     let (greedy, cheapest) = (outcome(&pods, &upstream()), outcome(&pods, &Options::default()));
     assert_eq!((greedy.1, cheapest.1), (0, 0));
     assert!(cheapest.2 < greedy.2, "{:?} is not below {:?}", cheapest.2, greedy.2);
+}
+
+// SCH-438, SCH-447, SCH-450, SCH-498: every workload is drawn from a fresh generator, and every solve begins anew.
+#[test]
+fn the_same_workload_is_drawn_and_solved_alike_each_time() {
+    let (first, again) = (diverse(500), diverse(500));
+    assert_eq!(first, again);
+    let snapshot = cluster(400);
+    let launches = || {
+        let plan = solve(&Request::new(&snapshot, &first), &upstream(), &|| false);
+        plan.launches.iter().map(|launch| launch.pods.len()).collect::<Vec<_>>()
+    };
+    assert_eq!(launches(), launches());
+    assert!(first.windows(2).all(|pair| pair[0].created < pair[1].created && pair[0].uid != pair[1].uid));
+    let amounts = |name| first.iter().map(|pod| pod.shape.requests.get(name)).collect::<BTreeSet<_>>();
+    assert_eq!(amounts(sym::CPU), BTreeSet::from([100, 250, 500, 1000, 1500]));
+    let mebibytes: BTreeSet<i64> = amounts(sym::MEMORY).into_iter().map(|bytes| bytes >> 20).collect();
+    assert_eq!(mebibytes, BTreeSet::from([100, 256, 512, 1024, 2048, 4096]));
+}
+
+// SCH-441, SCH-442, SCH-443
+#[test]
+fn each_kind_of_the_mix_has_its_constraint() {
+    let pods = diverse(50);
+    let mut selects_itself = 0;
+    for (number, pod) in pods.iter().enumerate() {
+        let label = |key: &str| pod.labels.get(key).map(|value| value.to_string());
+        let shape = &pod.shape;
+        match number / 10 {
+            1 | 2 => {
+                let key = if number < 20 { sym::ZONE } else { sym::HOSTNAME };
+                let [spread] = shape.spread.as_slice() else {
+                    unreachable!("one constraint: {shape:?}")
+                };
+                assert!(spread.key == key && spread.max_skew == 1 && spread.required && label("my-label").is_some());
+                selects_itself += usize::from(spread.selector.matches(&pod.labels));
+            }
+            3 => {
+                let [term] = shape.affinity.as_slice() else {
+                    unreachable!("one term: {shape:?}")
+                };
+                assert!(term.key == sym::ZONE && term.selector.matches(&pod.labels) && label("my-affininity").is_some());
+            }
+            4 => assert_eq!((shape.anti_affinity.len(), label("app").as_deref()), (1, Some("nginx"))),
+            _ => {
+                assert!(shape.spread.is_empty() && shape.affinity.is_empty() && shape.anti_affinity.is_empty());
+                assert!(label("my-label").is_some());
+            }
+        }
+    }
+    // The selector's value is drawn independently of the label's.
+    assert!(selects_itself < 10, "{selects_itself} of 20");
 }
