@@ -20,7 +20,7 @@ fn document(args: &[&str], items: &[Value]) -> (i32, Value) {
     (outcome.code, serde_json::from_str(&outcome.stdout).expect(&text))
 }
 
-fn pool(disruption: Value) -> Vec<Value> {
+fn pool(disruption: &Value) -> Vec<Value> {
     let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
     let types = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.xlarge", "m5.2xlarge"]},
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]);
@@ -32,7 +32,7 @@ fn pool(disruption: Value) -> Vec<Value> {
 }
 
 fn open_pool() -> Vec<Value> {
-    pool(json!({"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}))
+    pool(&json!({"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]}))
 }
 
 /// A node of the pool that has been up for a day, and its claim.
@@ -59,7 +59,7 @@ fn node(name: &str, kind: &str, cpu: u32) -> Vec<Value> {
     ]
 }
 
-fn pod(name: &str, node: &str, cpu: &str, annotations: Value) -> Value {
+fn pod(name: &str, node: &str, cpu: &str, annotations: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "annotations": annotations,
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}]},
@@ -73,9 +73,9 @@ fn cluster() -> Vec<Value> {
     for name in ["empty", "one", "two", "held"] {
         items.extend(node(name, "m5.2xlarge", 8));
     }
-    items.push(pod("p1", "one", "1", json!({})));
-    items.push(pod("p2", "two", "1", json!({})));
-    items.push(pod("p3", "held", "7", json!({"karpenter.sh/do-not-disrupt": "true"})));
+    items.push(pod("p1", "one", "1", &json!({})));
+    items.push(pod("p2", "two", "1", &json!({})));
+    items.push(pod("p3", "held", "7", &json!({"karpenter.sh/do-not-disrupt": "true"})));
     items
 }
 
@@ -141,9 +141,9 @@ fn the_table_tells_it_to_people() {
 
 #[test]
 fn where_nothing_can_go_the_exit_code_says_so() {
-    let mut items = pool(json!({"consolidateAfter": "Never"}));
+    let mut items = pool(&json!({"consolidateAfter": "Never"}));
     items.extend(node("one", "m5.large", 2));
-    items.push(pod("p", "one", "1500m", json!({})));
+    items.push(pod("p", "one", "1500m", &json!({})));
     let (code, report) = document(&["simulate", "--consolidate"], &items);
     assert_eq!(code, 0, "{report}");
     assert_eq!(report["moves"], json!([]));
@@ -172,7 +172,7 @@ fn one_node_is_explained_by_either_of_its_names() {
     assert_eq!((code, &explanation["verdict"]), (0, &"Goes".into()));
     assert_eq!(explanation["move"]["message"], "delete: [empty]");
     let text = run(&["explain", "node/held"], &cluster()).stdout;
-    assert!(text.starts_with("Node held stays: Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/p3).\n\n  NodePool   default\n"), "{text}");
+    assert!(text.starts_with("Node held stays.\n\n  NodePool   default\n"), "{text}");
     assert!(
         text.contains("\nWhy it stays:\n  PodAnnotation (pod/default/p3)\n"),
         "{text}"

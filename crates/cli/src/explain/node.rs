@@ -99,7 +99,12 @@ impl NodeExplanation {
 /// The explanation for people.
 pub(super) fn render(explanation: &NodeExplanation) -> String {
     let mut text = Paragraphs::default();
-    text.line(&format!("Node {} {}.", explanation.node.node, explanation.message));
+    let said = match explanation.verdict {
+        Verdict::Goes => &explanation.message,
+        // Why is told below.
+        Verdict::Stays => "stays",
+    };
+    text.line(&format!("Node {} {said}.", explanation.node.node));
     text.blank();
     let mut facts = Vec::new();
     let node = &explanation.node;
