@@ -44,7 +44,7 @@ fn pods_go_to_the_others_and_then_to_new_nodes() {
     assert_eq!(places(&without(&world, "a-1")), ["a-2: q", "new: p"]);
 }
 
-// DIS-093, DIS-096, DIS-288
+// DIS-093, DIS-096, DIS-288, SCH-430
 #[test]
 fn nodes_that_go_are_no_place_and_their_pods_need_one() {
     let mut world = World::new();
@@ -83,7 +83,7 @@ fn pods_a_claim_was_made_for_are_left_alone() {
     assert_eq!(places(&without(&world, "a-1")), [""; 0]);
 }
 
-// DIS-102
+// DIS-102, SCH-433
 #[test]
 fn pending_pods_may_stay_pending_and_running_ones_may_not() {
     let mut world = World::new();
@@ -111,7 +111,7 @@ fn a_pod_that_cannot_be_considered_is_not_placed() {
     );
 }
 
-// DIS-103
+// DIS-103, SCH-433
 #[test]
 fn the_sentence_names_five() {
     let sentence = |count: usize| {
@@ -135,7 +135,7 @@ fn the_sentence_names_five() {
     assert_eq!(sentence(7), Some(format!("{five} and 2 other(s)")));
 }
 
-// DIS-100
+// DIS-100, SCH-432
 #[test]
 fn nodes_that_are_not_initialised_are_no_place_but_for_the_homeless() {
     let mut world = World::new();
