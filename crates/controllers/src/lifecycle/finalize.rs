@@ -14,6 +14,7 @@ use kerf_runtime::metrics::catalogue::{
 };
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
 use kube::Api;
+use kube::api::ObjectMeta;
 
 use super::controller::Lifecycle;
 use crate::claim_facts;
@@ -33,9 +34,11 @@ pub(super) async fn finalize(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> R
     let Some(claim) = set_deadline(context, claim).await? else {
         return Ok(Outcome::Done);
     };
-    if waits_for_nodes(context, &claim).await? {
+    match nodes_left(context, &claim).await? {
         // The Nodes' events bring the claim back (LIF-072).
-        return Ok(Outcome::Done);
+        Left::Known => return Ok(Outcome::Done),
+        Left::Unseen => return Ok(Outcome::RequeueAfter(INSTANCE_POLL)),
+        Left::None => {}
     }
     let Some(launched) = launched(lifecycle, &claim) else {
         return release(lifecycle, &claim).await;
@@ -83,26 +86,52 @@ async fn set_deadline(context: &Context, claim: &Arc<NodeClaim>) -> Result<Optio
     Ok(Some(Arc::new(stored)))
 }
 
-/// Deletes the Nodes of a registered claim; true as long as one is there. Those of other claims are none of our
-/// business (LIF-073, LIF-241).
-async fn waits_for_nodes(context: &Context, claim: &NodeClaim) -> Result<bool, kube::Error> {
+/// Which Nodes of a claim are still there.
+enum Left {
+    None,
+    /// The cache has them.
+    Known,
+    /// The API server has one the cache does not show.
+    Unseen,
+}
+
+/// Deletes the Nodes of a registered claim as long as any is there. Those of other claims are none of our business (LIF-073, LIF-241).
+///
+/// An instance that ends cannot be taken back, and a cache may have lost its Node: so the API server has the last word.
+async fn nodes_left(context: &Context, claim: &NodeClaim) -> Result<Left, kube::Error> {
     let registered = claim.condition(REGISTERED).is_some_and(Condition::is_true);
     let Some(id) = claim_facts::provider_id(claim).filter(|_| registered) else {
-        return Ok(false);
+        return Ok(Left::None);
     };
     let nodes = context.cluster.nodes_by_provider_id(id);
     let api: Api<Node> = Api::all(context.client.clone());
     for node in nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none()) {
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        let deleted = api
-            .delete(name, &claim_facts::exactly(node.metadata.uid.as_deref()))
-            .await;
-        match deleted.map_err(|error| (ApiErrorKind::of(&error), error)) {
-            Ok(_) | Err((ApiErrorKind::NotFound | ApiErrorKind::Conflict, _)) => {}
-            Err((_, error)) => return Err(error),
-        }
+        delete_node(&api, &node.metadata).await?;
     }
-    Ok(!nodes.is_empty())
+    if !nodes.is_empty() {
+        return Ok(Left::Known);
+    }
+    let name = claim.status.as_ref().and_then(|status| status.node_name.as_deref());
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Ok(Left::None);
+    };
+    let is_its = |node: &Node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id);
+    let Some(unseen) = found(api.get(name).await)?.filter(is_its) else {
+        return Ok(Left::None);
+    };
+    if unseen.metadata.deletion_timestamp.is_none() {
+        delete_node(&api, &unseen.metadata).await?;
+    }
+    Ok(Left::Unseen)
+}
+
+async fn delete_node(api: &Api<Node>, meta: &ObjectMeta) -> Result<(), kube::Error> {
+    let name = meta.name.as_deref().unwrap_or_default();
+    let deleted = api.delete(name, &claim_facts::exactly(meta.uid.as_deref())).await;
+    match deleted.map_err(|error| (ApiErrorKind::of(&error), error)) {
+        Ok(_) | Err((ApiErrorKind::NotFound | ApiErrorKind::Conflict, _)) => Ok(()),
+        Err((_, error)) => Err(error),
+    }
 }
 
 /// The claim with the identity of its instance; `None` when it was never launched (LIF-078). A launch that could not

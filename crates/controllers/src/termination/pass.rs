@@ -6,7 +6,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod as ApiPod};
 use kerf_api::conditions::node_claim::{
-    AWAITING_VOLUME_DETACHMENT, DRAINED, DRAINING, TERMINATION_GRACE_PERIOD_ELAPSED, VOLUMES_DETACHED,
+    AWAITING_VOLUME_DETACHMENT, DRAINED, DRAINING, INSTANCE_TERMINATING, TERMINATION_GRACE_PERIOD_ELAPSED,
+    VOLUMES_DETACHED,
 };
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, ConditionSet, NodeClaim, finalizers, labels, taints};
@@ -17,9 +18,10 @@ use kerf_runtime::metrics::catalogue::{
     NODES_DRAINED, NODES_LIFETIME_DURATION, NODES_TERMINATED, NODES_TERMINATION_DURATION,
 };
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
-use kerf_state::lean::LeanNode;
+use kerf_state::lean::{LeanNode, LeanPod};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::DeserializeGuard;
 use serde_json::json;
 
 use super::controller::Termination;
@@ -90,8 +92,30 @@ impl<'a> Pass<'a> {
         let stored = self.store(&before, &after).await?;
         match (step?, stored) {
             (Step::Wait(delay), _) => Ok(Outcome::RequeueAfter(delay)),
-            (Step::Done, claim) => self.end_instance(&claim).await,
+            (Step::Done, claim) => {
+                let in_time = deadline.is_none_or(|deadline| self.now < deadline);
+                if in_time && !claim.condition_is_true(INSTANCE_TERMINATING) && self.has_unseen_pods().await? {
+                    return Ok(Outcome::RequeueAfter(POLL));
+                }
+                self.end_instance(&claim).await
+            }
         }
+    }
+
+    /// Whether pods run here that the cache does not show. An instance that ends cannot be taken back, so the API server has the last word;
+    /// the cache hears of the pods before long.
+    async fn has_unseen_pods(&self) -> Result<bool, kube::Error> {
+        let known = self.context.cluster.pods_on(self.name);
+        let is_known = |uid: &str| known.iter().any(|pod| &*pod.uid == uid);
+        let api: Api<DeserializeGuard<LeanPod>> = Api::all(self.context.client.clone());
+        let here = ListParams::default().fields(&format!("spec.nodeName={}", self.name));
+        let listed = api.list(&here).await?;
+        let mut pods = listed.items.into_iter().filter_map(|pod| pod.0.ok());
+        let runs = |pod: &LeanPod| !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+        Ok(pods.any(|pod| {
+            let going = pod.metadata.deletion_timestamp.is_some();
+            runs(&pod) && !going && !is_known(pod.metadata.uid.as_deref().unwrap_or_default())
+        }))
     }
 
     /// Without a claim, or with several: drain and let go; the instance is not ours to end (LIF-082, LIF-087).
@@ -101,6 +125,9 @@ impl<'a> Pass<'a> {
         }
         if let (_, Step::Wait(delay)) = self.detach(None).await? {
             return Ok(Outcome::RequeueAfter(delay));
+        }
+        if self.has_unseen_pods().await? {
+            return Ok(Outcome::RequeueAfter(POLL));
         }
         self.release().await
     }
