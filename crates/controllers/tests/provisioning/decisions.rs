@@ -91,7 +91,7 @@ fn outcome(mirror: &mut Mirror) -> (usize, usize, usize) {
 fn a_pod_is_pending_or_on_its_node() {
     let mut mirror = mirror();
     machine(&mut mirror, "n", "zone-a");
-    let mut seen = |mirror: &mut Mirror| {
+    let seen = |mirror: &mut Mirror| {
         let snapshot = mirror.snapshot(now());
         (snapshot.pending.len(), snapshot.nodes[0].pods.len())
     };
