@@ -245,7 +245,7 @@ mod tests {
         let ready = |toleration: &str| json!([{"type": "Ready", "status": "False", "toleration": toleration}]);
         let gentle = policy("gentle", json!({"unhealthyConditions": ready("1h"), "action": "Drain"}));
         assert_eq!(
-            shown(&findings(&sick, &provider, &[gentle.clone()])),
+            shown(&findings(&sick, &provider, std::slice::from_ref(&gentle))),
             ["12:15 KernelReady Replace", "13:00 Ready Draingentle"]
         );
         let elsewhere = policy(
