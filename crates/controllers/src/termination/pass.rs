@@ -94,7 +94,7 @@ impl<'a> Pass<'a> {
             (Step::Wait(delay), _) => Ok(Outcome::RequeueAfter(delay)),
             (Step::Done, claim) => {
                 let in_time = deadline.is_none_or(|deadline| self.now < deadline);
-                if in_time && !claim.condition_is_true(INSTANCE_TERMINATING) && self.has_unseen_pods().await? {
+                if in_time && !claim.condition_is_true(INSTANCE_TERMINATING) && self.has_unseen_pods(deadline).await? {
                     return Ok(Outcome::RequeueAfter(POLL));
                 }
                 self.end_instance(&claim).await
@@ -102,14 +102,17 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether pods run here that the cache does not show. An instance that ends cannot be taken back, so the API server has the last word;
-    /// the cache hears of the pods before long.
-    async fn has_unseen_pods(&self) -> Result<bool, kube::Error> {
-        let known = self.context.cluster.pods_on(self.name);
-        let is_known = |uid: &str| known.iter().any(|pod| &*pod.uid == uid);
+    /// Whether pods run here that the cache does not show, or did not when the drain was judged. An instance that ends cannot be taken
+    /// back, so the API server has the last word; the cache hears of the pods before long.
+    async fn has_unseen_pods(&self, deadline: Option<Timestamp>) -> Result<bool, kube::Error> {
         let api: Api<DeserializeGuard<LeanPod>> = Api::all(self.context.client.clone());
         let here = ListParams::default().fields(&format!("spec.nodeName={}", self.name));
         let listed = api.list(&here).await?;
+        let known = self.context.cluster.pods_on(self.name);
+        if drain(&known, deadline, self.now).waiting > 0 {
+            return Ok(true);
+        }
+        let is_known = |uid: &str| known.iter().any(|pod| &*pod.uid == uid);
         let mut pods = listed.items.into_iter().filter_map(|pod| pod.0.ok());
         let runs = |pod: &LeanPod| !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
         Ok(pods.any(|pod| {
@@ -126,7 +129,7 @@ impl<'a> Pass<'a> {
         if let (_, Step::Wait(delay)) = self.detach(None).await? {
             return Ok(Outcome::RequeueAfter(delay));
         }
-        if self.has_unseen_pods().await? {
+        if self.has_unseen_pods(None).await? {
             return Ok(Outcome::RequeueAfter(POLL));
         }
         self.release().await

@@ -1,0 +1,93 @@
+//! Who makes a write: the API server carries writes out while the caller's request is polled, on the same thread.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::Request;
+use kube::client::Body;
+use tower::{Layer, Service};
+
+thread_local! {
+    static CALLER: Cell<Caller> = const { Cell::new(Caller::Others) };
+}
+
+/// Who makes a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Caller {
+    /// The controllers under test.
+    Kerf,
+    /// The controllers under test, by way of the eviction API.
+    KerfEvicting,
+    /// The sandbox, the cloud, the people.
+    Others,
+}
+
+impl Caller {
+    /// Who is making the write at hand.
+    pub(crate) fn now() -> Self {
+        CALLER.get()
+    }
+
+    /// Whether it is the controllers under test.
+    pub(crate) fn is_kerf(self) -> bool {
+        self != Self::Others
+    }
+}
+
+/// Marks a service's calls as the controllers'.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KerfCalls;
+
+impl<S> Layer<S> for KerfCalls {
+    type Service = Marked<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        Marked(inner)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Marked<S>(S);
+
+impl<S: Service<Request<Body>>> Service<Request<Body>> for Marked<S>
+where
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Named<Pin<Box<S::Future>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let caller = match request.uri().path().ends_with("/eviction") {
+            true => Caller::KerfEvicting,
+            false => Caller::Kerf,
+        };
+        Named {
+            caller,
+            inner: Box::pin(self.0.call(request)),
+        }
+    }
+}
+
+/// A call that knows whose it is.
+#[derive(Debug)]
+pub(crate) struct Named<F> {
+    caller: Caller,
+    inner: F,
+}
+
+impl<F: Future + Unpin> Future for Named<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let before = CALLER.replace(self.caller);
+        let answer = Pin::new(&mut self.inner).poll(context);
+        CALLER.set(before);
+        answer
+    }
+}

@@ -1,0 +1,195 @@
+//! No two machines for one need: no machine is asked for while those on their way could hold every pod that needs a place.
+//!
+//! Room is judged by cpu and by the labels of pools, so nothing is said while a pod asks for more, or pods ask for different pools. A pod counts as needing a place for a
+//! while after it stopped to, because a decision may be that old.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Invariant;
+use crate::caller::Caller;
+use crate::seen::{Claim, Event, Pod, Seen};
+
+/// How long a need is remembered.
+const MEMORY: Duration = Duration::from_secs(60);
+/// The most a daemon of the worlds asks for.
+const DAEMON_CPU_M: i64 = 100;
+
+#[derive(Default)]
+pub(crate) struct Replacements {
+    /// Pods that need a place or did lately, by uid; and since when not any more.
+    needs: BTreeMap<String, (Pod, Option<Duration>)>,
+}
+
+/// A pod that waits for a place, or will have to move because its node goes.
+fn needs_place(seen: &Seen, pod: &Pod) -> bool {
+    if pod.is_finished() || pod.is_daemon() {
+        return false;
+    }
+    let Some(node) = &pod.node else { return true };
+    let Some(node) = seen.nodes.get(node) else { return true };
+    let claim = seen.claim_of(node);
+    let healthy = node.ready != Some(false);
+    !healthy
+        || node.deleting
+        || node.is_disrupted()
+        || claim.is_none_or(|claim| claim.deleting || claim.disruption_reason.is_some())
+}
+
+/// Room on a machine on its way, and the labels it will have.
+fn room(seen: &Seen, claim: &Claim) -> i64 {
+    let daemons = seen.workloads.values().filter(|is_daemon| **is_daemon).count();
+    let node = seen.nodes.values().find(|node| node.provider_id == claim.provider_id);
+    let bound = node.into_iter().flat_map(|node| seen.pods_on(&node.name));
+    let taken: i64 = bound
+        .filter(|pod| !pod.is_daemon() && !pod.is_finished())
+        .map(|pod| pod.cpu_m)
+        .sum();
+    let all = claim.allocatable_cpu_m.unwrap_or(claim.wanted_cpu_m);
+    all - taken - DAEMON_CPU_M * i64::try_from(daemons).unwrap_or(0)
+}
+
+/// Whether the pods fit, the largest first, each to the first machine that has room.
+fn fit(seen: &Seen, coming: &[&Claim], mut pods: Vec<&Pod>) -> bool {
+    let mut machines: Vec<(&Claim, i64)> = coming.iter().map(|claim| (*claim, room(seen, claim))).collect();
+    pods.sort_by_key(|pod| -pod.cpu_m);
+    pods.into_iter().all(|pod| {
+        let suits = |claim: &Claim| {
+            let pool = seen.pools.get(&claim.pool);
+            pool.is_some_and(|pool| {
+                pod.selector
+                    .iter()
+                    .all(|(key, value)| pool.labels.get(key) == Some(value))
+            })
+        };
+        let place = machines
+            .iter_mut()
+            .find(|(claim, left)| suits(claim) && *left >= pod.cpu_m);
+        place.map(|(_, left)| *left -= pod.cpu_m).is_some()
+    })
+}
+
+impl Replacements {
+    fn update(&mut self, seen: &Seen, pod: &Pod) {
+        if needs_place(seen, pod) {
+            self.needs.insert(pod.uid.clone(), (pod.clone(), None));
+        } else if let Some((_, until)) = self.needs.get_mut(&pod.uid) {
+            until.get_or_insert(seen.elapsed);
+        }
+    }
+
+    fn note(&mut self, seen: &Seen, event: &Event) {
+        let node = match event {
+            Event::Pod(diff) => {
+                match (&diff.before, &diff.after) {
+                    (_, Some(pod)) => self.update(seen, pod),
+                    (Some(pod), None) => {
+                        if let Some((_, until)) = self.needs.get_mut(&pod.uid) {
+                            until.get_or_insert(seen.elapsed);
+                        }
+                    }
+                    (None, None) => {}
+                }
+                None
+            }
+            Event::Node(diff) => diff
+                .after
+                .as_ref()
+                .or(diff.before.as_ref())
+                .map(|node| node.name.clone()),
+            Event::Claim(diff) => {
+                let claim = diff
+                    .after
+                    .as_ref()
+                    .or(diff.before.as_ref())
+                    .filter(|claim| !claim.provider_id.is_empty());
+                let node = |claim: &Claim| seen.nodes.values().find(|node| node.provider_id == claim.provider_id);
+                claim.and_then(node).map(|node| node.name.clone())
+            }
+            _ => None,
+        };
+        for pod in node.iter().flat_map(|name| seen.pods_on(name)) {
+            self.update(seen, pod);
+        }
+    }
+}
+
+impl Invariant for Replacements {
+    fn name(&self) -> &'static str {
+        "one machine per need"
+    }
+
+    fn after(&mut self, seen: &Seen, _caller: Caller, event: &Event) -> Option<String> {
+        self.note(seen, event);
+        let Event::Claim(diff) = event else { return None };
+        let new = diff.after.as_ref().filter(|_| diff.before.is_none())?;
+        if seen.pools.get(&new.pool).is_some_and(|pool| pool.is_static) {
+            return None;
+        }
+        let lately = |until: Option<Duration>| until.is_none_or(|until| seen.elapsed.saturating_sub(until) < MEMORY);
+        self.needs.retain(|_, (_, until)| lately(*until));
+        let pods: Vec<&Pod> = self.needs.values().map(|(pod, _)| pod).collect();
+        // Pods of several pools may trade places from one decision to the next, and then fit less well.
+        let alike = |pod: &&Pod| pods.first().is_some_and(|first| first.selector == pod.selector);
+        if pods.iter().any(|pod| pod.is_picky) || !pods.iter().all(alike) {
+            return None;
+        }
+        let is_coming = |claim: &&Claim| !claim.deleting && !claim.is_true("Initialized") && claim.uid != new.uid;
+        let coming: Vec<&Claim> = seen.claims.values().filter(is_coming).collect();
+        let count = pods.len();
+        fit(seen, &coming, pods).then(|| {
+            let names: Vec<&str> = coming.iter().map(|claim| claim.name.as_str()).collect();
+            format!("{} is asked for although {count} pods fit {names:?}", new.name)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seen::{Diff, Pool};
+
+    fn judge(pods: usize, claims: &[i64]) -> Option<String> {
+        let mut seen = Seen::default();
+        seen.pools.insert(String::new(), Pool::default());
+        let mut rule = Replacements::default();
+        for index in 0..pods {
+            let pod = Pod {
+                key: index.to_string(),
+                uid: index.to_string(),
+                cpu_m: 1000,
+                ..Pod::default()
+            };
+            seen.pods.insert(pod.key.clone(), pod.clone());
+            let event = Event::Pod(Diff {
+                before: None,
+                after: Some(pod),
+            });
+            assert_eq!(rule.after(&seen, Caller::Others, &event), None);
+        }
+        let mut found = None;
+        for (index, cpus) in claims.iter().enumerate() {
+            let claim = Claim {
+                name: index.to_string(),
+                uid: index.to_string(),
+                wanted_cpu_m: cpus * 1000,
+                ..Claim::default()
+            };
+            seen.claims.insert(claim.name.clone(), claim.clone());
+            let event = Event::Claim(Diff {
+                before: None,
+                after: Some(claim),
+            });
+            found = found.or(rule.after(&seen, Caller::Kerf, &event));
+        }
+        found
+    }
+
+    #[test]
+    fn the_same_pods_get_no_second_machine() {
+        assert!(judge(3, &[2, 1]).is_none());
+        assert!(judge(3, &[3, 3]).is_some());
+        assert!(judge(3, &[2, 1, 1]).is_some());
+        assert!(judge(0, &[1]).is_some());
+    }
+}
