@@ -26,8 +26,6 @@ pub(crate) struct Claim {
     /// Host ports its pods claim.
     pub(crate) ports: Vec<HostPort>,
     pub(crate) held: Held,
-    /// The row it must not outgrow, where a strategy chose one.
-    pub(crate) anchor: Option<u32>,
     /// Whether BestEffort lowered a `minValues` (SCH-285).
     pub(crate) relaxed: bool,
 }

@@ -3,7 +3,6 @@
 
 use crate::bits::Bits;
 use crate::requirements::{ReqId, ReqSet};
-use crate::topology::TopologyKey;
 use crate::types::goes_with;
 use crate::world::World;
 use kerf_model::intern::{Interner, Sym};
@@ -177,7 +176,7 @@ impl States {
     /// The rows of a state with an offering that draws on no reservation.
     pub(crate) fn unreserved(&self, world: &World<'_>, id: StateId) -> Bits {
         let state = self.get(id);
-        let types = &world.catalogues[world.templates[state.template].catalogue];
+        let types = world.types(state.template);
         let offers = state.offers.iter().map(|at| &types.offers[at]);
         let plain = offers.filter(|offer| offer.reservation.is_none());
         plain
@@ -197,7 +196,7 @@ impl States {
     /// The capacity types some of these rows can be had with, by id.
     pub(crate) fn capacity_types(&mut self, world: &World<'_>, id: StateId, rows: &Bits) -> Vec<Sym> {
         let state = &mut self.list[id as usize];
-        let types = &world.catalogues[world.templates[state.template].catalogue];
+        let types = world.types(state.template);
         let all = state.capacity_types.get_or_insert_with(|| {
             let mut all: Vec<(Sym, Bits)> = Vec::new();
             for offer in state.offers.iter().map(|at| &types.offers[at]) {
@@ -219,7 +218,7 @@ impl States {
     /// All rows of a state by price.
     pub(crate) fn prices(&mut self, world: &World<'_>, id: StateId) -> &Prices {
         let state = &mut self.list[id as usize];
-        let types = &world.catalogues[world.templates[state.template].catalogue];
+        let types = world.types(state.template);
         state.prices.get_or_insert_with(|| {
             let mut best: FxHashMap<u32, (Price, u32)> = FxHashMap::default();
             for at in state.offers.iter() {
@@ -273,12 +272,4 @@ pub(crate) fn labels_satisfy(labels: &[(Sym, Sym)], wanted: &Requirements, inter
             Ok(at) => goes_with(&Requirement::is(want.key, labels[at].1), want, interner),
             Err(_) => want.admits_absence(),
         })
-}
-
-/// Which domain table a topology key has, if it is not the hostname.
-pub(crate) fn table_of(key: TopologyKey) -> Option<u32> {
-    match key {
-        TopologyKey::Host => None,
-        TopologyKey::Domain(key) => Some(key),
-    }
 }

@@ -93,7 +93,7 @@ fn effective_zone(world: &World<'_>, class: &Class) -> EffectiveZone {
 /// The zones all volumes can be reached from; `None` where they do not say.
 fn of_volumes(world: &World<'_>, class: &Class) -> Option<BTreeSet<Sym>> {
     let mut zones: Option<BTreeSet<Sym>> = None;
-    for alternatives in &class.volume_choices {
+    for alternatives in &class.reach.choices {
         let of = |set: &u32| {
             world.req_sets.sets[*set as usize]
                 .get(sym::ZONE)

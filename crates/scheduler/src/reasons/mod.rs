@@ -61,7 +61,7 @@ pub(crate) fn explain(run: &mut Run<'_, '_>, class_id: ClassId) -> Vec<Refusal> 
     for template in 0..world.templates.len() {
         if let Ok(allowed) = &allowed {
             let ask = ask(run, class_id, variant, allowed);
-            if run.try_template_inner(&ask, template, None).is_ok() {
+            if run.would_take(&ask, template).is_ok() {
                 continue;
             }
         }
@@ -116,10 +116,10 @@ fn refuse(run: &mut Run<'_, '_>, class_id: ClassId, variant: &Variant, number: u
         return reason;
     }
     let wanted = world.req_sets.get(variant.full);
-    if class.volumes_unclear {
+    if class.reach.unclear {
         return (Cause::VolumeChoices, None);
     }
-    let volumes = class.last_volume_choice.map(|last| world.req_sets.get(last));
+    let volumes = class.reach.last.map(|last| world.req_sets.get(last));
     let search = types::Search {
         world,
         template,
@@ -145,7 +145,7 @@ fn refuse(run: &mut Run<'_, '_>, class_id: ClassId, variant: &Variant, number: u
         Err(group) => return topology::unmet(run, variant, &merged, group),
     };
     let ask = ask(run, class_id, variant, &allowed);
-    if let Err(No::Reserved(conflict)) = run.try_template_inner(&ask, number, None) {
+    if let Err(No::Reserved(conflict)) = run.would_take(&ask, number) {
         return (conflict.cause(), None);
     }
     if let Some(group) = topology::on_new_machine(run, &ask, &merged) {

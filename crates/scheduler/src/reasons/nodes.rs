@@ -93,7 +93,7 @@ fn reason(run: &Run<'_, '_>, ask: &Ask<'_>, at: usize, no: TargetNo) -> Reason {
         TargetNo::Ports => ports(run, ask, at),
         TargetNo::Resources => resources(),
         TargetNo::Labels => unmet(ask.variant.full, false),
-        TargetNo::Reach => match ask.class.last_volume_choice {
+        TargetNo::Reach => match ask.class.reach.last {
             Some(set) => unmet(set, true),
             None => resources(),
         },

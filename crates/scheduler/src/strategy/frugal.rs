@@ -3,7 +3,7 @@
 
 use crate::bits::Bits;
 use crate::classes::{Class, ClassId};
-use crate::run::{Ask, Fit, No, Run};
+use crate::run::{Ask, Fit, Run};
 use crate::strategy::Outcome;
 use crate::strategy::greedy::{Attempt, Choose, FewestPods, join, solve};
 use crate::strategy::relief::{share, within};
@@ -34,8 +34,6 @@ pub(crate) fn frugal<'w, 'a>(
         if spent >= effort || stop() || outcomes.last().is_some_and(|outcome| outcome.failed.is_empty()) {
             break;
         }
-        let mut run = Run::new(world);
-        run.by_price = true;
         let mut frugal = Frugal {
             left: vec![0; world.classes.len()],
             effort: effort - spent,
@@ -43,7 +41,7 @@ pub(crate) fn frugal<'w, 'a>(
         for class in queue.iter().filter_map(|pod| world.of_pod[*pod as usize]) {
             frugal.left[class as usize] += 1;
         }
-        outcomes.push(solve(run, queue, &mut frugal, stop));
+        outcomes.push(solve(Run::by_price(world), queue, &mut frugal, stop));
     }
     outcomes
 }
@@ -68,7 +66,7 @@ struct Frugal {
 
 impl Choose for Frugal {
     fn place(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
-        let attempt = if join(run, ask, class, pod, None) {
+        let attempt = if join(run, ask, class, pod, |_, _, _| true) {
             Attempt::Placed
         } else {
             self.open(run, ask, class, pod)
@@ -82,18 +80,14 @@ impl Choose for Frugal {
 
 impl Frugal {
     fn open(&self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
-        for template in 0..run.world.templates.len() {
-            match run.try_template(ask, template) {
-                Ok(fit) => {
-                    let fit = self.sized(run, ask, template, class, fit);
-                    run.open(template, &fit, class, pod, None);
-                    return Attempt::Placed;
-                }
-                Err(No::Reserved(_)) => return Attempt::Deferred,
-                Err(No::Ever | No::Now) => {}
+        match run.first_template(ask) {
+            Ok((template, fit)) => {
+                let fit = self.sized(run, ask, template, class, fit);
+                run.open(template, &fit, class, pod);
+                Attempt::Placed
             }
+            Err(no) => no.into(),
         }
-        Attempt::Failed
     }
 
     /// The fit without types that take more of a limit than the one that makes most of it.
@@ -134,13 +128,7 @@ fn lonely(ask: &Ask<'_>) -> bool {
 
 /// How many pods of a class a machine of a row holds by itself.
 fn holds(world: &World<'_>, number: usize, row: usize, class: &Class) -> i64 {
-    let template = &world.templates[number];
-    let types = &world.catalogues[template.catalogue];
-    let daemons = template.partitions.iter().find(|partition| partition.rows.get(row));
-    let of_each = class.requests.iter().enumerate().filter(|(_, wanted)| **wanted > 0);
-    let counts = of_each.map(|(at, wanted)| {
-        let taken = daemons.map_or(0, |partition| partition.overhead[at]);
-        types.amounts[at][row].saturating_sub(taken) / wanted
-    });
-    counts.min().unwrap_or(i64::MAX)
+    let of_each = world.usable(number, row).zip(&class.requests);
+    let counts = of_each.filter(|(_, wanted)| **wanted > 0);
+    counts.map(|(usable, wanted)| usable / wanted).min().unwrap_or(i64::MAX)
 }

@@ -1,7 +1,7 @@
 //! The greedy of section 16: pods by size, each offered to existing nodes, then to claims by fewest pods, then to new claims by pool weight.
 
 use crate::claims::Cursor;
-use crate::classes::ClassId;
+use crate::classes::{Class, ClassId};
 use crate::run::{Ask, Fit, No, Run};
 use crate::strategy::Outcome;
 use crate::topology::Allowed;
@@ -14,11 +14,6 @@ const STOP_EVERY: usize = 256;
 /// After so many claims that would take the pod at too high a price, another machine is opened.
 const DEAR_MAX: usize = 16;
 
-/// The pods of a world in the order of section 16.1, as indices into the request.
-pub(crate) fn queue(world: &World<'_>) -> Vec<u32> {
-    world.queue.clone()
-}
-
 /// How an attempt to place a pod ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attempt {
@@ -26,6 +21,15 @@ pub(crate) enum Attempt {
     Failed,
     /// Only reservations were in the way.
     Deferred,
+}
+
+impl From<No> for Attempt {
+    fn from(no: No) -> Self {
+        match no {
+            No::Reserved(_) => Self::Deferred,
+            No::Ever | No::Now => Self::Failed,
+        }
+    }
 }
 
 /// Chooses among claims there are and new ones, for a pod that no existing node takes.
@@ -39,32 +43,11 @@ pub(crate) struct FewestPods;
 
 impl Choose for FewestPods {
     fn place(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
-        if join(run, ask, class, pod, None) {
+        if join(run, ask, class, pod, |_, _, _| true) {
             return Attempt::Placed;
         }
         open(run, ask, class, pod)
     }
-}
-
-/// The same, but claims grow only where it pays; better a dear place than none.
-pub(crate) struct Thrifty<'x>(pub(crate) &'x dyn Thrift);
-
-impl Choose for Thrifty<'_> {
-    fn place(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
-        if join(run, ask, class, pod, Some(self.0)) {
-            return Attempt::Placed;
-        }
-        match open(run, ask, class, pod) {
-            Attempt::Failed if join(run, ask, class, pod, None) => Attempt::Placed,
-            done => done,
-        }
-    }
-}
-
-/// Says whether a claim should grow for a pod, or another machine be opened instead.
-pub(crate) trait Thrift {
-    /// Whether letting `claim` become `fit` for a pod of `class` is worth what it costs.
-    fn worth(&self, run: &mut Run<'_, '_>, claim: usize, fit: &Fit, class: ClassId) -> bool;
 }
 
 /// Places the pods of `queue`, again and again until a full cycle makes no progress (SCH-242, SCH-243).
@@ -119,7 +102,7 @@ pub(crate) fn solve<'w, 'a>(
 fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32, choose: &mut dyn Choose) -> Attempt {
     let world = run.world;
     let class = world.class(class_id);
-    if class.volumes_unclear {
+    if class.reach.unclear {
         return Attempt::Failed;
     }
     for (level, variant) in class.variants.iter().enumerate() {
@@ -148,19 +131,19 @@ fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32, choose: &mut dyn 
     Attempt::Failed
 }
 
-/// The claim with the fewest pods that takes the pod (SCH-248).
+/// The claim with the fewest pods that takes the pod (SCH-248) at a price that `pays`.
 pub(crate) fn join(
     run: &mut Run<'_, '_>,
     ask: &Ask<'_>,
     class: ClassId,
     pod: u32,
-    thrift: Option<&dyn Thrift>,
+    pays: impl Fn(&mut Run<'_, '_>, usize, &Fit) -> bool,
 ) -> bool {
     let mut cursor = Cursor::default();
     let mut dear = 0;
     while let Some(claim) = run.next_claim(ask, &mut cursor) {
         if let Ok(fit) = run.try_claim(ask, claim) {
-            if !thrift.is_none_or(|thrift| thrift.worth(run, claim, &fit, class)) {
+            if !pays(run, claim, &fit) {
                 dear += 1;
                 if dear == DEAR_MAX {
                     return false;
@@ -174,17 +157,29 @@ pub(crate) fn join(
     false
 }
 
-/// A new claim of the first template that takes the pod (SCH-141); a reservation conflict ends the search (SCH-250).
-fn open(run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
-    for template in 0..run.world.templates.len() {
-        match run.try_template(ask, template) {
-            Ok(fit) => {
-                run.open(template, &fit, class, pod, None);
-                return Attempt::Placed;
-            }
-            Err(No::Reserved(_)) => return Attempt::Deferred,
-            Err(No::Ever | No::Now) => {}
+/// Opens a claim of the first template that takes the pod.
+pub(crate) fn open(run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
+    match run.first_template(ask) {
+        Ok((template, fit)) => {
+            run.open(template, &fit, class, pod);
+            Attempt::Placed
         }
+        Err(no) => no.into(),
     }
-    Attempt::Failed
+}
+
+/// The greedy with ties broken by price.
+pub(crate) fn plain<'w, 'a>(
+    world: &'w World<'a>,
+    queue: &[u32],
+    _: u64,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Option<Outcome<'w, 'a>> {
+    let settles =
+        |class: &Class| !class.settles.is_empty() || class.variants.iter().any(|variant| !variant.owned.is_empty());
+    world
+        .classes
+        .iter()
+        .any(settles)
+        .then(|| solve(Run::by_price(world), queue, &mut FewestPods, stop))
 }

@@ -1,12 +1,15 @@
 //! Strategies over the one feasibility core: which machine a pod is offered to, and in which order.
 
-mod by_value;
 mod frugal;
 mod greedy;
+mod minimal;
+mod patterns;
 mod relief;
 mod shelves;
 mod snug;
+mod thrifty;
 mod values;
+mod worth;
 
 use crate::options::Packing;
 use crate::run::Run;
@@ -32,23 +35,26 @@ impl Outcome<'_, '_> {
     }
 }
 
+/// A strategy: from a world, a queue and effort to an outcome; nothing where it does not apply.
+type Strategy = for<'w, 'a> fn(&'w World<'a>, &[u32], u64, &(dyn Fn() -> bool + Sync)) -> Option<Outcome<'w, 'a>>;
+
 /// Beyond so many pods, strategies that hardly ever win there are left out.
 const FEW_PODS: usize = 2000;
 
 /// Strategies besides the greedy. Of equally good outcomes the earlier one wins.
-const STRATEGIES: [by_value::Strategy; 4] = [by_value::patterns, snug::snug, by_value::thrifty, by_value::plain];
+const STRATEGIES: [Strategy; 4] = [patterns::patterns, snug::snug, thrifty::thrifty, greedy::plain];
 
 /// Runs the strategies a caller asked for, each relieved of limits it ran into, and returns the best outcome: most pods, then least cost,
 /// then the earlier strategy. What a strategy does depends on no other, so that they may run side by side.
 pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync)) -> Outcome<'w, 'a> {
-    let queue = greedy::queue(world);
-    let mut best = greedy::solve(Run::new(world), &queue, &mut FewestPods, stop);
+    let queue = &world.queue;
+    let mut best = greedy::solve(Run::new(world), queue, &mut FewestPods, stop);
     if world.options.packing == Packing::Upstream || best.run.claims.is_empty() || !best.unattempted.is_empty() {
         return best;
     }
     let effort = world.options.effort;
-    best = relief::relieve(best, &queue, effort, stop);
-    if effort < queue.len() as u64 || minimal(&mut best) {
+    best = relief::relieve(best, queue, effort, stop);
+    if effort < queue.len() as u64 || minimal::minimal(&mut best) {
         return best;
     }
     let mut rank = best.rank();
@@ -57,9 +63,9 @@ pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync
     } else {
         &STRATEGIES
     };
-    let run = |strategy: &by_value::Strategy| {
-        let outcome = (!stop()).then(|| strategy(world, &queue, effort, stop)).flatten()?;
-        let mut outcome = relief::relieve(outcome, &queue, effort, stop);
+    let run = |strategy: &Strategy| {
+        let outcome = (!stop()).then(|| strategy(world, queue, effort, stop)).flatten()?;
+        let mut outcome = relief::relieve(outcome, queue, effort, stop);
         Some((outcome.rank(), outcome))
     };
     for (reached, outcome) in side_by_side(strategies, world.options.threads, run)
@@ -71,8 +77,8 @@ pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync
         }
     }
     if !best.failed.is_empty() {
-        for outcome in frugal::frugal(world, &queue, &best.failed.clone(), effort, stop) {
-            let mut outcome = relief::relieve(outcome, &queue, effort, stop);
+        for outcome in frugal::frugal(world, queue, &best.failed.clone(), effort, stop) {
+            let mut outcome = relief::relieve(outcome, queue, effort, stop);
             let reached = outcome.rank();
             if reached < rank && outcome.unattempted.is_empty() {
                 (best, rank) = (outcome, reached);
@@ -104,27 +110,9 @@ fn side_by_side<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T)
     results
 }
 
-/// Whether no plan can be cheaper that puts the same pods on existing nodes: one machine was opened, and one of its pods alone costs as much.
-fn minimal(outcome: &mut Outcome<'_, '_>) -> bool {
-    let run = &mut outcome.run;
-    let [claim] = run.claims.as_slice() else {
-        return false;
-    };
-    if !outcome.failed.is_empty() {
-        return false;
-    }
-    // Without what this plan takes of limits.
-    let mut untouched = Run::new(run.world);
-    let members: Vec<_> = claim.members.iter().map(|member| member.0).collect();
-    let price = run.price_of(0);
-    members
-        .into_iter()
-        .any(|class| by_value::least_price(&mut untouched, class).is_some_and(|least| least >= price))
-}
-
 /// The greedy over all pods but one.
 pub(crate) fn without<'w, 'a>(world: &'w World<'a>, pod: u32) -> Outcome<'w, 'a> {
-    let mut queue = greedy::queue(world);
+    let mut queue = world.queue.clone();
     queue.retain(|other| *other != pod);
     greedy::solve(Run::new(world), &queue, &mut FewestPods, &|| false)
 }

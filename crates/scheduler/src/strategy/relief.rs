@@ -109,10 +109,7 @@ fn kept(run: &mut Run<'_, '_>, at: usize, template: &Template, keep: Keep) -> Op
             usable.min_by(|a, b| share(world, claim.template, *a).total_cmp(&share(world, claim.template, *b)))?
         }
     };
-    if claim.anchor.is_some_and(|anchor| anchor != model) {
-        return None;
-    }
-    let types = &world.catalogues[template.catalogue];
+    let types = world.types(claim.template);
     let requirements = &run.states.get(claim.state).requirements;
     let least = if keep == Keep::Double { 2 } else { 1 };
     (0..WIDER_MAX)
@@ -139,9 +136,7 @@ pub(crate) fn within(world: &World<'_>, template: &Template, rows: &Bits, model:
 /// The largest part of what some limit leaves that one machine of a row takes.
 pub(crate) fn share(world: &World<'_>, number: usize, row: u32) -> f64 {
     let template = &world.templates[number];
-    let capacity = &world.catalogues[template.catalogue]
-        .instance_type(row as usize)
-        .capacity;
+    let capacity = &world.types(number).instance_type(row as usize).capacity;
     let limits = template.limited.iter().zip(world.limits.left(number));
     let taken = |name| if name == sym::NODES { 1 } else { capacity.get(name) };
     let parts = limits.map(|(limit, left)| taken(limit.name) as f64 / (*left).max(1) as f64);

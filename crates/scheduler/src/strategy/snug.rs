@@ -7,10 +7,10 @@ use crate::classes::{Class, ClassId};
 use crate::run::{Ask, Fit, No, Run};
 use crate::states::StateId;
 use crate::strategy::Outcome;
-use crate::strategy::by_value::{Values, by_price};
 use crate::strategy::greedy::{Attempt, Choose, FewestPods, solve};
 use crate::strategy::shelves::Shelves;
-use crate::strategy::values::value;
+use crate::strategy::values::Values;
+use crate::strategy::worth::value;
 use crate::topology::{GroupKind, TopologyKey};
 use crate::world::World;
 use smallvec::SmallVec;
@@ -34,14 +34,8 @@ impl Spare {
     fn new(run: &mut Run<'_, '_>, template: usize, (state, rows): (StateId, &Bits), used: &[i64]) -> Option<Self> {
         let world = run.world;
         let (price, row, _) = run.states.cheapest(world, state, rows)?;
-        let template = &world.templates[template];
-        let types = &world.catalogues[template.catalogue];
-        let row = row as usize;
-        let partition = template.partitions.iter().find(|partition| partition.rows.get(row));
-        let amounts = (0..used.len()).map(|at| {
-            let overhead = partition.map_or(0, |partition| partition.overhead[at]);
-            types.amounts[at][row].saturating_sub(overhead).saturating_sub(used[at])
-        });
+        let usable = world.usable(template, row as usize).zip(used);
+        let amounts = usable.map(|(usable, used)| usable.saturating_sub(*used));
         Some(Self {
             price: price.pico() as f64,
             amounts: amounts.collect(),
@@ -204,27 +198,17 @@ impl<'x> Snug<'x> {
 
     /// A new machine of the first pool that takes the pod (SCH-141).
     fn open(&self, run: &mut Run<'_, '_>, ask: &Ask<'_>, worth: &[f64]) -> Result<Opening, No> {
-        let mut last = No::Ever;
-        for template in 0..run.world.templates.len() {
-            match run.try_template(ask, template) {
-                Ok(fit) => {
-                    let requests = &ask.class.requests;
-                    let spare = Spare::new(run, template, (fit.state, &fit.rows), requests);
-                    let Some(spare) = spare else { continue };
-                    let bought = value(worth, &spare.amounts) + value(worth, requests);
-                    let net = spare.price - HOPE * bought;
-                    return Ok(Opening {
-                        template,
-                        fit,
-                        spare,
-                        net,
-                    });
-                }
-                Err(No::Reserved(conflict)) => return Err(No::Reserved(conflict)),
-                Err(no) => last = no,
-            }
-        }
-        Err(last)
+        let (template, fit) = run.first_template(ask)?;
+        let requests = &ask.class.requests;
+        let spare = Spare::new(run, template, (fit.state, &fit.rows), requests).ok_or(No::Now)?;
+        let bought = value(worth, &spare.amounts) + value(worth, requests);
+        let net = spare.price - HOPE * bought;
+        Ok(Opening {
+            template,
+            fit,
+            spare,
+            net,
+        })
     }
 }
 
@@ -265,7 +249,7 @@ impl Choose for Snug<'_> {
         };
         match (self.open(run, ask, worth), growth) {
             (Ok(opening), growth) if growth.as_ref().is_none_or(|growth| opening.net < growth.net) => {
-                let claim = run.open(opening.template, &opening.fit, class, pod, None);
+                let claim = run.open(opening.template, &opening.fit, class, pod);
                 self.note(claim, opening.spare);
                 Attempt::Placed
             }
@@ -338,7 +322,7 @@ pub(crate) fn snug<'w, 'a>(
     effort: u64,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Outcome<'w, 'a>> {
-    let mut run = by_price(world);
+    let mut run = Run::by_price(world);
     let values = Values::new(&mut run, queue, effort);
     let order = order(world, &values, queue);
     let mut snug = Snug::new(&values, &run, queue);

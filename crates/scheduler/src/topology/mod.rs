@@ -4,9 +4,9 @@
 mod allowed;
 mod counts;
 mod groups;
+mod keys;
 
 pub(crate) use allowed::{Allowed, HostSpread, permitted};
 pub(crate) use counts::{Counts, GroupCounts, Place};
-pub(crate) use groups::{
-    Filter, FilterId, Group, GroupId, GroupKey, GroupKind, Groups, KeyTable, Keys, Selection, TopologyKey,
-};
+pub(crate) use groups::{Filter, FilterId, Group, GroupId, GroupKey, GroupKind, Groups, Selection, selects};
+pub(crate) use keys::{KeyTable, Keys, TopologyKey};

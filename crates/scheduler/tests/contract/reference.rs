@@ -65,8 +65,17 @@ fn the_same_workload_is_drawn_and_solved_alike_each_time() {
         plan.launches.iter().map(|launch| launch.pods.len()).collect::<Vec<_>>()
     };
     assert_eq!(launches(), launches());
-    assert!(first.windows(2).all(|pair| pair[0].created < pair[1].created && pair[0].uid != pair[1].uid));
-    let amounts = |name| first.iter().map(|pod| pod.shape.requests.get(name)).collect::<BTreeSet<_>>();
+    assert!(
+        first
+            .windows(2)
+            .all(|pair| pair[0].created < pair[1].created && pair[0].uid != pair[1].uid)
+    );
+    let amounts = |name| {
+        first
+            .iter()
+            .map(|pod| pod.shape.requests.get(name))
+            .collect::<BTreeSet<_>>()
+    };
     assert_eq!(amounts(sym::CPU), BTreeSet::from([100, 250, 500, 1000, 1500]));
     let mebibytes: BTreeSet<i64> = amounts(sym::MEMORY).into_iter().map(|bytes| bytes >> 20).collect();
     assert_eq!(mebibytes, BTreeSet::from([100, 256, 512, 1024, 2048, 4096]));
@@ -78,7 +87,7 @@ fn each_kind_of_the_mix_has_its_constraint() {
     let pods = diverse(50);
     let mut selects_itself = 0;
     for (number, pod) in pods.iter().enumerate() {
-        let label = |key: &str| pod.labels.get(key).map(|value| value.to_string());
+        let label = |key: &str| pod.labels.get(key).map(ToString::to_string);
         let shape = &pod.shape;
         match number / 10 {
             1 | 2 => {
@@ -93,7 +102,9 @@ fn each_kind_of_the_mix_has_its_constraint() {
                 let [term] = shape.affinity.as_slice() else {
                     unreachable!("one term: {shape:?}")
                 };
-                assert!(term.key == sym::ZONE && term.selector.matches(&pod.labels) && label("my-affininity").is_some());
+                assert!(
+                    term.key == sym::ZONE && term.selector.matches(&pod.labels) && label("my-affininity").is_some()
+                );
             }
             4 => assert_eq!((shape.anti_affinity.len(), label("app").as_deref()), (1, Some("nginx"))),
             _ => {

@@ -1,31 +1,24 @@
-//! Cost-aware strategies: pods have a value (what their resources are worth), machines are opened by value per dollar and grow only while
-//! that pays.
+//! Machines opened by patterns of most value per dollar.
 //!
-//! [`patterns`] first places what topology, ports or volumes bind, thriftily; then, for the free pods of each requirement state, it opens
+//! What topology, ports or volumes bind is placed first, snugly; then, for the free pods of each requirement state, it opens
 //! again and again the type whose best filling has most value per dollar. A filling is built greedily: the pod whose shape fits best into
 //! what is left, weighed by worth. Cost: wares × pods per node × distinct shapes per pattern, and a pattern is used as often as pods last.
 
-use crate::amounts::{Amounts, fits, subtract};
-use crate::bits::Bits;
+use crate::amounts::{fits, subtract};
 use crate::classes::{Class, ClassId};
-use crate::run::{Ask, Fit, No, Run};
+use crate::run::Run;
 use crate::states::StateId;
 use crate::strategy::Outcome;
-use crate::strategy::greedy::{FewestPods, Thrift, Thrifty, solve};
+use crate::strategy::greedy::solve;
 use crate::strategy::snug::{self, Snug};
-use crate::strategy::values::{Ware, Worth, value, wares, worth};
+use crate::strategy::thrifty::Thrifty;
+use crate::strategy::values::Values;
+use crate::strategy::worth::{Ware, value};
 use crate::topology::Allowed;
 use crate::world::World;
-use kerf_model::price::Price;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// A strategy: from a world, a queue and effort to an outcome; nothing where it does not apply.
-pub(crate) type Strategy =
-    for<'w, 'a> fn(&'w World<'a>, &[u32], u64, &(dyn Fn() -> bool + Sync)) -> Option<Outcome<'w, 'a>>;
-
-/// How much dearer than the value it brings a growth may be.
-const SLACK: f64 = 1.05;
 /// Patterns this close to the best are as good, so that fewer, larger machines win.
 const NEARLY: f64 = 0.999;
 /// Wares looked at per pattern: the most efficient and the cheapest.
@@ -34,168 +27,6 @@ const CHEAP_WARES: usize = 16;
 /// Classes looked at per pattern, from the front and the back of the queue.
 const FRONT_CLASSES: usize = 160;
 const BACK_CLASSES: usize = 40;
-
-/// What pods are worth, by class.
-pub(crate) struct Values {
-    by_class: Vec<Option<(StateId, f64)>>,
-    worth: FxHashMap<StateId, Worth>,
-    wares: FxHashMap<StateId, Vec<Ware>>,
-    /// Beyond this much work everything is worth its price.
-    effort: u64,
-}
-
-impl Values {
-    /// Values every class of the queue by the state a new machine for it would start in.
-    pub(crate) fn new(run: &mut Run<'_, '_>, queue: &[u32], effort: u64) -> Self {
-        let world = run.world;
-        let mut counts: BTreeMap<ClassId, i64> = BTreeMap::new();
-        for class in queue.iter().filter_map(|pod| world.of_pod[*pod as usize]) {
-            *counts.entry(class).or_default() += 1;
-        }
-        let mut demand: BTreeMap<StateId, (Amounts, Bits)> = BTreeMap::new();
-        let mut states = vec![None; world.classes.len()];
-        for (class, count) in counts {
-            let Some((state, rows)) = start(run, class) else {
-                continue;
-            };
-            states[class as usize] = Some(state);
-            let (sum, all) = demand
-                .entry(state)
-                .or_insert_with(|| (world.resources.zero(), Bits::default()));
-            for (sum, amount) in sum.iter_mut().zip(world.requests(class)) {
-                *sum = sum.saturating_add(amount.saturating_mul(count));
-            }
-            all.or(&rows);
-        }
-        let mut values = Self {
-            by_class: Vec::new(),
-            worth: FxHashMap::default(),
-            wares: FxHashMap::default(),
-            effort,
-        };
-        for (state, (sum, rows)) in demand {
-            let stock = wares(run, state, &rows);
-            values.worth.insert(state, worth(&stock, &sum));
-            values.wares.insert(state, stock);
-        }
-        let of = |(class, state): (usize, &Option<StateId>)| {
-            state.map(|state| (state, value(&values.worth[&state], world.requests(class as ClassId))))
-        };
-        values.by_class = states.iter().enumerate().map(of).collect();
-        values
-    }
-}
-
-impl Values {
-    /// What resources are worth to a class; nothing where it fits no new machine.
-    pub(crate) fn worth_to(&self, class: ClassId) -> Option<&Worth> {
-        let (state, _) = self.by_class[class as usize]?;
-        self.worth.get(&state)
-    }
-}
-
-/// The state a new machine for a class starts in, of the first pool that takes it, before topology.
-fn start(run: &mut Run<'_, '_>, class: ClassId) -> Option<(StateId, Bits)> {
-    let world = run.world;
-    let allowed = Allowed::default();
-    let compiled = world.class(class);
-    let variant = compiled.variants.first()?;
-    let ask = Ask {
-        class: compiled,
-        variant,
-        allowed: &allowed,
-        reading: run.reading(class, 0),
-    };
-    (0..world.templates.len())
-        .find_map(|template| run.try_template_inner(&ask, template, None).ok())
-        .map(|fit| (fit.state, fit.rows))
-}
-
-/// The least a machine for a pod of a class alone costs, in whatever pool; nothing where more than node requirements, taints and resources
-/// decides where it may be.
-pub(crate) fn least_price(run: &mut Run<'_, '_>, class: ClassId) -> Option<Price> {
-    let world = run.world;
-    let compiled = world.class(class);
-    let allowed = Allowed::default();
-    let mut least: Option<Price> = None;
-    for (level, variant) in compiled.variants.iter().enumerate() {
-        let ask = Ask {
-            class: compiled,
-            variant,
-            allowed: &allowed,
-            reading: run.reading(class, level),
-        };
-        for template in 0..world.templates.len() {
-            if let Ok(fit) = run.try_template_inner(&ask, template, None)
-                && let Some((price, _, _)) = run.states.cheapest(world, fit.state, &fit.rows)
-            {
-                least = Some(least.map_or(price, |least| least.min(price)));
-            }
-        }
-    }
-    least
-}
-
-impl Thrift for Values {
-    fn worth(&self, run: &mut Run<'_, '_>, claim: usize, fit: &Fit, class: ClassId) -> bool {
-        let world = run.world;
-        if run.work > self.effort {
-            return true;
-        }
-        let Some((_, value)) = self.by_class[class as usize] else {
-            return true;
-        };
-        let Some((after, _, _)) = run.states.cheapest(world, fit.state, &fit.rows) else {
-            return true;
-        };
-        let before = run.price_of(claim);
-        let rise = (after - before).pico() as f64;
-        if rise <= value * SLACK {
-            return true;
-        }
-        let members = &run.claims[claim].members;
-        let held: f64 = members
-            .iter()
-            .filter_map(|(class, n)| Some(self.by_class[*class as usize]?.1 * f64::from(*n)))
-            .sum();
-        after.pico() as f64 <= (held + value) * SLACK
-    }
-}
-
-/// A run that takes the cheaper of equally good domains.
-pub(crate) fn by_price<'w, 'a>(world: &'w World<'a>) -> Run<'w, 'a> {
-    let mut run = Run::new(world);
-    run.by_price = true;
-    run
-}
-
-/// The greedy with ties broken by price.
-pub(crate) fn plain<'w, 'a>(
-    world: &'w World<'a>,
-    queue: &[u32],
-    _: u64,
-    stop: &(dyn Fn() -> bool + Sync),
-) -> Option<Outcome<'w, 'a>> {
-    let settles =
-        |class: &Class| !class.settles.is_empty() || class.variants.iter().any(|variant| !variant.owned.is_empty());
-    world
-        .classes
-        .iter()
-        .any(settles)
-        .then(|| solve(by_price(world), queue, &mut FewestPods, stop))
-}
-
-/// The greedy with growth only where it pays.
-pub(crate) fn thrifty<'w, 'a>(
-    world: &'w World<'a>,
-    queue: &[u32],
-    effort: u64,
-    stop: &(dyn Fn() -> bool + Sync),
-) -> Option<Outcome<'w, 'a>> {
-    let mut run = by_price(world);
-    let values = Values::new(&mut run, queue, effort);
-    Some(solve(run, queue, &mut Thrifty(&values), stop))
-}
 
 /// Whether nothing but node requirements, taints and resources decides where the pods of a class go.
 fn free(class: &Class) -> bool {
@@ -216,7 +47,7 @@ pub(crate) fn patterns<'w, 'a>(
     effort: u64,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Outcome<'w, 'a>> {
-    let mut run = by_price(world);
+    let mut run = Run::by_price(world);
     let values = Values::new(&mut run, queue, effort);
     let is_free = |pod: &u32| world.of_pod[*pod as usize].is_some_and(|class| free(world.class(class)));
     let (loose, bound): (Vec<u32>, Vec<u32>) = queue.iter().copied().partition(is_free);
@@ -268,24 +99,16 @@ fn shelve(shelves: &mut Vec<Shelf>, class: ClassId, pod: u32) {
 }
 
 /// Seats a free pod on an existing node, or on a claim that has room at its price.
-fn seat(run: &mut Run<'_, '_>, snug: &mut Snug<'_>, class_id: ClassId, pod: u32) -> bool {
-    let world = run.world;
-    let class = world.class(class_id);
+fn seat(run: &mut Run<'_, '_>, snug: &mut Snug<'_>, class: ClassId, pod: u32) -> bool {
     let allowed = Allowed::default();
-    let Some(variant) = class.variants.first() else {
+    let Some(ask) = run.ask(class, 0, &allowed) else {
         return false;
     };
-    let ask = Ask {
-        class,
-        variant,
-        allowed: &allowed,
-        reading: run.reading(class_id, 0),
-    };
     if let Some(target) = run.first_target(&ask) {
-        run.place_on_target(target, class_id, pod);
+        run.place_on_target(target, class, pod);
         return true;
     }
-    !run.claims.is_empty() && snug.seat(run, &ask, class_id, pod)
+    !run.claims.is_empty() && snug.seat(run, &ask, class, pod)
 }
 
 /// How often each class goes onto one machine, and what that is worth per dollar.
@@ -400,32 +223,25 @@ fn fill(run: &mut Run<'_, '_>, worth: &[f64], ware: &Ware, shelves: &[Shelf]) ->
 
 /// Opens one machine with the pods of a pattern, the largest first.
 fn open(run: &mut Run<'_, '_>, shelves: &mut [Shelf], pattern: &Pattern) -> bool {
-    let world = run.world;
     let allowed = Allowed::default();
     let mut claim = None;
     for (at, n) in &pattern.counts {
-        let class_id = shelves[*at].class;
-        let class = world.class(class_id);
-        let Some(variant) = class.variants.first() else {
+        let class = shelves[*at].class;
+        let Some(ask) = run.ask(class, 0, &allowed) else {
             return false;
-        };
-        let ask = Ask {
-            class,
-            variant,
-            allowed: &allowed,
-            reading: run.reading(class_id, 0),
         };
         for _ in 0..*n {
             let Some(pod) = shelves[*at].pods.last().copied() else {
                 break;
             };
             let placed = match claim {
-                None => first(run, &ask, class_id, pod)
-                    .inspect(|opened| claim = Some(*opened))
-                    .is_some(),
+                None => run
+                    .first_template(&ask)
+                    .map(|(template, fit)| claim = Some(run.open(template, &fit, class, pod)))
+                    .is_ok(),
                 Some(claim) => run
                     .try_claim(&ask, claim)
-                    .map(|fit| run.place_on_claim(claim, &fit, class_id, pod))
+                    .map(|fit| run.place_on_claim(claim, &fit, class, pod))
                     .is_ok(),
             };
             if placed {
@@ -438,16 +254,4 @@ fn open(run: &mut Run<'_, '_>, shelves: &mut [Shelf], pattern: &Pattern) -> bool
         }
     }
     claim.is_some()
-}
-
-/// A new claim of the first pool that takes the pod.
-fn first(run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Option<usize> {
-    for template in 0..run.world.templates.len() {
-        match run.try_template(ask, template) {
-            Ok(fit) => return Some(run.open(template, &fit, class, pod, None)),
-            Err(No::Reserved(_)) => return None,
-            Err(No::Ever | No::Now) => {}
-        }
-    }
-    None
 }
