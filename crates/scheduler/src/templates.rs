@@ -30,6 +30,13 @@ pub(crate) struct Template {
     pub(crate) limited: Vec<Limited>,
 }
 
+impl Template {
+    /// What DaemonSets do on machines of a row.
+    pub(crate) fn partition_of(&self, row: usize) -> Option<&Partition> {
+        self.partitions.iter().find(|partition| partition.rows.get(row))
+    }
+}
+
 /// A resource a pool limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Limited {

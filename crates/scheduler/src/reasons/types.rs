@@ -136,11 +136,7 @@ impl<'x> Search<'x> {
         let types = self.types();
         let free = |at: usize| {
             let left = |row: usize| {
-                let mine = self
-                    .template
-                    .partitions
-                    .iter()
-                    .find(|partition| partition.rows.get(row));
+                let mine = self.template.partition_of(row);
                 types.amounts[at][row].saturating_sub(mine.map_or(0, |partition| partition.overhead[at]))
             };
             rows.iter().map(left).max().unwrap_or(0)

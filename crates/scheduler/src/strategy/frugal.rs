@@ -4,9 +4,9 @@
 use crate::bits::Bits;
 use crate::classes::{Class, ClassId};
 use crate::run::{Ask, Fit, Run};
-use crate::strategy::Outcome;
 use crate::strategy::greedy::{Attempt, Choose, FewestPods, join, solve};
 use crate::strategy::relief::{share, within};
+use crate::strategy::{Outcome, Stop, left_over};
 use crate::world::World;
 
 /// Other outcomes where pods are left over: as before but frugal, those left over first, the small ones first. The search ends with one that
@@ -16,16 +16,13 @@ pub(crate) fn frugal<'w, 'a>(
     queue: &[u32],
     failed: &[(u32, bool)],
     effort: u64,
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Vec<Outcome<'w, 'a>> {
     let mut outcomes: Vec<Outcome<'w, 'a>> = Vec::new();
     if !hopeful(world, failed) {
         return outcomes;
     }
-    let mut late = vec![false; world.pods.len()];
-    for (pod, _) in failed {
-        late[*pod as usize] = true;
-    }
+    let late = left_over(world, failed);
     let (mut late_first, rest): (Vec<u32>, Vec<u32>) = queue.iter().partition(|pod| late[**pod as usize]);
     late_first.extend(rest);
     let small_first: Vec<u32> = queue.iter().rev().copied().collect();

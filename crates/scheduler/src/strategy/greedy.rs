@@ -3,7 +3,7 @@
 use crate::claims::Cursor;
 use crate::classes::{Class, ClassId};
 use crate::run::{Ask, Fit, No, Run};
-use crate::strategy::Outcome;
+use crate::strategy::{Outcome, Stop};
 use crate::topology::Allowed;
 use crate::world::World;
 use std::collections::VecDeque;
@@ -55,7 +55,7 @@ pub(crate) fn solve<'w, 'a>(
     mut run: Run<'w, 'a>,
     queue: &[u32],
     choose: &mut dyn Choose,
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Outcome<'w, 'a> {
     let world = run.world;
     let mut waiting: VecDeque<u32> = queue.iter().copied().collect();
@@ -169,12 +169,7 @@ pub(crate) fn open(run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u3
 }
 
 /// The greedy with ties broken by price.
-pub(crate) fn plain<'w, 'a>(
-    world: &'w World<'a>,
-    queue: &[u32],
-    _: u64,
-    stop: &(dyn Fn() -> bool + Sync),
-) -> Option<Outcome<'w, 'a>> {
+pub(crate) fn plain<'w, 'a>(world: &'w World<'a>, queue: &[u32], _: u64, stop: Stop<'_>) -> Option<Outcome<'w, 'a>> {
     let settles =
         |class: &Class| !class.settles.is_empty() || class.variants.iter().any(|variant| !variant.owned.is_empty());
     world

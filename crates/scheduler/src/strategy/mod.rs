@@ -35,8 +35,20 @@ impl Outcome<'_, '_> {
     }
 }
 
+/// Says whether the deadline has come.
+pub(crate) type Stop<'x> = &'x (dyn Fn() -> bool + Sync);
+
 /// A strategy: from a world, a queue and effort to an outcome; nothing where it does not apply.
-type Strategy = for<'w, 'a> fn(&'w World<'a>, &[u32], u64, &(dyn Fn() -> bool + Sync)) -> Option<Outcome<'w, 'a>>;
+type Strategy = for<'w, 'a> fn(&'w World<'a>, &[u32], u64, Stop<'_>) -> Option<Outcome<'w, 'a>>;
+
+/// By pod: whether it is left over.
+fn left_over(world: &World<'_>, failed: &[(u32, bool)]) -> Vec<bool> {
+    let mut left = vec![false; world.pods.len()];
+    for (pod, _) in failed {
+        left[*pod as usize] = true;
+    }
+    left
+}
 
 /// Beyond so many pods, strategies that hardly ever win there are left out.
 const FEW_PODS: usize = 2000;
@@ -46,7 +58,7 @@ const STRATEGIES: [Strategy; 4] = [patterns::patterns, snug::snug, thrifty::thri
 
 /// Runs the strategies a caller asked for, each relieved of limits it ran into, and returns the best outcome: most pods, then least cost,
 /// then the earlier strategy. What a strategy does depends on no other, so that they may run side by side.
-pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: &(dyn Fn() -> bool + Sync)) -> Outcome<'w, 'a> {
+pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: Stop<'_>) -> Outcome<'w, 'a> {
     let queue = &world.queue;
     let mut best = greedy::solve(Run::new(world), queue, &mut FewestPods, stop);
     if world.options.packing == Packing::Upstream || best.run.claims.is_empty() || !best.unattempted.is_empty() {

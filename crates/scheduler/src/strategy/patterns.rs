@@ -8,12 +8,12 @@ use crate::amounts::{fits, subtract};
 use crate::classes::{Class, ClassId};
 use crate::run::Run;
 use crate::states::StateId;
-use crate::strategy::Outcome;
 use crate::strategy::greedy::solve;
 use crate::strategy::snug::{self, Snug};
 use crate::strategy::thrifty::Thrifty;
 use crate::strategy::values::Values;
 use crate::strategy::worth::{Ware, value};
+use crate::strategy::{Outcome, Stop};
 use crate::topology::Allowed;
 use crate::world::World;
 use rustc_hash::FxHashMap;
@@ -45,7 +45,7 @@ pub(crate) fn patterns<'w, 'a>(
     world: &'w World<'a>,
     queue: &[u32],
     effort: u64,
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Option<Outcome<'w, 'a>> {
     let mut run = Run::by_price(world);
     let values = Values::new(&mut run, queue, effort);
@@ -120,14 +120,7 @@ struct Pattern {
 }
 
 /// Opens machines for the shelves of one state until nothing is left or no machine can be opened.
-fn pack(
-    run: &mut Run<'_, '_>,
-    values: &Values,
-    state: StateId,
-    shelves: &mut Vec<Shelf>,
-    effort: u64,
-    stop: &(dyn Fn() -> bool + Sync),
-) {
+fn pack(run: &mut Run<'_, '_>, values: &Values, state: StateId, shelves: &mut Vec<Shelf>, effort: u64, stop: Stop<'_>) {
     let (worth, stock) = (&values.worth[&state], &values.wares[&state]);
     let mut by_efficiency: Vec<(f64, usize)> = stock
         .iter()

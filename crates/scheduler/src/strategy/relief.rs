@@ -5,8 +5,8 @@
 use crate::bits::Bits;
 use crate::launches::offered;
 use crate::run::Run;
-use crate::strategy::Outcome;
 use crate::strategy::greedy::{FewestPods, solve};
+use crate::strategy::{Outcome, Stop, left_over};
 use crate::templates::{Template, unmet};
 use crate::world::World;
 use kerf_model::intern::sym;
@@ -30,7 +30,7 @@ pub(crate) fn relieve<'w, 'a>(
     mut outcome: Outcome<'w, 'a>,
     queue: &[u32],
     effort: u64,
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Outcome<'w, 'a> {
     let effort = outcome.run.work.saturating_add(effort);
     for keep in STEPS {
@@ -53,16 +53,13 @@ fn step<'w, 'a>(
     keep: Keep,
     queue: &[u32],
     effort: u64,
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Option<Outcome<'w, 'a>> {
     let mut now = from.clone();
     let mut narrowed = 0;
     while !now.failed.is_empty() && now.run.work < effort && !stop() {
         let placed = now.run.placed;
-        let mut left = vec![false; now.run.world.pods.len()];
-        for (pod, _) in &now.failed {
-            left[*pod as usize] = true;
-        }
+        let left = left_over(now.run.world, &now.failed);
         let left: Vec<u32> = queue.iter().copied().filter(|pod| left[*pod as usize]).collect();
         if !give_back(&mut now.run, keep, narrowed) {
             break;

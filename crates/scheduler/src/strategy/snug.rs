@@ -6,11 +6,11 @@ use crate::bits::{Bits, ones};
 use crate::classes::{Class, ClassId};
 use crate::run::{Ask, Fit, No, Run};
 use crate::states::StateId;
-use crate::strategy::Outcome;
 use crate::strategy::greedy::{Attempt, Choose, FewestPods, solve};
 use crate::strategy::shelves::Shelves;
 use crate::strategy::values::Values;
 use crate::strategy::worth::value;
+use crate::strategy::{Outcome, Stop};
 use crate::topology::{GroupKind, TopologyKey};
 use crate::world::World;
 use smallvec::SmallVec;
@@ -102,12 +102,17 @@ impl<'x> Snug<'x> {
         let Some(worth) = self.values.worth_to(class) else {
             return false;
         };
-        let growth = self.best(run, ask, worth);
-        let free = |growth: &Growth| growth.spare.price <= self.spare[growth.claim].price;
-        match growth {
-            Some(growth) if free(&growth) => self.grow(run, growth, class, pod) == Attempt::Placed,
+        match self.best(run, ask, worth) {
+            Some(growth) if self.is_free(&growth) => {
+                self.grow(run, growth, class, pod);
+                true
+            }
             _ => false,
         }
+    }
+
+    fn is_free(&self, growth: &Growth) -> bool {
+        growth.spare.price <= self.spare[growth.claim].price
     }
 
     /// Notes what a claim has to spare now.
@@ -186,7 +191,7 @@ impl<'x> Snug<'x> {
             let Some(growth) = self.grown(run, ask, promise.claim, worth) else {
                 continue;
             };
-            if growth.spare.price <= self.spare[growth.claim].price {
+            if self.is_free(&growth) {
                 return Some(growth);
             }
             if best.as_ref().is_none_or(|best| growth.net < best.net) {
@@ -241,19 +246,21 @@ impl Choose for Snug<'_> {
     fn place(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
         let zero = Vec::new();
         let worth = self.values.worth_to(class).unwrap_or(&zero);
-        let growth = self.best(run, ask, worth);
-        let free = |growth: &Growth| growth.spare.price <= self.spare[growth.claim].price;
-        let growth = match growth {
-            Some(growth) if free(&growth) => return self.grow(run, growth, class, pod),
-            other => other,
-        };
+        let mut growth = self.best(run, ask, worth);
+        if let Some(growth) = growth.take_if(|growth| self.is_free(growth)) {
+            self.grow(run, growth, class, pod);
+            return Attempt::Placed;
+        }
         match (self.open(run, ask, worth), growth) {
             (Ok(opening), growth) if growth.as_ref().is_none_or(|growth| opening.net < growth.net) => {
                 let claim = run.open(opening.template, &opening.fit, class, pod);
                 self.note(claim, opening.spare);
                 Attempt::Placed
             }
-            (_, Some(growth)) => self.grow(run, growth, class, pod),
+            (_, Some(growth)) => {
+                self.grow(run, growth, class, pod);
+                Attempt::Placed
+            }
             // None of those looked at: whichever there is.
             (opening, None) => match FewestPods.place(run, ask, class, pod) {
                 Attempt::Placed => {
@@ -268,10 +275,9 @@ impl Choose for Snug<'_> {
 }
 
 impl Snug<'_> {
-    fn grow(&mut self, run: &mut Run<'_, '_>, growth: Growth, class: ClassId, pod: u32) -> Attempt {
+    fn grow(&mut self, run: &mut Run<'_, '_>, growth: Growth, class: ClassId, pod: u32) {
         run.place_on_claim(growth.claim, &growth.fit, class, pod);
         self.note(growth.claim, growth.spare);
-        Attempt::Placed
     }
 
     /// Notes what another chooser did with a pod.
@@ -320,7 +326,7 @@ pub(crate) fn snug<'w, 'a>(
     world: &'w World<'a>,
     queue: &[u32],
     effort: u64,
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Option<Outcome<'w, 'a>> {
     let mut run = Run::by_price(world);
     let values = Values::new(&mut run, queue, effort);

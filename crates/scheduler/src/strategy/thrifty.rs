@@ -2,9 +2,9 @@
 
 use crate::classes::ClassId;
 use crate::run::{Ask, Fit, Run};
-use crate::strategy::Outcome;
 use crate::strategy::greedy::{Attempt, Choose, join, open, solve};
 use crate::strategy::values::Values;
+use crate::strategy::{Outcome, Stop};
 use crate::world::World;
 
 /// How much dearer than the value it brings a growth may be.
@@ -56,7 +56,7 @@ pub(crate) fn thrifty<'w, 'a>(
     world: &'w World<'a>,
     queue: &[u32],
     effort: u64,
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: Stop<'_>,
 ) -> Option<Outcome<'w, 'a>> {
     let mut run = Run::by_price(world);
     let values = Values::new(&mut run, queue, effort);

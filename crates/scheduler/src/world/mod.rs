@@ -79,8 +79,7 @@ impl<'a> World<'a> {
 
     /// What pods may use of a machine of a row, by resource: allocatable less what the DaemonSets take there.
     pub(crate) fn usable(&self, template: usize, row: usize) -> impl Iterator<Item = i64> + use<'a> {
-        let partitions = &self.templates[template].partitions;
-        let partition = partitions.iter().find(|partition| partition.rows.get(row));
+        let partition = self.templates[template].partition_of(row);
         let amounts = self.types(template).amounts.iter().enumerate();
         amounts
             .map(move |(at, amounts)| amounts[row].saturating_sub(partition.map_or(0, |daemons| daemons.overhead[at])))
