@@ -1,6 +1,6 @@
 //! Sections 8 and 8.1: which nodes consolidation looks at, and one command for a given set of them.
 
-use crate::fixture::{Asked, World, ago, names, now, set_label, sized, text, types_of};
+use crate::fixture::{Asked, World, ago, names, set_label, sized, text, types_of};
 use kerf_disruption::{DestinationRule, Stay, underutilized};
 use kerf_model::budget::ConsolidationPolicy;
 use kerf_model::duration::GoDuration;
@@ -8,8 +8,10 @@ use kerf_model::instance_type::{Catalogue, InstanceType, Reservation};
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::pod::{AffinityTerm, NamespaceScope, Pod, PodShape, SpreadConstraint};
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
+use kerf_model::selector::{LabelSelector, Match};
 use std::sync::Arc;
 
 const USUAL: [(&str, i64, f64); 3] = [("nano", 500, 0.02), ("small", 2000, 0.1), ("large", 8000, 0.4)];
@@ -479,5 +481,156 @@ fn an_event_of_one_node_says_what_it_is_part_of() {
         two.full("id"),
         "Underutilized/id: delete: nodepools=[a]: [a-1, a-2] (savings: $0.20)"
     );
-    let _ = now();
+}
+
+/// Makes a pod one of application x, with what `change` does to its shape.
+fn of_x(cpu: i64, change: impl Fn(&mut PodShape)) -> impl FnOnce(&mut Pod) {
+    move |pod| {
+        sized(cpu)(pod);
+        pod.labels = Arc::new([("app", "x")].into_iter().collect());
+        let mut shape = (*pod.shape).clone();
+        change(&mut shape);
+        pod.shape = shape.into();
+    }
+}
+
+fn apart() -> AffinityTerm {
+    AffinityTerm {
+        key: sym::HOSTNAME,
+        selector: LabelSelector::all([Match::any_of("app", ["x".into()])]),
+        namespaces: NamespaceScope {
+            names: vec!["ns".into()],
+            selector: None,
+        },
+    }
+}
+
+// DIS-109
+#[test]
+fn pods_that_must_be_apart_stay_apart() {
+    let two = |change: fn(&mut PodShape)| {
+        let mut world = usual();
+        for (name, pod) in [("a-1", "p"), ("a-2", "q")] {
+            world.of_kind(name, "small", |_| {});
+            world.bound(name, pod, of_x(600, change));
+        }
+        text(&Asked::default().propose(&world, &["a-1"]))
+    };
+    assert_eq!(two(|_| {}), "delete: [a-1]");
+    assert_eq!(
+        two(|shape| shape.anti_affinity = vec![apart()]),
+        "Can't replace with a cheaper node"
+    );
+}
+
+// DIS-109
+#[test]
+fn a_replacement_lands_where_the_skew_is_kept() {
+    let spread = |shape: &mut PodShape| {
+        shape.spread = vec![SpreadConstraint {
+            key: sym::ZONE,
+            max_skew: 1,
+            required: true,
+            min_domains: None,
+            selector: LabelSelector::all([Match::any_of("app", ["x".into()])]),
+            honor_node_affinity: true,
+            honor_taints: false,
+        }];
+    };
+    let mut world = World::new();
+    let both = [(sym::ON_DEMAND, "z", 0.05), (sym::ON_DEMAND, "y", 0.06)];
+    let types = vec![
+        offered(&world, "cheap", 2000, &both),
+        offered(
+            &world,
+            "dear",
+            2000,
+            &[(sym::ON_DEMAND, "z", 0.3), (sym::ON_DEMAND, "y", 0.3)],
+        ),
+    ];
+    world.pool("a", |pool| pool.catalogue = Ok(Arc::new(Catalogue { types })));
+    let y = world.s("y");
+    world.of_kind("a-1", "dear", |node| set_label(node, sym::ZONE, y));
+    world.of_kind("a-2", "dear", |_| {});
+    world.bound("a-1", "p", of_x(1500, spread));
+    world.bound("a-2", "q", of_x(1500, spread));
+    let command = Asked::default().propose(&world, &["a-1"]).unwrap();
+    let zone = command.replacements[0].requirements.get(sym::ZONE).unwrap();
+    assert_eq!(zone.single(), Some(y));
+    // DIS-201: the price is that of the zone, though another is cheaper.
+    assert_eq!(command.savings(), price(0.3) - price(0.06));
+}
+
+// DIS-098, DIS-110
+#[test]
+fn preferences_keep_nodes_only_where_they_count() {
+    let mut world = usual();
+    for (name, pod) in [("a-1", "p"), ("a-2", "q")] {
+        world.of_kind(name, "small", |_| {});
+        let prefer = |shape: &mut PodShape| shape.preferred_anti_affinity = vec![(100, apart())];
+        world.bound(name, pod, of_x(600, prefer));
+    }
+    let mut asked = Asked::default();
+    assert_eq!(
+        text(&asked.propose(&world, &["a-1"])),
+        "Can't replace with a cheaper node",
+        "a new node would honour it"
+    );
+    asked.solver.preference_policy = kerf_scheduler::PreferencePolicy::Ignore;
+    assert_eq!(text(&asked.propose(&world, &["a-1"])), "delete: [a-1]");
+}
+
+// DIS-098
+#[test]
+fn what_ifs_are_asked_as_provisioning_is_but_never_wait_for_a_reservation() {
+    use kerf_scheduler::{MinValuesPolicy, Options, ReservedMode};
+    let provisioning = Options {
+        min_values_policy: MinValuesPolicy::BestEffort,
+        reserved: ReservedMode::Strict,
+        ..Options::default()
+    };
+    for asked in [
+        kerf_disruption::what_if_options(&provisioning),
+        kerf_disruption::consolidation_options(&provisioning),
+    ] {
+        assert_eq!(asked.reserved, ReservedMode::Fallback);
+        assert_eq!(asked.min_values_policy, MinValuesPolicy::BestEffort);
+    }
+    let off = Options {
+        reserved: ReservedMode::Off,
+        ..Options::default()
+    };
+    assert_eq!(kerf_disruption::what_if_options(&off).reserved, ReservedMode::Off);
+}
+
+// DIS-099
+#[test]
+fn a_replacement_offers_the_six_hundred_cheapest_types() {
+    let world = |least: Option<u32>| {
+        one_node(
+            |world| {
+                let kind = |number: usize| {
+                    let price = 0.01 + number as f64 / 100_000.0;
+                    offered(world, &format!("t{number:03}"), 2000, &[(sym::ON_DEMAND, "z", price)])
+                };
+                (0..650).rev().map(kind).collect()
+            },
+            |pool| {
+                let types = Requirement::exists(sym::INSTANCE_TYPE).with_min_values(least);
+                pool.requirements.replace(types);
+            },
+        )
+    };
+    let any = world(None);
+    let command = Asked::default().propose(&any, &["a-1"]).unwrap();
+    let types = types_of(&any, &command.replacements[0]);
+    assert_eq!(
+        (types.len(), types[0].as_str(), types[599].as_str()),
+        (600, "t000", "t599")
+    );
+    let said = text(&Asked::default().propose(&world(Some(610)), &["a-1"]));
+    assert!(
+        said.starts_with("Not all pods would schedule, ns/p => ") && said.contains("minValues"),
+        "{said}"
+    );
 }

@@ -155,3 +155,15 @@ fn a_new_node_of_the_same_name_was_not_decided_on() {
     renewed.node("a-1", |node| node.lifecycle.claim_uid = Some("another".into()));
     assert_eq!(after(&renewed, &command, &[]), (vec![], 3));
 }
+
+// DIS-209
+#[test]
+fn what_balanced_pools_weigh_is_not_asked_of_empty_nodes() {
+    let mut world = World::new();
+    world.pool("a", |pool| {
+        pool.disruption.consolidation = ConsolidationPolicy::Balanced
+    });
+    // Without a price nothing is saved, which no score passes.
+    world.node("a-1", |node| node.price = None);
+    assert_eq!(names(&decide(&world).unwrap().candidates), ["a-1"]);
+}

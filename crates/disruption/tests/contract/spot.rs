@@ -99,7 +99,7 @@ fn at_least(count: u32) -> impl FnOnce(&mut NodePool) {
     }
 }
 
-// DIS-148
+// DIS-148, SCH-277
 #[test]
 fn min_values_may_ask_for_more_than_fifteen() {
     let offered = |least, count| {
