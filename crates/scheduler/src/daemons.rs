@@ -2,12 +2,13 @@
 
 use crate::amounts::{Amounts, ResourceIndex, add};
 use crate::bits::Bits;
+use crate::labels::labels_satisfy;
 use crate::requirements::ReqSet;
-use crate::types::{TypeIndex, goes_with};
+use crate::types::TypeIndex;
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::node::Node;
 use kerf_model::pod::{HostPort, PodShape};
-use kerf_model::requirement::{Requirement, Requirements};
+use kerf_model::requirement::Requirements;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_model::taint::{Taint, Toleration, first_untolerated};
@@ -116,6 +117,12 @@ fn partition(snapshot: &Snapshot, resources: &ResourceIndex, row: usize, daemons
     }
 }
 
+/// Of each resource two have in common, the lesser amount.
+pub(crate) fn least(a: &Resources, b: &Resources) -> Resources {
+    let both = a.iter().filter(|(name, _)| b.contains(*name));
+    both.map(|(name, amount)| (name, amount.min(b.get(name)))).collect()
+}
+
 /// What DaemonSets will ask of existing nodes.
 #[derive(Debug)]
 pub(crate) struct Expected<'a> {
@@ -139,13 +146,11 @@ impl<'a> Expected<'a> {
 
     /// Those that belong on an existing node.
     fn on<'x>(&'x self, node: &'x Node, interner: &'x Interner) -> impl Iterator<Item = (&'a PodShape, &'x Amounts)> {
-        let meets = move |wanted: &Requirement| match node.label(wanted.key) {
-            Some(value) => goes_with(&Requirement::is(wanted.key, value), wanted, interner),
-            None => wanted.admits_absence(),
-        };
-        let belong = self.daemons.iter().filter(move |(shape, readings, _)| {
-            readings.iter().any(|reading| reading.iter().all(meets)) && tolerates(shape, &node.taints)
-        });
+        let meets = move |reading: &Requirements| labels_satisfy(node, reading, interner);
+        let belong = self
+            .daemons
+            .iter()
+            .filter(move |(shape, readings, _)| readings.iter().any(meets) && tolerates(shape, &node.taints));
         belong.map(|(shape, _, requests)| (*shape, requests))
     }
 

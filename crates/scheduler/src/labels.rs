@@ -1,9 +1,18 @@
-//! Existing nodes by the value they have of one label key.
+//! What requirements the labels of existing nodes meet (SCH-101), where nothing may stay undefined (SCH-102).
 
 use crate::bits::Bits;
 use crate::types::goes_with;
 use kerf_model::intern::{Interner, Sym};
-use kerf_model::requirement::Requirement;
+use kerf_model::node::Node;
+use kerf_model::requirement::{Requirement, Requirements};
+
+/// Whether the labels of a node meet all requirements.
+pub(crate) fn labels_satisfy(node: &Node, wanted: &Requirements, interner: &Interner) -> bool {
+    wanted.iter().all(|want| match node.label(want.key) {
+        Some(value) => goes_with(&Requirement::is(want.key, value), want, interner),
+        None => want.admits_absence(),
+    })
+}
 
 /// The targets by value of one key.
 #[derive(Debug)]
@@ -38,7 +47,7 @@ impl LabelIndex {
         found.map_or(&[], |at| &self.values[at].1)
     }
 
-    /// Keeps the targets that meet a requirement (SCH-101), where nothing may stay undefined (SCH-102).
+    /// Keeps the targets that meet a requirement.
     pub(crate) fn keep(&self, mask: &mut Bits, want: &Requirement, interner: &Interner) {
         if want.complement && want.gte.is_none() && want.lte.is_none() {
             for at in want.values.iter().flat_map(|value| self.with(*value)) {

@@ -3,6 +3,7 @@
 
 use crate::bits::Bits;
 use crate::claims::Claim;
+use crate::daemons::least;
 use crate::options::{MinValuesPolicy, ReservedMode};
 use crate::reservations::Held;
 use crate::run::Run;
@@ -193,10 +194,7 @@ fn requests(world: &World<'_>, claim: &Claim) -> Resources {
         .filter(|partition| partition.rows.intersects(&claim.rows))
         .map(|partition| &partition.requests);
     if let Some(first) = left.next() {
-        let overhead = left.fold(first.clone(), |least, other| {
-            let both = least.iter().filter(|(name, _)| other.contains(*name));
-            both.map(|(name, amount)| (name, amount.min(other.get(name)))).collect()
-        });
+        let overhead = left.fold(first.clone(), |one, other| least(&one, other));
         sum.add(&overhead);
     }
     sum

@@ -3,9 +3,8 @@
 
 use crate::bits::Bits;
 use crate::requirements::{ReqId, ReqSet};
-use crate::types::goes_with;
 use crate::world::World;
-use kerf_model::intern::{Interner, Sym};
+use kerf_model::intern::Sym;
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use rustc_hash::FxHashMap;
@@ -22,6 +21,13 @@ pub(crate) struct Domains {
     pub(crate) bits: Bits,
     /// The domain, once it is settled.
     pub(crate) one: Option<u32>,
+}
+
+impl Domains {
+    /// Whether its node will be in no domain.
+    pub(crate) fn nowhere(&self) -> bool {
+        !self.defined || (self.one.is_none() && self.bits.is_empty())
+    }
 }
 
 /// The cheapest ways to launch, cheapest first: price, row, offer.
@@ -262,14 +268,4 @@ fn domains(world: &World<'_>, requirements: &Requirements, key: usize, (catalogu
             one: requirement.single().and_then(|value| table.number(value)),
         },
     }
-}
-
-/// SCH-101 against the labels of an existing node, where nothing may stay undefined (SCH-102).
-pub(crate) fn labels_satisfy(labels: &[(Sym, Sym)], wanted: &Requirements, interner: &Interner) -> bool {
-    wanted
-        .iter()
-        .all(|want| match labels.binary_search_by_key(&want.key, |label| label.0) {
-            Ok(at) => goes_with(&Requirement::is(want.key, labels[at].1), want, interner),
-            Err(_) => want.admits_absence(),
-        })
 }

@@ -4,6 +4,7 @@ use super::{Depth, Reason, first_short};
 use crate::amounts::{Amounts, add};
 use crate::bits::Bits;
 use crate::classes::Class;
+use crate::daemons::least;
 use crate::launches::keys_text;
 use crate::requirements::ReqSet;
 use crate::templates::{Template, unmet};
@@ -356,17 +357,12 @@ fn resources_text(requests: &Resources, overheads: &[&Resources], interner: &Int
     if named.iter().all(|other| other == first) {
         return json(first, interner);
     }
-    let mut least = first.clone();
-    let mut most = first.clone();
+    let (mut min, mut max) = (first.clone(), first.clone());
     for other in &named[1..] {
-        most.max_with(other);
-        least = least
-            .iter()
-            .filter(|(name, _)| other.contains(*name))
-            .map(|(name, n)| (name, n.min(other.get(name))))
-            .collect();
+        max.max_with(other);
+        min = least(&min, other);
     }
-    format!("min={}, max={}", json(&least, interner), json(&most, interner))
+    format!("min={}, max={}", json(&min, interner), json(&max, interner))
 }
 
 fn json(resources: &Resources, interner: &Interner) -> String {

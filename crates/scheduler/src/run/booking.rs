@@ -37,10 +37,7 @@ impl Run<'_, '_> {
 
     fn enter_domains(&mut self, at: usize, key: usize, state: StateId) {
         let domains = &self.states.get(state).domains[key];
-        self.claims_without[key].set(
-            at,
-            !domains.defined || (domains.one.is_none() && domains.bits.is_empty()),
-        );
+        self.claims_without[key].set(at, domains.nowhere());
         for (domain, claims) in self.claims_in[key].iter_mut().enumerate() {
             claims.set(at, domains.bits.get(domain));
         }

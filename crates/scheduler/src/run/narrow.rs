@@ -66,7 +66,7 @@ impl Run<'_, '_> {
             return self.decide(ask, base, state, 0);
         };
         let domains = &self.states.get(state).domains[rule.key as usize];
-        if !domains.defined || (domains.one.is_none() && domains.bits.is_empty()) {
+        if domains.nowhere() {
             return if rule.needs_key {
                 Err(No::Now)
             } else {
@@ -162,7 +162,7 @@ impl Run<'_, '_> {
         let state = self.states.get(state);
         let has = |key: &TopologyKey| {
             let domains = key.table().map(|key| &state.domains[key as usize]);
-            domains.is_none_or(|domains| domains.defined && (domains.one.is_some() || !domains.bits.is_empty()))
+            domains.is_none_or(|domains| !domains.nowhere())
         };
         let taints = &world.templates[state.template].pool.taints;
         filter.keys.iter().all(has)

@@ -1,8 +1,8 @@
 //! Which machines a spread constraint looks at (SCH-205).
 
+use crate::labels::labels_satisfy;
 use crate::prepared::Filter;
 use crate::requirements::ReqId;
-use crate::states::labels_satisfy;
 use crate::templates::Template;
 use crate::topology::{FilterId, TopologyKey};
 use crate::world::World;
@@ -31,7 +31,7 @@ impl World<'_> {
         let set = self.req_sets.get(set);
         set.contradiction.is_none()
             && set.allows_host(node.hostname, self.interner())
-            && labels_satisfy(&node.labels, &set.labels, self.interner())
+            && labels_satisfy(node, &set.labels, self.interner())
     }
 
     /// Whether some machine of a template may be one a spread constraint looks at.
