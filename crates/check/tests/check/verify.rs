@@ -458,7 +458,7 @@ fn anti_affinity_holds_in_both_directions_and_for_every_outcome() {
     assert!(app("web").matches(&plain[0].labels));
 }
 
-// SCH-291, SCH-300
+// SCH-291, SCH-292, SCH-300
 #[test]
 fn reservations_are_not_oversubscribed() {
     let mut cluster = Cluster::new();
@@ -493,6 +493,14 @@ fn reservations_are_not_oversubscribed() {
     assert_good(&cluster, &pods[..1], &cluster.launching(vec![holding(&pods[..1])]));
     let twice = cluster.launching(vec![holding(&pods[..1]), holding(&pods[1..])]);
     assert_bad(&cluster, &pods, &twice, "reservation cr-1 is held 2 times, it has 1");
+    let mut unknown = holding(&pods[..1]);
+    unknown.reservations.push(interner.intern("cr-2"));
+    assert_bad(
+        &cluster,
+        &pods[..1],
+        &cluster.launching(vec![unknown]),
+        "reservation cr-2 is held 1 times, it has 0",
+    );
     let mut free = holding(&pods[..1]);
     free.reservations.clear();
     assert_bad(
