@@ -312,7 +312,7 @@ fn one_node(types: impl FnOnce(&World) -> Vec<InstanceType>, pool: impl FnOnce(&
     world
 }
 
-// DIS-135, DIS-136
+// DIS-135, DIS-136, SCH-134
 #[test]
 fn a_launch_is_judged_by_the_worst_it_may_cost() {
     let asked = Asked::default();
@@ -330,6 +330,20 @@ fn a_launch_is_judged_by_the_worst_it_may_cost() {
     assert_eq!(
         text(&asked.propose(&one_dear_zone, &["a-1"])),
         "Can't replace with a cheaper node"
+    );
+    let dear_zone_gone = one_node(
+        |world| {
+            let zones = [(sym::SPOT, "z", 0.01), (sym::SPOT, "y", 0.11)];
+            let mut kind = offered(world, "t", 2000, &zones);
+            kind.offerings[1].available = false;
+            vec![kind]
+        },
+        |_| {},
+    );
+    assert_eq!(
+        text(&asked.propose(&dear_zone_gone, &["a-1"])),
+        "replace: [a-1] -> [1 replacement]",
+        "what cannot be had costs nothing"
     );
     let dear_on_demand = one_node(
         |world| {
@@ -438,7 +452,7 @@ fn too_few_cheaper_types_for_min_values_leave_the_node() {
     );
 }
 
-// DIS-140
+// DIS-140, SCH-134
 #[test]
 fn a_reservation_replaces_what_is_dearer() {
     let world = one_node(
