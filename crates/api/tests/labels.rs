@@ -216,13 +216,13 @@ fn own_taints() {
     // API-175, LIF-004
     let taint = taints::disrupted();
     assert_eq!(
-        (taint.key.as_str(), taint.effect.as_str(), taint.value),
+        (taint.key.as_str(), taint.effect.as_str(), taint.value.as_deref()),
         ("karpenter.sh/disrupted", "NoSchedule", None)
     );
     // API-176
     let taint = taints::unregistered();
     assert_eq!(
-        (taint.key.as_str(), taint.effect.as_str(), taint.value),
+        (taint.key.as_str(), taint.effect.as_str(), taint.value.as_deref()),
         ("karpenter.sh/unregistered", "NoExecute", None)
     );
     // LIF-004: a value makes no difference, the effect does.

@@ -9,8 +9,8 @@
 use criterion::{BatchSize, Criterion};
 use jiff::Timestamp;
 use kerf_disruption::{
-    Allowance, Balance, Class, Consolidation, Multi, Settings, Single, Survey, WhatIf, candidates, consolidation_options,
-    dollars, interleaved, settling_nodes, unchecked, underutilized,
+    Allowance, Balance, Class, Consolidation, Multi, Settings, Single, Survey, WhatIf, candidates,
+    consolidation_options, dollars, interleaved, settling_nodes, unchecked, underutilized,
 };
 use kerf_model::budget::{DisruptionPolicy, DisruptionReason};
 use kerf_model::duration::GoDuration;
@@ -47,7 +47,10 @@ fn instance_type(interner: &Interner, cores: i64, family: usize) -> InstanceType
     let offerings = zones().into_iter().flat_map(|zone| {
         [(sym::ON_DEMAND, on_demand), (sym::SPOT, on_demand * 0.7)].map(|(capacity, price)| Offering {
             requirements: Requirements::from_all(
-                [Requirement::is(sym::CAPACITY_TYPE, capacity), Requirement::is(sym::ZONE, zone)],
+                [
+                    Requirement::is(sym::CAPACITY_TYPE, capacity),
+                    Requirement::is(sym::ZONE, zone),
+                ],
                 interner,
             ),
             price: Price::from_per_hour(price).expect("a price"),
@@ -98,7 +101,11 @@ fn shape(app: usize) -> Arc<PodShape> {
             .with(sym::CPU, 150 + 10 * (app as i64 % 21))
             .with(sym::MEMORY, 200 * MEBI)
             .with(sym::PODS, 1),
-        spread: if app % 4 == 0 { vec![spread] } else { Vec::new() },
+        spread: if app.is_multiple_of(4) {
+            vec![spread]
+        } else {
+            Vec::new()
+        },
         ..PodShape::default()
     })
 }
@@ -110,7 +117,9 @@ fn cluster(nodes: usize, cores: i64) -> Snapshot {
         .into_iter()
         .flat_map(|cores| (0..3).map(move |family| (cores, family)));
     let catalogue = Arc::new(Catalogue {
-        types: types.map(|(cores, family)| instance_type(&interner, cores, family)).collect(),
+        types: types
+            .map(|(cores, family)| instance_type(&interner, cores, family))
+            .collect(),
     });
     let label = interner.intern("default");
     let labels = vec![(sym::NODEPOOL, label)];
@@ -151,10 +160,12 @@ fn cluster(nodes: usize, cores: i64) -> Snapshot {
     for number in 0..nodes {
         let name: Arc<str> = format!("node-{number:05}").into();
         let zone = interner.intern(ZONES[number % ZONES.len()]);
-        snapshot.nodes.push(Arc::new(node(&interner, kind, name, zone, label, |at| {
-            let (shape, labels) = &shapes[(number * 7 + at) % APPS];
-            (Arc::clone(shape), Arc::clone(labels), Arc::clone(&namespace))
-        })));
+        snapshot
+            .nodes
+            .push(Arc::new(node(&interner, kind, name, zone, label, |at| {
+                let (shape, labels) = &shapes[(number * 7 + at) % APPS];
+                (Arc::clone(shape), Arc::clone(labels), Arc::clone(&namespace))
+            })));
     }
     snapshot
 }
@@ -308,7 +319,11 @@ fn main() {
                 (measured.ready + multi.0 + single.0).as_secs_f64(),
                 multi.1.command.as_ref().map_or(0, |command| command.candidates.len()),
                 saved.unwrap_or_default(),
-                single.1.command.as_ref().map_or_else(String::new, |command| command.short()),
+                single
+                    .1
+                    .command
+                    .as_ref()
+                    .map_or_else(String::new, kerf_disruption::Command::short),
             );
         }
     }

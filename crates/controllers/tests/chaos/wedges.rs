@@ -12,7 +12,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn pool(template: serde_json::Value) -> serde_json::Value {
+fn pool(template: &serde_json::Value) -> serde_json::Value {
     let mut spec = json!({
         "requirements": [],
         "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
@@ -67,7 +67,7 @@ fn one_claim_never_gets_two_nodes() {
         (seconds(300), Step::Crash(seconds(5))),
         (seconds(900), Step::CloudFaults(CloudFaults::default())),
     ];
-    let report = live(&scenario(pool(json!({})), steps), true);
+    let report = live(&scenario(pool(&json!({})), steps), true);
     assert_eq!(report.violations, [""; 0]);
     assert_eq!(
         told(&report, "was launched for"),
@@ -89,7 +89,7 @@ fn a_replacement_that_never_registers_is_given_up() {
         (seconds(310), Step::ChangePool(0, drift)),
         (seconds(1800), Step::CloudFaults(CloudFaults::default())),
     ];
-    let report = live(&scenario(pool(json!({})), steps), true);
+    let report = live(&scenario(pool(&json!({})), steps), true);
     assert_eq!(report.violations, [""; 0]);
     assert!(report.quiet_after.is_some());
 }
@@ -106,7 +106,7 @@ fn an_hour_without_capacity_passes() {
         (seconds(1), web(20, "1500m", json!({}))),
         (seconds(3599), Step::CloudFaults(CloudFaults::default())),
     ];
-    let report = live(&scenario(pool(json!({})), steps), true);
+    let report = live(&scenario(pool(&json!({})), steps), true);
     assert_eq!(report.violations, [""; 0]);
     assert!(
         report.quiet_after.is_some_and(|after| after < seconds(300)),
@@ -134,7 +134,7 @@ fn a_protected_pod_holds_its_own_node_and_no_other() {
         (seconds(5), web(4, "12", json!({}))),
         (seconds(600), Step::ChangePool(0, drift)),
     ];
-    let report = live(&scenario(pool(json!({})), steps), true);
+    let report = live(&scenario(pool(&json!({})), steps), true);
     assert_eq!(report.violations, [""; 0]);
     let peace = report
         .log

@@ -65,8 +65,10 @@ fn pod(name: &str, node: Option<&str>, spec: Value) -> LeanPod {
         "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]},
         "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
     });
-    for (key, value) in spec.as_object().into_iter().flatten() {
-        pod["spec"][key] = value.clone();
+    if let Value::Object(spec) = spec {
+        for (key, value) in spec {
+            pod["spec"][key] = value;
+        }
     }
     if let Some(node) = node {
         pod["spec"]["nodeName"] = json!(node);

@@ -32,8 +32,10 @@ async fn sandbox() -> Sandbox {
 fn overlay(name: &str, spec: Value) -> Value {
     let mut overlay = json!({"metadata": {"name": name}, "spec": {
         "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}});
-    for (key, value) in spec.as_object().into_iter().flatten() {
-        overlay["spec"][key] = value.clone();
+    if let Value::Object(spec) = spec {
+        for (key, value) in spec {
+            overlay["spec"][key] = value;
+        }
     }
     overlay
 }
@@ -93,17 +95,17 @@ async fn whatever_changes_is_evaluated_again_and_consolidation_looks_again() {
             "overlay" => {
                 simulation
                     .patch::<NodeOverlay>("discount", json!({"spec": {"priceAdjustment": "-20%"}}))
-                    .await
+                    .await;
             }
             "pool" => {
                 simulation
                     .patch::<NodePool>("web", json!({"spec": {"weight": 5}}))
-                    .await
+                    .await;
             }
             "class" => {
                 simulation
                     .patch::<KwokNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "3s"}}))
-                    .await
+                    .await;
             }
             _ => {}
         }

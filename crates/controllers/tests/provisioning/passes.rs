@@ -137,7 +137,10 @@ async fn a_pool_that_is_deleted_meanwhile_fails_its_own_claims_only() {
     assert_eq!((of(&claims, "first-"), of(&claims, "second-")), (101, 0));
     for claim in &claims {
         let taints: Vec<&str> = claim.spec.taints().iter().map(|taint| taint.key.as_str()).collect();
-        assert_eq!((taints.as_slice(), claim.spec.startup_taints().len()), (["first"].as_slice(), 0));
+        assert_eq!(
+            (taints.as_slice(), claim.spec.startup_taints().len()),
+            (["first"].as_slice(), 0)
+        );
     }
     simulation.stop().await;
 }
@@ -522,23 +525,52 @@ async fn a_claim_that_was_written_is_known_counted_and_told_of() {
     simulation
         .until("a claim", 30, async |s| !s.context.cluster.claims().is_empty())
         .await;
-    let claim = simulation.context.cluster.claims().pop().and_then(|claim| claim.metadata.name.clone()).expect("one");
+    let claim = simulation
+        .context
+        .cluster
+        .claims()
+        .pop()
+        .and_then(|claim| claim.metadata.name.clone())
+        .expect("one");
     let lines = log.lines("created nodeclaim");
-    assert_eq!((lines.len(), &lines[0]["NodeClaim"], &lines[0]["NodePool"]), (1, &json!(claim), &json!("web")));
-    assert!(lines[0]["requests"].as_str().is_some_and(|requests| requests.contains("\"cpu\":\"2\"")), "{}", lines[0]);
-    assert!(lines[0]["instance-types"].as_str().is_some_and(|types| types.ends_with("other(s)")), "{}", lines[0]);
-    let created = "karpenter_nodeclaims_created_total{min_values_relaxed=\"false\",nodepool=\"web\",reason=\"provisioned\"}";
+    assert_eq!(
+        (lines.len(), &lines[0]["NodeClaim"], &lines[0]["NodePool"]),
+        (1, &json!(claim), &json!("web"))
+    );
+    assert!(
+        lines[0]["requests"]
+            .as_str()
+            .is_some_and(|requests| requests.contains("\"cpu\":\"2\"")),
+        "{}",
+        lines[0]
+    );
+    assert!(
+        lines[0]["instance-types"]
+            .as_str()
+            .is_some_and(|types| types.ends_with("other(s)")),
+        "{}",
+        lines[0]
+    );
+    let created =
+        "karpenter_nodeclaims_created_total{min_values_relaxed=\"false\",nodepool=\"web\",reason=\"provisioned\"}";
     assert_eq!(metric::value(&simulation, created), Some(1.0));
     let expected = format!("Pod should schedule on: nodeclaim/{claim}");
     simulation
         .until("the nominations", 5, async |s| {
             let nominated = s.events("Nominated").await;
-            nominated.iter().filter(|event| event.message.as_deref() == Some(&*expected)).count() == 2
+            nominated
+                .iter()
+                .filter(|event| event.message.as_deref() == Some(&*expected))
+                .count()
+                == 2
         })
         .await;
     for pod in simulation.pods().await {
         let name = pod.metadata.name.unwrap_or_default();
-        let time = simulation.context.cluster.with_times(|times| times.get("default", &name).cloned());
+        let time = simulation
+            .context
+            .cluster
+            .with_times(|times| times.get("default", &name).cloned());
         assert_eq!(time.and_then(|time| time.claim).as_deref(), Some(&*claim));
     }
     simulation.stop().await;

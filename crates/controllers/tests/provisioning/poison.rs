@@ -42,7 +42,7 @@ async fn beside(bad: Value) -> Vec<String> {
     messages
 }
 
-fn needs(expression: Value) -> Value {
+fn needs(expression: &Value) -> Value {
     json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [expression]}]}}}})
 }
@@ -55,7 +55,7 @@ async fn a_bad_pod_keeps_nobody_waiting() {
     let poison = [
         (
             "unknown karpenter label",
-            needs(json!({"key": "karpenter.sh/unheard-of", "operator": "Exists"})),
+            needs(&json!({"key": "karpenter.sh/unheard-of", "operator": "Exists"})),
         ),
         ("volume claim that is missing", volume("nowhere")),
         (
@@ -64,7 +64,7 @@ async fn a_bad_pod_keeps_nobody_waiting() {
         ),
         (
             "ten thousand values",
-            needs(json!({"key": "corp.example/shard", "operator": "In", "values": many})),
+            needs(&json!({"key": "corp.example/shard", "operator": "In", "values": many})),
         ),
         (
             "a label nobody has",
@@ -73,7 +73,7 @@ async fn a_bad_pod_keeps_nobody_waiting() {
         (
             "two zones at once",
             json!({"nodeSelector": {"topology.kubernetes.io/zone": "test-zone-a"},
-            "affinity": needs(json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-b"]}))["affinity"]}),
+            "affinity": needs(&json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-b"]}))["affinity"]}),
         ),
         (
             "a zone that is not there",
@@ -86,7 +86,7 @@ async fn a_bad_pod_keeps_nobody_waiting() {
         ),
         (
             "another CPU",
-            needs(json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "Gt", "values": ["100000"]})),
+            needs(&json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "Gt", "values": ["100000"]})),
         ),
     ];
     for (what, bad) in poison {

@@ -207,7 +207,7 @@ fn machine<'a>(snapshot: &Snapshot, launch: &'a Launch, dearest: bool) -> (&'a I
             .compatible(&offering.requirements, well_known, &snapshot.interner)
             .is_ok()
     };
-    let offering = kind.offerings.iter().filter(compatible).next_back();
+    let offering = kind.offerings.iter().rfind(compatible);
     (kind, offering.expect("each type of a launch has an offering"))
 }
 

@@ -113,7 +113,7 @@ fn who_may_be_chosen_and_what_is_told_of_the_others() {
 fn empty_and_unsettled_nodes_are_left_alone_without_a_word() {
     let mut world = World::new();
     world.pool("a", |pool| {
-        pool.disruption.consolidate_after = Some(GoDuration::from_secs(60))
+        pool.disruption.consolidate_after = Some(GoDuration::from_secs(60));
     });
     world.node("a-1", |_| {});
     world.node("a-2", |node| {
@@ -357,7 +357,7 @@ fn a_launch_is_judged_by_the_worst_it_may_cost() {
         |_| {},
     );
     assert_eq!(
-        text(&asked.propose(&dear_on_demand, &["a-1"])),
+        text(&asked.propose(&dear_on_demand, &["a-1"])),;
         "replace: [a-1] -> [1 replacement]",
         "spot is what it would be"
     );

@@ -161,7 +161,7 @@ fn a_new_node_of_the_same_name_was_not_decided_on() {
 fn what_balanced_pools_weigh_is_not_asked_of_empty_nodes() {
     let mut world = World::new();
     world.pool("a", |pool| {
-        pool.disruption.consolidation = ConsolidationPolicy::Balanced
+        pool.disruption.consolidation = ConsolidationPolicy::Balanced;
     });
     // Without a price nothing is saved, which no score passes.
     world.node("a-1", |node| node.price = None);

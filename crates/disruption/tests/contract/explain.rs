@@ -112,7 +112,7 @@ fn every_reason_names_its_object_and_a_remedy() {
 fn a_node_that_settles_says_until_when() {
     let mut world = World::new();
     world.pool("a", |pool| {
-        pool.disruption.consolidate_after = Some(GoDuration::from_secs(60))
+        pool.disruption.consolidate_after = Some(GoDuration::from_secs(60));
     });
     world.node("a-1", |node| {
         node.lifecycle.consolidatable = false;
@@ -130,7 +130,7 @@ fn a_node_that_settles_says_until_when() {
 fn several_reasons_are_all_told_and_a_node_that_goes_has_none() {
     let mut world = World::new();
     world.typed("a", &[("small", 2000, 0.1)], |pool| {
-        pool.disruption.budgets = vec![budget("0")]
+        pool.disruption.budgets = vec![budget("0")];
     });
     world.of_kind("a-1", "small", |_| {});
     world.bound("a-1", "p", sized(1900));

@@ -109,7 +109,7 @@ fn protection_keeps_a_node_and_a_grace_period_overrules_that_of_pods() {
     });
     for node in ["a-1", "a-2"] {
         world.bound(node, &format!("on-{node}"), |pod| {
-            pod.do_not_disrupt = DoNotDisrupt::Always
+            pod.do_not_disrupt = DoNotDisrupt::Always;
         });
     }
     let drifted = statically_drifted(&world.sorted(Class::Eventual).free);

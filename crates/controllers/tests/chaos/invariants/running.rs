@@ -37,7 +37,7 @@ impl Invariant for Running {
         let waiting = seen
             .pods
             .values()
-            .filter(|pod| !pod.is_finished() && !(pod.phase == "Running" && pod.ready));
+            .filter(|pod| !pod.is_finished() && (pod.phase != "Running" || !pod.ready));
         let fits = |pod: &&Pod| {
             // A daemon's place is one certain node, which may be full by the time the daemon comes.
             pod.node.is_some() || !pod.is_daemon() && seen.pools.values().any(|pool| could_hold(seen, pool, pod))
