@@ -357,7 +357,7 @@ fn a_launch_is_judged_by_the_worst_it_may_cost() {
         |_| {},
     );
     assert_eq!(
-        text(&asked.propose(&dear_on_demand, &["a-1"])),;
+        text(&asked.propose(&dear_on_demand, &["a-1"])),
         "replace: [a-1] -> [1 replacement]",
         "spot is what it would be"
     );
