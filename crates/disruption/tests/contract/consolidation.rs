@@ -371,8 +371,8 @@ fn a_launch_is_judged_by_the_worst_it_may_cost() {
             )]
         },
         |pool| {
-            pool.requirements;
-                .replace(Requirement::is(sym::CAPACITY_TYPE, sym::ON_DEMAND))
+            pool.requirements
+                .replace(Requirement::is(sym::CAPACITY_TYPE, sym::ON_DEMAND));
         },
     );
     assert_eq!(
