@@ -15,6 +15,7 @@ pub mod plan;
 pub mod pod;
 pub mod price;
 pub mod quantity;
+pub mod relaxation;
 pub mod requirement;
 pub mod resources;
 pub mod selector;

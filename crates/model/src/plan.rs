@@ -5,6 +5,7 @@ use crate::intern::Sym;
 use crate::nodepool::NodePool;
 use crate::pod::{Pod, PodFault};
 use crate::price::Price;
+use crate::relaxation::Relaxed;
 use crate::requirement::Requirements;
 use crate::resources::Resources;
 use std::fmt;
@@ -21,6 +22,9 @@ pub struct Plan {
     pub unschedulable: Vec<Unschedulable>,
     /// Pods validation refuses (SCH-014), by namespace and name.
     pub ignored: Vec<(Arc<Pod>, Vec<PodFault>)>,
+    /// Pods placed or left over with less than all they prefer, by namespace and name. Deferred pods are not among them: what they get is
+    /// not known yet.
+    pub relaxed: Vec<Relaxed>,
     /// Pools whose own requirements leave no instance type (SCH-144); true where `minValues` was the cause.
     pub empty_pools: Vec<(Arc<str>, bool)>,
     /// Pods not reached before the deadline (SCH-047).

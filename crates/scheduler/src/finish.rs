@@ -2,10 +2,12 @@
 
 use crate::launches::{Launches, shared};
 use crate::reasons::refusals;
+use crate::relax;
 use crate::strategy::Outcome;
 use crate::world::World;
 use kerf_model::plan::{Placement, Plan, Refusal, Refuser, Unschedulable};
 use kerf_model::pod::Pod;
+use kerf_model::relaxation::{Relaxation, Relaxed};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -50,6 +52,7 @@ pub(crate) fn plan(world: &World<'_>, outcome: Outcome<'_, '_>) -> Plan {
         });
     }
     plan.existing.sort_by(|a, b| a.node.cmp(&b.node));
+    plan.relaxed = relaxed(world, &run.relaxed, &failed);
     let mut by_class: FxHashMap<u32, Arc<[Refusal]>> = FxHashMap::default();
     for (pod, deferred) in failed {
         let Some(class) = world.of_pod[pod as usize] else {
@@ -74,6 +77,35 @@ pub(crate) fn plan(world: &World<'_>, outcome: Outcome<'_, '_>) -> Plan {
     plan.ignored = ignored.map(|(pod, _)| (Arc::clone(pod), pod.faults.clone())).collect();
     plan.ignored.sort_by(|a, b| by_name(&a.0, &b.0));
     plan
+}
+
+/// What was given up for pods that were placed, at their levels, or failed, at all of them.
+fn relaxed(world: &World<'_>, placed: &[(u32, usize)], failed: &[(u32, bool)]) -> Vec<Relaxed> {
+    let failed = failed.iter().filter(|(_, deferred)| !deferred);
+    let levels = placed.iter().copied().chain(failed.map(|(pod, _)| (*pod, usize::MAX)));
+    let mut steps: FxHashMap<(u32, usize), Arc<[Relaxation]>> = FxHashMap::default();
+    let mut relaxed = Vec::new();
+    for (pod, level) in levels {
+        let Some(id) = world.of_pod[pod as usize] else {
+            continue;
+        };
+        let class = world.class(id);
+        if class.reach.unclear || class.variants.len() == 1 {
+            continue;
+        }
+        let steps = steps.entry((id, level)).or_insert_with(|| {
+            let policy = world.options.preference_policy;
+            let mut steps = relax::steps(&class.shape, policy, world.prepared.soft_taints);
+            steps.truncate(level);
+            steps.into()
+        });
+        relaxed.push(Relaxed {
+            pod: Arc::clone(&world.pods[pod as usize]),
+            steps: Arc::clone(steps),
+        });
+    }
+    relaxed.sort_by(|a, b| by_name(&a.pod, &b.pod));
+    relaxed
 }
 
 fn by_name(a: &Pod, b: &Pod) -> std::cmp::Ordering {

@@ -2,6 +2,7 @@
 
 use crate::options::PreferencePolicy;
 use kerf_model::pod::{AffinityTerm, PodShape, SpreadConstraint};
+use kerf_model::relaxation::Relaxation;
 use kerf_model::requirement::Requirement;
 use kerf_model::taint::Toleration;
 
@@ -37,34 +38,9 @@ struct Chain<'a> {
 /// The readings of a shape, strictest first (SCH-266 to SCH-272). `soft_taints`: some pool or node has a
 /// `PreferNoSchedule` taint.
 pub(crate) fn readings(shape: &PodShape, policy: PreferencePolicy, soft_taints: bool) -> Vec<Reading<'_>> {
-    let respect = policy == PreferencePolicy::Respect;
-    let mut chain = Chain {
-        shape,
-        terms: &shape.required_terms,
-        preferred: if respect {
-            shape.preferred_terms.iter().collect()
-        } else {
-            Vec::new()
-        },
-        affinity: if respect {
-            shape.preferred_affinity.iter().collect()
-        } else {
-            Vec::new()
-        },
-        anti_affinity: if respect {
-            shape.preferred_anti_affinity.iter().collect()
-        } else {
-            Vec::new()
-        },
-        spread: shape
-            .spread
-            .iter()
-            .filter(|constraint| respect || constraint.required)
-            .collect(),
-        soft: false,
-    };
+    let mut chain = Chain::new(shape, policy);
     let mut readings = vec![chain.reading()];
-    while chain.relax(soft_taints) {
+    while chain.relax(soft_taints).is_some() {
         readings.push(chain.reading());
     }
     if readings.len() > shape.required_terms.len()
@@ -79,7 +55,42 @@ pub(crate) fn readings(shape: &PodShape, policy: PreferencePolicy, soft_taints: 
     readings
 }
 
+/// The steps from the strictest reading to the weakest upstream knows: the reading of a level comes after that many of them.
+pub(crate) fn steps(shape: &PodShape, policy: PreferencePolicy, soft_taints: bool) -> Vec<Relaxation> {
+    let mut chain = Chain::new(shape, policy);
+    std::iter::from_fn(|| chain.relax(soft_taints)).collect()
+}
+
 impl<'a> Chain<'a> {
+    fn new(shape: &'a PodShape, policy: PreferencePolicy) -> Self {
+        let respect = policy == PreferencePolicy::Respect;
+        Self {
+            shape,
+            terms: &shape.required_terms,
+            preferred: if respect {
+                shape.preferred_terms.iter().collect()
+            } else {
+                Vec::new()
+            },
+            affinity: if respect {
+                shape.preferred_affinity.iter().collect()
+            } else {
+                Vec::new()
+            },
+            anti_affinity: if respect {
+                shape.preferred_anti_affinity.iter().collect()
+            } else {
+                Vec::new()
+            },
+            spread: shape
+                .spread
+                .iter()
+                .filter(|constraint| respect || constraint.required)
+                .collect(),
+            soft: false,
+        }
+    }
+
     fn reading(&self) -> Reading<'a> {
         let heaviest = heaviest(&self.preferred).map(|at| self.preferred[at].1.as_slice());
         let preferred = |terms: &[&'a (i32, AffinityTerm)]| terms.iter().map(|term| &term.1).collect::<Vec<_>>();
@@ -100,26 +111,38 @@ impl<'a> Chain<'a> {
     }
 
     /// Applies the first applicable step (SCH-267).
-    fn relax(&mut self, soft_taints: bool) -> bool {
+    fn relax(&mut self, soft_taints: bool) -> Option<Relaxation> {
+        let shape = self.shape;
         if let [_, rest @ ..] = self.terms
             && !rest.is_empty()
         {
+            let at = shape.required_terms.len() - self.terms.len();
             self.terms = rest;
+            Some(Relaxation::RequiredTerm(at))
         } else if let Some(at) = heaviest(&self.affinity) {
-            self.affinity.remove(at);
+            let dropped = self.affinity.remove(at);
+            position(&shape.preferred_affinity, dropped).map(Relaxation::PreferredAffinity)
         } else if let Some(at) = heaviest(&self.anti_affinity) {
-            self.anti_affinity.remove(at);
+            let dropped = self.anti_affinity.remove(at);
+            position(&shape.preferred_anti_affinity, dropped).map(Relaxation::PreferredAntiAffinity)
         } else if let Some(at) = heaviest(&self.preferred) {
-            self.preferred.remove(at);
+            let dropped = self.preferred.remove(at);
+            position(&shape.preferred_terms, dropped).map(Relaxation::PreferredTerm)
         } else if let Some(at) = self.spread.iter().position(|constraint| !constraint.required) {
-            self.spread.swap_remove(at);
-        } else if soft_taints && !self.soft && !self.shape.tolerations.contains(&Toleration::prefer_no_schedule()) {
+            let dropped = self.spread.swap_remove(at);
+            position(&shape.spread, dropped).map(Relaxation::Spread)
+        } else if soft_taints && !self.soft && !shape.tolerations.contains(&Toleration::prefer_no_schedule()) {
             self.soft = true;
+            Some(Relaxation::SoftTaints)
         } else {
-            return false;
+            None
         }
-        true
     }
+}
+
+/// Where in a list an element borrowed from it stands.
+fn position<T>(all: &[T], one: &T) -> Option<usize> {
+    all.iter().position(|other| std::ptr::eq(other, one))
 }
 
 /// The first of the heaviest (SCH-268).

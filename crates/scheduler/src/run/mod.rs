@@ -51,6 +51,8 @@ pub(crate) struct Run<'w, 'a> {
     pub(crate) placed: u64,
     /// The pods placed, in the order they were.
     pub(crate) order: Vec<u32>,
+    /// The pods placed by another reading than their strictest, with its level.
+    pub(crate) relaxed: Vec<(u32, usize)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -120,6 +122,7 @@ impl<'w, 'a> Run<'w, 'a> {
             work: 0,
             placed: 0,
             order: Vec::new(),
+            relaxed: Vec::new(),
         }
     }
 

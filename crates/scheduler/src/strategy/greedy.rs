@@ -120,15 +120,27 @@ fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32, choose: &mut dyn 
         };
         if let Some(target) = run.first_target(&ask) {
             run.place_on_target(target, class_id, pod);
+            note_level(run, pod, level);
             return Attempt::Placed;
         }
         match choose.place(run, &ask, class_id, pod) {
-            // SCH-271: nothing is relaxed to escape a reservation.
             Attempt::Failed => {}
-            done => return done,
+            Attempt::Placed => {
+                note_level(run, pod, level);
+                return Attempt::Placed;
+            }
+            // SCH-271: nothing is relaxed to escape a reservation.
+            Attempt::Deferred => return Attempt::Deferred,
         }
     }
     Attempt::Failed
+}
+
+/// Remembers a pod whose strictest reading was not the one that placed it.
+fn note_level(run: &mut Run<'_, '_>, pod: u32, level: usize) {
+    if level > 0 {
+        run.relaxed.push((pod, level));
+    }
 }
 
 /// The claim with the fewest pods that takes the pod (SCH-248) at a price that `pays`.

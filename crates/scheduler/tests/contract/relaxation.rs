@@ -1,6 +1,7 @@
 //! Section 17: preferences.
 
-use crate::fixture::{check, check_with, upstream};
+use crate::fixture::{Fixture, check, check_with, upstream};
+use kerf_model::relaxation::Relaxation;
 use kerf_scheduler::{Options, PreferencePolicy};
 
 const WORLD: &str = "
@@ -186,5 +187,61 @@ fn every_attempt_starts_unrelaxed() {
          pod follower cpu=1 mem=1Gi near~5=zone/app=z",
         "default/t b: zoned
          default/t b: follower",
+    );
+}
+
+/// By pod: the steps relaxation took for it.
+fn steps(options: &Options, text: &str) -> Vec<(String, Vec<Relaxation>)> {
+    let plan = Fixture::read(text).solve(options);
+    let relaxed = plan.relaxed.iter();
+    relaxed
+        .map(|one| (one.pod.name.to_string(), one.steps.to_vec()))
+        .collect()
+}
+
+// SCH-267, SCH-268, SCH-487
+#[test]
+fn a_plan_names_every_step_it_took_and_no_other() {
+    use Relaxation::{PreferredAffinity, PreferredAntiAffinity, PreferredTerm, RequiredTerm, SoftTaints, Spread};
+    let all = [
+        RequiredTerm(0),
+        PreferredAffinity(1),
+        PreferredAffinity(0),
+        PreferredAntiAffinity(0),
+        PreferredTerm(1),
+        PreferredTerm(0),
+        Spread(0),
+        SoftTaints,
+    ];
+    let wishes = "term=arch:in:s390x term=arch:in:amd64 near~1=zone/app=none near~9=zone/app=none apart~1=zone/app=q
+        prefer=1/arch:in:arm64 prefer=5/arch:in:arm64 spread=zone/1/app=p/soft"
+        .replace('\n', " ");
+    let text = format!(
+        "type t cpu=2 mem=4Gi price=0.1
+         pool soft taint=x:PreferNoSchedule
+         pod content cpu=1 mem=1Gi tol=*
+         pod pleased cpu=1 mem=1Gi tol=* prefer=1/arch:in:amd64
+         pod huge cpu=9 mem=1Gi {wishes}
+         pod placed cpu=1 mem=1Gi {wishes}
+         pod second cpu=1 mem=1Gi tol=* prefer=1/arch:in:amd64 prefer=5/arch:in:s390x"
+    );
+    for options in [upstream(), Options::default()] {
+        assert_eq!(
+            steps(&options, &text),
+            [
+                ("huge".to_owned(), all.to_vec()),
+                ("placed".to_owned(), all.to_vec()),
+                ("second".to_owned(), vec![PreferredTerm(1)]),
+            ]
+        );
+    }
+    let ignore = Options {
+        preference_policy: PreferencePolicy::Ignore,
+        ..upstream()
+    };
+    let hard = vec![RequiredTerm(0), SoftTaints];
+    assert_eq!(
+        steps(&ignore, &text),
+        [("huge".to_owned(), hard.clone()), ("placed".to_owned(), hard)]
     );
 }
