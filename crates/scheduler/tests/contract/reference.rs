@@ -23,12 +23,14 @@ fn upstream() -> Options {
     }
 }
 
-// SCH-435, SCH-436, SCH-437, SCH-440, SCH-444, SCH-449
+// SCH-435, SCH-436, SCH-437, SCH-439, SCH-440, SCH-444, SCH-449
 #[test]
 fn every_pod_of_the_diverse_mix_is_placed_on_one_node_per_repelling_pod() {
-    for count in [50, 500, 2000] {
-        let (nodes, left, _) = outcome(&diverse(count), &upstream());
-        assert_eq!((nodes, left), (count / 5, 0), "{count} pods");
+    for count in [1, 50, 100, 500, 1000, 1500, 2000, 5000, 10_000, 20_000] {
+        let pods = diverse(count);
+        let (nodes, left, _) = outcome(&pods, &upstream());
+        assert_eq!((pods.len(), left), (count, 0), "{count} pods");
+        assert_eq!(nodes, (count / 5).max(1), "{count} pods");
     }
 }
 
