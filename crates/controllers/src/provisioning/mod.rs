@@ -6,6 +6,7 @@ mod notices;
 pub(crate) mod pass;
 mod provisioner;
 pub(crate) mod record;
+mod relaxing;
 mod trigger;
 mod turns;
 

@@ -15,7 +15,7 @@ use kerf_runtime::metrics::catalogue;
 use kerf_scheduler::EffectiveZone;
 use kerf_state::Placed;
 
-use super::events;
+use super::{events, relaxing};
 use crate::context::Context;
 use crate::creation::create::listed;
 
@@ -32,6 +32,7 @@ pub(crate) fn nomination(batch_max: Duration) -> Duration {
 /// Records what a plan decided, but for the claims it wants, which are recorded one by one as they are created.
 pub(crate) fn record(context: &Context, snapshot: &Snapshot, plan: &Plan, now: Timestamp) {
     ignored(context, plan, now);
+    relaxing::relaxed(plan, &snapshot.interner);
     refused(context, plan, now);
     placed(context, snapshot, plan, now);
     for (name, min_values) in &plan.empty_pools {
