@@ -7,6 +7,8 @@ mod decisions;
 #[path = "../simulation/harness.rs"]
 #[allow(dead_code, reason = "another suite uses the rest")]
 mod harness;
+#[path = "../simulation/logs.rs"]
+mod logs;
 mod metric;
 mod no_duplicates;
 mod no_freeze;

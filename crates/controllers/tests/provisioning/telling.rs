@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::captured::Captured;
 use crate::harness::{Simulation, create};
+use crate::logs::Logs;
 use crate::metric;
 use crate::passes::budget;
 
@@ -337,5 +338,63 @@ async fn simulations_of_other_controllers_report_nothing_about_pending_pods() {
         metric::value(&simulation, "karpenter_scheduler_ignored_pods_count"),
         Some(1.0)
     );
+    simulation.stop().await;
+}
+
+// SCH-487
+#[tokio::test(start_paused = true)]
+async fn every_preference_given_up_is_logged() {
+    let logs = Logs::listen();
+    let simulation = Simulation::start().await;
+    let soft = json!([{"key": "dear", "effect": "PreferNoSchedule"}]);
+    simulation
+        .pool("web", json!({"template": {"spec": {"taints": soft}}}))
+        .await;
+    let zone = |operator: &str, values: Value| {
+        let expression = json!({"key": "topology.kubernetes.io/zone", "operator": operator, "values": values});
+        json!({"matchExpressions": [expression]})
+    };
+    let near = |app: &str| json!({"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": app}}});
+    let affinity = json!({
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                zone("In", json!(["mars", "jupiter"])), zone("Exists", Value::Null)]},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "preference": zone("In", json!(["moon"]))}],
+        },
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 2, "podAffinityTerm": near("none")}]},
+        "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": near("wary")}]},
+    });
+    let spread = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["wary", "weary"]}]}}]);
+    let spec = json!({"affinity": affinity, "topologySpreadConstraints": spread});
+    simulation.deployment("wary", 1, "1", spec).await;
+    simulation
+        .until("the pod runs", 60, async |s| s.running().await == 1)
+        .await;
+    let told = logs.with("relaxing soft constraints");
+    let reasons: Vec<&str> = told
+        .iter()
+        .filter_map(|line| line.split_once("reason=").map(|(_, reason)| reason))
+        .collect();
+    assert!(
+        told.iter().all(|line| line.starts_with(
+            "DEBUG relaxing soft constraints for pod since it previously failed to schedule Pod=default/wary-"
+        )),
+        "{told:#?}"
+    );
+    let wary = r#""podAffinityTerm":{"labelSelector":{"matchLabels":{"app":"#;
+    let expected = [
+            r#"removing: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]={"matchExpressions":[{"key":"topology.kubernetes.io/zone","operator":"In","values":["jupiter","mars"]}]}"#.to_owned(),
+            format!(r#"removing: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={{{wary}"none"}}}},"namespaces":["default"],"topologyKey":"topology.kubernetes.io/zone"}},"weight":2}}"#),
+            format!(r#"removing: spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={{{wary}"wary"}}}},"namespaces":["default"],"topologyKey":"topology.kubernetes.io/zone"}},"weight":1}}"#),
+            r#"removing: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={"preference":{"matchExpressions":[{"key":"topology.kubernetes.io/zone","operator":"In","values":["moon"]}]},"weight":3}"#.to_owned(),
+            r#"removing: spec.topologySpreadConstraints = {"labelSelector":{"matchExpressions":[{"key":"app","operator":"In","values":["wary","weary"]}]},"maxSkew":1,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"ScheduleAnyway"}"#.to_owned(),
+            "adding: toleration for PreferNoSchedule taints".to_owned(),
+    ];
+    // Passes until the node is there take the same steps.
+    assert!(!reasons.is_empty());
+    for pass in reasons.chunks(expected.len()) {
+        assert_eq!(pass, expected);
+    }
     simulation.stop().await;
 }
