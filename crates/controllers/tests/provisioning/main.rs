@@ -18,3 +18,4 @@ mod passes;
 mod poison;
 mod refusing;
 mod telling;
+mod what_ifs;
