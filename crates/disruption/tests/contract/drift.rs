@@ -1,8 +1,9 @@
 //! Section 9.4: acting on drift.
 
-use crate::fixture::{World, ago, budget, names, now};
+use crate::fixture::{Asked, World, ago, budget, names, now};
 use kerf_disruption::{Allowance, Class, Command, Held, drift, drifted};
 use kerf_model::budget::DisruptionReason;
+use kerf_model::duration::GoDuration;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::{DoNotDisrupt, Owner};
 use kerf_scheduler::Options;
@@ -57,6 +58,28 @@ fn consolidation_settings_do_not_matter() {
         node.lifecycle.consolidatable = false;
     });
     assert_eq!(decide(&world).0.unwrap().short(), "delete: [a-1]");
+}
+
+// SCH-431, DIS-104
+#[test]
+fn pods_go_where_consolidation_may_not_put_them() {
+    let mut world = World::new();
+    world.pool("a", |pool| {
+        pool.disruption.consolidate_after = Some(GoDuration::from_secs(60));
+    });
+    world.node("a-1", |node| node.lifecycle.drifted = Some(("x".into(), ago(1))));
+    // Inside its `consolidateAfter`.
+    world.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(1)));
+    world.bound("a-1", "p", |_| {});
+    assert_eq!(decide(&world).0.unwrap().short(), "delete: [a-1]");
+    let chosen = Asked::default().propose(&world, &["a-1"]);
+    assert!(chosen.unwrap().short().starts_with("replace: [a-1] -> "));
+    // It has been left alone long enough for both.
+    world.snapshot.nodes.retain(|node| &*node.name != "a-2");
+    world.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(60)));
+    assert_eq!(decide(&world).0.unwrap().short(), "delete: [a-1]");
+    let chosen = Asked::default().propose(&world, &["a-1"]);
+    assert_eq!(chosen.unwrap().short(), "delete: [a-1]");
 }
 
 // DIS-242
