@@ -71,7 +71,7 @@ async fn stay(args: &UpArgs, interner: Arc<Interner>, catalogue: Arc<Catalogue>)
         .with_context(|| format!("writing {}", args.write_kubeconfig.display()))?;
     let shutdown = CancellationToken::new();
     tokio::spawn(cancel_on_signal(shutdown.clone()));
-    greet(args, listener.port())?;
+    greet(&mut std::io::stdout(), args, listener.port()).context("writing to standard output")?;
     if args.no_controller {
         shutdown.cancelled().await;
     } else {
@@ -112,23 +112,76 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-fn greet(args: &UpArgs, port: u16) -> anyhow::Result<()> {
-    let path = args.write_kubeconfig.display();
-    let who = if args.no_controller {
-        "without a controller"
-    } else {
-        "with Kerf"
-    };
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "The cluster is up on https://127.0.0.1:{port}, {who}. Ctrl-C ends it.\n"
-    )?;
-    writeln!(out, "  export KUBECONFIG={path}")?;
-    if args.no_controller {
-        writeln!(out, "  kerf controller --disable-leader-election --kubeconfig {path}")?;
+/// One write, and a reader that is gone is no reason to end: `kerf up | head -1` has a cluster too.
+fn greet(out: &mut impl Write, args: &UpArgs, port: u16) -> std::io::Result<()> {
+    match out.write_all(greeting(args, port).as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
-    writeln!(out, "  kubectl apply -f examples/web.yaml")?;
-    writeln!(out, "  kubectl get nodes,nodeclaims,pods -o wide")?;
-    Ok(())
+}
+
+fn greeting(args: &UpArgs, port: u16) -> String {
+    let path = args.write_kubeconfig.display();
+    let (who, controller) = if args.no_controller {
+        let line = format!("  kerf controller --disable-leader-election --kubeconfig {path}\n");
+        ("without a controller", line)
+    } else {
+        ("with Kerf", String::new())
+    };
+    format!(
+        "The cluster is up on https://127.0.0.1:{port}, {who}. Ctrl-C ends it.\n\n  export KUBECONFIG={path}\n{controller}  \
+         kubectl apply -f examples/web.yaml\n  kubectl get nodes,nodeclaims,pods -o wide\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+    use std::io::{self, ErrorKind};
+
+    struct Gone(ErrorKind);
+
+    impl Write for Gone {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn args(line: &[&str]) -> UpArgs {
+        match Cli::try_parse_from(line).expect("it parses").command {
+            Command::Up(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_reader_of_the_greeting_that_is_gone_ends_nothing() {
+        let args = args(&["kerf", "up"]);
+        assert!(greet(&mut Gone(ErrorKind::BrokenPipe), &args, 1).is_ok());
+        assert!(greet(&mut Gone(ErrorKind::StorageFull), &args, 1).is_err());
+    }
+
+    #[test]
+    fn the_greeting_says_how_to_start_a_controller_when_there_is_none() {
+        let mut with = Vec::new();
+        let mut without = Vec::new();
+        greet(&mut with, &args(&["kerf", "up"]), 6443).expect("a vector takes it");
+        greet(&mut without, &args(&["kerf", "up", "--no-controller"]), 6443).expect("a vector takes it");
+        let [with, without] = [with, without].map(|bytes| String::from_utf8(bytes).expect("text"));
+        assert!(
+            with.starts_with("The cluster is up on https://127.0.0.1:6443, with Kerf."),
+            "{with}"
+        );
+        assert!(!with.contains("kerf controller"), "{with}");
+        assert!(
+            without.contains("  kerf controller --disable-leader-election --kubeconfig kerf.kubeconfig\n"),
+            "{without}"
+        );
+    }
 }
