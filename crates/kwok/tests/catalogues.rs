@@ -1,11 +1,15 @@
 //! Catalogue files: what they mean (KWK-011 to KWK-025), and what is said about bad ones.
 
-use kerf_kwok::{ReadMode, builtin_catalogue, load_catalogue, load_catalogue_or_none, read_catalogue, vocabulary};
+use kerf_kwok::{
+    ReadMode, builtin_catalogue, ec2_catalogue, load_catalogue, load_catalogue_or_none, read_catalogue, vocabulary,
+};
 use kerf_model::instance_type::{Catalogue, InstanceType, allocatable};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirement;
+use kerf_model::snapshot::WELL_KNOWN_LABELS;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 #[expect(clippy::needless_pass_by_value, reason = "callers hand over JSON literals")]
@@ -373,6 +377,42 @@ fn the_built_in_list_equals_the_recorded_one() {
         let read = read.unwrap_or_else(|errors| panic!("{errors}"));
         if path.ends_with("its-144.json") {
             assert_eq!(read, *builtin_catalogue(&interner));
+        }
+    }
+}
+
+// SCH-126, KWK-020
+#[test]
+fn types_of_both_catalogues_say_something_about_every_label() {
+    let interner = Interner::default();
+    // A pool's own label is nothing a type has; regions and builds of Windows are nothing KWOK's own types have, as upstream.
+    let builtin = [sym::NODEPOOL, sym::REGION, sym::WINDOWS_BUILD];
+    for (catalogue, unsaid) in [
+        (builtin_catalogue(&interner), &builtin[..]),
+        (ec2_catalogue(&interner), &builtin[..1]),
+    ] {
+        let keys = |kind: &InstanceType| kind.requirements.iter().map(|one| one.key).collect::<BTreeSet<_>>();
+        let all: BTreeSet<_> = catalogue.types.iter().flat_map(keys).collect();
+        let missing: Vec<_> = WELL_KNOWN_LABELS.into_iter().filter(|key| !all.contains(key)).collect();
+        assert_eq!(missing, unsaid);
+        for kind in &catalogue.types {
+            let name = interner.text(kind.name);
+            assert_eq!(keys(kind), all, "{name}");
+            assert_eq!(
+                kind.requirements.get(sym::INSTANCE_TYPE).and_then(Requirement::single),
+                Some(kind.name)
+            );
+            assert!(!kind.offerings.is_empty(), "{name}");
+            for offering in &kind.offerings {
+                assert!(
+                    offering.zone().is_some() && offering.capacity_type().is_some(),
+                    "{name}"
+                );
+            }
+            let left = allocatable(&kind.capacity, &kind.overhead, |_| false);
+            for resource in [sym::CPU, sym::MEMORY, sym::PODS] {
+                assert!(left.get(resource) > 0, "{name}");
+            }
         }
     }
 }
