@@ -16,7 +16,7 @@ use kerf_state::{Mirror, MirrorOptions};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-fn object<T: DeserializeOwned>(object: Value) -> T {
+pub(crate) fn object<T: DeserializeOwned>(object: Value) -> T {
     serde_json::from_value(object).expect("an object of that kind")
 }
 
@@ -230,6 +230,32 @@ fn deciding_leaves_daemon_sets_as_they_are() {
     assert_eq!(requests(&first), [1500]);
     assert_eq!(requests(&plan(&snapshot)), [1500]);
     assert_eq!(snapshot.daemons, before);
+}
+
+// SCH-161
+#[test]
+fn daemons_with_resource_claims_take_no_room() {
+    for (claims, cpu) in [(json!([]), 1500), (json!([{"name": "gpu"}]), 1000)] {
+        let mut mirror = mirror();
+        mirror.apply::<LeanDaemonSet>(object(
+            json!({"metadata": {"name": "driver", "namespace": "default", "uid": "driver"}, "spec": {
+            "selector": {"matchLabels": {"app": "driver"}},
+            "template": {"metadata": {"labels": {"app": "driver"}}, "spec": {"resourceClaims": claims,
+                "containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}},
+                                "ports": [{"containerPort": 80, "hostPort": 80}]}]}}}}),
+        ));
+        mirror.apply(pod("web-1", None, json!({})));
+        let launches = plan(&mirror.snapshot(now())).launches;
+        assert_eq!(launches.len(), 1);
+        assert_eq!(launches[0].requests.get(sym::CPU), cpu, "{claims}");
+        // On a machine there is, nothing is kept free for its pod: neither room nor port.
+        machine(&mut mirror, "n", "zone-a");
+        let takes_all = json!({"containers": [{"name": "main", "resources": {"requests": {"cpu": "16"}},
+            "ports": [{"containerPort": 80, "hostPort": 80}]}]});
+        mirror.apply(pod("web-1", None, takes_all));
+        let placed = if cpu == 1000 { (0, 1, 0) } else { (0, 0, 1) };
+        assert_eq!(outcome(&mut mirror), placed, "{claims}");
+    }
 }
 
 fn zones(mirror: &mut Mirror) -> Vec<(String, usize)> {

@@ -155,9 +155,14 @@ impl Converter {
                 "required node affinity without expressions matches no node; add an expression or remove it".into(),
             ));
         }
-        if self.conventions.given.refuse_resource_claims && !spec.resource_claims.is_empty() {
+        if self.refuses_claims(spec) {
             faults.push(PodFault::ResourceClaims);
         }
+    }
+
+    /// SCH-005, SCH-161: whether what it asks for cannot be had here, because of the resource claims it has.
+    pub(crate) fn refuses_claims(&self, spec: &LeanPodSpec) -> bool {
+        self.conventions.given.refuse_resource_claims && !spec.resource_claims.is_empty()
     }
 
     /// SCH-016: the pod's full requirements ask for the absence of a pool.

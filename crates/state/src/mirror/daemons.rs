@@ -17,6 +17,9 @@ pub(super) struct DaemonFacts {
     pub(super) template: Arc<PodShape>,
     /// The template's required node affinity, if it has one.
     pub(super) terms: Option<Vec<Vec<Requirement>>>,
+    /// Its pods have resource claims, which are refused: they are expected nowhere (SCH-161). The template says so, not the newest pod:
+    /// what comes to new machines is made of it.
+    pub(super) ignored: bool,
 }
 
 /// DaemonSets and their pods.
@@ -56,7 +59,7 @@ impl Daemons {
         shape_of: impl Fn(&Key) -> Option<Arc<PodShape>>,
     ) -> Vec<Arc<Daemon>> {
         let mut shown = Vec::with_capacity(self.table.len());
-        for (key, facts) in self.table.iter() {
+        for (key, facts) in self.table.iter().filter(|(_, facts)| !facts.ignored) {
             let uid = self.table.entry(key).map(|entry| &entry.uid);
             let newest = uid.and_then(|uid| self.pods.get(uid)).and_then(BTreeSet::last);
             let sample = newest.and_then(|(_, pod)| shape_of(pod));

@@ -289,6 +289,7 @@ impl Mirror {
         let facts = super::daemons::DaemonFacts {
             template: self.converter.template_shape(lean),
             terms: required.then(|| self.converter.required_terms(spec)),
+            ignored: self.converter.refuses_claims(spec),
         };
         let before = self.daemons.table.put(id, facts);
         let entry = self.daemons.table.entry(&id.key);
