@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Event;
 use kerf_api::{Conditioned, NodeClaim, NodePool};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::captured::Captured;
@@ -144,5 +147,65 @@ async fn what_ifs_are_silent_until_a_command_starts() {
         launches,
         "pods on their way to a replacement are not told"
     );
+    simulation.stop().await;
+}
+
+// SCH-497: neither the end of empty nodes nor the drift of nodes of a fixed number asks what if, so there is nothing to tell.
+#[tokio::test(start_paused = true)]
+async fn commands_without_a_what_if_tell_nothing() {
+    let simulation = Simulation::start().await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("web", 1, "1", json!({})).await;
+    simulation
+        .until("a node", 120, async |s| {
+            s.running().await == 1 && initialized(s).await == 1
+        })
+        .await;
+    let hour = Duration::from_secs(3600);
+    let simulation = Simulation::join(simulation.crash().await, |options| {
+        options.batch_idle_duration = hour;
+        options.batch_max_duration = hour;
+        options.feature_gates.static_capacity = true;
+    });
+    let typed = json!({"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-4x-amd64-linux"]});
+    let fixed = json!({"replicas": 1, "template": {"spec": {"requirements": [typed]}}});
+    simulation.pool("fixed", fixed).await;
+    simulation
+        .until("the fixed node", 60, async |s| initialized(s).await == 2)
+        .await;
+    simulation.deployment("huge", 1, "100000", json!({})).await;
+    let launches = told(&simulation, "Nominated", "web").await;
+
+    let deployments: Api<Deployment> = Api::namespaced(simulation.client(), "default");
+    let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+    deployments
+        .patch("web", &PatchParams::default(), &none)
+        .await
+        .expect("scaled");
+    let empty = json!({"spec": {"disruption": {"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty"}}});
+    simulation.patch::<NodePool>("web", empty).await;
+    simulation
+        .until("the empty node goes", 120, async |s| s.claims().await.len() == 1)
+        .await;
+    let drifts = json!({"spec": {"template": {"metadata": {"labels": {"generation": "2"}}}}});
+    simulation.patch::<NodePool>("fixed", drifts).await;
+    let renewed = async |s: &Simulation| {
+        let claims = s.claims().await;
+        let new = |claim: &NodeClaim| {
+            claim
+                .metadata
+                .labels
+                .iter()
+                .flatten()
+                .any(|(key, _)| key == "generation")
+        };
+        claims.len() == 1 && claims.iter().all(new)
+    };
+    simulation.until("the other is replaced", 300, renewed).await;
+    for reason in ["FailedScheduling", "Nominated"] {
+        assert_eq!(told(&simulation, reason, "huge").await, [], "{reason}");
+    }
+    assert_eq!(told(&simulation, "Nominated", "web").await, launches);
+    assert_eq!(nominated(&simulation), [""; 0]);
     simulation.stop().await;
 }
