@@ -4,10 +4,22 @@ use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 
 /// A set of small integers.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Bits(Words);
 
 type Words = SmallVec<[u64; 14]>;
+
+// Not derived: that copies word by word.
+impl Clone for Bits {
+    fn clone(&self) -> Self {
+        Self(Words::from_slice(&self.0))
+    }
+
+    fn clone_from(&mut self, other: &Self) {
+        self.0.clear();
+        self.0.extend_from_slice(&other.0);
+    }
+}
 
 impl PartialEq for Bits {
     fn eq(&self, other: &Self) -> bool {
@@ -63,14 +75,17 @@ impl Bits {
     }
 
     pub(crate) fn and(&mut self, other: &Self) {
-        for (at, word) in self.0.iter_mut().enumerate() {
-            *word &= other.word(at);
+        let shared = self.0.len().min(other.0.len());
+        let (front, back) = self.0.split_at_mut(shared);
+        for (word, other) in front.iter_mut().zip(other.0.iter()) {
+            *word &= other;
         }
+        back.fill(0);
     }
 
     pub(crate) fn and_not(&mut self, other: &Self) {
-        for (at, word) in self.0.iter_mut().enumerate() {
-            *word &= !other.word(at);
+        for (word, other) in self.0.iter_mut().zip(other.0.iter()) {
+            *word &= !other;
         }
     }
 

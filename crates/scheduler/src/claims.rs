@@ -5,6 +5,7 @@ use crate::bits::Bits;
 use crate::classes::ClassId;
 use crate::reservations::Held;
 use crate::states::StateId;
+use crate::types::Tops;
 use kerf_model::pod::HostPort;
 use smallvec::SmallVec;
 
@@ -15,6 +16,8 @@ pub(crate) struct Claim {
     pub(crate) state: StateId,
     /// Rows that can still hold it.
     pub(crate) rows: Bits,
+    /// See [`Tops`]: of these rows.
+    pub(crate) tops: Tops,
     /// Requests of its pods.
     pub(crate) used: Amounts,
     /// The most it could still take if only one resource mattered: for quick refusals.

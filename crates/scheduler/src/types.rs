@@ -8,6 +8,7 @@ use kerf_model::intern::{Interner, Sym};
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirement;
 use kerf_model::resources::Resources;
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -34,6 +35,16 @@ pub(crate) struct Offer {
     pub(crate) reservation: Option<Sym>,
 }
 
+/// The distinct amounts of a resource, ascending, and the rows that have at least as much.
+#[derive(Debug, Default)]
+struct Levels {
+    amounts: Vec<i64>,
+    rows: Vec<Bits>,
+}
+
+/// Per resource: how many levels are not above all rows of some set.
+pub(crate) type Tops = SmallVec<[u32; 4]>;
+
 /// Everything precomputed about a catalogue.
 #[derive(Debug)]
 pub(crate) struct TypeIndex {
@@ -46,8 +57,8 @@ pub(crate) struct TypeIndex {
     pub(crate) name_rank: Vec<u32>,
     /// The types by the ids of their names, the order of values in a requirement.
     pub(crate) by_name_id: Vec<u32>,
-    /// Per resource: amounts ascending, with the rows that have at least that much.
-    levels: Vec<Vec<(i64, Bits)>>,
+    /// Per resource.
+    levels: Vec<Levels>,
     /// Per resource: the allocatable of each row.
     pub(crate) amounts: Vec<Vec<i64>>,
 }
@@ -123,8 +134,9 @@ impl TypeIndex {
             if *want <= 0 {
                 continue;
             }
-            match levels.get(levels.partition_point(|(amount, _)| amount < want)) {
-                Some((_, enough)) => rows.and(enough),
+            let level = levels.amounts.partition_point(|amount| amount < want);
+            match levels.rows.get(level) {
+                Some(enough) => rows.and(enough),
                 None => *rows = Bits::default(),
             }
             if rows.is_empty() {
@@ -133,11 +145,19 @@ impl TypeIndex {
         }
     }
 
-    /// The most of each resource some row leaves beside `used` and `overhead`.
-    pub(crate) fn room(&self, rows: &Bits, used: &[i64], overhead: &[i64], room: &mut [i64]) {
-        for (at, levels) in self.levels.iter().enumerate() {
-            let above = levels.partition_point(|(_, enough)| rows.intersects(enough));
-            let most = above.checked_sub(1).map_or(0, |level| levels[level].0);
+    /// What `tops` is for all rows.
+    pub(crate) fn tops(&self) -> Tops {
+        self.levels.iter().map(|levels| levels.rows.len() as u32).collect()
+    }
+
+    /// The most of each resource some row leaves beside `used` and `overhead`. `tops`: of a set that contains these rows; becomes theirs.
+    pub(crate) fn room(&self, rows: &Bits, used: &[i64], overhead: &[i64], tops: &mut Tops, room: &mut [i64]) {
+        for (at, (levels, top)) in self.levels.iter().zip(tops).enumerate() {
+            let below = &levels.rows[..*top as usize];
+            if below.last().is_some_and(|highest| !rows.intersects(highest)) {
+                *top = below.partition_point(|enough| rows.intersects(enough)) as u32;
+            }
+            let most = top.checked_sub(1).map_or(0, |level| levels.amounts[level as usize]);
             room[at] = most.saturating_sub(used[at]).saturating_sub(overhead[at]);
         }
     }
@@ -239,17 +259,19 @@ fn groups(instance_type: &InstanceType) -> Vec<Group> {
         .collect()
 }
 
-fn levels(amounts: &[i64]) -> Vec<(i64, Bits)> {
+fn levels(amounts: &[i64]) -> Levels {
     let mut order: Vec<usize> = (0..amounts.len()).collect();
     order.sort_by_key(|row| std::cmp::Reverse(amounts[*row]));
-    let mut levels: Vec<(i64, Bits)> = Vec::new();
+    let mut levels = Levels::default();
     let mut enough = Bits::default();
     for (at, row) in order.iter().enumerate() {
         enough.insert(*row);
         if order.get(at + 1).is_none_or(|next| amounts[*next] != amounts[*row]) {
-            levels.push((amounts[*row], enough.clone()));
+            levels.amounts.push(amounts[*row]);
+            levels.rows.push(enough.clone());
         }
     }
-    levels.reverse();
+    levels.amounts.reverse();
+    levels.rows.reverse();
     levels
 }

@@ -20,6 +20,7 @@ impl Run<'_, '_> {
             template,
             state: fit.state,
             rows: fit.rows.clone(),
+            tops: self.world.types(template).tops(),
             used: self.world.resources.zero(),
             room: self.world.resources.zero(),
             pods: SmallVec::new(),
@@ -138,7 +139,6 @@ impl Run<'_, '_> {
 /// Sees what room a claim has left.
 fn measure(world: &World<'_>, claim: &mut Claim) {
     let overhead = &world.templates[claim.template].overhead_min;
-    world
-        .types(claim.template)
-        .room(&claim.rows, &claim.used, overhead, &mut claim.room);
+    let types = world.types(claim.template);
+    types.room(&claim.rows, &claim.used, overhead, &mut claim.tops, &mut claim.room);
 }

@@ -47,13 +47,14 @@ pub(crate) fn patterns<'w, 'a>(
     effort: u64,
     stop: Stop<'_>,
 ) -> Option<Outcome<'w, 'a>> {
-    let mut run = Run::by_price(world);
-    let values = Values::new(&mut run, queue, effort);
-    let is_free = |pod: &u32| world.of_pod[*pod as usize].is_some_and(|class| free(world.class(class)));
+    let free: Vec<bool> = world.classes.iter().map(free).collect();
+    let is_free = |pod: &u32| world.of_pod[*pod as usize].is_some_and(|class| free[class as usize]);
     let (loose, bound): (Vec<u32>, Vec<u32>) = queue.iter().copied().partition(is_free);
     if loose.is_empty() {
         return None;
     }
+    let mut run = Run::by_price(world);
+    let values = Values::new(&mut run, queue, effort);
     let mut snug = Snug::new(&values, &run, queue);
     let bound = snug::order(world, &values, &bound);
     let Outcome {

@@ -1,9 +1,11 @@
 //! Claims by what they have to spare, so that those that suit a pod are found without looking at all.
 
+use crate::amounts::Amounts;
 use crate::bits::Bits;
 use crate::claims::Bucket;
 use crate::run::Run;
 use smallvec::SmallVec;
+use std::cmp::Ordering;
 
 /// Steps of what machines have to spare of a resource: powers of the square root of two, the middle one being what a pod asks for on average.
 const STEPS: usize = 24;
@@ -15,10 +17,54 @@ const LACKING: f64 = 8.0;
 /// Claims by what they have to spare of the indexed resources.
 #[derive(Debug, Default)]
 pub(crate) struct Shelves {
-    /// What a pod asks for on average.
-    mean: [f64; INDEXED],
+    /// Per resource and step: what a machine on it has to spare at least. The last step is open above.
+    least: [Vec<f64>; INDEXED],
     cells: Vec<Bucket>,
     occupied: Bits,
+    ranking: Ranking,
+}
+
+/// The cells that hold claims, the most promising for a pod first; kept for the next pod, which mostly asks for the same.
+#[derive(Debug, Default)]
+struct Ranking {
+    requests: Amounts,
+    worth: SmallVec<[f64; 4]>,
+    /// Per resource and step: its part of a cell's score.
+    prices: [Vec<f64>; INDEXED],
+    /// Per resource and step: the least a claim on it lacks, priced.
+    lacking: [Vec<f64>; INDEXED],
+    /// By score, then number. Some may have lost all their claims since.
+    order: Vec<(f64, usize)>,
+    ranked: Bits,
+}
+
+impl Ranking {
+    fn is_for(&self, requests: &[i64], worth: &[f64]) -> bool {
+        !self.order.is_empty() && *self.requests == *requests && *self.worth == *worth
+    }
+
+    fn add(&mut self, cell: usize) {
+        if self.order.is_empty() || self.ranked.get(cell) {
+            return;
+        }
+        self.ranked.insert(cell);
+        let entry = (self.score(cell), cell);
+        let at = self.order.partition_point(|known| by_score(known, &entry).is_lt());
+        self.order.insert(at, entry);
+    }
+
+    /// The least a claim of a cell lacks of the indexed resources, priced.
+    fn lacking(&self, cell: usize) -> f64 {
+        self.lacking[0][cell / STEPS] + self.lacking[1][cell % STEPS]
+    }
+
+    fn score(&self, cell: usize) -> f64 {
+        self.prices[0][cell / STEPS] + self.prices[1][cell % STEPS]
+    }
+}
+
+fn by_score(a: &(f64, usize), b: &(f64, usize)) -> Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
 }
 
 impl Shelves {
@@ -30,10 +76,16 @@ impl Shelves {
                 *mean += *amount as f64 / queue.len() as f64;
             }
         }
+        let least = |mean: f64| {
+            let of_step = |step: usize| 2f64.powf((step as f64 - STEPS as f64 / 2.0) / 2.0);
+            let above = (1..=STEPS).map(|step| mean.max(1.0) * of_step(step));
+            std::iter::once(0.0).chain(above).collect()
+        };
         Self {
-            mean: mean.map(|mean| mean.max(1.0)),
+            least: mean.map(least),
             cells: vec![Bucket::default(); STEPS.pow(INDEXED as u32)],
             occupied: Bits::default(),
+            ranking: Ranking::default(),
         }
     }
 
@@ -41,16 +93,11 @@ impl Shelves {
         if amount <= 0 {
             return 0;
         }
-        let steps = 2.0 * (amount as f64 / self.mean[resource]).log2() + STEPS as f64 / 2.0;
-        (steps.floor().max(1.0) as usize).min(STEPS - 1)
-    }
-
-    /// What a machine on a step has to spare at least; the last step is open above.
-    fn least(&self, resource: usize, step: usize) -> f64 {
-        if step == 0 {
-            return 0.0;
-        }
-        self.mean[resource] * 2f64.powf((step as f64 - STEPS as f64 / 2.0) / 2.0)
+        let steps = &self.least[resource][..STEPS];
+        steps
+            .partition_point(|least| *least <= amount as f64)
+            .saturating_sub(1)
+            .max(1)
     }
 
     /// The cell of a claim with so much to spare.
@@ -61,6 +108,7 @@ impl Shelves {
     pub(crate) fn put(&mut self, claim: usize, cell: usize) {
         self.cells[cell].insert(claim);
         self.occupied.insert(cell);
+        self.ranking.add(cell);
     }
 
     pub(crate) fn take(&mut self, claim: usize, cell: usize) {
@@ -70,31 +118,49 @@ impl Shelves {
         }
     }
 
-    /// The claims of a cell.
-    pub(crate) fn claims(&self, cell: usize) -> &Bucket {
-        &self.cells[cell]
+    /// Sets of claims, the most promising for a request first, and the least each of them lacks, priced.
+    pub(crate) fn ranked(&mut self, requests: &[i64], worth: &[f64]) -> impl Iterator<Item = (f64, &Bucket)> {
+        if !self.ranking.is_for(requests, worth) {
+            self.rank(requests, worth);
+        }
+        let (cells, ranking) = (&self.cells, &self.ranking);
+        ranking
+            .order
+            .iter()
+            .map(|(_, cell)| (ranking.lacking(*cell), &cells[*cell]))
     }
 
-    /// Cells that hold claims, the most promising for a request first.
-    pub(crate) fn order(&self, requests: &[i64], worth: &[f64]) -> SmallVec<[(f64, usize); 64]> {
-        let price = |resource: usize, step: usize| {
+    fn rank(&mut self, requests: &[i64], worth: &[f64]) {
+        let ranking = &mut self.ranking;
+        (ranking.requests, ranking.worth) = (requests.into(), worth.into());
+        for (resource, least) in self.least.iter().enumerate() {
             let (want, worth) = (requests[resource] as f64, worth.get(resource).copied().unwrap_or(0.0));
+            let lacking = |above: &f64| {
+                if want > 0.0 {
+                    worth * (want - above).max(0.0)
+                } else {
+                    0.0
+                }
+            };
             // As if it had as much as the next step has at least.
-            let over = self.least(resource, step + 1) - want;
-            if over < 0.0 && want > 0.0 {
-                LACKING * worth * -over
-            } else {
-                worth * over
-            }
-        };
-        let steps = [0, 1].map(|resource| {
-            (0..STEPS)
-                .map(|step| price(resource, step))
-                .collect::<SmallVec<[f64; STEPS]>>()
-        });
-        let score = |cell: usize| steps[0][cell / STEPS] + steps[1][cell % STEPS];
-        let mut order: SmallVec<[(f64, usize); 64]> = self.occupied.iter().map(|cell| (score(cell), cell)).collect();
-        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        order
+            ranking.lacking[resource] = least[1..].iter().map(lacking).collect();
+            let price = |(above, lacking): (&f64, &f64)| {
+                if *lacking > 0.0 {
+                    LACKING * lacking
+                } else {
+                    worth * (above - want)
+                }
+            };
+            let steps = least[1..].iter().zip(&ranking.lacking[resource]);
+            ranking.prices[resource] = steps.map(price).collect();
+            // The last step is open above.
+            ranking.lacking[resource][STEPS - 1] = 0.0;
+        }
+        ranking.ranked.clone_from(&self.occupied);
+        ranking.order.clear();
+        for cell in self.occupied.iter() {
+            ranking.order.push((ranking.score(cell), cell));
+        }
+        ranking.order.sort_unstable_by(by_score);
     }
 }

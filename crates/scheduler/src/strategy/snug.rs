@@ -17,6 +17,9 @@ use smallvec::SmallVec;
 
 /// Machines looked at for a pod.
 const LOOKED_MAX: usize = 1024;
+/// Where there are more than these, only a sample of those that have about the same to spare: others are about as good.
+const FEW_CLAIMS: usize = 2048;
+const ALIKE_MAX: usize = 16;
 /// The most promising of them, which are tried; when so many have enough to spare, no more are looked at.
 const TRIED: usize = 4;
 /// What capacity is worth before it is known that somebody will use it, as a part of its value.
@@ -150,14 +153,24 @@ impl<'x> Snug<'x> {
         let mut best: SmallVec<[Promise; TRIED + 1]> = SmallVec::new();
         let (mut looked, mut roomy) = (0, 0);
         self.open_to.forget(run.claims.len());
-        for (_, cell) in self.shelves.order(requests, worth) {
-            for (word, claims) in self.shelves.claims(cell).words() {
+        let alike_max = if run.claims.len() > FEW_CLAIMS {
+            ALIKE_MAX
+        } else {
+            LOOKED_MAX
+        };
+        for (lacking, shelf) in self.shelves.ranked(requests, worth) {
+            if best.get(TRIED - 1).is_some_and(|last| lacking > last.lacking) {
+                continue;
+            }
+            let enough = looked + alike_max;
+            'shelf: for (word, claims) in shelf.words() {
                 let claims = claims & self.open_to.word(word, || run.claim_word(ask, word));
                 for claim in ones(claims).map(|bit| word * 64 + bit) {
                     looked += 1;
-                    let promise = self.promise(claim, requests, worth);
-                    let at = best.partition_point(|known| !promise.better(known));
-                    if at < TRIED && run.may_hold(ask, claim) {
+                    let promise = Promise::of(claim, &self.spare[claim].amounts, requests, worth);
+                    let beaten = best.get(TRIED - 1).is_some_and(|last| !promise.better(last));
+                    if !beaten && run.may_hold(ask, claim) {
+                        let at = best.partition_point(|known| !promise.better(known));
                         best.insert(at, promise);
                         best.truncate(TRIED);
                         roomy += usize::from(promise.lacking <= 0.0);
@@ -165,23 +178,13 @@ impl<'x> Snug<'x> {
                     if looked == LOOKED_MAX || roomy == TRIED {
                         return best;
                     }
+                    if looked == enough {
+                        break 'shelf;
+                    }
                 }
             }
         }
         best
-    }
-
-    fn promise(&self, claim: usize, requests: &[i64], worth: &[f64]) -> Promise {
-        let (mut lacking, mut left) = (0.0, 0.0);
-        for ((worth, want), have) in worth.iter().zip(requests).zip(&self.spare[claim].amounts) {
-            let over = worth * (have - want) as f64;
-            if over < 0.0 && *want > 0 {
-                lacking -= over;
-            } else {
-                left += over;
-            }
-        }
-        Promise { claim, lacking, left }
     }
 
     /// The claim that takes the pod at the best price, one that costs no more than before first of all.
@@ -228,6 +231,20 @@ struct Promise {
 }
 
 impl Promise {
+    /// Of a claim that has so much to spare, for a pod that asks for `requests`.
+    fn of(claim: usize, spare: &[i64], requests: &[i64], worth: &[f64]) -> Self {
+        let (mut lacking, mut left) = (0.0, 0.0);
+        for ((worth, want), have) in worth.iter().zip(requests).zip(spare) {
+            let over = worth * (have - want) as f64;
+            if over < 0.0 && *want > 0 {
+                lacking -= over;
+            } else {
+                left += over;
+            }
+        }
+        Self { claim, lacking, left }
+    }
+
     fn better(&self, other: &Self) -> bool {
         let order = self.lacking.total_cmp(&other.lacking);
         order.then(self.left.total_cmp(&other.left)).is_lt()
