@@ -132,7 +132,14 @@ fn launches_keep_a_type_of_the_reservations_they_hold() {
 // Beyond SCH-148: machines are opened at the size that makes most of the limit.
 #[test]
 fn growth_does_not_waste_the_limit() {
-    for (pods, limit) in [(600, "limit=cpu:790"), (60, "limit=cpu:80"), (40, "limit=cpu:54")] {
+    // All can be placed: 192 cpu hold 147 of these pods, so 40 such machines hold 5,880 and one more the last 120: 7,872 cpu.
+    let cases = [
+        (6000, "limit=cpu:7900"),
+        (600, "limit=cpu:790"),
+        (60, "limit=cpu:80"),
+        (40, "limit=cpu:54"),
+    ];
+    for (pods, limit) in cases {
         let text = format!("{FAMILY} pool default {limit}\npod p*{pods} cpu=1.3 mem=1Gi");
         let plan = Fixture::read(&text).solve(&Options::default());
         assert_eq!(plan.unschedulable.len(), 0, "{pods} pods under {limit}");
