@@ -48,7 +48,7 @@ pub struct Tuning {
     pub blocking: bool,
     /// Whether every plan is judged by the plan checker before it is carried out; violations are logged as errors.
     pub verify: bool,
-    /// How long claims may take to launch and to register (LIF-056).
+    /// How long claims may take to launch and to register (LIF-056), and replacements to be initialised (DIS-279).
     pub timeouts: Timeouts,
 }
 

@@ -77,7 +77,7 @@ impl Orchestration {
             None => self.delete_members(&command).await,
             Some(finding) => finding,
         };
-        let late = command.started.elapsed() > self.registry.time_limit();
+        let late = command.started.elapsed() > self.registry.time_limit(self.context.tuning.timeouts.replacement);
         match finding {
             Finding::Done => {
                 tracing::debug!(command = id, "command succeeded");

@@ -112,20 +112,21 @@ impl Registry {
             .is_some_and(|id| self.lock().held.contains_key(id))
     }
 
-    /// How long a command may take now: 80 ms per machine in the queue, at least 10 minutes, at most an hour (DIS-279).
-    pub(super) fn time_limit(&self) -> Duration {
-        time_limit(self.lock().held.len())
+    /// How long a command may take now: 80 ms per machine in the queue, at least `least`, at most an hour (DIS-279).
+    pub(super) fn time_limit(&self, least: Duration) -> Duration {
+        time_limit(self.lock().held.len(), least)
     }
 }
 
-fn time_limit(held: usize) -> Duration {
+fn time_limit(held: usize, least: Duration) -> Duration {
     let millis = u64::try_from(held).unwrap_or(u64::MAX).saturating_mul(80);
-    Duration::from_millis(millis).clamp(Duration::from_secs(600), Duration::from_secs(3600))
+    Duration::from_millis(millis).max(least).min(Duration::from_secs(3600))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lifecycle::Timeouts;
 
     // DIS-279
     #[test]
@@ -138,7 +139,8 @@ mod tests {
             (80_000, 3600),
             (1_000_000, 3600),
         ] {
-            assert_eq!(time_limit(held), Duration::from_secs(seconds), "{held}");
+            let least = Timeouts::default().replacement;
+            assert_eq!(time_limit(held, least), Duration::from_secs(seconds), "{held}");
         }
     }
 

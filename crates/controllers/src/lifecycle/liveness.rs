@@ -13,6 +13,8 @@ pub struct Timeouts {
     pub launch: Duration,
     /// From creation to a registered Node (LIF-052).
     pub registration: Duration,
+    /// From the start of a disruption command to initialised replacements, when few nodes are being disrupted (DIS-279).
+    pub replacement: Duration,
 }
 
 impl Default for Timeouts {
@@ -20,6 +22,7 @@ impl Default for Timeouts {
         Self {
             launch: Duration::from_secs(5 * 60),
             registration: Duration::from_secs(15 * 60),
+            replacement: Duration::from_secs(10 * 60),
         }
     }
 }

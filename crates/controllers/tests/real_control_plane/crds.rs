@@ -167,6 +167,15 @@ fn pools() -> Vec<Row> {
             budget(json!({"nodes": "1", "reasons": ["Boredom"]})),
             Some("Unsupported value"),
         ),
+        // KWK-136
+        (
+            pool(json!({"disruption": {"consolidateAfter": "-1s"}})),
+            Some("spec.disruption.consolidateAfter"),
+        ),
+        (
+            pool(json!({"disruption": {"consolidateAfter": "1m", "consolidationPolicy": "WhenEmptyOrUnderutilized"}})),
+            None,
+        ),
         (
             pool(json!({"disruption": {"consolidateAfter": "soon"}})),
             Some("spec.disruption.consolidateAfter"),
@@ -184,7 +193,7 @@ fn pools() -> Vec<Row> {
             pool(json!({"template": {"spec": {"nodeClassRef": {"kind": ""}}}})),
             Some("kind may not be empty"),
         ),
-        // API-138
+        // API-138, KWK-135, KWK-137
         (
             with_requirement(&json!({"key": zone, "operator": "In", "values": ["a"], "minValues": 1})),
             None,
@@ -206,6 +215,18 @@ fn pools() -> Vec<Row> {
             Some(SINGLE),
         ),
         (
+            with_requirement(&json!({"key": "example.com/cpu", "operator": "Lt", "values": ["4", "5"]})),
+            Some(SINGLE),
+        ),
+        (
+            with_requirement(&json!({"key": "example.com/cpu", "operator": "Gte", "values": ["4", "5"]})),
+            Some(SINGLE),
+        ),
+        (
+            with_requirement(&json!({"key": "example.com/cpu", "operator": "Lte", "values": ["4", "5"]})),
+            Some(SINGLE),
+        ),
+        (
             with_requirement(&json!({"key": "example.com/cpu", "operator": "Lte", "values": ["-4"]})),
             Some(SINGLE),
         ),
@@ -222,8 +243,16 @@ fn pools() -> Vec<Row> {
             with_requirement(&json!({"key": zone, "operator": "In", "values": ["a"], "minValues": 51})),
             Some("minValues"),
         ),
+        (
+            with_requirement(&json!({"key": zone, "operator": "In", "values": ["a"], "minValues": 0})),
+            Some("minValues"),
+        ),
+        (
+            with_requirement(&json!({"key": zone, "operator": "In", "values": ["a"], "minValues": -1})),
+            Some("minValues"),
+        ),
         (with_key("not a key"), Some("spec.template.spec.requirements[0].key")),
-        // API-145, API-147, API-148
+        // API-145, API-147, API-148, KWK-134, KWK-135
         (with_key("karpenter.sh/capacity-type"), None),
         (
             with_key("karpenter.sh/own"),
@@ -238,6 +267,8 @@ fn pools() -> Vec<Row> {
             Some("label \"kubernetes.io/hostname\" is restricted"),
         ),
         (with_label("example.com/team"), None),
+        (with_label("node-restriction.kubernetes.io/custom-label"), None),
+        (with_label("sub.node-restriction.kubernetes.io/custom-label"), None),
         (
             with_label("karpenter.sh/own"),
             Some("label domain \"karpenter.sh\" is restricted"),

@@ -8,10 +8,11 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool, Provider};
-use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Tuning};
+use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Timeouts, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
 use kerf_runtime::client::{ApiLayers, Retry};
+use kerf_runtime::options::FeatureGates;
 use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
 use kerf_sandbox::{ActorOptions, Actors, KubeletOptions, NodeSelection, Scoring};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -87,9 +88,15 @@ impl Cluster {
 
     /// Starts controllers on it, with the layers they have in production.
     pub(crate) fn controllers(&self) -> Controllers {
+        self.controllers_with(FeatureGates::default(), Timeouts::default())
+    }
+
+    /// The same with features, and with another patience than usual.
+    pub(crate) fn controllers_with(&self, feature_gates: FeatureGates, timeouts: Timeouts) -> Controllers {
         let options = Options {
             batch_idle_duration: Duration::from_millis(200),
             batch_max_duration: Duration::from_secs(1),
+            feature_gates,
             ..Options::default()
         };
         let seed = Seed::from_entropy();
@@ -113,6 +120,7 @@ impl Cluster {
             listen: false,
             tuning: Tuning {
                 blocking: true,
+                timeouts,
                 ..Tuning::default()
             },
         });
@@ -126,30 +134,12 @@ impl Cluster {
 
     /// Creates a pool of the class `default`; `spec` is merged over the least there must be.
     pub(crate) async fn pool(&self, name: &str, spec: Value) -> NodePool {
-        let mut pool = json!({"metadata": {"name": name}, "spec": {
-            "template": {"spec": {
-                "requirements": [],
-                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
-                "expireAfter": "Never",
-            }},
-            "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
-        }});
-        merge(&mut pool["spec"], spec);
-        create(&self.client, pool).await
+        create(&self.client, pool_manifest(name, spec)).await
     }
 
     /// Creates a Deployment whose pods want a node each; `template` is merged over that of its pods.
     pub(crate) async fn deployment(&self, name: &str, replicas: usize, template: Value) {
-        let mut deployment = json!({"metadata": {"name": name}, "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": {
-                "containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": "1", "memory": "256Mi"}}}],
-                "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-                    {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": name}}}]}},
-            }},
-        }});
-        merge(&mut deployment["spec"]["template"], template);
+        let deployment = deployment_manifest(name, replicas, template);
         self.create_in::<Deployment>(deployment).await;
     }
 
@@ -244,17 +234,7 @@ impl Cluster {
 
     /// What there is, for failing tests.
     async fn report(&self, picture: &Picture) -> String {
-        let mut lines = Vec::new();
-        for claim in &picture.claims {
-            lines.push(format!("claim {}: {:?}", name(claim), claim.status));
-        }
-        for node in &picture.nodes {
-            lines.push(format!("node {}: {:?}", name(node), node.spec));
-        }
-        for pod in &picture.pods {
-            let status = pod.status.as_ref().map(|status| (&status.phase, &status.conditions));
-            lines.push(format!("pod {} on {:?}: {status:?}", name(pod), node_of(pod)));
-        }
+        let mut lines = vec![picture.to_string()];
         let events: Vec<Event> = list(&Api::default_namespaced(self.client.clone())).await;
         for event in events {
             lines.push(format!("event {:?}: {:?}", event.reason, event.message));
@@ -285,6 +265,7 @@ impl Controllers {
 }
 
 /// What there was at one time.
+#[derive(Clone, Default)]
 pub(crate) struct Picture {
     pub(crate) claims: Vec<NodeClaim>,
     pub(crate) nodes: Vec<Node>,
@@ -327,6 +308,22 @@ impl Picture {
     }
 }
 
+impl std::fmt::Display for Picture {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for claim in &self.claims {
+            writeln!(f, "claim {}: {:?}", name(claim), claim.status)?;
+        }
+        for node in &self.nodes {
+            writeln!(f, "node {}: {:?}", name(node), node.spec)?;
+        }
+        for pod in &self.pods {
+            let status = pod.status.as_ref().map(|status| (&status.phase, &status.conditions));
+            writeln!(f, "pod {} on {:?}: {status:?}", name(pod), node_of(pod))?;
+        }
+        Ok(())
+    }
+}
+
 pub(crate) fn stays<K: Resource>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_none()
 }
@@ -351,6 +348,35 @@ pub(crate) fn is_tainted(node: &Node) -> bool {
         .any(|taint| taint.key == "karpenter.sh/disrupted" && taint.effect == "NoSchedule")
 }
 
+/// A pool of the class `default`; `spec` is merged over the least there must be.
+pub(crate) fn pool_manifest(name: &str, spec: Value) -> Value {
+    let mut pool = json!({"metadata": {"name": name}, "spec": {
+        "template": {"spec": {
+            "requirements": [],
+            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+            "expireAfter": "Never",
+        }},
+        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
+    }});
+    merge(&mut pool["spec"], spec);
+    pool
+}
+
+/// A Deployment whose pods want a node each; `template` is merged over that of its pods.
+pub(crate) fn deployment_manifest(name: &str, replicas: usize, template: Value) -> Value {
+    let mut deployment = json!({"metadata": {"name": name}, "spec": {
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": {"app": name}}, "spec": {
+            "containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": "1", "memory": "256Mi"}}}],
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": name}}}]}},
+        }},
+    }});
+    merge(&mut deployment["spec"]["template"], template);
+    deployment
+}
+
 /// Creates a cluster-wide object.
 pub(crate) async fn create<K>(client: &Client, object: Value) -> K
 where
@@ -365,7 +391,7 @@ where
     api.create(&PostParams::default(), &object).await.expect("created")
 }
 
-async fn list<K>(api: &Api<K>) -> Vec<K>
+pub(crate) async fn list<K>(api: &Api<K>) -> Vec<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
 {
@@ -405,7 +431,10 @@ pub(crate) fn merge(target: &mut Value, patch: Value) {
                 *target = json!({});
             }
             for (key, value) in patch {
-                merge(&mut target[key], value);
+                match target.as_object_mut() {
+                    Some(object) if value.is_null() => drop(object.remove(&key)),
+                    _ => merge(&mut target[key], value),
+                }
             }
         }
         other => *target = other,
