@@ -127,6 +127,23 @@ fn moves_savings_and_the_reason_of_every_node_that_stays() {
 }
 
 #[test]
+fn a_claim_nobody_marked_says_what_it_waits_for() {
+    let mut items = open_pool();
+    let mut fresh = node("fresh", "m5.2xlarge", 8);
+    let conditions = fresh[1]["status"]["conditions"].as_array_mut().expect("conditions");
+    conditions.retain(|condition| condition["type"] != "Consolidatable");
+    items.extend(fresh);
+    let (code, report) = document(&["simulate", "--consolidate"], &items);
+    assert_eq!(code, 0, "{report}");
+    let obstacle = &report["stays"][0]["obstacles"][0];
+    assert_eq!(obstacle["code"], "Unsettled");
+    // The time may be long past where no controller runs.
+    let remedy =
+        "wait until its NodeClaim is Consolidatable: not before 2026-01-04T08:00:30Z, later if pods come or go";
+    assert_eq!(obstacle["remedy"], remedy);
+}
+
+#[test]
 fn the_table_tells_it_to_people() {
     let outcome = run(&["simulate", "--consolidate"], &cluster());
     for part in [

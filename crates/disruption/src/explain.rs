@@ -238,7 +238,9 @@ pub(crate) fn held(candidate: &Candidate, why: &Stay, reason: DisruptionReason) 
             Object::cluster_wide("NodeClaim", candidate.claim()),
             until.map_or_else(
                 || "wait until the claim is initialised".to_owned(),
-                |until| format!("wait until {until}, as long as no pod comes or goes"),
+                |until| {
+                    format!("wait until its NodeClaim is Consolidatable: not before {until}, later if pods come or go")
+                },
             ),
         ),
         Stay::Budget(_) => (
