@@ -12,13 +12,26 @@ fn the_demo_lives_through_its_day() {
     for part in [
         "the shop opens",
         "launch ",
-        "Empty",
-        "Drifted",
-        "Decisions",
+        "replacement (Underutilized)",
+        "the cloud takes the spot instance back",
+        "auto-repair: its kubelet is silent",
+        "maintenance of the instance is scheduled",
+        "the instance stops",
+        "the instance is being terminated",
+        "the instance does not answer",
+        "LAUNCHED",
+        "$/h off the bill",
         "every pod that should run ran",
     ] {
         assert!(outcome.stdout.contains(part), "{part} is missing: {}", outcome.stdout);
     }
+    // By cause: launched, removed, and what it does to the bill.
+    for cause in ["pods need a place", "Empty", "Underutilized", "Drifted"] {
+        let line = outcome.stdout.lines().find(|line| line.starts_with(cause));
+        assert!(line.is_some(), "{cause} is not summed up: {}", outcome.stdout);
+    }
+    let wide = outcome.stdout.lines().find(|line| line.chars().count() > 120);
+    assert_eq!(wide, None);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The run itself: the acts at their time, a look every few seconds, and the verdict at the end.
 
+use super::decision::HEADER;
 use super::observer::{Observer, Sample};
-use super::story::{ACTS, Act, MANIFESTS, NETWORK_TAINT, Step};
+use super::story::{ACTS, Act, Blow, MANIFESTS, NETWORK_TAINT, Step};
 use super::summary;
 use crate::args::DemoArgs;
 use crate::assemble::{Parts, default_options};
@@ -12,7 +13,7 @@ use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kerf_api::NodePool;
 use kerf_controllers::Tuning;
-use kerf_kwok::ec2_catalogue;
+use kerf_kwok::{KwokProvider, ec2_catalogue};
 use kerf_model::intern::Interner;
 use kerf_runtime::{CancellationToken, Clock, Seed};
 use kerf_sandbox::Sandbox;
@@ -20,7 +21,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub(super) async fn live(args: &DemoArgs) -> anyhow::Result<Exit> {
     let interner = Arc::new(Interner::default());
     let catalogue = ec2_catalogue(&interner);
     let sandbox = Sandbox::builder().seed(args.seed).clock(clock.clone()).build().await?;
-    let (config, _) = Parts {
+    let (config, provider) = Parts {
         client: sandbox.client(),
         election: None,
         interner: Arc::clone(&interner),
@@ -65,6 +66,7 @@ pub(super) async fn live(args: &DemoArgs) -> anyhow::Result<Exit> {
     let mut life = Life {
         observer: Observer::new(sandbox.client(), &catalogue, &interner),
         sandbox,
+        provider,
         start,
         rows: Vec::new(),
         verbose: args.verbose,
@@ -98,6 +100,7 @@ pub(super) async fn live(args: &DemoArgs) -> anyhow::Result<Exit> {
 
 struct Life {
     sandbox: Sandbox,
+    provider: Arc<KwokProvider>,
     observer: Observer,
     start: Timestamp,
     rows: Vec<(Timestamp, Sample)>,
@@ -108,6 +111,9 @@ struct Life {
 
 impl Life {
     async fn run(&mut self) -> anyhow::Result<()> {
+        if !self.quiet {
+            println!("{HEADER}");
+        }
         for (at, act) in ACTS.iter().enumerate() {
             self.say(&format!("== {}", act.title));
             self.perform(act).await.with_context(|| act.title.to_owned())?;
@@ -152,10 +158,10 @@ impl Life {
     async fn look(&mut self, now: Timestamp, last: &mut String) -> anyhow::Result<()> {
         let (sample, decided) = self.observer.look().await?;
         for decision in decided {
-            self.say(&format!("   {}: {}", decision.what, decision.why));
+            self.say(&decision.to_string());
         }
         let line = format!(
-            "   {} pods running, {} waiting, {} nodes, {} $/h",
+            "{} pods running, {} waiting, {} nodes, {} $/h",
             sample.running, sample.waiting, sample.nodes, sample.price
         );
         if self.verbose && line != *last {
@@ -172,7 +178,7 @@ impl Life {
         match &act.step {
             Step::Open => self.open().await,
             Step::Scale(workloads) => self.scale(workloads).await,
-            Step::Silence(app) => self.silence(app).await,
+            Step::Strike(app, blow) => self.strike(app, blow).await,
             Step::PatchPool(patch) => {
                 let pools = Api::<NodePool>::all(self.client());
                 pools
@@ -227,7 +233,31 @@ impl Life {
         Ok(())
     }
 
-    async fn silence(&self, app: &str) -> anyhow::Result<()> {
+    async fn strike(&self, app: &str, blow: &Blow) -> anyhow::Result<()> {
+        let nodes = &self.observer.nodes;
+        let Some(node) = self
+            .victim(app)
+            .and_then(|name| nodes.iter().find(|node| node.name_any() == name))
+        else {
+            return Ok(());
+        };
+        let claim = node.labels().get("kubernetes.io/hostname");
+        self.say(&format!(
+            "it is the machine of {}",
+            claim.map_or("nobody", String::as_str)
+        ));
+        if blow.silences {
+            self.sandbox.set_kubelet(&node.name_any(), Some("stopped")).await?;
+        }
+        let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
+        if let Some(kind) = blow.announced {
+            self.provider.interrupt(kind, id, self.now());
+        }
+        Ok(())
+    }
+
+    /// The node that runs most pods of an app and none that must be spared.
+    fn victim(&self, app: &str) -> Option<String> {
         let pods = &self.observer.pods;
         let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
         // A StatefulSet waits for its pod on a dead node until the node is gone, as on any cluster; the demo spares it.
@@ -235,7 +265,7 @@ impl Life {
             pod.annotations().contains_key(kerf_api::annotations::DO_NOT_DISRUPT)
                 || pod.owner_references().iter().any(|owner| owner.kind == "StatefulSet")
         };
-        let spared: Vec<String> = pods.iter().filter(delicate).filter_map(node).collect();
+        let spared: BTreeSet<String> = pods.iter().filter(delicate).filter_map(node).collect();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for pod in pods
             .iter()
@@ -245,12 +275,7 @@ impl Life {
                 *counts.entry(node).or_default() += 1;
             }
         }
-        let Some((node, _)) = counts.iter().max_by_key(|(_, count)| **count) else {
-            return Ok(());
-        };
-        self.say(&format!("   the kubelet of {node} stops"));
-        self.sandbox.set_kubelet(node, Some("stopped")).await?;
-        Ok(())
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(node, _)| node)
     }
 
     /// The network agent of each node takes its startup taint away a few seconds after boot.
@@ -317,7 +342,7 @@ impl Life {
             );
         }
         for line in late {
-            self.say(&format!("   LATE {line}"));
+            self.say(&format!("LATE {line}"));
             self.late.push(format!("at the end of \"{}\": {line}", act.title));
         }
         Ok(())

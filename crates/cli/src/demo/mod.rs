@@ -1,5 +1,6 @@
 //! `kerf demo`: half a day of a cluster's life, embedded, with the real controllers, in virtual time.
 
+mod decision;
 mod life;
 mod observer;
 mod story;

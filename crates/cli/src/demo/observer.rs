@@ -1,5 +1,6 @@
 //! What an onlooker sees: pods, nodes, prices and decisions, and whether anything was broken on the way.
 
+use super::decision::{Decision, Machine, PODS_WAITED, Verb};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kerf_api::NodeClaim;
 use kerf_model::instance_type::Catalogue;
@@ -18,16 +19,12 @@ pub(super) struct Sample {
     pub(super) price: Price,
 }
 
-/// Something Kerf did, with its reason.
-#[derive(Clone, Debug)]
-pub(super) struct Decision {
-    pub(super) what: String,
-    pub(super) why: String,
-}
-
 /// A NodeClaim as last seen.
+#[derive(Default)]
 struct Claim {
-    machine: Option<String>,
+    machine: Option<Machine>,
+    /// Whether its Node was not ready after it had been.
+    unwell: bool,
     leaving: bool,
 }
 
@@ -43,6 +40,13 @@ pub(super) struct Observer {
     pub(super) nodes: Vec<Node>,
 }
 
+/// The events that tell why a machine is given up, whoever raised the signal.
+const INTERRUPTIONS: [&str; 4] = [
+    "SpotInterrupted",
+    "InstanceUnhealthy",
+    "InstanceStopping",
+    "InstanceTerminating",
+];
 const DO_NOT_DISRUPT: &str = kerf_api::annotations::DO_NOT_DISRUPT;
 
 impl Observer {
@@ -108,78 +112,127 @@ impl Observer {
 
     async fn note_claims(&mut self, claims: &[NodeClaim]) -> Result<Vec<Decision>, kube::Error> {
         let there: BTreeSet<String> = claims.iter().map(ResourceExt::name_any).collect();
-        let launched: Vec<&NodeClaim> = claims
-            .iter()
-            .filter(|claim| {
-                machine(claim).is_some()
-                    && self
-                        .claims
-                        .get(&claim.name_any())
-                        .is_none_or(|seen| seen.machine.is_none())
-            })
-            .collect();
-        let mut leaving: Vec<String> = claims
-            .iter()
-            .filter(|claim| claim.metadata.deletion_timestamp.is_some())
-            .map(ResourceExt::name_any)
-            .chain(self.claims.keys().filter(|name| !there.contains(*name)).cloned())
-            .filter(|name| self.claims.get(name).is_none_or(|seen| !seen.leaving))
-            .collect();
-        leaving.sort();
-        let mut decided = Vec::new();
-        for claim in launched {
+        // What goes is told first: most of what comes replaces it.
+        let (mut decided, mut launched) = (Vec::new(), Vec::new());
+        for claim in claims {
             let name = claim.name_any();
-            let Some((kind, zone, capacity)) = machine(claim) else {
+            let unwell = self.is_unwell(claim);
+            let seen = self.claims.entry(name.clone()).or_default();
+            seen.unwell |= unwell;
+            let known = seen.machine.is_some();
+            if let Some(machine) = self.machine(claim).filter(|_| !known) {
+                launched.push(self.launched(claim, machine.clone()).await?);
+                if let Some(seen) = self.claims.get_mut(&name) {
+                    seen.machine = Some(machine);
+                }
+            }
+        }
+        let deleted = claims
+            .iter()
+            .filter(|claim| claim.metadata.deletion_timestamp.is_some());
+        let gone = self.claims.keys().filter(|name| !there.contains(*name)).cloned();
+        let leaving: BTreeSet<String> = deleted.map(ResourceExt::name_any).chain(gone).collect();
+        for name in leaving {
+            let cause = self.cause(&name).await?;
+            let Some(seen) = self.claims.get_mut(&name).filter(|seen| !seen.leaving) else {
                 continue;
             };
-            let price = self
-                .prices
-                .get(&(kind.clone(), zone.clone(), capacity.clone()))
-                .copied()
-                .unwrap_or_default();
-            let why = match self.event(&name, "DisruptionLaunching").await? {
-                Some(reason) => format!("replaces a node ({reason})"),
-                None => asked_for(claim),
-            };
-            self.claims.insert(
-                name.clone(),
-                Claim {
-                    machine: Some(kind.clone()),
-                    leaving: false,
-                },
-            );
-            decided.push(Decision {
-                what: format!("launch {name} ({kind}, {zone}, {capacity}, {price} $/h)"),
-                why,
-            });
-        }
-        for name in leaving {
-            let why = self
-                .event(&name, "DisruptionTerminating")
-                .await?
-                .unwrap_or_else(|| "deleted".to_owned());
-            let seen = self.claims.entry(name.clone()).or_insert(Claim {
-                machine: None,
-                leaving: false,
-            });
             seen.leaving = true;
-            let kind = seen.machine.as_deref().unwrap_or("never launched");
             decided.push(Decision {
-                what: format!("remove {name} ({kind})"),
-                why,
+                verb: Verb::Remove,
+                claim: name,
+                machine: seen.machine.clone().unwrap_or_default(),
+                why: cause.clone(),
+                cause,
             });
         }
+        decided.append(&mut launched);
         Ok(decided)
     }
 
-    /// What the event of a claim with this reason says after the colon: why it is disrupted, or for what it is launched.
-    async fn event(&self, claim: &str, reason: &str) -> Result<Option<String>, kube::Error> {
-        let params = ListParams::default().fields(&format!(
-            "reason={reason},involvedObject.kind=NodeClaim,involvedObject.name={claim}"
-        ));
-        let events = Api::<Event>::all(self.client.clone()).list(&params).await?;
-        let message = events.items.into_iter().find_map(|event| event.message);
-        Ok(message.and_then(|message| Some(message.split_once(": ")?.1.to_owned())))
+    async fn launched(&self, claim: &NodeClaim, machine: Machine) -> Result<Decision, kube::Error> {
+        let events = self.events(&claim.name_any()).await?;
+        let replaces = events
+            .get("DisruptionLaunching")
+            .and_then(|message| message.split_once(": "));
+        let (cause, why) = match replaces {
+            Some((_, reason)) => (reason.to_owned(), format!("replacement ({reason})")),
+            None => (PODS_WAITED.to_owned(), asked_for(claim)),
+        };
+        Ok(Decision {
+            verb: Verb::Launch,
+            claim: claim.name_any(),
+            machine,
+            cause,
+            why,
+        })
+    }
+
+    /// Why a claim goes.
+    async fn cause(&self, claim: &str) -> Result<String, kube::Error> {
+        let seen = self.claims.get(claim);
+        if seen.is_some_and(|seen| seen.leaving) {
+            return Ok(String::new());
+        }
+        let events = self.events(claim).await?;
+        let voluntary = events
+            .get("DisruptionTerminating")
+            .and_then(|message| message.split_once(": "));
+        let announced = INTERRUPTIONS.iter().find_map(|reason| events.get(*reason));
+        Ok(match (voluntary, announced) {
+            (Some((_, reason)), _) => reason.to_owned(),
+            (None, Some(message)) => message.clone(),
+            (None, None) if seen.is_some_and(|seen| seen.unwell) => "auto-repair: its kubelet is silent".to_owned(),
+            (None, None) => "deleted".to_owned(),
+        })
+    }
+
+    /// The messages of a claim's events by reason.
+    async fn events(&self, claim: &str) -> Result<BTreeMap<String, String>, kube::Error> {
+        let fields = format!("involvedObject.kind=NodeClaim,involvedObject.name={claim}");
+        let events = Api::<Event>::all(self.client.clone());
+        let events = events.list(&ListParams::default().fields(&fields)).await?;
+        let told = events
+            .items
+            .into_iter()
+            .filter_map(|event| Some((event.reason?, event.message?)));
+        Ok(told.collect())
+    }
+
+    /// Whether the claim's Node has said something about itself, but not that it is ready.
+    fn is_unwell(&self, claim: &NodeClaim) -> bool {
+        let name = claim.status.as_ref().and_then(|status| status.node_name.as_deref());
+        let node = self.nodes.iter().find(|node| node.metadata.name.as_deref() == name);
+        let status = node.and_then(|node| node.status.as_ref());
+        let mut conditions = status
+            .and_then(|status| status.conditions.as_deref())
+            .unwrap_or_default()
+            .iter();
+        conditions.any(|condition| condition.type_ == "Ready" && condition.status == "Unknown")
+    }
+
+    /// The machine of a claim that is launched.
+    fn machine(&self, claim: &NodeClaim) -> Option<Machine> {
+        let launched = claim
+            .status
+            .as_ref()?
+            .provider_id
+            .as_ref()
+            .is_some_and(|id| !id.is_empty());
+        let label = |key: &str| claim.labels().get(key).cloned();
+        let place = (
+            label("node.kubernetes.io/instance-type")?,
+            label("topology.kubernetes.io/zone")?,
+            label("karpenter.sh/capacity-type")?,
+        );
+        let price = self.prices.get(&place).copied().unwrap_or_default();
+        let (kind, zone, capacity_type) = place;
+        launched.then_some(Machine {
+            kind,
+            zone,
+            capacity_type,
+            price,
+        })
     }
 
     /// A pod that must not be disrupted may only leave by finishing.
@@ -242,33 +295,10 @@ impl Observer {
     }
 }
 
-fn machine(claim: &NodeClaim) -> Option<(String, String, String)> {
-    let launched = claim
-        .status
-        .as_ref()
-        .is_some_and(|status| status.provider_id.as_ref().is_some_and(|id| !id.is_empty()));
-    let label = |key: &str| claim.labels().get(key).cloned();
-    let machine = (
-        label("node.kubernetes.io/instance-type")?,
-        label("topology.kubernetes.io/zone")?,
-        label("karpenter.sh/capacity-type")?,
-    );
-    launched.then_some(machine)
-}
-
 /// What a claim was made to hold, daemons included.
 fn asked_for(claim: &NodeClaim) -> String {
     let requests = claim.spec.resources.clone().unwrap_or_default().requests;
-    let amount = |name: &str| {
-        requests
-            .get(name)
-            .map(ToString::to_string)
-            .unwrap_or_else(|| "0".to_owned())
-    };
-    format!(
-        "for {} pods asking for {} cpu and {} memory",
-        amount("pods"),
-        amount("cpu"),
-        amount("memory")
-    )
+    let amount = |name: &str| requests.get(name).map_or(0.0, kerf_model::quantity::Quantity::to_f64);
+    let gib = amount("memory") / f64::from(1 << 30);
+    format!("for {} pods: {} cpu, {gib:.1} GiB", amount("pods"), amount("cpu"))
 }

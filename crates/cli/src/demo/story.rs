@@ -1,5 +1,6 @@
 //! The timetable: what happens to the shop, and when.
 
+use kerf_cloud::InterruptionKind;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -24,12 +25,20 @@ pub(super) enum Step {
     Open,
     /// Scales workloads: kind, name, replicas.
     Scale(&'static [(&'static str, &'static str, u32)]),
-    /// Silences the kubelet of the node that runs most pods of an app, sparing nodes with pods that must not be disrupted.
-    Silence(&'static str),
+    /// Something happens to the machine that runs most pods of an app; machines with pods that must not be disrupted are spared.
+    Strike(&'static str, Blow),
     /// Merges a patch into the NodePool.
     PatchPool(fn() -> Value),
     /// Nothing more happens.
     End,
+}
+
+/// What happens to a machine.
+pub(super) struct Blow {
+    /// What the cloud announces about it, if anything.
+    pub(super) announced: Option<InterruptionKind>,
+    /// Whether its kubelet falls silent.
+    pub(super) silences: bool,
 }
 
 impl Act {
@@ -52,21 +61,57 @@ pub(super) const ACTS: &[Act] = &[
     },
     Act {
         minute: 60,
-        title: "the rush is over: web 24 -> 6, worker 16 -> 2; empty nodes go",
+        title: "the rush is over: web 24 -> 6, worker 16 -> 2; nodes empty, the rest is consolidated",
         step: Step::Scale(&[("Deployment", "web", 6), ("Deployment", "worker", 2)]),
     },
     Act {
-        minute: 100,
-        title: "a kubelet falls silent on a node that serves the web",
-        step: Step::Silence("web"),
+        minute: 75,
+        title: "a quiet hour: api 4 -> 2; what is left fits cheaper machines",
+        step: Step::Scale(&[("Deployment", "api", 2)]),
     },
     Act {
-        minute: 130,
+        minute: 90,
+        title: "spot reclaim: the cloud wants a worker's machine back",
+        step: Step::Strike("worker", announced(InterruptionKind::SpotReclaim)),
+    },
+    Act {
+        minute: 100,
+        title: "a kubelet falls silent on a machine that serves the web; nobody announces anything",
+        step: Step::Strike(
+            "web",
+            Blow {
+                announced: None,
+                silences: true,
+            },
+        ),
+    },
+    Act {
+        minute: 115,
+        title: "scheduled change: the cloud announces maintenance of a machine",
+        step: Step::Strike("web", announced(InterruptionKind::ScheduledChange)),
+    },
+    Act {
+        minute: 125,
+        title: "a machine stops",
+        step: Step::Strike("web", fatal(InterruptionKind::InstanceStopped)),
+    },
+    Act {
+        minute: 135,
+        title: "somebody terminates a machine by hand",
+        step: Step::Strike("worker", fatal(InterruptionKind::InstanceTerminated)),
+    },
+    Act {
+        minute: 145,
+        title: "health event: a machine fails its checks",
+        step: Step::Strike("web", fatal(InterruptionKind::InstanceUnhealthy)),
+    },
+    Act {
+        minute: 160,
         title: "the pool's template changes: nodes drift and are replaced, two at a time",
         step: Step::PatchPool(release),
     },
     Act {
-        minute: 200,
+        minute: 225,
         title: "closing time: everything is scaled to nothing",
         step: Step::Scale(&[
             ("Deployment", "web", 0),
@@ -76,11 +121,27 @@ pub(super) const ACTS: &[Act] = &[
         ]),
     },
     Act {
-        minute: 225,
+        minute: 240,
         title: "lights out",
         step: Step::End,
     },
 ];
+
+/// The machine runs on for now.
+const fn announced(kind: InterruptionKind) -> Blow {
+    Blow {
+        announced: Some(kind),
+        silences: false,
+    }
+}
+
+/// The machine is down.
+const fn fatal(kind: InterruptionKind) -> Blow {
+    Blow {
+        announced: Some(kind),
+        silences: true,
+    }
+}
 
 fn release() -> Value {
     json!({"spec": {"template": {"metadata": {"labels": {"release": "autumn"}}}}})

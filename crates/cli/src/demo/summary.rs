@@ -1,9 +1,9 @@
 //! What the demo says at the end.
 
+use super::decision::{ledger, saved};
 use super::observer::{Observer, Sample};
 use crate::simulate::columns;
 use jiff::Timestamp;
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
@@ -38,21 +38,21 @@ pub(super) fn print(
         ]);
     }
     writeln!(out, "\n{}", columns(&table))?;
-    let mut reasons: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for decision in &observer.decisions {
-        let verb = decision.what.split(' ').next().unwrap_or_default();
-        let why = if decision.why.starts_with("for ") {
-            "pods were waiting"
-        } else {
-            decision.why.as_str()
-        };
-        *reasons.entry((verb, why)).or_default() += 1;
-    }
-    writeln!(out, "Decisions")?;
-    for ((verb, why), count) in &reasons {
-        let nodes = if *count == 1 { "node" } else { "nodes" };
-        writeln!(out, "  {verb} {count} {nodes}: {why}")?;
-    }
+    let entries = ledger(&observer.decisions);
+    let mut table = vec![
+        ["WHY", "LAUNCHED", "REMOVED", "CHANGE IN $/H"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    table.extend(entries.iter().map(|entry| {
+        vec![
+            entry.cause.clone(),
+            entry.launched.to_string(),
+            entry.removed.to_string(),
+            format!("{:+.4}", entry.change),
+        ]
+    }));
+    writeln!(out, "{}", columns(&table))?;
     let lived = rows.last().map(|(at, _)| at.duration_since(start)).unwrap_or_default();
     let cost: f64 = rows
         .iter()
@@ -61,9 +61,14 @@ pub(super) fn print(
         .sum();
     writeln!(
         out,
-        "\n{:.1} hours of cluster life in {:.1} s, about {cost:.2} $ of machines",
+        "{:.1} hours of cluster life in {:.1} s, about {cost:.2} $ of machines",
         lived.as_secs_f64() / 3600.0,
         wall.as_secs_f64()
+    )?;
+    let saved = saved(&entries);
+    writeln!(
+        out,
+        "consolidation (Empty, Underutilized) took {saved:.4} $/h off the bill in all"
     )?;
     for line in late {
         writeln!(out, "NOT RUNNING {line}")?;
