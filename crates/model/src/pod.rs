@@ -164,7 +164,7 @@ pub enum DoNotDisrupt {
 }
 
 /// A pod.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pod {
     /// Its unique id.
     pub uid: Arc<str>,

@@ -13,6 +13,7 @@ mod requirement;
 mod selector;
 mod sharing;
 mod storage;
+mod usage;
 
 pub use conventions::Conventions;
 pub use node::{ClaimFacts, NodeFacts};
@@ -24,6 +25,7 @@ pub use storage::{BindingMode, ClassFacts, PvFacts, PvcFacts};
 pub(crate) use node::{MachineParts, value};
 pub(crate) use requests::default_from_limits;
 pub(crate) use storage::{VolumeSource, missing_claim};
+pub(crate) use usage::Usage;
 
 use crate::lean::Amounts;
 use kerf_model::intern::{Interner, Sym, sym};

@@ -1,13 +1,13 @@
 //! Nodes and claims, and how the two make one machine (section 5.1).
 
-use super::{Converter, ceil, floor, pod};
+use super::{Converter, Usage, ceil, floor, pod};
 use crate::lean::{LeanNode, LeanTaint};
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::conditions::node_claim as condition;
 use kerf_api::{NodeClaim, ResourceList, annotations, taints};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
-use kerf_model::pod::{Owner, Pod};
+use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::resources::Resources;
 use kerf_model::taint::{Effect, Taint};
@@ -92,6 +92,8 @@ pub(crate) struct MachineParts<'a> {
     pub(crate) claim: Option<&'a ClaimFacts>,
     /// Bound, non-terminal pods by namespace and name.
     pub(crate) pods: Vec<Arc<Pod>>,
+    /// What they hold.
+    pub(crate) usage: Usage,
     /// Attach limits by driver.
     pub(crate) volume_limits: Vec<(Arc<str>, u32)>,
     /// A disruption command holds it.
@@ -216,7 +218,6 @@ impl Converter {
         lifecycle.do_not_disrupt = do_not_disrupt;
         lifecycle.deleting = deleting;
         lifecycle.ready = node.is_some_and(|node| node.ready);
-        let (requested, daemon_requested) = usage(&parts.pods);
         Some(Node {
             hostname: hostname.unwrap_or_else(|| self.interner.intern(name)),
             name: Arc::clone(name),
@@ -237,8 +238,8 @@ impl Converter {
             },
             capacity: effective(node, claim, initialized, |n| &n.capacity, |c| &c.capacity).with(sym::NODES, 1),
             allocatable: effective(node, claim, initialized, |n| &n.allocatable, |c| &c.allocatable),
-            requested,
-            daemon_requested,
+            requested: parts.usage.all,
+            daemon_requested: parts.usage.daemons,
             pods: parts.pods,
             volume_limits: parts.volume_limits,
             marked_for_deletion: parts.marked || claim_going || (!managed && node.is_some_and(|node| node.deleting)),
@@ -306,18 +307,6 @@ fn effective(
         }
     }
     amounts
-}
-
-/// SCH-063, SCH-064: what pods hold, and what DaemonSet pods hold of it.
-fn usage(pods: &[Arc<Pod>]) -> (Resources, Resources) {
-    let (mut all, mut daemons) = (Resources::new(), Resources::new());
-    for pod in pods {
-        all.add(&pod.shape.requests);
-        if pod.owner == Owner::DaemonSet {
-            daemons.add(&pod.shape.requests);
-        }
-    }
-    (all, daemons)
 }
 
 /// DIS-029: exactly `true`.

@@ -7,7 +7,7 @@ use crate::convert::{ClaimFacts, NodeFacts, PodFacts};
 use crate::lean::{LeanDaemonSet, LeanPod};
 use kerf_api::NodeClaim;
 use kerf_model::pod::{Owner, Pod};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Mirror {
@@ -219,10 +219,6 @@ impl Mirror {
         if let Some(daemon_set) = &entry.daemon_set {
             self.dirty.daemons |= self.daemons.joins(daemon_set, entry.base.created, &id.key);
         }
-        if let Some(node) = entry.occupied() {
-            let pods = self.pods_by_node.entry(Arc::clone(node)).or_default();
-            pods.insert(id.key.clone());
-        }
         self.pods.put(id, entry);
         self.resolve(&id.key);
     }
@@ -248,12 +244,7 @@ impl Mirror {
             self.dirty.daemons |= self.daemons.leaves(daemon_set, entry.base.created, key);
         }
         if let Some(node) = entry.occupied() {
-            if let Some(pods) = self.pods_by_node.get_mut(node) {
-                pods.remove(key);
-                if pods.is_empty() {
-                    self.pods_by_node.remove(node);
-                }
-            }
+            self.occupancy.remove(node, key);
             self.touch_node(node);
         }
     }
@@ -276,6 +267,7 @@ impl Mirror {
         }
         let (node, uid) = (entry.occupied().cloned(), Arc::clone(&entry.base.uid));
         if let Some(node) = node {
+            self.occupancy.put(&node, Arc::clone(&entry.pod));
             self.touch_node(&node);
         }
         let promised = self.promises.of_pod(key, &uid).cloned();
@@ -353,18 +345,6 @@ impl Mirror {
         }
         self.dirty.machines.extend(before.as_ref().map(claim_key));
         self.dirty.machines.extend(after.map(claim_key));
-    }
-
-    /// The pods that hold a node's resources, by namespace and name.
-    pub(super) fn pods_on(&self, node: &Arc<str>) -> Vec<Arc<Pod>> {
-        let keys = self
-            .pods_by_node
-            .get(node)
-            .map_or(const { &BTreeSet::new() }, |keys| keys);
-        keys.iter()
-            .filter_map(|key| self.pods.get(key))
-            .map(|entry| Arc::clone(&entry.pod))
-            .collect()
     }
 }
 

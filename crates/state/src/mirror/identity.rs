@@ -1,7 +1,7 @@
 //! What the mirror knows objects as, for those who compare it with the API server.
 
 use super::Mirror;
-use super::object::{Kind, Mirrored};
+use super::object::Kind;
 use std::sync::Arc;
 
 /// An object as the mirror knows it.
@@ -19,8 +19,8 @@ pub struct Known {
 
 impl Mirror {
     /// All objects of a kind, by namespace and name.
-    pub fn known<K: Mirrored>(&self) -> Vec<Known> {
-        let identities = self.identities(K::KIND).into_iter();
+    pub fn known(&self, kind: Kind) -> Vec<Known> {
+        let identities = self.identities(kind).into_iter();
         identities
             .map(|id| Known {
                 namespace: id.key.0,

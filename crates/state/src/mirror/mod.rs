@@ -13,6 +13,7 @@ mod fold;
 mod identity;
 mod machines;
 mod object;
+mod occupancy;
 mod pools;
 mod promise;
 mod publish;
@@ -74,7 +75,7 @@ pub struct Mirror {
     offline: bool,
     pods: table::Table<PodEntry>,
     /// Bound, non-terminal pods by node name.
-    pods_by_node: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    occupancy: occupancy::Occupancy,
     pending: BTreeMap<Key, Arc<Pod>>,
     machines: machines::Machines,
     pools: pools::Pools,
@@ -134,7 +135,7 @@ impl Mirror {
             converter,
             offline: options.offline,
             pods: table::Table::default(),
-            pods_by_node: BTreeMap::new(),
+            occupancy: occupancy::Occupancy::default(),
             pending: BTreeMap::new(),
             machines: machines::Machines::default(),
             pools: pools::Pools::default(),
@@ -317,7 +318,7 @@ impl Mirror {
 
     /// The bound, non-terminal pods of a Node by its object's name, terminating ones included, by namespace and name.
     pub fn pods_on_node(&self, node: &str) -> Vec<Arc<Pod>> {
-        self.pods_on(&Arc::from(node))
+        self.occupancy.pods(node).to_vec()
     }
 
     fn key_shown(&self, name: &str) -> Option<MachineKey> {

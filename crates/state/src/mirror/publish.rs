@@ -2,7 +2,7 @@
 
 use super::Mirror;
 use super::machines::MachineKey;
-use crate::convert::{ClaimFacts, MachineParts};
+use crate::convert::{ClaimFacts, MachineParts, Usage};
 use jiff::Timestamp;
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
@@ -144,7 +144,7 @@ impl Mirror {
         self.epoch += u64::from(moved);
     }
 
-    fn machine(&self, key: &MachineKey, now: Timestamp) -> Option<Node> {
+    fn machine(&mut self, key: &MachineKey, now: Timestamp) -> Option<Node> {
         let claim = self.machines.claim_of(key);
         if let MachineKey::Planned(name) = key {
             let promise = self.promises.of_claim(name)?;
@@ -163,7 +163,8 @@ impl Mirror {
         let parts = MachineParts {
             node,
             claim,
-            pods: node.map_or_else(Vec::new, |node| self.pods_on(&node.name)),
+            pods: node.map_or_else(Vec::new, |node| self.occupancy.pods(&node.name).to_vec()),
+            usage: node.map_or_else(Usage::default, |node| self.occupancy.usage(&node.name)),
             volume_limits: limits.cloned().unwrap_or_default(),
             marked,
             nominated_until: self.machines.nominated.get(key).copied(),
