@@ -65,6 +65,8 @@ pub struct Candidates {
     pub free: Vec<Candidate>,
     /// Nodes that may not, with what keeps them.
     pub blocked: Vec<(usize, Blocker)>,
+    /// When time alone makes the first of them something else: the end of a nomination or of a pod's protection.
+    pub until: Option<Timestamp>,
 }
 
 /// Sorts the nodes; `queued` tells the names of nodes other commands hold.
@@ -73,7 +75,11 @@ pub fn candidates(snapshot: &Snapshot, now: Timestamp, class: Class, queued: &dy
     for (index, node) in snapshot.nodes.iter().enumerate() {
         match candidate(snapshot, now, class, queued, index, node) {
             Ok(candidate) => sorted.free.push(candidate),
-            Err(blocker) => sorted.blocked.push((index, blocker)),
+            Err(blocker) => {
+                let ends = [sorted.until, ends(node, &blocker, now)];
+                sorted.until = ends.into_iter().flatten().min();
+                sorted.blocked.push((index, blocker));
+            }
         }
     }
     sorted
@@ -114,6 +120,15 @@ fn candidate(
         return Err(blocker);
     }
     Ok(Candidate::new(index, node, pool))
+}
+
+/// When a blocker goes, or becomes another, by itself.
+fn ends(node: &Node, blocker: &Blocker, now: Timestamp) -> Option<Timestamp> {
+    match blocker {
+        Blocker::Nominated => node.nominated_until,
+        Blocker::PodAnnotation(_) => pods::protected_until(&node.pods, now),
+        _ => None,
+    }
 }
 
 impl Candidate {

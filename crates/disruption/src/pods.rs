@@ -1,20 +1,19 @@
 //! Which pods move with a node, and which of them stand in the way (sections 3 to 5 of the disruption contract).
 
 use crate::blocker::Blocker;
+use crate::protection::{Protection, protection};
 use jiff::Timestamp;
 use kerf_model::pod::{Owner, Pod};
 use kerf_model::snapshot::{Pdb, Snapshot};
 use kerf_model::taint::{Effect, Taint};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The taint a node gets before it is drained.
-fn disrupted() -> Taint {
-    Taint {
-        key: Arc::from("karpenter.sh/disrupted"),
-        value: Arc::from(""),
-        effect: Effect::NoSchedule,
-    }
-}
+static DISRUPTED: LazyLock<Taint> = LazyLock::new(|| Taint {
+    key: Arc::from("karpenter.sh/disrupted"),
+    value: Arc::from(""),
+    effect: Effect::NoSchedule,
+});
 
 /// Whether the pod needs a place elsewhere when its node goes (DIS-042).
 pub fn reschedulable(pod: &Pod) -> bool {
@@ -31,7 +30,7 @@ pub fn evictable(pod: &Pod, now: Timestamp) -> bool {
             .shape
             .tolerations
             .iter()
-            .any(|toleration| toleration.tolerates(&disrupted()))
+            .any(|toleration| toleration.tolerates(&DISRUPTED))
 }
 
 fn budgets<'a>(pod: &'a Pod, snapshot: &'a Snapshot) -> impl Iterator<Item = &'a Pdb> {
@@ -60,6 +59,15 @@ pub fn reschedulable_now(pod: &Pod, snapshot: &Snapshot, now: Timestamp) -> bool
         [only] => !only.blocks_always || unhealthy_is_allowed(pod, only),
         _ => false,
     }
+}
+
+/// When the first of the pods that are protected for a time is so no longer.
+pub(crate) fn protected_until(pods: &[Arc<Pod>], now: Timestamp) -> Option<Timestamp> {
+    let ends = pods.iter().filter_map(|pod| match protection(pod, now) {
+        Protection::Until(end) => Some(end),
+        Protection::None | Protection::Invalid(_) | Protection::Open | Protection::Elapsed => None,
+    });
+    ends.min()
 }
 
 /// What about the pods of a node forbids disrupting it (DIS-034 to DIS-037).

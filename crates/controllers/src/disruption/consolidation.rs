@@ -23,6 +23,7 @@ use tokio::time::Instant;
 
 use super::events;
 use super::methods::{Decided, Method, Turn, WAIT};
+use super::sorting::{Sorted, Sorting};
 use crate::context::Context;
 use crate::provisioning::pass::solver_options;
 
@@ -46,7 +47,11 @@ struct Basis {
 
 /// What consolidation remembers from turn to turn.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Mutex<Remembered>);
+pub(super) struct Memory {
+    remembered: Mutex<Remembered>,
+    /// What the nodes were sorted into.
+    pub(super) sorting: Sorting,
+}
 
 #[derive(Debug, Default)]
 struct Remembered {
@@ -71,7 +76,7 @@ impl Remembered {
 
 impl Memory {
     fn with<T>(&self, look: impl FnOnce(&mut Remembered) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        look(&mut self.remembered.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn is_quiet(&self, method: Method, basis: &Basis) -> bool {
@@ -87,7 +92,7 @@ pub(super) struct Seen {
     /// What LIF-207 counted before the snapshot was taken.
     pub(super) epoch: u64,
     pub(super) snapshot: Arc<Snapshot>,
-    pub(super) sorted: Candidates,
+    pub(super) sorted: Arc<Sorted>,
     pub(super) now: Timestamp,
 }
 
@@ -146,9 +151,9 @@ impl Turn<'_> {
             sorted,
             now,
         } = seen;
-        let (eligible, held) = underutilized(&snapshot, &sorted.free);
-        self.tell_stays(&snapshot, &held);
-        let Some(mut allowance) = self.admit(method, &snapshot, &eligible, now) else {
+        let (eligible, held) = sorted.underutilized();
+        self.tell_stays(&snapshot, held);
+        let Some(mut allowance) = self.admit(method, &snapshot, eligible, now) else {
             return Ok(None);
         };
         let closed = destinations(self.context).closed(&snapshot, now);
@@ -167,8 +172,8 @@ impl Turn<'_> {
             now,
             solver: consolidation_options(&solver_options(&self.context.options, &self.context.tuning)),
             settings: settings(self.context),
-            all: sorted.free,
-            eligible,
+            all: sorted.candidates.free.clone(),
+            eligible: eligible.clone(),
         };
         let command = match method {
             Method::Multi => {

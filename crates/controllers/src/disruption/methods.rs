@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_disruption::{
-    Allowance, Candidate, Candidates, Class, Command, Held, candidates, drift, drifted, emptiness, empty, revalidate,
-    statically_drifted, what_if_options,
+    Allowance, Candidate, Class, Command, Held, drift, drifted, emptiness, empty, revalidate, statically_drifted,
+    what_if_options,
 };
 use kerf_model::budget::DisruptionReason;
 use kerf_model::snapshot::Snapshot;
@@ -16,6 +16,7 @@ use kerf_runtime::{CancellationToken, Event, ObjectRef, ReconcileError};
 use super::consolidation::{Memory, Seen};
 use super::events;
 use super::registry::Registry;
+use super::sorting::Sorted;
 use super::static_drift::{Replacing, replace};
 use crate::context::Context;
 use crate::provisioning::pass::solver_options;
@@ -113,7 +114,7 @@ impl Turn<'_> {
         let sorted = self.sort(&snapshot, method, now);
         let decided = match method {
             Method::Emptiness => {
-                let (eligible, held) = empty(&sorted.free);
+                let (eligible, held) = empty(&sorted.candidates.free);
                 self.tell_held(&snapshot, &held, events::unconsolidatable);
                 match self.admit(method, &snapshot, &eligible, now) {
                     Some(allowance) => self.emptiness(&eligible, allowance).await,
@@ -121,13 +122,13 @@ impl Turn<'_> {
                 }
             }
             Method::StaticDrift => {
-                let eligible = statically_drifted(&sorted.free);
+                let eligible = statically_drifted(&sorted.candidates.free);
                 let allowance = self.admit(method, &snapshot, &eligible, now);
                 let replaced = allowance.map(|allowance| replace(self.context, &snapshot, &eligible, &allowance));
                 return Ok(replaced.unwrap_or_default());
             }
             Method::Drift => {
-                let eligible = drifted(&sorted.free);
+                let eligible = drifted(&sorted.candidates.free);
                 match self.admit(method, &snapshot, &eligible, now) {
                     Some(allowance) => self.drift(snapshot, eligible, allowance, now).await?,
                     None => None,
@@ -160,22 +161,14 @@ impl Turn<'_> {
     }
 
     /// Sorts the nodes, and tells what keeps the blocked ones and what protects pods.
-    pub(super) fn sort(&self, snapshot: &Snapshot, method: Method, now: Timestamp) -> Candidates {
-        let sorted = candidates(snapshot, now, method.class(), &|node| self.registry.holds(node));
-        for (index, blocker) in sorted.blocked.iter().filter(|(_, blocker)| blocker.is_event()) {
+    pub(super) fn sort(&self, snapshot: &Arc<Snapshot>, method: Method, now: Timestamp) -> Arc<Sorted> {
+        let sorted = self.memory.sorting.sort(snapshot, method.class(), self.registry, now);
+        let blocked = &sorted.candidates.blocked;
+        for (index, blocker) in blocked.iter().filter(|(_, blocker)| blocker.is_event()) {
             self.tell(snapshot, *index, || blocker.message(), events::blocked);
         }
-        let checked = sorted.free.iter().map(|candidate| candidate.index);
-        let blocked = sorted
-            .blocked
-            .iter()
-            .filter(|(_, blocker)| blocker.is_pod())
-            .map(|(index, _)| *index);
-        let nodes = checked.chain(blocked).filter_map(|index| snapshot.nodes.get(index));
-        for pod in nodes.flat_map(|node| &node.pods) {
-            if let Some(event) = events::protection(pod, now) {
-                self.context.recorder.publish(event);
-            }
+        for event in sorted.annotated.iter().filter_map(|pod| events::protection(pod, now)) {
+            self.context.recorder.publish(event);
         }
         sorted
     }
@@ -229,7 +222,7 @@ impl Turn<'_> {
         let now = self.context.now();
         let snapshot = self.context.cluster.snapshot(now);
         let sorted = self.sort(&snapshot, Method::Emptiness, now);
-        let (eligible, _) = empty(&sorted.free);
+        let (eligible, _) = empty(&sorted.candidates.free);
         let mut allowance = self.allowance(&snapshot, Method::Emptiness, now);
         let nominated = |name: &str| {
             let node = snapshot.nodes.iter().find(|node| *node.name == *name);

@@ -20,6 +20,7 @@ mod methods;
 mod orchestration;
 mod registry;
 mod retirement;
+mod sorting;
 mod start;
 mod static_drift;
 

@@ -60,6 +60,8 @@ struct Inner {
     commands: BTreeMap<Arc<str>, Running>,
     /// Which command holds a machine, by provider id.
     held: BTreeMap<Arc<str>, Arc<str>>,
+    /// Rises whenever other machines are held.
+    version: u64,
 }
 
 impl Registry {
@@ -76,6 +78,7 @@ impl Registry {
                 .insert(Arc::clone(&member.provider_id), Arc::clone(&command.id));
         }
         inner.commands.insert(Arc::clone(&command.id), command);
+        inner.version += 1;
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Running> {
@@ -102,6 +105,7 @@ impl Registry {
             for member in &command.members {
                 inner.held.remove(&member.provider_id);
             }
+            inner.version += 1;
         }
     }
 
@@ -110,6 +114,11 @@ impl Registry {
         node.provider_id
             .as_ref()
             .is_some_and(|id| self.lock().held.contains_key(id))
+    }
+
+    /// The same for as long as the same machines are held.
+    pub(super) fn version(&self) -> u64 {
+        self.lock().version
     }
 
     /// How long a command may take now: 80 ms per machine in the queue, at least `least`, at most an hour (DIS-279).

@@ -483,3 +483,27 @@ fn pools_of_other_providers_are_unknown() {
     world.node("a-1", |_| {});
     assert_eq!(world.blocker(Class::Graceful), "nodepool not found (NodePool=a)");
 }
+
+/// Whoever keeps what was sorted has to know until when it stands.
+#[test]
+fn what_only_time_changes_is_sorted_anew_in_time() {
+    const HOUR: i64 = 3600 * 1_000_000_000;
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    assert_eq!(world.sorted(Class::Graceful).until, None);
+    world.node("a-2", |_| {});
+    world.bound("a-2", "p", |pod| {
+        (pod.do_not_disrupt, pod.started) = (DoNotDisrupt::ForNanos(HOUR), Some(ago(60)));
+    });
+    world.bound("a-2", "q", |pod| {
+        (pod.do_not_disrupt, pod.started) = (DoNotDisrupt::ForNanos(HOUR), Some(ago(600)));
+    });
+    let sorted = world.sorted(Class::Graceful);
+    assert_eq!((sorted.free.len(), sorted.until), (1, Some(ago(600 - 3600))));
+    world.node("a-3", |node| node.nominated_until = Some(ago(-20)));
+    assert_eq!(world.sorted(Class::Graceful).until, Some(ago(-20)));
+    world.node("a-4", |node| node.lifecycle.do_not_disrupt = true);
+    world.node("a-5", |node| node.nominated_until = Some(ago(20)));
+    let sorted = world.sorted(Class::Graceful);
+    assert_eq!((sorted.free.len(), sorted.until), (2, Some(ago(-20))));
+}
