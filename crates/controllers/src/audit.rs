@@ -1,20 +1,19 @@
-//! Looking after the watches: a watch that silently lost events leaves the mirror wrong until the next list, and everything that is decided
+//! Looking after the watches: a watch that silently lost events leaves what is known wrong until the next list, and everything that is decided
 //! with it. So every watched kind is compared with a fresh list of metadata at short intervals, and is listed anew when it stays wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kerf_runtime::{Rng, SyncGate};
-use kerf_state::{Kind, Mirrored};
-use kube::api::ListParams;
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
+use kerf_state::Kind;
+use kube::Client;
+use kube::api::{ListParams, ObjectList, PartialObjectMeta};
+use kube::core::Request;
 use tokio::sync::Notify;
 
-use crate::cluster::{Cluster, Discrepancy, Listed, compare, listed};
+use crate::cluster::{Cluster, Discrepancy, Listed, Subject, compare, listed};
 
 /// How often a kind is compared: an event that was lost is found within a minute.
 const EVERY: Duration = Duration::from_secs(40);
@@ -31,8 +30,11 @@ const PAGE: u32 = 1000;
 const PODS_MAX: usize = 4000;
 
 /// Compares one kind for as long as it is polled.
-pub(crate) struct Audit<K> {
-    api: Api<K>,
+pub(crate) struct Audit {
+    client: Client,
+    /// Where all objects of the kind are.
+    path: String,
+    subject: Subject,
     cluster: Cluster,
     gate: SyncGate,
     relist: Arc<Notify>,
@@ -41,14 +43,21 @@ pub(crate) struct Audit<K> {
     excused: BTreeSet<Discrepancy>,
 }
 
-impl<K> Audit<K>
-where
-    K: Mirrored + Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
-{
+impl Audit {
     /// An audit that rings `relist` when the kind has to be listed anew.
-    pub(crate) fn new(client: Client, cluster: Cluster, gate: SyncGate, relist: Arc<Notify>, rng: Rng) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        path: String,
+        subject: Subject,
+        cluster: Cluster,
+        gate: SyncGate,
+        relist: Arc<Notify>,
+        rng: Rng,
+    ) -> Self {
         Self {
-            api: Api::all(client),
+            client,
+            path,
+            subject,
             cluster,
             gate,
             relist,
@@ -61,18 +70,18 @@ where
     pub(crate) async fn run(mut self) -> Infallible {
         self.gate.wait().await;
         loop {
-            let in_doubt = self.cluster.suspects(K::KIND);
+            let in_doubt = self.cluster.suspects(self.subject);
             let every = if in_doubt { EVERY_IN_DOUBT } else { EVERY };
             tokio::time::sleep(self.rng.jitter(every, 0.1)).await;
             if let Err(error) = self.round().await {
-                tracing::debug!(kind = ?K::KIND, error = kerf_runtime::client::describe(&error), "comparing with a fresh list failed");
+                tracing::debug!(subject = ?self.subject, error = kerf_runtime::client::describe(&error), "comparing with a fresh list failed");
             }
         }
     }
 
     async fn round(&mut self) -> Result<(), kube::Error> {
-        let unbound_only = K::KIND == Kind::Pod && self.cluster.count(K::KIND) > PODS_MAX;
-        let before = self.cluster.known::<K>(unbound_only);
+        let unbound_only = self.subject == Subject::Mirrored(Kind::Pod) && self.cluster.pod_count() > PODS_MAX;
+        let before = self.cluster.known(self.subject, unbound_only);
         let fresh = self.list(unbound_only).await?;
         let mut found = compare(&before, &fresh);
         drop((before, fresh));
@@ -81,11 +90,11 @@ where
         }
         found.retain(|one| !self.excused.contains(one));
         self.wait_for(&mut found, LAG).await;
-        self.cluster.heard(K::KIND, found.is_empty());
+        self.cluster.heard(self.subject, found.is_empty());
         if found.is_empty() {
             return Ok(());
         }
-        tracing::warn!(kind = ?K::KIND, objects = found.len(), first = ?found.first(), "watch lost events, listing anew");
+        tracing::warn!(subject = ?self.subject, objects = found.len(), first = ?found.first(), "watch lost events, listing anew");
         self.relist.notify_one();
         self.wait_for(&mut found, LISTING).await;
         self.excused.extend(found);
@@ -98,7 +107,7 @@ where
             return;
         }
         tokio::time::sleep(time).await;
-        let known = self.cluster.known::<K>(false);
+        let known = self.cluster.known(self.subject, false);
         found.retain(|one| one.persists(&known));
     }
 
@@ -110,7 +119,9 @@ where
         }
         let mut all = BTreeMap::new();
         loop {
-            let page = self.api.list_metadata(&params).await?;
+            let request = Request::new(&self.path).list_metadata(&params);
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            let page: ObjectList<PartialObjectMeta> = self.client.request(request).await?;
             all.extend(page.items.iter().map(|object| listed(&object.metadata)));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),

@@ -288,17 +288,17 @@ async fn lead(
 
 /// Starts a watch per kind; the gate opens when all have their first complete set.
 fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut TaskGroup) {
-    watch_surely::<LeanNamespace>(context, gate, tasks);
-    watch_surely::<LeanStorageClass>(context, gate, tasks);
-    watch_surely::<LeanPv>(context, gate, tasks);
-    watch_surely::<LeanPvc>(context, gate, tasks);
-    watch_surely::<LeanCsiNode>(context, gate, tasks);
-    watch_surely::<LeanPdb>(context, gate, tasks);
-    watch_surely::<LeanDaemonSet>(context, gate, tasks);
-    watch_surely::<NodePool>(context, gate, tasks);
-    watch_surely::<NodeClaim>(context, gate, tasks);
-    watch_surely::<LeanNode>(context, gate, tasks);
-    watch_surely::<LeanPod>(context, gate, tasks);
+    watch::<LeanNamespace>(context, gate, tasks);
+    watch::<LeanStorageClass>(context, gate, tasks);
+    watch::<LeanPv>(context, gate, tasks);
+    watch::<LeanPvc>(context, gate, tasks);
+    watch::<LeanCsiNode>(context, gate, tasks);
+    watch::<LeanPdb>(context, gate, tasks);
+    watch::<LeanDaemonSet>(context, gate, tasks);
+    watch::<NodePool>(context, gate, tasks);
+    watch::<NodeClaim>(context, gate, tasks);
+    watch::<LeanNode>(context, gate, tasks);
+    watch::<LeanPod>(context, gate, tasks);
     if overlays {
         watch::<NodeOverlay>(context, gate, tasks);
     }
@@ -320,41 +320,10 @@ fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut Tas
     }
 }
 
-/// The same for a kind decisions are made from.
-fn watch_surely<K>(context: &Context, gate: &SyncGate, tasks: &mut TaskGroup)
-where
-    K: crate::cluster::Watched
-        + kerf_state::Mirrored
-        + serde::de::DeserializeOwned
-        + Clone
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
-{
-    let kind = <K as Resource>::kind(&());
-    gate.expect(&*kind);
-    let (rng, token) = (context.seed.derive(&kind).rng(), tasks.token().clone());
-    let follow = pump::follow_surely::<K>(
-        context.client.clone(),
-        context.cluster.clone(),
-        gate.clone(),
-        rng,
-        token,
-    );
-    tasks.spawn(format!("watch {kind}"), follow);
-}
-
+/// The same for one kind of objects.
 fn watch<K>(context: &Context, gate: &SyncGate, tasks: &mut TaskGroup)
 where
-    K: crate::cluster::Watched
-        + Resource<DynamicType = ()>
-        + serde::de::DeserializeOwned
-        + Clone
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
+    K: crate::cluster::Watched + serde::de::DeserializeOwned + Clone + std::fmt::Debug + Send + Sync + 'static,
 {
     let kind = K::kind(&());
     gate.expect(&*kind);
@@ -364,7 +333,6 @@ where
         context.cluster.clone(),
         gate.clone(),
         rng,
-        None,
         token,
     );
     tasks.spawn(format!("watch {kind}"), follow);

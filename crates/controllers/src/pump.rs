@@ -8,7 +8,6 @@ use futures::StreamExt;
 use kerf_cloud::NodeClassKind;
 use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
 use kerf_runtime::{CancellationToken, SyncGate};
-use kerf_state::Mirrored;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::{DeserializeGuard, GroupVersionKind};
 use kube::runtime::watcher;
@@ -17,60 +16,41 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
 use crate::audit::Audit;
-use crate::cluster::{Cluster, NodeClass, Watched};
+use crate::cluster::{Cluster, NodeClass, Subject, Watched};
 use kerf_runtime::{Backoff, Rng};
 
 /// Follows one kind until shutdown, and lists it anew when it turns out that the watch lost something.
-pub(crate) async fn follow_surely<K>(
-    client: Client,
-    cluster: Cluster,
-    gate: SyncGate,
-    rng: Rng,
-    shutdown: CancellationToken,
-) -> Result<(), WatchError>
-where
-    K: Watched + Mirrored + DeserializeOwned + Clone + Debug + Send + 'static,
-{
-    let relist = Arc::new(Notify::new());
-    let audit = Audit::<K>::new(
-        client.clone(),
-        cluster.clone(),
-        gate.clone(),
-        Arc::clone(&relist),
-        rng.clone(),
-    );
-    tokio::select! {
-        biased;
-        ended = follow::<K>(client, cluster, gate, rng, Some(relist), shutdown) => ended,
-        never = audit.run() => match never {},
-    }
-}
-
-/// Follows one kind until shutdown. It is listed anew whenever `relist` rings.
 pub(crate) async fn follow<K>(
     client: Client,
     cluster: Cluster,
     gate: SyncGate,
     rng: Rng,
-    relist: Option<Arc<Notify>>,
     shutdown: CancellationToken,
 ) -> Result<(), WatchError>
 where
     K: Watched + DeserializeOwned + Clone + Debug + Send + 'static,
 {
+    let relist = Arc::new(Notify::new());
+    let audit = Audit::new(
+        client.clone(),
+        K::url_path(&(), None),
+        K::SUBJECT,
+        cluster.clone(),
+        gate.clone(),
+        Arc::clone(&relist),
+        rng.clone(),
+    );
     let mut fold = Fold::<K>::new(cluster, gate);
     let api: Api<DeserializeGuard<K>> = Api::all(client);
-    watch(
-        api,
-        WatchOptions {
-            relist_on: relist,
-            ..WatchOptions::default()
-        },
-        rng,
-        Callback(move |event| fold.take(event)),
-        shutdown,
-    )
-    .await
+    let options = WatchOptions {
+        relist_on: Some(relist),
+        ..WatchOptions::default()
+    };
+    tokio::select! {
+        biased;
+        ended = watch(api, options, rng, Callback(move |event| fold.take(event)), shutdown) => ended,
+        never = audit.run() => match never {},
+    }
 }
 
 /// Collects a list until it is complete; the cluster keeps the old one as long.
@@ -111,7 +91,8 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
     }
 }
 
-/// Follows node classes of one kind until shutdown. They are read without their spec, which is the provider's business.
+/// Follows node classes of one kind until shutdown, and lists them anew when it turns out that the watch lost something. They are read
+/// without their spec, which is the provider's business.
 pub(crate) async fn follow_classes(
     client: Client,
     kind: NodeClassKind,
@@ -120,20 +101,50 @@ pub(crate) async fn follow_classes(
     rng: Rng,
     shutdown: CancellationToken,
 ) {
+    let resource =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let relist = Arc::new(Notify::new());
+    let audit = Audit::new(
+        client.clone(),
+        DynamicObject::url_path(&resource, None),
+        Subject::Classes(kind),
+        cluster.clone(),
+        gate.clone(),
+        Arc::clone(&relist),
+        rng.clone(),
+    );
+    tokio::select! {
+        biased;
+        () = shutdown.cancelled() => {}
+        () = watch_classes(api, kind, &cluster, &gate, &rng, &relist) => {}
+        never = audit.run() => match never {},
+    }
+}
+
+async fn watch_classes(
+    api: Api<DynamicObject>,
+    kind: NodeClassKind,
+    cluster: &Cluster,
+    gate: &SyncGate,
+    rng: &Rng,
+    relist: &Notify,
+) {
     let backoff = Backoff::new(
         std::time::Duration::from_millis(800),
         std::time::Duration::from_secs(30),
     );
-    let resource =
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
-    let api: Api<DynamicObject> = Api::all_with(client, &resource);
-    let mut stream = watcher::watcher(api, watcher::Config::default()).boxed();
+    let begin = || watcher::watcher(api.clone(), watcher::Config::default()).boxed();
+    let mut stream = begin();
     let mut filling = Vec::new();
     let mut failures = 0;
     loop {
         let event = tokio::select! {
             biased;
-            () = shutdown.cancelled() => return,
+            () = relist.notified() => {
+                stream = begin();
+                continue;
+            }
             event = stream.next() => event,
         };
         let read = |object| NodeClass::read(kind, &object);
@@ -154,12 +165,7 @@ pub(crate) async fn follow_classes(
             Some(Err(error)) => {
                 failures += 1;
                 tracing::warn!(kind = kind.kind, error = %error, "watch failed");
-                let delay = rng.jitter(backoff.delay(failures), 0.5);
-                tokio::select! {
-                    biased;
-                    () = shutdown.cancelled() => return,
-                    () = tokio::time::sleep(delay) => {}
-                }
+                tokio::time::sleep(rng.jitter(backoff.delay(failures), 0.5)).await;
             }
             None => return,
         }

@@ -1,16 +1,38 @@
-//! Comparing the mirror with a fresh list of the API server's.
+//! Comparing what is known with a fresh list of the API server's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kerf_state::{Kind, Known, Mirrored};
+use kerf_cloud::NodeClassKind;
+use kerf_state::{Kind, Known};
 use tokio::time::Instant;
 
 use super::Cluster;
-use super::objects::version;
+use super::objects::{Kept, version};
 
 /// Namespace and name.
 type Key = (Arc<str>, Arc<str>);
+
+/// The objects that are compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Subject {
+    /// Those of a kind in the mirror.
+    Mirrored(Kind),
+    /// NodeOverlays.
+    Overlays,
+    /// Node classes of one kind.
+    Classes(NodeClassKind),
+}
+
+impl Subject {
+    /// The kind the mirror has them under.
+    const fn mirrored(self) -> Option<Kind> {
+        match self {
+            Self::Mirrored(kind) => Some(kind),
+            Self::Overlays | Self::Classes(_) => None,
+        }
+    }
+}
 
 /// What a list says of one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,28 +97,48 @@ pub(crate) fn listed(meta: &kube::api::ObjectMeta) -> (Key, Listed) {
 }
 
 impl Cluster {
-    /// What the mirror knows the objects of a kind as. Of pods only those that are not bound, if asked so.
-    pub(crate) fn known<K: Mirrored>(&self, unbound_only: bool) -> BTreeMap<Key, Known> {
+    /// What objects are known as. Of pods only those that are not bound, if asked so.
+    pub(crate) fn known(&self, subject: Subject, unbound_only: bool) -> BTreeMap<Key, Known> {
         let inner = self.lock();
-        let counts = |known: &Known| !unbound_only || inner.mirror.is_unbound(&known.namespace, &known.name);
-        let known = inner.mirror.known::<K>().into_iter().filter(counts);
+        let known = match subject {
+            Subject::Mirrored(kind) => {
+                let counts = |known: &Known| !unbound_only || inner.mirror.is_unbound(&known.namespace, &known.name);
+                let mut known = inner.mirror.known(kind);
+                known.retain(counts);
+                known
+            }
+            Subject::Overlays => {
+                let overlays = inner.overlays.all();
+                overlays
+                    .iter()
+                    .map(|overlay| kept(&**overlay, &overlay.key()))
+                    .collect()
+            }
+            Subject::Classes(kind) => {
+                let mut classes = inner.node_classes.all();
+                classes.retain(|class| class.kind == kind);
+                classes.iter().map(|class| kept(&**class, &class.name)).collect()
+            }
+        };
         known
+            .into_iter()
             .map(|known| ((Arc::clone(&known.namespace), Arc::clone(&known.name)), known))
             .collect()
     }
 
-    /// How many objects of a kind are known.
-    pub(crate) fn count(&self, kind: Kind) -> usize {
-        self.lock().mirror.count(kind)
+    /// How many pods are known.
+    pub(crate) fn pod_count(&self) -> usize {
+        self.lock().mirror.count(Kind::Pod)
     }
 
-    /// Whether lists of the kind are not trusted at the moment.
-    pub(crate) fn suspects(&self, kind: Kind) -> bool {
-        self.lock().trust.suspects(kind)
+    /// Whether lists of the objects are not trusted at the moment.
+    pub(crate) fn suspects(&self, subject: Subject) -> bool {
+        subject.mirrored().is_some_and(|kind| self.lock().trust.suspects(kind))
     }
 
-    /// A fresh list of the kind agrees with the mirror, or does not.
-    pub(crate) fn heard(&self, kind: Kind, agrees: bool) {
+    /// A fresh list of the objects agrees with what is known, or does not.
+    pub(crate) fn heard(&self, subject: Subject, agrees: bool) {
+        let Some(kind) = subject.mirrored() else { return };
         let mut inner = self.lock();
         if !agrees {
             inner.trust.contradict(kind);
@@ -108,6 +150,15 @@ impl Cluster {
                 "fresh lists confirm that objects are gone, going on without them"
             );
         }
+    }
+}
+
+fn kept<T: Kept>(object: &T, name: &str) -> Known {
+    Known {
+        namespace: Arc::from(""),
+        name: Arc::from(name),
+        uid: Arc::from(object.uid()),
+        version: object.version(),
     }
 }
 

@@ -10,11 +10,13 @@ use kerf_state::{Kind, Mirror, Mirrored, ResetReport};
 use kube::Resource;
 
 use super::objects::{Kept, Objects};
-use super::{Cluster, Inner, NodeClass};
+use super::{Cluster, Inner, NodeClass, Subject};
 use crate::changes::{Change, Diff, PodChange, PodFacts};
 
 /// A kind of which watch events are taken in.
 pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {
+    /// What its objects are compared as.
+    const SUBJECT: Subject;
     /// An object is there, new or changed.
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change>;
     /// An object is gone.
@@ -27,6 +29,8 @@ pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {
 macro_rules! mirrored_only {
     ($($kind:ty),+ $(,)?) => {$(
         impl Watched for $kind {
+            const SUBJECT: Subject = Subject::Mirrored(<$kind as Mirrored>::KIND);
+
             fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
                 cluster.lock().mirror.apply(object);
                 Vec::new()
@@ -58,6 +62,8 @@ mirrored_only!(
 macro_rules! kept_too {
     ($($kind:ty: $field:ident, $change:ident, $ours:expr);+ $(;)?) => {$(
         impl Watched for $kind {
+            const SUBJECT: Subject = Subject::Mirrored(<$kind as Mirrored>::KIND);
+
             fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
                 let ours: fn(&Cluster, &Self) -> bool = $ours;
                 if !ours(cluster, &object) {
@@ -119,6 +125,8 @@ kept_too! {
 }
 
 impl Watched for NodeOverlay {
+    const SUBJECT: Subject = Subject::Overlays;
+
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
         let after = Arc::new(object);
         let before = cluster.lock().overlays.put(Arc::clone(&after));
@@ -153,6 +161,8 @@ impl Watched for NodeOverlay {
 }
 
 impl Watched for LeanPod {
+    const SUBJECT: Subject = Subject::Mirrored(Kind::Pod);
+
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
         let (namespace, name) = key_of(&object);
         let mut inner = cluster.lock();

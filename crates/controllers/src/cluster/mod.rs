@@ -30,7 +30,7 @@ pub use trust::Distrust;
 use crate::changes::Change;
 use objects::Objects;
 
-pub(crate) use comparison::{Discrepancy, Listed, compare, listed};
+pub(crate) use comparison::{Discrepancy, Listed, Subject, compare, listed};
 pub(crate) use fold::Watched;
 
 /// A handle on the cluster; clones share it.

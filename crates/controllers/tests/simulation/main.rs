@@ -16,6 +16,7 @@ mod finalizing;
 mod garbage;
 mod hand_edited;
 mod harness;
+mod healing;
 mod interruption;
 mod lifecycle;
 mod logs;
