@@ -89,6 +89,63 @@ fn vectors() {
     }
 }
 
+// DIS-226, DIS-227: computed apart from this code, from the rules as they are written down.
+#[test]
+fn every_field_goes_in_under_its_own_name() {
+    let month = |more: Value| {
+        let mut spec = json!({"expireAfter": "720h"});
+        for (key, value) in more.as_object().into_iter().flatten() {
+            spec[key] = value.clone();
+        }
+        spec
+    };
+    let (one, other) = (
+        json!([{"key": "a", "value": "b", "effect": "NoSchedule"}]),
+        json!([{"key": "c", "effect": "NoExecute"}]),
+    );
+    let cni = json!([{"key": "cni", "value": "true", "effect": "NoSchedule"}]);
+    let mut gpu = pool(Value::Null, month(json!({})));
+    "gpu".clone_into(&mut gpu.spec.template.spec.node_class_ref.name);
+    let mut foreign = pool_with_class(
+        "example.com",
+        "OtherClass",
+        Value::Null,
+        json!({"expireAfter": "1h", "terminationGracePeriod": "30m"}),
+    );
+    "x".clone_into(&mut foreign.spec.template.spec.node_class_ref.name);
+    for (pool, want) in [
+        (
+            pool(json!({"annotations": {"a": "b"}}), month(json!({}))),
+            "9505444035315263291",
+        ),
+        (
+            pool(json!({"labels": {"team": "a", "tier": "web"}}), month(json!({}))),
+            "5187040843980608212",
+        ),
+        (
+            pool(Value::Null, month(json!({"startupTaints": cni}))),
+            "14739555480542858247",
+        ),
+        (
+            pool(Value::Null, json!({"terminationGracePeriod": "90s"})),
+            "7147274018578755725",
+        ),
+        (gpu, "7411181570941203638"),
+        (foreign, "3618147964511412931"),
+        // The same taints in the other list each are another template.
+        (
+            pool(Value::Null, month(json!({"taints": one, "startupTaints": other}))),
+            "3302170435415930813",
+        ),
+        (
+            pool(Value::Null, month(json!({"taints": other, "startupTaints": one}))),
+            "11591479153381743369",
+        ),
+    ] {
+        assert_eq!(pool.drift_hash(), want, "{:?}", pool.spec.template);
+    }
+}
+
 #[test]
 fn only_the_template_without_requirements_counts() {
     // API-187, API-188, API-204, DIS-223
