@@ -110,17 +110,23 @@ impl Bits {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The least bit that is at least `from`.
-    pub(crate) fn first_from(&self, from: usize) -> Option<usize> {
+    /// The least bit that is at least `from`, besides those of another set.
+    pub(crate) fn first_besides(&self, others: &Self, from: usize) -> Option<usize> {
         let mut ahead = u64::MAX << (from % 64);
         for (at, word) in self.0.iter().enumerate().skip(from / 64) {
-            let left = word & ahead;
+            let left = word & ahead & !others.word(at);
             if left != 0 {
                 return Some(at * 64 + left.trailing_zeros() as usize);
             }
             ahead = u64::MAX;
         }
         None
+    }
+
+    /// All besides those of another set.
+    pub(crate) fn iter_besides<'x>(&'x self, others: &'x Self) -> impl Iterator<Item = usize> + 'x {
+        let words = self.0.iter().enumerate();
+        words.flat_map(move |(at, word)| ones(*word & !others.word(at)).map(move |bit| at * 64 + bit))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {

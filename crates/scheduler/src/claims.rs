@@ -57,14 +57,16 @@ impl Bucket {
         self.words.is_empty()
     }
 
-    /// The words that hold claims, with their positions.
-    pub(crate) fn words(&self) -> impl Iterator<Item = (usize, u64)> {
-        self.words.iter().map(|word| (word, self.claims.word(word)))
+    /// The words that hold claims, with their positions, besides some.
+    pub(crate) fn words_besides<'x>(&'x self, others: &'x Bits) -> impl Iterator<Item = (usize, u64)> + 'x {
+        self.words
+            .iter_besides(others)
+            .map(|word| (word, self.claims.word(word)))
     }
 
-    /// The next claim at or after a position that is in `mask`, which gives 64 claims at a time.
-    fn next(&self, position: &mut Position, mut mask: impl FnMut(usize) -> u64) -> Option<usize> {
-        while let Some(word) = self.words.first_from(position.word) {
+    /// The next claim at or after a position that is in `mask`, which gives 64 claims at a time, and in no word that is `spent`.
+    fn next(&self, position: &mut Position, spent: &Bits, mut mask: impl FnMut(usize) -> u64) -> Option<usize> {
+        while let Some(word) = self.words.first_besides(spent, position.word) {
             if word > position.word {
                 (position.word, position.ahead) = (word, u64::MAX);
             }
@@ -120,10 +122,10 @@ impl ByPods {
         self.buckets[after].insert(claim);
     }
 
-    /// The next claim at or after `cursor` that is in `mask`.
-    pub(crate) fn next(&self, cursor: &mut Cursor, mut mask: impl FnMut(usize) -> u64) -> Option<usize> {
+    /// The next claim at or after `cursor` that is in `mask`, which gives 64 claims at a time, and in no word that is `spent`.
+    pub(crate) fn next(&self, cursor: &mut Cursor, spent: &Bits, mut mask: impl FnMut(usize) -> u64) -> Option<usize> {
         while let Some(bucket) = self.buckets.get(cursor.bucket) {
-            let next = bucket.next(&mut cursor.position, &mut mask);
+            let next = bucket.next(&mut cursor.position, spent, &mut mask);
             if next.is_some() {
                 return next;
             }

@@ -173,8 +173,9 @@ fn narrow(types: &TypeIndex, offers: &Bits, capacity: &[Sym], requirements: &mut
         requirements.replace(Requirement::any_of(key, values).with_min_values(least));
     };
     let offered = types.by_name_id.iter().filter(|number| offers.get(**number as usize));
-    let names = offered.map(|number| types.catalogue.types[*number as usize].name);
-    replace(sym::INSTANCE_TYPE, names.collect());
+    let mut names = Vec::with_capacity(offers.len());
+    names.extend(offered.map(|number| types.catalogue.types[*number as usize].name));
+    replace(sym::INSTANCE_TYPE, names);
     if !capacity.is_empty() {
         replace(sym::CAPACITY_TYPE, capacity.to_vec());
     }

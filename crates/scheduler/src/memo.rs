@@ -15,6 +15,11 @@ impl<K, V> Default for Memo<K, V> {
 }
 
 impl<K: Hash + Eq, V> Memo<K, V> {
+    /// How many answers are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// What `key` maps to. Nothing is locked while it is computed, so that `make` may ask other memories.
     pub(crate) fn get(&self, key: K, make: impl FnOnce(&K) -> V) -> Arc<V> {
         let known = self

@@ -9,6 +9,7 @@ use crate::memo::Memo;
 use crate::nodes::{Targets, Unchanged};
 use crate::options::{MinValuesPolicy, Options, WhatIf};
 use crate::requirements::ReqSet;
+use crate::states::Prices;
 use crate::strategy;
 use crate::taints::TaintSets;
 use crate::templates::{Template, Templates};
@@ -47,7 +48,12 @@ pub struct Prepared {
     passing: Memo<(Sym, Filter), Vec<u32>>,
     /// By catalogue: what meets a requirement.
     met: Arc<Memo<(usize, Requirement), Met>>,
+    /// By catalogue: sets of offers by price.
+    prices: Arc<Memo<(usize, Bits), Prices>>,
 }
+
+/// Where more sets of offers than this were asked for, the next snapshot starts over.
+const PRICES_MAX: usize = 1024;
 
 /// A node filter by content.
 pub(crate) type Filter = (Vec<ReqSet>, Option<Vec<Toleration>>, Vec<Sym>);
@@ -151,6 +157,9 @@ impl Prepared {
             counts: Memo::default(),
             passing: Memo::default(),
             met: same.map_or_else(Arc::default, |(before, _)| Arc::clone(&before.met)),
+            prices: same
+                .filter(|(before, _)| before.prices.len() < PRICES_MAX)
+                .map_or_else(Arc::default, |(before, _)| Arc::clone(&before.prices)),
         }
     }
 
@@ -262,6 +271,13 @@ impl Prepared {
     /// How many targets a filter passes, by domain of a key.
     pub(crate) fn passing(&self, key: Sym, filter: Filter, count: impl FnOnce() -> Vec<u32>) -> Arc<Vec<u32>> {
         self.passing.get((key, filter), |_| count())
+    }
+
+    /// Of some offers of a catalogue the cheapest of each row, by price.
+    pub(crate) fn prices(&self, catalogue: usize, offers: &Bits) -> Arc<Prices> {
+        self.prices.get((catalogue, offers.clone()), |(catalogue, offers)| {
+            self.templates.catalogues[*catalogue].prices(offers)
+        })
     }
 
     /// What of a catalogue meets a requirement without `minValues`.

@@ -9,6 +9,7 @@ use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The number of a state.
 pub(crate) type StateId = u32;
@@ -31,7 +32,7 @@ impl Domains {
 }
 
 /// The cheapest ways to launch, cheapest first: price, row, offer.
-type Prices = Vec<(Price, u32, u32)>;
+pub(crate) type Prices = Vec<(Price, u32, u32)>;
 
 /// A requirement state.
 #[derive(Clone, Debug)]
@@ -46,7 +47,7 @@ pub(crate) struct State {
     pub(crate) domains: SmallVec<[Domains; 2]>,
     /// Rows with compatible available reserved offerings, and the reservation's id.
     pub(crate) reserved: Vec<(u32, Sym)>,
-    prices: Option<Prices>,
+    prices: Option<Arc<Prices>>,
     /// Per capacity type, by id: the rows with a compatible available offering of it.
     capacity_types: Option<Vec<(Sym, Bits)>>,
 }
@@ -224,23 +225,10 @@ impl States {
     /// All rows of a state by price.
     pub(crate) fn prices(&mut self, world: &World<'_>, id: StateId) -> &Prices {
         let state = &mut self.list[id as usize];
-        let types = world.types(state.template);
-        state.prices.get_or_insert_with(|| {
-            let mut best: FxHashMap<u32, (Price, u32)> = FxHashMap::default();
-            for at in state.offers.iter() {
-                let offer = &types.offers[at];
-                let known = best.entry(offer.row as u32).or_insert((offer.price, at as u32));
-                *known = (*known).min((offer.price, at as u32));
-            }
-            let mut prices: Prices = best
-                .into_iter()
-                .map(|(row, (price, offer))| (price, row, offer))
-                .collect();
-            prices.sort_by_key(|(price, row, _)| {
-                (*price, types.name_rank[types.rows[*row as usize].instance_type], *row)
-            });
-            prices
-        })
+        let catalogue = world.templates[state.template].catalogue;
+        state
+            .prices
+            .get_or_insert_with(|| world.prepared.prices(catalogue, &state.offers))
     }
 }
 

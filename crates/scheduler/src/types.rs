@@ -3,6 +3,7 @@
 
 use crate::amounts::ResourceIndex;
 use crate::bits::Bits;
+use crate::states::Prices;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering, allocatable};
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::price::Price;
@@ -70,24 +71,21 @@ impl TypeIndex {
         let mut offers = Vec::new();
         for (at, instance_type) in catalogue.types.iter().enumerate() {
             for group in groups(instance_type) {
-                let first = offers.len();
-                let row = rows.len();
-                offers.extend(group.offerings.iter().map(|offering| {
-                    Offer {
-                        row,
-                        offering: *offering,
-                        price: instance_type.offerings[*offering].price,
-                        capacity_type: instance_type.offerings[*offering].capacity_type(),
-                        reservation: instance_type.offerings[*offering]
-                            .reservation
-                            .map(|reservation| reservation.id),
-                    }
+                let (first, row) = (offers.len(), rows.len());
+                let offerings = available(instance_type).filter(|(_, offering)| overrides(offering) == group);
+                offers.extend(offerings.map(|(at, offering)| Offer {
+                    row,
+                    offering: at,
+                    price: offering.price,
+                    capacity_type: offering.capacity_type(),
+                    reservation: offering.reservation.as_ref().map(|reservation| reservation.id),
                 }));
-                let allocatable = allocatable(&group.capacity, &group.overhead, huge);
+                let capacity = replaced(&instance_type.capacity, group.0);
+                let overhead = replaced(&instance_type.overhead, group.1);
                 rows.push(Row {
                     instance_type: at,
                     offers: first..offers.len(),
-                    allocatable,
+                    allocatable: allocatable(&capacity, &overhead, huge),
                 });
             }
         }
@@ -201,6 +199,22 @@ impl TypeIndex {
             .collect()
     }
 
+    /// Of these offers the cheapest of each row, by price.
+    pub(crate) fn prices(&self, offers: &Bits) -> Prices {
+        let mut prices = Prices::new();
+        // Offers of one row stand together.
+        for at in offers.iter() {
+            let offer = &self.offers[at];
+            let this = (offer.price, offer.row as u32, at as u32);
+            match prices.last_mut() {
+                Some(last) if last.1 == this.1 => *last = this.min(*last),
+                _ => prices.push(this),
+            }
+        }
+        prices.sort_by_key(|(price, row, _)| (*price, self.name_rank[self.rows[*row as usize].instance_type], *row));
+        prices
+    }
+
     /// The keys an offering needs the claim to define: neither well-known nor admitting absence.
     pub(crate) fn demands(&self, known: impl Fn(Sym) -> bool) -> Vec<(usize, Sym)> {
         let mut demands = Vec::new();
@@ -220,43 +234,36 @@ pub(crate) fn goes_with(a: &Requirement, b: &Requirement, interner: &Interner) -
     a.intersects(b, interner) || (a.admits_absence() && b.admits_absence())
 }
 
-struct Group {
-    capacity: Resources,
-    overhead: Resources,
-    offerings: Vec<usize>,
+/// What an offering has instead of its type's capacity and overhead.
+type Overrides<'x> = (Option<&'x Resources>, Option<&'x Resources>);
+
+fn overrides(offering: &Offering) -> Overrides<'_> {
+    (offering.capacity_override.as_ref(), offering.overhead_override.as_ref())
 }
 
-/// SCH-127: available offerings by their overrides, those without first.
-fn groups(instance_type: &InstanceType) -> Vec<Group> {
-    type Overrides<'x> = (Option<&'x Resources>, Option<&'x Resources>);
-    let mut found: Vec<(Overrides<'_>, Vec<usize>)> = vec![((None, None), Vec::new())];
-    for (at, offering) in instance_type
-        .offerings
-        .iter()
-        .enumerate()
-        .filter(|(_, offering)| offering.available)
-    {
-        let key = (offering.capacity_override.as_ref(), offering.overhead_override.as_ref());
-        match found.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, members)) => members.push(at),
-            None => found.push((key, vec![at])),
+fn available(instance_type: &InstanceType) -> impl Iterator<Item = (usize, &Offering)> {
+    let offerings = instance_type.offerings.iter().enumerate();
+    offerings.filter(|(_, offering)| offering.available)
+}
+
+/// SCH-127: the distinct overrides of available offerings, none first.
+fn groups(instance_type: &InstanceType) -> SmallVec<[Overrides<'_>; 2]> {
+    let mut found = SmallVec::from_slice(&[(None, None)]);
+    for (_, offering) in available(instance_type) {
+        let group = overrides(offering);
+        if !found.contains(&group) {
+            found.push(group);
         }
     }
-    let replaced = |base: &Resources, over: Option<&Resources>| {
-        let mut all = base.clone();
-        for (name, amount) in over.into_iter().flat_map(Resources::iter) {
-            all.set(name, amount);
-        }
-        all
-    };
     found
-        .into_iter()
-        .map(|((capacity, overhead), offerings)| Group {
-            capacity: replaced(&instance_type.capacity, capacity),
-            overhead: replaced(&instance_type.overhead, overhead),
-            offerings,
-        })
-        .collect()
+}
+
+fn replaced(base: &Resources, over: Option<&Resources>) -> Resources {
+    let mut all = base.clone();
+    for (name, amount) in over.into_iter().flat_map(Resources::iter) {
+        all.set(name, amount);
+    }
+    all
 }
 
 fn levels(amounts: &[i64]) -> Levels {

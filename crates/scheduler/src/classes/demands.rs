@@ -53,8 +53,8 @@ impl Hash for Demands<'_> {
 /// What demands are compiled to.
 pub(super) struct Compiled {
     pub(super) number: u32,
-    pub(super) variants: Vec<Variant>,
-    pub(super) repels: Vec<GroupId>,
+    pub(super) variants: Arc<[Variant]>,
+    pub(super) repels: Arc<[GroupId]>,
 }
 
 impl Compiled {

@@ -58,11 +58,11 @@ pub(crate) struct Class {
     pub(crate) shape: Arc<PodShape>,
     pub(crate) requests: Amounts,
     /// The readings, strictest first.
-    pub(crate) variants: Vec<Variant>,
+    pub(crate) variants: Arc<[Variant]>,
     /// Spread, affinity and anti-affinity groups that select the pods.
     pub(crate) counted_in: Arc<[GroupId]>,
     /// Inverse groups the pods own.
-    pub(crate) repels: Vec<GroupId>,
+    pub(crate) repels: Arc<[GroupId]>,
     /// Inverse groups that select the pods.
     pub(crate) repelled_by: Arc<[GroupId]>,
     /// Topology keys that must be settled when a pod is placed, so that others can rely on it.
@@ -151,9 +151,9 @@ impl Classes {
                 classes.list.push(Class {
                     shape: Arc::clone(&pod.shape),
                     requests: interned.resources.dense(&pod.shape.requests),
-                    variants: shared.variants.clone(),
+                    variants: Arc::clone(&shared.variants),
                     counted_in: Arc::clone(&none),
-                    repels: shared.repels.clone(),
+                    repels: Arc::clone(&shared.repels),
                     repelled_by: Arc::clone(&none),
                     settles: Arc::clone(&none),
                     filters: Arc::clone(&none),

@@ -21,6 +21,9 @@ impl<'a, T: Hash + Eq> Numbering<'a, T> {
     pub(super) fn number(&mut self, value: &'a Arc<T>) -> u32 {
         let next = self.by_value.len() as u32;
         let by_value = &mut self.by_value;
+        if Arc::strong_count(value) == 1 {
+            return *by_value.entry(&**value).or_insert(next);
+        }
         *self
             .by_pointer
             .entry(Arc::as_ptr(value))

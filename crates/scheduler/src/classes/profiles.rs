@@ -49,7 +49,8 @@ impl<'a> Profiles<'a> {
 
     pub(super) fn number(&mut self, pod: &'a Arc<Pod>, profiles: &mut Vec<Arc<Pod>>) -> u32 {
         let key = (Arc::as_ptr(&pod.labels), &*pod.namespace);
-        if let Some(known) = self.by_pointer.get(&key) {
+        let shared = Arc::strong_count(&pod.labels) > 1;
+        if let Some(known) = self.by_pointer.get(&key).filter(|_| shared) {
             return *known;
         }
         self.labels.clear();
@@ -62,7 +63,9 @@ impl<'a> Profiles<'a> {
             by_value.insert(self.labels.clone(), number);
             number
         });
-        self.by_pointer.insert(key, number);
+        if shared {
+            self.by_pointer.insert(key, number);
+        }
         number
     }
 }

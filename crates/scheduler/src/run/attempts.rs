@@ -13,13 +13,19 @@ use kerf_model::pod::HostPort;
 
 impl Run<'_, '_> {
     /// Of the claims `64 * word ..`: those that may take the pod as far as domains and neighbours go.
-    pub(crate) fn claim_word(&self, ask: &Ask<'_>, word: usize) -> u64 {
-        let mut claims = !self.dead[ask.reading].claims.word(word);
+    pub(crate) fn claim_word(&mut self, ask: &Ask<'_>, word: usize) -> u64 {
+        let dead = &mut self.dead[ask.reading];
+        let mut gone = dead.claims.word(word);
+        for group in &ask.allowed.apart {
+            gone |= self.counts.get(*group).occupied_claims.word(word);
+        }
+        if gone == u64::MAX {
+            dead.spent.insert(word);
+            return 0;
+        }
+        let mut claims = !gone;
         for group in &ask.allowed.beside {
             claims &= self.counts.get(*group).occupied_claims.word(word);
-        }
-        for group in &ask.allowed.apart {
-            claims &= !self.counts.get(*group).occupied_claims.word(word);
         }
         for rule in &ask.allowed.rules {
             if claims == 0 {
@@ -43,9 +49,18 @@ impl Run<'_, '_> {
         claims
     }
 
+    /// The words in which no claim will ever take the pod, as far as is known.
+    pub(crate) fn spent(&self, ask: &Ask<'_>) -> &Bits {
+        &self.dead[ask.reading].spent
+    }
+
     /// The next claim at or after `cursor` that may take the pod as far as domains and neighbours go.
-    pub(crate) fn next_claim(&self, ask: &Ask<'_>, cursor: &mut Cursor) -> Option<usize> {
-        self.by_pods.next(cursor, |word| self.claim_word(ask, word))
+    pub(crate) fn next_claim(&mut self, ask: &Ask<'_>, cursor: &mut Cursor) -> Option<usize> {
+        let by_pods = std::mem::take(&mut self.by_pods);
+        let spent = self.spent(ask).clone();
+        let next = by_pods.next(cursor, &spent, |word| self.claim_word(ask, word));
+        self.by_pods = by_pods;
+        next
     }
 
     /// Whether a claim may hold the pod as far as resources go, each looked at alone.

@@ -69,7 +69,7 @@ impl Run<'_, '_> {
         let short = |(least, room): (&i64, &i64)| *least > 0 && room < least;
         let full = self.least.iter().zip(&claim.room).any(short);
         self.by_pods.shift(at, count - 1, count, full);
-        for id in class.counted_in.iter().chain(&class.repels) {
+        for id in class.counted_in.iter().chain(class.repels.iter()) {
             self.record_on_claim(*id, at, fit.state, 1);
         }
         self.order.push(pod);
@@ -105,7 +105,7 @@ impl Run<'_, '_> {
             self.enter_domains(at, key, after);
             for (class, n) in self.claims[at].members.clone() {
                 let class = world.class(class);
-                for id in class.counted_in.iter().chain(&class.repels) {
+                for id in class.counted_in.iter().chain(class.repels.iter()) {
                     let group = &world.groups.list[*id as usize];
                     if group.identity.key != TopologyKey::Domain(key as u32) {
                         continue;

@@ -59,6 +59,8 @@ pub(crate) struct Run<'w, 'a> {
 struct Dead {
     targets: Bits,
     claims: Bits,
+    /// Words of claims all of which are dead or hold a pod this one must be apart from, which is for good as well.
+    spent: Bits,
     templates: Bits,
 }
 

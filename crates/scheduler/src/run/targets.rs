@@ -136,7 +136,7 @@ impl Run<'_, '_> {
         let world = self.world;
         let (class, target) = (world.class(class), &world.targets[at]);
         self.touched.place(world.targets, at, class, pod);
-        for id in class.counted_in.iter().chain(&class.repels) {
+        for id in class.counted_in.iter().chain(class.repels.iter()) {
             let identity = &world.groups.list[*id as usize].identity;
             if !world.node_passes(identity.filter, &target.node) {
                 continue;

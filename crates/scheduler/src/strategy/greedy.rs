@@ -3,9 +3,8 @@
 use crate::claims::Cursor;
 use crate::classes::{Class, ClassId};
 use crate::run::{Ask, Fit, No, Run};
-use crate::strategy::{Outcome, Stop};
+use crate::strategy::{Outcome, Start, Stop};
 use crate::topology::Allowed;
-use crate::world::World;
 use std::collections::VecDeque;
 
 /// How often the deadline is looked at, in pods.
@@ -181,7 +180,8 @@ pub(crate) fn open(run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u3
 }
 
 /// The greedy with ties broken by price.
-pub(crate) fn plain<'w, 'a>(world: &'w World<'a>, queue: &[u32], _: u64, stop: Stop<'_>) -> Option<Outcome<'w, 'a>> {
+pub(super) fn plain<'w, 'a>(start: &Start<'w, 'a>, queue: &[u32], _: u64, stop: Stop<'_>) -> Option<Outcome<'w, 'a>> {
+    let world = start.run.world;
     let settles =
         |class: &Class| !class.settles.is_empty() || class.variants.iter().any(|variant| !variant.owned.is_empty());
     world

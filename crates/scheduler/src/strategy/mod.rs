@@ -14,6 +14,7 @@ mod worth;
 use crate::options::Packing;
 use crate::run::Run;
 use crate::strategy::greedy::FewestPods;
+use crate::strategy::values::Values;
 use crate::world::World;
 use kerf_model::price::Price;
 use std::cmp::Reverse;
@@ -38,8 +39,22 @@ impl Outcome<'_, '_> {
 /// Says whether the deadline has come.
 pub(crate) type Stop<'x> = &'x (dyn Fn() -> bool + Sync);
 
-/// A strategy: from a world, a queue and effort to an outcome; nothing where it does not apply.
-type Strategy = for<'w, 'a> fn(&'w World<'a>, &[u32], u64, Stop<'_>) -> Option<Outcome<'w, 'a>>;
+/// Where strategies that weigh prices start.
+struct Start<'w, 'a> {
+    run: Run<'w, 'a>,
+    values: Values,
+}
+
+impl<'w, 'a> Start<'w, 'a> {
+    fn new(world: &'w World<'a>, queue: &[u32], effort: u64) -> Self {
+        let mut run = Run::by_price(world);
+        let values = Values::new(&mut run, queue, effort);
+        Self { run, values }
+    }
+}
+
+/// A strategy: from a start, a queue and effort to an outcome; nothing where it does not apply.
+type Strategy = for<'w, 'a> fn(&Start<'w, 'a>, &[u32], u64, Stop<'_>) -> Option<Outcome<'w, 'a>>;
 
 /// By pod: whether it is left over.
 fn left_over(world: &World<'_>, failed: &[(u32, bool)]) -> Vec<bool> {
@@ -75,8 +90,9 @@ pub(crate) fn best<'w, 'a>(world: &'w World<'a>, stop: Stop<'_>) -> Outcome<'w, 
     } else {
         &STRATEGIES
     };
+    let start = Start::new(world, queue, effort);
     let run = |strategy: &Strategy| {
-        let outcome = (!stop()).then(|| strategy(world, queue, effort, stop)).flatten()?;
+        let outcome = (!stop()).then(|| strategy(&start, queue, effort, stop)).flatten()?;
         let mut outcome = relief::relieve(outcome, queue, effort, stop);
         Some((outcome.rank(), outcome))
     };

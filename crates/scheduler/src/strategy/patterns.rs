@@ -13,9 +13,8 @@ use crate::strategy::snug::{self, Snug};
 use crate::strategy::thrifty::Thrifty;
 use crate::strategy::values::Values;
 use crate::strategy::worth::{Ware, value};
-use crate::strategy::{Outcome, Stop};
+use crate::strategy::{Outcome, Start, Stop};
 use crate::topology::Allowed;
-use crate::world::World;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -41,22 +40,22 @@ fn free(class: &Class) -> bool {
 }
 
 /// Opens machines by patterns of most value per dollar.
-pub(crate) fn patterns<'w, 'a>(
-    world: &'w World<'a>,
+pub(super) fn patterns<'w, 'a>(
+    start: &Start<'w, 'a>,
     queue: &[u32],
     effort: u64,
     stop: Stop<'_>,
 ) -> Option<Outcome<'w, 'a>> {
+    let (world, values) = (start.run.world, &start.values);
     let free: Vec<bool> = world.classes.iter().map(free).collect();
     let is_free = |pod: &u32| world.of_pod[*pod as usize].is_some_and(|class| free[class as usize]);
     let (loose, bound): (Vec<u32>, Vec<u32>) = queue.iter().copied().partition(is_free);
     if loose.is_empty() {
         return None;
     }
-    let mut run = Run::by_price(world);
-    let values = Values::new(&mut run, queue, effort);
-    let mut snug = Snug::new(&values, &run, queue);
-    let bound = snug::order(world, &values, &bound);
+    let run = start.run.clone();
+    let mut snug = Snug::new(values, &run, queue);
+    let bound = snug::order(world, values, &bound);
     let Outcome {
         run: after,
         failed,
@@ -78,12 +77,12 @@ pub(crate) fn patterns<'w, 'a>(
         }
     }
     for (state, mut shelves) in groups {
-        pack(&mut run, &values, state, &mut shelves, effort, stop);
+        pack(&mut run, values, state, &mut shelves, effort, stop);
         rest.extend(shelves.into_iter().flat_map(|shelf| shelf.pods));
     }
     let order: FxHashMap<u32, usize> = queue.iter().enumerate().map(|(at, pod)| (*pod, at)).collect();
     rest.sort_unstable_by_key(|pod| order[pod]);
-    Some(solve(run, &rest, &mut Thrifty(&values), stop))
+    Some(solve(run, &rest, &mut Thrifty(values), stop))
 }
 
 /// Pods of one class still to be placed.

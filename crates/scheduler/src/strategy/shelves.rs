@@ -30,9 +30,9 @@ struct Ranking {
     requests: Amounts,
     worth: SmallVec<[f64; 4]>,
     /// Per resource and step: its part of a cell's score.
-    prices: [Vec<f64>; INDEXED],
+    prices: [[f64; STEPS]; INDEXED],
     /// Per resource and step: the least a claim on it lacks, priced.
-    lacking: [Vec<f64>; INDEXED],
+    lacking: [[f64; STEPS]; INDEXED],
     /// By score, then number. Some may have lost all their claims since.
     order: Vec<(f64, usize)>,
     ranked: Bits,
@@ -135,24 +135,13 @@ impl Shelves {
         (ranking.requests, ranking.worth) = (requests.into(), worth.into());
         for (resource, least) in self.least.iter().enumerate() {
             let (want, worth) = (requests[resource] as f64, worth.get(resource).copied().unwrap_or(0.0));
-            let lacking = |above: &f64| {
-                if want > 0.0 {
-                    worth * (want - above).max(0.0)
-                } else {
-                    0.0
-                }
-            };
-            // As if it had as much as the next step has at least.
-            ranking.lacking[resource] = least[1..].iter().map(lacking).collect();
-            let price = |(above, lacking): (&f64, &f64)| {
-                if *lacking > 0.0 {
-                    LACKING * lacking
-                } else {
-                    worth * (above - want)
-                }
-            };
-            let steps = least[1..].iter().zip(&ranking.lacking[resource]);
-            ranking.prices[resource] = steps.map(price).collect();
+            for (step, above) in least[1..].iter().enumerate() {
+                // As if it had as much as the next step has at least.
+                let over = worth * (above - want);
+                let lacks = over < 0.0 && want > 0.0;
+                ranking.prices[resource][step] = if lacks { LACKING * -over } else { over };
+                ranking.lacking[resource][step] = if lacks { -over } else { 0.0 };
+            }
             // The last step is open above.
             ranking.lacking[resource][STEPS - 1] = 0.0;
         }

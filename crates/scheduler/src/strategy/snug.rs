@@ -10,7 +10,7 @@ use crate::strategy::greedy::{Attempt, Choose, FewestPods, solve};
 use crate::strategy::shelves::Shelves;
 use crate::strategy::values::Values;
 use crate::strategy::worth::value;
-use crate::strategy::{Outcome, Stop};
+use crate::strategy::{Outcome, Start, Stop};
 use crate::topology::{GroupKind, TopologyKey};
 use crate::world::World;
 use smallvec::SmallVec;
@@ -158,12 +158,13 @@ impl<'x> Snug<'x> {
         } else {
             LOOKED_MAX
         };
+        let spent = run.spent(ask).clone();
         for (lacking, shelf) in self.shelves.ranked(requests, worth) {
             if best.get(TRIED - 1).is_some_and(|last| lacking > last.lacking) {
                 continue;
             }
             let enough = looked + alike_max;
-            'shelf: for (word, claims) in shelf.words() {
+            'shelf: for (word, claims) in shelf.words_besides(&spent) {
                 let claims = claims & self.open_to.word(word, || run.claim_word(ask, word));
                 for claim in ones(claims).map(|bit| word * 64 + bit) {
                     looked += 1;
@@ -339,15 +340,9 @@ pub(crate) fn order(world: &World<'_>, values: &Values, queue: &[u32]) -> Vec<u3
 }
 
 /// Places all pods snugly.
-pub(crate) fn snug<'w, 'a>(
-    world: &'w World<'a>,
-    queue: &[u32],
-    effort: u64,
-    stop: Stop<'_>,
-) -> Option<Outcome<'w, 'a>> {
-    let mut run = Run::by_price(world);
-    let values = Values::new(&mut run, queue, effort);
-    let order = order(world, &values, queue);
-    let mut snug = Snug::new(&values, &run, queue);
+pub(super) fn snug<'w, 'a>(start: &Start<'w, 'a>, queue: &[u32], _: u64, stop: Stop<'_>) -> Option<Outcome<'w, 'a>> {
+    let (run, values) = (start.run.clone(), &start.values);
+    let order = order(run.world, values, queue);
+    let mut snug = Snug::new(values, &run, queue);
     Some(solve(run, &order, &mut snug, stop))
 }

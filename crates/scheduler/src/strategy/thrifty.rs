@@ -4,8 +4,7 @@ use crate::classes::ClassId;
 use crate::run::{Ask, Fit, Run};
 use crate::strategy::greedy::{Attempt, Choose, join, open, solve};
 use crate::strategy::values::Values;
-use crate::strategy::{Outcome, Stop};
-use crate::world::World;
+use crate::strategy::{Outcome, Start, Stop};
 
 /// How much dearer than the value it brings a growth may be.
 const SLACK: f64 = 1.05;
@@ -52,13 +51,6 @@ fn pays(values: &Values, run: &mut Run<'_, '_>, claim: usize, fit: &Fit, class: 
 }
 
 /// The greedy with growth only where it pays.
-pub(crate) fn thrifty<'w, 'a>(
-    world: &'w World<'a>,
-    queue: &[u32],
-    effort: u64,
-    stop: Stop<'_>,
-) -> Option<Outcome<'w, 'a>> {
-    let mut run = Run::by_price(world);
-    let values = Values::new(&mut run, queue, effort);
-    Some(solve(run, queue, &mut Thrifty(&values), stop))
+pub(super) fn thrifty<'w, 'a>(start: &Start<'w, 'a>, queue: &[u32], _: u64, stop: Stop<'_>) -> Option<Outcome<'w, 'a>> {
+    Some(solve(start.run.clone(), queue, &mut Thrifty(&start.values), stop))
 }

@@ -1,10 +1,12 @@
 //! The domains of a group: those it knows, and those its owners may be in.
 
 use crate::bits::Bits;
+use crate::classes::{Owned, Variant};
 use crate::requirements::ReqId;
 use crate::topology::{GroupKind, TopologyKey};
 use crate::world::World;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 impl World<'_> {
     pub(super) fn known_domains(&self, group: usize) -> Bits {
@@ -48,22 +50,40 @@ impl World<'_> {
     /// under policy Ignore: kube-scheduler takes the minimum over the pod as written (SCH-212, SCH-225).
     pub(super) fn find_pod_domains(&mut self) {
         let mut classes = std::mem::take(&mut self.classes);
-        for variant in classes.iter_mut().flat_map(|class| &mut class.variants) {
-            for owned in &mut variant.owned {
-                let identity = &self.groups.list[owned.group as usize].identity;
-                let TopologyKey::Domain(key) = identity.key else {
-                    continue;
-                };
-                let own = [variant.strict];
-                let any_of: &[ReqId] = match (identity.kind, identity.filter) {
-                    (GroupKind::Spread, Some(filter)) => &self.groups.filters[filter as usize].any_of,
-                    (GroupKind::Spread, None) => &[],
-                    (GroupKind::Affinity | GroupKind::AntiAffinity | GroupKind::Inverse, _) => &own,
-                };
-                owned.pod_domains = self.admitted_domains(key, any_of);
-            }
+        // Many classes share their readings. Those from before stay, so that no address is used twice.
+        let mut known: FxHashMap<*const Variant, [Arc<[Variant]>; 2]> = FxHashMap::default();
+        for class in &mut classes {
+            let [_, found] = known.entry(class.variants.as_ptr()).or_insert_with(|| {
+                let before = Arc::clone(&class.variants);
+                let mut owned = before
+                    .iter()
+                    .flat_map(|variant| variant.owned.iter().map(move |own| (variant, own)));
+                if owned.all(|(variant, own)| self.pod_domains(variant, own).is_none()) {
+                    return [Arc::clone(&before), before];
+                }
+                let mut after = before.to_vec();
+                for (after, before) in after.iter_mut().zip(before.iter()) {
+                    for own in &mut after.owned {
+                        own.pod_domains = self.pod_domains(before, own);
+                    }
+                }
+                [before, after.into()]
+            });
+            class.variants = Arc::clone(found);
         }
         self.classes = classes;
+    }
+
+    fn pod_domains(&self, variant: &Variant, owned: &Owned) -> Option<Bits> {
+        let identity = &self.groups.list[owned.group as usize].identity;
+        let key = identity.key.table()?;
+        let own = [variant.strict];
+        let any_of: &[ReqId] = match (identity.kind, identity.filter) {
+            (GroupKind::Spread, Some(filter)) => &self.groups.filters[filter as usize].any_of,
+            (GroupKind::Spread, None) => &[],
+            (GroupKind::Affinity | GroupKind::AntiAffinity | GroupKind::Inverse, _) => &own,
+        };
+        self.admitted_domains(key, any_of)
     }
 
     /// The domains of a key that any of some requirement sets admits; `None` for all.
