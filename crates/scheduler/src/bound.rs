@@ -41,12 +41,6 @@ impl ByNumber {
     fn get(&self, number: usize) -> &[(u32, u32)] {
         &self.entries[self.starts[number] as usize..self.starts[number + 1] as usize]
     }
-
-    /// Whether most numbers are on no node any more, so that reading anew is better.
-    fn is_stale(&self) -> bool {
-        let used = self.starts.windows(2).filter(|bounds| bounds[0] < bounds[1]).count();
-        self.starts.len() > STALE_MIN.max(4 * used)
-    }
 }
 
 /// What a pod on some node demands of others.
@@ -111,6 +105,12 @@ impl<T: Clone> Found<T> {
         found
     }
 
+    /// Whether more is numbered than is on all nodes together, so that reading anew is better.
+    fn is_stale(&self) -> bool {
+        let there: usize = self.of_node.iter().map(|counts| counts.len()).sum();
+        self.list.len() > STALE_MIN.max(there)
+    }
+
     /// By number: on which nodes.
     fn by_number(&self) -> ByNumber {
         ByNumber::new(self.list.len(), &self.of_node)
@@ -124,7 +124,8 @@ const STALE_MIN: usize = 4096;
 #[derive(Debug)]
 struct Alike {
     pods: Found<Arc<Pod>>,
-    on: ByNumber,
+    /// Filled when a group has to be counted from nothing.
+    on: OnceLock<ByNumber>,
 }
 
 /// The bound pods of a snapshot.
@@ -132,7 +133,6 @@ struct Alike {
 pub(crate) struct Bound {
     /// Shapes with required anti-affinity, terminating pods included (SCH-070, SCH-483).
     shapes: Found<Arc<PodShape>>,
-    stale: bool,
     /// The distinct terms.
     pub(crate) repelling: Vec<Repelling>,
     repelling_ids: FxHashMap<AffinityTerm, usize>,
@@ -145,7 +145,7 @@ pub(crate) struct Bound {
 impl Bound {
     /// Reads a snapshot; nodes that are as `before` are not read again.
     pub(crate) fn new(snapshot: &Snapshot, before: Option<(&Self, &Unchanged)>) -> Self {
-        let before = before.filter(|(bound, _)| !bound.stale);
+        let before = before.filter(|(bound, _)| !bound.shapes.is_stale());
         let shape = |pod: &Pod| {
             let repels = !pod.shape.anti_affinity.is_empty();
             repels.then_some((Arc::as_ptr(&pod.shape) as usize, 0))
@@ -153,10 +153,7 @@ impl Bound {
         let known = before.map(|(bound, unchanged)| (&bound.shapes, unchanged));
         let shapes = Found::read(snapshot, known, shape, |pod| Arc::clone(&pod.shape));
         let by_number = shapes.by_number();
-        let mut bound = Self {
-            stale: by_number.is_stale(),
-            ..Self::default()
-        };
+        let mut bound = Self::default();
         let mut present: Vec<&PodShape> = Vec::new();
         for (number, shape) in shapes.list.iter().enumerate() {
             let on = by_number.get(number);
@@ -174,7 +171,7 @@ impl Bound {
         bound.keys = keys;
         bound.shapes = shapes;
         if let Some((before, unchanged)) = before
-            && let Some(alike) = before.alike.get().filter(|alike| !alike.on.is_stale())
+            && let Some(alike) = before.alike.get().filter(|alike| !alike.pods.is_stale())
         {
             bound.alike = OnceLock::from(Alike::read(snapshot, Some((&alike.pods, unchanged))));
         }
@@ -201,8 +198,9 @@ impl Bound {
     /// Active pods by namespace and labels; on machines that have no Node object yet those promised to them (SCH-201).
     pub(crate) fn alike(&self, snapshot: &Snapshot) -> impl Iterator<Item = (&Arc<Pod>, &[(u32, u32)])> {
         let alike = self.alike.get_or_init(|| Alike::read(snapshot, None));
+        let on = alike.on.get_or_init(|| alike.pods.by_number());
         let pods = alike.pods.list.iter().enumerate();
-        pods.map(|(number, pod)| (pod, alike.on.get(number)))
+        pods.map(|(number, pod)| (pod, on.get(number)))
     }
 }
 
@@ -212,9 +210,10 @@ impl Alike {
             let pointers = (Arc::as_ptr(&pod.labels) as usize, pod.namespace.as_ptr() as usize);
             pod.is_active().then_some(pointers)
         };
-        let pods = Found::read(snapshot, before, labels, Arc::clone);
-        let on = pods.by_number();
-        Self { pods, on }
+        Self {
+            pods: Found::read(snapshot, before, labels, Arc::clone),
+            on: OnceLock::new(),
+        }
     }
 }
 

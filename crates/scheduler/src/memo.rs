@@ -20,15 +20,15 @@ impl<K: Hash + Eq, V> Memo<K, V> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// What `key` maps to, if that was asked before.
+    pub(crate) fn known(&self, key: &K) -> Option<Arc<V>> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(key).map(Arc::clone)
+    }
+
     /// What `key` maps to. Nothing is locked while it is computed, so that `make` may ask other memories.
     pub(crate) fn get(&self, key: K, make: impl FnOnce(&K) -> V) -> Arc<V> {
-        let known = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&key)
-            .map(Arc::clone);
-        known.unwrap_or_else(|| {
+        self.known(&key).unwrap_or_else(|| {
             let made = Arc::new(make(&key));
             let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(all.entry(key).or_insert(made))

@@ -43,7 +43,11 @@ pub(crate) struct Targets {
 
 /// Which nodes of a snapshot are the very ones of an earlier one.
 #[derive(Debug)]
-pub(crate) struct Unchanged(Vec<Option<u32>>);
+pub(crate) struct Unchanged {
+    before: Vec<Option<u32>>,
+    /// The nodes there were, by position, where others stand now in all their places that differ in nothing but what they hold.
+    pub(crate) replaced: Option<Vec<(usize, Arc<Node>)>>,
+}
 
 impl Unchanged {
     /// Compares two snapshots, which have their nodes by name.
@@ -62,13 +66,41 @@ impl Unchanged {
             }
             None
         });
-        Self(same.collect())
+        let same: Vec<Option<u32>> = same.collect();
+        let aligned = before.nodes.len() == now.nodes.len();
+        let replaced = aligned.then(|| {
+            let places = same.iter().zip(before.nodes.iter().zip(&now.nodes)).enumerate();
+            let mut replaced = Vec::new();
+            for (at, (known, (old, new))) in places {
+                match known {
+                    Some(before) if *before as usize == at => {}
+                    None if alike(old, new) => replaced.push((at, Arc::clone(old))),
+                    _ => return None,
+                }
+            }
+            Some(replaced)
+        });
+        Self {
+            before: same,
+            replaced: replaced.flatten(),
+        }
     }
 
     /// The position in the earlier snapshot of a node that is unchanged.
     pub(crate) fn before(&self, index: usize) -> Option<usize> {
-        self.0.get(index).copied().flatten().map(|at| at as usize)
+        self.before.get(index).copied().flatten().map(|at| at as usize)
     }
+}
+
+/// Whether two versions of a node differ at most in what they hold, can hold and are about to become.
+fn alike(old: &Node, new: &Node) -> bool {
+    old.name == new.name
+        && old.node_name == new.node_name
+        && old.hostname == new.hostname
+        && old.labels == new.labels
+        && old.taints == new.taints
+        && old.initialized == new.initialized
+        && old.marked_for_deletion == new.marked_for_deletion
 }
 
 /// How many targets share a bound on what any of them can take: as many as one word of a bit set covers.

@@ -16,6 +16,7 @@ use crate::templates::{Template, Templates};
 use crate::topology::{GroupCounts, KeyTable, Selection};
 use crate::world::World;
 use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::node::Node;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::requirement::Requirement;
@@ -40,20 +41,37 @@ pub struct Prepared {
     pub(crate) demands: Vec<Vec<(usize, Sym)>>,
     pub(crate) targets: Targets,
     pub(crate) bound: Bound,
-    labels: Memo<Sym, LabelIndex>,
-    tables: Memo<Sym, KeyTable>,
+    places: Arc<Places>,
     /// Counts of running pods by group.
-    counts: Memo<Counted, GroupCounts>,
-    /// How many targets a node filter passes, by domain.
-    passing: Memo<(Sym, Filter), Vec<u32>>,
+    counts: Arc<Memo<Counted, GroupCounts>>,
+    /// The same of the snapshot before, and the nodes that other versions have replaced since.
+    counts_before: Option<CountsBefore>,
     /// By catalogue: what meets a requirement.
     met: Arc<Memo<(usize, Requirement), Met>>,
     /// By catalogue: sets of offers by price.
     prices: Arc<Memo<(usize, Bits), Prices>>,
 }
 
-/// Where more sets of offers than this were asked for, the next snapshot starts over.
-const PRICES_MAX: usize = 1024;
+/// Where more than this was asked for, the next snapshot starts over.
+const KEPT_MAX: usize = 1024;
+
+/// What was asked of where nodes are and what they are like, whatever they hold.
+#[derive(Debug, Default)]
+struct Places {
+    labels: Memo<Sym, LabelIndex>,
+    tables: Memo<Sym, KeyTable>,
+    /// How many targets a node filter passes, by domain.
+    passing: Memo<(Sym, Filter), Vec<u32>>,
+}
+
+impl Places {
+    fn len(&self) -> usize {
+        self.labels.len() + self.tables.len() + self.passing.len()
+    }
+}
+
+/// Counts of a snapshot before, and the nodes replaced since, by position.
+type CountsBefore = (Arc<Memo<Counted, GroupCounts>>, Vec<(usize, Arc<Node>)>);
 
 /// A node filter by content.
 pub(crate) type Filter = (Vec<ReqSet>, Option<Vec<Toleration>>, Vec<Sym>);
@@ -142,9 +160,22 @@ impl Prepared {
             || templates.catalogues.iter().map(|types| types.demands(known)).collect(),
             |(before, _)| before.demands.clone(),
         );
+        let in_place = before.and_then(|(before, unchanged)| {
+            let replaced = unchanged.replaced.clone()?;
+            let alike = before.templates.alike(&templates) && before.snapshot.namespaces == snapshot.namespaces;
+            alike.then_some((before, replaced))
+        });
+        let places = in_place.as_ref().map(|(before, _)| &before.places);
         Self {
             snapshot: snapshot.clone(),
             min_values: options.min_values_policy,
+            places: places
+                .filter(|places| places.len() < KEPT_MAX)
+                .map_or_else(Arc::default, Arc::clone),
+            counts: Arc::default(),
+            counts_before: in_place
+                .as_ref()
+                .map(|(before, replaced)| (Arc::clone(&before.counts), replaced.clone())),
             demands,
             bound: Bound::new(snapshot, bound),
             resources,
@@ -152,13 +183,9 @@ impl Prepared {
             taint_sets,
             templates,
             targets,
-            labels: Memo::default(),
-            tables: Memo::default(),
-            counts: Memo::default(),
-            passing: Memo::default(),
             met: same.map_or_else(Arc::default, |(before, _)| Arc::clone(&before.met)),
             prices: same
-                .filter(|(before, _)| before.prices.len() < PRICES_MAX)
+                .filter(|(before, _)| before.prices.len() < KEPT_MAX)
                 .map_or_else(Arc::default, |(before, _)| Arc::clone(&before.prices)),
         }
     }
@@ -212,7 +239,7 @@ impl Prepared {
             return;
         }
         for want in set.labels.iter().chain(&set.host) {
-            let index = self.labels.get(want.key, |key| {
+            let index = self.places.labels.get(want.key, |key| {
                 LabelIndex::new(self.targets.len(), |at| {
                     let node = &self.targets[at].node;
                     if *key == sym::HOSTNAME {
@@ -228,7 +255,7 @@ impl Prepared {
 
     /// The domains of a topology key.
     pub(crate) fn table(&self, key: Sym) -> Arc<KeyTable> {
-        self.tables.get(key, |_| {
+        self.places.tables.get(key, |_| {
             let mut offered: Vec<(Sym, usize)> = Vec::new();
             for (number, template) in self.templates.list.iter().enumerate() {
                 let domains = self.pool_domains(template, key).into_iter();
@@ -249,8 +276,8 @@ impl Prepared {
         for row in template.rows.iter() {
             match types.instance_type(row).requirements.get(key) {
                 Some(theirs) if !theirs.complement => {
-                    let both = own.map_or_else(|| theirs.clone(), |own| own.intersect(theirs, self.interner()));
-                    values.extend(both.values);
+                    let both = theirs.values.iter().copied();
+                    values.extend(both.filter(|value| own.is_none_or(|own| own.has(*value, self.interner()))));
                 }
                 _ => undeclared = true,
             }
@@ -263,14 +290,32 @@ impl Prepared {
         values
     }
 
-    /// The counts of a group over the pods that run, computed by `count` when they are first asked for.
-    pub(crate) fn counts(&self, what: Counted, count: impl FnOnce() -> GroupCounts) -> Arc<GroupCounts> {
-        self.counts.get(what, |_| count())
+    /// The counts of a group over the pods that run, when they are first asked for either computed by `count` or, where they are known of
+    /// the snapshot before, brought up to date by `recount` for each node that was replaced: its position and the version then.
+    pub(crate) fn counts(
+        &self,
+        what: Counted,
+        count: impl FnOnce() -> GroupCounts,
+        mut recount: impl FnMut(&mut GroupCounts, usize, &Node),
+    ) -> Arc<GroupCounts> {
+        self.counts.get(what, |what| {
+            let known = self.counts_before.as_ref().and_then(|(before, replaced)| {
+                let counts = before.known(what)?;
+                Some((GroupCounts::clone(&counts), replaced))
+            });
+            let Some((mut counts, replaced)) = known else {
+                return count();
+            };
+            for (at, before) in replaced {
+                recount(&mut counts, *at, before);
+            }
+            counts
+        })
     }
 
     /// How many targets a filter passes, by domain of a key.
     pub(crate) fn passing(&self, key: Sym, filter: Filter, count: impl FnOnce() -> Vec<u32>) -> Arc<Vec<u32>> {
-        self.passing.get((key, filter), |_| count())
+        self.places.passing.get((key, filter), |_| count())
     }
 
     /// Of some offers of a catalogue the cheapest of each row, by price.

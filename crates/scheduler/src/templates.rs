@@ -179,6 +179,20 @@ impl Templates {
         self.list.iter().find(alike)
     }
 
+    /// Whether both are the same but for limits, usage and weights.
+    pub(crate) fn alike(&self, other: &Self) -> bool {
+        let same = |(a, b): (&Template, &Template)| {
+            a.pool.name == b.pool.name
+                && a.pool.taints == b.pool.taints
+                && a.catalogue == b.catalogue
+                && a.requirements == b.requirements
+                && a.rows == b.rows
+        };
+        self.share_catalogues(other)
+            && self.list.len() == other.list.len()
+            && self.list.iter().zip(&other.list).all(same)
+    }
+
     /// Whether both have the very same catalogues, in the same order.
     pub(crate) fn share_catalogues(&self, other: &Self) -> bool {
         let mut pairs = self.catalogues.iter().zip(&other.catalogues);

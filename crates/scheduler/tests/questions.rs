@@ -83,10 +83,12 @@ fn a_prepared_snapshot_answers_as_a_fresh_one_does() {
     }
 }
 
-/// Takes a node away, replaces one by a version with fewer pods, adds one, and changes the usage of every pool.
+/// Takes a node away, replaces one by a version with fewer pods, or another taint, adds one, or only some of it, and changes the usage of
+/// every pool.
 fn changed(snapshot: &Snapshot, draw: &mut Draw) -> Snapshot {
     let mut next = snapshot.clone();
-    if draw.below(2) == 0 && !next.nodes.is_empty() {
+    let in_place = draw.below(2) == 0;
+    if !in_place && draw.below(2) == 0 && !next.nodes.is_empty() {
         next.nodes.remove(draw.below(snapshot.nodes.len()));
     }
     if !next.nodes.is_empty() {
@@ -96,13 +98,18 @@ fn changed(snapshot: &Snapshot, draw: &mut Draw) -> Snapshot {
             node.requested.subtract(&gone.shape.requests);
         }
         let mut twin = node.clone();
+        if draw.below(4) == 0 {
+            node.taints.pop();
+        }
         next.nodes[at] = Arc::new(node);
-        let name: Arc<str> = format!("{}-twin", twin.name).into();
-        (twin.name, twin.node_name) = (Arc::clone(&name), Some(name));
-        twin.hostname = next.interner.intern("twin");
-        twin.initialized = draw.below(2) == 0;
-        next.nodes.push(Arc::new(twin));
-        next.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        if !in_place {
+            let name: Arc<str> = format!("{}-twin", twin.name).into();
+            (twin.name, twin.node_name) = (Arc::clone(&name), Some(name));
+            twin.hostname = next.interner.intern("twin");
+            twin.initialized = draw.below(2) == 0;
+            next.nodes.push(Arc::new(twin));
+            next.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        }
     }
     for pool in &mut next.pools {
         let cpu = 1000 * draw.below(30) as i64;

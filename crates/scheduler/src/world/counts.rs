@@ -4,6 +4,7 @@ use crate::prepared::Counted;
 use crate::topology::{Counts, GroupCounts, GroupId, GroupKind, KeyTable, TopologyKey, selects};
 use crate::world::{Moved, World};
 use kerf_model::intern::sym;
+use kerf_model::node::Node;
 use kerf_model::pod::{AffinityTerm, Pod};
 
 impl World<'_> {
@@ -36,7 +37,26 @@ impl World<'_> {
             filter: self.filter(identity.filter),
         };
         let selected = |pod: &Pod| selects(self.snapshot, &identity.selected, pod);
-        let counts = self.prepared.counts(what, || {
+        let of_node = |node: &Node| {
+            let passes = self.node_passes(identity.filter, node);
+            let pods = node
+                .pods
+                .iter()
+                .filter(|pod| passes && pod.is_active() && selected(pod));
+            pods.count() as u32
+        };
+        let recount = |counts: &mut GroupCounts, at: usize, before: &Node| {
+            let target = self.targets.of_node(at);
+            for _ in 0..of_node(before) {
+                counts.remove_bound(table, before, target);
+            }
+            let node = &self.snapshot.nodes[at];
+            match of_node(node) {
+                0 => {}
+                n => counts.add_bound(table, node, target, n),
+            }
+        };
+        let count = || {
             let mut counts = GroupCounts::none(table, self.targets.len());
             for (pod, on) in self.prepared.bound.alike(self.snapshot) {
                 if !selected(pod) {
@@ -50,7 +70,8 @@ impl World<'_> {
                 }
             }
             counts
-        });
+        };
+        let counts = self.prepared.counts(what, count, recount);
         let mut counts = GroupCounts::clone(&counts);
         for (at, _) in moved.iter().filter(|(_, pod)| pod.is_active() && selected(pod)) {
             let node = &self.snapshot.nodes[*at];
