@@ -50,7 +50,7 @@ pub(crate) struct DemoArgs {
     /// Where every random choice of the run comes from; the same seed gives the same run.
     #[arg(long, default_value_t = 7)]
     pub(crate) seed: u64,
-    /// Show every event as it happens instead of one line a minute.
+    /// Say also how many pods run and wait, whenever that changes.
     #[arg(long, short)]
     pub(crate) verbose: bool,
     /// Show the summary alone.
@@ -80,6 +80,9 @@ pub(crate) struct UpArgs {
     /// Where random choices come from.
     #[arg(long, default_value_t = 7)]
     pub(crate) seed: u64,
+    /// Flags of the controller, after --, such as `-- --feature-gates NodeRepair=true`; `kerf controller --help` lists them.
+    #[arg(last = true, value_name = "FLAG", conflicts_with = "no_controller")]
+    pub(crate) flags: Vec<String>,
 }
 
 /// Options of `kerf controller`: handed on as they are, since they keep Karpenter's own syntax (one dash or two, variables as fallback).

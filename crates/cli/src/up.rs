@@ -1,7 +1,7 @@
 //! `kerf up`: an embedded cluster, with Kerf in it, that stays up for kubectl.
 
 use crate::args::UpArgs;
-use crate::assemble::{Parts, default_options};
+use crate::assemble::Parts;
 use crate::controller::cancel_on_signal;
 use crate::exit::Exit;
 use anyhow::Context as _;
@@ -10,7 +10,8 @@ use kerf_controllers::Tuning;
 use kerf_kwok::{ReadMode, ec2_catalogue, read_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
-use kerf_runtime::{CancellationToken, Clock, Seed};
+use kerf_runtime::options::Parsed;
+use kerf_runtime::{CancellationToken, Clock, Options, Seed};
 use kerf_sandbox::Sandbox;
 use std::fs;
 use std::io::Write;
@@ -28,11 +29,26 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::BadInput);
         }
     };
+    let options = match options(&args.flags) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("kerf up: {error}; kerf controller --help lists what is allowed");
+            return Ok(Exit::BadInput);
+        }
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    runtime.block_on(stay(args, interner, catalogue))
+    runtime.block_on(stay(args, options, interner, catalogue))
+}
+
+/// What the flags say. Variables do not count: they are there for a controller of a real cluster.
+fn options(flags: &[String]) -> anyhow::Result<Options> {
+    match Options::parse(flags.iter().cloned(), |_| None)? {
+        Parsed::Run(options) => Ok(options),
+        Parsed::Help => anyhow::bail!("--help is no setting"),
+    }
 }
 
 fn catalogue(path: Option<&Path>, interner: &Interner) -> anyhow::Result<Arc<Catalogue>> {
@@ -46,7 +62,12 @@ fn catalogue(path: Option<&Path>, interner: &Interner) -> anyhow::Result<Arc<Cat
     Ok(Arc::new(catalogue))
 }
 
-async fn stay(args: &UpArgs, interner: Arc<Interner>, catalogue: Arc<Catalogue>) -> anyhow::Result<Exit> {
+async fn stay(
+    args: &UpArgs,
+    options: Options,
+    interner: Arc<Interner>,
+    catalogue: Arc<Catalogue>,
+) -> anyhow::Result<Exit> {
     let clock = Clock::system();
     let api = {
         let clock = clock.clone();
@@ -80,7 +101,7 @@ async fn stay(args: &UpArgs, interner: Arc<Interner>, catalogue: Arc<Catalogue>)
             election: None,
             interner,
             catalogue,
-            options: default_options()?,
+            options,
             clock,
             seed: Seed(args.seed),
             metrics: None,
@@ -165,6 +186,21 @@ mod tests {
         let args = args(&["kerf", "up"]);
         assert!(greet(&mut Gone(ErrorKind::BrokenPipe), &args, 1).is_ok());
         assert!(greet(&mut Gone(ErrorKind::StorageFull), &args, 1).is_err());
+    }
+
+    #[test]
+    fn the_controller_takes_its_own_flags_after_two_dashes() {
+        let line = [
+            "kerf",
+            "up",
+            "--",
+            "--feature-gates",
+            "NodeRepair=true,StaticCapacity=true",
+        ];
+        let gates = options(&args(&line).flags).expect("known flags").feature_gates;
+        assert!(gates.node_repair && gates.static_capacity);
+        assert!(options(&["--feature-gate".to_owned()]).is_err());
+        assert!(Cli::try_parse_from(["kerf", "up", "--no-controller", "--", "--batch-idle-duration=2s"]).is_err());
     }
 
     #[test]

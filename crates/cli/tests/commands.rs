@@ -80,3 +80,15 @@ fn help_completions_manual_and_version_are_there() {
     }
     assert!(kerf(&["controller", "--help"]).stdout.contains("--batch-idle-duration"));
 }
+
+#[test]
+fn up_refuses_flags_its_controller_does_not_know() {
+    for flags in [["--feature-gate", "NodeRepair=true"], ["--feature-gates", "Nonsense"]] {
+        let outcome = kerf(&["up", "--", flags[0], flags[1]]);
+        assert_eq!(outcome.code, 2, "{flags:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("kerf controller --help"), "{}", outcome.stderr);
+    }
+    // Where there is no controller, nobody would heed them.
+    let alone = kerf(&["up", "--no-controller", "--", "--feature-gates", "NodeRepair=true"]);
+    assert_eq!(alone.code, 2, "{}", alone.stderr);
+}
