@@ -9,7 +9,7 @@ pub(super) const PODS_WAITED: &str = "pods need a place";
 const SAVING: [&str; 2] = ["Empty", "Underutilized"];
 
 /// The columns of [`Decision`].
-pub(super) const HEADER: &str = "TIME      ACTION  NODECLAIM      TYPE         ZONE        CAPACITY      $/H  WHY";
+pub(super) const HEADER: &str = "TIME      ACTION  NODECLAIM      TYPE         ZONE        CAPACITY       $/H  WHY";
 
 /// What was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
