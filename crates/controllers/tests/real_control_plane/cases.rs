@@ -254,6 +254,11 @@ impl Case {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).claims.len()
     }
 
+    /// How many pods there have ever been.
+    pub(crate) fn pods_seen(&self) -> usize {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).pods.len()
+    }
+
     /// Looks until the answer is yes, at most `seconds`.
     pub(crate) async fn until(&self, what: &str, seconds: u64, mut yes: impl FnMut(&Picture) -> bool) -> Picture {
         let mut view = self.fresh().await;

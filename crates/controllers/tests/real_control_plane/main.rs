@@ -7,6 +7,7 @@ mod cases;
 mod clean_up;
 mod control_plane;
 mod crds;
+mod daemons;
 mod drain;
 mod drift;
 mod drift_failures;

@@ -1,10 +1,12 @@
 //! A hundred pods, and what holds them drifts.
 
+use std::collections::BTreeSet;
+
 use kerf_api::Conditioned;
 use serde_json::{Value, json};
 
 use crate::cases::{Case, case, has, play, replaced};
-use crate::harness::{Cluster, Picture};
+use crate::harness::{Cluster, Picture, node_of};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs KUBEBUILDER_ASSETS"]
@@ -34,6 +36,32 @@ async fn real_many_pods_come_up_and_drift() {
     ];
     play(&cluster, stories).await;
     controllers.stop().await;
+}
+
+// KWK-133
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs KUBEBUILDER_ASSETS"]
+async fn real_many_pods_get_a_node_each() {
+    let cluster = Cluster::start("0s").await;
+    let controllers = cluster.controllers();
+    play(&cluster, vec![case("apart", a_node_each)]).await;
+    controllers.stop().await;
+}
+
+async fn a_node_each(case: Case) {
+    case.pool(json!({})).await;
+    case.deployment("web", 100, json!({})).await;
+    let up = |picture: &Picture| picture.running() == 100 && has(picture, picture.claims.len());
+    let all = case.until("all pods run", 240, up).await;
+    let hosts: BTreeSet<_> = all.pods.iter().filter_map(node_of).collect();
+    assert_eq!(hosts.len(), 100);
+    // A taint manager that lags behind evicts a pod for a taint its node has lost; only such a pod may cost another node.
+    assert!(
+        case.claims_seen() <= case.pods_seen(),
+        "{} nodes for {} pods",
+        case.claims_seen(),
+        case.pods_seen()
+    );
 }
 
 async fn up_and_drifted(case: Case, workloads: Vec<(&'static str, usize, Value)>) {
