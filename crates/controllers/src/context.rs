@@ -9,6 +9,7 @@ use kerf_runtime::{Clock, Controller, Key, Metrics, Options, Queue, RateLimit, R
 use kube::Client;
 
 use crate::cluster::Cluster;
+use crate::disruption::SearchLimits;
 use crate::lifecycle::Timeouts;
 use crate::steadiness::Steadiness;
 
@@ -50,6 +51,8 @@ pub struct Tuning {
     pub verify: bool,
     /// How long claims may take to launch and to register (LIF-056), and replacements to be initialised (DIS-279).
     pub timeouts: Timeouts,
+    /// How long consolidation may search.
+    pub search: SearchLimits,
 }
 
 impl Default for Tuning {
@@ -59,6 +62,7 @@ impl Default for Tuning {
             blocking: false,
             verify: cfg!(debug_assertions),
             timeouts: Timeouts::default(),
+            search: SearchLimits::default(),
         }
     }
 }
@@ -88,5 +92,32 @@ impl Context {
     /// The current wall time.
     pub fn now(&self) -> jiff::Timestamp {
         self.clock.now()
+    }
+}
+
+#[cfg(test)]
+impl Context {
+    /// A context for tests of what is decided before anybody is asked: every call to the API fails.
+    pub(crate) fn without_api() -> Self {
+        use kerf_runtime::Clock;
+        let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("nobody is asked"))
+        });
+        let interner = Arc::new(Interner::default());
+        let cloud = kerf_cloud::FakeCloud::new(Arc::clone(&interner), Arc::default());
+        let (clock, profile) = (Clock::simulated(jiff::Timestamp::UNIX_EPOCH), cloud.profile().clone());
+        Self {
+            client: Client::new(nobody, "default"),
+            steadiness: Steadiness::new(&clock),
+            clock,
+            seed: Seed(7),
+            recorder: Recorder::new().0,
+            metrics: Metrics::default(),
+            provider: Arc::new(cloud),
+            cluster: Cluster::new(Arc::clone(&interner), &profile, true, StartupTaints::default()),
+            options: Arc::default(),
+            interner,
+            tuning: Tuning::default(),
+        }
     }
 }

@@ -156,8 +156,8 @@ fn requests_text(requests: &Resources, interner: &Interner) -> String {
     serde_json::to_string(&kerf_cloud::quantities(requests, interner)).unwrap_or_default()
 }
 
-/// SCH-326.
-fn types_text(launch: &Launch, interner: &Interner) -> String {
+/// The types of a launch as log lines have them (SCH-326).
+pub(crate) fn types_text(launch: &Launch, interner: &Interner) -> String {
     let types = launch
         .types
         .iter()
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(listed(&names[..5], 5), "t1, t2, t3, t4, t5");
     }
 
-    // SCH-150, SCH-467
+    // SCH-150, SCH-467, DIS-291
     #[test]
     fn a_limit_is_reached_before_it_is_exceeded() {
         let interner = std::sync::Arc::new(Interner::default());

@@ -1,15 +1,14 @@
 //! Consolidation's turns: nodes that go together, and nodes that go alone (section 8 of the disruption contract). What the search found is
 //! counted and told here; the search itself is `kerf-disruption`'s.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_check::CheckOptions;
 use kerf_disruption::{
     Balance, Candidate, Candidates, Class, Command, Consolidation, Decision, DestinationRule, Invalid, Judgement,
-    Multi, Settings, Single, Survey, WhatIf, candidates, consolidation_options, dollars, interleaved, still_candidates,
+    Multi, Settings, Single, WhatIf, candidates, consolidation_options, dollars, interleaved, still_candidates,
     still_fits, underutilized,
 };
 use kerf_model::plan::Plan;
@@ -22,68 +21,27 @@ use kerf_scheduler::{MinValuesPolicy, Options, ReservedMode};
 use tokio::time::Instant;
 
 use super::events;
+use super::memory::{Basis, is_settled};
 use super::methods::{Decided, Method, Turn, WAIT};
-use super::sorting::{Sorted, Sorting};
+use super::sorting::Sorted;
 use crate::context::Context;
 use crate::provisioning::pass::solver_options;
 
-/// How long the search for nodes that go together may take (DIS-163).
-const MULTI_LIMIT: Duration = Duration::from_secs(60);
-/// How long looking at nodes one by one may take (DIS-176).
-const SINGLE_LIMIT: Duration = Duration::from_secs(180);
-/// Nothing is taken as unchanged for longer than this (DIS-126).
-const FORGET: Duration = Duration::from_secs(300);
-
-/// What an evaluation was based on: while it is the same, another one finds the same.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Basis {
-    /// What LIF-207 counts.
-    epoch: u64,
-    /// The claims that could be chosen from, by unique id.
-    eligible: Vec<Arc<str>>,
-    /// The nodes pods could not be moved to.
-    closed: Vec<usize>,
+/// How long consolidation may search. Drift, and looking again at a command, have no limit (DIS-314).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SearchLimits {
+    /// For nodes that go together, all in all (DIS-163).
+    pub multi: Duration,
+    /// For nodes that go alone: the time is looked at between nodes only (DIS-176).
+    pub single: Duration,
 }
 
-/// What consolidation remembers from turn to turn.
-#[derive(Debug, Default)]
-pub(super) struct Memory {
-    remembered: Mutex<Remembered>,
-    /// What the nodes were sorted into.
-    pub(super) sorting: Sorting,
-}
-
-#[derive(Debug, Default)]
-struct Remembered {
-    /// What the last search for several nodes that found nothing was based on, and when (DIS-124).
-    multi: Option<(Basis, Instant)>,
-    /// The same for single nodes.
-    single: Option<(Basis, Instant)>,
-    /// Pools no candidate of which was reached in time (DIS-177).
-    unseen: BTreeSet<Arc<str>>,
-    /// What the last search for several nodes found out about each alone, for the turn that follows it.
-    survey: Option<(Arc<Snapshot>, Vec<usize>, Survey)>,
-}
-
-impl Remembered {
-    fn quiet(&mut self, method: Method) -> &mut Option<(Basis, Instant)> {
-        match method {
-            Method::Multi => &mut self.multi,
-            _ => &mut self.single,
+impl Default for SearchLimits {
+    fn default() -> Self {
+        Self {
+            multi: Duration::from_secs(60),
+            single: Duration::from_secs(180),
         }
-    }
-}
-
-impl Memory {
-    fn with<T>(&self, look: impl FnOnce(&mut Remembered) -> T) -> T {
-        look(&mut self.remembered.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn is_quiet(&self, method: Method, basis: &Basis) -> bool {
-        self.with(|all| {
-            let quiet = all.quiet(method).as_ref();
-            quiet.is_some_and(|(last, at)| last == basis && at.elapsed() < FORGET)
-        })
     }
 }
 
@@ -175,13 +133,14 @@ impl Turn<'_> {
             all: sorted.candidates.free.clone(),
             eligible: eligible.clone(),
         };
+        let limits = self.context.tuning.search;
         let command = match method {
             Method::Multi => {
                 let shutdown = self.shutdown.clone();
                 let found = self
                     .compute(search, move |search| {
                         let began = Instant::now();
-                        let stop = || shutdown.is_cancelled() || began.elapsed() >= MULTI_LIMIT;
+                        let stop = || shutdown.is_cancelled() || began.elapsed() >= limits.multi;
                         let found = search.run(|all| all.multi(&search.eligible, &mut allowance, &stop));
                         (search, found.unwrap_or_default())
                     })
@@ -190,13 +149,19 @@ impl Turn<'_> {
             }
             _ => {
                 let first = self.memory.with(|all| all.unseen.clone());
+                if !first.is_empty() {
+                    tracing::debug!(
+                        nodepools = first.iter().map(|pool| &**pool).collect::<Vec<_>>().join(", "),
+                        "prioritizing nodepools that have not yet been considered due to timeouts in previous runs"
+                    );
+                }
                 let survey = self.memory.with(|all| all.survey.take());
                 let survey = survey.filter(|(of, closed, _)| Arc::ptr_eq(of, &snapshot) && *closed == search.closed);
                 let shutdown = self.shutdown.clone();
                 let (search, found) = self
                     .compute(search, move |search| {
                         let began = Instant::now();
-                        let stop = || shutdown.is_cancelled() || began.elapsed() >= SINGLE_LIMIT;
+                        let stop = || shutdown.is_cancelled() || began.elapsed() >= limits.single;
                         let order = interleaved(&search.eligible, &first);
                         let known = survey.map(|(_, _, survey)| survey).unwrap_or_default();
                         let found = search.run(|all| all.single(&order, &allowance, &known, &stop));
@@ -387,10 +352,19 @@ impl Turn<'_> {
         method: Method,
         command: &Command,
     ) -> Result<Result<Arc<Snapshot>, Invalid>, ReconcileError> {
-        let (snapshot, current) = match self.still_there(method, command) {
-            Ok(now) => now,
-            Err(invalid) => return Ok(Err(invalid)),
-        };
+        let check = || self.still_there(method, command);
+        let simulate = |(snapshot, current)| self.fits(command, snapshot, current);
+        let stands = around(check, simulate).await?;
+        Ok(stands.map(|(snapshot, _)| snapshot))
+    }
+
+    /// Whether the pods of a command's nodes still have the places that were planned for them.
+    async fn fits(
+        &self,
+        command: &Command,
+        snapshot: Arc<Snapshot>,
+        current: Vec<Candidate>,
+    ) -> Result<Result<(), Invalid>, ReconcileError> {
         let now = self.context.now();
         let search = Search {
             closed: destinations(self.context).closed(&snapshot, now),
@@ -402,17 +376,9 @@ impl Turn<'_> {
             eligible: current,
         };
         let again = command.clone();
-        let fits = self
-            .compute(search, move |search| {
-                search.run(|all| still_fits(&again, &search.eligible, all.what_if))
-            })
-            .await?;
-        match fits {
-            None => Ok(Err(Invalid::NoSimulation(kerf_disruption::SimulationError::NoPools))),
-            Some(Err(invalid)) => Ok(Err(invalid)),
-            // DIS-186: a pod may have come while the simulation ran.
-            Some(Ok(())) => Ok(self.still_there(method, command).map(|(snapshot, _)| snapshot)),
-        }
+        let work = move |search: Search| search.run(|all| still_fits(&again, &search.eligible, all.what_if));
+        let fits = self.compute(search, work).await?;
+        Ok(fits.unwrap_or(Err(Invalid::NoSimulation(kerf_disruption::SimulationError::NoPools))))
     }
 
     fn still_there(&self, method: Method, command: &Command) -> Result<(Arc<Snapshot>, Vec<Candidate>), Invalid> {
@@ -433,10 +399,19 @@ impl Turn<'_> {
     }
 }
 
-/// Whether an evaluation need not be repeated while nothing changes (DIS-125, DIS-172): it found nothing, every candidate had budget, and it
-/// was finished.
-const fn is_settled(found: bool, constrained: bool, timed_out: bool) -> bool {
-    !found && !constrained && !timed_out
+/// Checks, simulates, and checks again: a pod may have come while the simulation ran (DIS-186).
+async fn around<T, F>(
+    check: impl Fn() -> Result<T, Invalid>,
+    simulate: impl FnOnce(T) -> F,
+) -> Result<Result<T, Invalid>, ReconcileError>
+where
+    F: Future<Output = Result<Result<(), Invalid>, ReconcileError>>,
+{
+    let before = match check() {
+        Ok(before) => before,
+        Err(invalid) => return Ok(Err(invalid)),
+    };
+    Ok(simulate(before).await?.and_then(|()| check()))
 }
 
 /// Where consolidation may move pods.
@@ -460,40 +435,26 @@ pub(super) fn settings(context: &Context) -> Settings {
 mod tests {
     use super::*;
 
-    fn basis(epoch: u64, eligible: &[&str], closed: &[usize]) -> Basis {
-        Basis {
-            epoch,
-            eligible: eligible.iter().map(|uid| Arc::from(*uid)).collect(),
-            closed: closed.to_vec(),
-        }
-    }
-
-    // DIS-124, DIS-126
-    #[tokio::test(start_paused = true)]
-    async fn a_method_rests_while_nothing_has_changed_for_five_minutes_at_most() {
-        let memory = Memory::default();
-        let seen = basis(7, &["a", "b"], &[3]);
-        assert!(!memory.is_quiet(Method::Multi, &seen));
-        memory.with(|all| all.multi = Some((seen.clone(), Instant::now())));
-        assert!(memory.is_quiet(Method::Multi, &seen));
-        assert!(!memory.is_quiet(Method::Single, &seen), "each has a memory of its own");
-        for changed in [
-            basis(8, &["a", "b"], &[3]),
-            basis(7, &["a"], &[3]),
-            basis(7, &["a", "b"], &[]),
-        ] {
-            assert!(!memory.is_quiet(Method::Multi, &changed), "{changed:?}");
-        }
-        tokio::time::advance(FORGET).await;
-        assert!(!memory.is_quiet(Method::Multi, &seen));
-    }
-
-    // DIS-125, DIS-172
-    #[test]
-    fn only_a_finished_search_in_vain_is_remembered() {
-        assert!(is_settled(false, false, false));
-        assert!(!is_settled(true, false, false));
-        assert!(!is_settled(false, true, false));
-        assert!(!is_settled(false, false, true));
+    // DIS-186
+    #[tokio::test]
+    async fn what_comes_while_the_simulation_runs_is_seen() {
+        let pods = std::cell::Cell::new(0);
+        let check = || {
+            if pods.get() == 0 {
+                Ok("as decided")
+            } else {
+                Err(Invalid::Churn(1))
+            }
+        };
+        let quiet = around(check, |_| async { Ok(Ok(())) }).await;
+        assert_eq!(quiet.expect("no error"), Ok("as decided"));
+        let bound = around(check, |_| async {
+            pods.set(1);
+            Ok(Ok(()))
+        });
+        assert_eq!(bound.await.expect("no error"), Err(Invalid::Churn(1)));
+        pods.set(0);
+        let unplaced = around(check, |_| async { Ok(Err(Invalid::Changed)) }).await;
+        assert_eq!(unplaced.expect("no error"), Err(Invalid::Changed));
     }
 }

@@ -1,17 +1,20 @@
 //! The loop that decides (the controller `disruption`; section 2 of the disruption contract).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::join_all;
 use kerf_disruption::budget_faults;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
 use tokio::time::Instant;
 
 use super::cleanup::clean_up;
-use super::consolidation::Memory;
+use super::events;
 use super::marking::Marker;
+use super::memory::Memory;
 use super::methods::{Method, Turn};
 use super::orchestration::Orchestration;
 use super::registry::Registry;
@@ -26,7 +29,9 @@ const NAME: &str = "disruption";
 const IDLE: Duration = Duration::from_secs(10);
 /// The pause while the cluster is not known completely (DIS-008).
 const UNSYNCED: Duration = Duration::from_secs(1);
-/// A pause between passes that somebody should know of (DIS-021).
+/// What the pauses of the loop itself are noted under.
+const LOOP: &str = "disruption-loop";
+/// A pause between runs that somebody should know of (DIS-021).
 const ABNORMAL: Duration = Duration::from_secs(15 * 60);
 
 /// The loop. One decision at a time (DIS-002).
@@ -37,7 +42,8 @@ pub(crate) struct Disruption {
     starter: Starter,
     memory: Memory,
     queue: Queue<()>,
-    last_pass: Mutex<Option<Instant>>,
+    /// When the loop and its methods last ran, by name.
+    runs: Mutex<BTreeMap<&'static str, Instant>>,
 }
 
 impl Disruption {
@@ -54,13 +60,13 @@ impl Disruption {
             marker: Marker::new(context),
             starter: Starter::new(context, orchestration),
             memory: Memory::default(),
-            queue: context.queue(NAME, RateLimit::SINGLETON),
-            last_pass: Mutex::default(),
+            queue: context.queue(NAME, retries()),
+            runs: Mutex::default(),
         })
     }
 
     async fn pass(&self, shutdown: &CancellationToken) -> Result<Outcome, ReconcileError> {
-        self.note_pause();
+        self.note_pauses();
         self.report_budget_faults();
         if !self.context.cluster.is_synced() {
             tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
@@ -79,6 +85,7 @@ impl Disruption {
     /// Lets a method decide and starts what it decided. Says whether it did anything.
     async fn take_turn(&self, method: Method, shutdown: &CancellationToken) -> Result<bool, ReconcileError> {
         let began = Instant::now();
+        self.runs().insert(method.name(), began);
         let turn = Turn {
             context: &self.context,
             registry: &self.registry,
@@ -94,34 +101,60 @@ impl Disruption {
         histogram.observe(&labels, began.elapsed().as_secs_f64());
         let decided = decided?;
         let any = !decided.is_empty();
-        let mut failed = None;
-        for decided in decided {
-            let started = self.starter.start(decided, method.consolidation_type()).await;
-            failed = failed.or(started.err());
-        }
-        failed.map_or(Ok(any), Err)
-    }
-
-    fn note_pause(&self) {
-        let now = Instant::now();
-        let mut last = self.last_pass.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pause) = last
-            .replace(now)
-            .map(|last| now - last)
-            .filter(|pause| *pause > ABNORMAL)
-        {
-            tracing::debug!(time = ?pause, "abnormal time between runs");
+        // DIS-016: one that cannot be started does not hold up the others.
+        let starts = decided.into_iter().map(|decided| {
+            let kind = method.consolidation_type();
+            self.starter.start(decided, kind)
+        });
+        let mut errors: Vec<ReconcileError> = join_all(starts).await.into_iter().filter_map(Result::err).collect();
+        match errors.len() {
+            0 => Ok(any),
+            1 => Err(errors.remove(0)),
+            _ => {
+                let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                Err(ReconcileError::message(texts.join("; ")))
+            }
         }
     }
 
-    /// DIS-020: one line for all pools, each named once.
+    fn runs(&self) -> MutexGuard<'_, BTreeMap<&'static str, Instant>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says which of the loop and its methods have not run for long (DIS-021).
+    fn note_pauses(&self) {
+        let (now, mut runs) = (Instant::now(), self.runs());
+        for name in std::iter::once(LOOP).chain(Method::ORDER.map(Method::name)) {
+            let pause = now - *runs.entry(name).or_insert(now);
+            if pause > ABNORMAL {
+                tracing::debug!(of = name, time = ?pause, "abnormal time between runs");
+            }
+        }
+        runs.insert(LOOP, now);
+    }
+
+    /// DIS-020: one line for all pools, each named once; and an event on each, whose owner need not read our log.
     fn report_budget_faults(&self) {
         let now = self.context.now();
-        let faults = budget_faults(&self.context.cluster.snapshot(now), now);
+        let snapshot = self.context.cluster.snapshot(now);
+        let faults = budget_faults(&snapshot, now);
+        for (pool, fault) in &faults {
+            if let Some(pool) = snapshot.pools.iter().find(|known| known.name == *pool) {
+                self.context.recorder.publish(events::invalid_budget(pool, fault));
+            }
+        }
         if !faults.is_empty() {
             let texts: Vec<String> = faults.iter().map(|(pool, fault)| format!("{pool}: {fault}")).collect();
             tracing::error!(error = texts.join("; "), "detected disruption budget errors");
         }
+    }
+}
+
+/// After an error the loop waits no longer than it does when there is nothing to do: what stood in the way may be gone.
+fn retries() -> RateLimit {
+    RateLimit {
+        bucket: RateLimit::SINGLETON.bucket,
+        ..RateLimit::exponential(Duration::from_millis(5), IDLE)
     }
 }
 

@@ -63,6 +63,17 @@ pub(super) fn budget_closed(pool: &PoolAllowance, reason: DisruptionReason) -> E
     }
 }
 
+/// A budget of the pool cannot be read, which closes the pool (DIS-079).
+pub(super) fn invalid_budget(of: &kerf_model::nodepool::NodePool, fault: &str) -> Event {
+    let message = format!("No disruptions are allowed while a disruption budget is invalid: {fault}");
+    let dedupe = vec![of.uid.to_string(), fault.to_owned()];
+    Event {
+        kind: EventType::Warning,
+        dedupe_timeout: Some(Duration::from_secs(15 * 60)),
+        ..normal(pool(of), "InvalidDisruptionBudget", message, dedupe)
+    }
+}
+
 /// Consolidation leaves a node alone (DIS-116, DIS-150).
 pub(super) fn unconsolidatable(object: ObjectRef, message: String) -> Event {
     let dedupe = vec![object.uid.clone()];

@@ -1,9 +1,6 @@
 //! The marks of a node that is to go, in the API server: the taint on the Node and the reason on the claim.
 //!
-//! Each write is tried four times with growing pauses (DIS-013, OPS-108), each time on what the API server says then. What is gone needs no
-//! mark.
-
-use std::time::Duration;
+//! Each write is tried several times (DIS-013), each time on what the API server says then. What is gone needs no mark.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -11,7 +8,6 @@ use kerf_api::conditions::node_claim::DISRUPTION_REASON;
 use kerf_api::status::Conditioned;
 use kerf_api::{ConditionSet, NodeClaim, taints};
 use kerf_model::budget::DisruptionReason;
-use kerf_runtime::Rng;
 use kerf_runtime::client::found;
 use kerf_state::lean::LeanNode;
 use kube::Api;
@@ -19,23 +15,19 @@ use kube::Api;
 use super::registry::Member;
 use crate::context::Context;
 use crate::patch::{Lock, patch_object, patch_status};
-
-const ATTEMPTS: u32 = 4;
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const FACTOR: u32 = 5;
-const JITTER: f64 = 0.1;
+use crate::retry::Retry;
 
 /// Writes and removes marks.
 #[derive(Clone)]
 pub(super) struct Marker {
     context: Context,
-    rng: Rng,
+    retry: Retry,
 }
 
 impl Marker {
     pub(super) fn new(context: &Context) -> Self {
         Self {
-            rng: context.seed.derive("disruption-marks").rng(),
+            retry: Retry::new(context, "disruption-marks"),
             context: context.clone(),
         }
     }
@@ -55,13 +47,7 @@ impl Marker {
     /// Changes a Node; one that is gone needs no change.
     pub(super) async fn edit_node(&self, member: &Member, edit: fn(&mut Node)) -> Result<(), kube::Error> {
         let Some(name) = &member.node else { return Ok(()) };
-        let mut pauses = self.pauses();
-        loop {
-            match (self.edit_node_once(name, edit).await, pauses.next()) {
-                (Err(_), Some(pause)) => tokio::time::sleep(pause).await,
-                (result, _) => return result,
-            }
-        }
+        self.retry.run(|| self.edit_node_once(name, edit)).await
     }
 
     async fn edit_node_once(&self, name: &str, edit: fn(&mut Node)) -> Result<(), kube::Error> {
@@ -76,13 +62,7 @@ impl Marker {
     }
 
     async fn edit_claim(&self, member: &Member, reason: Option<DisruptionReason>) -> Result<(), kube::Error> {
-        let mut pauses = self.pauses();
-        loop {
-            match (self.edit_claim_once(member, reason).await, pauses.next()) {
-                (Err(_), Some(pause)) => tokio::time::sleep(pause).await,
-                (result, _) => return result,
-            }
-        }
+        self.retry.run(|| self.edit_claim_once(member, reason)).await
     }
 
     async fn edit_claim_once(&self, member: &Member, reason: Option<DisruptionReason>) -> Result<(), kube::Error> {
@@ -99,12 +79,6 @@ impl Marker {
             self.context.cluster.wrote_claim(stored);
         }
         Ok(())
-    }
-
-    /// The pauses between the attempts.
-    fn pauses(&self) -> impl Iterator<Item = Duration> + use<> {
-        let rng = self.rng.clone();
-        (0..ATTEMPTS - 1).map(move |attempt| rng.jitter(FIRST_PAUSE * FACTOR.pow(attempt), JITTER))
     }
 }
 

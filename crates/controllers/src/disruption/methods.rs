@@ -13,8 +13,9 @@ use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{CancellationToken, Event, ObjectRef, ReconcileError};
 
-use super::consolidation::{Memory, Seen};
+use super::consolidation::Seen;
 use super::events;
+use super::memory::Memory;
 use super::registry::Registry;
 use super::sorting::Sorted;
 use super::static_drift::{Replacing, replace};
@@ -56,6 +57,17 @@ impl Method {
             Self::Emptiness => DisruptionReason::Empty,
             Self::StaticDrift | Self::Drift => DisruptionReason::Drifted,
             Self::Multi | Self::Single => DisruptionReason::Underutilized,
+        }
+    }
+
+    /// Its name in logs.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Emptiness => "Emptiness",
+            Self::StaticDrift => "StaticDrift",
+            Self::Drift => "Drift",
+            Self::Multi => "MultiNodeConsolidation",
+            Self::Single => "SingleNodeConsolidation",
         }
     }
 

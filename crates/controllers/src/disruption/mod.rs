@@ -16,6 +16,7 @@ mod consolidation;
 mod cycle;
 pub(crate) mod events;
 mod marking;
+mod memory;
 mod methods;
 mod orchestration;
 mod registry;
@@ -25,5 +26,6 @@ mod start;
 mod static_drift;
 
 pub(crate) use conditions::ClaimConditions;
+pub use consolidation::SearchLimits;
 pub(crate) use cycle::Disruption;
 pub(crate) use orchestration::Orchestration;

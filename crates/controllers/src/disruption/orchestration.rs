@@ -21,6 +21,7 @@ use crate::changes::Change;
 use crate::claim_facts::disrupt;
 use crate::context::Context;
 use crate::reconciler::Reconciler;
+use crate::retry::Retry;
 
 const NAME: &str = "disruption.queue";
 /// How often a command is examined (DIS-270).
@@ -41,6 +42,7 @@ pub(crate) struct Orchestration {
     context: Context,
     registry: Registry,
     marker: Marker,
+    retry: Retry,
     queue: Queue<String>,
 }
 
@@ -52,6 +54,7 @@ impl Orchestration {
             context: context.clone(),
             registry: Registry::default(),
             marker: Marker::new(context),
+            retry: Retry::new(context, "disruption-deletions"),
             queue: context.queue(NAME, limit),
         })
     }
@@ -147,7 +150,8 @@ impl Orchestration {
         let Some(claim) = claim.filter(|claim| claim.metadata.uid.as_deref() == Some(&member.claim_uid)) else {
             return Ok(());
         };
-        if !disrupt(&self.context, &claim, reason.label()).await? {
+        let delete = || disrupt(&self.context, &claim, reason.label());
+        if !self.retry.run(delete).await? {
             return Ok(());
         }
         let node = member.node.as_deref().and_then(|name| self.context.cluster.node(name));
@@ -213,5 +217,20 @@ impl Reconciler for Orchestration {
             async move { this.examine(id).await }
         };
         controller.run(queue, reconcile, shutdown).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // DIS-285
+    #[tokio::test]
+    async fn a_command_nobody_knows_is_left_alone() {
+        let orchestration = Orchestration::new(&Context::without_api());
+        let outcome = orchestration.examine("gone".to_owned()).await;
+        assert_eq!(outcome.expect("no error"), Outcome::Done);
+        let failures = orchestration.context.metrics.encode();
+        assert!(!failures.contains("queue_failures_total{"), "{failures}");
     }
 }

@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    // DIS-023
+    // DIS-023, DIS-267
     #[test]
     fn a_machine_is_held_until_its_command_is_forgotten() {
         let registry = Registry::default();
@@ -173,6 +173,13 @@ mod tests {
         };
         registry.insert(command("1", vec![member("a"), member("b")]));
         registry.insert(command("2", vec![member("c")]));
+        let holders: Vec<String> = registry
+            .lock()
+            .held
+            .iter()
+            .map(|(id, command)| format!("{id} {command}"))
+            .collect();
+        assert_eq!(holders, ["a 1", "b 1", "c 2"]);
         registry.remove("1");
         let held: Vec<Arc<str>> = registry.lock().held.keys().cloned().collect();
         assert_eq!(held, ["c".into()]);

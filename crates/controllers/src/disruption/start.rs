@@ -8,10 +8,13 @@ use std::sync::Arc;
 use futures::future::join_all;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_disruption::{Candidate, Command, Decision};
+use kerf_model::intern::{Interner, sym};
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::snapshot::Snapshot;
+use kerf_runtime::logging::json;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{ReconcileError, Rng};
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::marking::Marker;
@@ -20,6 +23,7 @@ use super::orchestration::Orchestration;
 use super::registry::{Member, Replacement, Running};
 use crate::claim_facts;
 use crate::context::Context;
+use crate::creation::create::types_text;
 use crate::creation::{Creation, CreationError, create};
 use crate::provisioning::{events, record};
 
@@ -185,30 +189,11 @@ impl Starter {
 
 /// DIS-256, DIS-297.
 fn log(command: &Command, id: &str, snapshot: &Snapshot) {
-    let text = |candidate: &Candidate, key| {
-        candidate
-            .node
-            .label(key)
-            .map_or("", |value| snapshot.interner.text(value))
-            .to_owned()
-    };
-    let nodes: Vec<String> = command
-        .candidates
+    let going = command.candidates.iter().map(|node| going(node, &snapshot.interner));
+    let coming = command
+        .replacements
         .iter()
-        .map(|candidate| {
-            let (kind, capacity) = (
-                kerf_model::intern::sym::INSTANCE_TYPE,
-                kerf_model::intern::sym::CAPACITY_TYPE,
-            );
-            format!(
-                "{}/{} ({}, {})",
-                candidate.node.name,
-                candidate.claim(),
-                text(candidate, kind),
-                text(candidate, capacity)
-            )
-        })
-        .collect();
+        .map(|launch| coming(launch, command.replacements.len() == 1, &snapshot.interner));
     let pods: usize = command.candidates.iter().map(|candidate| candidate.pods.len()).sum();
     tracing::info!(
         command = %command.full(id),
@@ -216,7 +201,108 @@ fn log(command: &Command, id: &str, snapshot: &Snapshot) {
         "disrupted-node-count" = command.candidates.len(),
         "replacement-node-count" = command.replacements.len(),
         "pod-count" = pods,
-        "disrupted-nodes" = ?nodes,
+        "disrupted-nodes" = %json(&going.collect::<Vec<_>>()),
+        "replacement-nodes" = %json(&coming.collect::<Vec<_>>()),
         "disrupting node(s)",
     );
+}
+
+fn going(candidate: &Candidate, interner: &Interner) -> Value {
+    let label = |key| candidate.node.label(key).map_or("", |value| interner.text(value));
+    json!({
+        "Node": {"name": &*candidate.node.name},
+        "NodeClaim": {"name": candidate.claim()},
+        "instance-type": label(sym::INSTANCE_TYPE),
+        "capacity-type": label(sym::CAPACITY_TYPE),
+    })
+}
+
+/// The types are named where there is one replacement only; a command of many would fill the log with them.
+fn coming(launch: &Launch, alone: bool, interner: &Interner) -> Value {
+    let allowed = launch.requirements.get(sym::CAPACITY_TYPE);
+    let allows = |capacity| allowed.is_none_or(|allowed| allowed.has(capacity, interner));
+    let capacity = [sym::RESERVED, sym::SPOT]
+        .into_iter()
+        .find(|capacity| allows(*capacity));
+    let mut values = json!({"capacity-type": interner.text(capacity.unwrap_or(sym::ON_DEMAND))});
+    if alone {
+        values["instance-types"] = types_text(launch, interner).into();
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use kerf_cloud::TypeBuilder;
+    use kerf_disruption::{Class, candidates};
+    use kerf_model::budget::DisruptionReason;
+    use kerf_model::instance_type::Catalogue;
+    use kerf_model::price::Price;
+    use kerf_state::lean::LeanNode;
+    use kerf_state::{Conventions, Mirror, MirrorOptions};
+    use serde_json::from_value;
+
+    use super::*;
+
+    /// One node that may go, and the cluster it is in.
+    fn candidate(context: &Context) -> (Candidate, Arc<Snapshot>) {
+        let options = MirrorOptions {
+            conventions: Conventions::default(),
+            offline: false,
+        };
+        let mut mirror = Mirror::new(Arc::clone(&context.interner), &options);
+        let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+        let pool = json!({"metadata": {"name": "web", "uid": "web"}, "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
+        let labels = json!({
+            "karpenter.sh/nodepool": "web", "node.kubernetes.io/instance-type": "small",
+            "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
+        });
+        let claim = json!({
+            "metadata": {"name": "web-1", "uid": "web-1", "labels": labels},
+            "spec": {"requirements": [], "nodeClassRef": class}, "status": {"providerID": "p://1"},
+        });
+        let node =
+            json!({"metadata": {"name": "node-1", "uid": "node-1", "labels": labels}, "spec": {"providerID": "p://1"}});
+        mirror.apply::<NodePool>(from_value(pool).expect("a pool"));
+        mirror.apply::<NodeClaim>(from_value(claim).expect("a claim"));
+        mirror.apply::<LeanNode>(from_value(node).expect("a node"));
+        let small = TypeBuilder::new(&context.interner, "small")
+            .offering("a", "spot", Price::ZERO)
+            .build();
+        mirror.set_catalogue("web", Ok(Arc::new(Catalogue { types: vec![small] })));
+        let snapshot = mirror.snapshot(context.now());
+        let mut sorted = candidates(&snapshot, context.now(), Class::Graceful, &|_| false);
+        assert_eq!(sorted.free.len(), 1, "{:?}", sorted.blocked);
+        (sorted.free.remove(0), snapshot)
+    }
+
+    // DIS-255
+    #[tokio::test(start_paused = true)]
+    async fn a_node_another_command_holds_is_not_touched() {
+        let context = Context::without_api();
+        let orchestration = Orchestration::new(&context);
+        let starter = Starter::new(&context, &orchestration);
+        let (candidate, snapshot) = candidate(&context);
+        let start = async || {
+            let command = Command {
+                reason: DisruptionReason::Empty,
+                candidates: vec![candidate.clone()],
+                replacements: Vec::new(),
+                plan: None,
+            };
+            let decided = Decided::new(command, Arc::clone(&snapshot));
+            starter.start(decided, "empty").await.map_err(|error| error.to_string())
+        };
+        let free = start().await.expect_err("nobody answers");
+        assert!(free.starts_with("marking disrupted"), "it was tried: {free}");
+        orchestration.take(Running {
+            id: "other".into(),
+            reason: DisruptionReason::Drifted,
+            decision: Decision::Delete,
+            members: vec![Member::of(&candidate.node)],
+            replacements: Vec::new(),
+            started: Instant::now(),
+        });
+        assert_eq!(start().await, Err("candidate is being disrupted".to_owned()));
+    }
 }

@@ -73,3 +73,36 @@ impl Notices {
         concerned.filter(|pod| is_new(pod)).map(|pod| pod.key()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kerf_state::lean::LeanPod;
+    use serde_json::json;
+
+    // DIS-298
+    #[test]
+    fn a_pod_is_named_again_after_a_day_and_a_new_one_of_its_name_at_once() {
+        let notices = Notices::default();
+        let pod = |uid: &str| {
+            let spread = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]);
+            let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": uid}, "spec": {"topologySpreadConstraints": spread}});
+            let lean: LeanPod = serde_json::from_value(pod).expect("a pod");
+            let interner = Arc::new(kerf_model::intern::Interner::default());
+            kerf_state::Converter::new(interner, &kerf_state::Conventions::default())
+                .pod(&lean)
+                .pod
+        };
+        let named = |uid: &str, at| notices.new_ones(Preference::Spread, &[Arc::new(pod(uid))], at).len();
+        let begin = Instant::now();
+        assert_eq!(
+            (named("1", begin), named("1", begin + AGAIN - Duration::from_secs(1))),
+            (1, 0)
+        );
+        assert_eq!((named("2", begin), named("1", begin + AGAIN)), (1, 1));
+        assert_eq!(
+            notices.new_ones(Preference::AntiAffinity, &[Arc::new(pod("3"))], begin),
+            [""; 0]
+        );
+    }
+}

@@ -169,30 +169,7 @@ mod tests {
     // SCH-048: the one thing that ends a pass besides the deadline is the end of the process; then nothing is decided.
     #[tokio::test(start_paused = true)]
     async fn a_pass_that_is_cut_off_decides_nothing() {
-        let interner = Arc::new(kerf_model::intern::Interner::default());
-        let cloud = kerf_cloud::FakeCloud::new(Arc::clone(&interner), Arc::default());
-        let profile = kerf_cloud::CloudProvider::profile(&cloud).clone();
-        let unreachable = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("nobody is asked"))
-        });
-        let context = Context {
-            client: kube::Client::new(unreachable, "default"),
-            clock: kerf_runtime::Clock::simulated(Timestamp::UNIX_EPOCH),
-            seed: kerf_runtime::Seed(7),
-            recorder: kerf_runtime::Recorder::new().0,
-            metrics: kerf_runtime::Metrics::default(),
-            provider: Arc::new(cloud),
-            cluster: Cluster::new(
-                Arc::clone(&interner),
-                &profile,
-                true,
-                kerf_api::StartupTaints::default(),
-            ),
-            options: Arc::default(),
-            interner: Arc::clone(&interner),
-            tuning: Tuning::default(),
-            steadiness: crate::steadiness::Steadiness::new(&kerf_runtime::Clock::simulated(Timestamp::UNIX_EPOCH)),
-        };
+        let context = Context::without_api();
         let snapshot = context.cluster.snapshot(Timestamp::UNIX_EPOCH);
         let batch = Batch {
             pods: Vec::new(),

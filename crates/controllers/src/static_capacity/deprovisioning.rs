@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::join_all;
 use kerf_runtime::client::describe;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError, Rng};
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
 
 use super::victims::victims;
 use super::{list_claims, replicas};
@@ -17,24 +17,18 @@ use crate::changes::Change;
 use crate::claim_facts;
 use crate::context::Context;
 use crate::reconciler::Reconciler;
+use crate::retry::Retry;
 
 const NAME: &str = "static.deprovisioning";
 const WORKERS: usize = 10;
 /// How soon to look again.
 const SETTLED: Duration = Duration::from_secs(60);
-/// The pauses between attempts to delete a claim, and how much they vary (LIF-180).
-const PAUSES: [Duration; 3] = [
-    Duration::from_millis(10),
-    Duration::from_millis(50),
-    Duration::from_millis(250),
-];
-const JITTER: f64 = 0.1;
 
 /// Deletes the claims that are too many.
 pub(crate) struct StaticDeprovisioning {
     context: Context,
     queue: Queue<String>,
-    rng: Rng,
+    retry: Retry,
 }
 
 impl StaticDeprovisioning {
@@ -42,7 +36,7 @@ impl StaticDeprovisioning {
         Arc::new(Self {
             context: context.clone(),
             queue: context.queue(NAME, RateLimit::DEFAULT),
-            rng: context.seed.derive("static-deletions").rng(),
+            retry: Retry::new(context, "static-deletions"),
         })
     }
 
@@ -96,22 +90,16 @@ impl StaticDeprovisioning {
 
     /// Deletes a claim; the answer moves it among the deleting ones at once (SCH-489).
     async fn delete(&self, name: &str) -> Result<(), String> {
-        let mut pauses = PAUSES.into_iter();
-        loop {
+        let attempt = || async {
             let Some(claim) = self.context.cluster.claim(name) else {
                 return Ok(());
             };
-            match claim_facts::delete(&self.context, &claim).await {
-                Ok(_) => {
-                    tracing::debug!(NodeClaim = name, "deleting nodeclaim");
-                    return Ok(());
-                }
-                Err(error) => match pauses.next() {
-                    Some(pause) => tokio::time::sleep(self.rng.jitter(pause, JITTER)).await,
-                    None => return Err(format!("{name}: {}", describe(&error))),
-                },
-            }
-        }
+            claim_facts::delete(&self.context, &claim).await?;
+            tracing::debug!(NodeClaim = name, "deleting nodeclaim");
+            Ok(())
+        };
+        let deleted: Result<(), kube::Error> = self.retry.run(attempt).await;
+        deleted.map_err(|error| format!("{name}: {}", describe(&error)))
     }
 }
 

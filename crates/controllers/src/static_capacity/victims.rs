@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(pool.victims(9).len(), 4);
     }
 
-    // LIF-177, LIF-178
+    // LIF-177, LIF-178, DIS-048
     #[test]
     fn a_daemon_may_protect_its_node_and_age_cheapens_one() {
         let mut pool = Pool::new();
