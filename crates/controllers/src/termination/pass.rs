@@ -78,7 +78,18 @@ impl<'a> Pass<'a> {
         if !self.taint().await? {
             return Ok(Outcome::Done);
         }
-        let deadline = claim.as_deref().map(deadline).transpose()?.flatten();
+        let deadline = claim.as_deref().map(deadline).transpose();
+        if let (Err(illegible), Some(claim)) = (&deadline, &claim) {
+            self.context.recorder.publish(Event {
+                object: ObjectRef::of(&**claim),
+                kind: EventType::Warning,
+                reason: "InvalidTerminationTimestamp".into(),
+                message: format!("Node cannot be drained: {illegible}"),
+                dedupe: vec![claim_facts::uid(claim).to_owned()],
+                dedupe_timeout: None,
+            });
+        }
+        let deadline = deadline?.flatten();
         if let Some(deadline) = deadline {
             let message = expiring_message(deadline);
             self.publish(EventType::Warning, "TerminationGracePeriodExpiring", message);
