@@ -16,6 +16,8 @@ mod orders;
 mod overlays;
 mod passes;
 mod poison;
-mod refusing;
 mod telling;
 mod what_ifs;
+#[path = "../simulation/wire.rs"]
+#[allow(dead_code, reason = "another suite uses the rest")]
+mod wire;

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 
 use crate::captured::Captured;
 use crate::harness::{Simulation, create, list};
-use crate::{metric, refusing};
+use crate::metric;
+use crate::wire::{Fate, Wire};
 
 fn gate(options: &mut Options) {
     options.feature_gates.node_overlay = true;
@@ -233,9 +234,12 @@ async fn nothing_is_published_before_the_verdicts_are_written() {
             with_conflicts
         } else {
             let switch = Arc::clone(&refuses);
-            refusing::client(&sandbox, move |request| {
-                switch.load(Ordering::Relaxed) && request.uri().path().contains("/nodeoverlays/")
-            })
+            let wire = Wire::new();
+            wire.rule(move |request| {
+                let lost = switch.load(Ordering::Relaxed) && request.uri().path().contains("/nodeoverlays/");
+                if lost { Fate::Lost } else { Fate::Passes }
+            });
+            wire.client(&sandbox)
         };
         let simulation = Simulation::join_as(sandbox, client, gate);
         simulation.pool("web", json!({})).await;

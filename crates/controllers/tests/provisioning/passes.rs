@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 use crate::captured::Captured;
 use crate::harness::{Simulation, create};
-use crate::{metric, refusing};
+use crate::metric;
+use crate::wire::{Fate, Wire};
 
 /// Pods of which a machine holds one.
 fn alone(app: &str) -> Value {
@@ -64,10 +65,13 @@ async fn a_claim_that_cannot_be_written_stops_no_other_and_is_tried_again() {
     let sandbox = sandbox(true).await;
     let posts = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&posts);
-    let client = refusing::client(&sandbox, move |request| {
+    let wire = Wire::new();
+    wire.rule(move |request| {
         let creates = request.method() == Method::POST && request.uri().path().ends_with("/nodeclaims");
-        creates && count.fetch_add(1, Ordering::Relaxed) == 0
+        let first = creates && count.fetch_add(1, Ordering::Relaxed) == 0;
+        if first { Fate::Lost } else { Fate::Passes }
     });
+    let client = wire.client(&sandbox);
     let simulation = Simulation::join_as(sandbox, client, |_| {});
     simulation.pool("web", json!({})).await;
     simulation.deployment("web", 3, "1", alone("web")).await;

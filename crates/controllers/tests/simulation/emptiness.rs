@@ -44,18 +44,7 @@ pub(crate) async fn tainted(simulation: &Simulation) -> usize {
 /// A cluster with as many nodes as pods.
 pub(crate) async fn with_nodes(count: usize, disruption: Value) -> Simulation {
     let simulation = Simulation::start().await;
-    simulation.pool("web", json!({"disruption": disruption})).await;
-    simulation
-        .deployment("web", u32::try_from(count).expect("few"), "1", apart("web"))
-        .await;
-    simulation
-        .until("the pods run", 120, async |s| s.running().await == count)
-        .await;
-    let ready = async |s: &Simulation| {
-        let claims = s.claims().await;
-        claims.len() == count && claims.iter().all(|claim| claim.condition_is_true("Initialized"))
-    };
-    simulation.until("the nodes are initialised", 120, ready).await;
+    simulation.populate(count, json!({"disruption": disruption})).await;
     simulation
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
-use kerf_api::{KwokNodeClass, NodeClaim, NodePool};
+use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kerf_cloud::CloudProvider;
 use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
@@ -72,6 +72,17 @@ impl Simulation {
         change: impl FnOnce(&mut Options),
         wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>,
     ) -> Self {
+        Self::join_tuned(sandbox, client, change, wrap, Tuning::default())
+    }
+
+    /// The same with other settings.
+    pub(crate) fn join_tuned(
+        sandbox: Sandbox,
+        client: Client,
+        change: impl FnOnce(&mut Options),
+        wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>,
+        tuning: Tuning,
+    ) -> Self {
         let mut options = Options::default();
         change(&mut options);
         let interner = Arc::new(Interner::default());
@@ -90,7 +101,7 @@ impl Simulation {
             interner,
             metrics: Metrics::default(),
             listen: false,
-            tuning: Tuning::default(),
+            tuning,
         });
         let (context, shutdown) = (manager.context().clone(), CancellationToken::new());
         Self {
@@ -130,6 +141,22 @@ impl Simulation {
         }});
         json_patch(&mut pool["spec"], spec);
         create(&self.client(), pool).await
+    }
+
+    /// Creates the pool `web` and as many pods `web`, each of which wants a node of its own, and waits until all is as it should be.
+    pub(crate) async fn populate(&self, count: usize, pool: Value) {
+        self.pool("web", pool).await;
+        let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}}});
+        let replicas = u32::try_from(count).expect("few");
+        self.deployment("web", replicas, "1", apart).await;
+        self.until("the pods run", 120, async |s| s.running().await == count)
+            .await;
+        let ready = async |s: &Self| {
+            let claims = s.claims().await;
+            claims.len() == count && claims.iter().all(|claim| claim.condition_is_true("Initialized"))
+        };
+        self.until("the nodes are initialised", 120, ready).await;
     }
 
     /// Creates a Deployment; `spec` is merged over that of its pods.
