@@ -136,7 +136,7 @@ fn fields_of_node_pools() {
                     r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$",
             }),
         ),
-        // API-041, API-020
+        // API-041, API-020, DIS-078
         (
             "spec.disruption.budgets[].duration",
             json!({"type": "string", "pattern": "^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"}),

@@ -226,7 +226,7 @@ async fn passes_are_logged() {
     simulation.stop().await;
 }
 
-// SCH-053
+// SCH-053, DIS-298
 #[tokio::test(start_paused = true)]
 async fn preferences_that_hinder_consolidation_are_named_once_a_day() {
     const AFFINITY: &str = "pod(s) have a preferred Anti-Affinity which can prevent consolidation";

@@ -43,7 +43,7 @@ async fn initialized(simulation: &Simulation) -> usize {
         .count()
 }
 
-// SCH-434, SCH-496, SCH-497
+// SCH-434, SCH-496, SCH-497, DIS-266, DIS-313, DIS-316
 #[tokio::test(start_paused = true)]
 async fn what_ifs_are_silent_until_a_command_starts() {
     let simulation = Simulation::start().await;

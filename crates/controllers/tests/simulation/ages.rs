@@ -46,7 +46,7 @@ async fn budget(simulation: &Simulation, min_available: usize) {
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
-// LIF-126
+// LIF-126, DIS-059, DIS-060, DIS-091
 #[tokio::test(start_paused = true)]
 async fn nothing_stops_expiry_but_the_drain_asks_everybody() {
     let pool = json!({"template": {"spec": {"expireAfter": "10m"}}, "disruption": {"budgets": [{"nodes": "0"}]}});

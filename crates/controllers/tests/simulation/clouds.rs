@@ -20,6 +20,7 @@ pub(crate) enum Call {
     Delete,
     Get,
     List,
+    IsDrifted,
 }
 
 /// What happens to calls of one kind.
@@ -125,6 +126,7 @@ impl CloudProvider for Scripted {
         self.inner.instance_types(pool).await
     }
     async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
+        self.script.meet(Call::IsDrifted).await?;
         self.inner.is_drifted(claim).await
     }
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {

@@ -22,7 +22,7 @@ async fn workers(cpu_milli: i64) -> impl Fn(&str) -> usize {
     }
 }
 
-// LIF-222, LIF-223, LIF-224
+// LIF-222, LIF-223, LIF-224, DIS-270
 #[tokio::test(start_paused = true)]
 async fn workers_grow_with_the_cpu_request() {
     let (small, large) = (workers(1000).await, workers(60_000).await);

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kerf_api::{Conditioned, NodeClaim};
+use kerf_disruption::{Balance, Class, Command, candidates};
+use kerf_model::budget::DisruptionReason;
 use kerf_runtime::metrics::catalogue::{
     CONSOLIDATION_MOVES, CONSOLIDATION_SCORE, DISRUPTION_CONSOLIDATION_TIMEOUTS, DISRUPTION_DECISIONS,
     DISRUPTION_FAILED_VALIDATIONS, NODECLAIMS_CREATED,
@@ -14,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::emptiness::{apart, scale, tainted};
 use crate::harness::Simulation;
+use crate::logs::Logs;
 
 const ON_DEMAND: &str = "on-demand";
 
@@ -240,6 +243,7 @@ async fn a_protected_pod_that_comes_during_the_wait_keeps_the_node() {
 // DIS-210, DIS-211, DIS-213
 #[tokio::test(start_paused = true)]
 async fn a_balanced_pool_weighs_its_moves() {
+    let logs = Logs::listen();
     let disruption = json!({"consolidateAfter": "10s", "consolidationPolicy": "Balanced"});
     let simulation = filled(1, ON_DEMAND, disruption).await;
     scale(&simulation, "big", 0).await;
@@ -258,5 +262,86 @@ async fn a_balanced_pool_weighs_its_moves() {
         told[0].starts_with("score ") && told[0].contains(">= threshold 0.50 (k: 2, savings "),
         "{told:?}"
     );
+    // DIS-214
+    let logged = logs.with("DEBUG consolidation score nodepool=web ");
+    assert_eq!(logged.len(), 1, "{logged:?}");
+    let fields: Vec<(&str, &str)> = logged[0].split(' ').filter_map(|field| field.split_once('=')).collect();
+    let keys: Vec<&str> = fields.iter().map(|(key, _)| *key).collect();
+    let expected = [
+        "nodepool",
+        "score",
+        "savings_fraction",
+        "disruption_fraction",
+        "savings",
+        "disruption_cost",
+        "nodepool_total_cost",
+        "nodepool_total_disruption_cost",
+        "threshold",
+        "k",
+        "approved",
+        "decision",
+        "candidates",
+    ];
+    assert_eq!(keys, expected);
+    let value = |key: &str| {
+        fields
+            .iter()
+            .find(|(known, _)| *known == key)
+            .map_or("", |(_, value)| value)
+    };
+    assert_eq!(
+        [
+            "disruption_cost",
+            "threshold",
+            "k",
+            "approved",
+            "decision",
+            "candidates"
+        ]
+        .map(value),
+        ["2.0", "0.5", "2", "true", "replace", "1"]
+    );
+    simulation.stop().await;
+}
+
+// LIF-203
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_changes_keeps_the_weight_of_its_pods() {
+    let simulation = filled(
+        2,
+        ON_DEMAND,
+        json!({"consolidateAfter": "Never", "consolidationPolicy": "Balanced"}),
+    )
+    .await;
+    let kept = simulation.nodes().await.remove(0).metadata.name.expect("a name");
+    let protect = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    simulation
+        .patch::<k8s_openapi::api::core::v1::Node>(&kept, protect)
+        .await;
+    // Until no pod is on its way to them any more.
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    // What the pool weighs in all, as a candidate of it sees it: two nodes with two pods each.
+    let weight = |s: &Simulation| {
+        let (snapshot, now) = (s.context.cluster.snapshot(s.context.now()), s.context.now());
+        let free = candidates(&snapshot, now, Class::Graceful, &|_| false).free;
+        assert_eq!(free.len(), 1, "the other is none");
+        let command = Command {
+            reason: DisruptionReason::Underutilized,
+            candidates: free.clone(),
+            replacements: Vec::new(),
+            plan: None,
+        };
+        let judgement = Balance::new(&snapshot, &free).judge(&command);
+        let score = judgement.verdicts[0].score.as_ref().expect("the pool is balanced");
+        score.totals.disruption.as_pods()
+    };
+    assert_eq!(weight(&simulation), 6.0);
+    for claim in simulation.claims().await {
+        let name = claim.metadata.name.expect("a name");
+        let note = json!({"metadata": {"annotations": {"example.com/note": "x"}}});
+        simulation.patch::<NodeClaim>(&name, note).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(weight(&simulation), 6.0);
     simulation.stop().await;
 }

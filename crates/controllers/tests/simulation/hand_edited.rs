@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
 
 use crate::clouds::{Call, scripted};
@@ -18,20 +18,7 @@ use crate::harness::{Simulation, create, list};
 /// A cluster with so many pods, each on a node of its own, all initialized.
 async fn with_nodes(count: usize, pool: Value) -> Simulation {
     let simulation = Simulation::start_with(|options| options.feature_gates.node_repair = true).await;
-    simulation.pool("web", pool).await;
-    simulation
-        .deployment("web", u32::try_from(count).expect("few"), "1", apart("web"))
-        .await;
-    simulation
-        .until("the pods run", 120, async |s| s.running().await == count)
-        .await;
-    let initialized = async |s: &Simulation| {
-        s.claims()
-            .await
-            .iter()
-            .all(|claim| claim.condition_is_true("Initialized"))
-    };
-    simulation.until("the nodes are initialized", 30, initialized).await;
+    simulation.populate(count, pool).await;
     simulation
 }
 
@@ -333,6 +320,14 @@ async fn annotations_with_nonsense_stop_nothing_else() {
         .await;
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(is_there(&simulation, &claims[0]).await);
+    let told = simulation.events("InvalidTerminationTimestamp").await;
+    let claim = told.first().and_then(|event| event.involved_object.name.clone());
+    assert_eq!(claim, claims[0].metadata.name, "{told:?}");
+    let message = told[0].message.clone().unwrap_or_default();
+    assert!(
+        message.contains(" is \"tomorrow\", which is no RFC 3339 time: write one such as "),
+        "{message}"
+    );
     let mended = json!({"metadata": {"annotations": {"karpenter.sh/nodeclaim-termination-timestamp": null}}});
     simulation.patch::<NodeClaim>(&name(&claims[0]), mended).await;
     simulation
@@ -436,6 +431,86 @@ async fn pods_pinned_to_what_is_not_there_stop_nobody() {
     let _ = api
         .create(&PostParams::default(), &serde_json::from_value(lost).expect("a pod"))
         .await;
+    goes_on(&simulation).await;
+    simulation.stop().await;
+}
+
+// DIS-020, DIS-079
+#[tokio::test(start_paused = true)]
+async fn a_budget_nobody_can_read_closes_its_pool_and_no_other() {
+    let disruption = json!({"consolidateAfter": "0s", "budgets": [
+        {"nodes": "100%"}, {"nodes": "1", "schedule": "every full moon at noon", "duration": "1h", "reasons": ["Drifted"]}]});
+    let simulation = with_nodes(1, json!({"disruption": disruption})).await;
+    let kept = name(&simulation.nodes().await[0]);
+    let other = json!({
+        "weight": 10, "disruption": {"consolidateAfter": "0s"},
+        "template": {"metadata": {"labels": {"team": "other"}}},
+    });
+    simulation.pool("other", other).await;
+    simulation
+        .deployment("other", 1, "1", json!({"nodeSelector": {"team": "other"}}))
+        .await;
+    simulation.until("both run", 60, async |s| s.running().await == 2).await;
+    for app in ["web", "other"] {
+        crate::emptiness::scale(&simulation, app, 0).await;
+    }
+    simulation
+        .until("the other goes", 120, async |s| s.nodes().await.len() == 1)
+        .await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(name(&simulation.nodes().await[0]), kept);
+    let told = simulation.events("InvalidDisruptionBudget").await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].involved_object.name.as_deref(), Some("web"));
+    let message = told[0].message.clone().unwrap_or_default();
+    assert!(
+        message.starts_with(
+            "No disruptions are allowed while a disruption budget is invalid: schedule \"every full moon at noon\""
+        ),
+        "{message}"
+    );
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duration_longer_than_anyone_counts_stops_no_other_pool() {
+    let simulation = with_nodes(1, json!({})).await;
+    let endless = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "endless"},
+        "spec": {
+            "disruption": {"consolidateAfter": "99999999999999h"},
+            "template": {"spec": {
+                "requirements": [], "expireAfter": "99999999999999h",
+                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+            }},
+        },
+    });
+    let api: Api<DynamicObject> = Api::all_with(simulation.client(), &ApiResource::erase::<NodePool>(&()));
+    let endless = serde_json::from_value(endless).expect("an object");
+    api.create(&PostParams::default(), &endless).await.expect("admitted");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let before = staying(&simulation).await;
+    goes_on(&simulation).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let after = staying(&simulation).await;
+    assert!(before.1.iter().all(|node| after.1.contains(node)));
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_names_another_ones_instance_ends_neither() {
+    let simulation = with_nodes(2, json!({"disruption": {"consolidateAfter": "0s"}})).await;
+    let before = staying(&simulation).await;
+    let claims = simulation.claims().await;
+    let id = |claim: &NodeClaim| claim.status.as_ref().and_then(|status| status.provider_id.clone());
+    let api: Api<NodeClaim> = Api::all(simulation.client());
+    let stolen = Patch::Merge(json!({"status": {"providerID": id(&claims[1])}}));
+    api.patch_status(&name(&claims[0]), &PatchParams::default(), &stolen)
+        .await
+        .expect("patched");
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    assert_eq!(staying(&simulation).await, before);
+    assert_eq!(simulation.running().await, 2);
     goes_on(&simulation).await;
     simulation.stop().await;
 }

@@ -372,6 +372,38 @@ fn a_grace_period_overrules_pods_for_eventual_methods_only() {
     }
 }
 
+// DIS-038
+#[test]
+fn a_grace_period_overrules_nothing_but_pods() {
+    let others: [fn(&mut Node); 7] = [
+        |node| node.managed = false,
+        |node| node.node_name = None,
+        |node| node.initialized = false,
+        |node| node.lifecycle.deleting = true,
+        |node| node.nominated_until = Some(now() + SignedDuration::from_secs(1)),
+        |node| node.lifecycle.do_not_disrupt = true,
+        |node| node.pool = None,
+    ];
+    for change in others {
+        let mut world = World::new();
+        world.node("a-1", |node| {
+            node.lifecycle.termination_grace_seconds = Some(30);
+            change(node);
+        });
+        let sorted = world.sorted(Class::Eventual);
+        let (_, blocker) = sorted.blocked.first().expect("it is blocked");
+        assert!(!blocker.is_pod(), "{blocker}");
+    }
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+    world.node("a-2", |_| {});
+    world.bound("a-2", "q", |_| {});
+    world.pdb("one", |_| {});
+    let sorted = world.sorted(Class::Graceful);
+    assert!(sorted.blocked.len() == 2 && sorted.blocked.iter().all(|(_, blocker)| blocker.is_pod()));
+}
+
 // DIS-246
 #[test]
 fn a_grace_period_does_not_overrule_the_nodes_annotation() {

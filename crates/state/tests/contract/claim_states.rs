@@ -49,7 +49,7 @@ fn a_claim_is_in_one_set() {
     assert_eq!(sets(&mirror), " |  | ");
 }
 
-// LIF-211, SCH-398
+// LIF-211, DIS-284, SCH-398
 #[test]
 fn marks_move_a_claim() {
     let mut mirror = mirror();

@@ -41,7 +41,7 @@ fn which_pods_are_provisionable() {
     }
 }
 
-// SCH-008, SCH-011
+// SCH-008, SCH-011, DIS-043
 #[test]
 fn any_owner_of_the_full_kind_counts() {
     let table = [

@@ -237,7 +237,7 @@ fn where_an_unbound_volume_may_be_made() {
     assert_eq!(pod.volumes[0].topology[0].get(sym::ZONE).unwrap().values.len(), 2);
 }
 
-// SCH-179
+// SCH-179, DIS-108
 #[test]
 fn the_hostname_of_a_local_disk_is_dropped_and_of_another_volume_kept() {
     let terms = "nodeAffinity: {required: {nodeSelectorTerms: [

@@ -175,7 +175,7 @@ fn schedules_are_checked_only_roughly() {
     }
 }
 
-// API-041, API-020, API-065
+// API-041, API-020, API-065, DIS-078
 #[test]
 fn budget_durations_have_no_seconds() {
     for good in ["2h20m0s", "20m", "1h", "1h0s"] {

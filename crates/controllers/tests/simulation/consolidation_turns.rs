@@ -1,0 +1,96 @@
+//! Consolidation's turns in the loop: single nodes after sets of them, and searches that run out of time.
+
+use std::time::Duration;
+
+use kerf_controllers::{SearchLimits, Tuning};
+use kerf_runtime::metrics::catalogue::{DISRUPTION_CONSOLIDATION_TIMEOUTS, DISRUPTION_FAILED_VALIDATIONS};
+use serde_json::json;
+
+use crate::consolidation::{filled, messages};
+use crate::disruption_loop::{bind, change_template, decisions_of, eligible, evaluations, name, protected};
+use crate::emptiness::{scale, tainted};
+use crate::harness::Simulation;
+use crate::logs::Logs;
+
+// DIS-173
+#[tokio::test(start_paused = true)]
+async fn after_a_set_of_nodes_that_no_longer_goes_single_ones_have_their_turn() {
+    let disruption = json!({"consolidateAfter": "10s", "budgets": [{"nodes": "100%"}]});
+    let simulation = filled(4, "spot", disruption).await;
+    let nodes: Vec<String> = simulation.nodes().await.iter().map(name).collect();
+    scale(&simulation, "big", 0).await;
+    let passes = evaluations(&simulation, "underutilized", "multi");
+    simulation
+        .until("a set waits", 90, async |s| eligible(s, "underutilized") == 4.0)
+        .await;
+    let singles = evaluations(&simulation, "underutilized", "single");
+    for (number, node) in nodes.iter().enumerate() {
+        bind(&simulation, "default", &format!("late-{number}"), node, protected()).await;
+    }
+    simulation
+        .until("it is given up", 20, async |s| {
+            !messages(s, "ConsolidationRejected").await.is_empty()
+        })
+        .await;
+    assert!(evaluations(&simulation, "underutilized", "multi") > passes);
+    simulation
+        .until("single nodes are looked at", 1, async |s| {
+            evaluations(s, "underutilized", "single") > singles
+        })
+        .await;
+    assert_eq!(eligible(&simulation, "underutilized"), 0.0, "as they are now");
+    let rejected = messages(&simulation, "ConsolidationRejected").await;
+    assert_eq!(rejected.len(), 4, "two nodes, each with its claim: {rejected:?}");
+    for text in &rejected {
+        assert!(
+            text.starts_with("Consolidation rejected: delete: [")
+                && text.contains("] (part of 2-node consolidation), reason: churn (savings: $0."),
+            "{text}"
+        );
+    }
+    let failed = simulation.context.metrics.counter(&DISRUPTION_FAILED_VALIDATIONS);
+    assert_eq!((failed.get(&["multi"]), failed.get(&["single"])), (2.0, 0.0));
+    assert_eq!(tainted(&simulation).await, 0);
+    simulation.stop().await;
+}
+
+// DIS-164, DIS-175, DIS-176, DIS-314
+#[tokio::test(start_paused = true)]
+async fn searches_without_time_disrupt_nothing_and_drift_has_all_it_needs() {
+    let logs = Logs::listen();
+    let disruption = json!({"consolidateAfter": "10s", "budgets": [{"nodes": "100%"}]});
+    let sandbox = filled(3, "spot", disruption).await.crash().await;
+    let (client, none) = (sandbox.client(), Duration::ZERO);
+    let tuning = Tuning {
+        search: SearchLimits {
+            multi: none,
+            single: none,
+        },
+        ..Tuning::default()
+    };
+    let simulation = Simulation::join_tuned(sandbox, client, |_| {}, |provider| provider, tuning);
+    scale(&simulation, "big", 0).await;
+    let message = "DEBUG prioritizing nodepools that have not yet been considered due to timeouts in previous runs";
+    simulation
+        .until("a search is cut off", 120, async |_| {
+            !logs
+                .with("DEBUG abandoning single-node consolidation due to timeout")
+                .is_empty()
+        })
+        .await;
+    assert_eq!(logs.with(message), [""; 0], "the first time nobody was left over");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let told = logs.with(message);
+    assert!(
+        !told.is_empty() && told.iter().all(|line| line.ends_with(" nodepools=web")),
+        "{told:?}"
+    );
+    let timeouts = simulation.context.metrics.counter(&DISRUPTION_CONSOLIDATION_TIMEOUTS);
+    assert!(timeouts.get(&["multi"]) > 1.0 && timeouts.get(&["single"]) > 1.0);
+    assert_eq!((simulation.nodes().await.len(), tainted(&simulation).await), (3, 0));
+    change_template(&simulation).await;
+    simulation
+        .until("drift goes on", 30, async |s| decisions_of(s, "drifted") >= 1.0)
+        .await;
+    simulation.stop().await;
+}
