@@ -1,6 +1,7 @@
 //! What every controller is given.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kerf_api::StartupTaints;
 use kerf_cloud::CloudProvider;
@@ -47,8 +48,11 @@ pub struct Tuning {
     pub packing: kerf_scheduler::Packing,
     /// Whether heavy computing leaves the async threads. Never under a paused clock, which cannot see other threads (Law 2).
     pub blocking: bool,
-    /// Whether every plan is judged by the plan checker before it is carried out; violations are logged as errors.
+    /// Whether every plan is judged by the plan checker, and compared with that of a solver that remembers nothing, before it is carried
+    /// out; violations and differences are logged as errors.
     pub verify: bool,
+    /// How long the solver may take in one provisioning pass (SCH-047).
+    pub deadline: Duration,
     /// How long claims may take to launch and to register (LIF-056), and replacements to be initialised (DIS-279).
     pub timeouts: Timeouts,
     /// How long consolidation may search.
@@ -61,6 +65,7 @@ impl Default for Tuning {
             packing: kerf_scheduler::Packing::default(),
             blocking: false,
             verify: cfg!(debug_assertions),
+            deadline: Duration::from_secs(60),
             timeouts: Timeouts::default(),
             search: SearchLimits::default(),
         }

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The outcome of one scheduling pass.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Plan {
     /// Nodes to launch, in the order they were opened.
     pub launches: Vec<Launch>,
@@ -35,7 +35,7 @@ pub struct Plan {
 }
 
 /// A machine to launch.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Launch {
     /// The pool.
     pub pool: Arc<str>,
@@ -89,7 +89,7 @@ impl Launch {
 }
 
 /// Pods placed on one existing machine.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Placement {
     /// The machine's name, as in the snapshot.
     pub node: Arc<str>,
@@ -98,7 +98,7 @@ pub struct Placement {
 }
 
 /// A pod that goes nowhere.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Unschedulable {
     /// The pod.
     pub pod: Arc<Pod>,

@@ -73,6 +73,9 @@ impl Places {
 /// Counts of a snapshot before, and the nodes replaced since, by position.
 type CountsBefore = (Arc<Memo<Counted, GroupCounts>>, Vec<(usize, Arc<Node>)>);
 
+/// Fewer taint sets are taken over whether anything has them still or not.
+const TAINT_SETS_MIN: usize = 256;
+
 /// A node filter by content.
 pub(crate) type Filter = (Vec<ReqSet>, Option<Vec<Toleration>>, Vec<Sym>);
 
@@ -113,6 +116,11 @@ impl Prepared {
             && old.well_known == snapshot.well_known
             && old.reservation_key == snapshot.reservation_key;
         if !comparable {
+            return Self::new(snapshot, options);
+        }
+        let owners = snapshot.nodes.len() + snapshot.pools.len();
+        if self.taint_sets.list.len() > TAINT_SETS_MIN.max(2 * owners) {
+            // Most of them belong to nothing any more.
             return Self::new(snapshot, options);
         }
         let unchanged = Unchanged::between(old, snapshot);
@@ -183,7 +191,9 @@ impl Prepared {
             taint_sets,
             templates,
             targets,
-            met: same.map_or_else(Arc::default, |(before, _)| Arc::clone(&before.met)),
+            met: same
+                .filter(|(before, _)| before.met.len() < KEPT_MAX)
+                .map_or_else(Arc::default, |(before, _)| Arc::clone(&before.met)),
             prices: same
                 .filter(|(before, _)| before.prices.len() < KEPT_MAX)
                 .map_or_else(Arc::default, |(before, _)| Arc::clone(&before.prices)),
@@ -339,4 +349,79 @@ impl Prepared {
 
 fn is_known(snapshot: &Snapshot, key: Sym) -> bool {
     snapshot.is_well_known(key) || snapshot.reservation_key == Some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
+    use kerf_model::nodepool::{Eligibility, NodePool};
+    use kerf_model::price::Price;
+    use kerf_model::requirement::Requirements;
+    use kerf_model::taint::{Effect, Taint};
+
+    fn catalogue(interner: &Interner) -> Arc<Catalogue> {
+        let kind = InstanceType {
+            name: interner.intern("t"),
+            requirements: Requirements::new(),
+            capacity: Resources::new().with(sym::CPU, 4000),
+            overhead: Resources::new(),
+            offerings: vec![Offering {
+                requirements: Requirements::new(),
+                price: Price::ZERO,
+                available: true,
+                reservation: None,
+                capacity_override: None,
+                overhead_override: None,
+            }],
+            price_overlaid: false,
+            capacity_overlaid: false,
+        };
+        Arc::new(Catalogue { types: vec![kind] })
+    }
+
+    fn pool(interner: &Interner, taint: usize, catalogue: &Arc<Catalogue>) -> Arc<NodePool> {
+        let taint = Taint {
+            key: format!("taint-{taint}").into(),
+            value: "".into(),
+            effect: Effect::NoSchedule,
+        };
+        Arc::new(NodePool {
+            name: "p".into(),
+            label: interner.intern("p"),
+            uid: "p".into(),
+            weight: 0,
+            eligibility: Eligibility::Eligible,
+            requirements: Requirements::new(),
+            labels: Vec::new(),
+            template_labels: Arc::default(),
+            taints: vec![taint],
+            startup_taints: Vec::new(),
+            limits: None,
+            usage: Resources::new(),
+            catalogue: Ok(Arc::clone(catalogue)),
+            registration_healthy: None,
+            disruption: kerf_model::budget::DisruptionPolicy::default(),
+        })
+    }
+
+    #[test]
+    fn what_is_taken_over_is_bounded_however_many_snapshots_come() {
+        let interner = Arc::new(Interner::default());
+        let catalogue = catalogue(&interner);
+        let mut snapshot = Snapshot::new(Arc::clone(&interner));
+        let options = Options::default();
+        let mut prepared = Prepared::new(&snapshot, &options);
+        let (mut most_taints, mut most_met) = (0, 0);
+        for step in 0..KEPT_MAX + 64 {
+            snapshot.pools = vec![pool(&interner, step, &catalogue)];
+            prepared = prepared.next(&snapshot, &options);
+            prepared.met(0, Requirement::exists(interner.intern(&format!("key-{step}"))));
+            most_taints = most_taints.max(prepared.taint_sets.list.len());
+            most_met = most_met.max(prepared.met.len());
+        }
+        // They are taken over, up to a point.
+        assert!((2..=TAINT_SETS_MIN + 1).contains(&most_taints), "{most_taints}");
+        assert!((2..=KEPT_MAX).contains(&most_met), "{most_met}");
+    }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_check::CheckOptions;
@@ -12,14 +11,12 @@ use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::CancellationToken;
 use kerf_runtime::options::{self, Options};
-use kerf_scheduler::{EffectiveZone, MinValuesPolicy, PreferencePolicy, Prepared, Request, ReservedMode, WhatIf};
+use kerf_scheduler::{EffectiveZone, MinValuesPolicy, PreferencePolicy, Request, ReservedMode, WhatIf};
 use tokio::time::Instant;
 
+use super::index::Index;
 use crate::cluster::Cluster;
 use crate::context::{Context, Tuning};
-
-/// How long the solver may take (SCH-047).
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The pods of a pass, pending ones first (SCH-031).
 #[derive(Clone, Debug)]
@@ -87,9 +84,10 @@ pub(crate) struct Decision {
     pub(crate) zones: BTreeMap<EffectiveZone, usize>,
 }
 
-/// Solves, inline or on a thread of its own (Law 2).
+/// Solves, inline or on a thread of its own (Law 2). What the last pass read is taken from the index, and what this one reads left there.
 pub(crate) async fn solve(
     context: &Context,
+    index: &Index,
     snapshot: &Arc<Snapshot>,
     batch: &Batch,
     shutdown: &CancellationToken,
@@ -97,16 +95,20 @@ pub(crate) async fn solve(
     let options = solver_options(&context.options, &context.tuning);
     let began = Instant::now();
     let shutdown = shutdown.clone();
-    let (snapshot, pods, verify) = (Arc::clone(snapshot), batch.pods.clone(), context.tuning.verify);
+    let (snapshot, pods, index) = (Arc::clone(snapshot), batch.pods.clone(), index.clone());
+    let (verify, deadline) = (context.tuning.verify, context.tuning.deadline);
     let work = move || {
-        let stop = || began.elapsed() >= DEADLINE || shutdown.is_cancelled();
-        let prepared = Prepared::new(&snapshot, &options);
+        let stop = || began.elapsed() >= deadline || shutdown.is_cancelled();
+        let prepared = index.read(&snapshot, &options);
         let request = Request::new(&snapshot, &pods);
         let what_if = WhatIf::from(&request);
         let zones = prepared.effective_zones(&what_if, &options);
         let plan = prepared.solve(&what_if, &options, &stop);
         if verify {
             report_violations(&snapshot, &pods, &plan, &options);
+            if !stop() {
+                report_difference(&request, &plan, &options);
+            }
         }
         (!shutdown.is_cancelled()).then_some(Decision { plan, zones })
     };
@@ -130,9 +132,21 @@ fn report_violations(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, option
     }
 }
 
+/// Judges what was taken over from earlier passes: a fresh reading has to give the same plan. A difference is a bug of the solver.
+fn report_difference(request: &Request<'_>, plan: &Plan, options: &kerf_scheduler::Options) {
+    if kerf_scheduler::solve(request, options, &|| false) != *plan {
+        tracing::error!("plan differs from that of a fresh reading");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provisioning::record;
+    use kerf_model::plan::Unschedulable;
+    use kerf_runtime::metrics::catalogue;
+    use kerf_state::{Conventions, Converter, Placed};
+    use serde_json::json;
 
     // SCH-050
     #[test]
@@ -176,8 +190,52 @@ mod tests {
             pending: 0,
         };
         let shutdown = CancellationToken::new();
-        assert!(solve(&context, &snapshot, &batch, &shutdown).await.is_some());
+        let index = Index::default();
+        assert!(solve(&context, &index, &snapshot, &batch, &shutdown).await.is_some());
         shutdown.cancel();
-        assert!(solve(&context, &snapshot, &batch, &shutdown).await.is_none());
+        assert!(solve(&context, &index, &snapshot, &batch, &shutdown).await.is_none());
+    }
+
+    // SCH-484
+    #[tokio::test]
+    async fn a_deferred_pod_counts_as_decided_and_as_without_a_place() {
+        let context = Context::without_api();
+        let mut converter = Converter::new(Arc::clone(&context.interner), &Conventions::default());
+        let mut deferred = |name: &str| {
+            let pod =
+                json!({"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": {"containers": []}});
+            Unschedulable {
+                pod: Arc::new(converter.pod(&serde_json::from_value(pod).expect("a pod")).pod),
+                refusals: [].into(),
+                deferred: true,
+            }
+        };
+        let plan = Plan {
+            unschedulable: vec![deferred("new"), deferred("placed-before")],
+            ..Plan::default()
+        };
+        let seen = Timestamp::UNIX_EPOCH;
+        let snapshot = context.cluster.snapshot(seen);
+        context.cluster.with_times(|times| {
+            times.acknowledge("default", "new", seen);
+            let placed = Placed {
+                healthy_pool: true,
+                claim: Some("claim".into()),
+            };
+            times.decide("default", "placed-before", Some(placed), seen);
+        });
+        record::record(&context, &snapshot, &plan, seen + jiff::SignedDuration::from_secs(3));
+        let histogram = context.metrics.histogram(&catalogue::PODS_SCHEDULING_DECISION_DURATION);
+        assert_eq!(histogram.count(&[]), 1);
+        let of = |name: &str| context.cluster.with_times(|times| times.get("default", name).cloned());
+        let before = of("placed-before").expect("known");
+        assert_eq!((before.schedulable, before.healthy, before.claim), (None, None, None));
+        assert_eq!(
+            of("new").and_then(|time| time.decided),
+            Some(seen + jiff::SignedDuration::from_secs(3))
+        );
+        // It is no failure otherwise.
+        let gauge = context.metrics.gauge(&catalogue::SCHEDULER_UNSCHEDULABLE_PODS);
+        assert!(gauge.get(&[record::CONTROLLER]) < 1.0);
     }
 }

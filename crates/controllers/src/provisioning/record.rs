@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_model::instance_type::InstanceType;
-use kerf_model::node::Node;
 use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::plan::{Cause, Plan};
 use kerf_model::pod::{Pod, PodFault};
@@ -76,14 +75,16 @@ pub(crate) fn record(context: &Context, snapshot: &Snapshot, plan: &Plan, now: T
 
 /// SCH-354: which pods a pass is about.
 pub(crate) fn found(pods: &[Arc<Pod>], took: Duration) {
+    tracing::info!(Pods = %named(pods), duration = ?took, "found provisionable pod(s)");
+}
+
+/// The first pods by name, and how many others there are.
+fn named(pods: &[Arc<Pod>]) -> String {
     let names: Vec<String> = pods.iter().take(PODS_NAMED).map(|pod| pod.key()).collect();
-    let rest = pods.len().saturating_sub(names.len());
-    let names = if rest == 0 {
-        listed(&names, PODS_NAMED)
-    } else {
-        format!("{} and {rest} other(s)", names.join(", "))
-    };
-    tracing::info!(Pods = %names, duration = ?took, "found provisionable pod(s)");
+    match pods.len().saturating_sub(names.len()) {
+        0 => listed(&names, PODS_NAMED),
+        rest => format!("{} and {rest} other(s)", names.join(", ")),
+    }
 }
 
 /// SCH-027, SCH-028: what annotations of pods on nodes that go mean now.
@@ -164,9 +165,12 @@ fn refused(context: &Context, plan: &Plan, now: Timestamp) {
         if one.pod.node_name.is_none() {
             decide(context, &one.pod, None, now);
         }
-        if one.deferred {
-            tracing::debug!(Pod = %one.pod.key(), "deferring pod until reserved capacity is known");
-        }
+    }
+    let deferred = plan.unschedulable.iter().filter(|one| one.deferred);
+    let deferred: Vec<Arc<Pod>> = deferred.map(|one| Arc::clone(&one.pod)).collect();
+    if !deferred.is_empty() {
+        // SCH-298
+        tracing::debug!(Pods = %named(&deferred), "deferring pod(s) until reserved capacity is known");
     }
     for one in failed() {
         let message = one.message();
@@ -183,13 +187,14 @@ fn refused(context: &Context, plan: &Plan, now: Timestamp) {
 
 /// SCH-072, SCH-328.
 pub(crate) fn placed(context: &Context, snapshot: &Snapshot, plan: &Plan, now: Timestamp) {
-    let nodes: BTreeMap<&str, &Arc<Node>> = snapshot.nodes.iter().map(|node| (&*node.name, node)).collect();
     let hold = nomination(context.options.batch_max_duration);
     let until = now
         .saturating_add(SignedDuration::try_from(hold).unwrap_or(SignedDuration::MAX))
         .unwrap_or(Timestamp::MAX);
     for placement in &plan.existing {
-        let Some(node) = nodes.get(&*placement.node) else {
+        // Snapshots have their nodes by name.
+        let at = snapshot.nodes.binary_search_by(|node| node.name.cmp(&placement.node));
+        let Some(node) = at.ok().and_then(|at| snapshot.nodes.get(at)) else {
             continue;
         };
         context.cluster.nominate(&placement.node, until);

@@ -4,9 +4,11 @@
 
 mod captured;
 mod decisions;
+mod fairness;
 #[path = "../simulation/harness.rs"]
 #[allow(dead_code, reason = "another suite uses the rest")]
 mod harness;
+mod kept_index;
 #[path = "../simulation/logs.rs"]
 mod logs;
 mod metric;
