@@ -1,6 +1,7 @@
 //! What a row's process measures of itself, and the line it prints.
 
 use crate::allocations;
+use crate::timing::{Timing, time};
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ const REPEAT_MAX: u32 = 10_000;
 
 pub(crate) fn header() {
     println!(
-        "{:<44} {:>7} {:>10} {:>9} {:>9} {:>7} {:>10} {:>10} {:>7} {:>7} {:>7} {:>6} {:>11} {:>6}",
+        "{:<44} {:>7} {:>10} {:>9} {:>9} {:>7} {:>10} {:>10} {:>7} {:>7} {:>7} {:>6} {:>11} {:>6} {:>10} {:>10} {:>9} {:>34}",
         "row",
         "pods",
         "cold ms",
@@ -25,12 +26,30 @@ pub(crate) fn header() {
         "MB max",
         "nodes",
         "$/h",
-        "left"
+        "left",
+        "build ms",
+        "solve ms",
+        "solved/s",
+        "pods per node"
     );
 }
 
-/// Runs a question once cold and then again and again, and prints the row. `baseline`: what upstream places per second.
-pub(crate) fn row(name: &str, pods: usize, baseline: Option<f64>, solve: &mut dyn FnMut() -> Plan) {
+/// The reference benchmark's figures for a solver that is made by `construct` for every solve.
+pub(crate) fn timing<S>(pods: usize, construct: &dyn Fn() -> S, solve: &dyn Fn(&S) -> Plan) -> Timing {
+    let start = Instant::now();
+    let again = |iterations, spent| iterations < REPEAT_MAX && spent < REPEAT_FOR;
+    time(pods, &|| start.elapsed(), &again, construct, solve)
+}
+
+/// Runs a question once cold and then again and again, and prints the row. `baseline`: what upstream places per second. `timing`: the
+/// reference benchmark's figures, where the row has them.
+pub(crate) fn row(
+    name: &str,
+    pods: usize,
+    baseline: Option<f64>,
+    solve: &mut dyn FnMut() -> Plan,
+    timing: Option<&dyn Fn() -> Timing>,
+) {
     let before_memory = megabytes("VmRSS:");
     let before = allocations::count();
     let start = Instant::now();
@@ -47,9 +66,10 @@ pub(crate) fn row(name: &str, pods: usize, baseline: Option<f64>, solve: &mut dy
     let cpu = (cpu_seconds() - cpu) / f64::from(times);
     let speed = pods as f64 / seconds;
     let ratio = baseline.map_or_else(|| "-".to_owned(), |baseline| format!("{:.0}", speed / baseline));
+    let timing = timing.map_or_else(String::new, |timing| printed(&timing()));
     let price: Price = plan.launches.iter().filter_map(Launch::price).sum();
     println!(
-        "{name:<44} {pods:>7} {:>10.3} {speed:>9.0} {:>9.0} {ratio:>7} {:>10.4} {:>10.4} {:>7.2} {before_memory:>7.0} {peak:>7.0} {:>6} {:>11.2} {:>6}",
+        "{name:<44} {pods:>7} {:>10.3} {speed:>9.0} {:>9.0} {ratio:>7} {:>10.4} {:>10.4} {:>7.2} {before_memory:>7.0} {peak:>7.0} {:>6} {:>11.2} {:>6} {timing}",
         seconds * 1e3,
         seconds * 1e9 / pods as f64,
         again * 1e3,
@@ -59,6 +79,20 @@ pub(crate) fn row(name: &str, pods: usize, baseline: Option<f64>, solve: &mut dy
         price.per_hour(),
         plan.unschedulable.len() + plan.unattempted.len(),
     );
+}
+
+fn printed(timing: &Timing) -> String {
+    let per_node = &timing.per_node;
+    let spread = format!(
+        "{} on {}: {} {:.1} {} ±{:.1}",
+        timing.placed, per_node.nodes, per_node.least, per_node.mean, per_node.most, per_node.deviation
+    );
+    format!(
+        "{:>10.3} {:>10.4} {:>9.0} {spread:>34}",
+        timing.construction.as_secs_f64() * 1e3,
+        timing.solve.as_secs_f64() * 1e3,
+        timing.pods_per_second
+    )
 }
 
 /// A figure of `/proc/self/status` in megabytes; zero where there is none.

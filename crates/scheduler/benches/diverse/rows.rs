@@ -1,7 +1,7 @@
 //! The rows: which workload each measures.
 
 use crate::clusters;
-use crate::measure::row;
+use crate::measure::{row, timing};
 use crate::workload;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
@@ -46,9 +46,16 @@ fn packing(name: &str) -> Options {
 type Row = (String, Box<dyn Fn(&str)>);
 
 fn fresh(name: &str, snapshot: &Snapshot, pods: &[Arc<Pod>], options: &Options, baseline: Option<f64>) {
-    row(name, pods.len(), baseline, &mut || {
-        solve(&Request::new(snapshot, pods), options, &|| false)
-    });
+    let request = Request::new(snapshot, pods);
+    let construct = || Prepared::new(snapshot, options);
+    let solved = |prepared: &Prepared| prepared.solve(&WhatIf::from(&request), options, &|| false);
+    row(
+        name,
+        pods.len(),
+        baseline,
+        &mut || solve(&request, options, &|| false),
+        Some(&|| timing(pods.len(), &construct, &solved)),
+    );
 }
 
 fn add(rows: &mut Vec<Row>, name: String, run: impl Fn(&str) + 'static) {
@@ -160,13 +167,14 @@ fn rows() -> Vec<Row> {
                 let pods = clusters::newcomers(count);
                 let options = Options::default();
                 let prepared = Prepared::new(&snapshot, &options);
-                row(name, pods.len(), None, &mut || {
+                let mut ask = || {
                     let what_if = WhatIf {
                         pods: &pods,
                         ..WhatIf::default()
                     };
                     prepared.solve(&what_if, &options, &|| false)
-                });
+                };
+                row(name, pods.len(), None, &mut ask, None);
             },
         );
     }
@@ -186,13 +194,14 @@ fn rows() -> Vec<Row> {
                 let mut prepared = Prepared::new(&snapshot, &options);
                 prepared.solve(&what_if, &options, &|| false);
                 let mut at = 0;
-                row(name, pods.len(), None, &mut || {
+                let mut ask = || {
                     // One node has changed since the last decision.
                     at = (at + 37) % nodes;
                     snapshot.nodes[at] = Arc::new(kerf_model::node::Node::clone(&snapshot.nodes[at]));
                     prepared = prepared.next(&snapshot, &options);
                     prepared.solve(&what_if, &options, &|| false)
-                });
+                };
+                row(name, pods.len(), None, &mut ask, None);
             },
         );
     }
@@ -201,7 +210,7 @@ fn rows() -> Vec<Row> {
         let options = Options::default();
         let prepared = Prepared::new(&snapshot, &options);
         let mut at = 0;
-        row(name, 30, None, &mut || {
+        let mut ask = || {
             at = (at + 37) % snapshot.nodes.len();
             let what_if = WhatIf {
                 pods: &snapshot.nodes[at].pods,
@@ -209,7 +218,8 @@ fn rows() -> Vec<Row> {
                 ..WhatIf::default()
             };
             prepared.solve(&what_if, &options, &|| false)
-        });
+        };
+        row(name, 30, None, &mut ask, None);
     });
     rows
 }

@@ -29,5 +29,7 @@ mod reserved;
 mod resources;
 mod spread;
 mod texts;
+#[path = "../../benches/diverse/timing.rs"]
+mod timing;
 #[path = "../support/workload.rs"]
 mod workload;

@@ -1,13 +1,16 @@
 //! Section 29: the reference workloads, as a test of outcome; `benches/diverse.rs` measures them.
 
+use crate::timing::time;
 use crate::workload::{cluster, diverse, plain, preferences};
 use kerf_model::intern::sym;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
-use kerf_scheduler::{Options, Packing, PreferencePolicy, Request, solve};
+use kerf_scheduler::{Options, Packing, PreferencePolicy, Prepared, Request, WhatIf, solve};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn outcome(pods: &[Arc<Pod>], options: &Options) -> (usize, usize, Price) {
     let snapshot = cluster(400);
@@ -81,6 +84,51 @@ fn the_same_workload_is_drawn_and_solved_alike_each_time() {
     assert_eq!(amounts(sym::CPU), BTreeSet::from([100, 250, 500, 1000, 1500]));
     let mebibytes: BTreeSet<i64> = amounts(sym::MEMORY).into_iter().map(|bytes| bytes >> 20).collect();
     assert_eq!(mebibytes, BTreeSet::from([100, 256, 512, 1024, 2048, 4096]));
+}
+
+// SCH-446
+#[test]
+fn the_clock_of_the_benchmark_runs_while_it_solves() {
+    let (snapshot, pods, options) = (cluster(400), diverse(100), upstream());
+    let now = Cell::new(Duration::ZERO);
+    let pass = |seconds| now.set(now.get() + Duration::from_secs(seconds));
+    let solved = Cell::new(0);
+    let construct = || {
+        pass(7);
+        Prepared::new(&snapshot, &options)
+    };
+    let solve = |prepared: &Prepared| {
+        let pods = if solved.replace(solved.get() + 1) == 0 {
+            &pods[..]
+        } else {
+            &pods[..1]
+        };
+        let what_if = WhatIf {
+            pods,
+            ..WhatIf::default()
+        };
+        pass(if pods.len() > 1 { 4 } else { 1 });
+        prepared.solve(&what_if, &options, &|| false)
+    };
+    let timing = time(100, &|| now.get(), &|iterations, _| iterations < 2, &construct, &solve);
+    assert_eq!(
+        (timing.construction, timing.solve),
+        (Duration::from_secs(7), Duration::from_millis(2500))
+    );
+    assert!((timing.pods_per_second - 40.0).abs() < 1e-9, "200 pods in 5 seconds");
+    // Pods and nodes are those of the first iteration.
+    let per_node = &timing.per_node;
+    assert_eq!((timing.placed, per_node.nodes), (100, 20));
+    assert!((per_node.mean - 5.0).abs() < 1e-9);
+    assert!(per_node.least <= 5 && per_node.most >= 5 && per_node.deviation >= 0.0);
+    let once = time(
+        100,
+        &|| now.get(),
+        &|_, spent| spent < Duration::from_secs(8),
+        &construct,
+        &solve,
+    );
+    assert_eq!(once.solve, Duration::from_secs(1));
 }
 
 // SCH-441, SCH-442, SCH-443
