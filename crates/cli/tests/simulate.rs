@@ -115,6 +115,24 @@ fn totals_add_up() {
     );
 }
 
+// SCH-161
+#[test]
+fn daemons_with_resource_claims_count_for_nothing() {
+    let daemon = |claims: &str| {
+        format!(
+            "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {{name: driver}}\nspec:\n  selector: {{matchLabels: {{app: driver}}}}\n  template:\n    metadata: {{labels: {{app: driver}}}}\n    spec:\n      {claims}\n      containers:\n        - {{name: c, image: i, resources: {{requests: {{cpu: 700m}}}}}}\n---\n"
+        )
+    };
+    for (claims, requested) in [
+        ("", "1700m"),
+        ("resourceClaims: [{name: gpu, resourceClaimName: gpu}]", "1"),
+    ] {
+        let outcome = simulate(&format!("{POOL}{}{}", daemon(claims), pod("a", "1")), &[]);
+        assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
+        assert_eq!(report(&outcome)["nodes"][0]["requests"]["cpu"], requested, "{claims}");
+    }
+}
+
 #[test]
 fn lists_and_json_are_read_as_well() {
     let list = format!(

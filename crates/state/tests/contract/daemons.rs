@@ -1,9 +1,10 @@
 //! DaemonSets: the pod that stands for all of theirs.
 
 use crate::fixture::{mirror, now, yaml};
-use kerf_model::intern::sym;
-use kerf_state::Mirror;
+use kerf_model::intern::{Interner, sym};
 use kerf_state::lean::{LeanDaemonSet, LeanPod};
+use kerf_state::{Conventions, Mirror, MirrorOptions};
+use std::sync::Arc;
 
 fn daemon_set(affinity: &str) -> LeanDaemonSet {
     yaml(&format!(
@@ -69,4 +70,30 @@ fn the_pin_to_a_node_is_dropped_and_the_templates_affinity_used() {
     let snapshot = mirror.snapshot(now());
     assert_eq!(snapshot.daemons[0].shape.required_terms[0][0].key, sym::ARCH);
     assert_eq!(cpu(&mut mirror), 300);
+}
+
+// SCH-161
+#[test]
+fn daemons_with_resource_claims_are_expected_only_where_claims_are_served() {
+    for (refuse, expected) in [(true, 0), (false, 1)] {
+        let conventions = Conventions {
+            refuse_resource_claims: refuse,
+            ..Conventions::default()
+        };
+        let options = MirrorOptions {
+            conventions,
+            ..MirrorOptions::default()
+        };
+        let mut mirror = Mirror::new(Arc::new(Interner::default()), &options);
+        let with_claims: LeanDaemonSet = yaml(
+            "{metadata: {name: logs, namespace: kube-system, uid: ds},
+              spec: {template: {spec: {resourceClaims: [{name: gpu}], containers: [{name: a}]}}}}",
+        );
+        mirror.apply(with_claims);
+        mirror.apply(daemon_pod("a", "2026-01-01T00:00:00Z", "300m"));
+        assert_eq!(mirror.snapshot(now()).daemons.len(), expected, "refused: {refuse}");
+        // Without them it counts again.
+        mirror.apply(daemon_set("{}"));
+        assert_eq!(cpu(&mut mirror), 300);
+    }
 }
