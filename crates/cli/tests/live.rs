@@ -36,7 +36,8 @@ impl Up {
         Self { child, kubeconfig }
     }
 
-    fn create(&self, objects: &[(&str, Value)]) {
+    /// Creates objects, each at its path, and gives back what became of them.
+    fn create(&self, objects: &[(&str, Value)]) -> Vec<Value> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -48,14 +49,16 @@ impl Up {
                 .await
                 .expect("a configuration");
             let client = Client::try_from(config).expect("a client");
+            let mut created = Vec::new();
             for (path, object) in objects {
                 let body = object.to_string().into_bytes();
                 let request = Request::new(*path)
                     .create(&PostParams::default(), body)
                     .expect("a request");
-                let _: Value = client.request(request).await.expect("it is created");
+                created.push(client.request(request).await.expect("it is created"));
             }
-        });
+            created
+        })
     }
 
     fn explain(&self, args: &[&str]) -> Outcome {
@@ -84,20 +87,73 @@ fn pod(name: &str, cpu: &str) -> (&'static str, Value) {
     ("/api/v1/namespaces/default/pods", pod)
 }
 
+fn class() -> (&'static str, Value) {
+    let class =
+        json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}});
+    ("/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses", class)
+}
+
+fn class_ref() -> Value {
+    json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"})
+}
+
+fn pool(limits: &Value) -> (&'static str, Value) {
+    let template = json!({"spec": {"nodeClassRef": class_ref(),
+        "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}});
+    let pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
+        "spec": {"template": template, "limits": limits}});
+    ("/apis/karpenter.sh/v1/nodepools", pool)
+}
+
+#[test]
+fn pods_of_a_claim_on_its_way_are_known_by_their_events() {
+    let up = Up::start("promised");
+    let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": "default-x", "labels": {"karpenter.sh/nodepool": "default"}},
+        "spec": {"nodeClassRef": class_ref(), "resources": {"requests": {"cpu": "3", "pods": "1"}},
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]}]}});
+    let created = up.create(&[
+        class(),
+        pool(&json!({"cpu": "4"})),
+        ("/apis/karpenter.sh/v1/nodeclaims", claim),
+        pod("served", "3"),
+        pod("waiting", "3"),
+    ]);
+    let told = |name: &str, code: i32| -> (Value, String) {
+        let outcome = up.explain(&[name, "-o", "json"]);
+        assert_eq!(outcome.code, code, "{name}: {}\n{}", outcome.stdout, outcome.stderr);
+        let document = serde_json::from_str(&outcome.stdout).expect("a document");
+        (document, outcome.stderr)
+    };
+    // Nothing tells whom the claim is for.
+    let said = up.explain(&["pod/served"]).stderr;
+    assert!(said.contains("1 NodeClaim(s) have no machine yet"), "{said}");
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "served.1"}, "reason": "Nominated", "type": "Normal",
+        "message": "Pod should schedule on: nodeclaim/default-x", "source": {"component": "karpenter"},
+        "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z",
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "served", "uid": created[3]["metadata"]["uid"]}});
+    up.create(&[("/api/v1/namespaces/default/events", event)]);
+    let (served, said) = told("pod/served", 0);
+    assert_eq!(served["verdict"], "ExistingNode");
+    assert_eq!(
+        served["message"],
+        "waits for NodeClaim default-x, which was made for it and is not launched yet"
+    );
+    assert_eq!(served["node"]["pods"], json!(["default/served"]));
+    assert!(!said.contains("no machine yet"), "{said}");
+    // The claim holds the other's room, and what it may become counts towards the limit.
+    let (waiting, _) = told("pod/waiting", 1);
+    assert_eq!(waiting["verdict"], "Unschedulable");
+    let refusals = waiting["refusals"].as_array().expect("refusals");
+    let codes: Vec<&Value> = refusals.iter().map(|refusal| &refusal["code"]).collect();
+    assert!(codes.contains(&&json!("Limits")), "{waiting}");
+    assert!(codes.contains(&&json!("NodeResources")), "{waiting}");
+}
+
 #[test]
 fn a_cluster_is_asked_as_files_are() {
     let up = Up::start("explain");
-    let class =
-        json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}});
-    let template = json!({"spec": {"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
-        "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}});
-    let pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"}, "spec": {"template": template}});
-    up.create(&[
-        ("/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses", class),
-        ("/apis/karpenter.sh/v1/nodepools", pool),
-        pod("web-0", "1"),
-        pod("huge", "9000"),
-    ]);
+    up.create(&[class(), pool(&json!({})), pod("web-0", "1"), pod("huge", "9000")]);
     let told = |name: &str, code: i32| -> Value {
         let outcome = up.explain(&[name, "-o", "json"]);
         assert_eq!(outcome.code, code, "{name}: {}\n{}", outcome.stdout, outcome.stderr);

@@ -1,5 +1,6 @@
 //! From manifests to a cluster: objects are judged as an API server would, decoded, and their references looked up.
 
+use super::nominations::Nominations;
 use crate::manifests::{InputError, Object, expand_workloads};
 use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kerf_apiserver::Admission;
@@ -14,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Cluster {
     pub(crate) world: World,
     pub(crate) overlays: Vec<NodeOverlay>,
+    /// The pods claims on their way were made for, where that is known.
+    pub(crate) nominations: Nominations,
 }
 
 /// Reads the objects; what is wrong with one is reported and the object left out.
@@ -84,15 +87,16 @@ impl Cluster {
             .collect()
     }
 
-    /// How many claims have no machine yet.
-    pub(super) fn launching(&self) -> usize {
+    /// The names of claims that have no machine yet.
+    pub(super) fn launching(&self) -> Vec<&str> {
         let launched = |claim: &&NodeClaim| {
             let status = claim.status.as_ref();
             status
                 .and_then(|status| status.provider_id.as_deref())
                 .is_some_and(|id| !id.is_empty())
         };
-        self.world.claims.iter().filter(|claim| !launched(claim)).count()
+        let launching = self.world.claims.iter().filter(|claim| !launched(claim));
+        launching.filter_map(|claim| claim.metadata.name.as_deref()).collect()
     }
 
     fn add(&mut self, object: Object) -> Result<(), Box<InputError>> {

@@ -1,6 +1,6 @@
 //! From an API server to a cluster: every kind that decisions look at is listed once.
 
-use super::{Input, input};
+use super::{Input, input, nominations};
 use crate::manifests::objects_of;
 use anyhow::Context as _;
 use kerf_runtime::client::{ApiLayers, Connection};
@@ -67,32 +67,56 @@ pub(crate) async fn from_cluster(connection: &Connection) -> anyhow::Result<Inpu
             .with_context(|| format!("listing {path} of {server}"))?;
     }
     let (objects, mut errors) = objects_of(&server, lists);
-    let (cluster, input_errors) = input::read_admitted(objects);
+    let (mut cluster, input_errors) = input::read_admitted(objects);
     errors.extend(input_errors);
+    if !cluster.launching().is_empty() {
+        cluster.nominations = nominations::read(&events(&client).await?);
+    }
+    let unknown = cluster.launching();
+    let unknown = unknown
+        .into_iter()
+        .filter(|claim| !cluster.nominations.contains_key(*claim));
+    let unknown = unknown.count();
     let mut notes = Vec::new();
-    let launching = cluster.launching();
-    if launching > 0 {
+    if unknown > 0 {
         notes.push(format!(
-            "note: {launching} NodeClaim(s) have no machine yet; which pods they were made for is known to the controller alone, and not counted here"
+            "note: {unknown} NodeClaim(s) have no machine yet, and no event tells which pods they were made for; they are not counted here"
         ));
     }
     Ok(Input { cluster, errors, notes })
 }
 
+/// The events that may name the pods of claims on their way; none where the user may not read events.
+async fn events(client: &Client) -> anyhow::Result<Vec<Value>> {
+    let mut lists = Vec::new();
+    match pages(client, "/api/v1/events", nominations::SELECTOR, &mut lists).await {
+        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => Ok(Vec::new()),
+        Err(error) => Err(error).context("listing events"),
+        Ok(()) => Ok(lists),
+    }
+}
+
 async fn list(client: &Client, path: &str, presence: Presence, lists: &mut Vec<Value>) -> anyhow::Result<()> {
+    match pages(client, path, "", lists).await {
+        Err(kube::Error::Api(status)) if status.code == 404 && presence == Presence::Optional => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            anyhow::bail!(
+                "the cluster does not know the kind; `kerf crds | kubectl apply --server-side -f -` installs it"
+            )
+        }
+        answer => Ok(answer?),
+    }
+}
+
+/// Lists page by page. An empty field selector selects everything.
+async fn pages(client: &Client, path: &str, fields: &str, lists: &mut Vec<Value>) -> kube::Result<()> {
     let mut params = ListParams::default().limit(PAGE);
+    if !fields.is_empty() {
+        params = params.fields(fields);
+    }
     loop {
-        let request = Request::new(path).list(&params)?;
-        let answer = match client.request::<Value>(request).await {
-            Ok(answer) => answer,
-            Err(kube::Error::Api(status)) if status.code == 404 && presence == Presence::Optional => return Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 404 => {
-                anyhow::bail!(
-                    "the cluster does not know the kind; `kerf crds | kubectl apply --server-side -f -` installs it"
-                )
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest)?;
+        let answer: Value = client.request(request).await?;
         let next = answer.pointer("/metadata/continue").and_then(Value::as_str);
         let next = next.filter(|token| !token.is_empty()).map(str::to_owned);
         lists.push(answer);

@@ -3,6 +3,7 @@
 mod files;
 mod input;
 mod live;
+mod nominations;
 mod settings;
 mod snapshot;
 

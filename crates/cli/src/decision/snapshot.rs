@@ -1,6 +1,6 @@
 //! From objects and settings to a snapshot.
 
-use super::{Cluster, Settings};
+use super::{Cluster, Settings, nominations};
 use crate::manifests::InputError;
 use kerf_cloud::OverlayPool;
 use kerf_controllers::conventions_of;
@@ -18,6 +18,7 @@ pub(crate) fn snapshot(
     let Cluster {
         mut world,
         mut overlays,
+        nominations,
     } = cluster;
     if !settings.overlays {
         overlays.clear();
@@ -43,7 +44,10 @@ pub(crate) fn snapshot(
         let catalogue = overlaid.unwrap_or_else(|| Arc::clone(&settings.catalogue));
         world.catalogues.insert(pool.name.to_string(), Ok(catalogue));
     }
-    world
-        .into_mirror(Arc::clone(interner), conventions_of(&settings.vocabulary))
-        .snapshot(settings.now)
+    let (claims, catalogues) = (world.claims.clone(), world.catalogues.clone());
+    let mut mirror = world.into_mirror(Arc::clone(interner), conventions_of(&settings.vocabulary));
+    nominations::promise(&mut mirror, &nominations, &claims, |pool| {
+        catalogues.get(pool).and_then(|types| types.clone().ok())
+    });
+    mirror.snapshot(settings.now)
 }

@@ -149,12 +149,28 @@ pub(super) fn explain(snapshot: &Snapshot, options: &Options, standing: &Standin
         explanation.node = node.map(|node| NodeReport::existing(&snapshot.interner, node, &[]));
         return explanation;
     }
+    let mine = |pods: &[Arc<Pod>]| pods.iter().any(|pod| standing.is(pod));
+    let mut unlaunched = snapshot
+        .nodes
+        .iter()
+        .filter(|node| node.node_name.is_none() && node.provider_id.is_none());
+    if let Some(claim) = unlaunched.find(|claim| mine(&claim.pods)) {
+        explanation.verdict = Verdict::ExistingNode;
+        explanation.message = format!(
+            "waits for NodeClaim {}, which was made for it and is not launched yet",
+            claim.name
+        );
+        explanation.node = Some(NodeReport {
+            pods: claim.pods.iter().map(|pod| pod.key()).collect(),
+            ..NodeReport::existing(&snapshot.interner, claim, &[])
+        });
+        return explanation;
+    }
     let request = Request::pending(snapshot);
     let Some(pod) = request.pods.iter().find(|pod| standing.is(pod)) else {
         return explanation;
     };
     let plan = solve(&request, options, &|| false);
-    let mine = |pods: &[Arc<Pod>]| pods.iter().any(|pod| standing.is(pod));
     if let Some((_, faults)) = plan.ignored.iter().find(|(pod, _)| standing.is(pod)) {
         let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
         explanation.verdict = Verdict::Ignored;
