@@ -28,6 +28,7 @@ pub trait Patchable:
     + Serialize
     + DeserializeOwned
     + Clone
+    + PartialEq
     + Debug
     + Send
     + Sync
@@ -40,6 +41,7 @@ impl<K> Patchable for K where
         + Serialize
         + DeserializeOwned
         + Clone
+        + PartialEq
         + Debug
         + Send
         + Sync
@@ -54,6 +56,10 @@ pub async fn patch_object<K: Patchable>(
     after: &K,
     lock: Lock,
 ) -> Result<Option<K>, kube::Error> {
+    // Most passes change nothing, and comparing costs far less than writing both out.
+    if before == after {
+        return Ok(None);
+    }
     let (mut old, mut new) = (to_map(before)?, to_map(after)?);
     old.remove("status");
     new.remove("status");
@@ -74,6 +80,9 @@ pub async fn patch_status<K: Patchable>(
     after: &K,
     lock: Lock,
 ) -> Result<Option<K>, kube::Error> {
+    if before == after {
+        return Ok(None);
+    }
     let status = |mut map: Map<String, Value>| map.remove("status").unwrap_or_else(|| json!({}));
     let (old, new) = (status(to_map(before)?), status(to_map(after)?));
     let inner = match (old, new) {
