@@ -44,9 +44,8 @@ impl View {
     pub(crate) fn object(self, resource: &Resource, stored: &Stored, now: Timestamp) -> Bytes {
         match self {
             Self::Stored => stored.json().clone(),
-            Self::Converted | Self::Metadata | Self::Table(_) => {
-                self.value(resource, stored.value(), now).to_string().into()
-            }
+            Self::Metadata => metadata_pieces(stored).concat().into(),
+            Self::Converted | Self::Table(_) => self.value(resource, stored.value(), now).to_string().into(),
         }
     }
 
@@ -67,10 +66,8 @@ impl View {
         match self {
             Self::Stored => stored.event(change),
             Self::Converted | Self::Metadata | Self::Table(_) => {
-                let object = self.value(resource, stored.value(), now);
-                named_event_line(change.name(), |out| {
-                    out.extend_from_slice(object.to_string().as_bytes());
-                })
+                let object = self.object(resource, stored, now);
+                named_event_line(change.name(), |out| out.extend_from_slice(&object))
             }
         }
     }
@@ -121,7 +118,10 @@ impl View {
             if i > 0 {
                 pieces.push_back(Bytes::from_static(b","));
             }
-            pieces.push_back(self.object(resource, object, now));
+            match self {
+                Self::Metadata => pieces.extend(metadata_pieces(object)),
+                _ => pieces.push_back(self.object(resource, object, now)),
+            }
         }
         pieces.push_back(Bytes::from_static(b"]}\n"));
         pieces
@@ -157,6 +157,16 @@ pub(crate) fn stored_form(resource: &Resource, mut value: Value) -> Value {
         resource.storage_api_version.as_str().into(),
     );
     value
+}
+
+/// The metadata of a stored object, around the stored bytes.
+fn metadata_pieces(stored: &Stored) -> [Bytes; 3] {
+    const HEAD: &[u8] = b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":";
+    let metadata = match stored.metadata() {
+        none if none.is_empty() => Bytes::from_static(b"null"),
+        some => some.clone(),
+    };
+    [Bytes::from_static(HEAD), metadata, Bytes::from_static(b"}")]
 }
 
 fn metadata_only(value: &Value) -> Value {

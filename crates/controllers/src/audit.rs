@@ -9,11 +9,12 @@ use std::time::Duration;
 use kerf_runtime::{Rng, SyncGate};
 use kerf_state::Kind;
 use kube::Client;
-use kube::api::{ListParams, ObjectList, PartialObjectMeta};
+use kube::api::ListParams;
 use kube::core::Request;
 use tokio::sync::Notify;
 
 use crate::cluster::{Cluster, Discrepancy, Listed, Subject, compare, listed};
+use crate::metadata_list::MetadataList;
 
 /// How often a kind is compared: an event that was lost is found within a minute.
 const EVERY: Duration = Duration::from_secs(40);
@@ -121,11 +122,11 @@ impl Audit {
         loop {
             let request = Request::new(&self.path).list_metadata(&params);
             let request = request.map_err(kube::Error::BuildRequest)?;
-            let page: ObjectList<PartialObjectMeta> = self.client.request(request).await?;
+            let page: MetadataList = self.client.request(request).await?;
             all.extend(page.items.iter().map(|object| listed(&object.metadata)));
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(all),
+            match page.metadata.continue_token {
+                none if none.is_empty() => return Ok(all),
+                token => params = params.continue_token(&token),
             }
         }
     }

@@ -22,6 +22,7 @@ mod hydration;
 mod interruption;
 mod lifecycle;
 mod manager;
+mod metadata_list;
 mod patch;
 mod pod_events;
 mod pools;

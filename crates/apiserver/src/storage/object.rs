@@ -1,5 +1,6 @@
 //! One stored object.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -90,6 +91,7 @@ impl FieldPath {
 pub(crate) struct Stored {
     line: Bytes,
     json: Bytes,
+    metadata: Bytes,
     pub(crate) version: u64,
     change: Change,
     /// `namespace/name`, or the name alone for cluster-scoped objects.
@@ -108,10 +110,10 @@ pub(crate) struct Stored {
 impl Stored {
     /// Serialises `object`, which carries `version` already.
     pub(crate) fn new(key: &str, version: u64, change: Change, object: &Value, fields: &[FieldPath]) -> Self {
-        let line = event_line(change, |out| {
-            serde_json::to_writer(out, object).expect("invariant: JSON values serialise");
-        });
+        let mut place = 0..0;
+        let line = event_line(change, |out| place = write(out, object));
         let json = object_in(&line, change);
+        let metadata = line.slice(place);
         let mut labels: Vec<(Box<str>, Box<str>)> = json::at(object, &["metadata", "labels"])
             .as_object()
             .into_iter()
@@ -122,6 +124,7 @@ impl Stored {
         Self {
             line,
             json,
+            metadata,
             version,
             change,
             key: Arc::from(key),
@@ -139,6 +142,11 @@ impl Stored {
     /// The object as JSON.
     pub(crate) fn json(&self) -> &Bytes {
         &self.json
+    }
+
+    /// Its metadata as JSON; empty when it has none.
+    pub(crate) fn metadata(&self) -> &Bytes {
+        &self.metadata
     }
 
     /// The object, parsed.
@@ -167,6 +175,30 @@ impl Stored {
         let found = self.labels.binary_search_by(|(k, _)| (**k).cmp(key)).ok()?;
         self.labels.get(found).map(|(_, v)| &**v)
     }
+}
+
+/// Writes an object; says where its metadata is.
+fn write(out: &mut Vec<u8>, object: &Value) -> Range<usize> {
+    let mut place = 0..0;
+    let value = |out: &mut Vec<u8>, value: &Value| {
+        serde_json::to_writer(out, value).expect("invariant: JSON values serialise");
+    };
+    let Value::Object(fields) = object else {
+        value(out, object);
+        return place;
+    };
+    for (index, (key, field)) in fields.iter().enumerate() {
+        out.push(if index == 0 { b'{' } else { b',' });
+        serde_json::to_writer(&mut *out, key).expect("invariant: texts serialise");
+        out.push(b':');
+        let start = out.len();
+        value(out, field);
+        if key == "metadata" {
+            place = start..out.len();
+        }
+    }
+    out.extend_from_slice(if fields.is_empty() { b"{}" } else { b"}" });
+    place
 }
 
 const MIDDLE: &[u8] = b"\",\"object\":";
@@ -208,6 +240,8 @@ mod tests {
         let fields = [FieldPath::new("spec.nodeName", "spec.nodeName")];
         let stored = Stored::new("ns/x", 7, Change::Modified, &object, &fields);
         assert_eq!(stored.value(), object);
+        let metadata: Value = serde_json::from_slice(stored.metadata()).unwrap();
+        assert_eq!(metadata, object["metadata"]);
         assert_eq!(stored.label("a"), Some("1"));
         assert_eq!(&*stored.fields[0], "n");
         assert_eq!((stored.namespace(), stored.name()), ("ns", "x"));

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::Cluster;
 use super::objects::{Kept, version};
+use crate::metadata_list::Identity;
 
 /// Namespace and name.
 type Key = (Arc<str>, Arc<str>);
@@ -87,13 +88,12 @@ pub(crate) fn compare(before: &BTreeMap<Key, Known>, listed: &BTreeMap<Key, List
 }
 
 /// An object of a list, read from its metadata.
-pub(crate) fn listed(meta: &kube::api::ObjectMeta) -> (Key, Listed) {
-    let text = |text: &Option<String>| Arc::<str>::from(text.as_deref().unwrap_or_default());
+pub(crate) fn listed(object: &Identity) -> (Key, Listed) {
     let listed = Listed {
-        uid: text(&meta.uid),
-        version: version(meta.resource_version.as_deref()),
+        uid: object.uid.as_str().into(),
+        version: version(Some(&object.resource_version)),
     };
-    ((text(&meta.namespace), text(&meta.name)), listed)
+    ((object.namespace.as_str().into(), object.name.as_str().into()), listed)
 }
 
 impl Cluster {
