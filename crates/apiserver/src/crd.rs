@@ -36,7 +36,7 @@ impl State {
             .filter_map(|f| json::text(f, &["jsonPath"]))
             .map(|path| FieldPath::new(path.trim_start_matches('.'), path))
             .collect();
-        let compiled = CompiledCrd::compile(crd).ok().map(Arc::new);
+        let compiled = CompiledCrd::shared(crd).ok();
         let table = self.table_for(&group, &plural, &fields);
         for version in versions
             .iter()

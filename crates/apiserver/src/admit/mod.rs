@@ -200,7 +200,7 @@ fn judge(resource: &Resource, object: &Value, old: Option<&Value>, checks: &mut 
     workload::validate(kind, object, old, checks);
     cluster::validate(kind, object, old, checks);
     if kind == "CustomResourceDefinition" {
-        CompiledCrd::compile(object).map_err(|e| refused(resource, object, &e))?;
+        CompiledCrd::shared(object).map_err(|e| refused(resource, object, &e))?;
     }
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! A CustomResourceDefinition compiled for admission.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde_json::Value;
 
 use super::cel::{self, RuleNode};
@@ -20,6 +23,9 @@ pub(crate) enum FieldValidation {
     /// Refuse the object.
     Strict,
 }
+
+/// Definitions whose compiled form is remembered.
+const KNOWN_MAX: usize = 64;
 
 /// A CRD that passed its own validation.
 #[derive(Debug)]
@@ -64,6 +70,23 @@ impl CompiledCrd {
         } else {
             Err(errors)
         }
+    }
+
+    /// The same from what this process compiled before: the servers of one process are mostly given the same definitions.
+    pub(crate) fn shared(crd: &Value) -> Result<Arc<Self>, Vec<FieldError>> {
+        static KNOWN: Mutex<BTreeMap<String, Arc<CompiledCrd>>> = Mutex::new(BTreeMap::new());
+        let part = |path| crd.pointer(path).map(ToString::to_string).unwrap_or_default();
+        let text = part("/metadata/name") + &part("/spec");
+        if let Some(known) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&text) {
+            return Ok(Arc::clone(known));
+        }
+        let compiled = Arc::new(Self::compile(crd)?);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(text, Arc::clone(&compiled));
+        Ok(compiled)
     }
 
     /// The version of this name.
