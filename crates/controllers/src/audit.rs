@@ -12,6 +12,7 @@ use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::cluster::{Cluster, Discrepancy, Listed, Subject, compare, listed};
 use crate::metadata_list::MetadataList;
@@ -24,6 +25,8 @@ const EVERY_IN_DOUBT: Duration = Duration::from_secs(15);
 const LAG: Duration = Duration::from_secs(5);
 /// How long a list that was asked for takes at most.
 const LISTING: Duration = Duration::from_secs(10);
+/// An object that no list puts right is tried again after ten minutes at the latest.
+const DOUBLINGS_MAX: u32 = 4;
 /// Objects per answer.
 const PAGE: u32 = 1000;
 /// Of more pods than this only those are compared that wait for a node: they are what nodes are launched for, and the others are listed
@@ -40,8 +43,15 @@ pub(crate) struct Audit {
     gate: SyncGate,
     relist: Arc<Notify>,
     rng: Rng,
-    /// What no list puts right: objects that are not ours, or that cannot be read.
-    excused: BTreeSet<Discrepancy>,
+    /// What lists did not put right: objects that are not ours, or that cannot be read, or the list lost them as well.
+    excused: BTreeMap<Discrepancy, Excuse>,
+}
+
+/// How often a list did not help, and until when none is asked for again: each time twice as long, since most of them never help.
+#[derive(Debug)]
+struct Excuse {
+    failures: u32,
+    until: Instant,
 }
 
 impl Audit {
@@ -63,7 +73,7 @@ impl Audit {
             gate,
             relist,
             rng,
-            excused: BTreeSet::new(),
+            excused: BTreeMap::new(),
         }
     }
 
@@ -86,10 +96,9 @@ impl Audit {
         let fresh = self.list(unbound_only).await?;
         let mut found = compare(&before, &fresh);
         drop((before, fresh));
-        if self.excused != found {
-            self.excused.retain(|one| found.contains(one));
-        }
-        found.retain(|one| !self.excused.contains(one));
+        self.excused.retain(|one, _| found.contains(one));
+        let now = Instant::now();
+        found.retain(|one| self.excused.get(one).is_none_or(|excuse| excuse.until <= now));
         self.wait_for(&mut found, LAG).await;
         self.cluster.heard(self.subject, found.is_empty());
         if found.is_empty() {
@@ -98,7 +107,14 @@ impl Audit {
         tracing::warn!(subject = ?self.subject, objects = found.len(), first = ?found.first(), "watch lost events, listing anew");
         self.relist.notify_one();
         self.wait_for(&mut found, LISTING).await;
-        self.excused.extend(found);
+        for one in found {
+            let excuse = self.excused.entry(one).or_insert(Excuse {
+                failures: 0,
+                until: now,
+            });
+            excuse.until = now + EVERY * 2_u32.pow(excuse.failures.min(DOUBLINGS_MAX));
+            excuse.failures += 1;
+        }
         Ok(())
     }
 
