@@ -9,7 +9,7 @@ use kube::client::Body;
 use tower::{Layer, Service};
 
 thread_local! {
-    static CALLER: Cell<Caller> = const { Cell::new(Caller::Others) };
+    static CALLER: Cell<(Caller, u64)> = const { Cell::new((Caller::Others, 0)) };
 }
 
 /// Who makes a write.
@@ -26,7 +26,12 @@ pub(crate) enum Caller {
 impl Caller {
     /// Who is making the write at hand.
     pub(crate) fn now() -> Self {
-        CALLER.get()
+        CALLER.get().0
+    }
+
+    /// The life of the process that is making it, zero for others.
+    pub(crate) fn life() -> u64 {
+        CALLER.get().1
     }
 
     /// Whether it is the controllers under test.
@@ -35,20 +40,20 @@ impl Caller {
     }
 }
 
-/// Marks a service's calls as the controllers'.
+/// Marks a service's calls as those of a life of the controllers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KerfCalls;
+pub(crate) struct KerfCalls(pub(crate) u64);
 
 impl<S> Layer<S> for KerfCalls {
     type Service = Marked<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Marked(inner)
+        Marked(inner, self.0)
     }
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Marked<S>(S);
+pub(crate) struct Marked<S>(S, u64);
 
 impl<S: Service<Request<Body>>> Service<Request<Body>> for Marked<S>
 where
@@ -68,7 +73,7 @@ where
             false => Caller::Kerf,
         };
         Named {
-            caller,
+            caller: (caller, self.1),
             inner: Box::pin(self.0.call(request)),
         }
     }
@@ -77,7 +82,7 @@ where
 /// A call that knows whose it is.
 #[derive(Debug)]
 pub(crate) struct Named<F> {
-    caller: Caller,
+    caller: (Caller, u64),
     inner: F,
 }
 

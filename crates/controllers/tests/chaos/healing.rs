@@ -6,7 +6,7 @@ use kerf_sandbox::faults::FaultPlan;
 use serde_json::json;
 
 use crate::life::{Report, live};
-use crate::scenario::{Kind, Scenario, Step, Workload};
+use crate::scenario::{Kind, Scenario, Stage, Step, Workload};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -48,6 +48,7 @@ fn deaf(from: u64, to: u64, steps: Vec<(Duration, Step)>) -> Report {
         steps: all,
         repair: false,
         retries: true,
+        stage: Stage::default(),
     };
     let report = live(&scenario, true);
     assert_eq!(report.violations, [""; 0]);

@@ -3,37 +3,37 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
+use futures::future::select_all;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{KwokNodeClass, NodeClaim, NodePool};
 use kerf_apiserver::ApiServer;
-use kerf_controllers::{Manager, ManagerConfig, ManagerError, Tuning};
 use kerf_model::intern::Interner;
-use kerf_runtime::client::{ApiLayers, Retry};
-use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
-use kerf_sandbox::faults::{FaultLayer, FaultPlan, Faults};
+use kerf_runtime::{Clock, Options, Seed};
+use kerf_sandbox::faults::FaultPlan;
 use kerf_sandbox::{KUBELET, Sandbox};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
-use kube::{Api, Client, Resource};
-use serde::Serialize;
+use kube::core::ClusterResourceScope;
+use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tower::Layer;
 
-use crate::caller::KerfCalls;
 use crate::cloud::{Cloud, CloudFaults};
+use crate::ground::{Ground, Kwok};
 use crate::observation::Observation;
-use crate::scenario::{Kind, LIFE, Scenario, Step, Workload};
+use crate::people::{create, delete, merge, pick};
+use crate::process::{End, LEASE, Process, Surroundings};
+use crate::scenario::{Kind, LIFE, Scenario, Stage, Step};
 
 /// How long a world may take to become quiet once nothing happens to it any more.
 const PATIENCE: Duration = Duration::from_secs(75 * 60);
 /// How long it has to stay so.
 const CALM: Duration = Duration::from_secs(30);
+/// How often a quiet watch is told that it is. Dozens of them cost more than all that happens in most worlds.
+const BOOKMARKS: Duration = Duration::from_secs(240);
+/// How long a process that ended by itself takes to be back.
+const RESTART: Duration = Duration::from_secs(3);
 
 /// What became of a world.
 #[derive(Debug)]
@@ -44,6 +44,16 @@ pub(crate) struct Report {
     pub(crate) calls: u64,
     pub(crate) nodes_max: usize,
     pub(crate) quiet_after: Option<Duration>,
+}
+
+/// Which process ends first, and how.
+async fn first_end(processes: &mut [Process]) -> (usize, End) {
+    if processes.is_empty() {
+        return std::future::pending().await;
+    }
+    let ends = processes.iter_mut().map(|process| Box::pin(process.ended()));
+    let (end, index, _) = select_all(ends).await;
+    (index, end)
 }
 
 /// Lives through a scenario on a runtime of its own; `whole` keeps the log.
@@ -60,25 +70,23 @@ pub(crate) fn live(scenario: &Scenario, whole: bool) -> Report {
     })
 }
 
-/// The controllers of one life.
-struct Controllers {
-    manager: JoinHandle<Result<(), ManagerError>>,
-    faults: Faults,
-}
-
-struct World {
-    sandbox: Sandbox,
-    cloud: Cloud,
-    observation: Observation,
+pub(crate) struct World {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) observation: Observation,
+    pub(crate) workloads: Vec<(String, Kind)>,
+    ground: Ground,
     interner: Arc<Interner>,
     options: Options,
     retries: bool,
-    controllers: Option<Controllers>,
+    elects: bool,
+    processes: Vec<Process>,
+    /// When processes that are away come back.
+    back_at: Vec<Instant>,
     lives: u64,
     plan: FaultPlan,
-    back_at: Option<Instant>,
+    /// The life that cannot reach the API at the moment.
+    isolated: Option<u64>,
     away: Duration,
-    workloads: Vec<(String, Kind)>,
     calls: u64,
     nodes_max: usize,
 }
@@ -86,88 +94,94 @@ struct World {
 impl World {
     async fn begin(scenario: &Scenario, whole: bool) -> Self {
         let clock = Clock::simulated(jiff::Timestamp::from_second(1_767_225_600).expect("a time"));
-        let observation = Observation::new(clock.clone(), whole);
+        let Stage { replicas, delay } = scenario.stage;
+        let observation = Observation::new(clock.clone(), whole, delay.is_some());
         let (wall, look) = (clock.clone(), observation.clone());
         let api = ApiServer::builder()
             .clock(Arc::new(move || wall.now()))
             .seed(scenario.seed)
+            .bookmark_interval(BOOKMARKS)
             .observer(move |write| look.write(&write))
             .build();
         let sandbox = Sandbox::builder().seed(scenario.seed).clock(clock.clone()).api(api);
         let sandbox = sandbox.build().await.expect("a sandbox");
-        let class = json!({"metadata": {"name": "default"}, "spec": {}});
+        let spec = delay.map_or_else(|| json!({}), |delay| json!({"nodeRegistrationDelay": delay}));
+        let class = json!({"metadata": {"name": "default"}, "spec": spec});
         create::<KwokNodeClass>(&sandbox.client(), class).await;
         for pool in &scenario.pools {
             create::<NodePool>(&sandbox.client(), pool.clone()).await;
         }
         let interner = Arc::new(Interner::default());
         let rng = Seed(scenario.seed).derive("cloud").rng();
-        let cloud = Cloud::new(sandbox.client(), clock, rng, &interner, observation.clone());
+        let ground = match delay {
+            Some(_) => Ground::Kwok(Kwok::new(clock, rng, &interner)),
+            None => Ground::Cloud(Cloud::new(sandbox.client(), clock, rng, &interner, observation.clone())),
+        };
         let mut options = Options::default();
         options.feature_gates.node_repair = scenario.repair;
         let mut world = Self {
             sandbox,
-            cloud,
+            ground,
             observation,
             interner,
             options,
             retries: scenario.retries,
-            controllers: None,
+            elects: replicas > 1,
+            processes: Vec::new(),
+            back_at: Vec::new(),
             lives: 0,
             plan: FaultPlan::default(),
-            back_at: None,
+            isolated: None,
             away: Duration::ZERO,
             workloads: Vec::new(),
             calls: 0,
             nodes_max: 0,
         };
-        world.start();
+        for _ in 0..replicas {
+            world.start();
+        }
         world
     }
 
-    /// Starts the controllers anew.
+    /// Starts a process of the controllers.
     fn start(&mut self) {
         self.lives += 1;
-        let seed = self.sandbox.seed().derive(&format!("life {}", self.lives));
-        let faults = Faults::new("controller", seed.derive("faults"));
-        faults.set(self.plan.clone());
-        let layers = match self.retries {
-            true => ApiLayers::new().retry(Retry::new(seed.derive("retries").rng())),
-            false => ApiLayers::new(),
-        };
-        let service = KerfCalls.layer(self.sandbox.api().clone());
-        let service = layers.layer(FaultLayer(faults.clone()).layer(service));
-        let manager = Manager::new(ManagerConfig {
-            provider: Arc::new(self.cloud.clone()),
-            client: Client::new(service, "default"),
-            election: None,
-            options: self.options.clone(),
-            clock: self.sandbox.clock().clone(),
-            seed,
-            interner: Arc::clone(&self.interner),
-            metrics: Metrics::default(),
-            listen: false,
-            tuning: Tuning {
-                verify: false,
-                ..Tuning::default()
-            },
+        let process = Process::start(&Surroundings {
+            life: self.lives,
+            sandbox: &self.sandbox,
+            ground: &self.ground,
+            interner: &self.interner,
+            options: &self.options,
+            plan: &self.plan,
+            retries: self.retries,
+            elects: self.elects,
         });
-        self.observation.remark("the controllers start");
-        self.controllers = Some(Controllers {
-            manager: tokio::spawn(manager.run(CancellationToken::new())),
-            faults,
-        });
+        self.observation
+            .remark(&format!("the controllers start, life {}", self.lives));
+        self.processes.push(process);
     }
 
-    /// The controllers die.
-    async fn die(&mut self) {
-        if let Some(dead) = self.controllers.take() {
-            dead.manager.abort();
-            // The answer is that it was aborted.
-            let _ = dead.manager.await;
-            self.calls += dead.faults.calls();
-            self.observation.remark("the controllers are dead");
+    /// A process dies.
+    async fn die(&mut self, index: usize) {
+        let dead = self.processes.remove(index);
+        let life = dead.life();
+        self.calls += dead.die().await;
+        self.observation.remark(&format!("life {life} is over"));
+    }
+
+    /// Which process leads.
+    async fn leader(&self) -> Option<usize> {
+        if !self.elects {
+            return (!self.processes.is_empty()).then_some(0);
         }
+        let leases = Api::<Lease>::namespaced(self.sandbox.client(), "default");
+        let holder = leases
+            .get(LEASE)
+            .await
+            .ok()
+            .and_then(|lease| lease.spec?.holder_identity);
+        let mut lives = self.processes.iter().map(|process| process.life().to_string());
+        lives.position(|life| holder.as_ref() == Some(&life))
     }
 
     async fn run(&mut self, scenario: &Scenario) {
@@ -183,38 +197,58 @@ impl World {
     /// Lets time pass; who died meanwhile comes back.
     async fn wait(&mut self, until: Instant) {
         loop {
-            let killed = self.controllers.as_ref().map(|controllers| controllers.faults.killed());
-            let back_at = self.back_at.unwrap_or(until).min(until);
-            tokio::select! {
+            let next = self.back_at.iter().min().map_or(until, |at| until.min(*at));
+            let ended = tokio::select! {
                 biased;
-                () = async { match &killed {
-                    Some(killed) => killed.cancelled().await,
-                    None => std::future::pending().await,
-                } } => {
-                    self.die().await;
-                    self.back_at = Some(Instant::now() + self.away);
-                }
-                () = tokio::time::sleep_until(back_at) => {
-                    if self.back_at.is_some_and(|at| at <= Instant::now()) {
-                        self.back_at = None;
-                        self.start();
+                ended = first_end(&mut self.processes) => Some(ended),
+                () = tokio::time::sleep_until(next) => None,
+            };
+            let now = Instant::now();
+            if let Some((index, end)) = ended {
+                let after = match end {
+                    End::Killed => self.away,
+                    End::LostLease if self.elects => {
+                        self.observation.remark("a process lost its lease");
+                        RESTART
                     }
-                    if Instant::now() >= until {
-                        break;
+                    End::LostLease => {
+                        self.observation
+                            .accuse(vec!["a lease was lost that nobody asked for".to_owned()]);
+                        RESTART
                     }
-                }
+                    End::Failed(how) => {
+                        self.observation
+                            .accuse(vec![format!("the controllers ended by themselves: {how}")]);
+                        RESTART
+                    }
+                };
+                self.die(index).await;
+                self.back_at.push(now + after);
+                continue;
+            }
+            let due = self.back_at.extract_if(.., |at| *at <= now).count();
+            for _ in 0..due {
+                self.start();
+            }
+            if now >= until {
+                break;
             }
         }
         self.nodes_max = self.nodes_max.max(self.observation.look(|seen| seen.nodes.len()));
-        let ended = self
-            .controllers
-            .as_ref()
-            .is_some_and(|controllers| controllers.manager.is_finished());
-        if ended {
-            self.observation
-                .accuse(vec!["the controllers ended by themselves".to_owned()]);
-            self.die().await;
-            self.start();
+    }
+
+    /// Tells every process what may go wrong on its way to the API.
+    fn set_faults(&self) {
+        let nothing_passes = FaultPlan {
+            lost: 1.0,
+            watch_loss: 1.0,
+            ..FaultPlan::default()
+        };
+        self.observation
+            .watches_lose(self.isolated.is_some() || self.plan.watch_loss > 0.0);
+        for process in &self.processes {
+            let isolated = self.isolated == Some(process.life());
+            process.suffer(if isolated { &nothing_passes } else { &self.plan });
         }
     }
 
@@ -239,22 +273,26 @@ impl World {
             Step::Retire(which) => self.retire(*which).await,
             Step::Faults(plan) => {
                 self.plan = plan.clone();
-                if let Some(controllers) = &self.controllers {
-                    controllers.faults.set(plan.clone());
-                }
+                self.set_faults();
             }
-            Step::CloudFaults(faults) => self.cloud.set_faults(*faults),
+            Step::CloudFaults(faults) => self.ground.set_faults(*faults),
+            Step::Isolate(on) => {
+                let leader = self.leader().await.filter(|_| *on);
+                let process = leader.and_then(|index| self.processes.get(index));
+                self.isolated = process.map(Process::life);
+                self.set_faults();
+            }
             Step::Kill(calls, moment, away) => {
                 self.away = *away;
-                if let Some(controllers) = &self.controllers {
-                    controllers
-                        .faults
-                        .kill_at(controllers.faults.calls() + 1 + calls, *moment);
+                if let Some(process) = self.leader().await.and_then(|index| self.processes.get(index)) {
+                    process.kill_after(*calls, *moment);
                 }
             }
             Step::Crash(away) => {
-                self.die().await;
-                self.back_at = Some(Instant::now() + *away);
+                if let Some(index) = self.leader().await {
+                    self.die(index).await;
+                    self.back_at.push(Instant::now() + *away);
+                }
             }
             Step::Kubelet(which, conduct) => {
                 if let Some(node) = pick(
@@ -267,13 +305,13 @@ impl World {
             }
             Step::Heal => self.heal().await,
             Step::Vanish(which) => {
-                if let Some(id) = pick(self.cloud.running(), *which) {
-                    self.cloud.vanish(&id);
+                if let Some(id) = pick(self.running(), *which) {
+                    self.vanish(&id).await;
                 }
             }
             Step::Reclaim(which) => {
-                if let Some(id) = pick(self.cloud.running(), *which) {
-                    self.cloud.reclaim(&id);
+                if let Some(id) = pick(self.running(), *which) {
+                    self.ground.reclaim(&id);
                 }
             }
             Step::Jump(seconds) => self.sandbox.clock().jump(jiff::SignedDuration::from_secs(*seconds)),
@@ -314,79 +352,6 @@ impl World {
         }
     }
 
-    fn choose(&self, which: u64, of: impl Fn(&Kind) -> bool) -> Option<(String, Kind)> {
-        let suitable = self.workloads.iter().filter(|(_, kind)| of(kind)).cloned();
-        pick(suitable.collect(), which)
-    }
-
-    async fn deploy(&mut self, workload: &Workload) {
-        let Workload {
-            name,
-            kind,
-            replicas,
-            spec,
-            annotations,
-            pdb,
-        } = workload;
-        let labels = json!({"app": name});
-        let template = json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec});
-        let selector = json!({"matchLabels": labels});
-        let meta = json!({"name": name});
-        let client = self.sandbox.client();
-        self.observation.workload(name, *kind == Kind::DaemonSet);
-        match kind {
-            Kind::Deployment => {
-                let spec = json!({"replicas": replicas, "selector": selector, "template": template});
-                create_in::<Deployment>(&client, json!({"metadata": meta, "spec": spec})).await;
-            }
-            Kind::StatefulSet => {
-                let spec = json!({
-                    "replicas": replicas, "selector": selector, "template": template, "serviceName": name,
-                    "podManagementPolicy": "Parallel",
-                });
-                create_in::<StatefulSet>(&client, json!({"metadata": meta, "spec": spec})).await;
-            }
-            Kind::DaemonSet => {
-                let spec = json!({"selector": selector, "template": template});
-                create_in::<DaemonSet>(&client, json!({"metadata": meta, "spec": spec})).await;
-            }
-            Kind::Job => {
-                let spec = json!({"parallelism": replicas, "completions": replicas, "template": template});
-                create_in::<Job>(&client, json!({"metadata": meta, "spec": spec})).await;
-            }
-        }
-        if let Some(pdb) = pdb {
-            let mut spec = pdb.clone();
-            spec["selector"] = selector;
-            create_in::<PodDisruptionBudget>(&client, json!({"metadata": meta, "spec": spec})).await;
-        }
-        self.workloads.push((name.clone(), *kind));
-    }
-
-    async fn retire(&mut self, which: u64) {
-        let Some((name, kind)) = self.choose(which, |_| true) else {
-            return;
-        };
-        self.workloads.retain(|(other, _)| *other != name);
-        let client = self.sandbox.client();
-        match kind {
-            Kind::Deployment => delete(&Api::<Deployment>::namespaced(client, "default"), &name).await,
-            Kind::StatefulSet => delete(&Api::<StatefulSet>::namespaced(client, "default"), &name).await,
-            Kind::DaemonSet => delete(&Api::<DaemonSet>::namespaced(client, "default"), &name).await,
-            Kind::Job => delete(&Api::<Job>::namespaced(client, "default"), &name).await,
-        }
-    }
-
-    async fn patch_workload(&self, name: &str, kind: Kind, patch: Value) {
-        let client = self.sandbox.client();
-        match kind {
-            Kind::Deployment => merge(&Api::<Deployment>::namespaced(client, "default"), name, patch).await,
-            Kind::StatefulSet => merge(&Api::<StatefulSet>::namespaced(client, "default"), name, patch).await,
-            Kind::DaemonSet => merge(&Api::<DaemonSet>::namespaced(client, "default"), name, patch).await,
-            Kind::Job => {}
-        }
-    }
-
     async fn patch<K>(&self, name: &str, patch: Value)
     where
         K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
@@ -394,9 +359,27 @@ impl World {
         merge(&Api::<K>::all(self.sandbox.client()), name, patch).await;
     }
 
+    /// Instances that run, by id.
+    fn running(&self) -> Vec<String> {
+        self.ground.running(&self.observation)
+    }
+
+    /// Ends an instance behind everybody's back.
+    async fn vanish(&self, id: &str) {
+        self.ground.vanish(id);
+        if self.ground.is_kwok() {
+            let node = self.observation.look(|seen| {
+                let mut nodes = seen.nodes.values();
+                nodes.find(|node| node.provider_id == id).map(|node| node.name.clone())
+            });
+            let silent = json!({"metadata": {"annotations": {KUBELET: "stopped"}}});
+            self.patch::<Node>(&node.unwrap_or_default(), silent).await;
+        }
+    }
+
     /// Every kubelet whose instance runs works again.
     async fn heal(&self) {
-        let running = self.cloud.running();
+        let running = self.running();
         for node in self
             .observation
             .look(|seen| seen.nodes.values().cloned().collect::<Vec<_>>())
@@ -411,11 +394,10 @@ impl World {
     /// Nothing goes wrong any more and nothing stands in the way of anything: the world has to become quiet.
     async fn end(mut self) -> Report {
         self.observation.remark("peace");
+        self.isolated = None;
         self.act(&Step::Faults(FaultPlan::default())).await;
         self.act(&Step::CloudFaults(CloudFaults::default())).await;
-        if self.controllers.is_none() {
-            self.back_at = Some(Instant::now());
-        }
+        self.back_at.fill(Instant::now());
         self.heal().await;
         let client = self.sandbox.client();
         let budgets = Api::<PodDisruptionBudget>::namespaced(client.clone(), "default");
@@ -450,7 +432,9 @@ impl World {
         if quiet_after.is_none() {
             self.observation.accuse(unrest);
         }
-        self.die().await;
+        while !self.processes.is_empty() {
+            self.die(0).await;
+        }
         Report {
             violations: self.observation.violations(),
             log: self.observation.log(),
@@ -460,48 +444,4 @@ impl World {
             quiet_after,
         }
     }
-}
-
-fn pick<T>(mut of: Vec<T>, which: u64) -> Option<T> {
-    let count = u64::try_from(of.len()).unwrap_or(0);
-    let index = usize::try_from(which.checked_rem(count)?).unwrap_or(0);
-    (index < of.len()).then(|| of.swap_remove(index))
-}
-
-/// Deletes what may be gone by then.
-async fn delete<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str) {
-    let _ = api.delete(name, &DeleteParams::background()).await;
-}
-
-/// Changes what may be gone by then.
-async fn merge<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str, patch: Value) {
-    let _ = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-}
-
-async fn create<K>(client: &Client, object: Value)
-where
-    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + std::fmt::Debug,
-{
-    let object: K = serde_json::from_value(object).expect("an object of that kind");
-    Api::<K>::all(client.clone())
-        .create(&PostParams::default(), &object)
-        .await
-        .expect("created");
-}
-
-async fn create_in<K>(client: &Client, object: Value)
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + std::fmt::Debug,
-{
-    let object: K = serde_json::from_value(object).expect("an object of that kind");
-    let api = Api::<K>::namespaced(client.clone(), "default");
-    api.create(&PostParams::default(), &object).await.expect("created");
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kerf_apiserver::Write;
 use kerf_runtime::Clock;
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::caller::Caller;
 use crate::invariants::{Invariant, all};
-use crate::seen::{self, Event, Instance, Seen};
+use crate::seen::{self, Diff, Event, Instance, Seen};
 
 /// Lines remembered.
 const LINES_MAX: usize = 400_000;
@@ -25,13 +26,15 @@ struct Inner {
     rules: Vec<Box<dyn Invariant>>,
     log: VecDeque<String>,
     whole: bool,
+    /// Nodes are the instances.
+    on_kwok: bool,
     events: u64,
     violations: Vec<String>,
 }
 
 impl Observation {
     /// Of a world that begins now; `whole` keeps every line.
-    pub(crate) fn new(clock: Clock, whole: bool) -> Self {
+    pub(crate) fn new(clock: Clock, whole: bool, on_kwok: bool) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             clock,
             began: Instant::now(),
@@ -39,6 +42,7 @@ impl Observation {
             rules: all(),
             log: VecDeque::new(),
             whole,
+            on_kwok,
             events: 0,
             violations: Vec::new(),
         })))
@@ -57,9 +61,24 @@ impl Observation {
         let mut inner = self.lock();
         inner.tick();
         let elapsed = inner.seen.elapsed;
-        inner.note(|| seen::line(write, caller, elapsed));
-        if let Some(event) = inner.seen.fold(write) {
-            inner.judge(caller, &event);
+        if write.plural != "leases" {
+            inner.note(|| seen::line(write, caller, elapsed));
+        }
+        inner.seen.acting = Caller::life();
+        let Some(event) = inner.seen.fold(write) else { return };
+        if !inner.on_kwok {
+            return inner.judge(caller, &event);
+        }
+        if let Event::Node(Diff { after: Some(node), .. }) = &event {
+            inner.seen.instances.entry(node.provider_id.clone()).or_default();
+        }
+        inner.judge(caller, &event);
+        if let Event::Node(Diff {
+            before: Some(node),
+            after: None,
+        }) = &event
+        {
+            inner.seen.instances.remove(&node.provider_id);
         }
     }
 
@@ -91,6 +110,18 @@ impl Observation {
         inner.tick();
         let at = inner.seen.elapsed.as_secs_f64();
         inner.note(|| format!("{at:>9.3} ---- {text}"));
+    }
+
+    /// Notes whether watches may lose what happens from now on.
+    pub(crate) fn watches_lose(&self, lose: bool) {
+        let mut inner = self.lock();
+        inner.tick();
+        let now = inner.seen.elapsed;
+        inner.seen.honest_since = match inner.seen.honest_since {
+            _ if lose => Some(Duration::MAX),
+            Some(Duration::MAX) => Some(now),
+            before => before,
+        };
     }
 
     /// Notes which workloads there are, and whether they are daemons.

@@ -22,6 +22,36 @@ pub(crate) struct Scenario {
     pub(crate) repair: bool,
     /// Whether the controllers' client repeats what may be repeated, as it does in production.
     pub(crate) retries: bool,
+    pub(crate) stage: Stage,
+}
+
+/// Where a life takes place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stage {
+    /// How many processes of the controllers compete for the lease; one leads without asking.
+    pub(crate) replicas: usize,
+    /// On KWOK instead of a cloud: how long its Nodes take to appear.
+    pub(crate) delay: Option<&'static str>,
+}
+
+impl Default for Stage {
+    fn default() -> Self {
+        Self {
+            replicas: 1,
+            delay: None,
+        }
+    }
+}
+
+impl Stage {
+    /// Of ten worlds two have two processes, one is on KWOK, and one is both.
+    fn of(seed: u64, dice: &Dice) -> Self {
+        let delay = dice.one(&["0s", "10s", "45s"]);
+        Self {
+            replicas: if matches!(seed % 10, 3 | 7 | 9) { 2 } else { 1 },
+            delay: matches!(seed % 10, 8 | 9).then_some(delay),
+        }
+    }
 }
 
 /// A workload.
@@ -56,6 +86,8 @@ pub(crate) enum Step {
     Kill(u64, KillMoment, Duration),
     /// The controllers die at once, and come back after a while.
     Crash(Duration),
+    /// Nothing gets through between whoever leads and the API any more, or does again.
+    Isolate(bool),
     Kubelet(u64, &'static str),
     Heal,
     Vanish(u64),
@@ -118,6 +150,12 @@ impl Scenario {
             }
         }
         trouble(&dice, &mut steps);
+        // Dice of its own, so that worlds stay what they were.
+        let stage_dice = Dice(Seed(seed).derive("stage").rng());
+        let stage = Stage::of(seed, &stage_dice);
+        if stage.replicas > 1 {
+            isolation(&stage_dice, &mut steps);
+        }
         steps.sort_by_key(|(at, _)| *at);
         Self {
             seed,
@@ -125,6 +163,7 @@ impl Scenario {
             steps,
             repair: dice.chance(40),
             retries: dice.chance(50),
+            stage,
         }
     }
 }
@@ -292,6 +331,15 @@ fn trouble(dice: &Dice, steps: &mut Vec<(Duration, Step)>) {
             Step::Crash(away)
         };
         steps.push((at, step));
+    }
+}
+
+/// Long enough to lose the lease, mostly.
+fn isolation(dice: &Dice, steps: &mut Vec<(Duration, Step)>) {
+    for _ in 0..dice.between(1, 4) {
+        let (from, lasts) = (dice.seconds(0, 3500), dice.seconds(5, 60));
+        steps.push((from, Step::Isolate(true)));
+        steps.push((from + lasts, Step::Isolate(false)));
     }
 }
 

@@ -8,6 +8,10 @@ use kerf_apiserver::{Change, Write};
 use serde_json::Value;
 
 use crate::caller::Caller;
+use crate::process::LEASE;
+
+/// How long it takes to find out what watches and a list did not tell.
+const HEALING: Duration = Duration::from_secs(120);
 
 /// Texts by key: labels, annotations, selectors.
 pub(crate) type Texts = BTreeMap<String, String>;
@@ -179,6 +183,12 @@ pub(crate) struct Seen {
     pub(crate) pdbs: BTreeMap<String, Pdb>,
     pub(crate) instances: BTreeMap<String, Instance>,
     pub(crate) workloads: BTreeMap<String, bool>,
+    /// The life that holds the lease, where lives compete for one.
+    pub(crate) leader: Option<u64>,
+    /// Since when watches and their first lists tell all there is again; the end of time while they may not, `None` if they always did.
+    pub(crate) honest_since: Option<Duration>,
+    /// The life that makes the write at hand, zero for others than the controllers.
+    pub(crate) acting: u64,
 }
 
 impl Seen {
@@ -197,9 +207,19 @@ impl Seen {
                 put(&mut self.pdbs, pdb(write.object), gone, |pdb| &pdb.key);
                 Event::Pdb
             }
+            "leases" if text(write.object, "/metadata/name") == LEASE => {
+                self.leader = text(write.object, "/spec/holderIdentity").parse().ok();
+                return None;
+            }
             _ => return None,
         };
         Some(event)
+    }
+
+    /// Whether the controllers may not know of something that is there: they were not told, and had no time to find out.
+    pub(crate) fn may_be_misled(&self) -> bool {
+        self.honest_since
+            .is_some_and(|since| self.elapsed < since.saturating_add(HEALING))
     }
 
     /// The claim of a Node.
@@ -380,7 +400,7 @@ fn pdb(object: &Value) -> Pdb {
 
 /// Writes nobody needs to read in a report.
 pub(crate) fn is_noise(write: &Write<'_>) -> bool {
-    matches!(write.plural, "customresourcedefinitions" | "leases")
+    write.plural == "customresourcedefinitions"
 }
 
 /// A write in one line.

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::cloud::CloudFaults;
 use crate::life::{Report, live};
-use crate::scenario::{Kind, Scenario, Step, Workload};
+use crate::scenario::{Kind, Scenario, Stage, Step, Workload};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -47,6 +47,7 @@ fn scenario(pool: serde_json::Value, steps: Vec<(Duration, Step)>) -> Scenario {
         steps,
         repair: false,
         retries: true,
+        stage: Stage::default(),
     }
 }
 

@@ -83,7 +83,8 @@ impl Invariant for Budgets {
             .as_ref()
             .and_then(|before| before.disruption_reason.as_ref());
         let pool = seen.pools.get(&claim.pool)?;
-        if was.is_some() || !caller.is_kerf() || claim.deleting {
+        // Who was not told of a claim cannot count it.
+        if was.is_some() || !caller.is_kerf() || claim.deleting || seen.may_be_misled() {
             return None;
         }
         // A machine that is ending already is no disruption of anything any more.

@@ -4,6 +4,7 @@
 mod abandonment;
 mod budgets;
 mod finalizers;
+mod leadership;
 mod pairs;
 mod pod_budgets;
 mod protection;
@@ -40,5 +41,6 @@ pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
         Box::new(pairs::Pairs),
         Box::new(running::Running),
         Box::new(finalizers::Finalizers),
+        Box::new(leadership::Leadership),
     ]
 }

@@ -12,6 +12,8 @@ use crate::seen::{Claim, Event, Pod, Seen};
 
 /// How long a need is remembered.
 const MEMORY: Duration = Duration::from_secs(60);
+/// With more pods than this, looking at each machine for each costs more than it shows.
+const PODS_MAX: usize = 1000;
 /// The most a daemon of the worlds asks for.
 const DAEMON_CPU_M: i64 = 100;
 
@@ -123,6 +125,10 @@ impl Invariant for Replacements {
         self.note(seen, event);
         let Event::Claim(diff) = event else { return None };
         let new = diff.after.as_ref().filter(|_| diff.before.is_none())?;
+        // Who was not told of a claim cannot count on it.
+        if seen.may_be_misled() {
+            return None;
+        }
         if seen.pools.get(&new.pool).is_some_and(|pool| pool.is_static) {
             return None;
         }
@@ -131,7 +137,7 @@ impl Invariant for Replacements {
         let pods: Vec<&Pod> = self.needs.values().map(|(pod, _)| pod).collect();
         // Pods of several pools may trade places from one decision to the next, and then fit less well.
         let alike = |pod: &&Pod| pods.first().is_some_and(|first| first.selector == pod.selector);
-        if pods.iter().any(|pod| pod.is_picky) || !pods.iter().all(alike) {
+        if pods.iter().any(|pod| pod.is_picky) || !pods.iter().all(alike) || pods.len() > PODS_MAX {
             return None;
         }
         let is_coming = |claim: &&Claim| !claim.deleting && !claim.is_true("Initialized") && claim.uid != new.uid;
