@@ -19,7 +19,7 @@ pub(crate) fn label(node: &Node, key: Sym) -> Option<Sym> {
 
 pub(crate) fn check(snapshot: &Snapshot, placement: &Placement, found: &mut Findings) {
     let name = &*placement.node;
-    let Some(node) = snapshot.nodes.iter().find(|node| *node.name == *name) else {
+    let Some(node) = snapshot.node(name) else {
         return found.node(name, Rule::UnknownNode);
     };
     if node.marked_for_deletion || node.lifecycle.deleting {

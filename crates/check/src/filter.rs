@@ -228,7 +228,7 @@ impl<'a> Filter<'a> {
         if self.spread.is_empty() && self.affinity.is_none() && self.repelled.is_empty() && self.repelling.is_empty() {
             return Ok(());
         }
-        let Ok(site) = self.cluster.nodes.binary_search_by(|other| other.name.cmp(&node.name)) else {
+        let Some(site) = self.cluster.position(&node.name) else {
             return Ok(());
         };
         for spread in &self.spread {

@@ -211,10 +211,7 @@ impl<'a> WhatIf<'a> {
     fn on_uninitialized(&self, plan: &Plan) -> Vec<Unplaced> {
         let mut found = Vec::new();
         for placement in &plan.existing {
-            // Nodes are listed by name.
-            let nodes = &self.snapshot.nodes;
-            let at = nodes.binary_search_by(|node| node.name.cmp(&placement.node));
-            let node = at.ok().and_then(|at| nodes.get(at));
+            let node = self.snapshot.node(&placement.node);
             let Some(node) = node.filter(|node| node.managed && !node.initialized) else {
                 continue;
             };

@@ -88,6 +88,16 @@ impl Snapshot {
         }
     }
 
+    /// The position of the machine of this name.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.nodes.binary_search_by(|node| (*node.name).cmp(name)).ok()
+    }
+
+    /// The machine of this name.
+    pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
+        self.nodes.get(self.position(name)?)
+    }
+
     /// Whether a key may stay undefined on a claim.
     pub fn is_well_known(&self, key: Sym) -> bool {
         self.well_known.binary_search(&key).is_ok()

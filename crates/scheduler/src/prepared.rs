@@ -228,9 +228,9 @@ impl Prepared {
 
     /// The position of the node of this name, be it shown under its claim's until it is registered.
     pub(crate) fn node_named(&self, name: &str) -> Option<usize> {
-        let nodes = &self.snapshot.nodes;
-        let found = nodes.binary_search_by(|node| (*node.name).cmp(name)).ok();
-        found.or_else(|| nodes.iter().position(|node| node.node_name.as_deref() == Some(name)))
+        let bound = |node: &Arc<Node>| node.node_name.as_deref() == Some(name);
+        let found = self.snapshot.position(name);
+        found.or_else(|| self.snapshot.nodes.iter().position(bound))
     }
 
     /// A pod as it stands on the node it is bound to.

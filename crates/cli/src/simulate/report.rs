@@ -175,7 +175,7 @@ impl SimulationReport {
             offered.add(&allocatable);
         }
         for placement in &plan.existing {
-            let node = snapshot.nodes.iter().find(|node| node.name == placement.node);
+            let node = snapshot.node(&placement.node);
             nodes.extend(node.map(|node| NodeReport::existing(interner, node, &placement.pods)));
         }
         let unschedulable = unschedulable(plan);

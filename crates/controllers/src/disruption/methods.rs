@@ -237,9 +237,8 @@ impl Turn<'_> {
         let (eligible, _) = empty(&sorted.candidates.free);
         let mut allowance = self.allowance(&snapshot, Method::Emptiness, now);
         let nominated = |name: &str| {
-            let node = snapshot.nodes.iter().find(|node| *node.name == *name);
-            node.and_then(|node| node.nominated_until)
-                .is_some_and(|until| now < until)
+            let until = snapshot.node(name).and_then(|node| node.nominated_until);
+            until.is_some_and(|until| now < until)
         };
         let result = revalidate(&command, &eligible, &nominated, &mut allowance);
         let counter = self.context.metrics.counter(&catalogue::DISRUPTION_FAILED_VALIDATIONS);

@@ -192,9 +192,7 @@ pub(crate) fn placed(context: &Context, snapshot: &Snapshot, plan: &Plan, now: T
         .saturating_add(SignedDuration::try_from(hold).unwrap_or(SignedDuration::MAX))
         .unwrap_or(Timestamp::MAX);
     for placement in &plan.existing {
-        // Snapshots have their nodes by name.
-        let at = snapshot.nodes.binary_search_by(|node| node.name.cmp(&placement.node));
-        let Some(node) = at.ok().and_then(|at| snapshot.nodes.get(at)) else {
+        let Some(node) = snapshot.node(&placement.node) else {
             continue;
         };
         context.cluster.nominate(&placement.node, until);
