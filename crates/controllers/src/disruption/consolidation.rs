@@ -7,9 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_check::CheckOptions;
 use kerf_disruption::{
-    Balance, Candidate, Candidates, Class, Command, Consolidation, Decision, DestinationRule, Invalid, Judgement,
-    Multi, Settings, Single, WhatIf, candidates, consolidation_options, dollars, interleaved, still_candidates,
-    still_fits, underutilized,
+    Balance, Candidate, Class, Command, Consolidation, Decision, DestinationRule, Invalid, Judgement, Multi, Settings,
+    Single, WhatIf, consolidation_options, dollars, interleaved, still_candidates, still_fits,
 };
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
@@ -384,17 +383,14 @@ impl Turn<'_> {
     fn still_there(&self, method: Method, command: &Command) -> Result<(Arc<Snapshot>, Vec<Candidate>), Invalid> {
         let now = self.context.now();
         let snapshot = self.context.cluster.snapshot(now);
-        let sorted: Candidates = candidates(&snapshot, now, Class::Graceful, &|node| self.registry.holds(node));
-        let (eligible, _) = underutilized(&snapshot, &sorted.free);
+        let sorted = self.memory.sorting.sort(&snapshot, Class::Graceful, self.registry, now);
+        let (eligible, _) = sorted.underutilized();
         let mut allowance = self.allowance(&snapshot, method, now);
         let nominated = |name: &str| {
-            let at = snapshot.nodes.binary_search_by(|node| (*node.name).cmp(name)).ok();
-            let until = at
-                .and_then(|at| snapshot.nodes.get(at))
-                .and_then(|node| node.nominated_until);
+            let until = snapshot.node(name).and_then(|node| node.nominated_until);
             until.is_some_and(|until| now < until)
         };
-        let current = still_candidates(command, &eligible, &nominated, &mut allowance)?;
+        let current = still_candidates(command, eligible, &nominated, &mut allowance)?;
         Ok((snapshot, current))
     }
 }
