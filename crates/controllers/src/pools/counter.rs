@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kerf_api::{NodePool, NodePoolStatus, ResourceList};
+use kerf_api::{NodePool, ResourceList};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
@@ -46,10 +46,6 @@ impl PoolCounter {
         }
         let snapshot = cluster.snapshot(self.context.now());
         let (resources, nodes) = count(&snapshot, name, &self.context.interner);
-        let is_known = |status: &NodePoolStatus| status.resources == resources && status.nodes == Some(nodes);
-        if before.status.as_ref().is_some_and(is_known) {
-            return Ok(Outcome::RequeueAfter(EVERY));
-        }
         let mut after = NodePool::clone(&before);
         let status = after.status.get_or_insert_default();
         (status.resources, status.nodes) = (resources, Some(nodes));
