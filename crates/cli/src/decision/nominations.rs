@@ -1,7 +1,7 @@
 //! The pods a NodeClaim on its way was made for, as far as a cluster tells: by the `Nominated` events of those pods. A running controller
 //! knows them by itself.
 
-use kerf_api::NodeClaim;
+use kerf_api::{NodeClaim, labels};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
@@ -104,7 +104,7 @@ pub(super) fn promise(
             .metadata
             .labels
             .as_ref()
-            .and_then(|labels| labels.get("karpenter.sh/nodepool"));
+            .and_then(|all| all.get(labels::NODE_POOL));
         let catalogue = pool.and_then(|pool| catalogue(pool));
         let capacity = catalogue.map_or_else(Resources::new, |catalogue| largest(mirror, claim, &catalogue));
         mirror.promise(name, &pods, capacity);
@@ -115,7 +115,7 @@ pub(super) fn promise(
 fn largest(mirror: &Mirror, claim: &NodeClaim, catalogue: &Catalogue) -> Resources {
     let requirements = claim.spec.requirements.iter();
     let offered: Vec<&str> = requirements
-        .filter(|requirement| requirement.key == "node.kubernetes.io/instance-type")
+        .filter(|requirement| requirement.key == labels::INSTANCE_TYPE)
         .flat_map(|requirement| requirement.values.iter().map(String::as_str))
         .collect();
     let types = catalogue.types.iter();
