@@ -161,14 +161,22 @@ impl Simulation {
 
     /// Creates a Deployment; `spec` is merged over that of its pods.
     pub(crate) async fn deployment(&self, name: &str, replicas: u32, cpu: &str, spec: Value) {
-        let mut deployment = json!({"metadata": {"name": name}, "spec": {
+        let requests = json!({"cpu": cpu, "memory": "256Mi"});
+        let mut template = json!({"spec": {
+            "containers": [{"name": "main", "image": "app", "resources": {"requests": requests}}],
+        }});
+        json_patch(&mut template["spec"], spec);
+        self.deploy(name, replicas, template).await;
+    }
+
+    /// Creates a Deployment with a template of its own; the label `app` is put on it.
+    pub(crate) async fn deploy(&self, name: &str, replicas: u32, mut template: Value) {
+        template["metadata"]["labels"]["app"] = json!(name);
+        let deployment = json!({"metadata": {"name": name}, "spec": {
             "replicas": replicas,
             "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": {
-                "containers": [{"name": "main", "image": "app", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}}}],
-            }},
+            "template": template,
         }});
-        json_patch(&mut deployment["spec"]["template"]["spec"], spec);
         let api: Api<Deployment> = Api::namespaced(self.client(), "default");
         let deployment = serde_json::from_value(deployment).expect("a deployment");
         api.create(&PostParams::default(), &deployment).await.expect("created");
