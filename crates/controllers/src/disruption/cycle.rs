@@ -106,15 +106,8 @@ impl Disruption {
             let kind = method.consolidation_type();
             self.starter.start(decided, kind)
         });
-        let mut errors: Vec<ReconcileError> = join_all(starts).await.into_iter().filter_map(Result::err).collect();
-        match errors.len() {
-            0 => Ok(any),
-            1 => Err(errors.remove(0)),
-            _ => {
-                let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                Err(ReconcileError::message(texts.join("; ")))
-            }
-        }
+        let errors: Vec<ReconcileError> = join_all(starts).await.into_iter().filter_map(Result::err).collect();
+        together(errors).map_or(Ok(any), Err)
     }
 
     fn runs(&self) -> MutexGuard<'_, BTreeMap<&'static str, Instant>> {
@@ -148,6 +141,20 @@ impl Disruption {
             tracing::error!(error = texts.join("; "), "detected disruption budget errors");
         }
     }
+}
+
+/// Several errors as one, `None` without any. Conflicts are told only where there is nothing else (DIS-015).
+fn together(mut errors: Vec<ReconcileError>) -> Option<ReconcileError> {
+    if errors.iter().any(|error| !error.is_conflict()) {
+        errors.retain(|error| !error.is_conflict());
+    } else {
+        errors.truncate(1);
+    }
+    if errors.len() < 2 {
+        return errors.pop();
+    }
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    Some(ReconcileError::message(texts.join("; ")))
 }
 
 /// After an error the loop waits no longer than it does when there is nothing to do: what stood in the way may be gone.

@@ -11,6 +11,7 @@ use kerf_disruption::{Candidate, Command, Decision};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::snapshot::Snapshot;
+use kerf_runtime::client::{ApiErrorKind, describe};
 use kerf_runtime::logging::json;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{ReconcileError, Rng};
@@ -26,6 +27,34 @@ use crate::context::Context;
 use crate::creation::create::types_text;
 use crate::creation::{Creation, CreationError, create};
 use crate::provisioning::{events, record};
+
+/// Nodes that could not be marked.
+#[derive(Debug, thiserror::Error)]
+#[error("marking disrupted, {each}")]
+struct MarkingFailed {
+    /// What stood in the way, by claim.
+    each: String,
+    /// A conflict only if all are.
+    source: kube::Error,
+}
+
+impl MarkingFailed {
+    fn of(mut errors: Vec<(Arc<str>, kube::Error)>) -> Option<Self> {
+        let text = |(claim, error): &(Arc<str>, kube::Error)| format!("{claim}: {}", describe(error));
+        let each: Vec<String> = errors.iter().map(text).collect();
+        errors.sort_by_key(|(_, error)| ApiErrorKind::of(error) == ApiErrorKind::Conflict);
+        let (_, source) = errors.into_iter().next()?;
+        Some(Self {
+            each: each.join("; "),
+            source,
+        })
+    }
+
+    /// Whether the nodes merely changed meanwhile: the next pass sees them as they are (DIS-013, DIS-015).
+    fn is_conflict(&self) -> bool {
+        ApiErrorKind::of(&self.source) == ApiErrorKind::Conflict
+    }
+}
 
 /// Starts commands.
 pub(super) struct Starter {
@@ -97,17 +126,23 @@ impl Starter {
         for (member, result) in members.into_iter().zip(results) {
             match result {
                 Ok(()) => marked.push(member),
-                Err(error) => errors.push(format!("{}: {}", member.claim, kerf_runtime::client::describe(&error))),
+                Err(error) => errors.push((member.claim, error)),
             }
         }
-        if errors.is_empty() {
+        let Some(failed) = MarkingFailed::of(errors) else {
             return Ok(marked);
-        }
-        let errors = errors.join("; ");
+        };
         if marked.is_empty() || command.decision() == Decision::Replace {
-            return Err(ReconcileError::message(format!("marking disrupted, {errors}")));
+            return Err(failed.into());
         }
-        tracing::error!(error = errors, "marking some nodes failed, disrupting the others");
+        if failed.is_conflict() {
+            tracing::debug!(
+                error = failed.each,
+                "some nodes changed while they were marked, disrupting the others"
+            );
+        } else {
+            tracing::error!(error = failed.each, "marking some nodes failed, disrupting the others");
+        }
         Ok(marked)
     }
 

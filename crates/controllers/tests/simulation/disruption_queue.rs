@@ -215,6 +215,39 @@ async fn a_replacement_needs_every_mark() {
     simulation.stop().await;
 }
 
+// DIS-013, DIS-015
+#[tokio::test(start_paused = true)]
+async fn nodes_that_change_while_they_are_marked_are_tried_again_without_noise() {
+    let logs = Logs::listen();
+    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "0s"})).await).await;
+    let claims = simulation.claims().await;
+    let changed = Fate::Refused(StatusCode::CONFLICT);
+    wire.rule(move |request| {
+        let path = request.uri().path();
+        let mark = |claim| path.ends_with(&format!("/nodeclaims/{}/status", name(claim)));
+        match *request.method() == Method::PATCH && claims.iter().any(mark) {
+            true => changed,
+            false => Fate::Passes,
+        }
+    });
+    scale(&simulation, "web", 0).await;
+    let attempts = |node: &str| wire.writes(&format!("PATCH /api/v1/nodes/{node}")).len();
+    let node = name(&simulation.nodes().await[0]);
+    simulation
+        .until("it was tried more than once", 120, async |_| attempts(&node) >= 3)
+        .await;
+    for level in ["ERROR ", "WARN "] {
+        assert!(logs.with(level).is_empty(), "{:?}", logs.with(level));
+    }
+    let decisions = simulation.context.metrics.counter(&DISRUPTION_DECISIONS);
+    assert_eq!(decisions.get(&["delete", "empty", "empty"]), 0.0);
+    wire.heal();
+    simulation
+        .until("they go", 90, async |s| s.nodes().await.is_empty())
+        .await;
+    simulation.stop().await;
+}
+
 // DIS-264
 #[tokio::test(start_paused = true)]
 async fn a_replacement_is_known_before_the_watch_tells_of_it() {
