@@ -8,7 +8,6 @@ mod builtin;
 mod ec2;
 mod load;
 mod machine;
-mod orphans;
 mod provider;
 mod read;
 mod recipe;

@@ -2,7 +2,6 @@
 
 use crate::birth::Births;
 use crate::machine::{PROVIDER_ID_PREFIX, machine};
-use crate::orphans::suspect;
 use crate::recipe::is_reservation_id_key;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -94,23 +93,6 @@ impl KwokProvider {
     /// Raises an interruption signal about nodes, as a cloud would; nothing else happens to them.
     pub fn interrupt(&self, kind: InterruptionKind, provider_ids: impl IntoIterator<Item = String>, now: Timestamp) {
         self.signals.raise(kind, provider_ids, now);
-    }
-
-    /// Deletes Nodes that never registered and whose claim the API server says does not exist, and returns their names. Each claim is
-    /// asked for by itself: an empty or outdated list must never cost a node.
-    pub async fn collect_orphans(&self, now: Timestamp) -> Result<Vec<String>, CloudError> {
-        let nodes = self.nodes().list(&ListParams::default()).await;
-        let nodes = nodes.map_err(|error| api_error("listing Nodes", &error))?;
-        let claims = Api::<NodeClaim>::all(self.client.clone());
-        let mut collected = Vec::new();
-        for (node, claim) in nodes.items.iter().filter_map(|node| suspect(node, now)) {
-            let claim = claims.get_metadata_opt(claim).await;
-            if claim.map_err(|error| api_error("getting NodeClaim", &error))?.is_none() {
-                self.delete_node(node).await?;
-                collected.push(node.to_owned());
-            }
-        }
-        Ok(collected)
     }
 
     /// Deletes a Node; one that is gone is deleted.

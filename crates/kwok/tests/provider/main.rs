@@ -514,38 +514,3 @@ async fn a_restart_keeps_the_nodes() {
     );
     assert!(provider.get(&answer.provider_id).await.is_ok());
 }
-
-#[tokio::test]
-async fn a_node_that_never_registered_goes_with_its_claim() {
-    let (api, provider) = world();
-    let node = |name: &str, claim: &str, registered: bool| {
-        let taint = if registered {
-            "other"
-        } else {
-            "karpenter.sh/unregistered"
-        };
-        json!({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {"name": name, "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"kubernetes.io/hostname": claim}},
-            "spec": {"providerID": format!("kwok://{name}"), "taints": [{"key": taint, "effect": "NoExecute"}]},
-        })
-    };
-    api.put(NODES, node("orphan", "gone", false));
-    api.put(NODES, node("starting", "alive", false));
-    api.put(NODES, node("registered", "gone", true));
-    api.put(CLAIMS, claim_object("alive", json!([])));
-    let at = |text: &str| text.parse::<Timestamp>().expect("a time");
-    assert_eq!(
-        provider.collect_orphans(at("2026-01-01T00:00:30Z")).await,
-        Ok(Vec::new()),
-        "too young"
-    );
-    api.fail(CLAIMS, 500, 1);
-    assert!(provider.collect_orphans(at("2026-01-01T00:05:00Z")).await.is_err());
-    assert_eq!(api.names(NODES).len(), 3);
-    assert_eq!(
-        provider.collect_orphans(at("2026-01-01T00:05:00Z")).await,
-        Ok(vec!["orphan".to_owned()])
-    );
-    assert_eq!(api.names(NODES), ["registered", "starting"]);
-}
