@@ -9,7 +9,7 @@ use kerf_cloud::NodeClassKind;
 use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
 use kerf_runtime::{CancellationToken, SyncGate};
 use kube::api::{ApiResource, DynamicObject};
-use kube::core::{DeserializeGuard, GroupVersionKind};
+use kube::core::GroupVersionKind;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::audit::Audit;
 use crate::cluster::{Cluster, NodeClass, Subject, Watched};
-use kerf_runtime::{Backoff, Rng};
+use kerf_runtime::{Backoff, Readable, Rng};
 
 /// Follows one kind until shutdown, and lists it anew when it turns out that the watch lost something.
 pub(crate) async fn follow<K>(
@@ -41,7 +41,7 @@ where
         rng.clone(),
     );
     let mut fold = Fold::<K>::new(cluster, gate);
-    let api: Api<DeserializeGuard<K>> = Api::all(client);
+    let api: Api<Readable<K>> = Api::all(client);
     let options = WatchOptions {
         relist_on: Some(relist),
         ..WatchOptions::default()

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
@@ -22,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff::Backoff;
 use crate::client::ApiErrorKind;
 use crate::random::Rng;
+use crate::readable::Readable;
 
 /// A streaming start that shows nothing for this long is taken for a server that does not know the feature.
 const SILENT_START: Duration = Duration::from_secs(30);
@@ -137,7 +137,7 @@ pub enum WatchError {
 
 /// Watches until `shutdown` is cancelled or the sink is closed.
 pub async fn watch<K, S>(
-    api: Api<DeserializeGuard<K>>,
+    api: Api<Readable<K>>,
     options: WatchOptions,
     rng: Rng,
     mut sink: S,
@@ -160,10 +160,10 @@ where
     }
 }
 
-type Stream<K> = BoxStream<'static, watcher::Result<Event<DeserializeGuard<K>>>>;
+type Stream<K> = BoxStream<'static, watcher::Result<Event<Readable<K>>>>;
 
 struct Watch<K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static> {
-    api: Api<DeserializeGuard<K>>,
+    api: Api<Readable<K>>,
     options: WatchOptions,
     rng: Rng,
     stream: Stream<K>,
@@ -181,7 +181,9 @@ enum Phase {
     /// Nothing has come since the last start.
     Starting,
     /// Between the marks.
-    Filling,
+    Filling {
+        since: Instant,
+    },
     Following,
 }
 
@@ -202,7 +204,7 @@ impl<K> Watch<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
 {
-    fn start(api: Api<DeserializeGuard<K>>, options: WatchOptions, rng: Rng) -> Self {
+    fn start(api: Api<Readable<K>>, options: WatchOptions, rng: Rng) -> Self {
         let streaming = options.streaming;
         Self {
             stream: watcher::watcher(api.clone(), options.config(streaming)).boxed(),
@@ -254,7 +256,7 @@ where
             .min_by_key(|(at, _)| *at)
     }
 
-    fn accept(&mut self, event: Event<DeserializeGuard<K>>) -> WatchEvent<K> {
+    fn accept(&mut self, event: Event<Readable<K>>) -> WatchEvent<K> {
         match event {
             Event::Init => {
                 self.phase = Phase::Filling;
@@ -347,7 +349,7 @@ where
     }
 }
 
-fn readable<K>(object: DeserializeGuard<K>, event: impl FnOnce(K) -> WatchEvent<K>) -> WatchEvent<K> {
+fn readable<K>(object: Readable<K>, event: impl FnOnce(K) -> WatchEvent<K>) -> WatchEvent<K> {
     match object.0 {
         Ok(object) => event(object),
         Err(invalid) => WatchEvent::Malformed {

@@ -10,8 +10,7 @@ use futures::channel::mpsc::UnboundedSender;
 use http::Response;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
-use kerf_runtime::{CancellationToken, Seed};
-use kube::core::DeserializeGuard;
+use kerf_runtime::{CancellationToken, Readable, Seed};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
@@ -51,7 +50,7 @@ fn is_watch(asked: &Asked) -> bool {
 
 /// Runs a watch for `seconds` of virtual time and returns what it delivered, in short form.
 async fn deliveries(server: &Server, options: WatchOptions, seconds: u64) -> (Vec<String>, Result<(), WatchError>) {
-    let api: Api<DeserializeGuard<ConfigMap>> = Api::all(server.client());
+    let api: Api<Readable<ConfigMap>> = Api::all(server.client());
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = {
         let seen = seen.clone();

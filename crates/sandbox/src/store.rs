@@ -1,8 +1,7 @@
 //! A cache of all objects of one kind, fed by a watch and by the answers to our own writes.
 
 use kerf_runtime::watch::{Callback, WatchEvent, WatchOptions, watch};
-use kerf_runtime::{CancellationToken, ObjectKey, Rng};
-use kube::core::DeserializeGuard;
+use kerf_runtime::{CancellationToken, ObjectKey, Readable, Rng};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
@@ -194,7 +193,7 @@ impl<K: Kind> Store<K> {
 
     /// Follows the API until `shutdown`.
     pub(crate) async fn follow(self: Arc<Self>, client: Client, rng: Rng, shutdown: CancellationToken) {
-        let api: Api<DeserializeGuard<K>> = Api::all(client);
+        let api: Api<Readable<K>> = Api::all(client);
         let options = WatchOptions {
             first_sync: None,
             ..WatchOptions::default()

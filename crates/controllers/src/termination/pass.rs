@@ -17,11 +17,10 @@ use kerf_runtime::client::{ApiErrorKind, found};
 use kerf_runtime::metrics::catalogue::{
     NODES_DRAINED, NODES_LIFETIME_DURATION, NODES_TERMINATED, NODES_TERMINATION_DURATION,
 };
-use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
+use kerf_runtime::{Event, EventType, ObjectRef, Outcome, Readable, ReconcileError};
 use kerf_state::lean::{LeanNode, LeanPod};
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::core::DeserializeGuard;
 use serde_json::json;
 
 use super::controller::Termination;
@@ -116,7 +115,7 @@ impl<'a> Pass<'a> {
     /// Whether pods run here that the cache does not show, or did not when the drain was judged. An instance that ends cannot be taken
     /// back, so the API server has the last word; the cache hears of the pods before long.
     async fn has_unseen_pods(&self, deadline: Option<Timestamp>) -> Result<bool, kube::Error> {
-        let api: Api<DeserializeGuard<LeanPod>> = Api::all(self.context.client.clone());
+        let api: Api<Readable<LeanPod>> = Api::all(self.context.client.clone());
         let here = ListParams::default().fields(&format!("spec.nodeName={}", self.name));
         let listed = api.list(&here).await?;
         let known = self.context.cluster.pods_on(self.name);

@@ -123,8 +123,10 @@ pub(crate) fn failure(code: u16, reason: &str) -> Value {
 /// A watch body: the lines given, then what is sent through the returned handle; it ends when the handle is dropped.
 pub(crate) fn watch_response(lines: &[Value]) -> (Response<Reply>, UnboundedSender<Value>) {
     let (sender, receiver) = unbounded::<Value>();
-    let frames = stream::iter(lines.to_vec())
-        .chain(receiver)
-        .map(|line| Ok::<_, Infallible>(Frame::data(Bytes::from(format!("{line}\n")))));
+    let frames = stream::iter(lines.to_vec()).chain(receiver).map(|line| {
+        // Servers write the type first, and a client may rely on it.
+        let line = format!("{{\"type\":{},\"object\":{}}}\n", line["type"], line["object"]);
+        Ok::<_, Infallible>(Frame::data(Bytes::from(line)))
+    });
     (Response::new(StreamBody::new(frames).boxed_unsync()), sender)
 }

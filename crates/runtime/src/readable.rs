@@ -1,0 +1,133 @@
+//! Objects read one by one, so that one that cannot be read does not take its list or its watch with it.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// An object, or what is left of one whose type does not fit.
+///
+/// Unlike [`kube::core::DeserializeGuard`] it reads the object from its text and not from a tree, which a watch of a large cluster spends
+/// most of its time on. For that it has to come as JSON, and in a watch event after the event's type, as API servers write it.
+#[derive(Clone, Debug)]
+pub struct Readable<K>(pub Result<K, Unreadable>);
+
+/// An object that cannot be read.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct Unreadable {
+    /// Which object it is and at which version; the other fields are empty.
+    pub metadata: ObjectMeta,
+    /// What is wrong with it.
+    pub error: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Partial {
+    metadata: Identity,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Identity {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+}
+
+impl<'de, K: DeserializeOwned> Deserialize<'de> for Readable<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let error = match serde_json::from_str(text.get()) {
+            Ok(object) => return Ok(Self(Ok(object))),
+            Err(error) => error.to_string(),
+        };
+        let Identity {
+            name,
+            namespace,
+            uid,
+            resource_version,
+        } = serde_json::from_str::<Partial>(text.get())
+            .map_err(D::Error::custom)?
+            .metadata;
+        let metadata = ObjectMeta {
+            name,
+            namespace,
+            uid,
+            resource_version,
+            ..ObjectMeta::default()
+        };
+        Ok(Self(Err(Unreadable { metadata, error })))
+    }
+}
+
+impl<K: Resource> Resource for Readable<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::kind(of)
+    }
+
+    fn group(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::group(of)
+    }
+
+    fn version(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::version(of)
+    }
+
+    fn plural(of: &Self::DynamicType) -> Cow<'_, str> {
+        K::plural(of)
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        self.0.as_ref().map_or_else(|unreadable| &unreadable.metadata, K::meta)
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        self.0
+            .as_mut()
+            .map_or_else(|unreadable| &mut unreadable.metadata, K::meta_mut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::core::{ObjectList, WatchEvent};
+
+    use super::*;
+
+    #[test]
+    fn an_unreadable_object_of_a_list_is_known_by_its_name() {
+        let text = r#"{"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [
+            {"metadata": {"name": "good", "namespace": "a"}, "data": {"key": "value"}},
+            {"metadata": {"name": "bad", "namespace": "a", "uid": "u", "resourceVersion": "7", "labels": 3}, "data": "text"}
+        ]}"#;
+        let list: ObjectList<Readable<ConfigMap>> = serde_json::from_str(text).expect("a list");
+        let [good, bad] = &*list.items else {
+            panic!("two objects")
+        };
+        assert_eq!(
+            good.0.as_ref().expect("readable").metadata.name.as_deref(),
+            Some("good")
+        );
+        let unreadable = bad.0.as_ref().expect_err("it cannot be read");
+        assert!(unreadable.to_string().contains("invalid type"), "{unreadable}");
+        assert_eq!(bad.meta().name.as_deref(), Some("bad"));
+        assert_eq!(bad.meta().resource_version.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn an_unreadable_object_does_not_end_a_watch() {
+        let text = r#"{"type":"MODIFIED","object":{"metadata":{"name":"bad","resourceVersion":"7"},"data":"text"}}"#;
+        let event: WatchEvent<Readable<ConfigMap>> = serde_json::from_str(text).expect("an event");
+        assert!(matches!(event, WatchEvent::Modified(Readable(Err(_)))));
+    }
+}
