@@ -25,6 +25,8 @@ use crate::readable::Readable;
 
 /// A streaming start that shows nothing for this long is taken for a server that does not know the feature.
 const SILENT_START: Duration = Duration::from_secs(30);
+/// A streaming start that takes longer has lost the mark at its end: changes go on coming, and it would never be complete.
+const LONGEST_START: Duration = Duration::from_secs(60);
 
 /// One change, or a mark in the sequence of changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -246,8 +248,13 @@ where
 
     /// The first of the times at which something must happen although nothing came.
     fn deadline(&self) -> Option<(Instant, Deadline)> {
-        let silent = self.streaming && self.phase != Phase::Following;
-        let silence = silent.then(|| (Instant::now() + SILENT_START, Deadline::Silence));
+        let silent = Instant::now() + SILENT_START;
+        let silence = match self.phase {
+            Phase::Starting => Some(silent),
+            Phase::Filling { since } => Some(silent.min(since + LONGEST_START)),
+            Phase::Following => None,
+        };
+        let silence = silence.filter(|_| self.streaming).map(|at| (at, Deadline::Silence));
         let give_up = self.give_up_at.map(|at| (at, Deadline::GiveUp));
         let relist = self.relist_at.map(|at| (at, Deadline::Relist));
         [give_up, relist, silence]
@@ -259,7 +266,7 @@ where
     fn accept(&mut self, event: Event<Readable<K>>) -> WatchEvent<K> {
         match event {
             Event::Init => {
-                self.phase = Phase::Filling;
+                self.phase = Phase::Filling { since: Instant::now() };
                 WatchEvent::InitStart
             }
             Event::InitApply(object) => readable(object, WatchEvent::Init),

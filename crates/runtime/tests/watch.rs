@@ -152,6 +152,39 @@ async fn a_server_that_ignores_the_streaming_parameters_is_listed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_streamed_list_whose_end_is_lost_is_listed() {
+    let open = Arc::new(Mutex::new(Vec::<UnboundedSender<Value>>::new()));
+    let senders = Arc::clone(&open);
+    let server = Server::new(move |asked| {
+        if is_watch(asked) {
+            let (response, sender) = watch_response(&[event("ADDED", &object("a", 1))]);
+            senders.lock().expect("no panic").push(sender);
+            return response;
+        }
+        list(&["a"], 7)
+    });
+    let busy = async {
+        for version in 2_u32.. {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            for sender in &*open.lock().expect("no panic") {
+                // Nobody may listen any more.
+                let _ = sender.unbounded_send(event("MODIFIED", &object("a", version)));
+            }
+        }
+    };
+    let options = WatchOptions {
+        first_sync: None,
+        ..quiet()
+    };
+    let (seen, _) = tokio::select! {
+        seen = deliveries(&server, options, 90) => seen,
+        () = busy => return,
+    };
+    let done = seen.iter().position(|event| event == "done").expect("a complete set");
+    assert!(seen[done..].iter().any(|event| event == "apply a"), "{seen:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_version_that_is_gone_leads_to_a_new_set() {
     let mut open = Vec::new();
     let mut starts = 0;
