@@ -71,7 +71,10 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
 
     fn take(&mut self, event: WatchEvent<K>) {
         match event {
-            WatchEvent::InitStart => self.filling = Some((Vec::new(), BTreeSet::new())),
+            WatchEvent::InitStart => {
+                K::expect_list(&self.cluster);
+                self.filling = Some((Vec::new(), BTreeSet::new()));
+            }
             WatchEvent::Init(object) => self.filling.get_or_insert_default().0.push(object),
             WatchEvent::InitDone => {
                 let (objects, unreadable) = self.filling.take().unwrap_or_default();

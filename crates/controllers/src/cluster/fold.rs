@@ -21,6 +21,8 @@ pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change>;
     /// An object is gone.
     fn delete(cluster: &Cluster, object: &Self) -> Vec<Change>;
+    /// A list of all objects was asked for.
+    fn expect_list(_cluster: &Cluster) {}
     /// These are all objects there are, but for those named in `unreadable`, which stay as they were known.
     fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &BTreeSet<String>) -> Vec<Change>;
 }
@@ -92,6 +94,10 @@ macro_rules! kept_too {
                     .collect()
             }
 
+            fn expect_list(cluster: &Cluster) {
+                cluster.lock().$field.expect_list();
+            }
+
             fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &BTreeSet<String>) -> Vec<Change> {
                 let ours: fn(&Cluster, &Self) -> bool = $ours;
                 let mut objects: Vec<Self> = objects.into_iter().filter(|object| ours(cluster, object)).collect();
@@ -102,6 +108,7 @@ macro_rules! kept_too {
                 for object in &objects {
                     inner.$field.note_seen(object);
                 }
+                let objects = inner.$field.with_written(objects);
                 let report = inner.mirror.reset(objects.clone());
                 log(&report);
                 inner.trust.judge(&report);
@@ -283,6 +290,7 @@ impl Inner {
 
 fn written<T: Kept>(known: &mut Objects<T>, object: T) -> Diff<T> {
     let after = Arc::new(object);
+    known.note_written(after.key());
     let before = known.put(Arc::clone(&after));
     Diff {
         before,
@@ -471,6 +479,22 @@ mod tests {
         cluster.created(claim("a", 3, None));
         cluster.wrote_claim(claim("a", 5, Some("id")));
         assert!(cluster.claims().is_empty(), "it is gone already");
+    }
+
+    #[test]
+    fn a_list_older_than_what_was_written_meanwhile_takes_nothing_back() {
+        let cluster = cluster();
+        NodeClaim::reset(&cluster, vec![claim("a", 1, None)], &BTreeSet::new());
+        NodeClaim::expect_list(&cluster);
+        cluster.created(claim("b", 3, None));
+        cluster.wrote_claim(claim("a", 5, Some("id")));
+        NodeClaim::reset(&cluster, vec![claim("a", 1, None)], &BTreeSet::new());
+        assert_eq!(cluster.claims_by_provider_id("id").len(), 1);
+        assert!(cluster.claim("b").is_some());
+        assert_eq!(cluster.trustworthy(), Ok(()), "nothing vanished");
+        NodeClaim::expect_list(&cluster);
+        NodeClaim::reset(&cluster, vec![claim("a", 5, Some("id"))], &BTreeSet::new());
+        assert!(cluster.claim("b").is_none(), "the next list was asked for afterwards");
     }
 
     // LIF-005

@@ -57,6 +57,8 @@ pub(super) struct Objects<T> {
     index: BTreeMap<String, BTreeSet<String>>,
     /// The highest version a watch has shown.
     seen: u64,
+    /// What was written here since a list was asked for that has not come yet.
+    written: Option<BTreeSet<String>>,
 }
 
 impl<T> Default for Objects<T> {
@@ -65,6 +67,7 @@ impl<T> Default for Objects<T> {
             objects: BTreeMap::new(),
             index: BTreeMap::new(),
             seen: 0,
+            written: None,
         }
     }
 }
@@ -112,6 +115,37 @@ impl<T: Kept> Objects<T> {
     /// A complete list says anew how far the watch has come; after a restored etcd that is less far.
     pub(super) fn forget_seen(&mut self) {
         self.seen = 0;
+    }
+
+    /// A complete list was asked for.
+    pub(super) fn expect_list(&mut self) {
+        self.written = Some(BTreeSet::new());
+    }
+
+    /// Notes that an object was written here.
+    pub(super) fn note_written(&mut self, key: String) {
+        if let Some(written) = &mut self.written {
+            written.insert(key);
+        }
+    }
+
+    /// A complete list with what was written here since it was asked for: it may be older than that. Should somebody have deleted such an
+    /// object meanwhile, the next comparison with the API shows it.
+    pub(super) fn with_written(&mut self, mut listed: Vec<T>) -> Vec<T>
+    where
+        T: Clone,
+    {
+        for key in self.written.take().into_iter().flatten() {
+            let Some(known) = self.objects.get(&key) else { continue };
+            match listed.iter_mut().find(|object| object.key() == key) {
+                Some(object) if object.uid() == known.uid() && object.version() < known.version() => {
+                    *object = T::clone(known);
+                }
+                Some(_) => {}
+                None => listed.push(T::clone(known)),
+            }
+        }
+        listed
     }
 
     /// Puts an object in place and gives back what was there.
