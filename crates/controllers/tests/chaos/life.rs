@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(75 * 60);
 const CALM: Duration = Duration::from_secs(30);
 /// How often a quiet watch is told that it is. Dozens of them cost more than all that happens in most worlds.
 const BOOKMARKS: Duration = Duration::from_secs(240);
+/// How long a process may take to list everything before it ends.
+const FIRST_SYNC: Duration = Duration::from_secs(120);
 /// How long a process that ended by itself takes to be back.
 const RESTART: Duration = Duration::from_secs(3);
 
@@ -86,6 +88,8 @@ pub(crate) struct World {
     plan: FaultPlan,
     /// The life that cannot reach the API at the moment.
     isolated: Option<u64>,
+    /// Since when nothing goes wrong on the way to the API.
+    calm_since: Option<Instant>,
     away: Duration,
     calls: u64,
     nodes_max: usize,
@@ -132,6 +136,7 @@ impl World {
             lives: 0,
             plan: FaultPlan::default(),
             isolated: None,
+            calm_since: Some(Instant::now()),
             away: Duration::ZERO,
             workloads: Vec::new(),
             calls: 0,
@@ -216,7 +221,12 @@ impl World {
                             .accuse(vec!["a lease was lost that nobody asked for".to_owned()]);
                         RESTART
                     }
-                    End::Failed(how) => {
+                    // Only while something is in its way.
+                    End::NotSynced(which) if self.troubled() => {
+                        self.observation.remark(&which);
+                        RESTART
+                    }
+                    End::NotSynced(how) | End::Failed(how) => {
                         self.observation
                             .accuse(vec![format!("the controllers ended by themselves: {how}")]);
                         RESTART
@@ -237,8 +247,15 @@ impl World {
         self.nodes_max = self.nodes_max.max(self.observation.look(|seen| seen.nodes.len()));
     }
 
+    /// Whether something goes wrong on the way to the API, or did until lately.
+    fn troubled(&self) -> bool {
+        self.calm_since.is_none_or(|since| since.elapsed() < FIRST_SYNC)
+    }
+
     /// Tells every process what may go wrong on its way to the API.
-    fn set_faults(&self) {
+    fn set_faults(&mut self) {
+        let is_calm = self.isolated.is_none() && self.plan == FaultPlan::default();
+        self.calm_since = is_calm.then(Instant::now);
         let nothing_passes = FaultPlan {
             lost: 1.0,
             watch_loss: 1.0,
@@ -391,6 +408,19 @@ impl World {
         }
     }
 
+    /// No pod is protected any more. Those that take the place of others are again.
+    async fn free_pods(&self) {
+        let pods = Api::<Pod>::namespaced(self.sandbox.client(), "default");
+        let free = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": null}}});
+        let protected = self.observation.look(|seen| {
+            let pods = seen.pods.values().filter(|pod| pod.protection.is_some());
+            pods.map(|pod| pod.key.clone()).collect::<Vec<_>>()
+        });
+        for pod in protected {
+            merge(&pods, pod.trim_start_matches("default/"), free.clone()).await;
+        }
+    }
+
     /// Nothing goes wrong any more and nothing stands in the way of anything: the world has to become quiet.
     async fn end(mut self) -> Report {
         self.observation.remark("peace");
@@ -407,19 +437,12 @@ impl World {
         {
             delete(&budgets, budget.trim_start_matches("default/")).await;
         }
-        let pods = Api::<Pod>::namespaced(client, "default");
-        for pod in self
-            .observation
-            .look(|seen| seen.pods.keys().cloned().collect::<Vec<_>>())
-        {
-            let free = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": null}}});
-            merge(&pods, pod.trim_start_matches("default/"), free).await;
-        }
         let began = Instant::now();
         let mut calm_since: Option<Instant> = None;
         let mut unrest = Vec::new();
         let mut quiet_after = None;
         while began.elapsed() < PATIENCE {
+            self.free_pods().await;
             self.wait(Instant::now() + Duration::from_secs(10)).await;
             unrest = self.observation.unrest();
             if !unrest.is_empty() {

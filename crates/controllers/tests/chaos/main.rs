@@ -17,3 +17,7 @@ mod scenario;
 mod seeds;
 mod seen;
 mod wedges;
+
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

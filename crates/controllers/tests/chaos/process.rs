@@ -6,7 +6,7 @@ use kerf_controllers::{Election, Manager, ManagerConfig, ManagerError, Tuning};
 use kerf_model::intern::Interner;
 use kerf_runtime::client::{ApiLayers, Retry};
 use kerf_runtime::leader::ElectionConfig;
-use kerf_runtime::{CancellationToken, Metrics, Options};
+use kerf_runtime::{CancellationToken, Metrics, Options, TaskError};
 use kerf_sandbox::Sandbox;
 use kerf_sandbox::faults::{FaultLayer, FaultPlan, Faults, KillMoment};
 use kube::Client;
@@ -41,6 +41,8 @@ pub(crate) enum End {
     Killed,
     /// It does not lead any more.
     LostLease,
+    /// It could not list a kind within the time a start may take, and what runs it starts it anew; which.
+    NotSynced(String),
     /// By itself; how.
     Failed(String),
 }
@@ -113,6 +115,9 @@ impl Process {
             () = killed.cancelled() => End::Killed,
             result = &mut self.manager => match result {
                 Ok(Err(ManagerError::Leader(_))) => End::LostLease,
+                Ok(Err(ManagerError::Task(TaskError::Failed { message, .. }))) if message.contains("could not be listed") => {
+                    End::NotSynced(message)
+                }
                 other => End::Failed(format!("{other:?}")),
             },
         }
