@@ -132,8 +132,13 @@ impl Manager {
         };
         let controllers = controllers(&context, overlaid.as_ref());
         for controller in &controllers {
-            let controller = Arc::clone(controller);
-            context.cluster.subscribe(move |change| controller.notify(change));
+            // The controllers hold the cluster.
+            let controller = Arc::downgrade(controller);
+            context.cluster.subscribe(move |change| {
+                if let Some(controller) = controller.upgrade() {
+                    controller.notify(change);
+                }
+            });
         }
         Self {
             context,
