@@ -2,6 +2,7 @@
 
 mod batch;
 pub(crate) mod events;
+mod held;
 mod index;
 mod notices;
 pub(crate) mod pass;

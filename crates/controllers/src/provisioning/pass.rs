@@ -11,9 +11,10 @@ use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::CancellationToken;
 use kerf_runtime::options::{self, Options};
-use kerf_scheduler::{EffectiveZone, MinValuesPolicy, PreferencePolicy, Request, ReservedMode, WhatIf};
+use kerf_scheduler::{EffectiveZone, MinValuesPolicy, PreferencePolicy, Prepared, Request, ReservedMode, WhatIf};
 use tokio::time::Instant;
 
+use super::held::{self, Held, Planned};
 use super::index::Index;
 use crate::cluster::Cluster;
 use crate::context::{Context, Tuning};
@@ -97,17 +98,28 @@ pub(crate) async fn solve(
     let shutdown = shutdown.clone();
     let (snapshot, pods, index) = (Arc::clone(snapshot), batch.pods.clone(), index.clone());
     let (verify, deadline) = (context.tuning.verify, context.tuning.deadline);
+    let planned = context.cluster.with_times(|times| held::planned(&snapshot, &pods, times));
     let work = move || {
         let stop = || began.elapsed() >= deadline || shutdown.is_cancelled();
         let prepared = index.read(&snapshot, &options);
         let request = Request::new(&snapshot, &pods);
         let what_if = WhatIf::from(&request);
         let zones = prepared.effective_zones(&what_if, &options);
-        let plan = prepared.solve(&what_if, &options, &stop);
+        let mut plan = prepared.solve(&what_if, &options, &stop);
+        if verify && !stop() {
+            report_difference(&request, &plan, &options);
+        }
+        if !plan.launches.is_empty()
+            && let Some(other) = held_plan(&prepared, &snapshot, &pods, &planned, &options, &stop)
+            && held::is_cheaper(&other, &plan)
+            && violations(&snapshot, &pods, &other, &options).is_empty()
+        {
+            plan = other;
+        }
         if verify {
-            report_violations(&snapshot, &pods, &plan, &options);
-            if !stop() {
-                report_difference(&request, &plan, &options);
+            // The plan is carried out all the same: kube-scheduler has the last word on every placement.
+            for violation in violations(&snapshot, &pods, &plan, &options) {
+                tracing::error!(%violation, "plan breaks a rule");
             }
         }
         (!shutdown.is_cancelled()).then_some(Decision { plan, zones })
@@ -119,17 +131,36 @@ pub(crate) async fn solve(
     }
 }
 
-/// Judges a plan by the plan checker. A violation is a bug of the solver; the plan is carried out all the same, since kube-scheduler has
-/// the last word on every placement.
-fn report_violations(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, options: &kerf_scheduler::Options) {
+/// The plan that leaves pods where the passes before put them, if they put any on machines on their way.
+fn held_plan(
+    prepared: &Prepared,
+    snapshot: &Snapshot,
+    pods: &[Arc<Pod>],
+    planned: &Planned,
+    options: &kerf_scheduler::Options,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Option<Plan> {
+    let held = Held::new(snapshot, pods, planned)?;
+    let request = Request::new(&held.snapshot, &held.rest);
+    let plan = prepared
+        .next(&held.snapshot, options)
+        .solve(&WhatIf::from(&request), options, stop);
+    Some(held.complete(plan))
+}
+
+/// What the plan checker has against a plan. A violation is a bug of the solver.
+fn violations(
+    snapshot: &Snapshot,
+    pods: &[Arc<Pod>],
+    plan: &Plan,
+    options: &kerf_scheduler::Options,
+) -> Vec<kerf_check::Violation> {
     let check = CheckOptions {
         strict_min_values: options.min_values_policy == MinValuesPolicy::Strict,
         reserved_capacity: options.reserved != ReservedMode::Off,
         ..CheckOptions::default()
     };
-    for violation in kerf_check::verify(snapshot, pods, plan, &check) {
-        tracing::error!(%violation, "plan breaks a rule");
-    }
+    kerf_check::verify(snapshot, pods, plan, &check)
 }
 
 /// Judges what was taken over from earlier passes: a fresh reading has to give the same plan. A difference is a bug of the solver.

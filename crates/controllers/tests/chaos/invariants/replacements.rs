@@ -1,6 +1,6 @@
 //! No two machines for one need: no machine is asked for while those on their way could hold every pod that needs a place.
 //!
-//! Room is judged by cpu and by the labels of pools, so nothing is said while a pod asks for more, or pods ask for different pools. A pod counts as needing a place for a
+//! Room is judged by cpu and by the labels of pools, so nothing is said while a pod asks for more. A pod counts as needing a place for a
 //! while after it stopped to, because a decision may be that old.
 
 use std::collections::BTreeMap;
@@ -135,9 +135,7 @@ impl Invariant for Replacements {
         let lately = |until: Option<Duration>| until.is_none_or(|until| seen.elapsed.saturating_sub(until) < MEMORY);
         self.needs.retain(|_, (_, until)| lately(*until));
         let pods: Vec<&Pod> = self.needs.values().map(|(pod, _)| pod).collect();
-        // Pods of several pools may trade places from one decision to the next, and then fit less well.
-        let alike = |pod: &&Pod| pods.first().is_some_and(|first| first.selector == pod.selector);
-        if pods.iter().any(|pod| pod.is_picky) || !pods.iter().all(alike) || pods.len() > PODS_MAX {
+        if pods.iter().any(|pod| pod.is_picky) || pods.len() > PODS_MAX {
             return None;
         }
         let is_coming = |claim: &&Claim| !claim.deleting && !claim.is_true("Initialized") && claim.uid != new.uid;

@@ -1,0 +1,126 @@
+//! A second opinion before machines are asked for: the same decision with pods held where the passes before put them.
+//!
+//! From the launch of a machine until its pods are bound, every pass places them anew. One that sees other pods beside them may let them
+//! trade places so that fewer fit the machines on their way, and ask for one too many. So a plan that launches is compared with the plan
+//! that trades nothing, and the cheaper one is carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kerf_model::node::Node;
+use kerf_model::plan::{Launch, Placement, Plan};
+use kerf_model::pod::Pod;
+use kerf_model::price::Price;
+use kerf_model::snapshot::Snapshot;
+use kerf_state::PodTimes;
+
+/// Which machine on its way each pod was planned onto, by name.
+pub(super) type Planned = BTreeMap<(Arc<str>, Arc<str>), Arc<str>>;
+
+/// A decision with some of its pods held.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// The cluster with the held pods on their machines.
+    pub(super) snapshot: Snapshot,
+    /// The other pods.
+    pub(super) rest: Vec<Arc<Pod>>,
+    /// The held ones, by machine.
+    placements: BTreeMap<Arc<str>, Vec<Arc<Pod>>>,
+}
+
+fn key(pod: &Arc<Pod>) -> (Arc<str>, Arc<str>) {
+    (Arc::clone(&pod.namespace), Arc::clone(&pod.name))
+}
+
+fn is_coming(node: &Node) -> bool {
+    node.managed && !node.initialized && !node.marked_for_deletion && node.provider_id.is_some()
+}
+
+/// Reads from memory where pods were planned that are not bound yet.
+pub(super) fn planned(snapshot: &Snapshot, pods: &[Arc<Pod>], times: &PodTimes) -> Planned {
+    let coming: BTreeMap<&str, &Arc<str>> = snapshot
+        .nodes
+        .iter()
+        .filter(|node| is_coming(node))
+        .filter_map(|node| Some((node.claim_name.as_deref()?, &node.name)))
+        .collect();
+    if coming.is_empty() {
+        return Planned::new();
+    }
+    let place = |pod: &Arc<Pod>| {
+        let claim = times.get(&pod.namespace, &pod.name)?.claim.as_deref()?;
+        let machine = coming.get(claim)?;
+        Some((key(pod), Arc::clone(machine)))
+    };
+    let waiting = pods.iter().filter(|pod| pod.node_name.is_none());
+    waiting.filter_map(place).collect()
+}
+
+impl Held {
+    /// Holds the pods that still fit where they were planned; nothing where there are none.
+    pub(super) fn new(snapshot: &Snapshot, pods: &[Arc<Pod>], planned: &Planned) -> Option<Self> {
+        let mut held = Self {
+            snapshot: snapshot.clone(),
+            rest: Vec::with_capacity(pods.len()),
+            placements: BTreeMap::new(),
+        };
+        for pod in pods {
+            let machine = planned.get(&key(pod));
+            match machine.filter(|machine| held.put(pod, machine)) {
+                Some(machine) => held
+                    .placements
+                    .entry(Arc::clone(machine))
+                    .or_default()
+                    .push(Arc::clone(pod)),
+                None => held.rest.push(Arc::clone(pod)),
+            }
+        }
+        let left: BTreeSet<_> = held.rest.iter().map(key).collect();
+        held.snapshot.pending.retain(|pod| left.contains(&key(pod)));
+        (!held.placements.is_empty()).then_some(held)
+    }
+
+    /// Puts a pod on a machine of the snapshot if there is room for it.
+    fn put(&mut self, pod: &Arc<Pod>, machine: &str) -> bool {
+        let Some(node) = self.snapshot.position(machine).and_then(|at| self.snapshot.nodes.get_mut(at)) else {
+            return false;
+        };
+        let mut requested = node.requested.clone();
+        requested.add(&pod.shape.requests);
+        if !requested.fits(&node.allocatable) {
+            return false;
+        }
+        let node = Arc::make_mut(node);
+        node.requested = requested;
+        node.pods.push(Arc::clone(pod));
+        true
+    }
+
+    /// The plan of the rest as one of all pods.
+    pub(super) fn complete(self, mut rest: Plan) -> Plan {
+        for (node, mut pods) in self.placements {
+            match rest.existing.binary_search_by(|placement| placement.node.cmp(&node)) {
+                Ok(at) => {
+                    if let Some(placement) = rest.existing.get_mut(at) {
+                        pods.append(&mut placement.pods);
+                        placement.pods = pods;
+                    }
+                }
+                Err(at) => rest.existing.insert(at, Placement { node, pods }),
+            }
+        }
+        // The order was one among the rest.
+        rest.order.clear();
+        rest
+    }
+}
+
+/// Whether a plan leaves no more pods without a place and launches for less.
+pub(super) fn is_cheaper(plan: &Plan, other: &Plan) -> bool {
+    let left = |plan: &Plan| plan.unschedulable.len() + plan.unattempted.len();
+    let cost = |plan: &Plan| {
+        let prices = plan.launches.iter().filter_map(Launch::price);
+        (prices.sum::<Price>(), plan.launches.len())
+    };
+    left(plan) <= left(other) && cost(plan) < cost(other)
+}
