@@ -124,6 +124,30 @@ async fn late_network(simulation: Simulation) {
     simulation.stop().await;
 }
 
+/// The larger pod may go to either pool and is looked at first; on the machine of the smaller one it would leave that without a place.
+#[tokio::test(start_paused = true)]
+async fn pods_do_not_trade_the_places_they_were_given() {
+    for first in ["a", "b"] {
+        let simulation = Simulation::join(sandbox(true).await, |_| {});
+        for name in ["a", "b"] {
+            let weight = if name == first { 1 } else { 10 };
+            let spec = json!({"weight": weight, "template": {
+                "metadata": {"labels": {"team": name}},
+                "spec": {"requirements": [
+                    {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["2"]}]},
+            }});
+            simulation.pool(name, spec).await;
+        }
+        simulation.deployment("any", 1, "1600m", json!({})).await;
+        let bound = json!({"nodeSelector": {"team": first}});
+        simulation.deployment("bound", 1, "1500m", bound).await;
+        let seen = claims_within(&simulation, 60).await;
+        assert_eq!(seen.len(), 2, "{seen:?}\n{}", simulation.picture().await);
+        assert_eq!(simulation.running().await, 2);
+        simulation.stop().await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_network_plugin_that_is_late_costs_no_second_node() {
     late_network(Simulation::join(sandbox(true).await, |_| {})).await;
