@@ -84,6 +84,14 @@ pub struct Filter<'a> {
 impl<'a> Filter<'a> {
     /// Prepares to filter one pod.
     pub fn new(pod: &'a Pod, cluster: &'a Snapshot) -> Self {
+        Self::knowing(pod, cluster, |_| true)
+    }
+
+    /// The same where it is known which nodes have pods with anti-affinity: a pod without topology of its own looks at no others.
+    pub fn knowing(pod: &'a Pod, cluster: &'a Snapshot, has_anti_affine: impl Fn(&Node) -> bool) -> Self {
+        let shape = &pod.shape;
+        let looks_around = !shape.spread.is_empty() || !shape.affinity.is_empty() || !shape.anti_affinity.is_empty();
+        let counts = |node: &Node| looks_around || has_anti_affine(node);
         let interner = &*cluster.interner;
         let sites: Vec<Site<'_>> = cluster.nodes.iter().map(|node| Site::Node(node)).collect();
         let required = pod.shape.spread.iter().filter(|constraint| constraint.required);
@@ -98,7 +106,7 @@ impl<'a> Filter<'a> {
             repelled: BTreeSet::new(),
             repelling: BTreeSet::new(),
         };
-        for (site, node) in cluster.nodes.iter().enumerate() {
+        for (site, node) in cluster.nodes.iter().enumerate().filter(|(_, node)| counts(node)) {
             for other in node
                 .pods
                 .iter()
@@ -144,10 +152,12 @@ impl<'a> Filter<'a> {
         if !selects(shape, &self.cluster.interner, |key| label(node, key)) {
             return Err(vec![FilterReason::NodeAffinity]);
         }
-        let others = || node.pods.iter().filter(|other| other.uid != self.pod.uid);
-        let mut held = others().flat_map(|other| &other.shape.host_ports);
-        if held.any(|held| shape.host_ports.iter().any(|port| port.conflicts(held))) {
-            return Err(vec![FilterReason::Ports]);
+        if !shape.host_ports.is_empty() {
+            let others = node.pods.iter().filter(|other| other.uid != self.pod.uid);
+            let mut held = others.flat_map(|other| &other.shape.host_ports);
+            if held.any(|held| shape.host_ports.iter().any(|port| port.conflicts(held))) {
+                return Err(vec![FilterReason::Ports]);
+            }
         }
         self.by_resources(node)?;
         self.by_volumes(node)?;

@@ -98,8 +98,8 @@ fn find(shared: &Shared, scoring: Scoring, api_pod: &Pod) -> Verdict {
     if let Some(message) = view.refusal(&pod).filter(|_| plain) {
         return Verdict::Nowhere(message.to_owned());
     }
-    let cluster = view.snapshot();
-    let filter = Filter::new(&pod, cluster);
+    let (cluster, repelling) = view.snapshot();
+    let filter = Filter::knowing(&pod, cluster, |node| repelling.contains(&node.name));
     let likeness = Likeness::new(&pod, cluster);
     let mut best: Option<(i64, &Arc<str>)> = None;
     let mut reasons = Vec::new();

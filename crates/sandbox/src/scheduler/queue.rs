@@ -23,12 +23,15 @@ pub(super) enum Wake {
 
 #[derive(Clone, Debug)]
 struct Entry {
-    order: (Reverse<i32>, u64),
+    order: Order,
     place: Place,
     attempts: u32,
     tried_at: Instant,
     with_volumes: bool,
 }
+
+/// The most important first, then the one that came first.
+type Order = (Reverse<i32>, u64);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
@@ -41,10 +44,17 @@ enum Place {
     Tried(bool),
 }
 
+/// Every step costs the pods it moves, not those that wait: most changes help none of the thousands that may be waiting.
 #[derive(Default)]
 pub(super) struct Queue {
     entries: BTreeMap<ObjectKey, Entry>,
-    active: BTreeSet<((Reverse<i32>, u64), ObjectKey)>,
+    active: BTreeSet<(Order, ObjectKey)>,
+    /// Pods that back off or wait for a change, by when they are tried at the latest.
+    timed: BTreeSet<(Instant, ObjectKey)>,
+    /// Pods that wait for a change, those with volumes last.
+    unschedulable: BTreeSet<(bool, ObjectKey)>,
+    /// The pods being tried.
+    tried: BTreeSet<ObjectKey>,
     arrivals: u64,
 }
 
@@ -59,108 +69,136 @@ impl Queue {
     /// A pod that waits; one known already is tried again soon only if it `changed`.
     pub(super) fn add(&mut self, pod: &Pod, changed: bool) {
         let key = key_of(pod);
-        let known = self.entries.contains_key(&key);
-        if known && !changed {
-            return;
+        match self.entries.get(&key).map(|entry| entry.place) {
+            Some(_) if !changed => {}
+            Some(Place::Tried(_)) => self.put(&key, Place::Tried(true)),
+            Some(_) => self.put(&key, Place::Active),
+            None => {
+                self.arrivals += 1;
+                let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
+                let entry = Entry {
+                    order: (Reverse(priority), self.arrivals),
+                    place: Place::Active,
+                    attempts: 0,
+                    tried_at: Instant::now(),
+                    with_volumes: !crate::volumes::claim_names(pod).is_empty(),
+                };
+                self.entries.insert(key.clone(), entry);
+                self.put(&key, Place::Active);
+            }
         }
-        if known {
-            self.activate(&key);
-            return;
-        }
-        self.arrivals += 1;
-        let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
-        let entry = Entry {
-            order: (Reverse(priority), self.arrivals),
-            place: Place::Active,
-            attempts: 0,
-            tried_at: Instant::now(),
-            with_volumes: !crate::volumes::claim_names(pod).is_empty(),
-        };
-        self.active.insert((entry.order, key.clone()));
-        self.entries.insert(key, entry);
     }
 
     pub(super) fn remove(&mut self, key: &ObjectKey) {
         if let Some(entry) = self.entries.remove(key) {
-            self.active.remove(&(entry.order, key.clone()));
+            self.unlist(key, &entry);
         }
     }
 
-    fn activate(&mut self, key: &ObjectKey) {
+    /// Moves a pod.
+    fn put(&mut self, key: &ObjectKey, place: Place) {
         let Some(entry) = self.entries.get_mut(key) else { return };
+        let before = std::mem::replace(&mut entry.place, place);
+        let now = entry.clone();
+        self.unlist(key, &Entry { place: before, ..now });
+        let key = key.clone();
+        match place {
+            Place::Active => {
+                self.active.insert((now.order, key));
+            }
+            Place::Until(due) => {
+                self.timed.insert((due, key));
+            }
+            Place::Unschedulable(due) => {
+                self.timed.insert((due, key.clone()));
+                self.unschedulable.insert((now.with_volumes, key));
+            }
+            Place::Tried(_) => {
+                self.tried.insert(key);
+            }
+        }
+    }
+
+    /// Takes a pod off the lists its place is on.
+    fn unlist(&mut self, key: &ObjectKey, entry: &Entry) {
         match entry.place {
-            Place::Active => {}
-            Place::Tried(_) => entry.place = Place::Tried(true),
-            Place::Until(_) | Place::Unschedulable(_) => {
-                entry.place = Place::Active;
-                self.active.insert((entry.order, key.clone()));
+            Place::Active => {
+                self.active.remove(&(entry.order, key.clone()));
+            }
+            Place::Until(due) => {
+                self.timed.remove(&(due, key.clone()));
+            }
+            Place::Unschedulable(due) => {
+                self.timed.remove(&(due, key.clone()));
+                self.unschedulable.remove(&(entry.with_volumes, key.clone()));
+            }
+            Place::Tried(_) => {
+                self.tried.remove(key);
             }
         }
     }
 
     /// Something changed: pods that could not be placed are tried again once their back-off is over.
     pub(super) fn wake(&mut self, wake: Wake) {
-        for entry in self
-            .entries
-            .values_mut()
-            .filter(|entry| wake == Wake::All || entry.with_volumes)
-        {
-            match entry.place {
-                Place::Unschedulable(_) => entry.place = Place::Until(entry.tried_at + BACKOFF.delay(entry.attempts)),
-                Place::Tried(_) => entry.place = Place::Tried(true),
-                Place::Active | Place::Until(_) => {}
+        let profits = |entry: &Entry| wake == Wake::All || entry.with_volumes;
+        for key in &self.tried {
+            if let Some(entry) = self.entries.get_mut(key).filter(|entry| profits(entry)) {
+                entry.place = Place::Tried(true);
             }
         }
-    }
-
-    fn promote(&mut self) {
-        let now = Instant::now();
-        for (key, entry) in &mut self.entries {
-            if let Place::Until(due) | Place::Unschedulable(due) = entry.place
-                && due <= now
-            {
-                entry.place = Place::Active;
-                self.active.insert((entry.order, key.clone()));
+        let woken: Vec<ObjectKey> = match wake {
+            Wake::All => self.unschedulable.iter().map(|(_, key)| key.clone()).collect(),
+            Wake::Volumes => {
+                let from = (true, ObjectKey::new("", ""));
+                self.unschedulable.range(from..).map(|(_, key)| key.clone()).collect()
+            }
+        };
+        for key in woken {
+            if let Some(entry) = self.entries.get(&key) {
+                let due = entry.tried_at + BACKOFF.delay(entry.attempts);
+                self.put(&key, Place::Until(due));
             }
         }
     }
 
     /// The next pod to try.
     pub(super) fn next(&mut self) -> Option<ObjectKey> {
+        let now = Instant::now();
         if self.active.is_empty() {
-            self.promote();
+            while let Some((_, key)) = self.timed.first().filter(|(due, _)| *due <= now).cloned() {
+                self.put(&key, Place::Active);
+            }
         }
-        let (_, key) = self.active.pop_first()?;
-        let entry = self.entries.get_mut(&key)?;
-        entry.place = Place::Tried(false);
-        entry.tried_at = Instant::now();
+        let (_, key) = self.active.first().cloned()?;
+        self.put(&key, Place::Tried(false));
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.tried_at = now;
+        }
         Some(key)
     }
 
     /// The pod could not be placed.
     pub(super) fn failed(&mut self, key: &ObjectKey) {
+        let now = Instant::now();
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.attempts = entry.attempts.saturating_add(1);
-        let backoff = Instant::now() + BACKOFF.delay(entry.attempts);
-        entry.place = match entry.place {
-            Place::Tried(true) => Place::Until(backoff),
-            _ => Place::Unschedulable(Instant::now() + UNSCHEDULABLE_MAX),
+        let place = match entry.place {
+            Place::Tried(true) => Place::Until(now + BACKOFF.delay(entry.attempts)),
+            _ => Place::Unschedulable(now + UNSCHEDULABLE_MAX),
         };
+        self.put(key, place);
     }
 
     /// The attempt could not be finished; try again after the back-off.
     pub(super) fn again(&mut self, key: &ObjectKey) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.attempts = entry.attempts.saturating_add(1);
-        entry.place = Place::Until(Instant::now() + BACKOFF.delay(entry.attempts));
+        let place = Place::Until(Instant::now() + BACKOFF.delay(entry.attempts));
+        self.put(key, place);
     }
 
     /// When the next waiting pod is due.
     pub(super) fn due(&self) -> Option<Instant> {
-        let due = |entry: &Entry| match entry.place {
-            Place::Until(due) | Place::Unschedulable(due) => Some(due),
-            Place::Active | Place::Tried(_) => None,
-        };
-        self.entries.values().filter_map(due).min()
+        self.timed.first().map(|(due, _)| *due)
     }
 }

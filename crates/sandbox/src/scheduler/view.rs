@@ -43,6 +43,8 @@ pub(super) struct View {
     volumes: BTreeMap<String, PvFacts>,
     classes: BTreeMap<String, ClassFacts>,
     dirty: BTreeSet<Arc<str>>,
+    /// Nodes of the snapshot that have pods with anti-affinity.
+    repelling: BTreeSet<Arc<str>>,
     /// Why pods of a kind fit nowhere, as long as nothing changes; by namespace, labels and shape, which are shared between equal pods.
     refusals: Vec<(Arc<Pod>, String)>,
 }
@@ -77,6 +79,7 @@ impl View {
             volumes: BTreeMap::new(),
             classes: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            repelling: BTreeSet::new(),
             refusals: Vec::new(),
         }
     }
@@ -274,18 +277,25 @@ impl View {
         }
     }
 
-    /// The cluster as it is now.
-    pub(super) fn snapshot(&mut self) -> &Snapshot {
+    /// The cluster as it is now, and which of its nodes have pods with anti-affinity.
+    pub(super) fn snapshot(&mut self) -> (&Snapshot, &BTreeSet<Arc<str>>) {
         for name in std::mem::take(&mut self.dirty) {
             let at = self.snapshot.nodes.binary_search_by(|node| node.name.cmp(&name));
-            match (at, self.build(&name)) {
+            let node = self.build(&name);
+            let repels = |node: &Node| node.pods.iter().any(|pod| !pod.shape.anti_affinity.is_empty());
+            if node.as_ref().is_some_and(repels) {
+                self.repelling.insert(Arc::clone(&name));
+            } else {
+                self.repelling.remove(&name);
+            }
+            match (at, node) {
                 (Ok(at), Some(node)) => self.snapshot.nodes[at] = Arc::new(node),
                 (Ok(at), None) => drop(self.snapshot.nodes.remove(at)),
                 (Err(at), Some(node)) => self.snapshot.nodes.insert(at, Arc::new(node)),
                 (Err(_), None) => {}
             }
         }
-        &self.snapshot
+        (&self.snapshot, &self.repelling)
     }
 
     fn build(&self, name: &Arc<str>) -> Option<Node> {
