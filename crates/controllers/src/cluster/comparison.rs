@@ -101,12 +101,8 @@ impl Cluster {
     pub(crate) fn known(&self, subject: Subject, unbound_only: bool) -> BTreeMap<Key, Known> {
         let inner = self.lock();
         let known = match subject {
-            Subject::Mirrored(kind) => {
-                let counts = |known: &Known| !unbound_only || inner.mirror.is_unbound(&known.namespace, &known.name);
-                let mut known = inner.mirror.known(kind);
-                known.retain(counts);
-                known
-            }
+            Subject::Mirrored(Kind::Pod) if unbound_only => inner.mirror.known_unbound(),
+            Subject::Mirrored(kind) => inner.mirror.known(kind),
             Subject::Overlays => {
                 let overlays = inner.overlays.all();
                 overlays

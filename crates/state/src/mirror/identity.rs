@@ -1,7 +1,7 @@
 //! What the mirror knows objects as, for those who compare it with the API server.
 
 use super::Mirror;
-use super::object::Kind;
+use super::object::{Identity, Kind};
 use std::sync::Arc;
 
 /// An object as the mirror knows it.
@@ -17,18 +17,30 @@ pub struct Known {
     pub version: u64,
 }
 
+impl From<Identity> for Known {
+    fn from(id: Identity) -> Self {
+        Self {
+            namespace: id.key.0,
+            name: id.key.1,
+            uid: id.uid,
+            version: id.version,
+        }
+    }
+}
+
 impl Mirror {
     /// All objects of a kind, by namespace and name.
     pub fn known(&self, kind: Kind) -> Vec<Known> {
-        let identities = self.identities(kind).into_iter();
-        identities
-            .map(|id| Known {
-                namespace: id.key.0,
-                name: id.key.1,
-                uid: id.uid,
-                version: id.version,
-            })
-            .collect()
+        self.identities(kind).into_iter().map(Known::from).collect()
+    }
+
+    /// The pods that are not bound to a node, by namespace and name.
+    pub fn known_unbound(&self) -> Vec<Known> {
+        let unbound = self
+            .pods
+            .entries()
+            .filter(|(_, entry)| entry.facts.pod.node_name.is_none());
+        unbound.map(|(key, entry)| Known::from(entry.identity(key))).collect()
     }
 
     /// How many objects of a kind there are.
@@ -46,11 +58,5 @@ impl Mirror {
             Kind::PodDisruptionBudget => self.pdbs.len(),
             Kind::Namespace => self.namespaces.len(),
         }
-    }
-
-    /// Whether a pod is known and not bound to a node.
-    pub fn is_unbound(&self, namespace: &str, name: &str) -> bool {
-        let key = (Arc::from(namespace), Arc::from(name));
-        self.pods.get(&key).is_some_and(|entry| entry.pod.node_name.is_none())
     }
 }

@@ -12,6 +12,17 @@ pub(super) struct Entry<T> {
     pub(super) facts: T,
 }
 
+impl<T> Entry<T> {
+    /// What the object under this key is known as.
+    pub(super) fn identity(&self, key: &Key) -> Identity {
+        Identity {
+            key: key.clone(),
+            uid: Arc::clone(&self.uid),
+            version: self.version,
+        }
+    }
+}
+
 /// All objects of a kind.
 #[derive(Clone, Debug)]
 pub(super) struct Table<T> {
@@ -67,13 +78,13 @@ impl<T> Table<T> {
         self.entries.iter().map(|(key, entry)| (key, &entry.facts))
     }
 
+    /// By namespace and name.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Key, &Entry<T>)> {
+        self.entries.iter()
+    }
+
     pub(super) fn identities(&self) -> Vec<Identity> {
-        let identity = |(key, entry): (&Key, &Entry<T>)| Identity {
-            key: key.clone(),
-            uid: Arc::clone(&entry.uid),
-            version: entry.version,
-        };
-        self.entries.iter().map(identity).collect()
+        self.entries().map(|(key, entry)| entry.identity(key)).collect()
     }
 
     pub(super) fn len(&self) -> usize {
