@@ -1,6 +1,6 @@
 //! Pods: what is read of them, which are provisionable, and what validation says.
 
-use crate::fixture::{amounts, converter, pending, pod, texts, yaml};
+use crate::fixture::{amounts, converter, mirror, now, pending, pod, texts, yaml};
 use kerf_model::intern::sym;
 use kerf_model::pod::{DoNotDisrupt, Owner, PodFault};
 use kerf_model::requirement::Requirement;
@@ -472,4 +472,34 @@ fn null_means_left_out() {
         "{nodeSelector: null, tolerations: null, affinity: null, containers: [{name: a, resources: null, ports: null}]}",
     );
     assert!(converter().pod(&lean).pod.faults.is_empty());
+}
+
+/// Label values come and go with every rollout and every job. Whoever compares them compares texts, so that none stays for ever.
+#[test]
+fn label_values_of_pods_that_are_gone_are_forgotten() {
+    let mut mirror = mirror();
+    let interner = Arc::clone(mirror.interner());
+    let mut live = |job: &str| {
+        let spec = format!(
+            "{{nodeSelector: {{kubernetes.io/arch: amd64}}, containers: [],
+               topologySpreadConstraints: [{{maxSkew: 1, topologyKey: topology.kubernetes.io/zone,
+                 whenUnsatisfiable: DoNotSchedule, labelSelector: {{matchLabels: {{job: {job}}}}}}}],
+               affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [
+                 {{topologyKey: kubernetes.io/hostname,
+                   labelSelector: {{matchExpressions: [{{key: job, operator: In, values: [{job}]}}]}}}}]}}}}}}"
+        );
+        let mut pod = pending(job, &spec);
+        pod.metadata = yaml(&format!(
+            "{{name: {job}, namespace: default, uid: {job}, labels: {{job: {job}}}, annotations: {{run: {job}}}}}"
+        ));
+        mirror.apply(pod.clone());
+        assert_eq!(mirror.snapshot(now()).pending.len(), 1);
+        mirror.delete(&pod);
+    };
+    live("job");
+    let known = interner.len();
+    for number in 0..1000 {
+        live(&format!("job-{number}"));
+    }
+    assert_eq!(interner.len(), known);
 }
