@@ -11,6 +11,7 @@ use kube::Client;
 
 use crate::cluster::Cluster;
 use crate::disruption::SearchLimits;
+use crate::index::Index;
 use crate::lifecycle::Timeouts;
 use crate::steadiness::Steadiness;
 
@@ -35,6 +36,8 @@ pub struct Context {
     pub options: Arc<Options>,
     /// The texts behind all ids.
     pub interner: Arc<Interner>,
+    /// What the solver has read of the cluster.
+    pub(crate) index: Index,
     /// What is Kerf's own to choose.
     pub tuning: Tuning,
     /// Whether wall time may be taken for time that has passed.
@@ -122,6 +125,7 @@ impl Context {
             cluster: Cluster::new(Arc::clone(&interner), &profile, true, StartupTaints::default()),
             options: Arc::default(),
             interner,
+            index: Index::default(),
             tuning: Tuning::default(),
         }
     }

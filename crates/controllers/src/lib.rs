@@ -19,6 +19,7 @@ mod disruption;
 mod expiration;
 mod garbage_collection;
 mod hydration;
+mod index;
 mod interruption;
 mod lifecycle;
 mod manager;

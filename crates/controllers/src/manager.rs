@@ -24,6 +24,7 @@ use crate::disruption::{ClaimConditions, Disruption, Orchestration};
 use crate::expiration::Expiration;
 use crate::garbage_collection::GarbageCollection;
 use crate::hydration::Hydration;
+use crate::index::Index;
 use crate::interruption::Interruptions;
 use crate::lifecycle::{Lifecycle, RegistrationHealth};
 use crate::pod_events::PodEvents;
@@ -128,6 +129,7 @@ impl Manager {
             provider,
             options: Arc::new(config.options),
             interner: config.interner,
+            index: Index::default(),
             tuning: config.tuning,
         };
         let controllers = controllers(&context, overlaid.as_ref());

@@ -86,7 +86,7 @@ pub(crate) enum Protected {
 #[derive(Debug)]
 pub struct WhatIf<'a> {
     snapshot: &'a Snapshot,
-    prepared: Prepared,
+    prepared: Arc<Prepared>,
     settling: Vec<usize>,
     now: Timestamp,
     options: Options,
@@ -102,6 +102,18 @@ impl<'a> WhatIf<'a> {
     /// Prepares to ask about a snapshot. `settling` are the nodes closed to pods that move by choice (DIS-104).
     pub fn new(
         snapshot: &'a Snapshot,
+        settling: Vec<usize>,
+        now: Timestamp,
+        options: &Options,
+    ) -> Result<Self, SimulationError> {
+        let prepared = || Arc::new(Prepared::new(snapshot, options));
+        Self::reading(snapshot, prepared, settling, now, options)
+    }
+
+    /// The same where the snapshot may have been read already: what `prepared` gives must be a reading of it with these options.
+    pub fn reading(
+        snapshot: &'a Snapshot,
+        prepared: impl FnOnce() -> Arc<Prepared>,
         settling: Vec<usize>,
         now: Timestamp,
         options: &Options,
@@ -125,7 +137,7 @@ impl<'a> WhatIf<'a> {
         }
         Ok(Self {
             snapshot,
-            prepared: Prepared::new(snapshot, options),
+            prepared: prepared(),
             settling,
             now,
             options: options.clone(),

@@ -24,6 +24,7 @@ use super::memory::{Basis, is_settled};
 use super::methods::{Decided, Method, Turn, WAIT};
 use super::sorting::Sorted;
 use crate::context::Context;
+use crate::index::Index;
 use crate::provisioning::pass::solver_options;
 
 /// How long consolidation may search. Drift, and looking again at a command, have no limit (DIS-314).
@@ -56,6 +57,7 @@ pub(super) struct Seen {
 /// Everything a search needs, owned, so that it can be done on another thread.
 struct Search {
     snapshot: Arc<Snapshot>,
+    index: Index,
     closed: Vec<usize>,
     now: Timestamp,
     solver: Options,
@@ -67,7 +69,8 @@ struct Search {
 
 impl Search {
     fn run<T>(&self, look: impl FnOnce(&Consolidation<'_>) -> T) -> Option<T> {
-        let what_if = WhatIf::new(&self.snapshot, self.closed.clone(), self.now, &self.solver);
+        let prepared = || self.index.read(&self.snapshot, &self.solver);
+        let what_if = WhatIf::reading(&self.snapshot, prepared, self.closed.clone(), self.now, &self.solver);
         let what_if = what_if
             .inspect_err(|error| tracing::error!(%error, "consolidation cannot be evaluated"))
             .ok()?;
@@ -125,6 +128,7 @@ impl Turn<'_> {
         }
         let search = Search {
             snapshot: Arc::clone(&snapshot),
+            index: self.context.index.clone(),
             closed,
             now,
             solver: consolidation_options(&solver_options(&self.context.options, &self.context.tuning)),
@@ -368,6 +372,7 @@ impl Turn<'_> {
         let search = Search {
             closed: destinations(self.context).closed(&snapshot, now),
             snapshot,
+            index: self.context.index.clone(),
             now,
             solver: consolidation_options(&solver_options(&self.context.options, &self.context.tuning)),
             settings: settings(self.context),

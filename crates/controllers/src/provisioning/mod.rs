@@ -3,7 +3,6 @@
 mod batch;
 pub(crate) mod events;
 mod held;
-mod index;
 mod notices;
 pub(crate) mod pass;
 mod provisioner;

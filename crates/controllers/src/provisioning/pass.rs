@@ -15,7 +15,6 @@ use kerf_scheduler::{EffectiveZone, MinValuesPolicy, PreferencePolicy, Prepared,
 use tokio::time::Instant;
 
 use super::held::{self, Held, Planned};
-use super::index::Index;
 use crate::cluster::Cluster;
 use crate::context::{Context, Tuning};
 
@@ -85,10 +84,9 @@ pub(crate) struct Decision {
     pub(crate) zones: BTreeMap<EffectiveZone, usize>,
 }
 
-/// Solves, inline or on a thread of its own (Law 2). What the last pass read is taken from the index, and what this one reads left there.
+/// Solves, inline or on a thread of its own (Law 2). What was read before is taken from the index, and what this pass reads left there.
 pub(crate) async fn solve(
     context: &Context,
-    index: &Index,
     snapshot: &Arc<Snapshot>,
     batch: &Batch,
     shutdown: &CancellationToken,
@@ -96,7 +94,7 @@ pub(crate) async fn solve(
     let options = solver_options(&context.options, &context.tuning);
     let began = Instant::now();
     let shutdown = shutdown.clone();
-    let (snapshot, pods, index) = (Arc::clone(snapshot), batch.pods.clone(), index.clone());
+    let (snapshot, pods, index) = (Arc::clone(snapshot), batch.pods.clone(), context.index.clone());
     let (verify, deadline) = (context.tuning.verify, context.tuning.deadline);
     let planned = context.cluster.with_times(|times| held::planned(&snapshot, &pods, times));
     let work = move || {
@@ -221,10 +219,9 @@ mod tests {
             pending: 0,
         };
         let shutdown = CancellationToken::new();
-        let index = Index::default();
-        assert!(solve(&context, &index, &snapshot, &batch, &shutdown).await.is_some());
+        assert!(solve(&context, &snapshot, &batch, &shutdown).await.is_some());
         shutdown.cancel();
-        assert!(solve(&context, &index, &snapshot, &batch, &shutdown).await.is_none());
+        assert!(solve(&context, &snapshot, &batch, &shutdown).await.is_none());
     }
 
     // SCH-484

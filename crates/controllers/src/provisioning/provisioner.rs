@@ -12,7 +12,6 @@ use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError,
 use tokio::time::Instant;
 
 use super::batch::Batcher;
-use super::index::Index;
 use super::notices::Notices;
 use super::turns::Turns;
 use super::{events, pass, record};
@@ -36,7 +35,6 @@ pub(crate) struct Provisioner {
     rng: Rng,
     notices: Notices,
     turns: Mutex<Turns>,
-    index: Index,
 }
 
 impl Provisioner {
@@ -49,7 +47,6 @@ impl Provisioner {
             batcher: batcher.clone(),
             notices: Notices::default(),
             turns: Mutex::default(),
-            index: Index::default(),
         })
     }
 
@@ -135,7 +132,7 @@ impl Provisioner {
         depth.set(&[record::CONTROLLER, &id], batch.pods.len() as f64);
         unfinished.set(&[record::CONTROLLER, &id], 0.0);
         let began = Instant::now();
-        let decision = pass::solve(&self.context, &self.index, snapshot, batch, shutdown).await;
+        let decision = pass::solve(&self.context, snapshot, batch, shutdown).await;
         let took = began.elapsed().as_secs_f64();
         metrics
             .histogram(&catalogue::SCHEDULING_DURATION)

@@ -1,11 +1,12 @@
-//! The cluster as the last pass read it, so that the next one reads only what has changed since.
+//! The cluster as the last decision read it, so that the next one reads only what has changed since, be it another pass of provisioning or a
+//! search of consolidation.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Options, Prepared};
 
-/// What the last pass made ready; clones share it. It holds on to that pass's snapshot, and to nothing older.
+/// What the last decision made ready; clones share it. It holds on to that decision's snapshot, and to nothing older.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Index(Arc<Mutex<Option<Last>>>);
 
@@ -18,7 +19,7 @@ struct Last {
 impl Index {
     /// A snapshot made ready for questions. Plans are those of a fresh reading.
     pub(crate) fn read(&self, snapshot: &Arc<Snapshot>, options: &Options) -> Arc<Prepared> {
-        // Should reading panic, the next pass begins anew.
+        // Should reading panic, or two read at the same time, the next one begins anew.
         let last = self.lock().take();
         let prepared = match last {
             Some(last) if Arc::ptr_eq(&last.snapshot, snapshot) => last.prepared,
