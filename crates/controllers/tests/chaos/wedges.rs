@@ -154,3 +154,37 @@ fn a_protected_pod_holds_its_own_node_and_no_other() {
         "and the last once nothing held it"
     );
 }
+
+/// So many pods fill a machine of 8 cpu, the cheapest for many: 16 cpu for twice the price hold 40 only.
+const PODS_PER_MACHINE: u64 = 22;
+
+/// The controllers start in front of pods that wait: one pass sees them all, each machine is asked for once, and all run soon.
+fn pods_at_the_start(machines: usize) {
+    let pods = PODS_PER_MACHINE * u64::try_from(machines).expect("few");
+    let steps = vec![
+        (seconds(0), Step::Crash(seconds(120))),
+        (seconds(1), web(pods, "350m", json!({}))),
+    ];
+    let mut world = scenario(pool(&json!({})), steps);
+    world.stage.delay = Some("10s");
+    let report = live(&world, true);
+    assert_eq!(report.violations, [""; 0]);
+    assert_eq!(
+        (told(&report, "Kerf ADDED nodeclaims"), report.nodes_max),
+        (machines, machines)
+    );
+    let mut lines = report.log.iter();
+    let last = lines.rfind(|line| line.contains(" pods ") && line.contains("phase=Running"));
+    let last = last.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    assert!(last.is_some_and(|at| at < 180.0), "the last one runs at {last:?} s");
+}
+
+#[test]
+fn fifteen_hundred_pods_at_the_start_get_their_nodes() {
+    pods_at_the_start(68);
+}
+
+#[test]
+fn fifteen_thousand_pods_at_the_start_get_their_nodes() {
+    pods_at_the_start(682);
+}
