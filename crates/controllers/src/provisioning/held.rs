@@ -82,7 +82,11 @@ impl Held {
 
     /// Puts a pod on a machine of the snapshot if there is room for it.
     fn put(&mut self, pod: &Arc<Pod>, machine: &str) -> bool {
-        let Some(node) = self.snapshot.position(machine).and_then(|at| self.snapshot.nodes.get_mut(at)) else {
+        let Some(node) = self
+            .snapshot
+            .position(machine)
+            .and_then(|at| self.snapshot.nodes.get_mut(at))
+        else {
             return false;
         };
         let mut requested = node.requested.clone();

@@ -96,7 +96,9 @@ pub(crate) async fn solve(
     let shutdown = shutdown.clone();
     let (snapshot, pods, index) = (Arc::clone(snapshot), batch.pods.clone(), context.index.clone());
     let (verify, deadline) = (context.tuning.verify, context.tuning.deadline);
-    let planned = context.cluster.with_times(|times| held::planned(&snapshot, &pods, times));
+    let planned = context
+        .cluster
+        .with_times(|times| held::planned(&snapshot, &pods, times));
     let work = move || {
         let stop = || began.elapsed() >= deadline || shutdown.is_cancelled();
         let prepared = index.read(&snapshot, &options);
