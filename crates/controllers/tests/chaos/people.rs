@@ -3,12 +3,16 @@
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
-use kube::{Api, Client, Resource};
-use serde::Serialize;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+
+#[path = "../shared/objects.rs"]
+mod objects;
+
+pub(crate) use objects::create;
+use objects::create_in;
 
 use crate::life::World;
 use crate::scenario::{Kind, Workload};
@@ -37,28 +41,28 @@ impl World {
         match kind {
             Kind::Deployment => {
                 let spec = json!({"replicas": replicas, "selector": selector, "template": template});
-                create_in::<Deployment>(&client, json!({"metadata": meta, "spec": spec})).await;
+                create_in::<Deployment>(&client, "default", json!({"metadata": meta, "spec": spec})).await;
             }
             Kind::StatefulSet => {
                 let spec = json!({
                     "replicas": replicas, "selector": selector, "template": template, "serviceName": name,
                     "podManagementPolicy": "Parallel",
                 });
-                create_in::<StatefulSet>(&client, json!({"metadata": meta, "spec": spec})).await;
+                create_in::<StatefulSet>(&client, "default", json!({"metadata": meta, "spec": spec})).await;
             }
             Kind::DaemonSet => {
                 let spec = json!({"selector": selector, "template": template});
-                create_in::<DaemonSet>(&client, json!({"metadata": meta, "spec": spec})).await;
+                create_in::<DaemonSet>(&client, "default", json!({"metadata": meta, "spec": spec})).await;
             }
             Kind::Job => {
                 let spec = json!({"parallelism": replicas, "completions": replicas, "template": template});
-                create_in::<Job>(&client, json!({"metadata": meta, "spec": spec})).await;
+                create_in::<Job>(&client, "default", json!({"metadata": meta, "spec": spec})).await;
             }
         }
         if let Some(pdb) = pdb {
             let mut spec = pdb.clone();
             spec["selector"] = selector;
-            create_in::<PodDisruptionBudget>(&client, json!({"metadata": meta, "spec": spec})).await;
+            create_in::<PodDisruptionBudget>(&client, "default", json!({"metadata": meta, "spec": spec})).await;
         }
         self.workloads.push((name.clone(), *kind));
     }
@@ -102,32 +106,4 @@ pub(crate) async fn delete<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &
 /// Changes what may be gone by then.
 pub(crate) async fn merge<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>, name: &str, patch: Value) {
     let _ = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-}
-
-pub(crate) async fn create<K>(client: &Client, object: Value)
-where
-    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + std::fmt::Debug,
-{
-    let object: K = serde_json::from_value(object).expect("an object of that kind");
-    Api::<K>::all(client.clone())
-        .create(&PostParams::default(), &object)
-        .await
-        .expect("created");
-}
-
-async fn create_in<K>(client: &Client, object: Value)
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + std::fmt::Debug,
-{
-    let object: K = serde_json::from_value(object).expect("an object of that kind");
-    let api = Api::<K>::namespaced(client.clone(), "default");
-    api.create(&PostParams::default(), &object).await.expect("created");
 }

@@ -19,9 +19,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::harness::{
-    Cluster, Picture, Seen, create, deployment_manifest, is_tainted, list, merge, name, pool_manifest, stays, uid,
-};
+use crate::harness::{Cluster, Picture, Seen, deployment_manifest, is_tainted, list, name, pool_manifest, stays, uid};
+use crate::merge::merge;
+use crate::objects::{create, create_in};
 
 /// How long the onlooker rests between two looks.
 const LOOK: Duration = Duration::from_millis(100);
@@ -135,9 +135,7 @@ impl Case {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Serialize + DeserializeOwned + Clone,
         K: std::fmt::Debug,
     {
-        let object: K = serde_json::from_value(object).expect("an object of that kind");
-        let api: Api<K> = Api::namespaced(self.client.clone(), self.name);
-        api.create(&PostParams::default(), &object).await.expect("created");
+        create_in::<K>(&self.client, self.name, object).await;
     }
 
     /// Merges into an object of the case's namespace.

@@ -7,7 +7,8 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::control_plane::ControlPlane;
-use crate::harness::{install_definitions, merge};
+use crate::harness::install_definitions;
+use crate::merge::merge;
 use kerf_runtime::client::ApiLayers;
 
 /// An object, and a part of what the server says if it refuses it.

@@ -31,7 +31,7 @@ async fn daemon_set(case: &Case, name: &str, template: Value) {
     let mut all = json!({"metadata": {"labels": {"app": name}}, "spec": {
         "nodeSelector": {"karpenter.sh/nodepool": case.name},
         "containers": [{"name": "main", "image": "agent"}]}});
-    crate::harness::merge(&mut all, template);
+    crate::merge::merge(&mut all, template);
     let manifest = json!({"metadata": {"name": name}, "spec": {
         "selector": {"matchLabels": {"app": name}}, "template": all}});
     case.create_in::<DaemonSet>(manifest).await;
@@ -48,7 +48,7 @@ fn is_of(pod: &Pod, app: &str) -> bool {
 /// A daemon whose template asks for nothing asks for two cores in this namespace.
 async fn what_the_namespace_gives(case: Case, defaults: Value) {
     let mut limit = json!({"type": "Container"});
-    crate::harness::merge(&mut limit, defaults);
+    crate::merge::merge(&mut limit, defaults);
     case.create_in::<LimitRange>(json!({"metadata": {"name": "defaults"}, "spec": {"limits": [limit]}}))
         .await;
     case.pool(json!({})).await;

@@ -47,10 +47,10 @@ async fn refuse_nodes(cluster: &Cluster) {
         "matchConstraints": {"resourceRules": [
             {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"]}]},
         "validations": [{"expression": expression}]}});
-    crate::harness::create::<ValidatingAdmissionPolicy>(&cluster.client, policy).await;
+    crate::objects::create::<ValidatingAdmissionPolicy>(&cluster.client, policy).await;
     let binding =
         json!({"metadata": {"name": "refuse"}, "spec": {"policyName": "refuse", "validationActions": ["Deny"]}});
-    crate::harness::create::<ValidatingAdmissionPolicyBinding>(&cluster.client, binding).await;
+    crate::objects::create::<ValidatingAdmissionPolicyBinding>(&cluster.client, binding).await;
     let api: Api<Node> = Api::all(cluster.client.clone());
     let node = json!({"metadata": {"name": "refused", "labels": {"registration": "fail"}}});
     let node: Node = serde_json::from_value(node).expect("a Node");

@@ -16,7 +16,7 @@ use kerf_runtime::options::FeatureGates;
 use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
 use kerf_sandbox::{ActorOptions, Actors, KubeletOptions, NodeSelection, Scoring};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +26,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::control_plane::ControlPlane;
+use crate::merge::merge;
+use crate::objects::{create, create_in};
 
 /// How often a condition is looked at while waiting for it.
 const LOOK: Duration = Duration::from_millis(50);
@@ -152,9 +154,7 @@ impl Cluster {
             + Clone
             + std::fmt::Debug,
     {
-        let object: K = serde_json::from_value(object).expect("an object of that kind");
-        let api: Api<K> = Api::default_namespaced(self.client.clone());
-        api.create(&PostParams::default(), &object).await.expect("created");
+        create_in::<K>(&self.client, "default", object).await;
     }
 
     /// Merges into an object of the namespace `default`.
@@ -378,19 +378,6 @@ pub(crate) fn deployment_manifest(name: &str, replicas: usize, template: Value) 
 }
 
 /// Creates a cluster-wide object.
-pub(crate) async fn create<K>(client: &Client, object: Value) -> K
-where
-    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + std::fmt::Debug,
-{
-    let object: K = serde_json::from_value(object).expect("an object of that kind");
-    let api: Api<K> = Api::all(client.clone());
-    api.create(&PostParams::default(), &object).await.expect("created")
-}
-
 pub(crate) async fn list<K>(api: &Api<K>) -> Vec<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
@@ -420,23 +407,5 @@ pub(crate) async fn install_definitions(client: &Client) {
             assert!(Instant::now() < end, "{}: {conditions:?}", definition.name);
             tokio::time::sleep(LOOK).await;
         }
-    }
-}
-
-/// RFC 7386.
-pub(crate) fn merge(target: &mut Value, patch: Value) {
-    match patch {
-        Value::Object(patch) => {
-            if !target.is_object() {
-                *target = json!({});
-            }
-            for (key, value) in patch {
-                match target.as_object_mut() {
-                    Some(object) if value.is_null() => drop(object.remove(&key)),
-                    _ => merge(&mut target[key], value),
-                }
-            }
-        }
-        other => *target = other,
     }
 }

@@ -14,8 +14,13 @@ mod drift_failures;
 mod emptiness;
 mod expiration;
 mod harness;
+mod inheritance;
 mod many;
+#[path = "../shared/merge.rs"]
+mod merge;
 mod node_claims;
+#[path = "../shared/objects.rs"]
+mod objects;
 mod process;
 mod repair;
 mod restart;

@@ -6,7 +6,9 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use crate::cases::{Case, case, has, play};
-use crate::harness::{Cluster, Picture, create, name, uid};
+use crate::harness::{Cluster, Picture, name, uid};
+use crate::inheritance;
+use crate::objects::create;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs KUBEBUILDER_ASSETS"]
@@ -63,29 +65,12 @@ async fn a_claim_with_requests(case: Case) {
 
 // KWK-171
 async fn what_the_node_inherits(case: Case) {
-    let metadata = json!({"annotations": {"example.com/note": "kept"}, "labels": {"example.com/team": "core"}});
-    let spec = json!({
-        "taints": [{"key": "example.com/a", "value": "1", "effect": "NoSchedule"},
-                   {"key": "example.com/b", "value": "2", "effect": "NoExecute"}],
-        "resources": {"requests": {"cpu": "3", "memory": "16Gi"}}});
-    case.claim(&["m-4x-amd64-linux"], json!({"metadata": metadata, "spec": spec}))
-        .await;
+    let mut claim = inheritance::said();
+    claim["spec"]["resources"] = json!({"requests": {"cpu": "3", "memory": "16Gi"}});
+    case.claim(&["m-4x-amd64-linux"], claim).await;
     let up = case.until("a ready node", 60, |picture| has(picture, 1)).await;
     let node = &up.nodes[0];
-    assert_eq!(
-        node.annotations().get("example.com/note").map(String::as_str),
-        Some("kept")
-    );
-    assert_eq!(node.labels().get("example.com/team").map(String::as_str), Some("core"));
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    let mut taints: Vec<_> = taints
-        .map(|taint| (taint.key.as_str(), taint.effect.as_str()))
-        .collect();
-    taints.sort_unstable();
-    assert_eq!(
-        taints,
-        [("example.com/a", "NoSchedule"), ("example.com/b", "NoExecute")]
-    );
+    inheritance::assert_on(node);
     let owners = node.owner_references();
     assert_eq!(owners.len(), 1, "{owners:?}");
     let owner = &owners[0];

@@ -23,7 +23,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::harness::{Cluster, create};
+use crate::harness::Cluster;
+use crate::objects::create;
 
 /// How long kube-scheduler may take over one pod; it backs off when it looks before it has seen the Node change.
 const BIND: Duration = Duration::from_secs(20);
@@ -61,7 +62,7 @@ fn pool(name: &str, spec: Value) -> Value {
         "requirements": [
             {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
             {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["2", "4", "8", "16"]}]}}}});
-    crate::harness::merge(&mut pool["spec"]["template"]["spec"], spec);
+    crate::merge::merge(&mut pool["spec"]["template"]["spec"], spec);
     pool
 }
 
@@ -74,7 +75,7 @@ fn pod(app: &str, number: usize, cpu_milli: usize, spec: Value) -> Value {
         "spec": {"containers": [{"name": "main", "image": "app",
                  "resources": {"requests": {"cpu": format!("{cpu_milli}m"), "memory": memory}}}]},
     });
-    crate::harness::merge(&mut pod["spec"], spec);
+    crate::merge::merge(&mut pod["spec"], spec);
     pod
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cases::{Case, case, going, has, play, replaced};
 use crate::harness::{Cluster, Picture, node_of, stays, uid};
+use crate::inheritance;
 
 fn gates() -> FeatureGates {
     FeatureGates {
@@ -61,7 +62,7 @@ async fn static_pool(case: &Case, replicas: usize, spec: Value) {
     let types = ["c-16x-amd64-linux", "c-16x-arm64-linux"];
     let types = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}]);
     let mut all = json!({"replicas": replicas, "template": {"spec": {"requirements": types}}});
-    crate::harness::merge(&mut all, spec);
+    crate::merge::merge(&mut all, spec);
     case.pool(all).await;
 }
 
@@ -80,28 +81,9 @@ async fn more_replicas(case: Case) {
 
 // KWK-119
 async fn what_the_template_says(case: Case) {
-    let taints = json!([{"key": "example.com/a", "value": "1", "effect": "NoSchedule"},
-                        {"key": "example.com/b", "value": "2", "effect": "NoExecute"}]);
-    let template = json!({
-        "metadata": {"annotations": {"example.com/note": "kept"}, "labels": {"example.com/team": "core"}},
-        "spec": {"taints": taints}});
-    static_pool(&case, 1, json!({"template": template})).await;
+    static_pool(&case, 1, json!({"template": inheritance::said()})).await;
     let up = case.until("a node", 90, |picture| has(picture, 1)).await;
-    let node = &up.nodes[0];
-    assert_eq!(
-        node.annotations().get("example.com/note").map(String::as_str),
-        Some("kept")
-    );
-    assert_eq!(node.labels().get("example.com/team").map(String::as_str), Some("core"));
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    let taints: BTreeSet<(&str, Option<&str>, &str)> = taints
-        .map(|taint| (taint.key.as_str(), taint.value.as_deref(), taint.effect.as_str()))
-        .collect();
-    let wanted = [
-        ("example.com/a", Some("1"), "NoSchedule"),
-        ("example.com/b", Some("2"), "NoExecute"),
-    ];
-    assert_eq!(taints, BTreeSet::from(wanted));
+    inheritance::assert_on(&up.nodes[0]);
 }
 
 // KWK-120
@@ -136,7 +118,7 @@ fn apart(extra: Value) -> Value {
     let mut template = json!({"metadata": {"labels": {"apart": "yes"}}, "spec": {"affinity": {"podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [
             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"apart": "yes"}}}]}}}});
-    crate::harness::merge(&mut template, extra);
+    crate::merge::merge(&mut template, extra);
     template
 }
 

@@ -45,7 +45,7 @@ const POD_GRACE_SECONDS: u64 = 15;
 
 /// A pod that would stay for ever, or for long, stays well until it has to go, and the node is gone in time.
 async fn ended_in_time(case: Case, mut template: Value, protected: bool) {
-    crate::harness::merge(
+    crate::merge::merge(
         &mut template,
         json!({"spec": {"terminationGracePeriodSeconds": POD_GRACE_SECONDS}}),
     );

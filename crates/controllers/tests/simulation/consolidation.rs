@@ -65,11 +65,6 @@ async fn fill(simulation: &Simulation, count: u32) {
         .await;
 }
 
-pub(crate) async fn messages(simulation: &Simulation, reason: &str) -> Vec<String> {
-    let events = simulation.events(reason).await;
-    events.into_iter().filter_map(|event| event.message).collect()
-}
-
 fn label<'a>(claim: &'a NodeClaim, key: &str) -> &'a str {
     let labels = claim.metadata.labels.as_ref();
     labels.and_then(|labels| labels.get(key)).map_or("", String::as_str)
@@ -114,7 +109,7 @@ async fn nodes_whose_pods_fit_together_go_at_once() {
         (decisions(&simulation, "delete", "multi"), timeouts.get(&["multi"])),
         (1.0, 0.0)
     );
-    let mut told = messages(&simulation, "DisruptionTerminating").await;
+    let mut told = simulation.messages("DisruptionTerminating").await;
     told.sort();
     told.dedup();
     assert_eq!(
@@ -122,7 +117,7 @@ async fn nodes_whose_pods_fit_together_go_at_once() {
         ["Disrupting Node: Underutilized", "Disrupting NodeClaim: Underutilized"]
     );
     // DIS-142: a deletion is not announced.
-    assert_eq!(messages(&simulation, "ConsolidationCandidate").await, [""; 0]);
+    assert_eq!(simulation.messages("ConsolidationCandidate").await, [""; 0]);
     simulation.stop().await;
 }
 
@@ -152,16 +147,16 @@ async fn a_node_becomes_cheaper_and_its_pods_move() {
         .as_ref()
         .and_then(|status| status.node_name.clone())
         .expect("a node");
-    let announced = messages(&simulation, "ConsolidationCandidate").await;
+    let announced = simulation.messages("ConsolidationCandidate").await;
     assert_eq!(announced.len(), 2, "{announced:?}");
     let start = format!("Consolidation candidate: replace: [{name}] -> [1 replacement] (savings: $0.0");
     assert!(announced.iter().all(|text| text.starts_with(&start)), "{announced:?}");
     assert_eq!(
-        messages(&simulation, "DisruptionLaunching").await,
+        simulation.messages("DisruptionLaunching").await,
         ["Launching NodeClaim: Underutilized"]
     );
     assert_eq!(
-        messages(&simulation, "DisruptionWaitingReadiness").await,
+        simulation.messages("DisruptionWaitingReadiness").await,
         ["Waiting on readiness to continue disruption"]
     );
     // Nothing is cheaper any more: it stays.
@@ -177,12 +172,12 @@ async fn why_a_node_stays_is_told_once_per_object() {
     let simulation = filled(1, "spot", disruption).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     let not_empty = "NodePool \"web\" has consolidation policy WhenEmpty, but node is not empty";
-    assert_eq!(messages(&simulation, "Unconsolidatable").await, [not_empty; 2]);
+    assert_eq!(simulation.messages("Unconsolidatable").await, [not_empty; 2]);
     // Another cause is not told for a quarter of an hour.
     let never = json!({"spec": {"disruption": {"consolidateAfter": "Never"}}});
     simulation.patch::<kerf_api::NodePool>("web", never).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(messages(&simulation, "Unconsolidatable").await, [not_empty; 2]);
+    assert_eq!(simulation.messages("Unconsolidatable").await, [not_empty; 2]);
     simulation.stop().await;
 }
 
@@ -194,7 +189,7 @@ async fn a_spot_node_stays_one_while_the_gate_is_off() {
     scale(&simulation, "big", 0).await;
     tokio::time::sleep(Duration::from_secs(17 * 60)).await;
     assert_eq!(simulation.claims().await[0].metadata.uid, before.metadata.uid);
-    let told = messages(&simulation, "Unconsolidatable").await;
+    let told = simulation.messages("Unconsolidatable").await;
     let off = "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node";
     assert!(told.iter().any(|text| text == off), "{told:?}");
     simulation.stop().await;
@@ -213,7 +208,7 @@ async fn a_protected_pod_that_comes_during_the_wait_keeps_the_node() {
     scale(&simulation, "big", 0).await;
     simulation
         .until("the command waits", 60, async |s| {
-            !messages(s, "ConsolidationCandidate").await.is_empty()
+            !s.messages("ConsolidationCandidate").await.is_empty()
         })
         .await;
     let pod: Pod = serde_json::from_value(json!({
@@ -231,7 +226,7 @@ async fn a_protected_pod_that_comes_during_the_wait_keeps_the_node() {
         ),
         (before.metadata.uid, 0)
     );
-    let rejected = messages(&simulation, "ConsolidationRejected").await;
+    let rejected = simulation.messages("ConsolidationRejected").await;
     assert_eq!(rejected.len(), 2, "{rejected:?}");
     let text = format!("Consolidation rejected: replace: [{name}] -> [1 replacement], reason: churn (savings: $0.0");
     assert!(rejected.iter().all(|said| said.starts_with(&text)), "{rejected:?}");
@@ -256,7 +251,7 @@ async fn a_balanced_pool_weighs_its_moves() {
     assert_eq!(moves.get(&["approved", "web", "Balanced"]), 1.0);
     let scores = simulation.context.metrics.histogram(&CONSOLIDATION_SCORE);
     assert_eq!(scores.count(&["approved", "web", "Balanced"]), 1);
-    let told = messages(&simulation, "ConsolidationApproved").await;
+    let told = simulation.messages("ConsolidationApproved").await;
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(
         told[0].starts_with("score ") && told[0].contains(">= threshold 0.50 (k: 2, savings "),

@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::consolidation::{filled, messages};
+use crate::consolidation::filled;
 use crate::emptiness::scale;
 use crate::harness::Simulation;
 
@@ -59,7 +59,7 @@ async fn blocked_nodes_retire_where_their_pool_asks_for_it() {
         .await;
     tokio::time::sleep(std::time::Duration::from_secs(120)).await;
     assert_eq!((retiring(&simulation).await, simulation.running().await), (2, 3));
-    let told = messages(&simulation, "Retiring").await;
+    let told = simulation.messages("Retiring").await;
     assert_eq!(told.len(), 4, "{told:?}");
     // A pod that comes goes to the node that is left, or to a new one, and never to one that retires.
     let node = simulation.nodes().await.into_iter().find(is_retiring).expect("one");

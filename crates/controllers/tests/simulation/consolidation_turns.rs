@@ -6,10 +6,10 @@ use kerf_controllers::{SearchLimits, Tuning};
 use kerf_runtime::metrics::catalogue::{DISRUPTION_CONSOLIDATION_TIMEOUTS, DISRUPTION_FAILED_VALIDATIONS};
 use serde_json::json;
 
-use crate::consolidation::{filled, messages};
-use crate::disruption_loop::{bind, change_template, decisions_of, eligible, evaluations, name, protected};
+use crate::consolidation::filled;
+use crate::disruption_loop::{bind, decisions_of, eligible, evaluations, protected};
 use crate::emptiness::{scale, tainted};
-use crate::harness::Simulation;
+use crate::harness::{Simulation, name};
 use crate::logs::Logs;
 
 // DIS-173
@@ -29,7 +29,7 @@ async fn after_a_set_of_nodes_that_no_longer_goes_single_ones_have_their_turn() 
     }
     simulation
         .until("it is given up", 20, async |s| {
-            !messages(s, "ConsolidationRejected").await.is_empty()
+            !s.messages("ConsolidationRejected").await.is_empty()
         })
         .await;
     assert!(evaluations(&simulation, "underutilized", "multi") > passes);
@@ -39,7 +39,7 @@ async fn after_a_set_of_nodes_that_no_longer_goes_single_ones_have_their_turn() 
         })
         .await;
     assert_eq!(eligible(&simulation, "underutilized"), 0.0, "as they are now");
-    let rejected = messages(&simulation, "ConsolidationRejected").await;
+    let rejected = simulation.messages("ConsolidationRejected").await;
     assert_eq!(rejected.len(), 4, "two nodes, each with its claim: {rejected:?}");
     for text in &rejected {
         assert!(
@@ -88,7 +88,7 @@ async fn searches_without_time_disrupt_nothing_and_drift_has_all_it_needs() {
     let timeouts = simulation.context.metrics.counter(&DISRUPTION_CONSOLIDATION_TIMEOUTS);
     assert!(timeouts.get(&["multi"]) > 1.0 && timeouts.get(&["single"]) > 1.0);
     assert_eq!((simulation.nodes().await.len(), tainted(&simulation).await), (3, 0));
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     simulation
         .until("drift goes on", 30, async |s| decisions_of(s, "drifted") >= 1.0)
         .await;

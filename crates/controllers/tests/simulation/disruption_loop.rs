@@ -14,22 +14,11 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::clouds::{Call, scripted_on};
-use crate::consolidation::messages;
 use crate::emptiness::{is_tainted, scale, tainted, with_nodes};
-use crate::harness::{Simulation, create};
+use crate::harness::{Simulation, create, name};
 use crate::logs::Logs;
 use crate::static_capacity;
-use crate::wire::{Fate, Wire};
-
-/// Makes every claim of the pool drift.
-pub(crate) async fn change_template(simulation: &Simulation) {
-    let patch = json!({"spec": {"template": {"metadata": {"labels": {"generation": "2"}}}}});
-    simulation.patch::<NodePool>("web", patch).await;
-}
-
-pub(crate) fn name<K: kube::Resource>(object: &K) -> String {
-    object.meta().name.clone().unwrap_or_default()
-}
+use crate::wire::{Fate, wired};
 
 /// How often a method was evaluated.
 pub(crate) fn evaluations(simulation: &Simulation, reason: &str, kind: &str) -> u64 {
@@ -81,7 +70,7 @@ async fn the_loop_looks_every_ten_seconds_and_at_once_after_it_did_something() {
         )
     };
     let before = counts(&simulation);
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     simulation
         .until("one is chosen", 15, async |s| tainted(s).await > 0)
         .await;
@@ -106,7 +95,7 @@ async fn while_one_method_waits_no_other_decides() {
         .until("the empty node is chosen", 30, async |s| eligible(s, "empty") == 1.0)
         .await;
     let chosen = Instant::now();
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     simulation
         .until("both have drifted", 5, async |s| {
             s.claims().await.iter().all(|claim| claim.condition_is_true("Drifted"))
@@ -144,7 +133,7 @@ async fn the_next_method_sees_what_came_while_the_last_one_waited() {
         .until("the empty node is chosen", 30, async |s| eligible(s, "empty") == 1.0)
         .await;
     let drifts = evaluations(&simulation, "drifted", "");
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     bind(&simulation, "default", "late", &node, protected()).await;
     simulation
         .until("drift has its turn", 20, async |s| {
@@ -170,7 +159,7 @@ async fn every_pod_bound_to_a_node_is_asked() {
     scale(&simulation, "web", 0).await;
     tokio::time::sleep(Duration::from_secs(180)).await;
     assert_eq!((simulation.nodes().await.len(), tainted(&simulation).await), (1, 0));
-    let told = messages(&simulation, "DisruptionBlocked").await;
+    let told = simulation.messages("DisruptionBlocked").await;
     let text = "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=kube-system/pinned)";
     assert!(told.iter().any(|said| said == text), "{told:?}");
     simulation.stop().await;
@@ -274,7 +263,7 @@ async fn a_replacement_that_launches_slowly_does_not_stop_the_next() {
     let (simulation, script) = scripted_on(simulation.crash().await, |_| {});
     tokio::time::sleep(Duration::from_secs(5)).await;
     script.hang(Call::Create);
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     simulation
         .until("both are on their way out", 30, async |s| tainted(s).await == 2)
         .await;
@@ -292,12 +281,7 @@ async fn marks_that_cannot_be_removed_are_tried_again_and_again() {
         let logs = Logs::listen();
         let simulation = with_nodes(2, json!({"consolidateAfter": "Never"})).await;
         let nodes: Vec<String> = simulation.nodes().await.iter().map(name).collect();
-        let wire = Wire::new();
-        let sandbox = simulation.crash().await;
-        let client = wire.client(&sandbox);
-        let simulation = Simulation::join_as(sandbox, client, |_| {});
-        tokio::time::sleep(Duration::from_secs(15)).await;
-        wire.forget();
+        let (simulation, wire) = wired(simulation, |_| {}).await;
         wire.rule(move |request| {
             let hit = *request.method() == Method::PATCH && request.uri().path().starts_with("/api/v1/nodes/");
             if hit { fate } else { Fate::Passes }
@@ -349,7 +333,7 @@ async fn the_error_of_a_method_ends_the_pass_and_those_that_starve_are_named() {
     simulation.patch::<KwokNodeClass>("default", class).await;
     simulation.delete::<KwokNodeClass>("default").await;
     tokio::time::sleep(Duration::from_secs(20)).await;
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     // Without a pool that is ready drift cannot say where pods would go.
     simulation
         .until("drift fails", 60, async |_| {
@@ -400,17 +384,13 @@ async fn commands_of_one_method_start_side_by_side() {
         .await;
     let nodes: Vec<String> = simulation.nodes().await.iter().map(name).collect();
     let (bad, slow) = (nodes[0].clone(), nodes[1].clone());
-    let wire = Wire::new();
-    let sandbox = simulation.crash().await;
-    let client = wire.client(&sandbox);
-    let simulation = Simulation::join_as(sandbox, client, |options| options.feature_gates.static_capacity = true);
-    tokio::time::sleep(Duration::from_secs(15)).await;
+    let (simulation, wire) = wired(simulation, |options| options.feature_gates.static_capacity = true).await;
     wire.rule(move |request| match (request.method(), request.uri().path()) {
         (&Method::PATCH, path) if path.ends_with(&bad) => Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR),
         (&Method::PATCH, path) if path.ends_with(&slow) => Fate::Late(Duration::from_secs(3)),
         _ => Fate::Passes,
     });
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     simulation
         .until("the quick one is marked", 15, async |s| tainted(s).await == 1)
         .await;

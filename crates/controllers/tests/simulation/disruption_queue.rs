@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use kerf_api::{Conditioned, KwokNodeClass, NodePool};
+use kerf_api::{Conditioned, NodePool};
 use kerf_runtime::metrics::catalogue::{
     DISRUPTION_DECISIONS, DISRUPTION_QUEUE_FAILURES, NODECLAIMS_CREATED, SCHEDULING_DURATION,
 };
@@ -13,30 +13,13 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::consolidation::{filled, messages};
-use crate::disruption_loop::{change_template, name};
+use crate::consolidation::filled;
 use crate::emptiness::{is_tainted, scale, tainted, with_nodes};
-use crate::harness::Simulation;
+use crate::harness::{Simulation, name};
 use crate::logs::Logs;
-use crate::wire::{Fate, Wire};
+use crate::wire::{Fate, wired};
 
 const NEVER: &str = "Never";
-
-/// The same cluster with controllers whose way to it the test holds.
-async fn wired(simulation: Simulation) -> (Simulation, Wire) {
-    let wire = Wire::new();
-    let sandbox = simulation.crash().await;
-    let client = wire.client(&sandbox);
-    let simulation = Simulation::join_as(sandbox, client, |_| {});
-    tokio::time::sleep(Duration::from_secs(15)).await;
-    wire.forget();
-    (simulation, wire)
-}
-
-async fn delay_registration(simulation: &Simulation, delay: &str) {
-    let patch = json!({"spec": {"nodeRegistrationDelay": delay}});
-    simulation.patch::<KwokNodeClass>("default", patch).await;
-}
 
 /// The sum of all series that begin so.
 fn metric(simulation: &Simulation, series: &str) -> f64 {
@@ -56,13 +39,13 @@ fn failures(simulation: &Simulation) -> f64 {
 #[tokio::test(start_paused = true)]
 async fn a_replacement_goes_step_by_step() {
     let logs = Logs::listen();
-    let (simulation, wire) = wired(filled(1, "on-demand", json!({"consolidateAfter": "10s"})).await).await;
+    let (simulation, wire) = wired(filled(1, "on-demand", json!({"consolidateAfter": "10s"})).await, |_| {}).await;
     let (old, node) = (name(&simulation.claims().await[0]), name(&simulation.nodes().await[0]));
-    delay_registration(&simulation, "30s").await;
+    simulation.delay_registration("30s").await;
     scale(&simulation, "big", 0).await;
     simulation
         .until("it is announced", 90, async |s| {
-            !messages(s, "ConsolidationCandidate").await.is_empty()
+            !s.messages("ConsolidationCandidate").await.is_empty()
         })
         .await;
     let announced = Instant::now();
@@ -125,7 +108,7 @@ async fn a_replacement_goes_step_by_step() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_cannot_be_marked_is_left_out_of_a_deletion() {
     let logs = Logs::listen();
-    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "0s"})).await).await;
+    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "0s"})).await, |_| {}).await;
     let (bad, good) = {
         let nodes = simulation.nodes().await;
         (name(&nodes[0]), name(&nodes[1]))
@@ -174,9 +157,9 @@ async fn a_replacement_needs_every_mark() {
     let logs = Logs::listen();
     let budgets = |nodes: &str| json!({"spec": {"disruption": {"budgets": [{"nodes": nodes}]}}});
     let closed = json!({"consolidateAfter": NEVER, "budgets": [{"nodes": "0"}]});
-    let (simulation, wire) = wired(with_nodes(1, closed).await).await;
+    let (simulation, wire) = wired(with_nodes(1, closed).await, |_| {}).await;
     let claim = name(&simulation.claims().await[0]);
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     simulation
         .until("it has drifted", 5, async |s| {
             s.claims().await[0].condition_is_true("Drifted")
@@ -219,7 +202,7 @@ async fn a_replacement_needs_every_mark() {
 #[tokio::test(start_paused = true)]
 async fn nodes_that_change_while_they_are_marked_are_tried_again_without_noise() {
     let logs = Logs::listen();
-    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "0s"})).await).await;
+    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "0s"})).await, |_| {}).await;
     let claims = simulation.claims().await;
     let changed = Fate::Refused(StatusCode::CONFLICT);
     wire.rule(move |request| {
@@ -259,7 +242,7 @@ async fn a_replacement_is_known_before_the_watch_tells_of_it() {
         watch_lag: Duration::from_secs(20),
         ..FaultPlan::default()
     });
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     simulation
         .until("the replacement is there", 90, async |s| s.claims().await.len() == 2)
         .await;
@@ -272,8 +255,8 @@ async fn a_replacement_is_known_before_the_watch_tells_of_it() {
 #[tokio::test(start_paused = true)]
 async fn a_command_is_examined_every_second_and_planning_goes_on_meanwhile() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
-    delay_registration(&simulation, "3m").await;
-    change_template(&simulation).await;
+    simulation.delay_registration("3m").await;
+    simulation.change_template("2").await;
     simulation
         .until("it is on its way", 30, async |s| s.claims().await.len() == 2)
         .await;
@@ -305,7 +288,7 @@ async fn a_command_is_examined_every_second_and_planning_goes_on_meanwhile() {
 // DIS-275, DIS-276, DIS-318
 #[tokio::test(start_paused = true)]
 async fn claims_are_deleted_at_once_and_again_where_that_fails() {
-    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "0s"})).await).await;
+    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "0s"})).await, |_| {}).await;
     let (bad, good) = {
         let claims = simulation.claims().await;
         (name(&claims[0]), name(&claims[1]))
@@ -341,7 +324,7 @@ async fn claims_are_deleted_at_once_and_again_where_that_fails() {
         .await;
     // Each is counted once, however often the command was examined.
     assert_eq!(metric(&simulation, "karpenter_nodeclaims_disrupted_total{"), 2.0);
-    assert_eq!(messages(&simulation, "DisruptionTerminating").await.len(), 4);
+    assert_eq!(simulation.messages("DisruptionTerminating").await.len(), 4);
     simulation.stop().await;
 }
 
@@ -349,16 +332,16 @@ async fn claims_are_deleted_at_once_and_again_where_that_fails() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_gone_already_is_no_failure() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
-    delay_registration(&simulation, "1m").await;
+    simulation.delay_registration("1m").await;
     let logs = Logs::listen();
-    let (simulation, wire) = wired(simulation).await;
+    let (simulation, wire) = wired(simulation, |_| {}).await;
     let old = name(&simulation.claims().await[0]);
     wire.on(
         Method::DELETE,
         &format!("/nodeclaims/{old}"),
         Fate::Refused(StatusCode::NOT_FOUND),
     );
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     simulation
         .until("the command ends", 180, async |_| {
             !logs.with("DEBUG command succeeded").is_empty()
@@ -386,7 +369,7 @@ async fn a_node_that_takes_long_to_drain_stays_marked_without_its_command() {
     pods.patch(&pod, &PatchParams::default(), &protected)
         .await
         .expect("annotated");
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     simulation
         .until("the command succeeds", 60, async |_| {
             !logs.with("DEBUG command succeeded").is_empty()
@@ -412,16 +395,16 @@ async fn a_node_that_takes_long_to_drain_stays_marked_without_its_command() {
 #[tokio::test(start_paused = true)]
 async fn a_command_that_ends_a_little_late_has_succeeded() {
     let logs = Logs::listen();
-    let (simulation, wire) = wired(with_nodes(1, json!({"consolidateAfter": NEVER})).await).await;
+    let (simulation, wire) = wired(with_nodes(1, json!({"consolidateAfter": NEVER})).await, |_| {}).await;
     let old = name(&simulation.claims().await[0]);
     // The replacement comes within the ten minutes, and the deletion is answered after them.
-    delay_registration(&simulation, "9m20s").await;
+    simulation.delay_registration("9m20s").await;
     wire.on(
         Method::DELETE,
         &format!("/nodeclaims/{old}"),
         Fate::Late(Duration::from_secs(60)),
     );
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     simulation
         .until("it is on its way out", 30, async |s| tainted(s).await == 1)
         .await;
@@ -449,8 +432,8 @@ async fn a_command_taken_back_gives_its_claim_back_to_the_pool() {
         let has = |claims: &std::collections::BTreeSet<std::sync::Arc<str>>| claims.iter().any(|claim| **claim == *old);
         (has(&sets.active), has(&sets.deleting))
     };
-    delay_registration(&simulation, "2h").await;
-    change_template(&simulation).await;
+    simulation.delay_registration("2h").await;
+    simulation.change_template("2").await;
     simulation
         .until("it is on its way out", 30, async |s| sets(s) == (false, true))
         .await;

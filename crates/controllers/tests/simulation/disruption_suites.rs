@@ -7,15 +7,9 @@ use kerf_api::{Conditioned, NodeClaim};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::disruption_loop::{change_template, name};
 use crate::emptiness::{is_tainted, scale, with_nodes};
-use crate::harness::Simulation;
+use crate::harness::{Simulation, is_new, name};
 use crate::static_capacity;
-
-fn is_new(claim: &NodeClaim) -> bool {
-    let labels = claim.metadata.labels.as_ref();
-    labels.is_some_and(|labels| labels.contains_key("generation"))
-}
 
 /// How many nodes there were at the most, and how many of them were on their way out.
 #[derive(Default, Debug)]
@@ -50,7 +44,7 @@ async fn empty_drifted_nodes_go_two_of_three_at_once() {
     simulation
         .until("the pods are gone", 60, async |s| s.pods().await.is_empty())
         .await;
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     let most = Most::watch(&simulation, 5, async |s| s.nodes().await.is_empty()).await;
     assert_eq!(most.going, 2);
     simulation.stop().await;
@@ -60,7 +54,7 @@ async fn empty_drifted_nodes_go_two_of_three_at_once() {
 #[tokio::test(start_paused = true)]
 async fn five_nodes_are_replaced_three_at_once() {
     let simulation = with_nodes(5, json!({"consolidateAfter": "Never", "budgets": [{"nodes": "3"}]})).await;
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     let renewed = async |s: &Simulation| {
         let claims = s.claims().await;
         claims.len() == 5 && claims.iter().all(is_new) && s.running().await == 5
@@ -122,7 +116,7 @@ async fn growing_and_drifting_together_keep_to_the_limit() {
     simulation
         .until("there are three", 60, async |s| static_capacity::has(s, 3).await)
         .await;
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     static_capacity::scale(&simulation, 4).await;
     let (mut most, end) = (0, Instant::now() + Duration::from_secs(180));
     while Instant::now() < end {

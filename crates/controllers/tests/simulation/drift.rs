@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
+use kerf_api::{Conditioned, NodeClaim, NodePool};
 use kerf_runtime::metrics::catalogue::{
     DISRUPTION_DECISIONS, DISRUPTION_QUEUE_FAILURES, NODECLAIMS_CREATED, NODECLAIMS_DISRUPTED,
 };
@@ -13,12 +13,6 @@ use crate::emptiness::{is_tainted, scale, tainted, with_nodes};
 use crate::harness::Simulation;
 
 const NEVER: &str = "Never";
-
-/// Makes every claim of the pool drift.
-async fn change_template(simulation: &Simulation, generation: &str) {
-    let patch = json!({"spec": {"template": {"metadata": {"labels": {"generation": generation}}}}});
-    simulation.patch::<NodePool>("web", patch).await;
-}
 
 async fn drifted(simulation: &Simulation) -> usize {
     simulation
@@ -47,24 +41,10 @@ async fn is_renewed(simulation: &Simulation, generation: &str, nodes: usize, pod
         && simulation.running().await == pods
 }
 
-async fn set_registration_delay(simulation: &Simulation, delay: &str) {
-    let patch = json!({"spec": {"nodeRegistrationDelay": delay}});
-    simulation.patch::<KwokNodeClass>("default", patch).await;
-}
-
-async fn messages(simulation: &Simulation, reason: &str) -> Vec<String> {
-    simulation
-        .events(reason)
-        .await
-        .into_iter()
-        .filter_map(|event| event.message)
-        .collect()
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_changed_template_renews_node_after_node_with_the_replacement_first() {
     let simulation = with_nodes(3, json!({"consolidateAfter": NEVER, "budgets": [{"nodes": "10%"}]})).await;
-    change_template(&simulation, "2").await;
+    simulation.change_template("2").await;
     // DIS-302
     simulation
         .until("the claims have drifted", 5, async |s| drifted(s).await == 3)
@@ -116,10 +96,10 @@ async fn a_changed_template_renews_node_after_node_with_the_replacement_first() 
     );
     // DIS-271, DIS-272
     assert_eq!(
-        messages(&simulation, "DisruptionLaunching").await,
+        simulation.messages("DisruptionLaunching").await,
         ["Launching NodeClaim: Drifted"; 3]
     );
-    let waiting = messages(&simulation, "DisruptionWaitingReadiness").await;
+    let waiting = simulation.messages("DisruptionWaitingReadiness").await;
     assert!(
         waiting
             .iter()
@@ -168,7 +148,7 @@ async fn a_protected_pod_keeps_its_drifted_node() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
     let pod = simulation.pods().await[0].metadata.name.clone().expect("a name");
     annotate_pod(&simulation, &pod, json!("true")).await;
-    change_template(&simulation, "2").await;
+    simulation.change_template("2").await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(
         (
@@ -179,7 +159,7 @@ async fn a_protected_pod_keeps_its_drifted_node() {
         (0, 1, 1)
     );
     let text = format!("Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/{pod})");
-    assert!(messages(&simulation, "DisruptionBlocked").await.contains(&text));
+    assert!(simulation.messages("DisruptionBlocked").await.contains(&text));
     // DIS-058: the next pass finds it free.
     annotate_pod(&simulation, &pod, Value::Null).await;
     simulation
@@ -194,10 +174,10 @@ async fn protection_for_a_time_ends_by_itself() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
     let pod = simulation.pods().await[0].metadata.name.clone().expect("a name");
     annotate_pod(&simulation, &pod, json!("5m")).await;
-    change_template(&simulation, "2").await;
+    simulation.change_template("2").await;
     tokio::time::sleep(Duration::from_secs(180)).await;
     assert_eq!((tainted(&simulation).await, simulation.claims().await.len()), (0, 1));
-    let until = messages(&simulation, "DoNotDisruptUntil").await;
+    let until = simulation.messages("DoNotDisruptUntil").await;
     assert!(
         until[0].starts_with("The karpenter.sh/do-not-disrupt grace period will elapse at 2026-01-01T00:0"),
         "{until:?}"
@@ -205,7 +185,7 @@ async fn protection_for_a_time_ends_by_itself() {
     simulation
         .until("it is renewed", 300, async |s| is_renewed(s, "2", 1, 1).await)
         .await;
-    let elapsed = messages(&simulation, "DoNotDisruptGracePeriodElapsed").await;
+    let elapsed = simulation.messages("DoNotDisruptGracePeriodElapsed").await;
     assert_eq!(
         elapsed,
         ["The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable"]
@@ -219,11 +199,11 @@ async fn nonsense_protects_nothing_and_is_told() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
     let pod = simulation.pods().await[0].metadata.name.clone().expect("a name");
     annotate_pod(&simulation, &pod, json!("yes")).await;
-    change_template(&simulation, "2").await;
+    simulation.change_template("2").await;
     simulation
         .until("it is renewed", 120, async |s| is_renewed(s, "2", 1, 1).await)
         .await;
-    let told = messages(&simulation, "InvalidDoNotDisruptAnnotation").await;
+    let told = simulation.messages("InvalidDoNotDisruptAnnotation").await;
     assert!(
         told[0].starts_with("Invalid karpenter.sh/do-not-disrupt annotation: ")
             && told[0].ends_with(", ignoring annotation"),
@@ -246,7 +226,7 @@ async fn annotate_pod(simulation: &Simulation, name: &str, value: Value) {
 async fn an_empty_drifted_node_goes_as_drifted_while_it_may_not_be_consolidated() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
     scale(&simulation, "web", 0).await;
-    change_template(&simulation, "2").await;
+    simulation.change_template("2").await;
     simulation
         .until("it is gone", 60, async |s| s.nodes().await.is_empty())
         .await;
@@ -265,7 +245,7 @@ async fn an_empty_drifted_node_goes_as_empty_where_it_may() {
     let patch = json!({"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}});
     simulation.patch::<NodePool>("web", patch).await;
     scale(&simulation, "web", 0).await;
-    change_template(&simulation, "2").await;
+    simulation.change_template("2").await;
     let both = async |s: &Simulation| {
         let claims = s.claims().await;
         claims[0].condition_is_true("Drifted") && claims[0].condition_is_true("Consolidatable")
@@ -291,8 +271,8 @@ async fn an_empty_drifted_node_goes_as_empty_where_it_may() {
 async fn a_replacement_that_never_registers_lets_the_old_node_be() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
     let old = simulation.claims().await[0].metadata.uid.clone();
-    set_registration_delay(&simulation, "2h").await;
-    change_template(&simulation, "2").await;
+    simulation.delay_registration("2h").await;
+    simulation.change_template("2").await;
     simulation
         .until("the old node is marked", 30, async |s| tainted(s).await == 1)
         .await;
@@ -314,7 +294,7 @@ async fn a_replacement_that_never_registers_lets_the_old_node_be() {
     );
     assert!(simulation.claims().await.iter().any(|claim| claim.metadata.uid == old));
     assert_eq!(simulation.running().await, 1);
-    set_registration_delay(&simulation, "0s").await;
+    simulation.delay_registration("0s").await;
     simulation
         .until("it is renewed after all", 40 * 60, async |s| {
             is_renewed(s, "2", 1, 1).await
@@ -327,8 +307,8 @@ async fn a_replacement_that_never_registers_lets_the_old_node_be() {
 #[tokio::test(start_paused = true)]
 async fn a_replacement_that_vanishes_ends_the_command_at_once() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
-    set_registration_delay(&simulation, "2h").await;
-    change_template(&simulation, "2").await;
+    simulation.delay_registration("2h").await;
+    simulation.change_template("2").await;
     simulation
         .until("the replacement is launched", 30, async |s| {
             s.claims().await.len() == 2 && tainted(s).await == 1
@@ -339,7 +319,7 @@ async fn a_replacement_that_vanishes_ends_the_command_at_once() {
         .iter()
         .find(|claim| is_new(claim, "2"))
         .and_then(|claim| claim.metadata.name.clone());
-    set_registration_delay(&simulation, "0s").await;
+    simulation.delay_registration("0s").await;
     simulation
         .delete::<NodeClaim>(&replacement.expect("a replacement"))
         .await;
@@ -359,8 +339,8 @@ async fn a_replacement_that_vanishes_ends_the_command_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_candidate_that_vanishes_does_not_hold_up_the_command() {
     let simulation = with_nodes(2, json!({"consolidateAfter": NEVER, "budgets": [{"nodes": "1"}]})).await;
-    set_registration_delay(&simulation, "1m").await;
-    change_template(&simulation, "2").await;
+    simulation.delay_registration("1m").await;
+    simulation.change_template("2").await;
     simulation
         .until("the first is marked", 30, async |s| tainted(s).await == 1)
         .await;
@@ -392,7 +372,7 @@ async fn a_candidate_that_vanishes_does_not_hold_up_the_command() {
 #[tokio::test(start_paused = true)]
 async fn a_restart_in_the_middle_wastes_nothing() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
-    change_template(&simulation, "2").await;
+    simulation.change_template("2").await;
     let born = async |s: &Simulation| {
         let initialized = s
             .claims()
@@ -441,7 +421,7 @@ async fn a_grace_period_opens_the_door_for_drift() {
         .await;
     let pod = simulation.pods().await[0].metadata.name.clone().expect("a name");
     annotate_pod(&simulation, &pod, json!("true")).await;
-    change_template(&simulation, "2").await;
+    simulation.change_template("2").await;
     let old = async |s: &Simulation| {
         let nodes = s.nodes().await;
         nodes

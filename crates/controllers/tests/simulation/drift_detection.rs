@@ -9,9 +9,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::clouds::{Call, scripted, scripted_on};
-use crate::disruption_loop::{change_template, name};
 use crate::emptiness::with_nodes;
-use crate::harness::{Simulation, create, list};
+use crate::harness::{Simulation, create, list, name};
 use crate::logs::Logs;
 
 async fn drifted(simulation: &Simulation) -> Option<bool> {
@@ -33,7 +32,7 @@ fn closed() -> serde_json::Value {
 async fn a_provider_that_cannot_say_changes_nothing_and_one_that_lost_the_instance_cures() {
     let logs = Logs::listen();
     let (simulation, script) = scripted_on(with_nodes(1, closed()).await.crash().await, |_| {});
-    change_template(&simulation).await;
+    simulation.change_template("2").await;
     simulation
         .until("it has drifted", 10, async |s| drifted(s).await == Some(true))
         .await;

@@ -11,7 +11,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::clouds::{Call, Script, scripted};
-use crate::harness::{Simulation, create};
+use crate::harness::{Simulation, create, name};
 
 /// A cluster with one pod on one node, and the script of its cloud.
 async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, Script, NodeClaim, Node) {
@@ -30,10 +30,6 @@ async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, Script, NodeClaim
     simulation.until("its node is initialized", 30, initialized).await;
     let (claim, node) = (simulation.claims().await.remove(0), simulation.nodes().await.remove(0));
     (simulation, script, claim, node)
-}
-
-fn name<K: kube::Resource>(object: &K) -> String {
-    object.meta().name.clone().unwrap_or_default()
 }
 
 async fn current(simulation: &Simulation, claim: &NodeClaim) -> Option<NodeClaim> {

@@ -12,13 +12,21 @@ use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
 use kerf_runtime::{CancellationToken, Metrics, Options, Seed};
 use kerf_sandbox::Sandbox;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 use kube::{Api, Client, Resource};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
+
+#[path = "../shared/merge.rs"]
+mod merge;
+#[path = "../shared/objects.rs"]
+mod objects;
+
+use merge::merge;
+pub(crate) use objects::create;
+use objects::create_in;
 
 /// How often a condition is looked at while waiting for it.
 const LOOK: Duration = Duration::from_millis(250);
@@ -87,12 +95,9 @@ impl Simulation {
         change(&mut options);
         let interner = Arc::new(Interner::default());
         let catalogue = builtin_catalogue(&interner);
+        let provider = KwokProvider::new(sandbox.client(), Arc::clone(&interner), catalogue);
         let manager = Manager::new(ManagerConfig {
-            provider: wrap(Arc::new(KwokProvider::new(
-                sandbox.client(),
-                Arc::clone(&interner),
-                catalogue,
-            ))),
+            provider: wrap(Arc::new(provider)),
             client,
             election: None,
             options,
@@ -139,7 +144,7 @@ impl Simulation {
             }},
             "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
         }});
-        json_patch(&mut pool["spec"], spec);
+        merge(&mut pool["spec"], spec);
         create(&self.client(), pool).await
     }
 
@@ -165,7 +170,7 @@ impl Simulation {
         let mut template = json!({"spec": {
             "containers": [{"name": "main", "image": "app", "resources": {"requests": requests}}],
         }});
-        json_patch(&mut template["spec"], spec);
+        merge(&mut template["spec"], spec);
         self.deploy(name, replicas, template).await;
     }
 
@@ -177,9 +182,19 @@ impl Simulation {
             "selector": {"matchLabels": {"app": name}},
             "template": template,
         }});
-        let api: Api<Deployment> = Api::namespaced(self.client(), "default");
-        let deployment = serde_json::from_value(deployment).expect("a deployment");
-        api.create(&PostParams::default(), &deployment).await.expect("created");
+        create_in::<Deployment>(&self.client(), "default", deployment).await;
+    }
+
+    /// Makes every claim of the pool `web` drift that is not of that generation.
+    pub(crate) async fn change_template(&self, generation: &str) {
+        let patch = json!({"spec": {"template": {"metadata": {"labels": {"generation": generation}}}}});
+        self.patch::<NodePool>("web", patch).await;
+    }
+
+    /// Has nodes of the class `default` join so long after their launch.
+    pub(crate) async fn delay_registration(&self, delay: &str) {
+        let patch = json!({"spec": {"nodeRegistrationDelay": delay}});
+        self.patch::<KwokNodeClass>("default", patch).await;
     }
 
     pub(crate) async fn pods(&self) -> Vec<Pod> {
@@ -201,12 +216,18 @@ impl Simulation {
         list(&self.client()).await
     }
 
-    /// The messages of Events with a reason.
+    /// The Events with a reason.
     pub(crate) async fn events(&self, reason: &str) -> Vec<Event> {
         let all: Vec<Event> = list_in(&self.client(), "default").await;
         all.into_iter()
             .filter(|event| event.reason.as_deref() == Some(reason))
             .collect()
+    }
+
+    /// The messages of Events with a reason.
+    pub(crate) async fn messages(&self, reason: &str) -> Vec<String> {
+        let events = self.events(reason).await;
+        events.into_iter().filter_map(|event| event.message).collect()
     }
 
     pub(crate) async fn delete<K>(&self, name: &str)
@@ -271,20 +292,6 @@ impl Simulation {
     }
 }
 
-/// Creates a cluster-wide object.
-pub(crate) async fn create<K>(client: &Client, object: Value) -> K
-where
-    K: Resource<DynamicType = (), Scope = ClusterResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + std::fmt::Debug,
-{
-    let object: K = serde_json::from_value(object).expect("an object of that kind");
-    let api: Api<K> = Api::all(client.clone());
-    api.create(&PostParams::default(), &object).await.expect("created")
-}
-
 /// Lists a cluster-wide kind.
 pub(crate) async fn list<K>(client: &Client) -> Vec<K>
 where
@@ -303,17 +310,13 @@ where
     api.list(&ListParams::default()).await.expect("listed").items
 }
 
-/// RFC 7386.
-fn json_patch(target: &mut Value, patch: Value) {
-    match patch {
-        Value::Object(patch) => {
-            if !target.is_object() {
-                *target = json!({});
-            }
-            for (key, value) in patch {
-                json_patch(&mut target[key], value);
-            }
-        }
-        other => *target = other,
-    }
+/// An object's name.
+pub(crate) fn name<K: Resource>(object: &K) -> String {
+    object.meta().name.clone().unwrap_or_default()
+}
+
+/// Whether a claim was made after [`Simulation::change_template`].
+pub(crate) fn is_new(claim: &NodeClaim) -> bool {
+    let labels = claim.metadata.labels.as_ref();
+    labels.is_some_and(|labels| labels.contains_key("generation"))
 }

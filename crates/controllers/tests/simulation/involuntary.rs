@@ -8,8 +8,8 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::disruption_loop::{bind, name};
-use crate::harness::Simulation;
+use crate::disruption_loop::bind;
+use crate::harness::{Simulation, name};
 use crate::repair::set_condition;
 use crate::static_capacity;
 

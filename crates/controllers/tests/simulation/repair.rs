@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::emptiness::apart;
-use crate::harness::{Simulation, create};
+use crate::harness::{Simulation, create, name};
 
 pub(crate) async fn with_nodes(count: usize, repair: bool) -> Simulation {
     let simulation = Simulation::start_with(|options| options.feature_gates.node_repair = repair).await;
@@ -25,10 +25,6 @@ pub(crate) async fn with_nodes(count: usize, repair: bool) -> Simulation {
         .await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     simulation
-}
-
-pub(crate) fn name(node: &Node) -> String {
-    node.metadata.name.clone().unwrap_or_default()
 }
 
 pub(crate) async fn has(simulation: &Simulation, node: &Node) -> bool {

@@ -8,8 +8,8 @@ use kerf_api::{Conditioned, NodeClaim, NodePool, NodeRepairPolicy};
 use kube::Api;
 use serde_json::{Value, json};
 
-use crate::harness::{Simulation, create, list};
-use crate::repair::{has, name, set_condition, with_nodes};
+use crate::harness::{Simulation, create, list, name};
+use crate::repair::{has, set_condition, with_nodes};
 
 /// Creates a policy about the condition `DiskHealthy`; `spec` is merged over its spec.
 async fn policy(simulation: &Simulation, name: &str, spec: Value) {

@@ -3,26 +3,15 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::{Conditioned, NodeClaim, NodePool};
+use kerf_api::{Conditioned, NodeClaim};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::emptiness::{apart, is_tainted};
-use crate::harness::Simulation;
+use crate::harness::{Simulation, is_new};
 use crate::logs::Logs;
 use crate::static_capacity::{claims, created, has, names, provisioned, scale, with_pool};
-
-/// Makes every claim of the pool drift.
-async fn change_template(simulation: &Simulation, generation: &str) {
-    let patch = json!({"spec": {"template": {"metadata": {"labels": {"generation": generation}}}}});
-    simulation.patch::<NodePool>("web", patch).await;
-}
-
-fn is_new(claim: &NodeClaim) -> bool {
-    let labels = claim.metadata.labels.as_ref();
-    labels.is_some_and(|labels| labels.contains_key("generation"))
-}
 
 /// What a renewal was seen to do.
 #[derive(Default, Debug)]
@@ -34,7 +23,7 @@ struct Renewal {
 
 /// Waits until all claims are of the new template and watches how many there are meanwhile.
 async fn renew(simulation: &Simulation, nodes: usize, seconds: u64) -> Renewal {
-    change_template(simulation, "2").await;
+    simulation.change_template("2").await;
     let mut seen = Renewal {
         least_usable: usize::MAX,
         ..Renewal::default()
@@ -89,7 +78,7 @@ async fn without_room_to_surge_nothing_drifts() {
     let simulation = with_pool(3, json!({"limits": {"nodes": "3"}})).await;
     simulation.until("there are three", 60, async |s| has(s, 3).await).await;
     let before = names(&claims(&simulation).await);
-    change_template(&simulation, "2").await;
+    simulation.change_template("2").await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(names(&claims(&simulation).await), before);
     assert!(!simulation.nodes().await.iter().any(is_tainted));
@@ -119,7 +108,7 @@ async fn drift_keeps_to_budget_and_limit() {
 async fn growing_while_nodes_are_replaced_makes_none_too_many() {
     let simulation = with_pool(3, json!({"disruption": {"budgets": [{"nodes": "1"}]}})).await;
     simulation.until("there are three", 60, async |s| has(s, 3).await).await;
-    change_template(&simulation, "2").await;
+    simulation.change_template("2").await;
     simulation
         .until("a node is being replaced", 60, async |s| {
             s.nodes().await.iter().any(is_tainted)
@@ -158,7 +147,7 @@ async fn a_protected_pod_keeps_a_drifted_node_and_not_one_that_is_too_many() {
         .await
         .expect("patched");
     tokio::time::sleep(Duration::from_secs(30)).await;
-    change_template(&simulation, "2").await;
+    simulation.change_template("2").await;
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(has(&simulation, 1).await && !claims(&simulation).await.iter().any(is_new));
     scale(&simulation, 0).await;

@@ -12,7 +12,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::harness::{Simulation, create};
+use crate::harness::{Simulation, create, name};
 
 async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, NodeClaim, Node) {
     let simulation = Simulation::start().await;
@@ -24,10 +24,6 @@ async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, NodeClaim, Node) 
     let claim = simulation.claims().await.pop().expect("a claim");
     let node = simulation.nodes().await.pop().expect("a node");
     (simulation, claim, node)
-}
-
-fn name<K: kube::Resource>(object: &K) -> String {
-    object.meta().name.clone().unwrap_or_default()
 }
 
 async fn is_gone(simulation: &Simulation, claim: &NodeClaim, node: &Node) -> bool {

@@ -10,11 +10,14 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use kerf_apiserver::ApiServer;
+use kerf_runtime::Options;
 use kerf_sandbox::Sandbox;
 use kube::Client;
 use kube::client::Body;
 use tokio::time::Instant;
 use tower::Service;
+
+use crate::harness::Simulation;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
@@ -117,6 +120,17 @@ impl Wire {
         drop(state);
         rule(request)
     }
+}
+
+/// The same cluster with other controllers, settled, whose way to it the test holds.
+pub(crate) async fn wired(simulation: Simulation, change: impl FnOnce(&mut Options)) -> (Simulation, Wire) {
+    let wire = Wire::new();
+    let sandbox = simulation.crash().await;
+    let client = wire.client(&sandbox);
+    let simulation = Simulation::join_as(sandbox, client, change);
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    wire.forget();
+    (simulation, wire)
 }
 
 #[derive(Clone)]
