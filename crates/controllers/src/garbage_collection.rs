@@ -15,6 +15,7 @@ use kerf_api::{Condition, NodeClaim, NodeClaimSpec, labels};
 use kerf_cloud::{CloudError, Launched, NodeClassKind};
 use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
+use kube::Resource;
 
 use crate::changes::Change;
 use crate::claim_facts::{self, disrupt};
@@ -129,6 +130,10 @@ impl GarbageCollection {
 
     /// Ends instances that were orphans in the last round too.
     async fn collect_orphans(&self, instances: &[Launched]) -> Result<(), ReconcileError> {
+        // Any instance may belong to a claim that cannot be read.
+        if self.context.cluster.has_unreadable(&NodeClaim::kind(&())) {
+            return Ok(());
+        }
         let classes = &self.context.provider.profile().node_classes;
         let class_labels: Vec<String> = classes.iter().map(NodeClassKind::label_key).collect();
         let orphans = orphans(instances, &self.context.cluster.claims(), &class_labels);

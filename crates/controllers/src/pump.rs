@@ -1,13 +1,13 @@
 //! From the API server's watches into the cluster: one task per kind.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::StreamExt;
 use kerf_cloud::NodeClassKind;
 use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
-use kerf_runtime::{CancellationToken, SyncGate};
+use kerf_runtime::{CancellationToken, ObjectRef, SyncGate};
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::runtime::watcher;
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
 use crate::audit::Audit;
-use crate::cluster::{Cluster, NodeClass, Subject, Watched};
+use crate::cluster::{Cluster, NodeClass, Subject, Unreadable, Watched};
 use kerf_runtime::{Backoff, Readable, Rng};
 
 /// Follows one kind until shutdown, and lists it anew when it turns out that the watch lost something.
@@ -53,11 +53,30 @@ where
     }
 }
 
+/// Namespace and name.
+type Key = (String, String);
+
+/// A list that is not complete yet.
+struct Filling<K> {
+    objects: Vec<K>,
+    unreadable: BTreeMap<Key, Unreadable>,
+}
+
+impl<K> Default for Filling<K> {
+    fn default() -> Self {
+        Self {
+            objects: Vec::new(),
+            unreadable: BTreeMap::new(),
+        }
+    }
+}
+
 /// Collects a list until it is complete; the cluster keeps the old one as long.
 struct Fold<K> {
     cluster: Cluster,
     gate: SyncGate,
-    filling: Option<(Vec<K>, BTreeSet<String>)>,
+    filling: Option<Filling<K>>,
+    unreadable: BTreeMap<Key, Unreadable>,
 }
 
 impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
@@ -66,6 +85,7 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
             cluster,
             gate,
             filling: None,
+            unreadable: BTreeMap::new(),
         }
     }
 
@@ -73,24 +93,70 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
         match event {
             WatchEvent::InitStart => {
                 K::expect_list(&self.cluster);
-                self.filling = Some((Vec::new(), BTreeSet::new()));
+                self.filling = Some(Filling::default());
             }
-            WatchEvent::Init(object) => self.filling.get_or_insert_default().0.push(object),
+            WatchEvent::Init(object) => self.filling.get_or_insert_default().objects.push(object),
             WatchEvent::InitDone => {
-                let (objects, unreadable) = self.filling.take().unwrap_or_default();
-                let changes = K::reset(&self.cluster, objects, &unreadable);
+                let Filling { objects, unreadable } = self.filling.take().unwrap_or_default();
+                let names = unreadable.keys().map(|(_, name)| name.clone()).collect();
+                let changes = K::reset(&self.cluster, objects, &names);
+                self.unreadable = unreadable;
+                self.note_unreadable();
                 self.cluster.tell(changes);
                 self.gate.mark(&K::kind(&()));
             }
-            WatchEvent::Apply(object) => self.cluster.tell(K::apply(&self.cluster, object)),
-            WatchEvent::Delete(object) => self.cluster.tell(K::delete(&self.cluster, &object)),
-            WatchEvent::Malformed { namespace, name, error } => {
+            WatchEvent::Apply(object) => {
+                self.forget_unreadable(&object);
+                self.cluster.tell(K::apply(&self.cluster, object));
+            }
+            WatchEvent::Delete(object) => {
+                self.forget_unreadable(&object);
+                self.cluster.tell(K::delete(&self.cluster, &object));
+            }
+            WatchEvent::Malformed {
+                namespace,
+                name,
+                uid,
+                error,
+            } => {
                 tracing::error!(kind = %K::kind(&()), namespace, name, error, "object cannot be read, keeping its last state");
-                if let Some((_, unreadable)) = &mut self.filling {
-                    unreadable.insert(name);
+                let key = (namespace.clone(), name.clone());
+                let object = ObjectRef {
+                    api_version: K::api_version(&()).into_owned(),
+                    kind: K::kind(&()).into_owned(),
+                    namespace,
+                    name,
+                    uid,
+                };
+                let unreadable = Unreadable { object, error };
+                if let Some(filling) = &mut self.filling {
+                    filling.unreadable.insert(key, unreadable);
+                } else {
+                    self.unreadable.insert(key, unreadable);
+                    self.note_unreadable();
                 }
             }
         }
+    }
+
+    /// An object that can be read, or is gone, is no concern any more.
+    fn forget_unreadable(&mut self, object: &K) {
+        if self.unreadable.is_empty() {
+            return;
+        }
+        let meta = object.meta();
+        let key = (
+            meta.namespace.clone().unwrap_or_default(),
+            meta.name.clone().unwrap_or_default(),
+        );
+        if self.unreadable.remove(&key).is_some() {
+            self.note_unreadable();
+        }
+    }
+
+    fn note_unreadable(&self) {
+        let all = self.unreadable.values().cloned().collect();
+        self.cluster.set_unreadable(&K::kind(&()), all);
     }
 }
 

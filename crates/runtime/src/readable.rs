@@ -21,7 +21,7 @@ pub struct Readable<K>(pub Result<K, Unreadable>);
 pub struct Unreadable {
     /// Which object it is and at which version; the other fields are empty.
     pub metadata: ObjectMeta,
-    /// What is wrong with it.
+    /// The field and what is wrong with it.
     pub error: String,
 }
 
@@ -43,10 +43,9 @@ struct Identity {
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Readable<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let error = match serde_json::from_str(text.get()) {
-            Ok(object) => return Ok(Self(Ok(object))),
-            Err(error) => error.to_string(),
-        };
+        if let Ok(object) = serde_json::from_str(text.get()) {
+            return Ok(Self(Ok(object)));
+        }
         let Identity {
             name,
             namespace,
@@ -62,7 +61,22 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Readable<K> {
             resource_version,
             ..ObjectMeta::default()
         };
+        let error = problem::<K>(text.get());
         Ok(Self(Err(Unreadable { metadata, error })))
+    }
+}
+
+/// The field that does not fit and why. The object is read once more, as a tree: its owner never saw the text, so positions in it say
+/// nothing to them.
+fn problem<K: DeserializeOwned>(text: &str) -> String {
+    let tree: serde_json::Value = match serde_json::from_str(text) {
+        Ok(tree) => tree,
+        Err(error) => return error.to_string(),
+    };
+    match serde_path_to_error::deserialize::<_, K>(tree) {
+        Err(error) if error.path().iter().len() > 0 => format!("{}: {}", error.path(), error.inner()),
+        Err(error) => error.inner().to_string(),
+        Ok(_) => "its text cannot be read".to_owned(),
     }
 }
 
@@ -108,7 +122,7 @@ mod tests {
     fn an_unreadable_object_of_a_list_is_known_by_its_name() {
         let text = r#"{"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [
             {"metadata": {"name": "good", "namespace": "a"}, "data": {"key": "value"}},
-            {"metadata": {"name": "bad", "namespace": "a", "uid": "u", "resourceVersion": "7", "labels": 3}, "data": "text"}
+            {"metadata": {"name": "bad", "namespace": "a", "uid": "u", "resourceVersion": "7"}, "data": "text"}
         ]}"#;
         let list: ObjectList<Readable<ConfigMap>> = serde_json::from_str(text).expect("a list");
         let [good, bad] = &*list.items else {
@@ -119,7 +133,12 @@ mod tests {
             Some("good")
         );
         let unreadable = bad.0.as_ref().expect_err("it cannot be read");
-        assert!(unreadable.to_string().contains("invalid type"), "{unreadable}");
+        assert!(
+            unreadable
+                .to_string()
+                .starts_with("data: invalid type: string \"text\", expected "),
+            "{unreadable}"
+        );
         assert_eq!(bad.meta().name.as_deref(), Some("bad"));
         assert_eq!(bad.meta().resource_version.as_deref(), Some("7"));
     }

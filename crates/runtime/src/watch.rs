@@ -48,6 +48,8 @@ pub enum WatchEvent<K> {
         namespace: String,
         /// Its name.
         name: String,
+        /// Its unique id.
+        uid: String,
         /// What is wrong with it.
         error: String,
     },
@@ -289,23 +291,16 @@ where
                 self.failures = 0;
                 match object.0 {
                     Ok(object) => WatchEvent::Delete(object),
-                    Err(invalid) => self.deleted_unreadable(invalid.metadata),
+                    Err(_) => self.deleted_unreadable(),
                 }
             }
         }
     }
 
     /// An unreadable object is gone: its metadata is all we have, so the set is taken anew, which shows it missing.
-    fn deleted_unreadable(
-        &mut self,
-        metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    ) -> WatchEvent<K> {
+    fn deleted_unreadable(&mut self) -> WatchEvent<K> {
         self.restart();
-        WatchEvent::Malformed {
-            namespace: metadata.namespace.unwrap_or_default(),
-            name: metadata.name.unwrap_or_default(),
-            error: "deleted in a state that cannot be read".to_owned(),
-        }
+        WatchEvent::InitStart
     }
 
     async fn recover(&mut self, error: &watcher::Error) -> Result<(), WatchError> {
@@ -362,6 +357,7 @@ fn readable<K>(object: Readable<K>, event: impl FnOnce(K) -> WatchEvent<K>) -> W
         Err(invalid) => WatchEvent::Malformed {
             namespace: invalid.metadata.namespace.unwrap_or_default(),
             name: invalid.metadata.name.unwrap_or_default(),
+            uid: invalid.metadata.uid.unwrap_or_default(),
             error: invalid.error,
         },
     }

@@ -61,11 +61,7 @@ async fn deliveries(server: &Server, options: WatchOptions, seconds: u64) -> (Ve
                 WatchEvent::InitDone => "done".to_owned(),
                 WatchEvent::Apply(object) => format!("apply {}", object.name_any()),
                 WatchEvent::Delete(object) => format!("delete {}", object.name_any()),
-                WatchEvent::Malformed {
-                    namespace,
-                    name,
-                    error: _,
-                } => format!("malformed {namespace}/{name}"),
+                WatchEvent::Malformed { namespace, name, .. } => format!("malformed {namespace}/{name}"),
             };
             seen.lock().expect("no panic holds it").push(text);
         })

@@ -176,7 +176,9 @@ impl<K: Kind> Store<K> {
                     all.push(inner.take(&key));
                 }
             }
-            WatchEvent::Malformed { namespace, name, error } => {
+            WatchEvent::Malformed {
+                namespace, name, error, ..
+            } => {
                 tracing::warn!(kind = %K::kind(&()), namespace, name, error, "object cannot be read");
             }
         }

@@ -9,7 +9,9 @@ mod fold;
 mod objects;
 mod patience;
 mod trust;
+mod unreadable;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -32,6 +34,7 @@ use objects::Objects;
 
 pub(crate) use comparison::{Discrepancy, Listed, Subject, compare, listed};
 pub(crate) use fold::Watched;
+pub(crate) use unreadable::Unreadable;
 
 /// A handle on the cluster; clones share it.
 #[derive(Clone)]
@@ -40,6 +43,8 @@ pub struct Cluster {
     interner: Arc<Interner>,
     classes: Arc<[NodeClassKind]>,
     listeners: Arc<RwLock<Vec<Listener>>>,
+    /// By kind.
+    unreadable: Arc<Mutex<BTreeMap<String, Vec<Unreadable>>>>,
 }
 
 type Listener = Arc<dyn Fn(&Change) + Send + Sync>;
@@ -84,6 +89,7 @@ impl Cluster {
                 patience: patience::Patience::default(),
             })),
             listeners: Arc::default(),
+            unreadable: Arc::default(),
             interner,
             classes: profile.node_classes.clone().into(),
         }

@@ -129,6 +129,13 @@ impl Policies {
             }
             WatchEvent::Malformed { name, error, .. } => {
                 tracing::error!(name, error, "NodeRepairPolicy cannot be read, keeping its last state");
+                // In the middle of a list; elsewhere the next one begins by throwing this away.
+                filling.extend(
+                    inner
+                        .by_name
+                        .get(&name)
+                        .map(|known| NodeRepairPolicy::clone(&known.object)),
+                );
             }
         }
     }
@@ -139,4 +146,37 @@ fn known(object: NodeRepairPolicy) -> (String, Known) {
     let name = object.metadata.name.clone().unwrap_or_default();
     let object = Arc::new(object);
     (name, Known { object, policy })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_nobody_can_read_stays_as_it_was_over_lists() {
+        let policy = |name: &str| -> NodeRepairPolicy {
+            let condition = serde_json::json!({"type": "Ready", "status": "False", "toleration": "10m"});
+            let spec = serde_json::json!({"unhealthyConditions": [condition]});
+            serde_json::from_value(serde_json::json!({"metadata": {"name": name}, "spec": spec})).expect("a policy")
+        };
+        let (policies, mut filling) = (Policies::default(), Vec::new());
+        let mut list = |objects: Vec<WatchEvent<NodeRepairPolicy>>| {
+            let whole = std::iter::once(WatchEvent::InitStart).chain(objects);
+            for event in whole.chain([WatchEvent::InitDone]) {
+                policies.take(event, &mut filling);
+            }
+            policies.names()
+        };
+        let bad = || WatchEvent::Malformed {
+            namespace: String::new(),
+            name: "bad".to_owned(),
+            uid: String::new(),
+            error: "spec: what is this?".to_owned(),
+        };
+        assert_eq!(list(vec![bad()]), [""; 0]);
+        let both = ["bad", "good"].map(|name| WatchEvent::Init(policy(name)));
+        assert_eq!(list(both.into()), ["bad", "good"]);
+        assert_eq!(list(vec![bad()]), ["bad"]);
+        assert_eq!(list(Vec::new()), [""; 0], "it is gone");
+    }
 }

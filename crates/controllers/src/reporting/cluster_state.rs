@@ -1,14 +1,15 @@
-//! Whether the cluster is known well enough for decisions, and how large it is (SCH-077).
+//! Whether the cluster is known well enough for decisions, how large it is (SCH-077), and what in it cannot be read.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kerf_runtime::CancellationToken;
 use kerf_runtime::metrics::{Gauge, catalogue};
+use kerf_runtime::{CancellationToken, Event, EventType};
 use tokio::time::Instant;
 
 use crate::changes::Change;
+use crate::cluster::Unreadable;
 use crate::context::Context;
 use crate::reconciler::Reconciler;
 
@@ -18,6 +19,29 @@ const EVERY: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often they are told (OPS-061).
 const COMPLAIN: Duration = Duration::from_secs(10);
+
+/// How long what cannot be read is not told again.
+const REMIND: Duration = Duration::from_secs(600);
+
+/// What the owner of an unreadable object is told on it: nobody reads our log for that.
+fn invalid(unreadable: Unreadable) -> Event {
+    let Unreadable { object, error } = unreadable;
+    Event {
+        dedupe: vec![
+            object.kind.clone(),
+            object.namespace.clone(),
+            object.name.clone(),
+            error.clone(),
+        ],
+        object,
+        kind: EventType::Warning,
+        reason: "InvalidObject".into(),
+        message: format!(
+            "{error}. Correct it: until then Kerf goes by what it could last read of this object, if anything"
+        ),
+        dedupe_timeout: Some(REMIND),
+    }
+}
 
 /// Reports on the state in memory.
 pub(crate) struct ClusterState {
@@ -49,6 +73,9 @@ impl ClusterState {
         let machines = snapshot.nodes.iter();
         let known = machines.filter(|node| node.provider_id.is_some() || node.node_name.is_some());
         self.nodes.set(&[], known.count() as f64);
+        for unreadable in self.context.cluster.unreadable() {
+            self.context.recorder.publish(invalid(unreadable));
+        }
         lasted
     }
 }

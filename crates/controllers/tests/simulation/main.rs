@@ -39,4 +39,5 @@ mod static_capacity;
 mod static_capacity_crash;
 mod static_drift;
 mod termination;
+mod unreadable;
 mod wire;
