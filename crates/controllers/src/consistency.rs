@@ -1,4 +1,5 @@
-//! Whether nodes have what their claims promised (the controller `nodeclaim.consistency`; LIF-133 to LIF-136). It only reports.
+//! Whether nodes have what their claims promised, and machines one claim and one Node each (the controller `nodeclaim.consistency`; LIF-133
+//! to LIF-136). It only reports.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,9 @@ use kerf_api::status::Conditioned;
 use kerf_api::{ConditionSet, NodeClaim};
 use kerf_model::quantity::Quantity;
 use kerf_runtime::client::found;
-use kerf_runtime::{CancellationToken, Event, EventType, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{
+    CancellationToken, Event, EventType, ObjectRef, Outcome, Priority, Queue, RateLimit, ReconcileError,
+};
 use kerf_state::lean::LeanNode;
 use kube::Resource;
 use rustc_hash::FxHashMap;
@@ -51,12 +54,47 @@ fn issues(claim: &NodeClaim, node: &LeanNode) -> Vec<String> {
     requests.filter_map(issue).collect()
 }
 
+/// What is wrong with a machine that has several claims or Nodes: somebody wrote an id that is another one's. Nobody can say which is the
+/// right one, so nothing is done about it (LIF-082).
+fn doubles(claim: &NodeClaim, claims: &[Arc<NodeClaim>], nodes: &[Arc<LeanNode>]) -> Vec<String> {
+    let Some(id) = claim_facts::provider_id(claim).filter(|_| !claim_facts::is_deleting(claim)) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let others = claims
+        .iter()
+        .filter(|other| claim_facts::uid(other) != claim_facts::uid(claim));
+    let others: Vec<&str> = others.map(|other| claim_facts::name(other)).collect();
+    if !others.is_empty() {
+        found.push(format!(
+            "provider id {id} is also that of NodeClaim {}: give each its own in status.providerID; deleting one of them ends the \
+             machine under all",
+            others.join(", ")
+        ));
+    }
+    if nodes.len() > 1 {
+        let names = nodes.iter().filter_map(|node| node.metadata.name.as_deref());
+        found.push(format!(
+            "provider id {id} is that of several Nodes, {}: delete the NodeClaim to have the machine replaced",
+            names.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    found
+}
+
+/// The last look at a claim.
+#[derive(Clone, Copy)]
+struct Checked {
+    at: Instant,
+    doubled: bool,
+}
+
 /// Compares claims with their nodes, now and then.
 pub(crate) struct Consistency {
     context: Context,
     queue: Queue<String>,
-    /// When a claim, by uid, was last checked.
-    checked: Mutex<FxHashMap<String, Instant>>,
+    /// By uid.
+    checked: Mutex<FxHashMap<String, Checked>>,
 }
 
 impl Consistency {
@@ -77,23 +115,38 @@ impl Consistency {
             return Ok(Outcome::Done);
         };
         let uid = claim_facts::uid(&claim);
-        if let Some(left) = self.not_before(uid) {
+        let id = claim_facts::provider_id(&claim).unwrap_or_default();
+        let nodes = cluster.nodes_by_provider_id(id);
+        let mut wrong = doubles(&claim, &cluster.claims_by_provider_id(id), &nodes);
+        let doubled = !wrong.is_empty();
+        if let Some(left) = self.not_before(uid, doubled) {
             return Ok(Outcome::RequeueAfter(left));
         }
-        let nodes = cluster.nodes_by_provider_id(claim_facts::provider_id(&claim).unwrap_or_default());
         if let [node] = nodes.as_slice() {
-            self.report(&claim, &issues(&claim, node)).await?;
+            wrong.extend(issues(&claim, node));
+        }
+        if doubled || nodes.len() == 1 {
+            self.report(&claim, &wrong).await?;
         }
         let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        checked.insert(uid.to_owned(), Instant::now());
+        let at = Instant::now();
+        checked.insert(uid.to_owned(), Checked { at, doubled });
         Ok(Outcome::RequeueAfter(EVERY))
     }
 
-    /// How long until the claim may be checked again.
-    fn not_before(&self, uid: &str) -> Option<Duration> {
+    /// How long until the claim may be checked again. News of doubles does not wait.
+    fn not_before(&self, uid: &str, doubled: bool) -> Option<Duration> {
         let checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = EVERY.checked_sub(checked.get(uid)?.elapsed())?;
+        let last = checked.get(uid).filter(|last| last.doubled == doubled)?;
+        let left = EVERY.checked_sub(last.at.elapsed())?;
         (!left.is_zero()).then_some(left)
+    }
+
+    /// Has all claims with that provider id looked at.
+    fn look_at(&self, id: &str, priority: Priority) {
+        for claim in self.context.cluster.claims_by_provider_id(id) {
+            self.queue.add_with(claim_facts::name(&claim).to_owned(), priority);
+        }
     }
 
     async fn report(&self, claim: &NodeClaim, issues: &[String]) -> Result<(), kube::Error> {
@@ -138,23 +191,24 @@ impl Reconciler for Consistency {
 
     fn notify(&self, change: &Change) {
         match change {
-            Change::Claim(diff) if diff.is_gone() => {
-                let uid = diff
-                    .last()
-                    .and_then(|claim| claim.metadata.uid.clone())
-                    .unwrap_or_default();
-                self.checked.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
-            }
-            Change::Claim(diff) => self.queue.add_with(diff.name().to_owned(), diff.priority()),
-            Change::Node(diff) => {
-                let id = diff
-                    .last()
-                    .map(|node| node.spec.provider_id.clone())
-                    .unwrap_or_default();
-                for claim in self.context.cluster.claims_by_provider_id(&id) {
-                    self.queue
-                        .add_with(claim_facts::name(&claim).to_owned(), diff.priority());
+            Change::Claim(diff) => {
+                if diff.is_gone() {
+                    let uid = diff.last().map(|claim| claim_facts::uid(claim).to_owned());
+                    let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+                    checked.remove(&uid.unwrap_or_default());
+                } else {
+                    self.queue.add_with(diff.name().to_owned(), diff.priority());
                 }
+                if diff.differs(|claim| claim_facts::provider_id(claim).map(str::to_owned)) {
+                    let sides = [&diff.before, &diff.after].into_iter().flatten();
+                    for id in sides.filter_map(|claim| claim_facts::provider_id(claim)) {
+                        self.look_at(id, diff.priority());
+                    }
+                }
+            }
+            Change::Node(diff) => {
+                let id = diff.last().map(|node| node.spec.provider_id.clone());
+                self.look_at(&id.unwrap_or_default(), diff.priority());
             }
             Change::Pod(_) | Change::Pool(_) | Change::Overlay(_) | Change::Class(_) => {}
         }
@@ -205,6 +259,32 @@ mod tests {
         }
         let node = json!({"metadata": {"name": "n"}, "status": {"capacity": {"memory": memory, "cpu": "4"}}});
         issues(&claim, &serde_json::from_value(node).expect("a node"))
+    }
+
+    #[test]
+    fn a_machine_with_several_claims_or_nodes_is_told() {
+        let claim = |name: &str, id: &str| {
+            let mut claim = NodeClaim::new(name, NodeClaimSpec::default());
+            claim.metadata.uid = Some(format!("uid-{name}"));
+            claim.status.get_or_insert_default().provider_id = Some(id.to_owned());
+            Arc::new(claim)
+        };
+        let node = |name: &str| {
+            let node = json!({"metadata": {"name": name}, "spec": {"providerID": "p://1"}});
+            Arc::new(serde_json::from_value::<LeanNode>(node).expect("a node"))
+        };
+        let (one, two) = (claim("one", "p://1"), claim("two", "p://1"));
+        assert!(doubles(&one, &[Arc::clone(&one)], &[node("a")]).is_empty());
+        let found = doubles(&one, &[Arc::clone(&one), two], &[node("a"), node("b")]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[0].starts_with("provider id p://1 is also that of NodeClaim two: "),
+            "{found:?}"
+        );
+        assert!(
+            found[1].starts_with("provider id p://1 is that of several Nodes, a, b: "),
+            "{found:?}"
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod disruption_loop;
 mod disruption_queue;
 mod disruption_scale;
 mod disruption_suites;
+mod doubles;
 mod drift;
 mod drift_crash;
 mod drift_detection;
