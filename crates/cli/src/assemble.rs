@@ -30,11 +30,8 @@ pub(crate) struct Parts {
 impl Parts {
     /// The manager's configuration and the provider in it.
     pub(crate) fn manager(self) -> (ManagerConfig, Arc<KwokProvider>) {
-        let provider = Arc::new(KwokProvider::new(
-            self.client.clone(),
-            Arc::clone(&self.interner),
-            self.catalogue,
-        ));
+        let provider = KwokProvider::new(self.client.clone(), Arc::clone(&self.interner), self.catalogue);
+        let provider = Arc::new(provider.with_announcements());
         let metrics = self.metrics.unwrap_or_else(|| Metrics::new(label_names(&*provider)));
         let config = ManagerConfig {
             client: self.client,

@@ -3,6 +3,7 @@
 //! In come NodeClaims and instance types (built in, real EC2 ones, or read from a file); out go Node objects that a simulator brings
 //! to life. Units are those of the model.
 
+mod announcements;
 mod birth;
 mod builtin;
 mod ec2;
@@ -12,6 +13,7 @@ mod provider;
 mod read;
 mod recipe;
 
+pub use announcements::INTERRUPTION;
 pub use builtin::builtin_catalogue;
 pub use ec2::ec2_catalogue;
 pub use load::{LoadError, load_catalogue, load_catalogue_or_none};

@@ -1,5 +1,6 @@
 //! The provider: Node objects are its instances (KWK-060).
 
+use crate::announcements::{Announcements, node_of};
 use crate::birth::Births;
 use crate::machine::{PROVIDER_ID_PREFIX, machine};
 use crate::recipe::is_reservation_id_key;
@@ -67,6 +68,7 @@ pub struct KwokProvider {
     catalogue: Arc<Catalogue>,
     births: Births,
     signals: SignalQueue,
+    announcements: Option<Announcements>,
 }
 
 impl KwokProvider {
@@ -87,7 +89,15 @@ impl KwokProvider {
             interner,
             catalogue,
             signals: SignalQueue::default(),
+            announcements: None,
         }
+    }
+
+    /// Also raises the interruptions that Nodes are annotated with ([`INTERRUPTION`](crate::INTERRUPTION)). It costs a watch of Nodes.
+    #[must_use]
+    pub fn with_announcements(mut self) -> Self {
+        self.announcements = Some(Announcements::new(self.client.clone()));
+        self
     }
 
     /// Raises an interruption signal about nodes, as a cloud would; nothing else happens to them.
@@ -245,11 +255,26 @@ impl CloudProvider for KwokProvider {
     }
 
     async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {
-        Ok(self.signals.receive().await)
+        let Some(announcements) = &self.announcements else {
+            return Ok(self.signals.receive().await);
+        };
+        tokio::select! {
+            biased;
+            raised = self.signals.receive() => Ok(raised),
+            announced = announcements.receive() => announced.map_err(|error| api_error("watching Nodes", &error)),
+        }
     }
 
     async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
-        self.signals.acknowledge(handled);
-        Ok(())
+        match (&self.announcements, node_of(handled)) {
+            (Some(announcements), Some(node)) => {
+                let taken = announcements.acknowledge(node).await;
+                taken.map_err(|error| api_error(&format!("patching Node {node}"), &error))
+            }
+            _ => {
+                self.signals.acknowledge(handled);
+                Ok(())
+            }
+        }
     }
 }

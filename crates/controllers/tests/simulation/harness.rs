@@ -95,7 +95,7 @@ impl Simulation {
         change(&mut options);
         let interner = Arc::new(Interner::default());
         let catalogue = builtin_catalogue(&interner);
-        let provider = KwokProvider::new(sandbox.client(), Arc::clone(&interner), catalogue);
+        let provider = KwokProvider::new(sandbox.client(), Arc::clone(&interner), catalogue).with_announcements();
         let manager = Manager::new(ManagerConfig {
             provider: wrap(Arc::new(provider)),
             client,

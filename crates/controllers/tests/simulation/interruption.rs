@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Node;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_cloud::{
     CloudError, CloudProvider, DriftReason, Interruption, InterruptionKind, Launched, Profile, SignalQueue,
 };
+use kerf_kwok::INTERRUPTION;
 use kerf_model::instance_type::Catalogue;
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
 use serde_json::json;
@@ -131,5 +133,79 @@ async fn an_unwell_instance_does_not_wait_for_protected_pods() {
         .until("the node is gone", 60, async |s| is_gone(s, &claim).await)
         .await;
     assert_eq!(count(&simulation, &claim, "instance_status"), 1.0);
+    simulation.stop().await;
+}
+
+async fn annotate(simulation: &Simulation, node: &str, value: &str) {
+    let annotation = json!({"metadata": {"annotations": {INTERRUPTION: value}}});
+    simulation.patch::<Node>(node, annotation).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn anybody_can_play_the_cloud_by_annotating_a_node() {
+    let simulation = Simulation::start().await;
+    simulation.populate(2, json!({})).await;
+    let (claims, nodes) = (simulation.claims().await, simulation.nodes().await);
+    let node = |claim: &NodeClaim| claim.status.as_ref().and_then(|status| status.node_name.clone());
+    let (advised, reclaimed) = (&claims[0], &claims[1]);
+    // Advice is told and acted on no further; so is told again what is announced again.
+    let first = node(advised).expect("a node");
+    for times in [2, 4] {
+        annotate(&simulation, &first, "rebalance_recommendation").await;
+        let told = async |s: &Simulation| {
+            let counts = s.events("SpotRebalanceRecommendation").await;
+            counts.iter().map(|event| event.count.unwrap_or(1)).sum::<i32>() == times
+        };
+        simulation.until("it is told", 10, told).await;
+        let taken = async |s: &Simulation| {
+            let nodes = s.nodes().await;
+            let mut annotations = nodes.iter().filter_map(|node| node.metadata.annotations.as_ref());
+            !annotations.any(|annotations| annotations.contains_key(INTERRUPTION))
+        };
+        simulation.until("the annotation is taken off", 10, taken).await;
+        // The same event is not told more often than every two minutes (OPS-182).
+        tokio::time::sleep(Duration::from_secs(121)).await;
+    }
+    assert!(!is_gone(&simulation, advised).await);
+    // What is no interruption stands there and stops nothing.
+    annotate(&simulation, &first, "full_moon").await;
+    annotate(&simulation, &node(reclaimed).expect("a node"), "spot_interrupted").await;
+    simulation
+        .until("another node runs the pod", 120, async |s| {
+            is_gone(s, reclaimed).await && s.running().await == 2
+        })
+        .await;
+    assert_eq!(count(&simulation, reclaimed, "spot_interrupted"), 1.0);
+    assert!(!is_gone(&simulation, advised).await);
+    assert_eq!(simulation.nodes().await.len(), nodes.len());
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_announcement_outlives_the_controllers() {
+    let simulation = Simulation::start().await;
+    simulation.populate(1, json!({})).await;
+    let claim = simulation.claims().await.remove(0);
+    let node = claim
+        .status
+        .as_ref()
+        .and_then(|status| status.node_name.clone())
+        .expect("a node");
+    let sandbox = simulation.crash().await;
+    let annotation = json!({"metadata": {"annotations": {INTERRUPTION: "instance_terminated"}}});
+    let api: kube::Api<Node> = kube::Api::all(sandbox.client());
+    api.patch(
+        &node,
+        &kube::api::PatchParams::default(),
+        &kube::api::Patch::Merge(annotation),
+    )
+    .await
+    .expect("patched");
+    let simulation = Simulation::join(sandbox, |_| {});
+    simulation
+        .until("another node runs the pod", 120, async |s| {
+            is_gone(s, &claim).await && s.running().await == 1
+        })
+        .await;
     simulation.stop().await;
 }
