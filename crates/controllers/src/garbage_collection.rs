@@ -1,7 +1,8 @@
 //! Claims without instances and instances without claims (the controller `nodeclaim.garbagecollection`; LIF-128 to LIF-131).
 //!
 //! What is missing from a list may only be missing from the list. So nothing goes while the cluster's lists are not to be trusted, a
-//! claim goes only after the provider denies its very instance, and an instance only after two rounds found nobody who wants it.
+//! claim goes only after the provider denies its very instance, and an instance only after two rounds found nobody who wants it and the API
+//! server knows no claim of it either.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +14,10 @@ use kerf_api::conditions::node_claim::{LAUNCHED, REGISTERED};
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, NodeClaim, NodeClaimSpec, labels};
 use kerf_cloud::{CloudError, Launched, NodeClassKind};
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, Readable, ReconcileError};
 use kerf_state::lean::LeanNode;
-use kube::Resource;
+use kube::api::ListParams;
+use kube::{Api, Resource};
 
 use crate::changes::Change;
 use crate::claim_facts::{self, disrupt};
@@ -128,6 +130,16 @@ impl GarbageCollection {
         Ok(())
     }
 
+    /// Whether a registered Node says that it is this instance: then its finalizer and its owner take care of both.
+    fn has_registered(&self, id: &str) -> bool {
+        let nodes = self.context.cluster.nodes_by_provider_id(id);
+        let registered = |node: &Arc<LeanNode>| {
+            let labels = node.metadata.labels.as_ref();
+            labels.and_then(|all| all.get(labels::REGISTERED)).map(String::as_str) == Some(labels::TRUE)
+        };
+        nodes.iter().any(registered)
+    }
+
     /// Ends instances that were orphans in the last round too.
     async fn collect_orphans(&self, instances: &[Launched]) -> Result<(), ReconcileError> {
         // Any instance may belong to a claim that cannot be read.
@@ -139,7 +151,22 @@ impl GarbageCollection {
         let orphans = orphans(instances, &self.context.cluster.claims(), &class_labels);
         let now: BTreeSet<String> = orphans.iter().map(|orphan| orphan.provider_id.clone()).collect();
         let before = std::mem::replace(&mut *self.suspects.lock().unwrap_or_else(PoisonError::into_inner), now);
-        for orphan in orphans.iter().filter(|orphan| before.contains(&orphan.provider_id)) {
+        let mut unwanted: Vec<&Launched> = orphans
+            .into_iter()
+            .filter(|orphan| before.contains(&orphan.provider_id) && !self.has_registered(&orphan.provider_id))
+            .collect();
+        if unwanted.is_empty() {
+            return Ok(());
+        }
+        // An instance that ends cannot be taken back, and a watch may have lost a claim.
+        let api: Api<Readable<NodeClaim>> = Api::all(self.context.client.clone());
+        let listed = api.list(&ListParams::default()).await?.items;
+        let Ok(claims) = listed.into_iter().map(|claim| claim.0).collect::<Result<Vec<_>, _>>() else {
+            return Ok(());
+        };
+        let is_known = |id: &str| claims.iter().any(|claim| claim_facts::provider_id(claim) == Some(id));
+        unwanted.retain(|orphan| !is_known(&orphan.provider_id));
+        for orphan in unwanted {
             match self.context.provider.delete(&stand_in(orphan)).await {
                 Ok(()) | Err(CloudError::NodeClaimNotFound(_)) => {
                     tracing::info!(
