@@ -135,12 +135,14 @@ fn keep_server_fields(old: &Value, new: &mut Value) {
 }
 
 fn only_status(resource: &Resource, old: &Value, mut new: Value) -> Value {
-    let mut merged = old.clone();
-    match json::take(&mut new, &["status"]) {
-        Some(status) => json::set(&mut merged, &["status"], status),
-        None => {
-            json::take(&mut merged, &["status"]);
-        }
+    let kept = old
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| *key != "status");
+    let mut merged: Value = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
+    if let Some(status) = json::take(&mut new, &["status"]) {
+        json::set(&mut merged, &["status"], status);
     }
     json::copy(&new, &mut merged, &["metadata", "managedFields"]);
     if resource.rules.metadata_through_status {
@@ -175,26 +177,22 @@ fn no_new_finalizers(resource: &Resource, live: &Stored, old: &Value, new: &Valu
     ))
 }
 
+/// The fields whose changes count as a generation.
+fn counted<'a>(resource: &'a Resource, object: &'a Value) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(|(key, _)| match key.as_str() {
+        "metadata" | "apiVersion" | "kind" => false,
+        "status" => resource.crd.is_some() && !resource.status,
+        key => resource.crd.is_some() || key == "spec",
+    })
+}
+
 /// Built-in kinds count changes of the spec; custom resources those of everything but metadata and status.
 fn count_generation(resource: &Resource, old: &Value, new: &mut Value) {
     if !resource.rules.generation {
         return;
     }
-    let changed = if resource.crd.is_some() {
-        let rest = |v: &Value| {
-            let mut v = v.clone();
-            for key in ["metadata", "status", "apiVersion", "kind"] {
-                if key != "status" || resource.status {
-                    json::take(&mut v, &[key]);
-                }
-            }
-            v
-        };
-        rest(old) != rest(new)
-    } else {
-        json::at(old, &["spec"]) != json::at(new, &["spec"])
-    };
-    if changed {
+    if counted(resource, old).ne(counted(resource, new)) {
         let generation = json::int(old, &["metadata", "generation"]).unwrap_or(0) + 1;
         json::set(new, &["metadata", "generation"], generation.into());
     }

@@ -207,12 +207,15 @@ impl Cluster {
         self.lock().mirror.promised_to(pod).cloned()
     }
 
-    /// What is missing before decisions may be made (SCH-074, SCH-075). Claims nobody will wait for any longer are not in it.
+    /// What is missing before decisions may be made (SCH-074, SCH-075). Claims nobody will wait for any longer are not in it, but machines on their
+    /// way from now on.
     pub fn sync_report(&self) -> SyncReport {
         let mut guard = self.lock();
         let inner = &mut *guard;
         let mut report = inner.mirror.sync_report();
-        inner.patience.reduce(&mut report.unlaunched, &inner.claims);
+        for claim in inner.patience.reduce(&mut report.unlaunched, &inner.claims) {
+            inner.mirror.adopt(&claim);
+        }
         report
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A claim without an instance and without promised pods may have been made for any pod, so planning waits for it (SCH-075). Upstream
 //! waits until it is launched or gone, which lets one claim nobody can launch stop a whole cluster. Here the wait ends when the provider
-//! has refused the claim once, and after three quarters of a minute in any case: at worst a node is launched too many, which consolidation finds.
+//! has refused the claim once, and after three quarters of a minute in any case. The claim is then a machine on its way with room for whatever it
+//! was made for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,15 +25,16 @@ const LONGEST: Duration = Duration::from_secs(45);
 pub(super) struct Patience(BTreeMap<Arc<str>, Instant>);
 
 impl Patience {
-    /// Takes out those that are not waited for any longer.
-    pub(super) fn reduce(&mut self, unlaunched: &mut Vec<Arc<str>>, claims: &Objects<NodeClaim>) {
+    /// Takes out those that are not waited for any longer, and gives them back.
+    pub(super) fn reduce(&mut self, unlaunched: &mut Vec<Arc<str>>, claims: &Objects<NodeClaim>) -> Vec<Arc<str>> {
         let now = Instant::now();
         self.0.retain(|claim, _| unlaunched.binary_search(claim).is_ok());
-        unlaunched.retain(|claim| {
+        let given_up = |claim: &mut Arc<str>| {
             let since = *self.0.entry(Arc::clone(claim)).or_insert(now);
             let refused = claims.get(claim).is_some_and(|claim| was_refused(&claim));
-            !refused && now.duration_since(since) < LONGEST
-        });
+            refused || now.duration_since(since) >= LONGEST
+        };
+        unlaunched.extract_if(.., given_up).collect()
     }
 }
 

@@ -249,6 +249,18 @@ impl Mirror {
         true
     }
 
+    /// Counts a claim that is not launched, and of which nobody knows what it was made for, as a machine on its way with all it asks for to
+    /// give. False if there is no such claim.
+    pub fn adopt(&mut self, claim: &str) -> bool {
+        let name = self.converter.text(claim);
+        let Some(free) = self.machines.claims.named(&name).map(|claim| claim.requests.clone()) else {
+            return false;
+        };
+        self.promises.of_claim(&name).is_none()
+            && self.promise(claim, &[], Resources::new())
+            && self.promises.free(&name, &free)
+    }
+
     /// The claim a pod is promised to, if any. Pods on nodes that are to go can be promised too; a plan must leave them alone.
     pub fn promised_to(&self, pod: &Pod) -> Option<&Arc<str>> {
         let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));

@@ -11,8 +11,9 @@
 //! - The promise ends when the claim is launched, is being deleted or is gone. From then on the pods are pending again; a launched claim
 //!   is a machine like any other and takes them back by its real size.
 //! - A claim without provider id and without a promise was not made in this process's life, or for no pods in particular. It blocks
-//!   planning as upstream's rule says, until it is launched or gone; whoever asks bounds that wait. So promises may live in memory: after
-//!   a restart the rule falls back to upstream's.
+//!   planning as upstream's rule says, until it is launched or gone. So promises may live in memory: after a restart the rule falls back to
+//!   upstream's. Whoever asks bounds that wait and has the claim adopted ([`super::Mirror::adopt`]): it is then a machine on its way that
+//!   holds nothing yet.
 
 use super::object::Key;
 use kerf_model::pod::Pod;
@@ -83,6 +84,12 @@ impl Promises {
             }
         }
         Some(claim)
+    }
+
+    /// Frees this much of what a claim asks for.
+    pub(super) fn free(&mut self, claim: &Arc<str>, amount: &Resources) -> bool {
+        let promise = self.by_claim.get_mut(claim);
+        promise.map(|promise| promise.freed.add(amount)).is_some()
     }
 
     pub(super) fn of_claim(&self, claim: &Arc<str>) -> Option<&Promise> {

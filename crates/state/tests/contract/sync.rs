@@ -155,6 +155,23 @@ fn a_promised_pod_that_is_bound_or_gone_leaves_its_claim() {
 }
 
 #[test]
+fn a_claim_of_an_earlier_life_is_adopted_with_all_its_room() {
+    let mut mirror = listed();
+    mirror.apply(pending("a", CPU_1));
+    mirror.apply(claim("claim", None, ""));
+    assert!(!mirror.sync_report().is_synced());
+    assert!(mirror.adopt("claim") && mirror.sync_report().is_synced());
+    let snapshot = mirror.snapshot(now());
+    let planned = find(&snapshot, "claim");
+    assert_eq!(planned.available().get(sym::CPU), 2_000);
+    assert_eq!(pod_names(&snapshot.pending), ["a"]);
+    assert!(!mirror.adopt("claim"), "it is already");
+    mirror.apply(claim("claim", Some("cloud://n"), ""));
+    assert!(!mirror.adopt("claim"), "it is launched");
+    assert!(!mirror.adopt("nobody"));
+}
+
+#[test]
 fn nothing_is_promised_to_a_claim_that_is_gone_or_launched() {
     let mut mirror = listed();
     mirror.apply(pending("a", CPU_1));
