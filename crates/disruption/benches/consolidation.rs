@@ -1,7 +1,7 @@
 //! A full evaluation of consolidation, several nodes and single ones: `cargo bench -p kerf-disruption --bench consolidation`.
 //!
-//! Nodes of eight or sixteen cores hold 30 pods each. Where they are half empty much can go, where they are full nothing can: then every
-//! node is looked at in vain, which is the worst case. Before criterion's figures it prints one line per row; `KERF_BENCH_ONCE=1` stops
+//! Nodes of eight or sixteen cores hold 30 pods each. Where they are half empty much can go, where they are full little can. Where pods of one
+//! size pack them nothing can: then every node is looked at in vain. Before criterion's figures it prints one line per row; `KERF_BENCH_ONCE=1` stops
 //! after that table. `KERF_BENCH_THREADS` sets the threads (2 without it), `KERF_BENCH_NODES` the largest cluster.
 //! Columns: wall time to make the snapshot ready, of the search for several nodes, of the one for single nodes after it, and of all three;
 //! how many nodes would go at once, and what that saves per hour.
@@ -84,7 +84,7 @@ fn instance_type(interner: &Interner, cores: i64, family: usize) -> InstanceType
 }
 
 /// The shape of an application's pods; every fourth is spread over zones.
-fn shape(app: usize) -> Arc<PodShape> {
+fn shape(app: usize, cpu_m: Option<i64>) -> Arc<PodShape> {
     let name = format!("app-{app}");
     let spread = SpreadConstraint {
         key: sym::ZONE,
@@ -96,9 +96,9 @@ fn shape(app: usize) -> Arc<PodShape> {
         honor_taints: false,
     };
     Arc::new(PodShape {
-        // 250 milli-cores on the average.
+        // Where they differ 250 milli-cores on the average.
         requests: Resources::new()
-            .with(sym::CPU, 150 + 10 * (app as i64 % 21))
+            .with(sym::CPU, cpu_m.unwrap_or(150 + 10 * (app as i64 % 21)))
             .with(sym::MEMORY, 200 * MEBI)
             .with(sym::PODS, 1),
         spread: if app.is_multiple_of(4) {
@@ -110,7 +110,34 @@ fn shape(app: usize) -> Arc<PodShape> {
     })
 }
 
-fn cluster(nodes: usize, cores: i64) -> Snapshot {
+/// How full nodes are.
+struct Load {
+    name: &'static str,
+    /// Of a node.
+    cores: i64,
+    /// What each pod asks for; different amounts if it is not said.
+    cpu_m: Option<i64>,
+}
+
+const LOADS: [Load; 3] = [
+    Load {
+        name: "half",
+        cores: 16,
+        cpu_m: None,
+    },
+    Load {
+        name: "full",
+        cores: 8,
+        cpu_m: None,
+    },
+    Load {
+        name: "packed",
+        cores: 16,
+        cpu_m: Some(525),
+    },
+];
+
+fn cluster(nodes: usize, load: &Load) -> Snapshot {
     let interner = Arc::new(Interner::default());
     let mut snapshot = Snapshot::new(Arc::clone(&interner));
     let types = [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256]
@@ -148,14 +175,14 @@ fn cluster(nodes: usize, cores: i64) -> Snapshot {
     let shapes: Vec<(Arc<PodShape>, Arc<LabelSet>)> = (0..APPS)
         .map(|app| {
             let labels: LabelSet = [("app", format!("app-{app}"))].into_iter().collect();
-            (shape(app), Arc::new(labels))
+            (shape(app, load.cpu_m), Arc::new(labels))
         })
         .collect();
     let namespace: Arc<str> = "default".into();
     let kind = catalogue
         .types
         .iter()
-        .find(|kind| interner.text(kind.name) == format!("c{cores}"))
+        .find(|kind| interner.text(kind.name) == format!("c{}", load.cores))
         .expect("a type");
     for number in 0..nodes {
         let name: Arc<str> = format!("node-{number:05}").into();
@@ -305,14 +332,15 @@ fn main() {
     let (threads, most) = (number("KERF_BENCH_THREADS", 2), number("KERF_BENCH_NODES", 10_000));
     println!("nodes  pods    load       ready     several   single    all       go    saved  alone");
     for nodes in [500, 2_000, 5_000, 10_000].into_iter().filter(|nodes| *nodes <= most) {
-        for (load, cores) in [("half", 16), ("full", 8)] {
-            let snapshot = cluster(nodes, cores);
+        for load in &LOADS {
+            let snapshot = cluster(nodes, load);
             let pods: usize = snapshot.nodes.iter().map(|node| node.pods.len()).sum();
             let measured = evaluate(&snapshot, threads);
             let (multi, single) = (&measured.multi, &measured.single);
             let saved = multi.1.command.as_ref().map(|command| dollars(command.savings()));
             println!(
-                "{nodes:<6} {pods:<7} {load:<6} {:>9.3} {:>9.3} {:>9.3} {:>9.3} s {:>5} {:>8} {:>4}",
+                "{nodes:<6} {pods:<7} {:<6} {:>9.3} {:>9.3} {:>9.3} {:>9.3} s {:>5} {:>8} {:>4}",
+                load.name,
                 measured.ready.as_secs_f64(),
                 multi.0.as_secs_f64(),
                 single.0.as_secs_f64(),
@@ -331,9 +359,9 @@ fn main() {
         return;
     }
     let mut criterion = Criterion::default().sample_size(10).configure_from_args();
-    for (load, cores) in [("half", 16), ("full", 8)] {
-        let snapshot = cluster(500, cores);
-        criterion.bench_function(&format!("500 nodes, {load}"), |bencher| {
+    for load in &LOADS {
+        let snapshot = cluster(500, load);
+        criterion.bench_function(&format!("500 nodes, {}", load.name), |bencher| {
             bencher.iter_batched(
                 || (),
                 |()| black_box(evaluate(&snapshot, threads).multi.1.command.is_some()),
