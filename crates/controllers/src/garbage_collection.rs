@@ -161,9 +161,8 @@ impl GarbageCollection {
         // An instance that ends cannot be taken back, and a watch may have lost a claim.
         let api: Api<Readable<NodeClaim>> = Api::all(self.context.client.clone());
         let listed = api.list(&ListParams::default()).await?.items;
-        let Ok(claims) = listed.into_iter().map(|claim| claim.0).collect::<Result<Vec<_>, _>>() else {
-            return Ok(());
-        };
+        let claims: Option<Vec<NodeClaim>> = listed.into_iter().map(|claim| claim.0.ok()).collect();
+        let Some(claims) = claims else { return Ok(()) };
         let is_known = |id: &str| claims.iter().any(|claim| claim_facts::provider_id(claim) == Some(id));
         unwanted.retain(|orphan| !is_known(&orphan.provider_id));
         for orphan in unwanted {
