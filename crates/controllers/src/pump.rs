@@ -98,8 +98,7 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
             WatchEvent::Init(object) => self.filling.get_or_insert_default().objects.push(object),
             WatchEvent::InitDone => {
                 let Filling { objects, unreadable } = self.filling.take().unwrap_or_default();
-                let names = unreadable.keys().map(|(_, name)| name.clone()).collect();
-                let changes = K::reset(&self.cluster, objects, &names);
+                let changes = K::reset(&self.cluster, objects, &unreadable.keys().cloned().collect());
                 self.unreadable = unreadable;
                 self.note_unreadable();
                 self.cluster.tell(changes);

@@ -13,6 +13,9 @@ use super::objects::{Kept, Objects};
 use super::{Cluster, Inner, NodeClass, Subject};
 use crate::changes::{Change, Diff, PodChange, PodFacts};
 
+/// Objects by namespace, empty for those of the cluster, and name.
+pub(crate) type Keys = BTreeSet<(String, String)>;
+
 /// A kind of which watch events are taken in.
 pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {
     /// What its objects are compared as.
@@ -24,7 +27,11 @@ pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {
     /// A list of all objects was asked for.
     fn expect_list(_cluster: &Cluster) {}
     /// These are all objects there are, but for those named in `unreadable`, which stay as they were known.
-    fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &BTreeSet<String>) -> Vec<Change>;
+    fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change>;
+}
+
+fn is_in(keys: &Keys, namespace: &str, name: &str) -> bool {
+    !keys.is_empty() && keys.contains(&(namespace.to_owned(), name.to_owned()))
 }
 
 /// Kinds only the mirror is interested in.
@@ -41,8 +48,8 @@ macro_rules! mirrored_only {
                 cluster.lock().mirror.delete(object);
                 Vec::new()
             }
-            fn reset(cluster: &Cluster, objects: Vec<Self>, _unreadable: &BTreeSet<String>) -> Vec<Change> {
-                let report = cluster.lock().mirror.reset(objects);
+            fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
+                let report = cluster.lock().mirror.reset_but(objects, &|namespace, name| is_in(unreadable, namespace, name));
                 log(&report);
                 Vec::new()
             }
@@ -98,11 +105,11 @@ macro_rules! kept_too {
                 cluster.lock().$field.expect_list();
             }
 
-            fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &BTreeSet<String>) -> Vec<Change> {
+            fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
                 let ours: fn(&Cluster, &Self) -> bool = $ours;
                 let mut objects: Vec<Self> = objects.into_iter().filter(|object| ours(cluster, object)).collect();
                 let mut inner = cluster.lock();
-                let kept = unreadable.iter().filter_map(|name| inner.$field.get(name));
+                let kept = unreadable.iter().filter_map(|(_, name)| inner.$field.get(name));
                 objects.extend(kept.map(|object| Self::clone(&object)));
                 inner.$field.forget_seen();
                 for object in &objects {
@@ -156,9 +163,9 @@ impl Watched for NodeOverlay {
         before.into_iter().map(gone).collect()
     }
 
-    fn reset(cluster: &Cluster, mut objects: Vec<Self>, unreadable: &BTreeSet<String>) -> Vec<Change> {
+    fn reset(cluster: &Cluster, mut objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
         let mut inner = cluster.lock();
-        let kept = unreadable.iter().filter_map(|name| inner.overlays.get(name));
+        let kept = unreadable.iter().filter_map(|(_, name)| inner.overlays.get(name));
         objects.extend(kept.map(|object| Self::clone(&object)));
         replace(&mut inner.overlays, objects)
             .into_iter()
@@ -188,7 +195,7 @@ impl Watched for LeanPod {
         pod_change(&namespace, &name, before, after, false)
     }
 
-    fn reset(cluster: &Cluster, objects: Vec<Self>, _unreadable: &BTreeSet<String>) -> Vec<Change> {
+    fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
         let mut inner = cluster.lock();
         let mirror = &mut inner.mirror;
         let keys: Vec<_> = objects.iter().map(key_of).collect();
@@ -196,7 +203,7 @@ impl Watched for LeanPod {
             .iter()
             .map(|(namespace, name)| facts(mirror, namespace, name))
             .collect();
-        let report = mirror.reset(objects);
+        let report = mirror.reset_but(objects, &|namespace, name| is_in(unreadable, namespace, name));
         log(&report);
         let mut changes = Vec::with_capacity(keys.len());
         for ((namespace, name), before) in keys.iter().zip(before) {
@@ -439,7 +446,7 @@ mod tests {
     fn an_object_that_cannot_be_read_stays_as_it_was() {
         let cluster = cluster();
         NodeClaim::reset(&cluster, vec![claim("a", 1, Some("id"))], &BTreeSet::new());
-        NodeClaim::reset(&cluster, Vec::new(), &["a".to_owned()].into());
+        NodeClaim::reset(&cluster, Vec::new(), &[(String::new(), "a".to_owned())].into());
         assert!(cluster.claim("a").is_some());
         assert_eq!(cluster.trustworthy(), Ok(()));
     }
@@ -495,6 +502,19 @@ mod tests {
         NodeClaim::expect_list(&cluster);
         NodeClaim::reset(&cluster, vec![claim("a", 5, Some("id"))], &BTreeSet::new());
         assert!(cluster.claim("b").is_none(), "the next list was asked for afterwards");
+    }
+
+    #[test]
+    fn a_pod_nobody_can_read_any_more_stays_where_it_was() {
+        let cluster = cluster();
+        let pod = |name: &str| -> LeanPod {
+            let metadata = serde_json::json!({"name": name, "namespace": "team", "uid": name});
+            serde_json::from_value(serde_json::json!({"metadata": metadata, "spec": {"nodeName": "n"}})).expect("a pod")
+        };
+        LeanPod::reset(&cluster, vec![pod("a"), pod("b")], &Keys::new());
+        LeanPod::reset(&cluster, Vec::new(), &[("team".to_owned(), "a".to_owned())].into());
+        assert!(cluster.pod("team", "a").is_some() && cluster.pod("team", "b").is_none());
+        assert_eq!(cluster.pods_on("n").len(), 1);
     }
 
     // LIF-005

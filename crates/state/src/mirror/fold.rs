@@ -34,6 +34,11 @@ impl Mirror {
 
     /// These are all the objects of the kind. What the mirror knows and the list lacks is gone; the report says so.
     pub fn reset<K: Mirrored>(&mut self, objects: Vec<K>) -> ResetReport {
+        self.reset_but(objects, &|_, _| false)
+    }
+
+    /// The same for a list with objects in it that could not be read: those, by namespace and name, stay as they were known.
+    pub fn reset_but<K: Mirrored>(&mut self, objects: Vec<K>, unreadable: &dyn Fn(&str, &str) -> bool) -> ResetReport {
         let known = self.identities(K::KIND);
         let mut report = ResetReport {
             kind: K::KIND,
@@ -57,7 +62,7 @@ impl Mirror {
             }
             self.apply_object(&id, object.into());
         }
-        for id in left.into_values() {
+        for id in left.into_values().filter(|id| !unreadable(&id.key.0, &id.key.1)) {
             report.vanished.push(shown(&id.key));
             self.remove(K::KIND, &id);
         }
