@@ -62,19 +62,17 @@ struct Search {
     now: Timestamp,
     solver: Options,
     settings: Settings,
-    /// Candidates before any filter, for the totals of pools.
-    all: Vec<Candidate>,
-    eligible: Vec<Candidate>,
 }
 
 impl Search {
-    fn run<T>(&self, look: impl FnOnce(&Consolidation<'_>) -> T) -> Option<T> {
+    /// `all` are the candidates before any filter, for the totals of pools.
+    fn run<T>(&self, all: &[Candidate], look: impl FnOnce(&Consolidation<'_>) -> T) -> Option<T> {
         let prepared = || self.index.read(&self.snapshot, &self.solver);
         let what_if = WhatIf::reading(&self.snapshot, prepared, self.closed.clone(), self.now, &self.solver);
         let what_if = what_if
             .inspect_err(|error| tracing::error!(%error, "consolidation cannot be evaluated"))
             .ok()?;
-        let balance = Balance::new(&self.snapshot, &self.all);
+        let balance = Balance::new(&self.snapshot, all);
         let checker = |snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan| check(snapshot, pods, plan, &self.solver);
         Some(look(&Consolidation {
             what_if: &what_if,
@@ -133,10 +131,9 @@ impl Turn<'_> {
             now,
             solver: consolidation_options(&solver_options(&self.context.options, &self.context.tuning)),
             settings: settings(self.context),
-            all: sorted.candidates.free.clone(),
-            eligible: eligible.clone(),
         };
         let limits = self.context.tuning.search;
+        let sorted = Arc::clone(&sorted);
         let command = match method {
             Method::Multi => {
                 let shutdown = self.shutdown.clone();
@@ -144,8 +141,10 @@ impl Turn<'_> {
                     .compute(search, move |search| {
                         let began = Instant::now();
                         let stop = || shutdown.is_cancelled() || began.elapsed() >= limits.multi;
-                        let found = search.run(|all| all.multi(&search.eligible, &mut allowance, &stop));
-                        (search, found.unwrap_or_default())
+                        let found = search.run(&sorted.candidates.free, |all| {
+                            all.multi(&sorted.underutilized().0, &mut allowance, &stop)
+                        });
+                        found.unwrap_or_default()
                     })
                     .await?;
                 self.note_multi(found, &snapshot, basis)
@@ -161,18 +160,18 @@ impl Turn<'_> {
                 let survey = self.memory.with(|all| all.survey.take());
                 let survey = survey.filter(|(of, closed, _)| Arc::ptr_eq(of, &snapshot) && *closed == search.closed);
                 let shutdown = self.shutdown.clone();
-                let (search, found) = self
+                let found = self
                     .compute(search, move |search| {
                         let began = Instant::now();
                         let stop = || shutdown.is_cancelled() || began.elapsed() >= limits.single;
-                        let order = interleaved(&search.eligible, &first);
+                        let order = interleaved(&sorted.underutilized().0, &first);
                         let known = survey.map(|(_, _, survey)| survey).unwrap_or_default();
-                        let found = search.run(|all| all.single(&order, &allowance, &known, &stop));
-                        let found = found.unwrap_or_default();
-                        (search, found)
+                        let found = search.run(&sorted.candidates.free, |all| {
+                            all.single(&order, &allowance, &known, &stop)
+                        });
+                        found.unwrap_or_default()
                     })
                     .await?;
-                drop(search);
                 self.note_single(found, &snapshot, basis)
             }
         };
@@ -192,11 +191,11 @@ impl Turn<'_> {
         })
     }
 
-    fn note_multi(&self, (search, found): (Search, Multi), snapshot: &Arc<Snapshot>, basis: Basis) -> Option<Command> {
+    fn note_multi(&self, found: Multi, snapshot: &Arc<Snapshot>, basis: Basis) -> Option<Command> {
         if found.timed_out {
             self.count_timeout(Method::Multi);
             tracing::debug!(
-                candidates = search.eligible.len(),
+                candidates = basis.eligible.len(),
                 "the search for nodes that go together ran out of time"
             );
         }
@@ -211,9 +210,10 @@ impl Turn<'_> {
             }
         }
         let settled = is_settled(found.command.is_some(), found.constrained, found.timed_out);
+        let closed = basis.closed.clone();
         self.memory.with(|all| {
             all.multi = settled.then(|| (basis, Instant::now()));
-            all.survey = Some((Arc::clone(snapshot), search.closed, found.survey));
+            all.survey = Some((Arc::clone(snapshot), closed, found.survey));
         });
         found.command
     }
@@ -376,11 +376,9 @@ impl Turn<'_> {
             now,
             solver: consolidation_options(&solver_options(&self.context.options, &self.context.tuning)),
             settings: settings(self.context),
-            all: Vec::new(),
-            eligible: current,
         };
         let again = command.clone();
-        let work = move |search: Search| search.run(|all| still_fits(&again, &search.eligible, all.what_if));
+        let work = move |search: Search| search.run(&[], |all| still_fits(&again, &current, all.what_if));
         let fits = self.compute(search, work).await?;
         Ok(fits.unwrap_or(Err(Invalid::NoSimulation(kerf_disruption::SimulationError::NoPools))))
     }
