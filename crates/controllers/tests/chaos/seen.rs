@@ -94,9 +94,8 @@ pub(crate) struct Claim {
     pub(crate) deleting: bool,
     /// The cpu it was made for.
     pub(crate) wanted_cpu_m: i64,
-    /// What its machine has, and what pods can use of it.
+    /// What its machine has.
     pub(crate) cpu_m: i64,
-    pub(crate) allocatable_cpu_m: Option<i64>,
     pub(crate) conditions: Texts,
     pub(crate) disruption_reason: Option<String>,
     /// By when its node has to be empty.
@@ -348,7 +347,6 @@ fn claim(object: &Value) -> Claim {
         provider_id: text(object, "/status/providerID"),
         deleting: some(object, "/metadata/deletionTimestamp").is_some(),
         wanted_cpu_m: millis(object.pointer("/spec/resources/requests/cpu").unwrap_or(&Value::Null)),
-        allocatable_cpu_m: object.pointer("/status/allocatable/cpu").map(millis),
         cpu_m: millis(object.pointer("/status/capacity/cpu").unwrap_or(&Value::Null)),
         conditions: conditions(object),
         disruption_reason: reason.map(|condition| text(condition, "/reason")),

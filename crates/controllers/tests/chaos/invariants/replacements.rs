@@ -1,6 +1,7 @@
 //! No two machines for one need: no machine is asked for while those on their way could hold every pod that needs a place.
 //!
-//! Room is judged by cpu and by the labels of pools, so nothing is said while a pod asks for more. A pod counts as needing a place for a
+//! Room is judged by cpu and by the labels of pools, so nothing is said while a pod asks for more. A machine counts with what was asked for:
+//! that it has more may not be known yet to who asks for the next, whose news may be late. A pod counts as needing a place for a
 //! while after it stopped to, because a decision may be that old.
 
 use std::collections::BTreeMap;
@@ -47,8 +48,7 @@ fn room(seen: &Seen, claim: &Claim) -> i64 {
         .filter(|pod| !pod.is_daemon() && !pod.is_finished())
         .map(|pod| pod.cpu_m)
         .sum();
-    let all = claim.allocatable_cpu_m.unwrap_or(claim.wanted_cpu_m);
-    all - taken - DAEMON_CPU_M * i64::try_from(daemons).unwrap_or(0)
+    claim.wanted_cpu_m - taken - DAEMON_CPU_M * i64::try_from(daemons).unwrap_or(0)
 }
 
 /// Whether the pods fit, the largest first, each to the first machine that has room.
