@@ -59,6 +59,9 @@ pub(super) fn planned(snapshot: &Snapshot, pods: &[Arc<Pod>], times: &PodTimes) 
 impl Held {
     /// Holds the pods that still fit where they were planned; nothing where there are none.
     pub(super) fn new(snapshot: &Snapshot, pods: &[Arc<Pod>], planned: &Planned) -> Option<Self> {
+        if planned.is_empty() {
+            return None;
+        }
         let mut held = Self {
             snapshot: snapshot.clone(),
             rest: Vec::with_capacity(pods.len()),
