@@ -11,8 +11,10 @@ use kerf_api::status::Conditioned;
 use kerf_runtime::client::{ApiErrorKind, describe};
 use kerf_runtime::metrics::catalogue::{PODS_DRAINED, PODS_EVICTION_REQUESTS};
 use kerf_runtime::{CancellationToken, Event, EventType, Key, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
-use kube::Api;
-use kube::api::EvictParams;
+use kube::api::PostParams;
+use kube::core::Status;
+use kube::{Api, Client};
+use serde_json::json;
 
 use crate::changes::Change;
 use crate::claim_facts;
@@ -104,12 +106,7 @@ impl Evictions {
         if self.locked().get(&key) != Some(&Stage::Wanted) {
             return Ok(Outcome::Done);
         }
-        let api: Api<Pod> = Api::namespaced(self.context.client.clone(), &key.namespace);
-        let params = EvictParams {
-            delete_options: Some(claim_facts::exactly(Some(&key.uid))),
-            ..EvictParams::default()
-        };
-        let result = api.evict(&key.name, &params).await;
+        let result = evict(&self.context.client, &key).await;
         let code = match &result {
             Ok(_) => "200".to_owned(),
             Err(kube::Error::Api(status)) => status.code.to_string(),
@@ -182,6 +179,20 @@ impl Evictions {
             .filter(|condition| condition.is_true());
         given.map_or(FORCEFUL, |condition| condition.reason()).to_owned()
     }
+}
+
+/// Asks for the eviction of exactly this pod. `Api::evict` writes the options under a name the API server does not know, so the uid would
+/// be ignored.
+async fn evict(client: &Client, key: &EvictionKey) -> Result<Status, kube::Error> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &key.namespace);
+    let eviction = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": key.name, "namespace": key.namespace},
+        "deleteOptions": claim_facts::exactly(Some(&key.uid)),
+    });
+    api.create_subresource("eviction", &key.name, &PostParams::default(), &eviction)
+        .await
 }
 
 fn meaning<T>(result: &Result<T, kube::Error>) -> Answer {
@@ -262,6 +273,28 @@ mod tests {
         meaning::<()>(&Err(kube::Error::Api(
             kube::core::Status::failure(message, reason).with_code(code).boxed(),
         )))
+    }
+
+    // LIF-108
+    #[tokio::test]
+    async fn an_eviction_reaches_no_namesake() {
+        let client = Client::new(kerf_apiserver::ApiServer::builder().build(), "default");
+        let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+        let pod = json!({"metadata": {"name": "db-0"}, "spec": {"containers": [{"name": "main", "image": "db"}]}});
+        let pod = serde_json::from_value(pod).expect("a pod");
+        let created = pods.create(&PostParams::default(), &pod).await.expect("created");
+        let uid = created.metadata.uid.expect("a uid");
+        let key = |uid: &str| EvictionKey {
+            namespace: "default".to_owned(),
+            name: "db-0".to_owned(),
+            uid: uid.to_owned(),
+            node: "n".to_owned(),
+        };
+        let of_another = evict(&client, &key("00000000-0000-4000-8000-000000000000")).await;
+        assert_eq!(meaning(&of_another), Answer::Gone);
+        assert!(pods.get_opt("db-0").await.expect("an answer").is_some(), "it stays");
+        assert_eq!(meaning(&evict(&client, &key(&uid)).await), Answer::Accepted);
+        assert!(pods.get_opt("db-0").await.expect("an answer").is_none(), "it went");
     }
 
     #[test]
