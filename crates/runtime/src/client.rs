@@ -3,6 +3,7 @@
 mod connect;
 mod error;
 mod layer;
+mod pace;
 mod request_info;
 
 pub use connect::{ConnectError, Connection};

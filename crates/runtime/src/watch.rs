@@ -28,6 +28,10 @@ const SILENT_START: Duration = Duration::from_secs(30);
 /// A streaming start that takes longer has lost the mark at its end: changes go on coming, and it would never be complete.
 const LONGEST_START: Duration = Duration::from_secs(60);
 
+/// Failures further apart than this are not failures in a row. A complete set alone proves nothing: a server may go on giving lists from
+/// which it cannot be followed.
+const IN_A_ROW: Duration = Duration::from_secs(30);
+
 /// One change, or a mark in the sequence of changes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent<K> {
@@ -174,6 +178,7 @@ struct Watch<K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + 
     streaming: bool,
     phase: Phase,
     failures: u32,
+    failed_at: Option<Instant>,
     relist_at: Option<Instant>,
     /// Until the first complete set: when to give up.
     give_up_at: Option<Instant>,
@@ -217,6 +222,7 @@ where
             streaming,
             phase: Phase::Starting,
             failures: 0,
+            failed_at: None,
             last_error: "no error so far".to_owned(),
             api,
             options,
@@ -274,7 +280,6 @@ where
             Event::InitApply(object) => readable(object, WatchEvent::Init),
             Event::InitDone => {
                 self.phase = Phase::Following;
-                self.failures = 0;
                 self.give_up_at = None;
                 // Spread, so that the relists of many watches started together do not coincide.
                 self.relist_at = self
@@ -312,7 +317,13 @@ where
         }
         self.last_error = error.to_string();
         tracing::debug!(kind = %kind, error = %error, "watch failed, trying again");
-        self.failures = self.failures.saturating_add(1);
+        let now = Instant::now();
+        let before = self
+            .failed_at
+            .replace(now)
+            .filter(|at| now.duration_since(*at) < IN_A_ROW)
+            .map_or(0, |_| self.failures);
+        self.failures = before.saturating_add(1);
         if self.failures == 1 && is_gone(error) {
             // Ordinary after a pause; the list that follows is the cure.
             return Ok(());

@@ -203,6 +203,25 @@ async fn a_version_that_is_gone_leads_to_a_new_set() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sets_that_cannot_be_followed_are_asked_for_less_and_less() {
+    let starts = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&starts);
+    let mut open = Vec::new();
+    let server = Server::new(move |_| {
+        *count.lock().expect("no panic holds it") += 1;
+        let gone = event("ERROR", &failure(410, "Expired"));
+        let (response, sender) = watch_response(&[event("ADDED", &object("a", 1)), bookmark(1), gone]);
+        open.push(sender);
+        response
+    });
+    let (seen, result) = deliveries(&server, quiet(), 120).await;
+    assert!(result.is_ok(), "{result:?}");
+    assert_eq!(seen[..3], ["start", "init a", "done"]);
+    let starts = *starts.lock().expect("no panic holds it");
+    assert!((5..=12).contains(&starts), "{starts} starts in two minutes");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dropped_connection_is_resumed_without_a_new_set() {
     let mut open = Vec::new();
     let mut resumed = 0;

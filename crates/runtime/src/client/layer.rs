@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 use super::RequestInfo;
+use super::pace::Pace;
 use crate::backoff::{Backoff, TokenBucket};
 use crate::metrics::{Counter, Histogram, Metrics, catalogue};
 use crate::random::Rng;
@@ -54,6 +55,7 @@ pub struct ApiLayers {
     limiter: Option<Arc<TokenBucket>>,
     retry: Option<Retry>,
     metrics: Option<RequestMetrics>,
+    pace: Arc<Pace>,
 }
 
 #[derive(Clone, Debug)]
@@ -63,7 +65,7 @@ struct RequestMetrics {
 }
 
 impl ApiLayers {
-    /// No layer at all.
+    /// No layer but the pace of watches.
     pub fn new() -> Self {
         Self::default()
     }
@@ -188,18 +190,23 @@ impl ApiLayers {
         }
         let mut attempt = 1;
         loop {
-            let again = copy(&request);
-            let (class, info) = (
-                Repeatable::of(&request),
-                RequestInfo::parse(request.method(), request.uri().path()),
-            );
-            let method = request.method().clone();
+            let again = self.retry.as_ref().and_then(|_| copy(&request));
+            let class = Repeatable::of(&request);
+            let about = self
+                .metrics
+                .as_ref()
+                .map(|_| (request.method().clone(), request.uri().clone()));
+            if let Some(pace) = self.pace.of(&request) {
+                pace.acquire().await;
+            }
             if let Some(limiter) = &self.limiter {
                 limiter.acquire().await;
             }
             let began = Instant::now();
             let result = service.clone().oneshot(request).await.map_err(Into::into);
-            self.count(&method, info.as_ref(), &result, began);
+            if let Some((method, uri)) = about {
+                self.count(&method, uri.path(), &result, began);
+            }
             let wait = self
                 .retry
                 .as_ref()
@@ -215,13 +222,7 @@ impl ApiLayers {
         }
     }
 
-    fn count<B>(
-        &self,
-        method: &Method,
-        info: Option<&RequestInfo>,
-        result: &Result<Response<B>, BoxError>,
-        began: Instant,
-    ) {
+    fn count<B>(&self, method: &Method, path: &str, result: &Result<Response<B>, BoxError>, began: Instant) {
         let Some(metrics) = &self.metrics else { return };
         let status = result.as_ref().map(Response::status);
         metrics
@@ -234,9 +235,9 @@ impl ApiLayers {
             resource,
             named: _,
             subresource,
-        }) = info
+        }) = RequestInfo::parse(method, path)
         {
-            let labels = [verb, group.as_str(), version, resource, subresource];
+            let labels = [verb, group.as_str(), &version, &resource, &subresource];
             metrics.duration.observe(&labels, began.elapsed().as_secs_f64());
         }
     }
