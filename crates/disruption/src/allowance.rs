@@ -42,7 +42,7 @@ impl Allowance {
     pub fn new(snapshot: &Snapshot, reason: DisruptionReason, now: Timestamp) -> Self {
         let mut counts: BTreeMap<Sym, (u32, u32)> = BTreeMap::new();
         let counted = |node: &&Arc<kerf_model::node::Node>| {
-            node.managed && node.initialized && node.node_name.is_some() && !node.lifecycle.instance_terminating
+            node.managed && node.was_initialized() && node.node_name.is_some() && !node.lifecycle.instance_terminating
         };
         for node in snapshot.nodes.iter().filter(counted) {
             let Some(pool) = node.pool else { continue };

@@ -1,6 +1,6 @@
 //! Nodes as decisions see them: a Node object, a launched NodeClaim, or both.
 
-use crate::intern::Sym;
+use crate::intern::{Sym, sym};
 use crate::pod::{HostPort, Pod};
 use crate::price::Price;
 use crate::resources::Resources;
@@ -91,6 +91,11 @@ impl Node {
             .binary_search_by_key(&key, |entry| entry.0)
             .ok()
             .map(|at| self.labels[at].1)
+    }
+
+    /// Whether it ever was initialised, also while it looks again like a node that starts.
+    pub fn was_initialized(&self) -> bool {
+        self.initialized || self.label(sym::INITIALIZED) == Some(sym::TRUE)
     }
 
     /// SCH-063: allocatable less the requests of bound pods; negative where overcommitted.

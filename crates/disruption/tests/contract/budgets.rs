@@ -5,6 +5,7 @@ use jiff::SignedDuration;
 use kerf_disruption::{Allowance, budget_faults};
 use kerf_model::budget::{Budget, DisruptionReason, NodeShare, Window};
 use kerf_model::duration::GoDuration;
+use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use proptest::prelude::*;
 
@@ -51,7 +52,7 @@ fn the_default_budget_lets_one_of_two_go() {
 // DIS-080, DIS-081, DIS-083
 #[test]
 fn which_nodes_count_and_which_are_away() {
-    let table: [(&str, fn(&mut Node), u32); 9] = [
+    let table: [(&str, fn(&mut Node), u32); 10] = [
         // Each of ten nodes more makes 50 % of 20 instead of 50 % of 10.
         ("usual", |_| {}, 10),
         ("unmanaged", |node| node.managed = false, 5),
@@ -65,6 +66,15 @@ fn which_nodes_count_and_which_are_away() {
             "not ready and not initialised",
             |node| (node.initialized, node.lifecycle.ready) = (false, false),
             5,
+        ),
+        (
+            "not ready and like one that starts again",
+            |node| {
+                (node.initialized, node.lifecycle.ready) = (false, false);
+                node.labels.push((sym::INITIALIZED, sym::TRUE));
+                node.labels.sort_unstable();
+            },
+            0,
         ),
     ];
     for (what, change, expected) in table {
