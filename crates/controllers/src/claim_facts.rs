@@ -71,9 +71,13 @@ pub(crate) async fn delete(context: &Context, claim: &NodeClaim) -> Result<bool,
             }
             Ok(true)
         }
-        // A conflict is the precondition's: another claim has the name by now.
         Err(error) => match ApiErrorKind::of(&error) {
-            ApiErrorKind::NotFound | ApiErrorKind::Conflict => Ok(false),
+            ApiErrorKind::NotFound => Ok(false),
+            // The precondition's, if another claim has the name by now; of anything else it has to be said again.
+            ApiErrorKind::Conflict => match api.get_opt(name(claim)).await? {
+                Some(there) if there.metadata.uid == claim.metadata.uid => Err(error),
+                Some(_) | None => Ok(false),
+            },
             _ => Err(error),
         },
     }

@@ -130,16 +130,6 @@ impl GarbageCollection {
         Ok(())
     }
 
-    /// Whether a registered Node says that it is this instance: then its finalizer and its owner take care of both.
-    fn has_registered(&self, id: &str) -> bool {
-        let nodes = self.context.cluster.nodes_by_provider_id(id);
-        let registered = |node: &Arc<LeanNode>| {
-            let labels = node.metadata.labels.as_ref();
-            labels.and_then(|all| all.get(labels::REGISTERED)).map(String::as_str) == Some(labels::TRUE)
-        };
-        nodes.iter().any(registered)
-    }
-
     /// Ends instances that were orphans in the last round too.
     async fn collect_orphans(&self, instances: &[Launched]) -> Result<(), ReconcileError> {
         // Any instance may belong to a claim that cannot be read.
@@ -153,7 +143,9 @@ impl GarbageCollection {
         let before = std::mem::replace(&mut *self.suspects.lock().unwrap_or_else(PoisonError::into_inner), now);
         let mut unwanted: Vec<&Launched> = orphans
             .into_iter()
-            .filter(|orphan| before.contains(&orphan.provider_id) && !self.has_registered(&orphan.provider_id))
+            .filter(|orphan| {
+                before.contains(&orphan.provider_id) && !self.context.cluster.has_registered_node(&orphan.provider_id)
+            })
             .collect();
         if unwanted.is_empty() {
             return Ok(());

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use kerf_api::{NodeClaim, NodeOverlay, NodePool, StartupTaints};
+use kerf_api::{NodeClaim, NodeOverlay, NodePool, StartupTaints, labels};
 use kerf_cloud::{NodeClassKind, Profile, Vocabulary};
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::Interner;
@@ -168,6 +168,15 @@ impl Cluster {
     /// The Nodes of an instance, by name; more than one is a fault to report.
     pub fn nodes_by_provider_id(&self, id: &str) -> Vec<Arc<LeanNode>> {
         self.lock().nodes.by_index(id)
+    }
+
+    /// Whether a Node of an instance is registered: then its finalizer and its owner see to its end.
+    pub fn has_registered_node(&self, id: &str) -> bool {
+        let registered = |node: &Arc<LeanNode>| {
+            let labels = node.metadata.labels.as_ref();
+            labels.and_then(|all| all.get(labels::REGISTERED)).map(String::as_str) == Some(labels::TRUE)
+        };
+        self.nodes_by_provider_id(id).iter().any(registered)
     }
 
     /// All NodeOverlays by name; none with the gate off.

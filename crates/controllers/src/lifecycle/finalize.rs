@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::conditions::node_claim::{INSTANCE_TERMINATING, REGISTERED};
 use kerf_api::status::Conditioned;
-use kerf_api::{Condition, ConditionSet, NodeClaim, annotations, finalizers, labels};
+use kerf_api::{ConditionSet, NodeClaim, annotations, finalizers, labels};
 use kerf_cloud::CloudError;
 use kerf_runtime::client::{ApiErrorKind, found};
 use kerf_runtime::metrics::catalogue::{
@@ -99,10 +99,17 @@ enum Left {
 ///
 /// An instance that ends cannot be taken back, and a cache may have lost its Node: so the API server has the last word.
 async fn nodes_left(context: &Context, claim: &NodeClaim) -> Result<Left, kube::Error> {
-    let registered = claim.condition(REGISTERED).is_some_and(Condition::is_true);
-    let Some(id) = claim_facts::provider_id(claim).filter(|_| registered) else {
+    let Some(id) = claim_facts::provider_id(claim) else {
         return Ok(Left::None);
     };
+    // A Node is registered before its claim says so, and pods may be on it already.
+    let registered = match claim.condition(REGISTERED) {
+        Some(condition) if !condition.is_unknown() => condition.is_true(),
+        Some(_) | None => context.cluster.has_registered_node(id),
+    };
+    if !registered {
+        return Ok(Left::None);
+    }
     let nodes = context.cluster.nodes_by_provider_id(id);
     let api: Api<Node> = Api::all(context.client.clone());
     for node in nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none()) {

@@ -364,10 +364,9 @@ impl<'a> Pass<'a> {
             .await
         {
             Ok(_) => {}
-            Err(error) => match ApiErrorKind::of(&error) {
-                ApiErrorKind::NotFound | ApiErrorKind::Conflict => return Ok(Outcome::Done),
-                _ => return Err(error.into()),
-            },
+            Err(error) if ApiErrorKind::of(&error) == ApiErrorKind::NotFound => return Ok(Outcome::Done),
+            // A conflict may be another Node's or a passing one: whoever looks again finds out.
+            Err(error) => return Err(error.into()),
         }
         self.termination.note_released(self.node);
         let meta = &self.node.metadata;

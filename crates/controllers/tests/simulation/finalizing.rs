@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kerf_api::{Conditioned, NodeClaim, NodePool};
 use kerf_cloud::CloudError;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::clouds::{Call, Script, scripted};
@@ -310,6 +311,42 @@ async fn ten_nodes_of_one_claim_end_together() {
         .await;
     simulation
         .until("the pod runs again", 60, async |s| s.running().await == 1)
+        .await;
+    simulation.stop().await;
+}
+
+// LIF-072, LIF-073: what the Node says counts where the claim does not say it yet.
+#[tokio::test(start_paused = true)]
+async fn a_node_is_drained_although_its_claim_never_learned_that_it_registered() {
+    let (simulation, _, claim, node) = with_one_pod(json!({}), json!({})).await;
+    let sandbox = simulation.crash().await;
+    let api: Api<NodeClaim> = Api::all(sandbox.client());
+    let unknown = json!([{"type": "Registered", "status": "Unknown", "reason": "NodeNotFound", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let status = Patch::Merge(json!({"status": {"conditions": unknown}}));
+    api.patch_status(&name(&claim), &PatchParams::default(), &status)
+        .await
+        .expect("patched");
+    api.delete(&name(&claim), &DeleteParams::default())
+        .await
+        .expect("deleted");
+    let budget =
+        json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    let budget = serde_json::from_value(budget).expect("a budget");
+    let simulation = Simulation::join(sandbox, |_| {});
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
+    budgets.create(&PostParams::default(), &budget).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(
+        current_node(&simulation, &node).await.is_some(),
+        "its pod may not leave"
+    );
+    assert!(current(&simulation, &claim).await.is_some());
+    budgets.delete("web", &DeleteParams::default()).await.expect("deleted");
+    simulation
+        .until("the pod moved", 300, async |s| {
+            s.running().await == 1 && current(s, &claim).await.is_none()
+        })
         .await;
     simulation.stop().await;
 }
