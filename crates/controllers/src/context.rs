@@ -6,7 +6,7 @@ use std::time::Duration;
 use kerf_api::StartupTaints;
 use kerf_cloud::CloudProvider;
 use kerf_model::intern::Interner;
-use kerf_runtime::{Clock, Controller, Key, Metrics, Options, Queue, RateLimit, Recorder, Seed, workers};
+use kerf_runtime::{Clock, Controller, Key, Metrics, Options, Queue, RateLimit, Recorder, Rng, Seed, workers};
 use kube::Client;
 
 use crate::cluster::Cluster;
@@ -24,6 +24,8 @@ pub struct Context {
     pub clock: Clock,
     /// Where randomness comes from: derive one generator per use.
     pub seed: Seed,
+    /// Where the random parts of claims' names come from.
+    pub(crate) names: Rng,
     /// Where Kubernetes Events go.
     pub recorder: Recorder,
     /// Where is counted.
@@ -119,6 +121,7 @@ impl Context {
             steadiness: Steadiness::new(&clock),
             clock,
             seed: Seed(7),
+            names: Seed(7).rng(),
             recorder: Recorder::new().0,
             metrics: Metrics::default(),
             provider: Arc::new(cloud),

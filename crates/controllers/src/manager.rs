@@ -124,6 +124,7 @@ impl Manager {
             steadiness: Steadiness::new(&config.clock),
             clock: config.clock,
             seed: config.seed,
+            names: config.seed.derive("claim-names").rng(),
             recorder,
             metrics: config.metrics,
             provider,

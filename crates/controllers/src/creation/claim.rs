@@ -26,7 +26,7 @@ pub(crate) struct Blueprint<'a> {
     pub interner: &'a Interner,
 }
 
-/// The claim for a launch, without a name: the API server makes one up (SCH-309 to SCH-320).
+/// The claim for a launch, without a name (SCH-309 to SCH-320).
 pub(crate) fn build(blueprint: Blueprint<'_>) -> NodeClaim {
     let template = &blueprint.pool.spec.template.spec;
     let grace = template.termination_grace_period.clone();

@@ -1,6 +1,7 @@
 //! Writing NodeClaims, one at a time; every controller that launches goes through here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kerf_api::{NodeClaim, NodePool, annotations};
 use kerf_model::intern::Interner;
@@ -8,16 +9,25 @@ use kerf_model::nodepool::NodePool as Pool;
 use kerf_model::plan::Launch;
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
-use kerf_runtime::client::describe;
+use kerf_runtime::Backoff;
+use kerf_runtime::client::{ApiErrorKind, describe};
 use kerf_runtime::metrics::catalogue;
 use kube::Api;
-use kube::api::{ListParams, PostParams};
+use kube::api::PostParams;
 
 use super::claim::{Blueprint, build};
 use crate::context::Context;
 
 /// Instance types a log line names.
 const TYPES_NAMED: usize = 5;
+
+/// How often a claim is written that may or may not have been, and the pauses in between.
+const ATTEMPTS: u32 = 8;
+const PAUSE: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
+
+/// The longest name, and the random part of it.
+const NAME_MAX: usize = 63;
+const SUFFIX: usize = 5;
 
 /// A claim to write.
 #[derive(Clone, Copy, Debug)]
@@ -76,21 +86,17 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
         vocabulary: &context.provider.profile().vocabulary,
         interner: &context.interner,
     });
-    let api: Api<NodeClaim> = Api::all(context.client.clone());
-    let created = match api.create(&PostParams::default(), &claim).await {
-        Ok(created) => created,
-        // Without an answer nobody knows whether it was written; the API server can be asked.
-        Err(error @ kube::Error::Api(_)) => return Err(error.into()),
-        Err(error) => match unanswered(context, &api, &claim).await {
-            Some(written) => written,
-            None => return Err(error.into()),
-        },
-    };
+    let created = write(context, claim).await?;
     let name: Arc<str> = created.metadata.name.as_deref().unwrap_or_default().into();
     context.cluster.created(created.clone());
     if !pool.spec.is_static() {
         context.cluster.promise(&name, promised, capacity_max(launch));
     }
+    context.cluster.with_times(|times| {
+        for pod in promised {
+            times.planned_onto(&pod.namespace, &pod.name, &name);
+        }
+    });
     tracing::info!(
         NodePool = %launch.pool,
         NodeClaim = %name,
@@ -106,23 +112,43 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     Ok(created)
 }
 
-/// The claim that was written although the answer was lost, if it was: a new one that says the same and that nobody knows yet. Left alone,
-/// its pods would get another machine before the watch tells of it.
-async fn unanswered(context: &Context, api: &Api<NodeClaim>, wanted: &NodeClaim) -> Option<NodeClaim> {
-    let pool = crate::claim_facts::pool(wanted);
-    let of_pool = ListParams::default().labels(&format!("{}={pool}", kerf_api::labels::NODE_POOL));
-    let listed = api.list(&of_pool).await.ok()?;
-    let says_the_same = |claim: &NodeClaim| {
-        claim.spec.resources == wanted.spec.resources && claim.spec.requirements == wanted.spec.requirements
-    };
-    let is_new = |claim: &NodeClaim| {
-        let name = crate::claim_facts::name(claim);
-        crate::claim_facts::provider_id(claim).is_none() && context.cluster.claim(name).is_none()
-    };
-    listed
-        .items
-        .into_iter()
-        .find(|claim| claim.metadata.deletion_timestamp.is_none() && is_new(claim) && says_the_same(claim))
+/// Writes a claim under a name of Kerf's choosing: whoever gets no answer can ask again without writing it twice, and its pods do not get
+/// another machine because nobody knew of the first.
+async fn write(context: &Context, mut claim: NodeClaim) -> Result<NodeClaim, kube::Error> {
+    let api: Api<NodeClaim> = Api::all(context.client.clone());
+    claim.metadata.name = Some(new_name(context, &claim));
+    let (mut in_doubt, mut failures) = (false, 0);
+    loop {
+        let error = match api.create(&PostParams::default(), &claim).await {
+            Ok(created) => return Ok(created),
+            Err(error) => error,
+        };
+        failures += 1;
+        match ApiErrorKind::of(&error) {
+            _ if failures == ATTEMPTS => return Err(error),
+            ApiErrorKind::AlreadyExists if in_doubt => {
+                let there = api.get(crate::claim_facts::name(&claim)).await;
+                if let Ok(there) = there
+                    && there.spec.resources == claim.spec.resources
+                    && there.spec.requirements == claim.spec.requirements
+                {
+                    return Ok(there);
+                }
+            }
+            ApiErrorKind::AlreadyExists => claim.metadata.name = Some(new_name(context, &claim)),
+            ApiErrorKind::Retryable | ApiErrorKind::Malformed => in_doubt = true,
+            ApiErrorKind::TooManyRequests if in_doubt => {}
+            _ => return Err(error),
+        }
+        tokio::time::sleep(PAUSE.delay(failures)).await;
+    }
+}
+
+/// A name as the API server would make one of `generateName`.
+fn new_name(context: &Context, claim: &NodeClaim) -> String {
+    let prefix = claim.metadata.generate_name.as_deref().unwrap_or_default();
+    let kept: String = prefix.chars().take(NAME_MAX - SUFFIX).collect();
+    format!("{kept}{}", context.names.name_suffix(SUFFIX))
 }
 
 /// SCH-150: what is used already may be more than the plan knew.

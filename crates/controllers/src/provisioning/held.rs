@@ -36,7 +36,7 @@ fn is_coming(node: &Node) -> bool {
     node.managed && !node.initialized && !node.marked_for_deletion && node.provider_id.is_some()
 }
 
-/// Reads from memory where pods were planned that are not bound yet.
+/// Reads from memory where pods were planned that are not there yet.
 pub(super) fn planned(snapshot: &Snapshot, pods: &[Arc<Pod>], times: &PodTimes) -> Planned {
     let coming: BTreeMap<&str, &Arc<str>> = snapshot
         .nodes
@@ -52,8 +52,7 @@ pub(super) fn planned(snapshot: &Snapshot, pods: &[Arc<Pod>], times: &PodTimes) 
         let machine = coming.get(claim)?;
         Some((key(pod), Arc::clone(machine)))
     };
-    let waiting = pods.iter().filter(|pod| pod.node_name.is_none());
-    waiting.filter_map(place).collect()
+    pods.iter().filter_map(place).collect()
 }
 
 impl Held {
@@ -100,7 +99,22 @@ impl Held {
         let node = Arc::make_mut(node);
         node.requested = requested;
         node.pods.push(Arc::clone(pod));
+        self.take_away(pod);
         true
+    }
+
+    /// Takes a pod that moves from the node it leaves.
+    fn take_away(&mut self, pod: &Arc<Pod>) {
+        let left = pod.node_name.as_deref();
+        let Some(node) = left
+            .and_then(|left| self.snapshot.position(left))
+            .and_then(|at| self.snapshot.nodes.get_mut(at))
+        else {
+            return;
+        };
+        let node = Arc::make_mut(node);
+        node.pods.retain(|other| other.uid != pod.uid);
+        node.requested.subtract(&pod.shape.requests);
     }
 
     /// The plan of the rest as one of all pods.

@@ -180,11 +180,6 @@ impl Provisioner {
         };
         let claim = create(context, creation).await.map_err(|error| error.to_string())?;
         let name: Arc<str> = claim.metadata.name.as_deref().unwrap_or_default().into();
-        context.cluster.with_times(|times| {
-            for pod in launch.pods.iter().filter(|pod| pod.node_name.is_none()) {
-                times.planned_onto(&pod.namespace, &pod.name, &name);
-            }
-        });
         for pod in &launch.pods {
             context.recorder.publish(events::nominated(pod, Some(&name), None));
         }

@@ -211,6 +211,10 @@ pub(crate) fn placed(context: &Context, snapshot: &Snapshot, plan: &Plan, now: T
                     claim: node.claim_name.clone(),
                 };
                 decide(context, pod, Some(placed), now);
+            } else if let Some(claim) = &node.claim_name {
+                context
+                    .cluster
+                    .with_times(|times| times.planned_onto(&pod.namespace, &pod.name, claim));
             }
         }
     }

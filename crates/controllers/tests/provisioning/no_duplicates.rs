@@ -124,6 +124,33 @@ async fn late_network(simulation: Simulation) {
     simulation.stop().await;
 }
 
+/// Most answers are lost, calls are refused besides, and no watch tells of anything in time.
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_creation_was_not_answered_is_not_written_twice() {
+    for round in 0..8 {
+        let sandbox = sandbox(true).await;
+        let (client, faults) = sandbox.client_with_faults(&format!("controller {round}"));
+        let simulation = Simulation::join_as(sandbox, client, |_| {});
+        simulation.pool("web", json!({})).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        faults.set(FaultPlan {
+            answer_lost: 0.6,
+            too_many: 0.3,
+            watch_lag: Duration::from_secs(20),
+            ..FaultPlan::default()
+        });
+        simulation.deployment("web", 2, "1", json!({})).await;
+        let seen = claims_within(&simulation, 60).await;
+        assert_eq!(seen.len(), 1, "round {round}: {seen:?}");
+        faults.set(FaultPlan::default());
+        simulation
+            .until("the pods run", 300, async |s| s.running().await == 2)
+            .await;
+        assert_eq!(simulation.claims().await.len(), 1);
+        simulation.stop().await;
+    }
+}
+
 /// The larger pod may go to either pool and is looked at first; on the machine of the smaller one it would leave that without a place.
 #[tokio::test(start_paused = true)]
 async fn pods_do_not_trade_the_places_they_were_given() {

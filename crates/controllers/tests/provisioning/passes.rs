@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::Method;
+use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{KwokNodeClass, NodeClaim, NodePool};
@@ -69,7 +69,10 @@ async fn a_claim_that_cannot_be_written_stops_no_other_and_is_tried_again() {
     wire.rule(move |request| {
         let creates = request.method() == Method::POST && request.uri().path().ends_with("/nodeclaims");
         let first = creates && count.fetch_add(1, Ordering::Relaxed) == 0;
-        if first { Fate::Lost } else { Fate::Passes }
+        match first {
+            true => Fate::Refused(StatusCode::FORBIDDEN),
+            false => Fate::Passes,
+        }
     });
     let client = wire.client(&sandbox);
     let simulation = Simulation::join_as(sandbox, client, |_| {});
