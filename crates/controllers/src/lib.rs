@@ -22,6 +22,7 @@ mod hydration;
 mod index;
 mod interruption;
 mod lifecycle;
+mod listing;
 mod manager;
 mod metadata_list;
 mod patch;

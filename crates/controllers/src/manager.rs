@@ -1,7 +1,9 @@
 //! The whole controller: watches, readiness, election, and all loops, in the order they depend on each other (OPS-057).
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::join_all;
 use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kerf_cloud::{CloudProvider, OverlayProvider};
 use kerf_model::intern::Interner;
@@ -27,6 +29,7 @@ use crate::hydration::Hydration;
 use crate::index::Index;
 use crate::interruption::Interruptions;
 use crate::lifecycle::{Lifecycle, RegistrationHealth};
+use crate::listing::Listing;
 use crate::pod_events::PodEvents;
 use crate::pools::{self, PoolCounter, PoolHash};
 use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
@@ -37,6 +40,9 @@ use crate::reporting::{ClusterState, ConditionReport, NodeReport, PoolReport};
 use crate::static_capacity::{StaticDeprovisioning, StaticProvisioning};
 use crate::steadiness::Steadiness;
 use crate::termination::{Evictions, Termination};
+
+/// How long lists may take that a new leader waits for: as long as the first ones (OPS-058).
+const RENEWAL_MAX: Duration = Duration::from_secs(120);
 
 /// What the controller runs with.
 pub struct ManagerConfig {
@@ -173,7 +179,7 @@ impl Manager {
         if listen {
             serve(&context, &gate, &mut tasks).await?;
         }
-        watch_all(&context, &gate, overlays, &mut tasks);
+        let written = watch_all(&context, &gate, overlays, &mut tasks);
         let ended = tasks.token().clone();
         let writer = events::write_events(
             context.client.clone(),
@@ -187,7 +193,7 @@ impl Manager {
             Ok::<(), std::convert::Infallible>(())
         });
         // The leader's work and the tasks beside it end each other.
-        let lead = lead(&context, controllers, gate, election, ended.clone());
+        let lead = lead(&context, controllers, (gate, written), election, ended.clone());
         let beside = tasks.wait();
         tokio::pin!(lead, beside);
         tokio::select! {
@@ -261,15 +267,23 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
 async fn lead(
     context: &Context,
     controllers: Vec<Arc<dyn Reconciler>>,
-    gate: SyncGate,
+    (gate, written): (SyncGate, Vec<Arc<Listing>>),
     election: Option<Election>,
     shutdown: CancellationToken,
 ) -> Result<(), ManagerError> {
+    let elects = election.is_some();
     let work = async {
+        let known = async {
+            gate.wait().await;
+            match elects {
+                true => renewed(&written).await,
+                false => Ok(()),
+            }
+        };
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return Ok(()),
-            () = gate.wait() => {}
+            known = known => known?,
         }
         let mut tasks = TaskGroup::new(&shutdown);
         for controller in controllers {
@@ -294,8 +308,24 @@ async fn lead(
     }
 }
 
-/// Starts a watch per kind; the gate opens when all have their first complete set.
-fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut TaskGroup) {
+/// Lists anew what the leader before wrote. Whoever only watched so far may be behind or cut off without knowing, and what it does not know
+/// of it would do again.
+async fn renewed(written: &[Arc<Listing>]) -> Result<(), TaskError> {
+    let all = join_all(written.iter().map(|listing| listing.renew()));
+    match tokio::time::timeout(RENEWAL_MAX, all).await {
+        Ok(_) => Ok(()),
+        Err(_) => Err(TaskError::Failed {
+            task: "leading".to_owned(),
+            message: format!(
+                "NodeClaims and Nodes could not be listed within {} s of becoming leader",
+                RENEWAL_MAX.as_secs()
+            ),
+        }),
+    }
+}
+
+/// Starts a watch per kind; the gate opens when all have their first complete set. Gives back the lists of what leaders write.
+fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut TaskGroup) -> Vec<Arc<Listing>> {
     watch::<LeanNamespace>(context, gate, tasks);
     watch::<LeanStorageClass>(context, gate, tasks);
     watch::<LeanPv>(context, gate, tasks);
@@ -304,8 +334,10 @@ fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut Tas
     watch::<LeanPdb>(context, gate, tasks);
     watch::<LeanDaemonSet>(context, gate, tasks);
     watch::<NodePool>(context, gate, tasks);
-    watch::<NodeClaim>(context, gate, tasks);
-    watch::<LeanNode>(context, gate, tasks);
+    let written = vec![
+        watch::<NodeClaim>(context, gate, tasks),
+        watch::<LeanNode>(context, gate, tasks),
+    ];
     watch::<LeanPod>(context, gate, tasks);
     if overlays {
         watch::<NodeOverlay>(context, gate, tasks);
@@ -326,24 +358,28 @@ fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut Tas
             Ok::<(), std::convert::Infallible>(())
         });
     }
+    written
 }
 
 /// The same for one kind of objects.
-fn watch<K>(context: &Context, gate: &SyncGate, tasks: &mut TaskGroup)
+fn watch<K>(context: &Context, gate: &SyncGate, tasks: &mut TaskGroup) -> Arc<Listing>
 where
     K: crate::cluster::Watched + serde::de::DeserializeOwned + Clone + std::fmt::Debug + Send + Sync + 'static,
 {
     let kind = K::kind(&());
     gate.expect(&*kind);
     let (rng, token) = (context.seed.derive(&kind).rng(), tasks.token().clone());
+    let listing = Arc::new(Listing::new(Arc::default()));
     let follow = pump::follow::<K>(
         context.client.clone(),
         context.cluster.clone(),
         gate.clone(),
+        Arc::clone(&listing),
         rng,
         token,
     );
     tasks.spawn(format!("watch {kind}"), follow);
+    listing
 }
 
 /// OPS-041 to OPS-045.

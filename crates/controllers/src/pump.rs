@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::audit::Audit;
 use crate::cluster::{Cluster, NodeClass, Subject, Unreadable, Watched};
+use crate::listing::Listing;
 use kerf_runtime::{Backoff, Readable, Rng};
 
 /// Follows one kind until shutdown, and lists it anew when it turns out that the watch lost something.
@@ -24,13 +25,14 @@ pub(crate) async fn follow<K>(
     client: Client,
     cluster: Cluster,
     gate: SyncGate,
+    listing: Arc<Listing>,
     rng: Rng,
     shutdown: CancellationToken,
 ) -> Result<(), WatchError>
 where
     K: Watched + DeserializeOwned + Clone + Debug + Send + 'static,
 {
-    let relist = Arc::new(Notify::new());
+    let relist = listing.bell();
     let audit = Audit::new(
         client.clone(),
         K::url_path(&(), None),
@@ -40,7 +42,7 @@ where
         Arc::clone(&relist),
         rng.clone(),
     );
-    let mut fold = Fold::<K>::new(cluster, gate);
+    let mut fold = Fold::<K>::new(cluster, gate, listing);
     let api: Api<Readable<K>> = Api::all(client);
     let options = WatchOptions {
         relist_on: Some(relist),
@@ -58,6 +60,7 @@ type Key = (String, String);
 
 /// A list that is not complete yet.
 struct Filling<K> {
+    begun: u64,
     objects: Vec<K>,
     unreadable: BTreeMap<Key, Unreadable>,
 }
@@ -65,6 +68,7 @@ struct Filling<K> {
 impl<K> Default for Filling<K> {
     fn default() -> Self {
         Self {
+            begun: 0,
             objects: Vec::new(),
             unreadable: BTreeMap::new(),
         }
@@ -75,15 +79,17 @@ impl<K> Default for Filling<K> {
 struct Fold<K> {
     cluster: Cluster,
     gate: SyncGate,
+    listing: Arc<Listing>,
     filling: Option<Filling<K>>,
     unreadable: BTreeMap<Key, Unreadable>,
 }
 
 impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
-    fn new(cluster: Cluster, gate: SyncGate) -> Self {
+    fn new(cluster: Cluster, gate: SyncGate, listing: Arc<Listing>) -> Self {
         Self {
             cluster,
             gate,
+            listing,
             filling: None,
             unreadable: BTreeMap::new(),
         }
@@ -93,16 +99,24 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
         match event {
             WatchEvent::InitStart => {
                 K::expect_list(&self.cluster);
-                self.filling = Some(Filling::default());
+                self.filling = Some(Filling {
+                    begun: self.listing.begin(),
+                    ..Filling::default()
+                });
             }
             WatchEvent::Init(object) => self.filling.get_or_insert_default().objects.push(object),
             WatchEvent::InitDone => {
-                let Filling { objects, unreadable } = self.filling.take().unwrap_or_default();
+                let Filling {
+                    begun,
+                    objects,
+                    unreadable,
+                } = self.filling.take().unwrap_or_default();
                 let changes = K::reset(&self.cluster, objects, &unreadable.keys().cloned().collect());
                 self.unreadable = unreadable;
                 self.note_unreadable();
                 self.cluster.tell(changes);
                 self.gate.mark(&K::kind(&()));
+                self.listing.complete(begun);
             }
             WatchEvent::Apply(object) => {
                 self.forget_unreadable(&object);
