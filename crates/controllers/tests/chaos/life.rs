@@ -10,6 +10,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{KwokNodeClass, NodeClaim, NodePool};
 use kerf_apiserver::ApiServer;
 use kerf_model::intern::Interner;
+use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
 use kerf_runtime::{Clock, Options, Seed};
 use kerf_sandbox::faults::FaultPlan;
 use kerf_sandbox::{KUBELET, Sandbox};
@@ -67,6 +68,7 @@ pub(crate) fn live(scenario: &Scenario, whole: bool) -> Report {
         .expect("a runtime");
     runtime.block_on(async {
         let mut world = World::begin(scenario, whole).await;
+        let _log = std::env::var_os("KERF_CHAOS_SEED").map(|_| tracing::subscriber::set_default(world.log()));
         world.run(scenario).await;
         world.end().await
     })
@@ -96,6 +98,19 @@ pub(crate) struct World {
 }
 
 impl World {
+    /// What the controllers log, at the times of the world.
+    fn log(&self) -> impl tracing::Subscriber + Send + Sync + use<> {
+        let stderr = || Sinks::to(std::io::stderr());
+        LogConfig {
+            level: LogLevel::Debug,
+            sinks: stderr(),
+            error_sinks: stderr(),
+            commit: None,
+            clock: self.sandbox.clock().clone(),
+        }
+        .subscriber()
+    }
+
     async fn begin(scenario: &Scenario, whole: bool) -> Self {
         let clock = Clock::simulated(jiff::Timestamp::from_second(1_767_225_600).expect("a time"));
         let Stage { replicas, delay } = scenario.stage;

@@ -87,8 +87,11 @@ impl Invariant for Budgets {
         if was.is_some() || !caller.is_kerf() || claim.deleting || seen.may_be_misled() {
             return None;
         }
-        // A machine that is ending already is no disruption of anything any more.
-        let counts = |claim: &&Claim| claim.disruption_reason.is_some() && !claim.is_true("InstanceTerminating");
+        // A machine that is ending or whose Node is gone is no disruption of anything any more.
+        let has_node = |claim: &Claim| seen.nodes.values().any(|node| node.provider_id == claim.provider_id);
+        let counts = |claim: &&Claim| {
+            claim.disruption_reason.is_some() && !claim.is_true("InstanceTerminating") && has_node(claim)
+        };
         let marked = seen.claims_of(&claim.pool).filter(counts).count();
         let allowed = self.allowed(seen, pool, reason);
         (marked > allowed).then(|| {
@@ -103,7 +106,7 @@ impl Invariant for Budgets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seen::Diff;
+    use crate::seen::{Diff, Node};
 
     fn judge(nodes: &str, marked: usize, reasons: &[&str]) -> Option<String> {
         let mut seen = Seen::default();
@@ -118,6 +121,7 @@ mod tests {
             ..Pool::default()
         };
         seen.pools.insert("p".into(), pool);
+        seen.nodes.insert(String::new(), Node::default());
         let mut budgets = Budgets::default();
         let mut last = None;
         for index in 0..4 {

@@ -46,8 +46,8 @@ impl Invariant for PodBudgets {
         let Event::Pod(diff) = event else { return None };
         let before = diff.before.as_ref()?;
         if is_healthy(before) {
-            // Those the controllers evicted are gone at once.
-            if !(caller.is_kerf()) {
+            // An eviction is charged to the budget at once; for all else the budget's status follows.
+            if caller != Caller::KerfEvicting {
                 self.healthy.insert(before.key.clone(), seen.elapsed);
             } else {
                 self.healthy.remove(&before.key);
