@@ -81,16 +81,15 @@ impl PatchError {
 }
 
 /// The patched object. Strategic merge patches work on built-in kinds only.
-pub(crate) fn apply_patch(kind: PatchKind, target: &Value, patch: &Value, gvk: &Gvk) -> Result<Value, PatchError> {
+pub(crate) fn apply_patch(kind: PatchKind, mut target: Value, patch: &Value, gvk: &Gvk) -> Result<Value, PatchError> {
     match kind {
         PatchKind::Json => json_patch(target, patch),
         PatchKind::Merge => {
             if !patch.is_object() {
                 return Err(PatchError::BadRequest("a merge patch must be a JSON object".to_owned()));
             }
-            let mut patched = target.clone();
-            json_patch::merge(&mut patched, patch);
-            Ok(patched)
+            json_patch::merge(&mut target, patch);
+            Ok(target)
         }
         PatchKind::Strategic => match builtin::kind_type(&gvk.group, &gvk.version, &gvk.kind) {
             Some(ty) => strategic::merge(target, patch, ty),
@@ -101,7 +100,7 @@ pub(crate) fn apply_patch(kind: PatchKind, target: &Value, patch: &Value, gvk: &
     }
 }
 
-fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
+fn json_patch(mut target: Value, patch: &Value) -> Result<Value, PatchError> {
     let operations: json_patch::Patch =
         serde_json::from_value(patch.clone()).map_err(|e| PatchError::BadRequest(format!("json patch: {e}")))?;
     if operations.0.len() > JSON_PATCH_OPERATIONS_MAX {
@@ -110,9 +109,8 @@ fn json_patch(target: &Value, patch: &Value) -> Result<Value, PatchError> {
             operations.0.len()
         )));
     }
-    let mut patched = target.clone();
-    json_patch::patch_unsafe(&mut patched, &operations.0).map_err(|e| PatchError::Invalid(e.to_string()))?;
-    Ok(patched)
+    json_patch::patch_unsafe(&mut target, &operations.0).map_err(|e| PatchError::Invalid(e.to_string()))?;
+    Ok(target)
 }
 
 #[cfg(test)]
@@ -128,10 +126,10 @@ mod tests {
     fn a_merge_patch_sets_removes_and_replaces() {
         let target = json!({"spec": {"a": 1, "b": {"c": 2, "d": 3}, "list": [1, 2]}});
         let patch = json!({"spec": {"a": null, "b": {"c": 5}, "list": [9]}});
-        let patched = apply_patch(PatchKind::Merge, &target, &patch, &pool()).expect("applies");
+        let patched = apply_patch(PatchKind::Merge, target.clone(), &patch, &pool()).expect("applies");
         assert_eq!(patched, json!({"spec": {"b": {"c": 5, "d": 3}, "list": [9]}}));
         let refused =
-            apply_patch(PatchKind::Merge, &target, &json!([]), &pool()).expect_err("a list is no merge patch");
+            apply_patch(PatchKind::Merge, target.clone(), &json!([]), &pool()).expect_err("a list is no merge patch");
         assert_eq!(refused.status(), 400);
     }
 
@@ -144,19 +142,19 @@ mod tests {
             {"op": "add", "path": "/metadata/labels", "value": {}},
             {"op": "add", "path": "/metadata/labels/karpenter.sh~1nodepool", "value": "x"},
         ]);
-        let patched = apply_patch(PatchKind::Json, &target, &patch, &pool()).expect("applies");
+        let patched = apply_patch(PatchKind::Json, target.clone(), &patch, &pool()).expect("applies");
         assert_eq!(patched["metadata"]["finalizers"], json!(["b"]));
         assert_eq!(patched["metadata"]["labels"], json!({"karpenter.sh/nodepool": "x"}));
         let stale = json!([{"op": "test", "path": "/metadata/resourceVersion", "value": "6"}]);
         assert_eq!(
-            apply_patch(PatchKind::Json, &target, &stale, &pool())
+            apply_patch(PatchKind::Json, target.clone(), &stale, &pool())
                 .expect_err("stale")
                 .status(),
             422
         );
         let nonsense = json!([{"op": "jump", "path": "/x"}]);
         assert_eq!(
-            apply_patch(PatchKind::Json, &target, &nonsense, &pool())
+            apply_patch(PatchKind::Json, target.clone(), &nonsense, &pool())
                 .expect_err("nonsense")
                 .status(),
             400
@@ -165,7 +163,7 @@ mod tests {
 
     #[test]
     fn custom_resources_refuse_strategic_patches() {
-        let error = apply_patch(PatchKind::Strategic, &json!({}), &json!({}), &pool()).expect_err("no strategic merge");
+        let error = apply_patch(PatchKind::Strategic, json!({}), &json!({}), &pool()).expect_err("no strategic merge");
         assert_eq!(error.status(), 415);
     }
 }

@@ -14,11 +14,11 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 
 /// `target` with the strategic merge patch applied.
-pub(super) fn merge(target: &Value, patch: &Value, ty: &'static TypeDef) -> Result<Value, PatchError> {
+pub(super) fn merge(target: Value, patch: &Value, ty: &'static TypeDef) -> Result<Value, PatchError> {
     let (Value::Object(target), Value::Object(patch)) = (target, patch) else {
         return Err(bad("a strategic merge patch must be a JSON object"));
     };
-    merge_objects(target.clone(), patch, Some(ty)).map(Value::Object)
+    merge_objects(target, patch, Some(ty)).map(Value::Object)
 }
 
 fn bad(message: &str) -> PatchError {
@@ -273,7 +273,7 @@ mod tests {
     fn patched(kind: &str, target: Value, patch: Value) -> Value {
         let group = if kind == "Deployment" { "apps" } else { "" };
         let ty = builtin::kind_type(group, "v1", kind).expect("kind of the table");
-        merge(&target, &patch, ty).expect("the patch applies")
+        merge(target, &patch, ty).expect("the patch applies")
     }
 
     #[test]
@@ -377,14 +377,14 @@ mod tests {
     #[test]
     fn entries_without_their_key_and_unknown_directives_are_refused() {
         let ty = builtin::kind_type("", "v1", "Pod").expect("pods");
-        let missing = merge(&json!({}), &json!({"spec": {"containers": [{"image": "x"}]}}), ty).expect_err("no name");
+        let missing = merge(json!({}), &json!({"spec": {"containers": [{"image": "x"}]}}), ty).expect_err("no name");
         assert!(
             missing
                 .to_string()
                 .contains("does not contain declared merge key: name"),
             "{missing}"
         );
-        let unknown = merge(&json!({}), &json!({"spec": {"$patch": "explode"}}), ty).expect_err("no such directive");
+        let unknown = merge(json!({}), &json!({"spec": {"$patch": "explode"}}), ty).expect_err("no such directive");
         assert_eq!(unknown.status(), 400);
     }
 

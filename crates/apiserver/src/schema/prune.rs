@@ -8,32 +8,59 @@ use super::structural::SchemaNode;
 /// Fields of an object (or an embedded one) that are the server's own.
 const OBJECT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
+/// Where a value is; written out only for what is removed.
+enum Place<'a> {
+    Root,
+    Field(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl Place<'_> {
+    fn path(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Field(parent, name) => child(&parent.path(), name),
+            Self::Item(parent, at) => index(&parent.path(), *at),
+        }
+    }
+}
+
 /// Removes unknown fields of a whole object and returns their paths in document order.
 pub(super) fn unknown_fields(object: &mut Value, root: &SchemaNode) -> Vec<String> {
     let mut removed = Vec::new();
-    prune(object, root, true, "", &mut removed);
+    prune(object, root, true, &Place::Root, &mut removed);
     removed
 }
 
-fn prune(value: &mut Value, node: &SchemaNode, is_resource: bool, path: &str, removed: &mut Vec<String>) {
+fn prune(value: &mut Value, node: &SchemaNode, is_resource: bool, place: &Place<'_>, removed: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
             let own = |name: &str| is_resource && OBJECT_FIELDS.contains(&name);
             if !node.keeps_unknown() && node.additional.is_none() {
-                let unknown = |name: &String| !own(name) && !node.properties.contains_key(name);
-                removed.extend(map.keys().filter(|n| unknown(n)).map(|n| child(path, n)));
-                map.retain(|name, _| !unknown(name));
+                map.retain(|name, _| {
+                    let known = own(name) || node.properties.contains_key(name);
+                    if !known {
+                        removed.push(Place::Field(place, name).path());
+                    }
+                    known
+                });
             }
             for (name, inner) in map.iter_mut().filter(|(name, _)| !own(name)) {
                 if let Some(schema) = node.field(name) {
-                    prune(inner, schema, schema.embedded_resource, &child(path, name), removed);
+                    prune(
+                        inner,
+                        schema,
+                        schema.embedded_resource,
+                        &Place::Field(place, name),
+                        removed,
+                    );
                 }
             }
         }
         Value::Array(items) => {
             if let Some(schema) = node.items.as_deref() {
                 for (i, item) in items.iter_mut().enumerate() {
-                    prune(item, schema, schema.embedded_resource, &index(path, i), removed);
+                    prune(item, schema, schema.embedded_resource, &Place::Item(place, i), removed);
                 }
             }
         }

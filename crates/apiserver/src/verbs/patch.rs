@@ -69,7 +69,7 @@ impl State {
         };
         let old = live.value();
         let target = view::converted(resource, old.clone());
-        let mut new = patch::apply_patch(kind, &target, &patch, &gvk).map_err(|e| patch_error(&e))?;
+        let mut new = patch::apply_patch(kind, target, &patch, &gvk).map_err(|e| patch_error(&e))?;
         crate::admit::envelope(resource, write.namespace, Some(name), &mut new)?;
         self.replace(write, &live, &old, new, part)
     }

@@ -134,23 +134,32 @@ fn keep_server_fields(old: &Value, new: &mut Value) {
     }
 }
 
+/// The new object with everything but its status as it was. Most of that is the same already and stays where it is.
 fn only_status(resource: &Resource, old: &Value, mut new: Value) -> Value {
-    let kept = old
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| *key != "status");
-    let mut merged: Value = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
-    if let Some(status) = json::take(&mut new, &["status"]) {
-        json::set(&mut merged, &["status"], status);
-    }
-    json::copy(&new, &mut merged, &["metadata", "managedFields"]);
-    if resource.rules.metadata_through_status {
-        for field in ["labels", "annotations"] {
-            json::copy(&new, &mut merged, &["metadata", field]);
+    let through: &[&str] = match resource.rules.metadata_through_status {
+        true => &["managedFields", "labels", "annotations"],
+        false => &["managedFields"],
+    };
+    let passed: Vec<(&str, Option<Value>)> = through
+        .iter()
+        .map(|field| (*field, json::take(&mut new, &["metadata", field])))
+        .collect();
+    let fields = json::object_mut(&mut new, &[]);
+    let empty = serde_json::Map::new();
+    let before = old.as_object().unwrap_or(&empty);
+    fields.retain(|key, _| key == "status" || before.contains_key(key));
+    for (key, value) in before.iter().filter(|(key, _)| *key != "status") {
+        if fields.get(key) != Some(value) {
+            fields.insert(key.clone(), value.clone());
         }
     }
-    merged
+    for (field, value) in passed {
+        match value {
+            Some(value) if !value.is_null() => json::set(&mut new, &["metadata", field], value),
+            Some(_) | None => drop(json::take(&mut new, &["metadata", field])),
+        }
+    }
+    new
 }
 
 fn no_new_finalizers(resource: &Resource, live: &Stored, old: &Value, new: &Value) -> Result<(), ApiError> {
