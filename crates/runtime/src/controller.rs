@@ -183,7 +183,8 @@ impl Controller {
                 Some(ended) = run.tasks.join_next_with_id(), if !run.tasks.is_empty() => run.finish(ended),
                 key = run.queue.next(), if run.tasks.len() < self.workers => {
                     let Some(key) = key else { break };
-                    let work = reconcile(key.clone()).instrument(self.span(&key));
+                    // Boxed: reconciliations are large, and starting a task moves them several times.
+                    let work = Box::pin(reconcile(key.clone())).instrument(self.span(&key));
                     run.start(key, work);
                 }
             }
