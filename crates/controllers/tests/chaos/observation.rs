@@ -101,7 +101,9 @@ impl Observation {
     /// An instance is gone.
     pub(crate) fn gone(&self, id: &str) {
         self.remark(&format!("{id} is gone"));
-        self.lock().seen.instances.remove(id);
+        let mut inner = self.lock();
+        inner.seen.instances.remove(id);
+        inner.seen.gone.insert(id.to_owned());
     }
 
     /// Something the driver did.

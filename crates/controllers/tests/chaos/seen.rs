@@ -1,6 +1,6 @@
 //! What the API and the cloud show: the few fields invariants look at, read from raw objects and from nothing inside the controllers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -181,6 +181,8 @@ pub(crate) struct Seen {
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) pdbs: BTreeMap<String, Pdb>,
     pub(crate) instances: BTreeMap<String, Instance>,
+    /// Instances of a cloud that ended, by id.
+    pub(crate) gone: BTreeSet<String>,
     pub(crate) workloads: BTreeMap<String, bool>,
     /// The life that holds the lease, where lives compete for one.
     pub(crate) leader: Option<u64>,

@@ -138,7 +138,10 @@ impl Invariant for Replacements {
         if pods.iter().any(|pod| pod.is_picky) || pods.len() > PODS_MAX {
             return None;
         }
-        let is_coming = |claim: &&Claim| !claim.deleting && !claim.is_true("Initialized") && claim.uid != new.uid;
+        let is_coming = |claim: &&Claim| {
+            let ended = claim.deleting || seen.gone.contains(&claim.provider_id);
+            !ended && !claim.is_true("Initialized") && claim.uid != new.uid
+        };
         let coming: Vec<&Claim> = seen.claims.values().filter(is_coming).collect();
         let count = pods.len();
         fit(seen, &coming, pods).then(|| {
