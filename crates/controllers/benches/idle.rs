@@ -32,6 +32,11 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tower::Service;
 
+/// That of the `kerf` binary.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const PODS_PER_NODE: usize = 30;
 /// Between two heartbeats of a kubelet, as real ones have it.
 const HEARTBEAT: Duration = Duration::from_secs(300);

@@ -2,7 +2,7 @@
 //! were drained or their time is over.
 
 use super::Invariant;
-use super::protection::is_due;
+use super::protection::is_due_on;
 use crate::caller::Caller;
 use crate::seen::{Event, Node, Pod, Seen};
 
@@ -17,7 +17,7 @@ fn left_behind<'a>(seen: &'a Seen, node: &'a Node) -> Option<&'a Pod> {
     let healthy = node.ready == Some(true);
     seen.pods_on(&node.name)
         .filter(|_| healthy)
-        .find(|pod| counts(pod) && !is_due(seen, pod))
+        .find(|pod| counts(pod) && !is_due_on(seen, node, pod))
 }
 
 impl Invariant for Abandonment {

@@ -5,19 +5,22 @@ use jiff::SignedDuration;
 
 use super::Invariant;
 use crate::caller::Caller;
-use crate::seen::{Event, Pod, Seen};
+use crate::seen::{Event, Node, Pod, Seen};
 
 pub(crate) struct Protection;
 
 /// The deadline is in whole seconds, and a call takes its time.
 const SLACK: SignedDuration = SignedDuration::from_secs(2);
 
-/// Whether the node's deadline allows a pod to be deleted now.
+/// Whether the deadline of a pod's node allows it to be deleted now.
 pub(super) fn is_due(seen: &Seen, pod: &Pod) -> bool {
     let node = pod.node.as_ref().and_then(|name| seen.nodes.get(name));
-    let deadline = node
-        .and_then(|node| seen.claim_of(node))
-        .and_then(|claim| claim.deadline);
+    node.is_some_and(|node| is_due_on(seen, node, pod))
+}
+
+/// The same where the Node may be gone already.
+pub(super) fn is_due_on(seen: &Seen, node: &Node, pod: &Pod) -> bool {
+    let deadline = seen.claim_of(node).and_then(|claim| claim.deadline);
     deadline.is_some_and(|deadline| deadline.duration_since(seen.now) <= SignedDuration::from_secs(pod.grace_s) + SLACK)
 }
 
@@ -41,7 +44,7 @@ impl Invariant for Protection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seen::{Claim, Diff, Node};
+    use crate::seen::{Claim, Diff};
 
     fn judge(protection: &str, deadline_in: Option<i64>, caller: Caller) -> Option<String> {
         let mut seen = Seen::default();
