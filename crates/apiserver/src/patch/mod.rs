@@ -128,8 +128,7 @@ mod tests {
         let patch = json!({"spec": {"a": null, "b": {"c": 5}, "list": [9]}});
         let patched = apply_patch(PatchKind::Merge, target.clone(), &patch, &pool()).expect("applies");
         assert_eq!(patched, json!({"spec": {"b": {"c": 5, "d": 3}, "list": [9]}}));
-        let refused =
-            apply_patch(PatchKind::Merge, target.clone(), &json!([]), &pool()).expect_err("a list is no merge patch");
+        let refused = apply_patch(PatchKind::Merge, target, &json!([]), &pool()).expect_err("a list is no merge patch");
         assert_eq!(refused.status(), 400);
     }
 
@@ -154,7 +153,7 @@ mod tests {
         );
         let nonsense = json!([{"op": "jump", "path": "/x"}]);
         assert_eq!(
-            apply_patch(PatchKind::Json, target.clone(), &nonsense, &pool())
+            apply_patch(PatchKind::Json, target, &nonsense, &pool())
                 .expect_err("nonsense")
                 .status(),
             400

@@ -36,7 +36,7 @@ pub(crate) fn answer(
                 PatchBody::Apply { object, .. } => (PatchKind::Merge, object),
             };
             let gvk = Gvk::new("autoscaling", "v1", "Scale");
-            patch::apply_patch(kind, current.clone(), &patch, &gvk).map_err(|e| ApiError::bad_request(e.to_string()))?
+            patch::apply_patch(kind, current, &patch, &gvk).map_err(|e| ApiError::bad_request(e.to_string()))?
         }
         _ => return Err(ApiError::method_not_allowed()),
     };
