@@ -47,6 +47,11 @@ pub(crate) fn is_guarded(meta: &kube::api::ObjectMeta) -> bool {
     finalizers.iter().any(|finalizer| finalizer == finalizers::TERMINATION)
 }
 
+/// Whether a Node says that it is registered.
+pub(crate) fn is_registered(meta: &kube::api::ObjectMeta) -> bool {
+    label(meta.labels.as_ref(), labels::REGISTERED) == labels::TRUE
+}
+
 /// The controllers of pods and claims delete exactly the object they looked at.
 pub(crate) fn exactly(uid: Option<&str>) -> DeleteParams {
     DeleteParams {

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use jiff::Timestamp;
-use kerf_api::{NodeClaim, NodeOverlay, NodePool, StartupTaints, labels};
+use kerf_api::{NodeClaim, NodeOverlay, NodePool, StartupTaints};
 use kerf_cloud::{NodeClassKind, Profile, Vocabulary};
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::Interner;
@@ -30,6 +30,7 @@ pub use class::NodeClass;
 pub use trust::Distrust;
 
 use crate::changes::Change;
+use crate::claim_facts;
 use objects::Objects;
 
 pub(crate) use comparison::{Discrepancy, Listed, Subject, compare, listed};
@@ -172,11 +173,8 @@ impl Cluster {
 
     /// Whether a Node of an instance is registered: then its finalizer and its owner see to its end.
     pub fn has_registered_node(&self, id: &str) -> bool {
-        let registered = |node: &Arc<LeanNode>| {
-            let labels = node.metadata.labels.as_ref();
-            labels.and_then(|all| all.get(labels::REGISTERED)).map(String::as_str) == Some(labels::TRUE)
-        };
-        self.nodes_by_provider_id(id).iter().any(registered)
+        let nodes = self.nodes_by_provider_id(id);
+        nodes.iter().any(|node| claim_facts::is_registered(&node.metadata))
     }
 
     /// All NodeOverlays by name; none with the gate off.

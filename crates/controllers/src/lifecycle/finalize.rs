@@ -105,7 +105,7 @@ async fn nodes_left(context: &Context, claim: &NodeClaim) -> Result<Left, kube::
     // A Node is registered before its claim says so, and pods may be on it already.
     let registered = match claim.condition(REGISTERED) {
         Some(condition) if !condition.is_unknown() => condition.is_true(),
-        Some(_) | None => context.cluster.has_registered_node(id),
+        Some(_) | None => has_registered_node(context, id).await?,
     };
     if !registered {
         return Ok(Left::None);
@@ -130,6 +130,21 @@ async fn nodes_left(context: &Context, claim: &NodeClaim) -> Result<Left, kube::
         delete_node(&api, &unseen.metadata).await?;
     }
     Ok(Left::Unseen)
+}
+
+/// Whether a Node of the instance is registered, or was while the cache did not hear of it.
+async fn has_registered_node(context: &Context, id: &str) -> Result<bool, kube::Error> {
+    if context.cluster.has_registered_node(id) {
+        return Ok(true);
+    }
+    let api: Api<Node> = Api::all(context.client.clone());
+    for node in context.cluster.nodes_by_provider_id(id) {
+        let now = found(api.get(node.metadata.name.as_deref().unwrap_or_default()).await)?;
+        if now.is_some_and(|now| now.metadata.uid == node.metadata.uid && claim_facts::is_registered(&now.metadata)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 async fn delete_node(api: &Api<Node>, meta: &ObjectMeta) -> Result<(), kube::Error> {
