@@ -329,7 +329,9 @@ where
             return Ok(());
         }
         let wait = self.rng.jitter(self.options.backoff.delay(self.failures), 0.5);
-        let until = Instant::now() + wait;
+        let until = now + wait;
+        // The wait itself is no time without failures.
+        self.failed_at = Some(until);
         match self.give_up_at {
             Some(end) if end <= until => {
                 tokio::time::sleep_until(end).await;
