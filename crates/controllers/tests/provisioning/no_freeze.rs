@@ -12,6 +12,8 @@ use kerf_model::intern::Interner;
 use kerf_runtime::leader::ElectionConfig;
 use kerf_runtime::{CancellationToken, Metrics, Options, Seed};
 use kerf_sandbox::Sandbox;
+use kerf_sandbox::faults::FaultPlan;
+use kube::Client;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -110,16 +112,16 @@ async fn a_controller_that_knows_no_promise_waits_for_the_launch() {
 }
 
 /// A process that leads when it can.
-fn candidate(sandbox: &Sandbox, name: &str) -> (tokio::task::JoinHandle<()>, CancellationToken) {
+fn candidate(sandbox: &Sandbox, client: Client, name: &str) -> (tokio::task::JoinHandle<()>, CancellationToken) {
     let interner = Arc::new(Interner::default());
     let provider = KwokProvider::new(sandbox.client(), Arc::clone(&interner), builtin_catalogue(&interner));
     let manager = Manager::new(ManagerConfig {
         provider: Arc::new(provider),
-        client: sandbox.client(),
         election: Some(Election {
-            client: sandbox.client(),
+            client: client.clone(),
             config: ElectionConfig::new("karpenter-leader-election", "default", name),
         }),
+        client,
         options: Options::default(),
         clock: sandbox.clock().clone(),
         seed: Seed(7).derive(name),
@@ -143,10 +145,10 @@ async fn a_change_of_leaders_while_machines_start_plans_nothing_twice() {
         let sandbox = Sandbox::builder().seed(crash_after).build().await.expect("a sandbox");
         let class = json!({"metadata": {"name": "default"}, "spec": {"nodeRegistrationDelay": "10s"}});
         create::<KwokNodeClass>(&sandbox.client(), class).await;
-        let (first, _) = candidate(&sandbox, "first");
+        let (first, _) = candidate(&sandbox, sandbox.client(), "first");
         // Somebody who looks on from the beginning leads when the first is gone.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let (second, shutdown) = candidate(&sandbox, "second");
+        let (second, shutdown) = candidate(&sandbox, sandbox.client(), "second");
         let observer = Observer(sandbox);
         observer.deploy().await;
         tokio::time::sleep(Duration::from_secs(crash_after)).await;
@@ -157,6 +159,34 @@ async fn a_change_of_leaders_while_machines_start_plans_nothing_twice() {
         shutdown.cancel();
         let _ = second.await;
     }
+}
+
+// OPS-057: a process that waited to lead lists what only leaders write before its controllers start (docs/deviations.md).
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_that_heard_of_no_claims_makes_none_again() {
+    let sandbox = Sandbox::builder().seed(7).build().await.expect("a sandbox");
+    let class = json!({"metadata": {"name": "default"}, "spec": {"nodeRegistrationDelay": "10s"}});
+    create::<KwokNodeClass>(&sandbox.client(), class).await;
+    let (first, _) = candidate(&sandbox, sandbox.client(), "first");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (client, faults) = sandbox.client_with_faults("second");
+    let (second, shutdown) = candidate(&sandbox, client, "second");
+    // Its audit has just compared, and will again after the change of leaders only.
+    tokio::time::sleep(Duration::from_secs(46)).await;
+    faults.set(FaultPlan {
+        watch_loss: 1.0,
+        watch_loss_of: vec!["nodeclaims".to_owned(), "nodes".to_owned()],
+        ..FaultPlan::default()
+    });
+    let observer = Observer(sandbox);
+    observer.deploy().await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    first.abort();
+    let _ = first.await;
+    let seen = observer.seen_until_running(3, 300).await;
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    shutdown.cancel();
+    let _ = second.await;
 }
 
 /// Who looks on without controllers of their own.

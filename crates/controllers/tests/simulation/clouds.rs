@@ -9,6 +9,7 @@ use kerf_cloud::{CloudError, CloudProvider, DriftReason, Launched, Profile, Regi
 use kerf_model::instance_type::Catalogue;
 use kerf_runtime::Options;
 use kerf_sandbox::Sandbox;
+use kube::Client;
 use tokio::time::Instant;
 
 use crate::harness::Simulation;
@@ -144,20 +145,25 @@ pub(crate) async fn scripted_with(
     change: impl FnOnce(&mut Options),
     hooks: Vec<Arc<dyn RegistrationHook>>,
 ) -> (Simulation, Script) {
-    join(Simulation::start().await.crash().await, change, hooks)
+    let sandbox = Simulation::start().await.crash().await;
+    let client = sandbox.client();
+    scripted_as(sandbox, client, change, hooks)
 }
 
 /// The same on a cluster there is already.
 pub(crate) fn scripted_on(sandbox: Sandbox, change: impl FnOnce(&mut Options)) -> (Simulation, Script) {
-    join(sandbox, change, Vec::new())
+    let client = sandbox.client();
+    scripted_as(sandbox, client, change, Vec::new())
 }
 
-fn join(
+/// The same with a client of the controllers' own.
+pub(crate) fn scripted_as(
     sandbox: Sandbox,
+    client: Client,
     change: impl FnOnce(&mut Options),
     hooks: Vec<Arc<dyn RegistrationHook>>,
 ) -> (Simulation, Script) {
-    let (client, script) = (sandbox.client(), Script::default());
+    let script = Script::default();
     let given = script.clone();
     let simulation = Simulation::join_around(sandbox, client, change, move |inner| {
         Arc::new(Scripted {

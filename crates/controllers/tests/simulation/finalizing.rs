@@ -1,17 +1,20 @@
 //! What holds the end of a node up, and what does not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kerf_api::{Conditioned, NodeClaim, NodePool};
-use kerf_cloud::CloudError;
+use kerf_cloud::{CloudError, HookOutcome, RegistrationHook};
+use kerf_sandbox::faults::FaultPlan;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::clouds::{Call, Script, scripted};
+use crate::clouds::{Call, Script, scripted, scripted_as};
 use crate::harness::{Simulation, create, name};
 
 /// A cluster with one pod on one node, and the script of its cloud.
@@ -78,6 +81,59 @@ async fn deleting_a_claim_taints_its_node_at_once() {
             current_node(s, &node).await.is_none_or(|node| is_tainted(&node))
         })
         .await;
+    simulation.stop().await;
+}
+
+/// A hook that never lets a node register.
+struct Never;
+
+#[async_trait]
+impl RegistrationHook for Never {
+    fn name(&self) -> &str {
+        "never"
+    }
+
+    async fn register(&self, _: &NodeClaim) -> Result<HookOutcome, CloudError> {
+        Ok(HookOutcome::Pending(None))
+    }
+}
+
+// LIF-072, LIF-073: pods run on a Node that the leader before registered, and neither its claim nor the cache says so.
+#[tokio::test(start_paused = true)]
+async fn a_node_of_whose_registration_nobody_told_is_drained_first() {
+    let sandbox = Simulation::start().await.crash().await;
+    let (client, faults) = sandbox.client_with_faults("controllers");
+    let (simulation, script) = scripted_as(sandbox, client, |_| {}, vec![Arc::new(Never)]);
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("web", 1, "1", json!({})).await;
+    let waits = async |s: &Simulation| {
+        let claims = s.claims().await;
+        claims
+            .first()
+            .is_some_and(|claim| shown(claim, "Registered").contains("RegistrationHookPending"))
+    };
+    simulation.until("the node waits for its hook", 60, waits).await;
+    let (claim, node) = (simulation.claims().await.remove(0), simulation.nodes().await.remove(0));
+    faults.set(FaultPlan {
+        watch_loss: 1.0,
+        watch_loss_of: vec!["nodes".to_owned()],
+        ..FaultPlan::default()
+    });
+    let registered = json!({"metadata": {"labels": {"karpenter.sh/registered": "true"}}, "spec": {"taints": null}});
+    simulation.patch::<Node>(&name(&node), registered).await;
+    simulation
+        .until("the pod runs", 20, async |s| s.running().await == 1)
+        .await;
+    protect(&simulation).await;
+    let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+    let id = id.expect("it was launched");
+    assert!(!simulation.context.cluster.has_registered_node(id), "nobody told of it");
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(script.count(Call::Delete), 0, "a pod runs there");
+    assert_eq!(simulation.running().await, 1);
+    let node = current_node(&simulation, &node).await;
+    assert!(node.is_some_and(|node| node.metadata.deletion_timestamp.is_some()));
     simulation.stop().await;
 }
 

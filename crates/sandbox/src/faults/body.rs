@@ -44,6 +44,7 @@ pub struct FaultBody {
 
 /// Events on their way.
 struct Events {
+    plural: String,
     faults: Faults,
     /// In order, with the time they are told.
     late: VecDeque<(Instant, Frame<Bytes>)>,
@@ -59,7 +60,7 @@ impl Events {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         while !self.closed {
             match Pin::new(&mut *inner).poll_frame(context) {
-                Poll::Ready(Some(Ok(frame))) => match self.faults.watch_event() {
+                Poll::Ready(Some(Ok(frame))) => match self.faults.watch_event(&self.plural) {
                     Some(lag) if lag.is_zero() && self.late.is_empty() => return Poll::Ready(Some(Ok(frame))),
                     Some(lag) => {
                         // Never before the one before it.
@@ -116,13 +117,14 @@ impl FaultBody {
     }
 
     /// A watch that may end early, whose events may be late or lost, and that falls silent when the client is killed.
-    pub(super) fn watch(mut self, end: Option<WatchEnd>, faults: Faults) -> Self {
+    pub(super) fn watch(mut self, plural: String, end: Option<WatchEnd>, faults: Faults) -> Self {
         if let Some(end) = end {
             self.end = Some(Box::pin(tokio::time::sleep(end.life)));
             self.gone = end.gone;
         }
         self.killed = Some(Box::pin(faults.killed().cancelled_owned()));
         self.events = Some(Events {
+            plural,
             faults,
             late: VecDeque::new(),
             next: Box::pin(tokio::time::sleep(Duration::ZERO)),

@@ -54,6 +54,8 @@ pub struct FaultPlan {
     pub watch_lag: Duration,
     /// An event of a watch, be it of its first list, is never told.
     pub watch_loss: f64,
+    /// The plurals whose watches lose events; all when empty.
+    pub watch_loss_of: Vec<String>,
 }
 
 /// When a killed client's last call still counts.
@@ -179,11 +181,12 @@ impl Faults {
         (fate, latency)
     }
 
-    /// How much later the next event of a watch is told; `None` for never.
-    fn watch_event(&self) -> Option<Duration> {
+    /// How much later the next event of a watch of `plural` is told; `None` for never.
+    fn watch_event(&self, plural: &str) -> Option<Duration> {
         let (loss, lag) = {
-            let state = self.state();
-            (state.plan.watch_loss, state.plan.watch_lag)
+            let plan = &self.state().plan;
+            let spared = !plan.watch_loss_of.is_empty() && !plan.watch_loss_of.iter().any(|one| one == plural);
+            (if spared { 0.0 } else { plan.watch_loss }, plan.watch_lag)
         };
         (!self.happens(loss)).then_some(lag)
     }
@@ -264,9 +267,10 @@ where
         return faults.die().await;
     }
     if is_watch(&request) {
+        let plural = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
         let answer = pass(inner, request).await?;
         let end = faults.watch_end();
-        return Ok(answer.map(|body| body.watch(end, faults)));
+        return Ok(answer.map(|body| body.watch(plural, end, faults)));
     }
     let path = request.uri().path().to_owned();
     let (fate, latency) = faults.judge(request.method(), &path);
