@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::client::{ApiErrorKind, describe};
-use crate::metrics::{Counter, Gauge, Histogram, Metrics, catalogue};
+use crate::metrics::{CounterSeries, GaugeSeries, HistogramSeries, Metrics, catalogue};
 use crate::queue::{Key, Queue};
 use crate::random::{Rng, Seed};
 use crate::shutdown::panic_text;
@@ -218,6 +218,15 @@ impl Controller {
 
 type Reconciled = Result<Outcome, ReconcileError>;
 
+/// The `result` of a reconciliation.
+#[derive(Clone, Copy)]
+enum Ending {
+    Success,
+    Requeue,
+    RequeueAfter,
+    Error,
+}
+
 struct Run<K> {
     queue: Queue<K>,
     counts: Option<Counts>,
@@ -243,7 +252,7 @@ impl<K: Key> Run<K> {
             Err(error) => {
                 let id = error.id();
                 if let (Some(counts), true) = (&self.counts, error.is_panic()) {
-                    counts.panics.inc(&[&counts.name]);
+                    counts.panics.inc();
                 }
                 (
                     id,
@@ -257,42 +266,42 @@ impl<K: Key> Run<K> {
         let Some((key, began, span)) = self.keys.remove(&id) else {
             return;
         };
-        let label = span.in_scope(|| self.settle(&key, result));
+        let ending = span.in_scope(|| self.settle(&key, result));
         self.queue.done(&key);
         if let Some(counts) = &self.counts {
-            counts.total.inc(&[&counts.name, label]);
-            counts.time.observe(&[&counts.name], began.elapsed().as_secs_f64());
+            counts.total(ending).inc();
+            counts.time.observe(began.elapsed().as_secs_f64());
         }
         self.report_active();
     }
 
-    /// Puts the key back as its result asks and returns the `result` label.
-    fn settle(&self, key: &K, result: Reconciled) -> &'static str {
+    /// Puts the key back as its result asks.
+    fn settle(&self, key: &K, result: Reconciled) -> Ending {
         match result {
             Ok(Outcome::Done) => {
                 self.queue.forget(key);
-                "success"
+                Ending::Success
             }
             Ok(Outcome::RequeueAfter(delay)) => {
                 self.queue.forget(key);
                 self.queue.add_after(key.clone(), delay);
-                "requeue_after"
+                Ending::RequeueAfter
             }
             Ok(Outcome::Requeue) => {
                 self.queue.add_rate_limited(key.clone());
-                "requeue"
+                Ending::Requeue
             }
             // Somebody else wrote first: look again, without noise (OPS-105).
             Err(error) if error.is_conflict() => {
                 self.queue.add_rate_limited(key.clone());
-                "requeue"
+                Ending::Requeue
             }
             Err(error) => {
                 tracing::error!(error = %error, "Reconciler error");
                 if let Some(counts) = &self.counts {
-                    counts.errors.inc(&[&counts.name]);
+                    counts.errors.inc();
                     if error.is_terminal() {
-                        counts.terminal_errors.inc(&[&counts.name]);
+                        counts.terminal_errors.inc();
                     }
                 }
                 if error.is_terminal() {
@@ -300,52 +309,59 @@ impl<K: Key> Run<K> {
                 } else {
                     self.queue.add_rate_limited(key.clone());
                 }
-                "error"
+                Ending::Error
             }
         }
     }
 
     fn report_active(&self) {
         if let Some(counts) = &self.counts {
-            counts.active.set(&[&counts.name], self.tasks.len() as f64);
+            counts.active.set(self.tasks.len() as f64);
         }
     }
 }
 
+/// The series of one controller. Each starts at 0, so that rates are right from the first event on.
 struct Counts {
-    name: String,
-    total: Counter,
-    errors: Counter,
-    terminal_errors: Counter,
-    panics: Counter,
-    active: Gauge,
-    time: Histogram,
+    success: CounterSeries,
+    requeue: CounterSeries,
+    requeue_after: CounterSeries,
+    error: CounterSeries,
+    errors: CounterSeries,
+    terminal_errors: CounterSeries,
+    panics: CounterSeries,
+    active: GaugeSeries,
+    time: HistogramSeries,
 }
 
 impl Counts {
-    /// Every series starts at 0, so that rates are right from the first event on.
     fn new(metrics: &Metrics, name: &str, workers: usize) -> Self {
-        let counts = Self {
-            name: name.to_owned(),
-            total: metrics.counter(&catalogue::RECONCILE_TOTAL),
-            errors: metrics.counter(&catalogue::RECONCILE_ERRORS),
-            terminal_errors: metrics.counter(&catalogue::RECONCILE_TERMINAL_ERRORS),
-            panics: metrics.counter(&catalogue::RECONCILE_PANICS),
-            active: metrics.gauge(&catalogue::RECONCILE_ACTIVE_WORKERS),
-            time: metrics.histogram(&catalogue::RECONCILE_TIME),
-        };
-        for result in ["error", "requeue", "requeue_after", "success"] {
-            counts.total.add(&[name, result], 0.0);
+        let counter = |family| metrics.counter(family).series(&[name]);
+        let gauge = |family| metrics.gauge(family).series(&[name]);
+        let total = metrics.counter(&catalogue::RECONCILE_TOTAL);
+        let result = |result| total.series(&[name, result]);
+        gauge(&catalogue::RECONCILE_MAX_CONCURRENT).set(workers as f64);
+        counter(&catalogue::RECONCILE_TIMEOUTS).add(0.0);
+        Self {
+            success: result("success"),
+            requeue: result("requeue"),
+            requeue_after: result("requeue_after"),
+            error: result("error"),
+            errors: counter(&catalogue::RECONCILE_ERRORS),
+            terminal_errors: counter(&catalogue::RECONCILE_TERMINAL_ERRORS),
+            panics: counter(&catalogue::RECONCILE_PANICS),
+            active: gauge(&catalogue::RECONCILE_ACTIVE_WORKERS),
+            time: metrics.histogram(&catalogue::RECONCILE_TIME).series(&[name]),
         }
-        let timeouts = metrics.counter(&catalogue::RECONCILE_TIMEOUTS);
-        for counter in [&counts.errors, &counts.terminal_errors, &counts.panics, &timeouts] {
-            counter.add(&[name], 0.0);
+    }
+
+    fn total(&self, ending: Ending) -> &CounterSeries {
+        match ending {
+            Ending::Success => &self.success,
+            Ending::Requeue => &self.requeue,
+            Ending::RequeueAfter => &self.requeue_after,
+            Ending::Error => &self.error,
         }
-        counts.active.set(&[name], 0.0);
-        metrics
-            .gauge(&catalogue::RECONCILE_MAX_CONCURRENT)
-            .set(&[name], workers as f64);
-        counts
     }
 }
 

@@ -103,8 +103,12 @@ pub struct Event {
 
 impl Event {
     fn dedupe_key(&self) -> Option<String> {
-        let values = self.dedupe.join("-");
-        (!self.dedupe.is_empty()).then(|| format!("{}-{values}", self.reason.to_lowercase()))
+        let mut key = self.reason.to_lowercase();
+        for value in &self.dedupe {
+            key.push('-');
+            key.push_str(value);
+        }
+        (!self.dedupe.is_empty()).then_some(key)
     }
 }
 

@@ -20,7 +20,7 @@ use prometheus::core::Collector;
 use prometheus::{Opts, Registry};
 
 pub use conditions::{StatusConditions, status_conditions};
-pub use family::{Counter, Gauge, Histogram};
+pub use family::{Counter, CounterSeries, Gauge, GaugeSeries, Histogram, HistogramSeries};
 pub use series::{Sample, Series};
 pub use summary::Summary;
 

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::backoff::{RateLimit, TokenBucket};
-use crate::metrics::{Counter, Gauge, Histogram, Metrics, catalogue};
+use crate::metrics::{CounterSeries, GaugeSeries, HistogramSeries, Metrics, catalogue};
 
 /// After this many urgent keys in a row one key of the initial list gets its turn, so that it cannot starve.
 const URGENT_IN_A_ROW: u32 = 16;
@@ -146,14 +146,14 @@ enum Wait {
 
 #[derive(Debug)]
 struct QueueMetrics {
-    name: String,
-    depth: Gauge,
-    adds: Counter,
-    retries: Counter,
-    waited: Histogram,
-    worked: Histogram,
-    unfinished: Gauge,
-    longest: Gauge,
+    normal: GaugeSeries,
+    initial: GaugeSeries,
+    adds: CounterSeries,
+    retries: CounterSeries,
+    waited: HistogramSeries,
+    worked: HistogramSeries,
+    unfinished: GaugeSeries,
+    longest: GaugeSeries,
 }
 
 impl<K: Key> Queue<K> {
@@ -164,24 +164,7 @@ impl<K: Key> Queue<K> {
 
     /// A queue that reports the `workqueue_*` families under `name` (OPS-177).
     pub fn with_metrics(limit: RateLimit, name: &str, metrics: &Metrics) -> Self {
-        let labels = [name, name];
-        let retries = metrics.counter(&catalogue::WORKQUEUE_RETRIES);
-        let adds = metrics.counter(&catalogue::WORKQUEUE_ADDS);
-        retries.add(&labels, 0.0);
-        adds.add(&labels, 0.0);
-        let queue = Self::build(
-            limit,
-            Some(QueueMetrics {
-                name: name.to_owned(),
-                depth: metrics.gauge(&catalogue::WORKQUEUE_DEPTH),
-                adds,
-                retries,
-                waited: metrics.histogram(&catalogue::WORKQUEUE_QUEUE_DURATION),
-                worked: metrics.histogram(&catalogue::WORKQUEUE_WORK_DURATION),
-                unfinished: metrics.gauge(&catalogue::WORKQUEUE_UNFINISHED_WORK),
-                longest: metrics.gauge(&catalogue::WORKQUEUE_LONGEST_RUNNING),
-            }),
-        );
+        let queue = Self::build(limit, Some(QueueMetrics::new(name, metrics)));
         let inner = Arc::downgrade(&queue.0);
         metrics.before_scrape(move || {
             let queue = inner.upgrade().map(Self);
@@ -216,7 +199,7 @@ impl<K: Key> Queue<K> {
     /// Puts a key in line with a priority; a key that waits already keeps the higher of the two.
     pub fn add_with(&self, key: K, priority: Priority) {
         if let Some(metrics) = &self.0.metrics {
-            metrics.adds.inc(&metrics.labels());
+            metrics.adds.inc();
         }
         let mut state = self.lock();
         state.put_in_line(key, priority, Instant::now());
@@ -249,7 +232,7 @@ impl<K: Key> Queue<K> {
     /// Puts a key in line after its back-off, which grows with each call until [`Queue::forget`].
     pub fn add_rate_limited(&self, key: K) {
         if let Some(metrics) = &self.0.metrics {
-            metrics.retries.inc(&metrics.labels());
+            metrics.retries.inc();
         }
         let own = {
             let mut state = self.lock();
@@ -292,7 +275,7 @@ impl<K: Key> Queue<K> {
                 self.report_depth(&state);
                 if let Some((key, waited)) = taken {
                     if let Some(metrics) = &self.0.metrics {
-                        metrics.waited.observe(&metrics.labels(), waited.as_secs_f64());
+                        metrics.waited.observe(waited.as_secs_f64());
                     }
                     if !state.normal.is_empty() || !state.initial.is_empty() {
                         self.0.changed.notify_one();
@@ -325,7 +308,7 @@ impl<K: Key> Queue<K> {
         }
         state.drop_if_idle(key);
         if let (Some(metrics), Some(since)) = (&self.0.metrics, since) {
-            metrics.worked.observe(&metrics.labels(), since.elapsed().as_secs_f64());
+            metrics.worked.observe(since.elapsed().as_secs_f64());
         }
         self.wake(state);
     }
@@ -372,8 +355,8 @@ impl<K: Key> Queue<K> {
         let (sum, longest) = running.fold((Duration::ZERO, Duration::ZERO), |(sum, most), age| {
             (sum + age, most.max(age))
         });
-        metrics.unfinished.set(&metrics.labels(), sum.as_secs_f64());
-        metrics.longest.set(&metrics.labels(), longest.as_secs_f64());
+        metrics.unfinished.set(sum.as_secs_f64());
+        metrics.longest.set(longest.as_secs_f64());
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {
@@ -388,18 +371,29 @@ impl<K: Key> Queue<K> {
 
     fn report_depth(&self, state: &State<K>) {
         if let Some(metrics) = &self.0.metrics {
-            for (priority, line) in [(Priority::Normal, &state.normal), (Priority::Initial, &state.initial)] {
-                metrics
-                    .depth
-                    .set(&[&metrics.name, &metrics.name, priority.label()], line.len() as f64);
-            }
+            metrics.normal.set(state.normal.len() as f64);
+            metrics.initial.set(state.initial.len() as f64);
         }
     }
 }
 
 impl QueueMetrics {
-    fn labels(&self) -> [&str; 2] {
-        [&self.name, &self.name]
+    fn new(name: &str, metrics: &Metrics) -> Self {
+        let gauge = |family| metrics.gauge(family).series(&[name, name]);
+        let counter = |family| metrics.counter(family).series(&[name, name]);
+        let histogram = |family| metrics.histogram(family).series(&[name, name]);
+        let depth = metrics.gauge(&catalogue::WORKQUEUE_DEPTH);
+        let depth_of = |priority: Priority| depth.series(&[name, name, priority.label()]);
+        Self {
+            normal: depth_of(Priority::Normal),
+            initial: depth_of(Priority::Initial),
+            adds: counter(&catalogue::WORKQUEUE_ADDS),
+            retries: counter(&catalogue::WORKQUEUE_RETRIES),
+            waited: histogram(&catalogue::WORKQUEUE_QUEUE_DURATION),
+            worked: histogram(&catalogue::WORKQUEUE_WORK_DURATION),
+            unfinished: gauge(&catalogue::WORKQUEUE_UNFINISHED_WORK),
+            longest: gauge(&catalogue::WORKQUEUE_LONGEST_RUNNING),
+        }
     }
 }
 

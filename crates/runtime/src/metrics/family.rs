@@ -1,6 +1,6 @@
 //! Handles of counter, gauge and histogram families.
 
-use prometheus::core::Collector;
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{CounterVec, GaugeVec, HistogramOpts, HistogramVec, Opts};
 
 use super::MetricDef;
@@ -16,6 +16,25 @@ pub struct Gauge(Option<GaugeVec>);
 /// A histogram family.
 #[derive(Clone, Debug)]
 pub struct Histogram(Option<HistogramVec>);
+
+/// One series of a counter family, for whoever counts often.
+#[derive(Clone, Debug)]
+pub struct CounterSeries(Option<prometheus::Counter>);
+
+/// One series of a gauge family, for whoever sets it often.
+#[derive(Clone, Debug)]
+pub struct GaugeSeries(Option<prometheus::Gauge>);
+
+/// One series of a histogram family, for whoever observes often.
+#[derive(Clone, Debug)]
+pub struct HistogramSeries(Option<prometheus::Histogram>);
+
+/// A series of a family; none when it has other labels.
+fn series<B: MetricVecBuilder>(family: Option<&MetricVec<B>>, labels: &[&str]) -> Option<B::M> {
+    let series = family?.get_metric_with_label_values(labels);
+    debug_assert!(series.is_ok(), "{:?}", series.err());
+    series.ok()
+}
 
 /// A family that cannot be made (a name or label Prometheus refuses) measures nothing instead of ending the process.
 fn made<T>(family: prometheus::Result<T>) -> Option<T> {
@@ -44,12 +63,12 @@ impl Counter {
 
     /// Adds `by`; with 0 the series appears at 0. Negative amounts are dropped.
     pub fn add(&self, labels: &[&str], by: f64) {
-        let Some(vec) = &self.0 else { return };
-        let series = vec.get_metric_with_label_values(labels);
-        debug_assert!(series.is_ok(), "{series:?}");
-        if let (Ok(series), true) = (series, by >= 0.0) {
-            series.inc_by(by);
-        }
+        self.series(labels).add(by);
+    }
+
+    /// The series with these label values, which appears at 0.
+    pub fn series(&self, labels: &[&str]) -> CounterSeries {
+        CounterSeries(series(self.0.as_ref(), labels))
     }
 
     /// The value of a series; 0 when it does not exist.
@@ -77,12 +96,14 @@ impl Gauge {
 
     /// Sets the series with these label values.
     pub fn set(&self, labels: &[&str], value: f64) {
-        self.with(labels, |gauge| gauge.set(value));
+        self.series(labels).set(value);
     }
 
     /// Adds `by`, which may be negative.
     pub fn add(&self, labels: &[&str], by: f64) {
-        self.with(labels, |gauge| gauge.add(by));
+        if let Some(gauge) = self.series(labels).0 {
+            gauge.add(by);
+        }
     }
 
     /// Deletes one series. Missing is fine.
@@ -120,13 +141,9 @@ impl Gauge {
         found.map_or(0.0, |metric| metric.get_gauge().get_value())
     }
 
-    fn with(&self, labels: &[&str], change: impl FnOnce(&prometheus::Gauge)) {
-        let Some(vec) = &self.0 else { return };
-        let series = vec.get_metric_with_label_values(labels);
-        debug_assert!(series.is_ok(), "{series:?}");
-        if let Ok(series) = series {
-            change(&series);
-        }
+    /// The series with these label values, which appears at 0.
+    pub fn series(&self, labels: &[&str]) -> GaugeSeries {
+        GaugeSeries(series(self.0.as_ref(), labels))
     }
 }
 
@@ -150,12 +167,12 @@ impl Histogram {
 
     /// Records one observation, in the unit of the metric's name.
     pub fn observe(&self, labels: &[&str], value: f64) {
-        let Some(vec) = &self.0 else { return };
-        let series = vec.get_metric_with_label_values(labels);
-        debug_assert!(series.is_ok(), "{series:?}");
-        if let Ok(series) = series {
-            series.observe(value);
-        }
+        self.series(labels).observe(value);
+    }
+
+    /// The series with these label values, which appears empty.
+    pub fn series(&self, labels: &[&str]) -> HistogramSeries {
+        HistogramSeries(series(self.0.as_ref(), labels))
     }
 
     /// How many observations a series holds.
@@ -165,6 +182,38 @@ impl Histogram {
             .as_ref()
             .and_then(|v| v.get_metric_with_label_values(labels).ok());
         series.map_or(0, |h| h.get_sample_count())
+    }
+}
+
+impl CounterSeries {
+    /// Adds one.
+    pub fn inc(&self) {
+        self.add(1.0);
+    }
+
+    /// Adds `by`. Negative amounts are dropped.
+    pub fn add(&self, by: f64) {
+        if let (Some(counter), true) = (&self.0, by >= 0.0) {
+            counter.inc_by(by);
+        }
+    }
+}
+
+impl GaugeSeries {
+    /// Sets the series.
+    pub fn set(&self, value: f64) {
+        if let Some(gauge) = &self.0 {
+            gauge.set(value);
+        }
+    }
+}
+
+impl HistogramSeries {
+    /// Records one observation, in the unit of the metric's name.
+    pub fn observe(&self, value: f64) {
+        if let Some(histogram) = &self.0 {
+            histogram.observe(value);
+        }
     }
 }
 
