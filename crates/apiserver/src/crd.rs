@@ -55,7 +55,7 @@ impl State {
             let keys: Vec<Arc<str>> = self.table(table).range(None).map(|o| Arc::clone(&o.key)).collect();
             for key in keys {
                 let at = crate::state::ObjectRef { table, key };
-                if let Some(object) = self.get(&at).map(|o| o.value()) {
+                if let Some(object) = self.get(&at).map(|o| o.to_value()) {
                     self.erase(&at, object);
                 }
             }

@@ -72,7 +72,7 @@ impl State {
         let (Some(stored), Some(resource)) = (self.get(at).cloned(), self.resource_of(at.table)) else {
             return;
         };
-        let mut object = stored.value();
+        let object = stored.value();
         let references = json::items(&object, &["metadata", "ownerReferences"]).to_vec();
         let (mut solid, mut waiting) = (Vec::new(), false);
         for reference in &references {
@@ -99,8 +99,9 @@ impl State {
             // A deletion without preconditions fails only when the object is gone already.
             drop(self.delete(&resource, &at.key, &options, now));
         } else if solid.len() < references.len() {
+            let mut object = Arc::unwrap_or_clone(object);
             json::set(&mut object, &["metadata", "ownerReferences"], Value::Array(solid));
-            self.commit(at.table, Change::Modified, &at.key, &mut object);
+            self.commit(at.table, Change::Modified, &at.key, object);
         }
     }
 
@@ -112,7 +113,7 @@ impl State {
         if !stored.deleting {
             return;
         }
-        let object = stored.value();
+        let object = stored.to_value();
         let dependents = self.dependents(stored.uid);
         if has_finalizer(&object, ORPHAN) {
             for dependent in &dependents {
@@ -144,7 +145,7 @@ impl State {
     }
 
     fn orphan(&mut self, dependent: &ObjectRef, owner: Uid) {
-        let Some(mut object) = self.get(dependent).map(|d| d.value()) else {
+        let Some(mut object) = self.get(dependent).map(|d| d.to_value()) else {
             return;
         };
         if let Some(references) = json::array_mut(&mut object, &["metadata", "ownerReferences"]) {
@@ -152,7 +153,7 @@ impl State {
             if references.is_empty() {
                 json::take(&mut object, &["metadata", "ownerReferences"]);
             }
-            self.commit(dependent.table, Change::Modified, &dependent.key, &mut object);
+            self.commit(dependent.table, Change::Modified, &dependent.key, object);
         }
     }
 
@@ -166,7 +167,7 @@ impl State {
         if crate::verbs::nothing_holds(&object) {
             self.erase(at, object);
         } else {
-            self.commit(at.table, Change::Modified, &at.key, &mut object);
+            self.commit(at.table, Change::Modified, &at.key, object);
         }
     }
 
@@ -210,7 +211,7 @@ impl State {
         {
             return;
         }
-        let mut object = namespace.value();
+        let mut object = namespace.to_value();
         json::take(&mut object, &["spec", "finalizers"]);
         if crate::verbs::nothing_holds(&object) {
             self.erase(

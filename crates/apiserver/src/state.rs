@@ -14,7 +14,7 @@ use crate::observe::{Observer, Write};
 use crate::persist::Journal;
 use crate::random::Random;
 use crate::registry::{Registry, Resource, builtins};
-use crate::storage::{Change, FieldPath, Stored, Table, TableId, Uid};
+use crate::storage::{Change, FieldPath, Recent, Stored, Table, TableId, Uid};
 
 /// How long an event is kept after its last write, as in the real server.
 const EVENT_LIFE: SignedDuration = SignedDuration::from_hours(1);
@@ -45,6 +45,7 @@ pub(crate) struct State {
     /// Events by the time of their last write, oldest first.
     expiring: VecDeque<(Timestamp, ObjectRef, u64)>,
     pub(crate) random: Random,
+    recent: Recent,
     pub(crate) journal: Option<Journal>,
     pub(crate) observer: Option<Observer>,
     /// The OpenAPI documents, once somebody asked for them.
@@ -66,6 +67,7 @@ impl State {
             now: Timestamp::UNIX_EPOCH,
             expiring: VecDeque::new(),
             random: Random::seeded(seed),
+            recent: Recent::default(),
             journal: None,
             observer: None,
             documents: None,
@@ -141,8 +143,15 @@ impl State {
         self.dependents.get(&owner).into_iter().flatten().cloned().collect()
     }
 
+    /// Stores an object.
+    pub(crate) fn commit(&mut self, table: TableId, change: Change, key: &str, mut object: Value) -> Arc<Stored> {
+        let stored = self.write_down(table, change, key, &mut object);
+        self.recent.keep(&stored, object);
+        stored
+    }
+
     /// Carries out one write: gives it the next version, stores it, tells watchers, keeps the indexes.
-    pub(crate) fn commit(&mut self, table: TableId, change: Change, key: &str, object: &mut Value) -> Arc<Stored> {
+    fn write_down(&mut self, table: TableId, change: Change, key: &str, object: &mut Value) -> Arc<Stored> {
         self.version += 1;
         json::set(
             object,
@@ -154,6 +163,7 @@ impl State {
         let stored = Arc::new(Stored::new(key, version, change, object, &fields));
         let previous = self.table(table).get(key).cloned();
         if let Some(previous) = &previous {
+            previous.forget();
             self.unindex(table, previous);
         }
         if change != Change::Deleted {
@@ -246,7 +256,7 @@ impl State {
             && self.now.duration_since(*written) >= EVENT_LIFE
             && let Some((_, at, version)) = self.expiring.pop_front()
         {
-            if let Some(event) = self.get(&at).filter(|e| e.version == version).map(|e| e.value()) {
+            if let Some(event) = self.get(&at).filter(|e| e.version == version).map(|e| e.to_value()) {
                 self.erase(&at, event);
             }
         }
@@ -288,9 +298,10 @@ impl State {
         }
     }
 
-    /// Removes an object for good. `object` is its last state.
-    pub(crate) fn erase(&mut self, at: &ObjectRef, mut object: Value) -> Arc<Stored> {
-        self.commit(at.table, Change::Deleted, &at.key, &mut object)
+    /// Removes an object for good. `object` is its last state, given back with the version of the removal.
+    pub(crate) fn erase(&mut self, at: &ObjectRef, mut object: Value) -> Value {
+        self.write_down(at.table, Change::Deleted, &at.key, &mut object);
+        object
     }
 
     /// The namespaces and classes every cluster has from its first moment.
@@ -351,7 +362,7 @@ impl State {
             && self.table(table).get(&name).is_none()
         {
             self.stamp(&mut object, now);
-            self.commit(table, Change::Added, &name, &mut object);
+            self.commit(table, Change::Added, &name, object);
         }
     }
 

@@ -45,7 +45,7 @@ impl View {
         match self {
             Self::Stored => stored.json().clone(),
             Self::Metadata => metadata_pieces(stored).concat().into(),
-            Self::Converted | Self::Table(_) => self.value(resource, stored.value(), now).to_string().into(),
+            Self::Converted | Self::Table(_) => self.value(resource, stored.to_value(), now).to_string().into(),
         }
     }
 
@@ -102,7 +102,7 @@ impl View {
             json::set(&mut metadata, &["remainingItemCount"], remaining.into());
         }
         if let Self::Table(include) = self {
-            let objects: Vec<Value> = page.items.iter().map(|o| converted(resource, o.value())).collect();
+            let objects: Vec<Value> = page.items.iter().map(|o| converted(resource, o.to_value())).collect();
             let table = table(resource, &objects, include, now, metadata);
             return VecDeque::from([Bytes::from(table.to_string())]);
         }

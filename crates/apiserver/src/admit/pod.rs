@@ -130,7 +130,7 @@ fn admit_priority(state: &State, resource: &Resource, pod: &mut Value) -> Result
             .filter(|c| json::at(c, &["globalDefault"]).as_bool() == Some(true))
             .max_by_key(|c| std::cmp::Reverse(json::int(c, &["value"]))),
     };
-    let class = class.unwrap_or(Value::Null);
+    let class = class.unwrap_or_default();
     let priority = json::int(&class, &["value"]).unwrap_or(0);
     let policy = json::text(&class, &["preemptionPolicy"]).unwrap_or("PreemptLowerPriority");
     if let Some(given) = json::int(pod, &["spec", "priority"]).filter(|p| *p != priority) {

@@ -7,7 +7,7 @@ use super::quantity;
 use crate::error::ApiError;
 use crate::registry::Resource;
 use crate::schema::builtin::{self, TypeDef, TypeRef};
-use crate::schema::{FieldError, FieldValidation};
+use crate::schema::{FieldError, FieldValidation, Place};
 
 /// Shapes a built-in object; returns warnings. Kinds the table does not know pass as they are.
 pub(crate) fn shape(
@@ -23,7 +23,9 @@ pub(crate) fn shape(
         type_name: resource.kind.as_str(),
     };
     if let Value::Object(map) = object {
-        decoder.fields(map, ty, "").map_err(|why| undecodable(resource, &why))?;
+        decoder
+            .fields(map, ty, &Place::Root)
+            .map_err(|why| undecodable(resource, &why))?;
     }
     let unknown = decoder
         .unknown
@@ -50,7 +52,7 @@ pub(crate) fn metadata(resource: &Resource, object: &mut Value) -> Result<Vec<St
             type_name: "ObjectMeta",
         };
         decoder
-            .fields(map, ty, "metadata")
+            .fields(map, ty, &Place::Field(&Place::Root, "metadata"))
             .map_err(|why| undecodable(resource, &why))?;
     }
     Ok(Vec::new())
@@ -71,17 +73,18 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    fn fields(&mut self, map: &mut Map<String, Value>, ty: &'static TypeDef, path: &str) -> Result<(), String> {
+    fn fields(&mut self, map: &mut Map<String, Value>, ty: &'static TypeDef, place: &Place<'_>) -> Result<(), String> {
         let mut gone = Vec::new();
         for (key, value) in map.iter_mut() {
+            let here = Place::Field(place, key);
             match ty.field(key) {
                 None => {
                     gone.push(key.clone());
-                    self.unknown.push(join(path, key));
+                    self.unknown.push(here.path());
                 }
                 // A null is an absent field.
                 Some(_) if value.is_null() => gone.push(key.clone()),
-                Some(field) => self.value(value, &field.ty, path, key)?,
+                Some(field) => self.value(value, &field.ty, &here)?,
             }
         }
         for key in gone {
@@ -90,7 +93,7 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn value(&mut self, value: &mut Value, ty: &TypeRef, path: &str, key: &str) -> Result<(), String> {
+    fn value(&mut self, value: &mut Value, ty: &TypeRef, place: &Place<'_>) -> Result<(), String> {
         let fits = match ty {
             TypeRef::String | TypeRef::Bytes => value.is_string(),
             TypeRef::Bool => value.is_boolean(),
@@ -101,15 +104,13 @@ impl Decoder<'_> {
             TypeRef::IntOrString => value.is_string() || value.as_i64().is_some(),
             TypeRef::Quantity => {
                 // The real server leaves out where; whoever has to mend it wants to know.
-                return canonical_quantity(value)
-                    .map_err(|why| format!("{why} (found {value} at {})", join(path, key)));
+                return canonical_quantity(value).map_err(|why| format!("{why} (found {value} at {})", place.path()));
             }
             TypeRef::Any => true,
             TypeRef::List(item) => match value {
                 Value::Array(items) => {
-                    let here = join(path, key);
                     for (i, item_value) in items.iter_mut().enumerate() {
-                        self.value(item_value, item, &here, &format!("[{i}]"))?;
+                        self.value(item_value, item, &Place::Item(place, i))?;
                     }
                     true
                 }
@@ -117,9 +118,8 @@ impl Decoder<'_> {
             },
             TypeRef::Map(item) => match value {
                 Value::Object(map) => {
-                    let here = join(path, key);
                     for (name, item_value) in map.iter_mut() {
-                        self.value(item_value, item, &here, name)?;
+                        self.value(item_value, item, &Place::Field(place, name))?;
                     }
                     true
                 }
@@ -127,7 +127,7 @@ impl Decoder<'_> {
             },
             TypeRef::Named(name) => match (&mut *value, builtin::type_named(name)) {
                 (Value::Object(map), Some(ty)) => {
-                    self.fields(map, ty, &join(path, key))?;
+                    self.fields(map, ty, place)?;
                     true
                 }
                 (_, None) => true,
@@ -137,7 +137,7 @@ impl Decoder<'_> {
         if fits {
             Ok(())
         } else {
-            Err(self.mismatch(value, ty, &join(path, key)))
+            Err(self.mismatch(value, ty, &place.path()))
         }
     }
 
@@ -196,16 +196,6 @@ fn canonical_quantity(value: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() {
-        key.to_owned()
-    } else if key.starts_with('[') {
-        format!("{path}{key}")
-    } else {
-        format!("{path}.{key}")
-    }
-}
-
 /// Asks for the required fields of everything but metadata and status, which have rules of their own.
 pub(crate) fn required(resource: &Resource, object: &Value, errors: &mut Vec<FieldError>) {
     let Some(ty) = builtin::kind_type(&resource.group, &resource.version, &resource.kind) else {
@@ -213,25 +203,26 @@ pub(crate) fn required(resource: &Resource, object: &Value, errors: &mut Vec<Fie
     };
     if let Value::Object(map) = object {
         for field in ty.fields.iter().filter(|f| !matches!(f.name, "metadata" | "status")) {
-            missing(map.get(field.name), field.required, &field.ty, field.name, errors);
+            let place = Place::Field(&Place::Root, field.name);
+            missing(map.get(field.name), field.required, &field.ty, &place, errors);
         }
     }
 }
 
-fn missing(value: Option<&Value>, required: bool, ty: &TypeRef, path: &str, errors: &mut Vec<FieldError>) {
+fn missing(value: Option<&Value>, required: bool, ty: &TypeRef, place: &Place<'_>, errors: &mut Vec<FieldError>) {
     let Some(value) = value else {
         if required {
-            errors.push(FieldError::required(path, ""));
+            errors.push(FieldError::required(&place.path(), ""));
         }
         return;
     };
     match (ty, value) {
         (TypeRef::String, Value::String(text)) if required && text.is_empty() => {
-            errors.push(FieldError::required(path, ""));
+            errors.push(FieldError::required(&place.path(), ""));
         }
         (TypeRef::List(item), Value::Array(items)) if matches!(**item, TypeRef::Named(_)) => {
             for (i, entry) in items.iter().enumerate() {
-                missing(Some(entry), true, item, &format!("{path}[{i}]"), errors);
+                missing(Some(entry), true, item, &Place::Item(place, i), errors);
             }
         }
         (TypeRef::Named(name), Value::Object(map)) => {
@@ -242,7 +233,13 @@ fn missing(value: Option<&Value>, required: bool, ty: &TypeRef, path: &str, erro
             for field in &ty.fields {
                 let present = map.get(field.name);
                 if present.is_some() || field.required {
-                    missing(present, field.required, &field.ty, &join(path, field.name), errors);
+                    missing(
+                        present,
+                        field.required,
+                        &field.ty,
+                        &Place::Field(place, field.name),
+                        errors,
+                    );
                 }
             }
         }

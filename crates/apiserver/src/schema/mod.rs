@@ -11,12 +11,14 @@ mod defaults;
 mod field_error;
 mod formats;
 mod pattern;
+mod place;
 mod prune;
 mod structural;
 mod validate;
 
 pub(crate) use crd::{CompiledCrd, CompiledVersion, FieldValidation};
 pub(crate) use field_error::{ErrorKind, FieldError};
+pub(crate) use place::Place;
 pub(crate) use structural::{ListType, SchemaNode};
 
 #[cfg(test)]

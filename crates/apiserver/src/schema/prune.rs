@@ -2,28 +2,11 @@
 
 use serde_json::Value;
 
-use super::field_error::{child, index};
+use super::place::Place;
 use super::structural::SchemaNode;
 
 /// Fields of an object (or an embedded one) that are the server's own.
 const OBJECT_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
-
-/// Where a value is; written out only for what is removed.
-enum Place<'a> {
-    Root,
-    Field(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
-}
-
-impl Place<'_> {
-    fn path(&self) -> String {
-        match self {
-            Self::Root => String::new(),
-            Self::Field(parent, name) => child(&parent.path(), name),
-            Self::Item(parent, at) => index(&parent.path(), *at),
-        }
-    }
-}
 
 /// Removes unknown fields of a whole object and returns their paths in document order.
 pub(super) fn unknown_fields(object: &mut Value, root: &SchemaNode) -> Vec<String> {

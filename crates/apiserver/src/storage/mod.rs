@@ -2,6 +2,7 @@
 //! and a bounded history per table that serves watches and older snapshots.
 
 mod object;
+mod recent;
 mod selector;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 pub(crate) use object::{FieldPath, Stored, Uid, named_event_line};
+pub(crate) use recent::Recent;
 pub(crate) use selector::{FieldSelector, Filter, LabelSelector};
 
 /// Index of a table in the server's list of tables.

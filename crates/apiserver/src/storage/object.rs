@@ -1,7 +1,7 @@
 //! One stored object.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -105,6 +105,8 @@ pub(crate) struct Stored {
     pub(crate) deleting: bool,
     /// Whom its ownerReferences name.
     pub(crate) owners: Box<[Uid]>,
+    /// The object, parsed, as long as it was written lately.
+    tree: Mutex<Option<Arc<Value>>>,
 }
 
 impl Stored {
@@ -136,6 +138,7 @@ impl Stored {
                 .iter()
                 .filter_map(|o| json::text(o, &["uid"]).map(Uid::parse))
                 .collect(),
+            tree: Mutex::default(),
         }
     }
 
@@ -150,8 +153,31 @@ impl Stored {
     }
 
     /// The object, parsed.
-    pub(crate) fn value(&self) -> Value {
-        serde_json::from_slice(&self.json).expect("invariant: stored bytes are the JSON this server wrote")
+    pub(crate) fn value(&self) -> Arc<Value> {
+        let kept = self.tree().clone();
+        kept.unwrap_or_else(|| {
+            let tree = serde_json::from_slice(&self.json);
+            Arc::new(tree.expect("invariant: stored bytes are the JSON this server wrote"))
+        })
+    }
+
+    /// The object, parsed, to be changed.
+    pub(crate) fn to_value(&self) -> Value {
+        Arc::unwrap_or_clone(self.value())
+    }
+
+    /// Keeps the parsed object until [`Self::forget`].
+    pub(super) fn keep(&self, tree: Arc<Value>) {
+        *self.tree() = Some(tree);
+    }
+
+    /// Drops the parsed object.
+    pub(crate) fn forget(&self) {
+        *self.tree() = None;
+    }
+
+    fn tree(&self) -> MutexGuard<'_, Option<Arc<Value>>> {
+        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The line that tells a watcher of `change`: the stored one when it fits.
@@ -239,7 +265,7 @@ mod tests {
         let object = json!({"metadata": {"name": "x", "labels": {"b": "2", "a": "1"}}, "spec": {"nodeName": "n"}});
         let fields = [FieldPath::new("spec.nodeName", "spec.nodeName")];
         let stored = Stored::new("ns/x", 7, Change::Modified, &object, &fields);
-        assert_eq!(stored.value(), object);
+        assert_eq!(*stored.value(), object);
         let metadata: Value = serde_json::from_slice(stored.metadata()).unwrap();
         assert_eq!(metadata, object["metadata"]);
         assert_eq!(stored.label("a"), Some("1"));

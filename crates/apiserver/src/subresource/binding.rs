@@ -52,7 +52,7 @@ pub(crate) fn answer(state: &mut State, call: &Call<'_>, at: &Target<'_>) -> Res
     if !json::items(&old, &["spec", "schedulingGates"]).is_empty() {
         return conflict(&format!("pod {} has non-empty .spec.schedulingGates", at.name));
     }
-    let mut new = old.clone();
+    let mut new = (*old).clone();
     json::set(&mut new, &["spec", "nodeName"], node.into());
     for (key, value) in json::at(&binding, &["metadata", "annotations"])
         .as_object()

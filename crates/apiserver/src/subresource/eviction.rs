@@ -102,13 +102,13 @@ fn ask_budget(
             return Err(ApiError::new(500, "", message));
         }
     };
-    let mut budget_value = budget.value();
+    let mut budget_value = budget.to_value();
     if !is_ready(pod_value) && unhealthy_may_go(&budget_value) {
         return Ok(());
     }
     charge(at, budget.name(), &mut budget_value)?;
     if !dry_run {
-        state.commit(table, Change::Modified, &budget.key, &mut budget_value);
+        state.commit(table, Change::Modified, &budget.key, budget_value);
     }
     Ok(())
 }

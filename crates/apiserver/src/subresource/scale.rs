@@ -49,12 +49,12 @@ pub(crate) fn answer(
         let error = FieldError::invalid("spec.replicas", &replicas.into(), why);
         return Err(ApiError::invalid(at.resource, at.name, &[error]));
     }
-    let mut new = old.clone();
+    let mut new = (*old).clone();
     json::set(&mut new, &split(&paths.spec_replicas), replicas.into());
     let mut write = call.write_at(at.resource, at.namespace)?;
     write.subresource = "scale";
     let written = state.replace(&mut write, &live, &old, new, Part::Main)?;
-    Ok(Answer::json(200, &scale(&written.value(), paths)).warnings(write.warnings))
+    Ok(Answer::json(200, &scale(&written.into_value(), paths)).warnings(write.warnings))
 }
 
 fn split(path: &str) -> Vec<&str> {

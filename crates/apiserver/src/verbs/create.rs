@@ -55,7 +55,7 @@ impl State {
             return Ok(Written::Draft(object, true));
         }
         Ok(Written::Stored(
-            self.commit(resource.table, Change::Added, &key, &mut object),
+            self.commit(resource.table, Change::Added, &key, object),
             true,
         ))
     }

@@ -32,8 +32,9 @@ impl State {
             let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
             return Err(ApiError::not_found(resource, name));
         };
-        let mut object = live.value();
-        check_preconditions(resource, &live, &object, options)?;
+        let old = live.value();
+        check_preconditions(resource, &live, &old, options)?;
+        let mut object = (*old).clone();
         if resource.is("", "namespaces") {
             return self.delete_namespace(resource, &live, object, options, now);
         }
@@ -55,17 +56,17 @@ impl State {
             };
             if !already_deleting {
                 // The object never was in the state "being deleted": watchers see it go as it was.
-                object = live.value();
+                object = Arc::unwrap_or_clone(old);
             }
-            return Ok(Written::Gone(self.erase(&at, object).value()));
+            return Ok(Written::Gone(self.erase(&at, object)));
         }
-        if object == live.value() {
+        if object == *old {
             return Ok(Written::Stored(live, false));
         }
         if options.dry_run {
             return Ok(Written::Draft(object, false));
         }
-        let stored = self.commit(resource.table, Change::Modified, key, &mut object);
+        let stored = self.commit(resource.table, Change::Modified, key, object);
         self.after_marking(resource, &stored);
         Ok(Written::Stored(stored, false))
     }
@@ -117,7 +118,7 @@ impl State {
         if options.dry_run {
             return Ok(Written::Draft(object, false));
         }
-        let stored = self.commit(resource.table, Change::Modified, &live.key, &mut object);
+        let stored = self.commit(resource.table, Change::Modified, &live.key, object);
         self.gc
             .push_back(crate::gc::Task::NamespaceMarked(live.name().to_owned()));
         Ok(Written::Stored(stored, false))

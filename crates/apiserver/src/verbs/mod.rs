@@ -62,10 +62,10 @@ pub(crate) enum Written {
 }
 
 impl Written {
-    pub(crate) fn value(&self) -> Value {
+    pub(crate) fn into_value(self) -> Value {
         match self {
-            Self::Stored(stored, _) => stored.value(),
-            Self::Draft(value, _) | Self::Gone(value) => value.clone(),
+            Self::Stored(stored, _) => stored.to_value(),
+            Self::Draft(value, _) | Self::Gone(value) => value,
         }
     }
 }

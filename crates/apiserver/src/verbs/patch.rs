@@ -68,7 +68,7 @@ impl State {
             return Err(ApiError::not_found(resource, name));
         };
         let old = live.value();
-        let target = view::converted(resource, old.clone());
+        let target = view::converted(resource, (*old).clone());
         let mut new = patch::apply_patch(kind, target, &patch, &gvk).map_err(|e| patch_error(&e))?;
         crate::admit::envelope(resource, write.namespace, Some(name), &mut new)?;
         self.replace(write, &live, &old, new, part)
@@ -101,7 +101,7 @@ impl State {
             return self.create(write, Some(name), merged);
         };
         let old = live.value();
-        let target = view::converted(resource, old.clone());
+        let target = view::converted(resource, (*old).clone());
         let merged = ownership::merge(write, Some(&target), &object, force)?;
         self.replace(write, &live, &old, merged, part)
     }

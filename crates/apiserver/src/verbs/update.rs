@@ -83,7 +83,7 @@ impl State {
                 table: resource.table,
                 key: Arc::clone(&live.key),
             };
-            return Ok(Written::Gone(self.erase(&at, new).value()));
+            return Ok(Written::Gone(self.erase(&at, new)));
         }
         // An update that changes nothing writes nothing: no version, no event.
         if new == *old {
@@ -93,7 +93,7 @@ impl State {
             return Ok(Written::Draft(new, false));
         }
         Ok(Written::Stored(
-            self.commit(resource.table, Change::Modified, &live.key, &mut new),
+            self.commit(resource.table, Change::Modified, &live.key, new),
             false,
         ))
     }

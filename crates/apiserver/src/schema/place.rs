@@ -1,0 +1,22 @@
+//! Where in an object a value is, written out only for what is wrong with it.
+
+use super::field_error::{child, index};
+
+/// A path from the object's root, kept on the stack of whoever walks the object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place<'a> {
+    Root,
+    Field(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl Place<'_> {
+    /// As messages write it: `spec.containers[0].name`; nothing for the root.
+    pub(crate) fn path(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Field(parent, name) => child(&parent.path(), name),
+            Self::Item(parent, at) => index(&parent.path(), *at),
+        }
+    }
+}
