@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use kerf_cloud::NodeClassKind;
 use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
-use kerf_runtime::{CancellationToken, ObjectRef, SyncGate};
+use kerf_runtime::{CancellationToken, SyncGate};
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::runtime::watcher;
@@ -134,14 +134,7 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
             } => {
                 tracing::error!(kind = %K::kind(&()), namespace, name, error, "object cannot be read, keeping its last state");
                 let key = (namespace.clone(), name.clone());
-                let object = ObjectRef {
-                    api_version: K::api_version(&()).into_owned(),
-                    kind: K::kind(&()).into_owned(),
-                    namespace,
-                    name,
-                    uid,
-                };
-                let unreadable = Unreadable { object, error };
+                let unreadable = Unreadable::of::<K>(namespace, name, uid, error);
                 if let Some(filling) = &mut self.filling {
                     filling.unreadable.insert(key, unreadable);
                 } else {

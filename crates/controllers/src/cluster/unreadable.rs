@@ -5,6 +5,7 @@
 use std::sync::PoisonError;
 
 use kerf_runtime::ObjectRef;
+use kube::Resource;
 
 use super::Cluster;
 
@@ -15,6 +16,25 @@ pub(crate) struct Unreadable {
     pub(crate) object: ObjectRef,
     /// The field and what is wrong with it.
     pub(crate) error: String,
+}
+
+impl Unreadable {
+    /// An object as a watch tells of it.
+    pub(crate) fn of<K: Resource<DynamicType = ()>>(
+        namespace: String,
+        name: String,
+        uid: String,
+        error: String,
+    ) -> Self {
+        let object = ObjectRef {
+            api_version: K::api_version(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            namespace,
+            name,
+            uid,
+        };
+        Self { object, error }
+    }
 }
 
 impl Cluster {

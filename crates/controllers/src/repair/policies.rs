@@ -9,10 +9,11 @@ use kerf_runtime::client::{ApiErrorKind, describe};
 use kerf_runtime::watch::{Callback, WatchEvent, WatchOptions, watch};
 use kerf_runtime::{CancellationToken, Rng};
 use kube::api::ListParams;
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use tokio::sync::Notify;
 
 use super::policy::Policy;
+use crate::cluster::{Cluster, Unreadable};
 
 /// How soon it is looked again for a kind that is not there or may not be read.
 const ABSENT: Duration = Duration::from_secs(60);
@@ -32,6 +33,14 @@ struct Inner {
     listed: bool,
     warned: bool,
     by_name: BTreeMap<String, Known>,
+    unreadable: BTreeMap<String, Unreadable>,
+}
+
+/// A list that is not complete yet.
+#[derive(Debug, Default)]
+struct Filling {
+    readable: Vec<NodeRepairPolicy>,
+    unreadable: BTreeMap<String, Unreadable>,
 }
 
 /// All policies; clones share them.
@@ -68,8 +77,20 @@ impl Policies {
         self.lock().by_name.get(name).cloned()
     }
 
-    /// Follows the policies until shutdown; `changed` is called when any did.
-    pub(super) async fn follow(self, client: Client, rng: Rng, changed: impl Fn() + Send, shutdown: CancellationToken) {
+    /// Those nobody can read.
+    fn unreadable(&self) -> Vec<Unreadable> {
+        self.lock().unreadable.values().cloned().collect()
+    }
+
+    /// Follows the policies until shutdown; `changed` is called when any did. The cluster is told which cannot be read.
+    pub(super) async fn follow(
+        self,
+        client: Client,
+        cluster: Cluster,
+        rng: Rng,
+        changed: impl Fn() + Send,
+        shutdown: CancellationToken,
+    ) {
         while let Some(pause) = self.missing(&client).await {
             tokio::select! {
                 biased;
@@ -82,9 +103,10 @@ impl Policies {
             first_sync: None,
             ..WatchOptions::default()
         };
-        let mut filling = Vec::new();
+        let mut filling = Filling::default();
         let sink = Callback(move |event| {
             self.take(event, &mut filling);
+            cluster.set_unreadable(&NodeRepairPolicy::kind(&()), self.unreadable());
             self.changed.notify_one();
             changed();
         });
@@ -112,30 +134,42 @@ impl Policies {
         Some(ABSENT)
     }
 
-    fn take(&self, event: WatchEvent<NodeRepairPolicy>, filling: &mut Vec<NodeRepairPolicy>) {
+    fn take(&self, event: WatchEvent<NodeRepairPolicy>, filling: &mut Filling) {
         let mut inner = self.lock();
         match event {
-            WatchEvent::InitStart => filling.clear(),
-            WatchEvent::Init(object) => filling.push(object),
+            WatchEvent::InitStart => *filling = Filling::default(),
+            WatchEvent::Init(object) => filling.readable.push(object),
             WatchEvent::InitDone => {
-                inner.by_name = filling.drain(..).map(known).collect();
+                let Filling { readable, unreadable } = std::mem::take(filling);
+                inner.by_name = readable.into_iter().map(known).collect();
+                inner.unreadable = unreadable;
                 inner.listed = true;
             }
-            WatchEvent::Apply(object) => inner.by_name.extend([known(object)]),
-            WatchEvent::Delete(object) => {
-                inner
-                    .by_name
-                    .remove(object.metadata.name.as_deref().unwrap_or_default());
+            WatchEvent::Apply(object) => {
+                let (name, known) = known(object);
+                inner.unreadable.remove(&name);
+                inner.by_name.insert(name, known);
             }
-            WatchEvent::Malformed { name, error, .. } => {
+            WatchEvent::Delete(object) => {
+                let name = object.metadata.name.as_deref().unwrap_or_default();
+                inner.unreadable.remove(name);
+                inner.by_name.remove(name);
+            }
+            WatchEvent::Malformed {
+                namespace,
+                name,
+                uid,
+                error,
+            } => {
                 tracing::error!(name, error, "NodeRepairPolicy cannot be read, keeping its last state");
+                let unreadable = Unreadable::of::<NodeRepairPolicy>(namespace, name.clone(), uid, error);
+                let before = inner.by_name.get(&name);
                 // In the middle of a list; elsewhere the next one begins by throwing this away.
-                filling.extend(
-                    inner
-                        .by_name
-                        .get(&name)
-                        .map(|known| NodeRepairPolicy::clone(&known.object)),
-                );
+                filling
+                    .readable
+                    .extend(before.map(|known| NodeRepairPolicy::clone(&known.object)));
+                filling.unreadable.insert(name.clone(), unreadable.clone());
+                inner.unreadable.insert(name, unreadable);
             }
         }
     }
@@ -159,7 +193,7 @@ mod tests {
             let spec = serde_json::json!({"unhealthyConditions": [condition]});
             serde_json::from_value(serde_json::json!({"metadata": {"name": name}, "spec": spec})).expect("a policy")
         };
-        let (policies, mut filling) = (Policies::default(), Vec::new());
+        let (policies, mut filling) = (Policies::default(), Filling::default());
         let mut list = |objects: Vec<WatchEvent<NodeRepairPolicy>>| {
             let whole = std::iter::once(WatchEvent::InitStart).chain(objects);
             for event in whole.chain([WatchEvent::InitDone]) {
@@ -173,10 +207,30 @@ mod tests {
             uid: String::new(),
             error: "spec: what is this?".to_owned(),
         };
+        let told = || {
+            let all = policies.unreadable().into_iter();
+            all.map(|one| format!("{} {}: {}", one.object.kind, one.object.name, one.error))
+                .collect::<Vec<_>>()
+        };
+        let complaint = ["NodeRepairPolicy bad: spec: what is this?"];
         assert_eq!(list(vec![bad()]), [""; 0]);
+        assert_eq!(told(), complaint);
         let both = ["bad", "good"].map(|name| WatchEvent::Init(policy(name)));
         assert_eq!(list(both.into()), ["bad", "good"]);
+        assert_eq!(told(), [""; 0]);
         assert_eq!(list(vec![bad()]), ["bad"]);
+        assert_eq!(told(), complaint);
         assert_eq!(list(Vec::new()), [""; 0], "it is gone");
+        assert_eq!(told(), [""; 0]);
+        // Between lists.
+        for (event, expected) in [
+            (bad(), &complaint[..]),
+            (WatchEvent::Apply(policy("bad")), &[]),
+            (bad(), &complaint),
+            (WatchEvent::Delete(policy("bad")), &[]),
+        ] {
+            policies.take(event, &mut Filling::default());
+            assert_eq!(told(), expected);
+        }
     }
 }

@@ -122,10 +122,11 @@ impl Reconciler for RepairStatus {
             }
         };
         let rng = self.context.seed.derive(NAME).rng();
+        let (client, cluster) = (self.context.client.clone(), self.context.cluster.clone());
         let follow = self
             .policies
             .clone()
-            .follow(self.context.client.clone(), rng, changed, shutdown.clone());
+            .follow(client, cluster, rng, changed, shutdown.clone());
         let controller = self.context.controller(NAME).for_kind("kerf.sh", "NodeRepairPolicy");
         let queue = self.queue.clone();
         let reconcile = move |name: String| {

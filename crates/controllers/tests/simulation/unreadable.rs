@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event;
-use kerf_api::{NodeClaim, NodePool};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kerf_api::{NodeClaim, NodePool, NodeRepairPolicy};
 use kube::Api;
 use kube::Resource;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
@@ -137,5 +138,31 @@ async fn a_claim_nobody_can_read_keeps_its_machine() {
     let nodes: Vec<String> = nodes.into_iter().filter_map(|node| node.metadata.uid).collect();
     assert_eq!(nodes, before.1);
     assert_eq!(simulation.running().await, 2);
+    simulation.stop().await;
+}
+
+// A definition of another version of Kerf may allow what this one cannot hold.
+#[tokio::test(start_paused = true)]
+async fn a_repair_policy_nobody_can_read_is_told_so() {
+    let simulation = with_nodes(1, json!({})).await;
+    let definitions: Api<CustomResourceDefinition> = Api::all(simulation.client());
+    let mut definition = definitions.get("noderepairpolicies.kerf.sh").await.expect("there");
+    let version = definition.spec.versions.first_mut().expect("a version");
+    let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    version.schema = serde_json::from_value(json!({"openAPIV3Schema": anything})).expect("a schema");
+    let options = PostParams::default();
+    let replaced = definitions
+        .replace("noderepairpolicies.kerf.sh", &options, &definition)
+        .await;
+    replaced.expect("admitted");
+    let policy = json!({
+        "apiVersion": "kerf.sh/v1alpha1", "kind": "NodeRepairPolicy", "metadata": {"name": "gpu"},
+        "spec": {"unhealthyConditions": "GpuReady=False"},
+    });
+    let policy = serde_json::from_value(policy).expect("an object");
+    let policies = raw::<NodeRepairPolicy>(&simulation);
+    policies.create(&options, &policy).await.expect("admitted");
+    is_told(&simulation, "NodeRepairPolicy", "gpu", "spec.unhealthyConditions").await;
+    goes_on(&simulation).await;
     simulation.stop().await;
 }
