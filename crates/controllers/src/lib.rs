@@ -26,6 +26,7 @@ mod listing;
 mod manager;
 mod metadata_list;
 mod patch;
+mod plan_check;
 mod pod_events;
 mod pools;
 mod provisioning;

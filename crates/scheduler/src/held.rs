@@ -7,23 +7,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kerf_model::node::Node;
 use kerf_model::plan::{Launch, Placement, Plan};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
-use kerf_state::PodTimes;
 
-/// Which machine on its way each pod was planned onto, by name.
-pub(super) type Planned = BTreeMap<(Arc<str>, Arc<str>), Arc<str>>;
+/// Onto which machine on its way each pod was planned before: pods by namespace and name, machines by name.
+pub type Planned = BTreeMap<(Arc<str>, Arc<str>), Arc<str>>;
 
 /// A decision with some of its pods held.
 #[derive(Debug)]
-pub(super) struct Held {
+pub struct Held {
     /// The cluster with the held pods on their machines.
-    pub(super) snapshot: Snapshot,
+    pub snapshot: Snapshot,
     /// The other pods.
-    pub(super) rest: Vec<Arc<Pod>>,
+    pub rest: Vec<Arc<Pod>>,
     /// The held ones, by machine.
     placements: BTreeMap<Arc<str>, Vec<Arc<Pod>>>,
 }
@@ -32,32 +30,9 @@ fn key(pod: &Arc<Pod>) -> (Arc<str>, Arc<str>) {
     (Arc::clone(&pod.namespace), Arc::clone(&pod.name))
 }
 
-fn is_coming(node: &Node) -> bool {
-    node.managed && !node.initialized && !node.marked_for_deletion && node.provider_id.is_some()
-}
-
-/// Reads from memory where pods were planned that are not there yet.
-pub(super) fn planned(snapshot: &Snapshot, pods: &[Arc<Pod>], times: &PodTimes) -> Planned {
-    let coming: BTreeMap<&str, &Arc<str>> = snapshot
-        .nodes
-        .iter()
-        .filter(|node| is_coming(node))
-        .filter_map(|node| Some((node.claim_name.as_deref()?, &node.name)))
-        .collect();
-    if coming.is_empty() {
-        return Planned::new();
-    }
-    let place = |pod: &Arc<Pod>| {
-        let claim = times.get(&pod.namespace, &pod.name)?.claim.as_deref()?;
-        let machine = coming.get(claim)?;
-        Some((key(pod), Arc::clone(machine)))
-    };
-    pods.iter().filter_map(place).collect()
-}
-
 impl Held {
-    /// Holds the pods that still fit where they were planned; nothing where there are none.
-    pub(super) fn new(snapshot: &Snapshot, pods: &[Arc<Pod>], planned: &Planned) -> Option<Self> {
+    /// Holds those of `pods` that still fit where they were planned; `None` where there are none.
+    pub fn new(snapshot: &Snapshot, pods: &[Arc<Pod>], planned: &Planned) -> Option<Self> {
         if planned.is_empty() {
             return None;
         }
@@ -118,7 +93,7 @@ impl Held {
     }
 
     /// The plan of the rest as one of all pods.
-    pub(super) fn complete(self, mut rest: Plan) -> Plan {
+    pub fn complete(self, mut rest: Plan) -> Plan {
         for (node, mut pods) in self.placements {
             match rest.existing.binary_search_by(|placement| placement.node.cmp(&node)) {
                 Ok(at) => {
@@ -137,7 +112,7 @@ impl Held {
 }
 
 /// Whether a plan leaves no more pods without a place and launches for less.
-pub(super) fn is_cheaper(plan: &Plan, other: &Plan) -> bool {
+pub fn is_cheaper(plan: &Plan, other: &Plan) -> bool {
     let left = |plan: &Plan| plan.unschedulable.len() + plan.unattempted.len();
     let cost = |plan: &Plan| {
         let prices = plan.launches.iter().filter_map(Launch::price);

@@ -12,6 +12,7 @@ mod claims;
 mod classes;
 mod daemons;
 mod finish;
+mod held;
 mod labels;
 mod launches;
 mod limits;
@@ -35,6 +36,7 @@ mod types;
 mod world;
 mod zones;
 
+pub use held::{Held, Planned, is_cheaper};
 pub use options::{MinValuesPolicy, Options, Packing, PreferencePolicy, Request, ReservedMode, WhatIf};
 pub use prepared::Prepared;
 pub use solve::{explain, solve};

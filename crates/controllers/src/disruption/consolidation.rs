@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kerf_check::CheckOptions;
 use kerf_disruption::{
     Balance, Candidate, Class, Command, Consolidation, Decision, DestinationRule, Invalid, Judgement, Multi, Settings,
     Single, WhatIf, consolidation_options, dollars, interleaved, still_candidates, still_fits,
@@ -16,7 +15,7 @@ use kerf_model::snapshot::Snapshot;
 use kerf_runtime::ReconcileError;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::options::Destinations;
-use kerf_scheduler::{MinValuesPolicy, Options, ReservedMode};
+use kerf_scheduler::Options;
 use tokio::time::Instant;
 
 use super::events;
@@ -25,6 +24,7 @@ use super::methods::{Decided, Method, Turn, WAIT};
 use super::sorting::Sorted;
 use crate::context::Context;
 use crate::index::Index;
+use crate::plan_check::violations;
 use crate::provisioning::pass::solver_options;
 
 /// How long consolidation may search. Drift, and looking again at a command, have no limit (DIS-314).
@@ -85,13 +85,8 @@ impl Search {
 
 /// A command is taken only if the plan checker finds nothing wrong with its plan.
 fn check(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, solver: &Options) -> Result<(), String> {
-    let options = CheckOptions {
-        strict_min_values: solver.min_values_policy == MinValuesPolicy::Strict,
-        reserved_capacity: solver.reserved == ReservedMode::Strict,
-        ..CheckOptions::default()
-    };
-    let violations = kerf_check::verify(snapshot, pods, plan, &options);
-    let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
+    let found = violations(snapshot, pods, plan, solver);
+    let texts: Vec<String> = found.iter().map(ToString::to_string).collect();
     if texts.is_empty() {
         return Ok(());
     }

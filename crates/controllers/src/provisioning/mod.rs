@@ -2,9 +2,9 @@
 
 mod batch;
 pub(crate) mod events;
-mod held;
 mod notices;
 pub(crate) mod pass;
+mod planned;
 mod provisioner;
 pub(crate) mod record;
 mod relaxing;

@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kerf_check::CheckOptions;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::CancellationToken;
 use kerf_runtime::options::{self, Options};
-use kerf_scheduler::{EffectiveZone, MinValuesPolicy, PreferencePolicy, Prepared, Request, ReservedMode, WhatIf};
+use kerf_scheduler::{
+    EffectiveZone, Held, MinValuesPolicy, Planned, PreferencePolicy, Prepared, Request, ReservedMode, WhatIf,
+    is_cheaper,
+};
 use tokio::time::Instant;
 
-use super::held::{self, Held, Planned};
+use super::planned::planned;
 use crate::cluster::Cluster;
 use crate::context::{Context, Tuning};
+use crate::plan_check::violations;
 
 /// The pods of a pass, pending ones first (SCH-031).
 #[derive(Clone, Debug)]
@@ -96,9 +99,7 @@ pub(crate) async fn solve(
     let shutdown = shutdown.clone();
     let (snapshot, pods, index) = (Arc::clone(snapshot), batch.pods.clone(), context.index.clone());
     let (verify, deadline) = (context.tuning.verify, context.tuning.deadline);
-    let planned = context
-        .cluster
-        .with_times(|times| held::planned(&snapshot, &pods, times));
+    let planned = context.cluster.with_times(|times| planned(&snapshot, &pods, times));
     let work = move || {
         let stop = || began.elapsed() >= deadline || shutdown.is_cancelled();
         let prepared = index.read(&snapshot, &options);
@@ -111,7 +112,7 @@ pub(crate) async fn solve(
         }
         if !plan.launches.is_empty()
             && let Some(other) = held_plan(&prepared, &snapshot, &pods, &planned, &options, &stop)
-            && held::is_cheaper(&other, &plan)
+            && is_cheaper(&other, &plan)
             && violations(&snapshot, &pods, &other, &options).is_empty()
         {
             plan = other;
@@ -146,21 +147,6 @@ fn held_plan(
         .next(&held.snapshot, options)
         .solve(&WhatIf::from(&request), options, stop);
     Some(held.complete(plan))
-}
-
-/// What the plan checker has against a plan. A violation is a bug of the solver.
-fn violations(
-    snapshot: &Snapshot,
-    pods: &[Arc<Pod>],
-    plan: &Plan,
-    options: &kerf_scheduler::Options,
-) -> Vec<kerf_check::Violation> {
-    let check = CheckOptions {
-        strict_min_values: options.min_values_policy == MinValuesPolicy::Strict,
-        reserved_capacity: options.reserved != ReservedMode::Off,
-        ..CheckOptions::default()
-    };
-    kerf_check::verify(snapshot, pods, plan, &check)
 }
 
 /// Judges what was taken over from earlier passes: a fresh reading has to give the same plan. A difference is a bug of the solver.
