@@ -71,6 +71,7 @@ pub(crate) fn copy(from: &Value, to: &mut Value, path: &[&str]) {
         Value::Null => {
             take(to, path);
         }
+        v if at(to, path) == v => {}
         v => set(to, path, v.clone()),
     }
 }

@@ -161,6 +161,9 @@ impl Query {
 }
 
 fn percent_decode(text: &str, plus_is_space: bool) -> String {
+    if !text.contains(['%', '+']) {
+        return text.to_owned();
+    }
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;

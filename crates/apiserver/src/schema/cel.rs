@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kube_cel::cel::ExecutionError;
 use kube_cel::{CompiledSchema, compile_schema, validate_compiled};
@@ -41,25 +41,35 @@ struct NodeRules {
     accepted: Accepted,
 }
 
-/// Texts the rules of a node have accepted. A rule is a function of its value alone (transition rules are left out), the
-/// same few label keys come again and again, and the engine compiles the regular expressions of a rule at every call.
+/// Values the rules of a node have accepted, as JSON. A rule is a function of its value alone (transition rules are left
+/// out), the same few label keys and requirements come again and again, and the engine compiles the regular expressions of a
+/// rule at every call.
 #[derive(Debug, Default)]
-struct Accepted(Mutex<BTreeSet<String>>);
+struct Accepted(Mutex<Texts>);
+
+#[derive(Debug, Default)]
+struct Texts {
+    known: BTreeSet<String>,
+    bytes: usize,
+}
 
 impl Accepted {
     /// Enough for every label key and value of a large cluster; beyond it rules are simply run.
-    const TEXTS_MAX: usize = 4096;
-    /// Longer texts are rare and would make the bound on memory meaningless.
-    const BYTES_MAX: usize = 512;
+    const BYTES_MAX: usize = 256 * 1024;
 
-    fn contains(&self, text: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(text)
+    fn texts(&self) -> MutexGuard<'_, Texts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn insert(&self, text: &str) {
-        let mut texts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if texts.len() < Self::TEXTS_MAX && text.len() <= Self::BYTES_MAX {
-            texts.insert(text.to_owned());
+    fn contains(&self, text: &str) -> bool {
+        self.texts().known.contains(text)
+    }
+
+    fn insert(&self, text: String) {
+        let mut texts = self.texts();
+        let bytes = texts.bytes + text.len();
+        if bytes <= Self::BYTES_MAX && texts.known.insert(text) {
+            texts.bytes = bytes;
         }
     }
 }
@@ -247,12 +257,12 @@ impl NodeRules {
             (Some(transition), true) => transition,
             (_, false) => &self.all,
         };
-        let pure_text = value.as_str().filter(|_| !self.looks_back);
-        if pure_text.is_some_and(|text| self.accepted.contains(text)) {
+        let alone = (!self.looks_back).then(|| value.to_string());
+        if alone.as_deref().is_some_and(|text| self.accepted.contains(text)) {
             return;
         }
         let Err(failed) = validate_compiled(compiled, value, old) else {
-            if let Some(text) = pure_text {
+            if let Some(text) = alone {
                 self.accepted.insert(text);
             }
             return;
@@ -389,14 +399,26 @@ mod tests {
     }
 
     #[test]
-    fn an_accepted_text_is_remembered_and_a_refused_one_is_not() {
-        let schema = json!({"type": "array", "items": {"type": "string", RULES: [{"rule": "self.find('^a') != ''", "message": "starts with a"}]}});
-        let node = SchemaNode::parse(&schema, "").expect("a schema");
-        let rules = RuleNode::compile(&schema, "")
-            .expect("rules compile")
-            .expect("there are rules");
-        for _ in 0..2 {
-            assert_eq!(errors(&json!(["ab", "ab", "b"]), None, &rules, &node).len(), 1);
+    fn an_accepted_value_is_remembered_and_a_refused_one_is_not() {
+        let integer = json!({"type": "integer"});
+        for (items, values) in [
+            (
+                json!({"type": "string", RULES: [{"rule": "self.find('^a') != ''"}]}),
+                json!(["ab", "ab", "b"]),
+            ),
+            (
+                json!({"type": "object", "properties": {"a": integer}, RULES: [{"rule": "self.a < 2"}]}),
+                json!([{"a": 1}, {"a": 1}, {"a": 2}]),
+            ),
+        ] {
+            let schema = json!({"type": "array", "items": items});
+            let node = SchemaNode::parse(&schema, "").expect("a schema");
+            let rules = RuleNode::compile(&schema, "")
+                .expect("rules compile")
+                .expect("there are rules");
+            for _ in 0..2 {
+                assert_eq!(errors(&values, None, &rules, &node).len(), 1);
+            }
         }
     }
 
