@@ -132,9 +132,8 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
                 uid,
                 error,
             } => {
-                tracing::error!(kind = %K::kind(&()), namespace, name, error, "object cannot be read, keeping its last state");
                 let key = (namespace.clone(), name.clone());
-                let unreadable = Unreadable::of::<K>(namespace, name, uid, error);
+                let unreadable = Unreadable::note::<K>(namespace, name, uid, error);
                 if let Some(filling) = &mut self.filling {
                     filling.unreadable.insert(key, unreadable);
                 } else {

@@ -243,6 +243,7 @@ pub(crate) fn held(candidate: &Candidate, why: &Stay, reason: DisruptionReason) 
                 },
             ),
         ),
+        Stay::Resting(until) => (own(), format!("wait until {until}, or make more room on other nodes")),
         Stay::Budget(_) => (
             pool(),
             format!(

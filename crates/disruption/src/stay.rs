@@ -39,6 +39,9 @@ pub enum Stay {
     /// The claim is not consolidatable, until then where that is known (DIS-119).
     #[error("node is within its NodePool's consolidateAfter")]
     Unsettled(Option<Timestamp>),
+    /// Pods like its own were moved and came back onto a new machine; until then.
+    #[error("pods like its own were moved before and needed a new node again")]
+    Resting(Timestamp),
     /// The pool's budget allows none (DIS-158, DIS-178).
     #[error("NodePool \"{0}\" has no disruption budget left")]
     Budget(Arc<str>),
@@ -102,6 +105,7 @@ impl Stay {
             | Self::NoLabel(_)
             | Self::ConsolidationDisabled(_)
             | Self::NotEmpty(_)
+            | Self::Resting(_)
             | Self::Unplaceable(_)
             | Self::NeedsSeveral(_)
             | Self::NotCheaper
@@ -121,6 +125,7 @@ impl Stay {
             Self::LeftToEmptiness => "LeftToEmptiness",
             Self::NotEmpty(_) => "NotEmpty",
             Self::Unsettled(_) => "Unsettled",
+            Self::Resting(_) => "Resting",
             Self::Budget(_) => "Budget",
             Self::Unbalanced(_) => "Unbalanced",
             Self::NoSimulation(_) => "NoSimulation",

@@ -1,8 +1,8 @@
 //! A second opinion before machines are asked for: the same decision with pods held where the passes before put them.
 //!
 //! From the launch of a machine until its pods are bound, every pass places them anew. One that sees other pods beside them may let them
-//! trade places so that fewer fit the machines on their way, and ask for one too many. So a plan that launches is compared with the plan
-//! that trades nothing, and the cheaper one is carried out.
+//! trade places so that fewer fit the machines on their way: one too many is asked for, now or, where nothing can be launched at the moment,
+//! later. So a plan that launches, or leaves pods over, is compared with the plan that trades nothing, and the better one is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -111,12 +111,16 @@ impl Held {
     }
 }
 
-/// Whether a plan leaves no more pods without a place and launches for less.
-pub fn is_cheaper(plan: &Plan, other: &Plan) -> bool {
-    let left = |plan: &Plan| plan.unschedulable.len() + plan.unattempted.len();
-    let cost = |plan: &Plan| {
+/// How many pods a plan leaves without a place.
+pub fn left_over(plan: &Plan) -> usize {
+    plan.unschedulable.len() + plan.unattempted.len()
+}
+
+/// Whether a plan places more pods, or as many and launches for less.
+pub fn is_better(plan: &Plan, other: &Plan) -> bool {
+    let rank = |plan: &Plan| {
         let prices = plan.launches.iter().filter_map(Launch::price);
-        (prices.sum::<Price>(), plan.launches.len())
+        (left_over(plan), prices.sum::<Price>(), plan.launches.len())
     };
-    left(plan) <= left(other) && cost(plan) < cost(other)
+    rank(plan) < rank(other)
 }

@@ -19,13 +19,14 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    /// An object as a watch tells of it.
-    pub(crate) fn of<K: Resource<DynamicType = ()>>(
+    /// Takes note of an object a watch told of.
+    pub(crate) fn note<K: Resource<DynamicType = ()>>(
         namespace: String,
         name: String,
         uid: String,
         error: String,
     ) -> Self {
+        tracing::error!(kind = %K::kind(&()), namespace, name, error, "object cannot be read, keeping its last state");
         let object = ObjectRef {
             api_version: K::api_version(&()).into_owned(),
             kind: K::kind(&()).into_owned(),

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_disruption::{
-    Balance, Candidate, Class, Command, Consolidation, Decision, DestinationRule, Invalid, Judgement, Multi, Settings,
-    Single, WhatIf, consolidation_options, dollars, interleaved, still_candidates, still_fits,
+    Balance, Candidate, Class, Command, Consolidation, Decision, DestinationRule, Held, Invalid, Judgement, Multi,
+    Settings, Single, Stay, WhatIf, consolidation_options, dollars, interleaved, still_candidates, still_fits,
 };
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
@@ -106,7 +106,9 @@ impl Turn<'_> {
         } = seen;
         let (eligible, held) = sorted.underutilized();
         self.tell_stays(&snapshot, held);
-        let Some(mut allowance) = self.admit(method, &snapshot, eligible, now) else {
+        let (eligible, held) = self.rested(&snapshot, eligible, now);
+        self.tell_stays(&snapshot, &held);
+        let Some(mut allowance) = self.admit(method, &snapshot, &eligible, now) else {
             return Ok(None);
         };
         let closed = destinations(self.context).closed(&snapshot, now);
@@ -137,7 +139,7 @@ impl Turn<'_> {
                         let began = Instant::now();
                         let stop = || shutdown.is_cancelled() || began.elapsed() >= limits.multi;
                         let found = search.run(&sorted.candidates.free, |all| {
-                            all.multi(&sorted.underutilized().0, &mut allowance, &stop)
+                            all.multi(&eligible, &mut allowance, &stop)
                         });
                         found.unwrap_or_default()
                     })
@@ -159,7 +161,7 @@ impl Turn<'_> {
                     .compute(search, move |search| {
                         let began = Instant::now();
                         let stop = || shutdown.is_cancelled() || began.elapsed() >= limits.single;
-                        let order = interleaved(&sorted.underutilized().0, &first);
+                        let order = interleaved(&eligible, &first);
                         let known = survey.map(|(_, _, survey)| survey).unwrap_or_default();
                         let found = search.run(&sorted.candidates.free, |all| {
                             all.single(&order, &allowance, &known, &stop)
@@ -172,6 +174,24 @@ impl Turn<'_> {
         };
         let Some(command) = command else { return Ok(None) };
         self.validated(method, command).await
+    }
+
+    /// The candidates without those whose pods rest because moving such pods did not last; and these.
+    fn rested(&self, snapshot: &Snapshot, eligible: &[Candidate], now: Timestamp) -> (Vec<Candidate>, Vec<Held>) {
+        let (mut free, mut held) = (Vec::new(), Vec::new());
+        self.memory.with(|all| {
+            all.relapses.look(snapshot, now);
+            for candidate in eligible {
+                match all.relapses.rest(&candidate.pods, now) {
+                    None => free.push(candidate.clone()),
+                    Some(until) => held.push(Held {
+                        index: candidate.index,
+                        why: Stay::Resting(until),
+                    }),
+                }
+            }
+        });
+        (free, held)
     }
 
     /// Computes inline or on a thread of its own (Law 2).
@@ -245,7 +265,7 @@ impl Turn<'_> {
         Some(command)
     }
 
-    fn tell_stays(&self, snapshot: &Snapshot, held: &[kerf_disruption::Held]) {
+    fn tell_stays(&self, snapshot: &Snapshot, held: &[Held]) {
         let told = held.iter().filter(|held| held.why.is_event());
         for held in told {
             self.tell(snapshot, held.index, || held.why.message(), events::unconsolidatable);
@@ -309,7 +329,11 @@ impl Turn<'_> {
             () = tokio::time::sleep(WAIT) => {}
         }
         match self.look_again(method, &command).await? {
-            Ok(snapshot) => Ok(Some(Decided::new(command, snapshot))),
+            Ok(snapshot) => {
+                let now = self.context.now();
+                self.memory.with(|all| all.relapses.begun(&command, &snapshot, now));
+                Ok(Some(Decided::new(command, snapshot)))
+            }
             Err(invalid) => {
                 let failed = invalid.failed(command.candidates.len());
                 let counter = self.context.metrics.counter(&catalogue::DISRUPTION_FAILED_VALIDATIONS);

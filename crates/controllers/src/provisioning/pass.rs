@@ -12,7 +12,7 @@ use kerf_runtime::CancellationToken;
 use kerf_runtime::options::{self, Options};
 use kerf_scheduler::{
     EffectiveZone, Held, MinValuesPolicy, Planned, PreferencePolicy, Prepared, Request, ReservedMode, WhatIf,
-    is_cheaper,
+    is_better, left_over,
 };
 use tokio::time::Instant;
 
@@ -110,9 +110,9 @@ pub(crate) async fn solve(
         if verify && !stop() {
             report_difference(&request, &plan, &options);
         }
-        if !plan.launches.is_empty()
+        if (!plan.launches.is_empty() || left_over(&plan) > 0)
             && let Some(other) = held_plan(&prepared, &snapshot, &pods, &planned, &options, &stop)
-            && is_cheaper(&other, &plan)
+            && is_better(&other, &plan)
             && violations(&snapshot, &pods, &other, &options).is_empty()
         {
             plan = other;

@@ -161,8 +161,7 @@ impl Policies {
                 uid,
                 error,
             } => {
-                tracing::error!(name, error, "NodeRepairPolicy cannot be read, keeping its last state");
-                let unreadable = Unreadable::of::<NodeRepairPolicy>(namespace, name.clone(), uid, error);
+                let unreadable = Unreadable::note::<NodeRepairPolicy>(namespace, name.clone(), uid, error);
                 let before = inner.by_name.get(&name);
                 // In the middle of a list; elsewhere the next one begins by throwing this away.
                 filling

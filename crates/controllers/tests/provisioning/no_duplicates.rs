@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Event, Node, Pod, Taint};
-use kerf_api::{Conditioned, KwokNodeClass, NodeClaim};
+use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kerf_sandbox::Sandbox;
 use kerf_sandbox::faults::FaultPlan;
 use kube::Api;
@@ -171,6 +171,42 @@ async fn pods_do_not_trade_the_places_they_were_given() {
         let seen = claims_within(&simulation, 60).await;
         assert_eq!(seen.len(), 2, "{seen:?}\n{}", simulation.picture().await);
         assert_eq!(simulation.running().await, 2);
+        simulation.stop().await;
+    }
+}
+
+/// The same where nothing can be launched for a while: whoever lost its place then would need a machine of its own later.
+#[tokio::test(start_paused = true)]
+async fn nor_do_they_while_nothing_can_be_launched() {
+    for first in ["a", "b"] {
+        let simulation = Simulation::join(sandbox(true).await, |_| {});
+        simulation.delay_registration("60s").await;
+        for name in ["a", "b"] {
+            let weight = if name == first { 1 } else { 10 };
+            let spec = json!({"weight": weight, "template": {
+                "metadata": {"labels": {"team": name}},
+                "spec": {"requirements": [
+                    {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["2"]}]},
+            }});
+            simulation.pool(name, spec).await;
+        }
+        simulation.deployment("any", 1, "1600m", json!({})).await;
+        let bound = json!({"nodeSelector": {"team": first}});
+        simulation.deployment("bound", 1, "1500m", bound).await;
+        let two = async |s: &Simulation| s.claims().await.len() == 2;
+        simulation.until("both are asked for", 10, two).await;
+        for limit in [json!({"cpu": "0"}), json!(null)] {
+            for name in ["a", "b"] {
+                simulation
+                    .patch::<NodePool>(name, json!({"spec": {"limits": limit}}))
+                    .await;
+            }
+            assert_eq!(claims_within(&simulation, 20).await.len(), 2);
+        }
+        simulation
+            .until("both run", 120, async |s| s.running().await == 2)
+            .await;
+        assert_eq!(simulation.claims().await.len(), 2);
         simulation.stop().await;
     }
 }

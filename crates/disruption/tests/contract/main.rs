@@ -16,6 +16,7 @@ mod explain;
 mod fixture;
 mod multi;
 mod protection;
+mod relapse;
 mod retirement;
 mod simulation;
 mod single;

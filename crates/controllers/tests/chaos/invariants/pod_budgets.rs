@@ -1,7 +1,7 @@
 //! No PodDisruptionBudget is violated by what the controllers ask for: they evict, a granted eviction leaves enough healthy pods, and they
 //! delete a pod past the eviction API only when its node's deadline is near.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Invariant;
@@ -14,8 +14,8 @@ const STATUS_LAG: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 pub(crate) struct PodBudgets {
-    /// When a pod was last healthy, by key.
-    healthy: BTreeMap<String, Duration>,
+    /// Pods that are not healthy any more, or gone, with the time they last were, by uid.
+    healthy: BTreeMap<String, (Duration, Pod)>,
 }
 
 fn is_healthy(pod: &Pod) -> bool {
@@ -24,15 +24,17 @@ fn is_healthy(pod: &Pod) -> bool {
 
 impl PodBudgets {
     fn broken(&self, seen: &Seen, pdb: &Pdb, evicted: &Pod) -> bool {
-        let lately = |pod: &&Pod| {
-            let last = self.healthy.get(&pod.key);
-            is_healthy(pod) || last.is_some_and(|last| seen.elapsed.saturating_sub(*last) < STATUS_LAG)
-        };
-        let others = seen
-            .pods
+        let now = seen.pods.values().filter(|pod| is_healthy(pod));
+        let is_fresh = |at: Duration| seen.elapsed.saturating_sub(at) < STATUS_LAG;
+        let lately = self
+            .healthy
             .values()
+            .filter(|(at, _)| is_fresh(*at))
+            .map(|(_, pod)| pod);
+        let counted = now
+            .chain(lately)
             .filter(|pod| pdb.covers(pod) && pod.uid != evicted.uid);
-        let left = others.filter(lately).count();
+        let left = counted.map(|pod| &pod.uid).collect::<BTreeSet<_>>().len();
         i64::try_from(left).unwrap_or(i64::MAX) < pdb.desired
     }
 }
@@ -48,9 +50,9 @@ impl Invariant for PodBudgets {
         if is_healthy(before) {
             // An eviction is charged to the budget at once; for all else the budget's status follows.
             if caller != Caller::KerfEvicting {
-                self.healthy.insert(before.key.clone(), seen.elapsed);
+                self.healthy.insert(before.uid.clone(), (seen.elapsed, before.clone()));
             } else {
-                self.healthy.remove(&before.key);
+                self.healthy.remove(&before.uid);
             }
         }
         let goes = before.deletion.is_none() && diff.after.as_ref().is_none_or(|after| after.deletion.is_some());
@@ -112,6 +114,29 @@ mod tests {
         assert!(judge(true, 3, Caller::KerfEvicting).is_some());
         assert!(judge(false, 1, Caller::KerfEvicting).is_some());
         assert!(judge(false, 1, Caller::Others).is_none());
+    }
+
+    // The API server grants by the budget's status, which has not heard of the deletion.
+    #[test]
+    fn a_pod_that_has_just_gone_is_in_the_status_still() {
+        let mut seen = Seen::default();
+        let pdb = Pdb {
+            key: "pdb".into(),
+            desired: 1,
+            ..Pdb::default()
+        };
+        seen.pdbs.insert("pdb".into(), pdb);
+        let gone = |name: &str| {
+            Event::Pod(Diff {
+                before: Some(pod(name, true)),
+                after: None,
+            })
+        };
+        let mut budgets = PodBudgets::default();
+        budgets.after(&seen, Caller::Others, &gone("a"));
+        assert!(budgets.after(&seen, Caller::KerfEvicting, &gone("b")).is_none());
+        seen.elapsed = STATUS_LAG;
+        assert!(budgets.after(&seen, Caller::KerfEvicting, &gone("c")).is_some());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Invariant;
 use crate::caller::Caller;
-use crate::seen::{Claim, Event, Pod, Seen};
+use crate::seen::{Claim, Event, Node, Pod, Seen};
 
 /// How long a need is remembered.
 const MEMORY: Duration = Duration::from_secs(60);
@@ -22,6 +22,10 @@ const DAEMON_CPU_M: i64 = 100;
 pub(crate) struct Replacements {
     /// Pods that need a place or did lately, by uid; and since when not any more.
     needs: BTreeMap<String, (Pod, Option<Duration>)>,
+    /// Pods that went from where they ran, and when: who had decided to take their node away thought of them.
+    gone: Vec<(Duration, Pod)>,
+    /// When a claim was made, by uid.
+    made: BTreeMap<String, Duration>,
 }
 
 /// A pod that waits for a place, or will have to move because its node goes.
@@ -89,6 +93,9 @@ impl Replacements {
                         if let Some((_, until)) = self.needs.get_mut(&pod.uid) {
                             until.get_or_insert(seen.elapsed);
                         }
+                        if pod.node.is_some() && !pod.is_daemon() {
+                            self.gone.push((seen.elapsed, pod.clone()));
+                        }
                     }
                     (None, None) => {}
                 }
@@ -125,6 +132,7 @@ impl Invariant for Replacements {
         self.note(seen, event);
         let Event::Claim(diff) = event else { return None };
         let new = diff.after.as_ref().filter(|_| diff.before.is_none())?;
+        self.made.insert(new.uid.clone(), seen.elapsed);
         // Who was not told of a claim cannot count on it.
         if seen.may_be_misled() {
             return None;
@@ -134,13 +142,21 @@ impl Invariant for Replacements {
         }
         let lately = |until: Option<Duration>| until.is_none_or(|until| seen.elapsed.saturating_sub(until) < MEMORY);
         self.needs.retain(|_, (_, until)| lately(*until));
-        let pods: Vec<&Pod> = self.needs.values().map(|(pod, _)| pod).collect();
+        self.gone.retain(|(at, _)| seen.elapsed.saturating_sub(*at) < MEMORY);
+        let left = |pod: &&Pod| {
+            let node = pod.node.as_ref().and_then(|node| seen.nodes.get(node));
+            node.is_none_or(Node::is_disrupted) && !self.needs.contains_key(&pod.uid)
+        };
+        let gone = self.gone.iter().map(|(_, pod)| pod).filter(left);
+        let pods: Vec<&Pod> = self.needs.values().map(|(pod, _)| pod).chain(gone).collect();
         if pods.iter().any(|pod| pod.is_picky) || pods.len() > PODS_MAX {
             return None;
         }
         let is_coming = |claim: &&Claim| {
             let ended = claim.deleting || seen.gone.contains(&claim.provider_id);
-            !ended && !claim.is_true("Initialized") && claim.uid != new.uid
+            // A plan follows the weights of pools: what it asks for in one was no choice for pods it put into another.
+            let beside = claim.pool != new.pool && self.made.get(&claim.uid) == Some(&seen.elapsed);
+            !ended && !claim.is_true("Initialized") && claim.uid != new.uid && !beside
         };
         let coming: Vec<&Claim> = seen.claims.values().filter(is_coming).collect();
         let count = pods.len();
