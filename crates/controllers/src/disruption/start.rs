@@ -95,6 +95,10 @@ impl Starter {
         // Pools first, as provisioning does: see there.
         let pools = self.context.cluster.pools();
         let members = self.mark(&command).await?;
+        if self.is_overtaken(&command) {
+            let why = "pods it would launch a machine for have been given one meanwhile, deciding again";
+            return Err(ReconcileError::message(why));
+        }
         let replacements = self.launch(&command, &pools).await?;
         for member in &members {
             self.context.cluster.mark_for_deletion(&member.provider_id);
@@ -144,6 +148,13 @@ impl Starter {
             tracing::error!(error = failed.each, "marking some nodes failed, disrupting the others");
         }
         Ok(marked)
+    }
+
+    /// Whether provisioning has asked for a machine for some of the pods its replacements are for: pending ones count in what a command
+    /// launches, and would get two.
+    fn is_overtaken(&self, command: &Command) -> bool {
+        let mut pods = command.replacements.iter().flat_map(|launch| &launch.pods);
+        pods.any(|pod| pod.node_name.is_none() && self.context.cluster.promised_to(pod).is_some())
     }
 
     /// Creates the replacements, all at once; any failure fails the start, and those that were created stay (DIS-262, DIS-263).
