@@ -1,6 +1,8 @@
 //! Consolidation's turns: nodes that go together, and nodes that go alone (section 8 of the disruption contract). What the search found is
 //! counted and told here; the search itself is `kerf-disruption`'s.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use kerf_scheduler::Options;
 use tokio::time::Instant;
 
 use super::events;
-use super::memory::{Basis, is_settled};
+use super::memory::{Basis, Remembered, is_settled};
 use super::methods::{Decided, Method, Turn, WAIT};
 use super::sorting::Sorted;
 use crate::context::Context;
@@ -95,6 +97,17 @@ fn check(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, solver: &Options) 
     Err(violations)
 }
 
+/// The candidates that do not rest.
+fn free_of<'a>(eligible: &'a [Candidate], resting: &BTreeSet<usize>) -> Cow<'a, [Candidate]> {
+    match resting.is_empty() {
+        true => Cow::Borrowed(eligible),
+        false => {
+            let free = eligible.iter().filter(|one| !resting.contains(&one.index));
+            Cow::Owned(free.cloned().collect())
+        }
+    }
+}
+
 impl Turn<'_> {
     /// What consolidation wants done now, if anything (DIS-124 to DIS-126, DIS-158 to DIS-189).
     pub(super) async fn consolidate(&self, method: Method, seen: Seen) -> Result<Option<Decided>, ReconcileError> {
@@ -106,9 +119,9 @@ impl Turn<'_> {
         } = seen;
         let (eligible, held) = sorted.underutilized();
         self.tell_stays(&snapshot, held);
-        let (eligible, held) = self.rested(&snapshot, eligible, now);
-        self.tell_stays(&snapshot, &held);
-        let Some(mut allowance) = self.admit(method, &snapshot, &eligible, now) else {
+        let resting = self.resting(&snapshot, eligible, now);
+        let eligible = free_of(eligible, &resting);
+        let Some(mut allowance) = self.admit(method, &snapshot, eligible.len(), now) else {
             return Ok(None);
         };
         let closed = destinations(self.context).closed(&snapshot, now);
@@ -139,7 +152,7 @@ impl Turn<'_> {
                         let began = Instant::now();
                         let stop = || shutdown.is_cancelled() || began.elapsed() >= limits.multi;
                         let found = search.run(&sorted.candidates.free, |all| {
-                            all.multi(&eligible, &mut allowance, &stop)
+                            all.multi(&free_of(&sorted.underutilized().0, &resting), &mut allowance, &stop)
                         });
                         found.unwrap_or_default()
                     })
@@ -161,6 +174,7 @@ impl Turn<'_> {
                     .compute(search, move |search| {
                         let began = Instant::now();
                         let stop = || shutdown.is_cancelled() || began.elapsed() >= limits.single;
+                        let eligible = free_of(&sorted.underutilized().0, &resting);
                         let order = interleaved(&eligible, &first);
                         let known = survey.map(|(_, _, survey)| survey).unwrap_or_default();
                         let found = search.run(&sorted.candidates.free, |all| {
@@ -176,22 +190,20 @@ impl Turn<'_> {
         self.validated(method, command).await
     }
 
-    /// The candidates without those whose pods rest because moving such pods did not last; and these.
-    fn rested(&self, snapshot: &Snapshot, eligible: &[Candidate], now: Timestamp) -> (Vec<Candidate>, Vec<Held>) {
-        let (mut free, mut held) = (Vec::new(), Vec::new());
-        self.memory.with(|all| {
+    /// The candidates whose pods rest because moving such pods did not last, by their index.
+    fn resting(&self, snapshot: &Snapshot, eligible: &[Candidate], now: Timestamp) -> BTreeSet<usize> {
+        let rest = |all: &mut Remembered| {
             all.relapses.look(snapshot, now);
-            for candidate in eligible {
-                match all.relapses.rest(&candidate.pods, now) {
-                    None => free.push(candidate.clone()),
-                    Some(until) => held.push(Held {
-                        index: candidate.index,
-                        why: Stay::Resting(until),
-                    }),
-                }
-            }
-        });
-        (free, held)
+            let resting = eligible.iter().filter_map(|candidate| {
+                let why = Stay::Resting(all.relapses.rest(&candidate.pods, now)?);
+                let index = candidate.index;
+                Some(Held { index, why })
+            });
+            resting.collect::<Vec<_>>()
+        };
+        let held = self.memory.with(rest);
+        self.tell_stays(snapshot, &held);
+        held.into_iter().map(|held| held.index).collect()
     }
 
     /// Computes inline or on a thread of its own (Law 2).

@@ -128,20 +128,20 @@ impl Turn<'_> {
             Method::Emptiness => {
                 let (eligible, held) = empty(&sorted.candidates.free);
                 self.tell_held(&snapshot, &held, events::unconsolidatable);
-                match self.admit(method, &snapshot, &eligible, now) {
+                match self.admit(method, &snapshot, eligible.len(), now) {
                     Some(allowance) => self.emptiness(&eligible, allowance).await,
                     None => None,
                 }
             }
             Method::StaticDrift => {
                 let eligible = statically_drifted(&sorted.candidates.free);
-                let allowance = self.admit(method, &snapshot, &eligible, now);
+                let allowance = self.admit(method, &snapshot, eligible.len(), now);
                 let replaced = allowance.map(|allowance| replace(self.context, &snapshot, &eligible, &allowance));
                 return Ok(replaced.unwrap_or_default());
             }
             Method::Drift => {
                 let eligible = drifted(&sorted.candidates.free);
-                match self.admit(method, &snapshot, &eligible, now) {
+                match self.admit(method, &snapshot, eligible.len(), now) {
                     Some(allowance) => self.drift(snapshot, eligible, allowance, now).await?,
                     None => None,
                 }
@@ -164,12 +164,12 @@ impl Turn<'_> {
         &self,
         method: Method,
         snapshot: &Snapshot,
-        eligible: &[Candidate],
+        eligible: usize,
         now: Timestamp,
     ) -> Option<Allowance> {
         let gauge = self.context.metrics.gauge(&catalogue::DISRUPTION_ELIGIBLE_NODES);
-        gauge.set(&[method.reason().label()], eligible.len() as f64);
-        (!eligible.is_empty()).then(|| self.allowance(snapshot, method, now))
+        gauge.set(&[method.reason().label()], eligible as f64);
+        (eligible > 0).then(|| self.allowance(snapshot, method, now))
     }
 
     /// Sorts the nodes, and tells what keeps the blocked ones and what protects pods.
