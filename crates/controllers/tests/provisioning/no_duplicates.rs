@@ -151,23 +151,28 @@ async fn a_claim_whose_creation_was_not_answered_is_not_written_twice() {
     }
 }
 
+/// Two pools of small machines, a pod for either and a smaller one that needs the less preferred pool.
+async fn two_pools(simulation: &Simulation, needed: &str) {
+    for name in ["a", "b"] {
+        let weight = if name == needed { 1 } else { 10 };
+        let spec = json!({"weight": weight, "template": {
+            "metadata": {"labels": {"team": name}},
+            "spec": {"requirements": [
+                {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["2"]}]},
+        }});
+        simulation.pool(name, spec).await;
+    }
+    simulation.deployment("any", 1, "1600m", json!({})).await;
+    let bound = json!({"nodeSelector": {"team": needed}});
+    simulation.deployment("bound", 1, "1500m", bound).await;
+}
+
 /// The larger pod may go to either pool and is looked at first; on the machine of the smaller one it would leave that without a place.
 #[tokio::test(start_paused = true)]
 async fn pods_do_not_trade_the_places_they_were_given() {
     for first in ["a", "b"] {
         let simulation = Simulation::join(sandbox(true).await, |_| {});
-        for name in ["a", "b"] {
-            let weight = if name == first { 1 } else { 10 };
-            let spec = json!({"weight": weight, "template": {
-                "metadata": {"labels": {"team": name}},
-                "spec": {"requirements": [
-                    {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["2"]}]},
-            }});
-            simulation.pool(name, spec).await;
-        }
-        simulation.deployment("any", 1, "1600m", json!({})).await;
-        let bound = json!({"nodeSelector": {"team": first}});
-        simulation.deployment("bound", 1, "1500m", bound).await;
+        two_pools(&simulation, first).await;
         let seen = claims_within(&simulation, 60).await;
         assert_eq!(seen.len(), 2, "{seen:?}\n{}", simulation.picture().await);
         assert_eq!(simulation.running().await, 2);
@@ -181,18 +186,7 @@ async fn nor_do_they_while_nothing_can_be_launched() {
     for first in ["a", "b"] {
         let simulation = Simulation::join(sandbox(true).await, |_| {});
         simulation.delay_registration("60s").await;
-        for name in ["a", "b"] {
-            let weight = if name == first { 1 } else { 10 };
-            let spec = json!({"weight": weight, "template": {
-                "metadata": {"labels": {"team": name}},
-                "spec": {"requirements": [
-                    {"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["2"]}]},
-            }});
-            simulation.pool(name, spec).await;
-        }
-        simulation.deployment("any", 1, "1600m", json!({})).await;
-        let bound = json!({"nodeSelector": {"team": first}});
-        simulation.deployment("bound", 1, "1500m", bound).await;
+        two_pools(&simulation, first).await;
         let two = async |s: &Simulation| s.claims().await.len() == 2;
         simulation.until("both are asked for", 10, two).await;
         for limit in [json!({"cpu": "0"}), json!(null)] {
