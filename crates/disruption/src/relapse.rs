@@ -2,7 +2,7 @@
 //!
 //! Who evicts a pod does not say where its successor goes: kube-scheduler does, and may fill the place meant for a large pod with small ones.
 //! Then a machine like the one that went is launched again, and without a memory the same would be tried for ever. So a kind of pod that
-//! came back onto a new machine rests, each time twice as long.
+//! came back onto a new machine rests, each time twice as long (deviation at DIS-119).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const FIRST: Duration = Duration::from_secs(15 * 60);
 /// The longest they rest.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// Pods nobody can tell apart by what placement looks at.
+/// Pods nobody can tell apart by what placement looks at; workloads of one namespace that ask for the same are one kind.
 type Kind = (Arc<str>, Arc<PodShape>);
 
 fn kind(pod: &Pod) -> Kind {
@@ -113,7 +113,7 @@ impl Relapses {
         self.rests.push(Rest { kind, relapses, until });
     }
 
-    /// Until when the first of these pods to rest does; `None` where none does.
+    /// Until when the last of these pods rests; `None` where none does.
     pub fn rest(&self, pods: &[Arc<Pod>], now: Timestamp) -> Option<Timestamp> {
         let resting = self.rests.iter().filter(|rest| rest.until > now);
         let found = resting.filter(|rest| {

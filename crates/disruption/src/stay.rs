@@ -39,7 +39,7 @@ pub enum Stay {
     /// The claim is not consolidatable, until then where that is known (DIS-119).
     #[error("node is within its NodePool's consolidateAfter")]
     Unsettled(Option<Timestamp>),
-    /// Pods like its own were moved and came back onto a new machine; until then.
+    /// Pods like its own were moved and came back onto a new machine; until then they rest (deviation at DIS-119).
     #[error("pods like its own were moved before and needed a new node again")]
     Resting(Timestamp),
     /// The pool's budget allows none (DIS-158, DIS-178).

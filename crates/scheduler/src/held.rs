@@ -116,7 +116,7 @@ pub fn left_over(plan: &Plan) -> usize {
     plan.unschedulable.len() + plan.unattempted.len()
 }
 
-/// Whether a plan places more pods, or as many and launches for less.
+/// Whether a plan places more pods, or as many and launches for less, or as many for as much on fewer machines (deviation at SCH-245).
 pub fn is_better(plan: &Plan, other: &Plan) -> bool {
     let rank = |plan: &Plan| {
         let prices = plan.launches.iter().filter_map(Launch::price);
