@@ -1,5 +1,6 @@
 //! What a request asks for: its path, its query, and the form of the answer it accepts.
 
+use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use crate::error::ApiError;
@@ -53,7 +54,7 @@ impl Route {
         let decoded: Vec<String> = path
             .split('/')
             .filter(|p| !p.is_empty())
-            .map(|p| percent_decode(p, false))
+            .map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned())
             .collect();
         let parts: Vec<&str> = decoded.iter().map(String::as_str).collect();
         match parts.as_slice() {
@@ -117,11 +118,7 @@ pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
     pub(crate) fn parse(text: &str) -> Self {
-        let pairs = text.split('&').filter(|p| !p.is_empty()).map(|pair| {
-            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (percent_decode(key, true), percent_decode(value, true))
-        });
-        Self(pairs.collect())
+        Self(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
     }
 
     /// The value of `key`, when given and not empty.
@@ -158,28 +155,6 @@ impl Query {
             ))),
         }
     }
-}
-
-fn percent_decode(text: &str, plus_is_space: bool) -> String {
-    if !text.contains(['%', '+']) {
-        return text.to_owned();
-    }
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut i = 0;
-    while let Some(&byte) = bytes.get(i) {
-        let hex = text.get(i + 1..i + 3).and_then(|h| u8::from_str_radix(h, 16).ok());
-        match (byte, hex) {
-            (b'%', Some(decoded)) => {
-                out.push(decoded);
-                i += 2;
-            }
-            (b'+', _) if plus_is_space => out.push(b' '),
-            _ => out.push(byte),
-        }
-        i += 1;
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// The form of objects in an answer.
