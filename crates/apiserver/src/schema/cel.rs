@@ -423,6 +423,21 @@ mod tests {
     }
 
     #[test]
+    fn a_remembered_value_is_not_judged_again() {
+        let schema = json!({"type": "string", RULES: [{"rule": "self == 'ok'"}]});
+        let node = SchemaNode::parse(&schema, "").expect("a schema");
+        let rules = RuleNode::compile(&schema, "")
+            .expect("rules compile")
+            .expect("there are rules");
+        let accepted = &rules.here.as_ref().expect("rules of the value itself").accepted;
+        let judged = |value: &str| errors(&json!(value), None, &rules, &node).len();
+        assert_eq!((judged("ok"), judged("bad")), (0, 1));
+        assert!(accepted.contains("\"ok\"") && !accepted.contains("\"bad\""));
+        accepted.insert("\"bad\"".to_owned());
+        assert_eq!(judged("bad"), 0, "nobody looked");
+    }
+
+    #[test]
     fn unchanged_values_are_left_alone() {
         let schema =
             json!({"type": "object", "properties": {"a": {"type": "string", RULES: [{"rule": "self == 'ok'"}]}}});
