@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{HeaderValue, Method, Request, Response, header};
+use jiff::fmt::rfc2822::DateTimePrinter;
 use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
 use tower::Service;
@@ -230,7 +231,13 @@ impl ApiServer {
             Ok(bytes) => dispatch::handle(&shared, &head, &bytes).unwrap_or_else(|e| Answer::error(&e)),
             Err(error) => Answer::error(&error),
         };
-        answer.into_response()
+        let mut response = answer.into_response();
+        // As HTTP servers do; here, because this one's clock may be simulated.
+        let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&shared.now());
+        if let Some(date) = date.ok().and_then(|date| HeaderValue::try_from(date).ok()) {
+            response.headers_mut().insert(header::DATE, date);
+        }
+        response
     }
 }
 

@@ -121,7 +121,8 @@ async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
         .user_agent(concat!("karpenter/", env!("CARGO_PKG_VERSION")))
         .rate_limit(options.kube_client_qps, options.kube_client_burst)
         .retry(Retry::new(seed.derive("retries").rng()))
-        .metrics(&metrics);
+        .metrics(&metrics)
+        .clock(&clock);
     let client = connection.client(&layers)?;
     let election = if options.disable_leader_election {
         None

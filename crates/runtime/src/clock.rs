@@ -2,6 +2,8 @@
 //!
 //! Durations come from tokio's time; only what must be compared with timestamps in the API comes from here. In a
 //! simulation the clock is a start instant plus the runtime's (virtual) elapsed time plus jumps made on purpose.
+//!
+//! The API server dates the objects whose ages are looked at. So where the machine's clock is far off the server's, the server's counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,9 +16,18 @@ use tokio::time::Instant;
 /// How long a wait on the system clock may sleep before it looks at the wall again: the wall may be set while we sleep.
 const SYSTEM_RECHECK: Duration = Duration::from_secs(60);
 
+/// How far the machine's clock may be off the API server's: more than rounding, latency and the differences between servers.
+const TOLERANCE: SignedDuration = SignedDuration::from_secs(60);
+/// Differences between two measurements that are rounding.
+const ROUNDING_S: u64 = 5;
+
 /// Wall time. Cloning is cheap and all clones show the same time.
 #[derive(Clone, Debug)]
-pub struct Clock(Source);
+pub struct Clock {
+    source: Source,
+    /// What is added to what the source shows, in seconds.
+    correction_s: Arc<AtomicI64>,
+}
 
 #[derive(Clone, Debug)]
 enum Source {
@@ -35,12 +46,12 @@ struct Simulated {
 impl Clock {
     /// The machine's clock.
     pub fn system() -> Self {
-        Self(Source::System)
+        Self::of(Source::System)
     }
 
     /// A clock that shows `start` now and moves with tokio's time, so a paused runtime moves it virtually.
     pub fn simulated(start: Timestamp) -> Self {
-        Self(Source::Simulated(Arc::new(Simulated {
+        Self::of(Source::Simulated(Arc::new(Simulated {
             start,
             base: Instant::now(),
             jumped_nanos: AtomicI64::new(0),
@@ -48,18 +59,43 @@ impl Clock {
         })))
     }
 
+    fn of(source: Source) -> Self {
+        Self {
+            source,
+            correction_s: Arc::default(),
+        }
+    }
+
     /// The current wall time.
     pub fn now(&self) -> Timestamp {
-        match &self.0 {
-            Source::System => Timestamp::now(),
-            Source::Simulated(sim) => sim.now(),
+        let correction = SignedDuration::from_secs(self.correction_s.load(Ordering::SeqCst));
+        let shown = self.source.now();
+        shown.saturating_add(correction).unwrap_or(shown)
+    }
+
+    /// The API server says what time it is. It counts where the machine's clock is more than a minute off.
+    pub fn heard(&self, server: Timestamp) {
+        let off = server.duration_since(self.source.now());
+        let wanted = if off.abs() > TOLERANCE { off.as_secs() } else { 0 };
+        let current = self.correction_s.load(Ordering::SeqCst);
+        if wanted.abs_diff(current) <= ROUNDING_S {
+            return;
+        }
+        self.correction_s.store(wanted, Ordering::SeqCst);
+        if wanted == 0 {
+            tracing::info!("this machine's clock agrees with the API server's again");
+        } else {
+            tracing::warn!(seconds = wanted, "this machine's clock is wrong by the API server's, which counts: it dates all objects");
+        }
+        if let Source::Simulated(sim) = &self.source {
+            sim.jumped.notify_waiters();
         }
     }
 
     /// Moves a simulated clock by `by` (backwards when negative) without any time passing: what an NTP step or a
     /// suspended machine does. The system clock is not ours to set and stays as it is.
     pub fn jump(&self, by: SignedDuration) {
-        if let Source::Simulated(sim) = &self.0 {
+        if let Source::Simulated(sim) = &self.source {
             let nanos = i64::try_from(by.as_nanos()).unwrap_or(if by.is_negative() { i64::MIN } else { i64::MAX });
             // Saturating: two absurd jumps must not wrap around into the past.
             let mut current = sim.jumped_nanos.load(Ordering::SeqCst);
@@ -83,7 +119,7 @@ impl Clock {
     /// Sleeps until the clock shows `at` or later, jumps included.
     pub async fn sleep_until(&self, at: Timestamp) {
         loop {
-            match &self.0 {
+            match &self.source {
                 Source::System => {
                     let left = self.until(at);
                     if left.is_zero() {
@@ -105,6 +141,15 @@ impl Clock {
                     }
                 }
             }
+        }
+    }
+}
+
+impl Source {
+    fn now(&self) -> Timestamp {
+        match self {
+            Self::System => Timestamp::now(),
+            Self::Simulated(sim) => sim.now(),
         }
     }
 }
@@ -137,6 +182,23 @@ mod tests {
         assert_eq!(clock.now(), start() + SignedDuration::from_hours(1));
         clock.clone().jump(SignedDuration::from_hours(-2));
         assert_eq!(clock.now(), start() - SignedDuration::from_hours(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_api_server_s_time_counts_where_the_machine_s_is_far_off() {
+        let clock = Clock::simulated(start());
+        let seconds = SignedDuration::from_secs;
+        clock.heard(start() + seconds(59));
+        assert_eq!(clock.now(), start(), "no clocks agree exactly");
+        clock.clone().jump(SignedDuration::from_hours(48));
+        clock.heard(start() + seconds(1));
+        assert_eq!(clock.now(), start() + seconds(1));
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        clock.heard(start() + seconds(8));
+        assert_eq!(clock.now(), start() + seconds(11), "rounding moves nothing");
+        clock.jump(SignedDuration::from_hours(-48));
+        clock.heard(start() + seconds(10));
+        assert_eq!(clock.now(), start() + seconds(10), "it is right again");
     }
 
     #[tokio::test(start_paused = true)]

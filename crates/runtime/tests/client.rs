@@ -7,11 +7,12 @@ use std::time::Duration;
 use fake::{Server, failure, json_response};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kerf_runtime::client::{ApiErrorKind, ApiLayers, Retry};
-use kerf_runtime::{Metrics, Seed};
+use kerf_runtime::{Clock, Metrics, Seed};
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tower::ServiceExt;
 
 fn config_map() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}})
@@ -43,6 +44,26 @@ async fn requests_are_limited_to_rate_and_burst() {
         }
         let took = began.elapsed().as_secs_f64();
         assert!((took - seconds).abs() < 0.05, "qps {qps}: {took} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_hears_what_time_the_server_says_it_is() {
+    let clock = Clock::simulated("2026-01-01T12:00:00Z".parse().expect("a timestamp"));
+    for (date, shows) in [
+        ("not a date", "2026-01-01T12:00:00Z"),
+        ("Sat, 03 Jan 2026 12:00:00 GMT", "2026-01-03T12:00:00Z"),
+        ("Thu, 01 Jan 2026 12:00:59 GMT", "2026-01-01T12:00:00Z"),
+    ] {
+        let dated = move |mut response: http::Response<fake::Reply>| {
+            let date = http::HeaderValue::from_static(date);
+            response.headers_mut().insert(http::header::DATE, date);
+            response
+        };
+        let service = Server::script(vec![(200, config_map())]).service().map_response(dated);
+        let client = ApiLayers::new().clock(&clock).client(service, "default");
+        Api::<ConfigMap>::default_namespaced(client).get("a").await.expect("answers");
+        assert_eq!(clock.now().to_string(), shows, "{date}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Our layers under `kube::Client`: user agent, rate limit, retries, metrics. They sit on any clonable service that
+//! Our layers under `kube::Client`: user agent, rate limit, retries, metrics, the server's time. They sit on any clonable service that
 //! answers API requests, be it a connection or an API server in the same process.
 
 use std::future::Future;
@@ -8,8 +8,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::header::{CONTENT_TYPE, DATE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use http::{Method, Request, Response, StatusCode};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use kube::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, ServiceExt};
@@ -17,6 +19,7 @@ use tower::{BoxError, Layer, Service, ServiceExt};
 use super::RequestInfo;
 use super::pace::Pace;
 use crate::backoff::{Backoff, TokenBucket};
+use crate::clock::Clock;
 use crate::metrics::{Counter, Histogram, Metrics, catalogue};
 use crate::random::Rng;
 
@@ -56,6 +59,7 @@ pub struct ApiLayers {
     retry: Option<Retry>,
     metrics: Option<RequestMetrics>,
     pace: Arc<Pace>,
+    clock: Option<Clock>,
 }
 
 #[derive(Clone, Debug)]
@@ -106,6 +110,13 @@ impl ApiLayers {
             duration: metrics.histogram(&catalogue::CLIENT_REQUEST_DURATION),
             total: metrics.counter(&catalogue::CLIENT_REQUESTS),
         });
+        self
+    }
+
+    /// Tells a clock what time the server says it is ([`Clock::heard`]).
+    #[must_use]
+    pub fn clock(mut self, clock: &Clock) -> Self {
+        self.clock = Some(clock.clone());
         self
     }
 
@@ -204,6 +215,11 @@ impl ApiLayers {
             }
             let began = Instant::now();
             let result = service.clone().oneshot(request).await.map_err(Into::into);
+            if let (Some(clock), Ok(response)) = (&self.clock, &result)
+                && let Some(date) = date(response)
+            {
+                clock.heard(date);
+            }
             if let Some((method, uri)) = about {
                 self.count(&method, uri.path(), &result, began);
             }
@@ -303,6 +319,12 @@ fn is_outage(status: StatusCode) -> bool {
         status,
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
     )
+}
+
+/// When the server answered, by its own clock.
+fn date<B>(response: &Response<B>) -> Option<Timestamp> {
+    let text = response.headers().get(DATE)?.to_str().ok()?;
+    Some(rfc2822::parse(text).ok()?.timestamp())
 }
 
 fn told<B>(response: &Response<B>) -> Option<Duration> {
