@@ -152,9 +152,9 @@ impl DisruptionPolicy {
 }
 
 impl Window {
-    /// Whether it is open at `now` (DIS-076, DIS-077).
+    /// Whether it is open at `now` (DIS-076, DIS-077). One that never comes is always open, as upstream has it: what it limits stays limited.
     pub fn active(&self, now: Timestamp) -> bool {
-        self.schedule.window_active(now, self.duration)
+        self.schedule.window_active(now, self.duration).unwrap_or(true)
     }
 }
 
@@ -196,6 +196,18 @@ mod tests {
     }
 
     // DIS-071, DIS-072, DIS-073, DIS-079, DIS-090
+    #[test]
+    fn a_window_that_never_comes_is_always_open() {
+        let duration = GoDuration::from_secs(3600);
+        let schedule = |text: &str| text.parse().expect("a schedule");
+        let active = |text| {
+            let schedule = schedule(text);
+            Window { schedule, duration }.active(Timestamp::UNIX_EPOCH)
+        };
+        assert!(active("0 0 31 2 *"));
+        assert!(!active("0 0 29 2 *"), "in 1972");
+    }
+
     #[test]
     fn the_least_active_budget_of_a_reason_counts() {
         use DisruptionReason::{Drifted, Empty, Underutilized};

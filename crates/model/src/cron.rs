@@ -299,10 +299,10 @@ impl CronSchedule {
     }
 
     /// Whether a window of `duration` that opens at every hit is open at `now`: some hit lies in `(now - duration, now]`
-    /// (API-207). A hit exactly `duration` ago no longer counts, one exactly now does (DIS-077).
-    pub fn window_active(&self, now: Timestamp, duration: GoDuration) -> bool {
+    /// (API-207). A hit exactly `duration` ago no longer counts, one exactly now does (DIS-077). `None` for a schedule that never comes.
+    pub fn window_active(&self, now: Timestamp, duration: GoDuration) -> Option<bool> {
         let from = now.checked_sub(duration.to_signed()).unwrap_or(Timestamp::MIN);
-        self.next_after(from).is_some_and(|hit| hit <= now)
+        self.next_after(from).map(|hit| hit <= now)
     }
 }
 
@@ -475,14 +475,17 @@ mod tests {
             ("2024-06-07T09:59:59.999999999Z", true),
             ("2024-06-07T10:00:00Z", false),
         ] {
-            assert_eq!(daily.window_active(at(now), hour), active, "{now}");
+            assert_eq!(daily.window_active(at(now), hour), Some(active), "{now}");
         }
         let two_days = GoDuration::from_secs(48 * 3_600);
-        assert!(
+        assert_eq!(
             daily.window_active(at("2024-06-07T08:00:00Z"), two_days),
+            Some(true),
             "longer than the recurrence"
         );
-        assert!(!daily.window_active(Timestamp::MIN, two_days));
+        let never = schedule("0 0 31 2 *");
+        assert_eq!(never.window_active(at("2024-06-07T08:00:00Z"), two_days), None);
+        assert_eq!(daily.window_active(Timestamp::MIN, two_days), Some(false));
     }
 
     /// A field of the common grammar, with the values it stands for.
