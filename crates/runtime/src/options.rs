@@ -178,6 +178,11 @@ impl Options {
             startup_taints: taint_keys(values.string("startup-taints"))?,
         })
     }
+
+    /// How many candidates the simulations of provisioning and disruption evaluate in parallel (SCH-004).
+    pub fn simulation_workers(&self) -> usize {
+        workers(self.cpu_requests)
+    }
 }
 
 impl Default for Options {
@@ -229,10 +234,13 @@ impl SchedulingOptions {
 
     /// How many candidates the provisioner's simulation evaluates in parallel (SCH-004).
     pub fn simulation_workers(&self) -> usize {
-        usize::try_from(self.cpu_requests.saturating_add(999) / 1000)
-            .unwrap_or(1)
-            .max(1)
+        workers(self.cpu_requests)
     }
+}
+
+/// One per started processor (SCH-004).
+fn workers(cpu_requests: i64) -> usize {
+    usize::try_from(cpu_requests.saturating_add(999) / 1000).unwrap_or(1).max(1)
 }
 
 fn invalid(variable: &'static str, value: &str) -> OptionsError {
