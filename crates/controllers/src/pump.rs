@@ -1,6 +1,5 @@
 //! From the API server's watches into the cluster: one task per kind.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
 use crate::audit::Audit;
-use crate::cluster::{Cluster, NodeClass, Subject, Unreadable, Watched};
+use crate::cluster::{Cluster, NodeClass, Subject, Unreadables, Watched};
 use crate::listing::Listing;
 use kerf_runtime::{Backoff, Readable, Rng};
 
@@ -55,14 +54,10 @@ where
     }
 }
 
-/// Namespace and name.
-type Key = (String, String);
-
 /// A list that is not complete yet.
 struct Filling<K> {
     begun: u64,
     objects: Vec<K>,
-    unreadable: BTreeMap<Key, Unreadable>,
 }
 
 impl<K> Default for Filling<K> {
@@ -70,7 +65,6 @@ impl<K> Default for Filling<K> {
         Self {
             begun: 0,
             objects: Vec::new(),
-            unreadable: BTreeMap::new(),
         }
     }
 }
@@ -81,7 +75,7 @@ struct Fold<K> {
     gate: SyncGate,
     listing: Arc<Listing>,
     filling: Option<Filling<K>>,
-    unreadable: BTreeMap<Key, Unreadable>,
+    unreadable: Unreadables,
 }
 
 impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
@@ -91,7 +85,7 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
             gate,
             listing,
             filling: None,
-            unreadable: BTreeMap::new(),
+            unreadable: Unreadables::default(),
         }
     }
 
@@ -99,6 +93,7 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
         match event {
             WatchEvent::InitStart => {
                 K::expect_list(&self.cluster);
+                self.unreadable.begin();
                 self.filling = Some(Filling {
                     begun: self.listing.begin(),
                     ..Filling::default()
@@ -106,14 +101,10 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
             }
             WatchEvent::Init(object) => self.filling.get_or_insert_default().objects.push(object),
             WatchEvent::InitDone => {
-                let Filling {
-                    begun,
-                    objects,
-                    unreadable,
-                } = self.filling.take().unwrap_or_default();
-                let changes = K::reset(&self.cluster, objects, &unreadable.keys().cloned().collect());
-                self.unreadable = unreadable;
-                self.note_unreadable();
+                let Filling { begun, objects } = self.filling.take().unwrap_or_default();
+                self.unreadable.complete();
+                self.tell_unreadable();
+                let changes = K::reset(&self.cluster, objects, &self.unreadable.keys());
                 self.cluster.tell(changes);
                 self.gate.mark(&K::kind(&()));
                 self.listing.complete(begun);
@@ -132,36 +123,20 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
                 uid,
                 error,
             } => {
-                let key = (namespace.clone(), name.clone());
-                let unreadable = Unreadable::note::<K>(namespace, name, uid, error);
-                if let Some(filling) = &mut self.filling {
-                    filling.unreadable.insert(key, unreadable);
-                } else {
-                    self.unreadable.insert(key, unreadable);
-                    self.note_unreadable();
-                }
+                self.unreadable.note::<K>(namespace, name, uid, error);
+                self.tell_unreadable();
             }
         }
     }
 
-    /// An object that can be read, or is gone, is no concern any more.
     fn forget_unreadable(&mut self, object: &K) {
-        if self.unreadable.is_empty() {
-            return;
-        }
-        let meta = object.meta();
-        let key = (
-            meta.namespace.clone().unwrap_or_default(),
-            meta.name.clone().unwrap_or_default(),
-        );
-        if self.unreadable.remove(&key).is_some() {
-            self.note_unreadable();
+        if self.unreadable.forget(object) {
+            self.tell_unreadable();
         }
     }
 
-    fn note_unreadable(&self) {
-        let all = self.unreadable.values().cloned().collect();
-        self.cluster.set_unreadable(&K::kind(&()), all);
+    fn tell_unreadable(&self) {
+        self.cluster.set_unreadable(&K::kind(&()), self.unreadable.all());
     }
 }
 

@@ -13,8 +13,10 @@ use super::objects::{Kept, Objects};
 use super::{Cluster, Inner, NodeClass, Subject};
 use crate::changes::{Change, Diff, PodChange, PodFacts};
 
-/// Objects by namespace, empty for those of the cluster, and name.
-pub(crate) type Keys = BTreeSet<(String, String)>;
+/// Namespace, empty for objects of the cluster, and name.
+pub(crate) type Key = (String, String);
+/// Several objects.
+pub(crate) type Keys = BTreeSet<Key>;
 
 /// A kind of which watch events are taken in.
 pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {

@@ -35,7 +35,7 @@ use objects::Objects;
 
 pub(crate) use comparison::{Discrepancy, Listed, Subject, compare, listed};
 pub(crate) use fold::Watched;
-pub(crate) use unreadable::Unreadable;
+pub(crate) use unreadable::{Unreadable, Unreadables};
 
 /// A handle on the cluster; clones share it.
 #[derive(Clone)]

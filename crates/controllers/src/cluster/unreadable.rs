@@ -2,12 +2,14 @@
 //!
 //! What was last read of them goes on to count. Whoever acts on objects that are *missing* has to ask here first.
 
+use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use kerf_runtime::ObjectRef;
 use kube::Resource;
 
 use super::Cluster;
+use super::fold::{Key, Keys};
 
 /// One such object.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,15 +20,34 @@ pub(crate) struct Unreadable {
     pub(crate) error: String,
 }
 
-impl Unreadable {
-    /// Takes note of an object a watch told of.
+/// The unreadable objects a watch has told of, and those of a list that is not complete yet.
+#[derive(Debug, Default)]
+pub(crate) struct Unreadables {
+    known: BTreeMap<Key, Unreadable>,
+    listing: Option<BTreeMap<Key, Unreadable>>,
+}
+
+impl Unreadables {
+    /// A list begins.
+    pub(crate) fn begin(&mut self) {
+        self.listing = Some(BTreeMap::new());
+    }
+
+    /// The list is complete: there are no others.
+    pub(crate) fn complete(&mut self) {
+        self.known = self.listing.take().unwrap_or_default();
+    }
+
+    /// Takes note of an object.
     pub(crate) fn note<K: Resource<DynamicType = ()>>(
+        &mut self,
         namespace: String,
         name: String,
         uid: String,
         error: String,
-    ) -> Self {
+    ) {
         tracing::error!(kind = %K::kind(&()), namespace, name, error, "object cannot be read, keeping its last state");
+        let key = (namespace.clone(), name.clone());
         let object = ObjectRef {
             api_version: K::api_version(&()).into_owned(),
             kind: K::kind(&()).into_owned(),
@@ -34,12 +55,36 @@ impl Unreadable {
             name,
             uid,
         };
-        Self { object, error }
+        let all = self.listing.as_mut().unwrap_or(&mut self.known);
+        all.insert(key, Unreadable { object, error });
+    }
+
+    /// An object that can be read, or is gone, is no concern any more. Whether it was one.
+    pub(crate) fn forget<K: Resource>(&mut self, object: &K) -> bool {
+        if self.known.is_empty() {
+            return false;
+        }
+        let meta = object.meta();
+        let key = (
+            meta.namespace.clone().unwrap_or_default(),
+            meta.name.clone().unwrap_or_default(),
+        );
+        self.known.remove(&key).is_some()
+    }
+
+    /// Which they are.
+    pub(crate) fn keys(&self) -> Keys {
+        self.known.keys().cloned().collect()
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<Unreadable> {
+        self.known.values().cloned().collect()
     }
 }
 
 impl Cluster {
-    /// Notes all unreadable objects of a kind.
+    /// Says which objects of a kind cannot be read.
     pub(crate) fn set_unreadable(&self, kind: &str, objects: Vec<Unreadable>) {
         let mut unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
         if objects.is_empty() {

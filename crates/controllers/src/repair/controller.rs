@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use kerf_api::{NodeClaim, annotations, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kerf_api::{NodeClaim, NodePool, annotations, labels};
 use kerf_cloud::RepairPolicy;
 use kerf_disruption::Allowance;
 use kerf_model::budget::DisruptionReason;
@@ -23,8 +24,8 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::findings::{Finding, Health, Rule, findings, is_unhealthy};
-use super::policies::Policies;
-use super::policy::{Action, Policy};
+use super::policies::{Followed, Policies};
+use super::policy::Action;
 use crate::changes::Change;
 use crate::claim_facts::{self, disrupt};
 use crate::context::Context;
@@ -88,10 +89,14 @@ enum Hindrance {
     PolicyCap(u32),
     /// No maintenance window is open.
     Window(Option<Timestamp>),
-    /// Node or claim ask not to be disrupted.
-    Annotation,
+    /// Node or claim ask not to be disrupted; which of them.
+    Annotation(&'static str),
     /// Its pool's budgets.
     Budget,
+    /// Its pool is not there, or cannot be read, and with it the budgets.
+    NoPool { readable: bool },
+    /// A policy nobody has ever read may take the place of the provider's rules; its name.
+    UnreadPolicy(String),
 }
 
 /// Takes unhealthy nodes away.
@@ -130,7 +135,7 @@ impl Repair {
         let [claim] = claims.as_slice() else {
             return Ok(Outcome::Done);
         };
-        let Some(policies) = self.policies.all() else {
+        let Some(Followed { policies, unread }) = self.policies.all() else {
             return Ok(Outcome::RequeueAfter(UNKNOWN));
         };
         let findings = findings(&node, self.provider_rules(), &policies);
@@ -153,7 +158,7 @@ impl Repair {
                 soonest(TOLD_FOR);
                 continue;
             }
-            match self.take_away(&node, claim, finding, now).await? {
+            match self.take_away(&node, claim, finding, unread.as_deref(), now).await? {
                 None => return Ok(Outcome::Done),
                 Some(hindrance) => soonest(self.tell_hindrance(&node, claim, finding, &hindrance, now)),
             }
@@ -167,9 +172,13 @@ impl Repair {
         node: &LeanNode,
         claim: &NodeClaim,
         finding: &Finding<'_>,
+        unread: Option<&str>,
         now: Timestamp,
     ) -> Result<Option<Hindrance>, ReconcileError> {
         let Rule::Policy(policy, _) = finding.rule else {
+            if let Some(name) = unread {
+                return Ok(Some(Hindrance::UnreadPolicy(name.to_owned())));
+            }
             if !self.is_within_cap(claim) {
                 return Ok(Some(Hindrance::ProviderCap));
             }
@@ -228,28 +237,61 @@ impl Repair {
         now: Timestamp,
     ) -> Result<Option<Hindrance>, ReconcileError> {
         let _one_at_a_time = self.draining.lock().await;
+        if let Some(carrier) = self.protected(node, claim) {
+            return Ok(Some(Hindrance::Annotation(carrier)));
+        }
+        if !claim_facts::is_deleting(claim)
+            && let Some(hindrance) = self.outside_budgets(node, claim, now)
+        {
+            return Ok(Some(hindrance));
+        }
+        self.end(claim, finding).await?;
+        Ok(None)
+    }
+
+    /// Which of Node and claim asks to be left alone, as they are now.
+    fn protected(&self, node: &LeanNode, claim: &NodeClaim) -> Option<&'static str> {
+        let cluster = &self.context.cluster;
+        let asks = |meta: &ObjectMeta| {
+            claim_facts::label(meta.annotations.as_ref(), annotations::DO_NOT_DISRUPT) == labels::TRUE
+        };
+        let name = node.metadata.name.as_deref().unwrap_or_default();
+        if cluster.node(name).is_some_and(|node| asks(&node.metadata)) {
+            return Some("the node");
+        }
+        let claim = cluster.claim(claim_facts::name(claim));
+        claim
+            .is_some_and(|claim| asks(&claim.metadata))
+            .then_some("its NodeClaim")
+    }
+
+    /// What of its pool keeps a node. One that belongs to no pool has no budgets to keep to; of a pool that is not known none is left
+    /// (DIS-086).
+    fn outside_budgets(&self, node: &LeanNode, claim: &NodeClaim, now: Timestamp) -> Option<Hindrance> {
+        let name = claim_facts::pool(claim);
+        if name.is_empty() {
+            return None;
+        }
         let snapshot = self.context.cluster.snapshot(now);
+        let allowance = Allowance::new(&snapshot, DisruptionReason::Drifted, now);
+        let Some(pool) = allowance.pools().find(|pool| *pool.pool == *name) else {
+            let unreadable = self.context.cluster.unreadable();
+            let is_it = |object: &ObjectRef| object.kind == NodePool::kind(&()) && object.name == name;
+            let readable = !unreadable.iter().any(|one| is_it(&one.object));
+            return Some(Hindrance::NoPool { readable });
+        };
         let id = node.spec.provider_id.as_str();
         let machine = snapshot
             .nodes
             .iter()
             .find(|node| node.provider_id.as_deref() == Some(id));
-        if machine.is_some_and(|machine| machine.lifecycle.do_not_disrupt) {
-            return Ok(Some(Hindrance::Annotation));
-        }
-        let allowance = Allowance::new(&snapshot, DisruptionReason::Drifted, now);
-        let pool = allowance.pools().find(|pool| *pool.pool == *claim_facts::pool(claim));
         // A node that is not ready uses up budget already; it must not stand in its own way.
         let own = machine.is_some_and(|machine| {
             machine.initialized
                 && (!machine.lifecycle.ready || machine.marked_for_deletion || machine.lifecycle.deleting)
         });
-        let allowed = pool.is_none_or(|pool| pool.allowed > pool.consumed.saturating_sub(u32::from(own)));
-        if !allowed && !claim_facts::is_deleting(claim) {
-            return Ok(Some(Hindrance::Budget));
-        }
-        self.end(claim, finding).await?;
-        Ok(None)
+        let others = pool.consumed.saturating_sub(u32::from(own));
+        (pool.allowed <= others).then_some(Hindrance::Budget)
     }
 
     /// Deletes the claim and counts it (LIF-155).
@@ -299,17 +341,21 @@ impl Repair {
         hindrance: &Hindrance,
         now: Timestamp,
     ) -> Duration {
-        let Rule::Policy(policy, _) = finding.rule else {
-            self.tell_capped(node, claim);
-            return BLOCKED;
+        let policy = match (finding.rule, hindrance) {
+            (_, Hindrance::UnreadPolicy(name)) => name,
+            (Rule::Policy(policy, _), _) => &*policy.name,
+            (Rule::Provider(_), _) => {
+                self.tell_capped(node, claim);
+                return BLOCKED;
+            }
         };
         let (what, again) = self.explain(policy, claim, hindrance, now);
-        let message = format!("{what} (NodeRepairPolicy={})", policy.name);
-        self.warn(node, "NodeRepairBlocked", message, vec![policy.name.to_string()]);
+        let message = format!("{what} (NodeRepairPolicy={policy})");
+        self.warn(node, "NodeRepairBlocked", message, vec![policy.to_owned()]);
         again
     }
 
-    fn explain(&self, policy: &Policy, claim: &NodeClaim, hindrance: &Hindrance, now: Timestamp) -> (String, Duration) {
+    fn explain(&self, policy: &str, claim: &NodeClaim, hindrance: &Hindrance, now: Timestamp) -> (String, Duration) {
         match hindrance {
             Hindrance::ProviderCap => (
                 "more nodes are unhealthy than the provider's rules bear".to_owned(),
@@ -321,12 +367,12 @@ impl Repair {
                 (format!("the next maintenance window opens at {opens}"), wait)
             }
             Hindrance::Window(None) => {
-                tracing::debug!(policy = %policy.name, %now, "no maintenance window opens");
+                tracing::debug!(policy, %now, "no maintenance window opens");
                 ("no maintenance window opens".to_owned(), BLOCKED)
             }
-            Hindrance::Annotation => (
+            Hindrance::Annotation(carrier) => (
                 format!(
-                    "the node carries {}, which keeps it from being drained",
+                    "{carrier} carries {}, which keeps it from being drained",
                     annotations::DO_NOT_DISRUPT
                 ),
                 NO_BUDGET,
@@ -338,6 +384,24 @@ impl Repair {
                     NO_BUDGET,
                 )
             }
+            Hindrance::NoPool { readable } => {
+                let (pool, name) = (claim_facts::pool(claim), claim_facts::name(claim));
+                let what = match readable {
+                    true => format!(
+                        "NodePool {pool:?} is missing, and without its disruption budgets no node of it may go; create it, or delete \
+                         NodeClaim {name:?}"
+                    ),
+                    false => {
+                        format!("NodePool {pool:?} cannot be read, and nobody knows its disruption budgets; correct it")
+                    }
+                };
+                (what, NO_BUDGET)
+            }
+            Hindrance::UnreadPolicy(_) => (
+                "a policy that cannot be read may take the place of the provider's rules; correct or delete it"
+                    .to_owned(),
+                BLOCKED,
+            ),
         }
     }
 

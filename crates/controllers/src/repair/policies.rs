@@ -7,13 +7,13 @@ use std::time::Duration;
 use kerf_api::NodeRepairPolicy;
 use kerf_runtime::client::{ApiErrorKind, describe};
 use kerf_runtime::watch::{Callback, WatchEvent, WatchOptions, watch};
-use kerf_runtime::{CancellationToken, Rng};
+use kerf_runtime::{CancellationToken, Readable, Rng};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
 use tokio::sync::Notify;
 
 use super::policy::Policy;
-use crate::cluster::{Cluster, Unreadable};
+use crate::cluster::{Cluster, Unreadable, Unreadables};
 
 /// How soon it is looked again for a kind that is not there or may not be read.
 const ABSENT: Duration = Duration::from_secs(60);
@@ -27,20 +27,32 @@ pub(super) struct Known {
     pub(super) policy: Arc<Policy>,
 }
 
+/// What there is to go by.
+#[derive(Debug)]
+pub(super) struct Followed {
+    /// The policies by name.
+    pub(super) policies: Vec<Arc<Policy>>,
+    /// A policy of which nothing was ever read: it may be about any node and any condition.
+    pub(super) unread: Option<String>,
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     /// Whether it is known which policies there are.
     listed: bool,
     warned: bool,
     by_name: BTreeMap<String, Known>,
-    unreadable: BTreeMap<String, Unreadable>,
+    /// A list that is not complete yet.
+    filling: BTreeMap<String, Known>,
+    unreadable: Unreadables,
 }
 
-/// A list that is not complete yet.
-#[derive(Debug, Default)]
-struct Filling {
-    readable: Vec<NodeRepairPolicy>,
-    unreadable: BTreeMap<String, Unreadable>,
+impl Inner {
+    /// The first policy that cannot be read and has no earlier state.
+    fn unread(&self) -> Option<String> {
+        let mut names = self.unreadable.keys().into_iter().map(|(_, name)| name);
+        names.find(|name| !self.by_name.contains_key(name))
+    }
 }
 
 /// All policies; clones share them.
@@ -60,11 +72,14 @@ impl Policies {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The policies by name; `None` while nobody knows. Where the cluster has no such kind, there are none.
-    pub(super) fn all(&self) -> Option<Vec<Arc<Policy>>> {
+    /// All policies; `None` while nobody knows. Where the cluster has no such kind, there are none.
+    pub(super) fn all(&self) -> Option<Followed> {
         let inner = self.lock();
         let policies = inner.by_name.values().map(|known| Arc::clone(&known.policy));
-        inner.listed.then(|| policies.collect())
+        inner.listed.then(|| Followed {
+            policies: policies.collect(),
+            unread: inner.unread(),
+        })
     }
 
     /// The names of all policies.
@@ -75,11 +90,6 @@ impl Policies {
     /// One policy.
     pub(super) fn get(&self, name: &str) -> Option<Known> {
         self.lock().by_name.get(name).cloned()
-    }
-
-    /// Those nobody can read.
-    fn unreadable(&self) -> Vec<Unreadable> {
-        self.lock().unreadable.values().cloned().collect()
     }
 
     /// Follows the policies until shutdown; `changed` is called when any did. The cluster is told which cannot be read.
@@ -103,10 +113,9 @@ impl Policies {
             first_sync: None,
             ..WatchOptions::default()
         };
-        let mut filling = Filling::default();
         let sink = Callback(move |event| {
-            self.take(event, &mut filling);
-            cluster.set_unreadable(&NodeRepairPolicy::kind(&()), self.unreadable());
+            let unreadable = self.take(event);
+            cluster.set_unreadable(&NodeRepairPolicy::kind(&()), unreadable);
             self.changed.notify_one();
             changed();
         });
@@ -117,7 +126,8 @@ impl Policies {
 
     /// How long to wait because the kind cannot be read now; `None` when it can.
     async fn missing(&self, client: &Client) -> Option<Duration> {
-        let api: Api<NodeRepairPolicy> = Api::all(client.clone());
+        // A policy that cannot be read is an answer too.
+        let api: Api<Readable<NodeRepairPolicy>> = Api::all(client.clone());
         let error = api.list(&ListParams::default().limit(1)).await.err()?;
         let kind = ApiErrorKind::of(&error);
         if !matches!(kind, ApiErrorKind::NotFound | ApiErrorKind::Forbidden) {
@@ -134,26 +144,35 @@ impl Policies {
         Some(ABSENT)
     }
 
-    fn take(&self, event: WatchEvent<NodeRepairPolicy>, filling: &mut Filling) {
-        let mut inner = self.lock();
+    /// Takes an event in and gives back what nobody can read.
+    fn take(&self, event: WatchEvent<NodeRepairPolicy>) -> Vec<Unreadable> {
+        let mut guard = self.lock();
+        let inner = &mut *guard;
         match event {
-            WatchEvent::InitStart => *filling = Filling::default(),
-            WatchEvent::Init(object) => filling.readable.push(object),
+            WatchEvent::InitStart => {
+                inner.filling.clear();
+                inner.unreadable.begin();
+            }
+            WatchEvent::Init(object) => inner.filling.extend([known(object)]),
             WatchEvent::InitDone => {
-                let Filling { readable, unreadable } = std::mem::take(filling);
-                inner.by_name = readable.into_iter().map(known).collect();
-                inner.unreadable = unreadable;
+                inner.unreadable.complete();
+                let before = std::mem::replace(&mut inner.by_name, std::mem::take(&mut inner.filling));
+                let kept = inner.unreadable.keys();
+                let kept = before
+                    .into_iter()
+                    .filter(|(name, _)| kept.contains(&(String::new(), name.clone())));
+                inner.by_name.extend(kept);
                 inner.listed = true;
             }
             WatchEvent::Apply(object) => {
-                let (name, known) = known(object);
-                inner.unreadable.remove(&name);
-                inner.by_name.insert(name, known);
+                inner.unreadable.forget(&object);
+                inner.by_name.extend([known(object)]);
             }
             WatchEvent::Delete(object) => {
-                let name = object.metadata.name.as_deref().unwrap_or_default();
-                inner.unreadable.remove(name);
-                inner.by_name.remove(name);
+                inner.unreadable.forget(&object);
+                inner
+                    .by_name
+                    .remove(object.metadata.name.as_deref().unwrap_or_default());
             }
             WatchEvent::Malformed {
                 namespace,
@@ -161,16 +180,10 @@ impl Policies {
                 uid,
                 error,
             } => {
-                let unreadable = Unreadable::note::<NodeRepairPolicy>(namespace, name.clone(), uid, error);
-                let before = inner.by_name.get(&name);
-                // In the middle of a list; elsewhere the next one begins by throwing this away.
-                filling
-                    .readable
-                    .extend(before.map(|known| NodeRepairPolicy::clone(&known.object)));
-                filling.unreadable.insert(name.clone(), unreadable.clone());
-                inner.unreadable.insert(name, unreadable);
+                inner.unreadable.note::<NodeRepairPolicy>(namespace, name, uid, error);
             }
         }
+        inner.unreadable.all()
     }
 }
 
@@ -192,11 +205,11 @@ mod tests {
             let spec = serde_json::json!({"unhealthyConditions": [condition]});
             serde_json::from_value(serde_json::json!({"metadata": {"name": name}, "spec": spec})).expect("a policy")
         };
-        let (policies, mut filling) = (Policies::default(), Filling::default());
-        let mut list = |objects: Vec<WatchEvent<NodeRepairPolicy>>| {
+        let policies = Policies::default();
+        let list = |objects: Vec<WatchEvent<NodeRepairPolicy>>| {
             let whole = std::iter::once(WatchEvent::InitStart).chain(objects);
             for event in whole.chain([WatchEvent::InitDone]) {
-                policies.take(event, &mut filling);
+                policies.take(event);
             }
             policies.names()
         };
@@ -207,18 +220,21 @@ mod tests {
             error: "spec: what is this?".to_owned(),
         };
         let told = || {
-            let all = policies.unreadable().into_iter();
+            let all = policies.lock().unreadable.all().into_iter();
             all.map(|one| format!("{} {}: {}", one.object.kind, one.object.name, one.error))
                 .collect::<Vec<_>>()
         };
+        let unread = || policies.all().expect("they are listed").unread;
         let complaint = ["NodeRepairPolicy bad: spec: what is this?"];
         assert_eq!(list(vec![bad()]), [""; 0]);
         assert_eq!(told(), complaint);
+        assert_eq!(unread().as_deref(), Some("bad"));
         let both = ["bad", "good"].map(|name| WatchEvent::Init(policy(name)));
         assert_eq!(list(both.into()), ["bad", "good"]);
         assert_eq!(told(), [""; 0]);
         assert_eq!(list(vec![bad()]), ["bad"]);
         assert_eq!(told(), complaint);
+        assert_eq!(unread(), None, "its last state is known");
         assert_eq!(list(Vec::new()), [""; 0], "it is gone");
         assert_eq!(told(), [""; 0]);
         // Between lists.
@@ -228,7 +244,7 @@ mod tests {
             (bad(), &complaint),
             (WatchEvent::Delete(policy("bad")), &[]),
         ] {
-            policies.take(event, &mut Filling::default());
+            policies.take(event);
             assert_eq!(told(), expected);
         }
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kerf_api::{Conditioned, NodeClaim, NodePool, NodeRepairPolicy};
-use kube::Api;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::core::ClusterResourceScope;
+use kube::{Api, Client, Resource};
 use serde_json::{Value, json};
 
 use crate::harness::{Simulation, create, list, name};
@@ -28,6 +30,59 @@ async fn the_policy(simulation: &Simulation) -> NodeRepairPolicy {
 fn shown(policy: &NodeRepairPolicy, type_: &str) -> String {
     let condition = policy.condition(type_);
     condition.map_or_else(String::new, |c| format!("{} {} {}", c.status, c.reason(), c.message()))
+}
+
+/// Sets `DiskHealthy` to False on some nodes.
+async fn spoil(simulation: &Simulation, nodes: &[Node]) {
+    for node in nodes {
+        set_condition(simulation, &name(node), "DiskHealthy", "False").await;
+    }
+}
+
+/// Whether none of these nodes is gone or going.
+async fn all_stay(simulation: &Simulation, nodes: &[Node]) -> bool {
+    let going = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
+    for node in nodes {
+        if !has(simulation, node).await {
+            return false;
+        }
+    }
+    !simulation.claims().await.iter().any(going)
+}
+
+/// The API of a kind for objects its type here cannot hold.
+fn raw<K: Resource<DynamicType = (), Scope = ClusterResourceScope>>(client: &Client) -> Api<DynamicObject> {
+    Api::all_with(client.clone(), &ApiResource::erase::<K>(&()))
+}
+
+async fn patch_raw(api: &Api<DynamicObject>, name: &str, patch: Value) {
+    let patched = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+    patched.expect("admitted");
+}
+
+/// Has the definition allow anything, as another version's may.
+async fn loosen(client: &Client) {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let name_of = "noderepairpolicies.kerf.sh";
+    let mut definition = definitions.get(name_of).await.expect("there");
+    let anything = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    definition.spec.versions[0].schema = serde_json::from_value(anything).expect("a schema");
+    let replaced = definitions.replace(name_of, &PostParams::default(), &definition).await;
+    replaced.expect("admitted");
+}
+
+/// Creates a policy nobody can read.
+async fn unreadable(client: &Client, name: &str) {
+    loosen(client).await;
+    let policy = json!({
+        "apiVersion": "kerf.sh/v1alpha1", "kind": "NodeRepairPolicy", "metadata": {"name": name},
+        "spec": {"unhealthyConditions": "Ready=False"},
+    });
+    let policy = serde_json::from_value(policy).expect("an object");
+    let created = raw::<NodeRepairPolicy>(client)
+        .create(&PostParams::default(), &policy)
+        .await;
+    created.expect("admitted");
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,6 +206,108 @@ async fn a_gentle_policy_asks_budgets_and_the_node() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_gentle_policy_asks_the_claim_too() {
+    let simulation = with_nodes(1, false).await;
+    policy(&simulation, "gentle", json!({"action": "Drain"})).await;
+    let (nodes, claim) = (simulation.nodes().await, simulation.claims().await.remove(0));
+    let protect = |value: Value| json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}}});
+    simulation
+        .patch::<NodeClaim>(&name(&claim), protect(json!("true")))
+        .await;
+    spoil(&simulation, &nodes).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(all_stay(&simulation, &nodes).await);
+    let told = "its NodeClaim carries karpenter.sh/do-not-disrupt, which keeps it from being drained (NodeRepairPolicy=gentle)";
+    assert_eq!(simulation.messages("NodeRepairBlocked").await, [told]);
+    simulation.patch::<NodeClaim>(&name(&claim), protect(Value::Null)).await;
+    simulation
+        .until("it goes", 120, async |s| !has(s, &nodes[0]).await)
+        .await;
+    simulation.stop().await;
+}
+
+// DIS-086
+#[tokio::test(start_paused = true)]
+async fn a_gentle_policy_takes_no_node_of_a_pool_that_is_missing() {
+    let simulation = with_nodes(3, false).await;
+    let gentle = json!({"action": "Drain", "maxUnhealthy": "100%"});
+    policy(&simulation, "gentle", gentle).await;
+    let pools: Api<NodePool> = Api::all(simulation.client());
+    let orphan = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Orphan),
+        ..DeleteParams::default()
+    };
+    pools.delete("web", &orphan).await.expect("deleted");
+    let nodes = simulation.nodes().await;
+    spoil(&simulation, &nodes).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(all_stay(&simulation, &nodes).await);
+    let mut told = simulation.messages("NodeRepairBlocked").await;
+    told.sort();
+    let text = |claim: &NodeClaim| {
+        format!(
+            "NodePool \"web\" is missing, and without its disruption budgets no node of it may go; create it, or delete NodeClaim {:?} \
+             (NodeRepairPolicy=gentle)",
+            name(claim)
+        )
+    };
+    let mut expected: Vec<String> = simulation.claims().await.iter().map(text).collect();
+    expected.sort();
+    assert_eq!(told, expected);
+    // A pool of that name is a pool with budgets.
+    simulation.pool("web", json!({"limits": {"nodes": "3"}})).await;
+    simulation
+        .until("one goes", 120, async |s| !all_stay(s, &nodes).await)
+        .await;
+    simulation.stop().await;
+}
+
+// DIS-086
+#[tokio::test(start_paused = true)]
+async fn a_gentle_policy_takes_no_node_of_a_pool_nobody_can_read() {
+    let simulation = with_nodes(2, false).await;
+    let gentle = json!({"action": "Drain", "maxUnhealthy": "100%"});
+    policy(&simulation, "gentle", gentle).await;
+    let nodes = simulation.nodes().await;
+    let sandbox = simulation.crash().await;
+    let pools = raw::<NodePool>(&sandbox.client());
+    let consolidate_after = |value: &str| json!({"spec": {"disruption": {"consolidateAfter": value}}});
+    patch_raw(&pools, "web", consolidate_after("99999999999999h")).await;
+    let simulation = Simulation::join(sandbox, |_| {});
+    spoil(&simulation, &nodes).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert!(all_stay(&simulation, &nodes).await);
+    let told = "NodePool \"web\" cannot be read, and nobody knows its disruption budgets; correct it (NodeRepairPolicy=gentle)";
+    assert_eq!(simulation.messages("NodeRepairBlocked").await, [told; 2]);
+    patch_raw(&pools, "web", consolidate_after("Never")).await;
+    simulation
+        .until("one goes", 120, async |s| !all_stay(s, &nodes).await)
+        .await;
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gentle_policy_needs_no_budget_for_a_claim_without_a_pool() {
+    let simulation = Simulation::start().await;
+    policy(&simulation, "gentle", json!({"action": "Drain"})).await;
+    let spec = json!({
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+        "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-1x-amd64-linux"]}],
+        "expireAfter": "Never",
+    });
+    let alone = json!({"metadata": {"name": "alone"}, "spec": spec});
+    create::<NodeClaim>(&simulation.client(), alone).await;
+    let initialized = async |s: &Simulation| s.claims().await[0].condition_is_true("Initialized");
+    simulation.until("it is initialized", 60, initialized).await;
+    let nodes = simulation.nodes().await;
+    spoil(&simulation, &nodes).await;
+    simulation
+        .until("it goes", 420, async |s| !has(s, &nodes[0]).await)
+        .await;
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_policy_stops_when_too_many_nodes_are_unhealthy() {
     let simulation = with_nodes(4, false).await;
     policy(&simulation, "disks", json!({"maxUnhealthy": "25%"})).await;
@@ -234,14 +391,101 @@ async fn an_invalid_policy_says_so_and_does_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_policy_nobody_can_read_from_the_start_stops_no_other() {
+    let sandbox = with_nodes(2, false).await.crash().await;
+    // Lists begin with it.
+    unreadable(&sandbox.client(), "a-broken").await;
+    let simulation = Simulation::join(sandbox, |_| {});
+    policy(&simulation, "disks", json!({})).await;
+    let policies: Api<NodeRepairPolicy> = Api::all(simulation.client());
+    simulation
+        .until("the other has a status", 10, async |_| {
+            policies.get("disks").await.expect("there").condition_is_true("Ready")
+        })
+        .await;
+    simulation
+        .until("it is told", 10, async |s| {
+            let told = s.events("InvalidObject").await;
+            told.iter()
+                .any(|event| event.involved_object.name.as_deref() == Some("a-broken"))
+        })
+        .await;
+    let nodes = simulation.nodes().await;
+    spoil(&simulation, &nodes[..1]).await;
+    simulation
+        .until("the node goes", 420, async |s| !has(s, &nodes[0]).await)
+        .await;
+    simulation.stop().await;
+}
+
+// It may be meant to take their place.
+#[tokio::test(start_paused = true)]
+async fn a_policy_nobody_ever_read_holds_the_providers_rules() {
+    let simulation = with_nodes(1, true).await;
+    unreadable(&simulation.client(), "broken").await;
+    let nodes = simulation.nodes().await;
+    let stopped = simulation
+        .sandbox
+        .set_kubelet(&name(&nodes[0]), Some("not-ready"))
+        .await;
+    stopped.expect("set");
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    assert!(all_stay(&simulation, &nodes).await);
+    let told = "a policy that cannot be read may take the place of the provider's rules; correct or delete it \
+                (NodeRepairPolicy=broken)";
+    assert_eq!(simulation.messages("NodeRepairBlocked").await, [told]);
+    // Nor after a restart.
+    let sandbox = simulation.crash().await;
+    let simulation = Simulation::join(sandbox, |options| options.feature_gates.node_repair = true);
+    tokio::time::sleep(Duration::from_secs(900)).await;
+    assert!(all_stay(&simulation, &nodes).await);
+    let disks = json!([{"type": "DiskHealthy", "status": "False", "toleration": "5m"}]);
+    let corrected = json!({"spec": {"unhealthyConditions": disks}});
+    patch_raw(&raw::<NodeRepairPolicy>(&simulation.client()), "broken", corrected).await;
+    simulation
+        .until("it is about something else: the node goes", 60, async |s| {
+            !has(s, &nodes[0]).await
+        })
+        .await;
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_becomes_unreadable_is_followed_as_it_was() {
+    let simulation = with_nodes(2, true).await;
+    policy(&simulation, "disks", json!({})).await;
+    simulation
+        .until("it is read", 10, async |s| {
+            the_policy(s).await.condition_is_true("Ready")
+        })
+        .await;
+    loosen(&simulation.client()).await;
+    let mangled = json!({"spec": {"unhealthyConditions": "DiskHealthy=False"}});
+    patch_raw(&raw::<NodeRepairPolicy>(&simulation.client()), "disks", mangled).await;
+    let nodes = simulation.nodes().await;
+    spoil(&simulation, &nodes[..1]).await;
+    simulation
+        .until("it goes", 420, async |s| !has(s, &nodes[0]).await)
+        .await;
+    // What it is not about is the provider's.
+    let stopped = simulation
+        .sandbox
+        .set_kubelet(&name(&nodes[1]), Some("not-ready"))
+        .await;
+    stopped.expect("set");
+    simulation
+        .until("the other goes", 720, async |s| !has(s, &nodes[1]).await)
+        .await;
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_the_kind_all_is_as_upstream_has_it() {
     let simulation = with_nodes(1, true).await;
     let sandbox = simulation.crash().await;
     let crds: Api<CustomResourceDefinition> = Api::all(sandbox.client());
     let name_of = "noderepairpolicies.kerf.sh";
-    crds.delete(name_of, &kube::api::DeleteParams::default())
-        .await
-        .expect("deleted");
+    crds.delete(name_of, &DeleteParams::default()).await.expect("deleted");
     let simulation = Simulation::join(sandbox, |options| options.feature_gates.node_repair = true);
     let node = simulation.nodes().await.remove(0);
     simulation
