@@ -4,7 +4,7 @@ use crate::allowance::Allowance;
 use crate::candidate::Candidate;
 use crate::command::Command;
 use crate::simulation::{SimulationError, WhatIf};
-use crate::stay::{Held, Stay};
+use crate::stay::{Stay, Staying};
 use jiff::Timestamp;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
@@ -32,7 +32,7 @@ pub fn drift(
     allowance: &Allowance,
     now: Timestamp,
     options: &Options,
-) -> Result<(Option<Command>, Vec<Held>), SimulationError> {
+) -> Result<(Option<Command>, Vec<Staying>), SimulationError> {
     let mut held = Vec::new();
     if drifted.is_empty() {
         return Ok((None, held));
@@ -49,7 +49,7 @@ pub fn drift(
             Err(error) => return Err(error),
         };
         if let Some(sentence) = simulation.failure() {
-            held.push(Held {
+            held.push(Staying {
                 index: candidate.index,
                 why: Stay::Unplaceable(sentence),
             });

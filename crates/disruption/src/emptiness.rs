@@ -3,20 +3,20 @@
 use crate::allowance::Allowance;
 use crate::candidate::Candidate;
 use crate::command::Command;
-use crate::stay::{Held, Stay};
+use crate::stay::{Stay, Staying};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
 use std::sync::Arc;
 
 /// The candidates emptiness may choose from, most savings first, and those a pool's settings keep, as events tell (DIS-150).
-pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<Held>) {
+pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<Staying>) {
     let (mut eligible, mut held) = (Vec::new(), Vec::new());
     let dynamic = candidates
         .iter()
         .filter(|candidate| candidate.pool.eligibility != Eligibility::Static);
     for candidate in dynamic {
         if candidate.pool.disruption.consolidate_after.is_none() {
-            held.push(Held {
+            held.push(Staying {
                 index: candidate.index,
                 why: Stay::ConsolidationDisabled(Arc::clone(&candidate.pool.name)),
             });

@@ -5,7 +5,7 @@ use crate::balance::Judgement;
 use crate::candidate::Candidate;
 use crate::command::Command;
 use crate::consolidation::Consolidation;
-use crate::stay::{Held, Stay};
+use crate::stay::{Stay, Staying};
 use crate::survey::{Alone, BATCH, Survey};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Single {
     /// What pools said to every command that was computed on the way, the last one included (DIS-210).
     pub judgements: Vec<Judgement>,
     /// Candidates that stay, with why, as far as they were looked at.
-    pub held: Vec<Held>,
+    pub held: Vec<Staying>,
     /// Some candidate was left out because its pool's budget is used up.
     pub constrained: bool,
     /// The time was over before every candidate had been looked at.
@@ -87,7 +87,7 @@ impl Consolidation<'_> {
                 found.evaluated += 1;
                 found.unseen.remove(&candidate.pool.name);
                 let mut hold = |why| {
-                    found.held.push(Held {
+                    found.held.push(Staying {
                         index: candidate.index,
                         why,
                     });

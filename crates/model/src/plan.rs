@@ -34,6 +34,22 @@ pub struct Plan {
     pub order: Vec<u32>,
 }
 
+impl Plan {
+    /// How many pods it leaves without a place.
+    pub const fn left_over(&self) -> usize {
+        self.unschedulable.len() + self.unattempted.len()
+    }
+
+    /// Whether it places more pods, or as many and launches for less, or as many for as much on fewer machines (deviation at SCH-245).
+    pub fn is_better_than(&self, other: &Self) -> bool {
+        let rank = |plan: &Self| {
+            let prices = plan.launches.iter().filter_map(Launch::price);
+            (plan.left_over(), prices.sum::<Price>(), plan.launches.len())
+        };
+        rank(self) < rank(other)
+    }
+}
+
 /// A machine to launch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Launch {

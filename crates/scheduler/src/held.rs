@@ -7,9 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kerf_model::plan::{Launch, Placement, Plan};
+use kerf_model::plan::{Placement, Plan};
 use kerf_model::pod::Pod;
-use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 
 /// Onto which machine on its way each pod was planned before: pods by namespace and name, machines by name.
@@ -109,18 +108,4 @@ impl Held {
         rest.order.clear();
         rest
     }
-}
-
-/// How many pods a plan leaves without a place.
-pub fn left_over(plan: &Plan) -> usize {
-    plan.unschedulable.len() + plan.unattempted.len()
-}
-
-/// Whether a plan places more pods, or as many and launches for less, or as many for as much on fewer machines (deviation at SCH-245).
-pub fn is_better(plan: &Plan, other: &Plan) -> bool {
-    let rank = |plan: &Plan| {
-        let prices = plan.launches.iter().filter_map(Launch::price);
-        (left_over(plan), prices.sum::<Price>(), plan.launches.len())
-    };
-    rank(plan) < rank(other)
 }

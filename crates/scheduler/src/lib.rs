@@ -36,7 +36,7 @@ mod types;
 mod world;
 mod zones;
 
-pub use held::{Held, Planned, is_better, left_over};
+pub use held::{Held, Planned};
 pub use options::{MinValuesPolicy, Options, Packing, PreferencePolicy, Request, ReservedMode, WhatIf};
 pub use prepared::Prepared;
 pub use solve::{explain, solve};

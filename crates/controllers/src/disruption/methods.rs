@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_disruption::{
-    Allowance, Candidate, Class, Command, Held, drift, drifted, emptiness, empty, revalidate, statically_drifted,
+    Allowance, Candidate, Class, Command, Staying, drift, drifted, emptiness, empty, revalidate, statically_drifted,
     what_if_options,
 };
 use kerf_model::budget::DisruptionReason;
@@ -185,7 +185,7 @@ impl Turn<'_> {
         sorted
     }
 
-    fn tell_held(&self, snapshot: &Snapshot, held: &[Held], event: fn(ObjectRef, String) -> Event) {
+    fn tell_held(&self, snapshot: &Snapshot, held: &[Staying], event: fn(ObjectRef, String) -> Event) {
         for held in held {
             self.tell(snapshot, held.index, || held.why.message(), event);
         }

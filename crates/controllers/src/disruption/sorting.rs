@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use jiff::Timestamp;
-use kerf_disruption::{Candidate, Candidates, Class, Held, candidates, underutilized};
+use kerf_disruption::{Candidate, Candidates, Class, Staying, candidates, underutilized};
 use kerf_model::pod::{DoNotDisrupt, Pod};
 use kerf_model::snapshot::Snapshot;
 
@@ -21,7 +21,7 @@ pub(super) struct Sorted {
     /// What the registry held.
     version: u64,
     since: Timestamp,
-    underutilized: OnceLock<(Vec<Candidate>, Vec<Held>)>,
+    underutilized: OnceLock<(Vec<Candidate>, Vec<Staying>)>,
 }
 
 impl Sorted {
@@ -53,7 +53,7 @@ impl Sorted {
     }
 
     /// What consolidation may choose from, and the others with why.
-    pub(super) fn underutilized(&self) -> &(Vec<Candidate>, Vec<Held>) {
+    pub(super) fn underutilized(&self) -> &(Vec<Candidate>, Vec<Staying>) {
         self.underutilized
             .get_or_init(|| underutilized(&self.snapshot, &self.candidates.free))
     }

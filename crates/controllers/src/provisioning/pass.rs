@@ -12,7 +12,6 @@ use kerf_runtime::CancellationToken;
 use kerf_runtime::options::{self, Options};
 use kerf_scheduler::{
     EffectiveZone, Held, MinValuesPolicy, Planned, PreferencePolicy, Prepared, Request, ReservedMode, WhatIf,
-    is_better, left_over,
 };
 use tokio::time::Instant;
 
@@ -74,7 +73,7 @@ pub(crate) fn solver_options(options: &Options, tuning: &Tuning) -> kerf_schedul
         },
         packing: tuning.packing,
         // SCH-004
-        threads: usize::try_from((options.cpu_requests + 999) / 1000).unwrap_or(1).max(1),
+        threads: options.simulation_workers(),
         ..kerf_scheduler::Options::default()
     }
 }
@@ -110,9 +109,9 @@ pub(crate) async fn solve(
         if verify && !stop() {
             report_difference(&request, &plan, &options);
         }
-        if (!plan.launches.is_empty() || left_over(&plan) > 0)
+        if (!plan.launches.is_empty() || plan.left_over() > 0)
             && let Some(other) = held_plan(&prepared, &snapshot, &pods, &planned, &options, &stop)
-            && is_better(&other, &plan)
+            && other.is_better_than(&plan)
             && violations(&snapshot, &pods, &other, &options).is_empty()
         {
             plan = other;
