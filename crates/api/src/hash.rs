@@ -165,11 +165,16 @@ impl StructHash {
     }
 }
 
+/// Whether a text can be the hash of a template.
+pub fn is_hash(text: &str) -> bool {
+    text.parse::<u64>().is_ok()
+}
+
 /// Whether claim and pool say that the template has changed since the claim was made. Without all four annotations, or with
-/// two versions, there is nothing to compare (API-202, DIS-221).
+/// two versions, there is nothing to compare (API-202, DIS-221), nor with what is no hash (deviation at DIS-218).
 pub fn has_drifted(pool: &BTreeMap<String, String>, claim: &BTreeMap<String, String>) -> bool {
     let both = |key| Some((pool.get(key)?, claim.get(key)?));
-    let hashes = both(annotations::NODE_POOL_HASH);
+    let hashes = both(annotations::NODE_POOL_HASH).filter(|(pool, claim)| is_hash(pool) && is_hash(claim));
     let versions = both(annotations::NODE_POOL_HASH_VERSION);
     matches!((hashes, versions), (Some((a, b)), Some((v, w))) if v == w && a != b)
 }

@@ -216,6 +216,7 @@ fn drift_needs_all_four_annotations_and_one_version() {
         (marks(Some("2"), Some("v2")), false),
         (marks(Some("2"), None), false),
         (marks(None, Some("v3")), false),
+        (marks(Some("not a number"), Some("v3")), false),
     ] {
         assert_eq!(has_drifted(&pool, &claim), drifted, "{claim:?}");
         assert!(!has_drifted(&BTreeMap::new(), &claim));

@@ -66,8 +66,8 @@ pub struct Relapses {
 }
 
 impl Relapses {
-    /// Notes that the pods of a command's nodes are about to be moved.
-    pub fn begun(&mut self, command: &Command, snapshot: &Snapshot, now: Timestamp) {
+    /// Notes that the pods of a command's nodes are being moved: what the command was decided on, and when its start began.
+    pub fn begun(&mut self, command: &Command, snapshot: &Snapshot, at: Timestamp) {
         let mut kinds: Vec<Kind> = Vec::new();
         for pod in command.candidates.iter().flat_map(|candidate| &candidate.pods) {
             let kind = kind(pod);
@@ -76,7 +76,7 @@ impl Relapses {
             }
         }
         self.moves.push(Move {
-            at: now,
+            at,
             kinds: counts(snapshot, &kinds),
             replacements: command.replacements.len(),
         });

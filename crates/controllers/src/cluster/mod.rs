@@ -3,6 +3,7 @@
 //! One lock guards it all; it is held for a fold or a look-up and never across an await. Readers get `Arc`s and snapshots, which do
 //! not change under their hands.
 
+mod asked;
 mod class;
 mod comparison;
 mod fold;
@@ -11,7 +12,7 @@ mod patience;
 mod trust;
 mod unreadable;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -26,6 +27,7 @@ use kerf_model::snapshot::Snapshot;
 use kerf_state::lean::LeanNode;
 use kerf_state::{Conventions, Mirror, MirrorOptions, PodTimes, PoolClaims, SyncReport};
 
+pub(crate) use asked::claims_of;
 pub use class::NodeClass;
 pub use trust::Distrust;
 
@@ -60,6 +62,8 @@ struct Inner {
     trust: trust::Trust,
     synced_once: bool,
     patience: patience::Patience,
+    /// Pods a machine is being asked for, by uid.
+    asked: BTreeSet<Arc<str>>,
 }
 
 impl Cluster {
@@ -88,6 +92,7 @@ impl Cluster {
                 trust: trust::Trust::default(),
                 synced_once: false,
                 patience: patience::Patience::default(),
+                asked: BTreeSet::new(),
             })),
             listeners: Arc::default(),
             unreadable: Arc::default(),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_disruption::{
-    Balance, Candidate, Class, Command, Consolidation, Decision, DestinationRule, Held, Invalid, Judgement, Multi,
-    Settings, Single, Stay, WhatIf, consolidation_options, dollars, interleaved, still_candidates, still_fits,
+    Balance, Candidate, Class, Command, Consolidation, Decision, DestinationRule, Invalid, Judgement, Multi, Settings,
+    SimulationError, Single, Stay, Staying, WhatIf, consolidation_options, dollars, interleaved, still_candidates, still_fits,
 };
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
@@ -68,15 +68,16 @@ struct Search {
 
 impl Search {
     /// `all` are the candidates before any filter, for the totals of pools.
-    fn run<T>(&self, all: &[Candidate], look: impl FnOnce(&Consolidation<'_>) -> T) -> Option<T> {
+    fn run<T>(
+        &self,
+        all: &[Candidate],
+        look: impl FnOnce(&Consolidation<'_>) -> T,
+    ) -> Result<T, SimulationError> {
         let prepared = || self.index.read(&self.snapshot, &self.solver);
-        let what_if = WhatIf::reading(&self.snapshot, prepared, self.closed.clone(), self.now, &self.solver);
-        let what_if = what_if
-            .inspect_err(|error| tracing::error!(%error, "consolidation cannot be evaluated"))
-            .ok()?;
+        let what_if = WhatIf::reading(&self.snapshot, prepared, self.closed.clone(), self.now, &self.solver)?;
         let balance = Balance::new(&self.snapshot, all);
         let checker = |snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan| check(snapshot, pods, plan, &self.solver);
-        Some(look(&Consolidation {
+        Ok(look(&Consolidation {
             what_if: &what_if,
             balance: &balance,
             settings: self.settings,
@@ -151,12 +152,13 @@ impl Turn<'_> {
                     .compute(search, move |search| {
                         let began = Instant::now();
                         let stop = || shutdown.is_cancelled() || began.elapsed() >= limits.multi;
-                        let found = search.run(&sorted.candidates.free, |all| {
+                        search.run(&sorted.candidates.free, |all| {
                             all.multi(&free_of(&sorted.underutilized().0, &resting), &mut allowance, &stop)
-                        });
-                        found.unwrap_or_default()
+                        })
                     })
                     .await?;
+                // DIS-094: it is no search in vain, which would be remembered.
+                let found = found.map_err(|error| ReconcileError::message(error.to_string()))?;
                 self.note_multi(found, &snapshot, basis)
             }
             _ => {
@@ -177,12 +179,18 @@ impl Turn<'_> {
                         let eligible = free_of(&sorted.underutilized().0, &resting);
                         let order = interleaved(&eligible, &first);
                         let known = survey.map(|(_, _, survey)| survey).unwrap_or_default();
-                        let found = search.run(&sorted.candidates.free, |all| {
+                        search.run(&sorted.candidates.free, |all| {
                             all.single(&order, &allowance, &known, &stop)
-                        });
-                        found.unwrap_or_default()
+                        })
                     })
                     .await?;
+                let found = match found {
+                    Ok(found) => found,
+                    Err(error) => {
+                        tracing::error!(%error, "computing single-node consolidation");
+                        return Ok(None);
+                    }
+                };
                 self.note_single(found, &snapshot, basis)
             }
         };
@@ -197,7 +205,7 @@ impl Turn<'_> {
             let resting = eligible.iter().filter_map(|candidate| {
                 let why = Stay::Resting(all.relapses.rest(&candidate.pods, now)?);
                 let index = candidate.index;
-                Some(Held { index, why })
+                Some(Staying { index, why })
             });
             resting.collect::<Vec<_>>()
         };
@@ -219,7 +227,7 @@ impl Turn<'_> {
     }
 
     fn note_multi(&self, found: Multi, snapshot: &Arc<Snapshot>, basis: Basis) -> Option<Command> {
-        if found.timed_out {
+        if found.timed_out && !self.shutdown.is_cancelled() {
             self.count_timeout(Method::Multi);
             tracing::debug!(
                 candidates = basis.eligible.len(),
@@ -250,7 +258,7 @@ impl Turn<'_> {
         for judgement in &found.judgements {
             self.tell_judgement(judgement);
         }
-        if found.timed_out {
+        if found.timed_out && !self.shutdown.is_cancelled() {
             self.count_timeout(Method::Single);
             tracing::debug!(
                 evaluated = found.evaluated,
@@ -277,7 +285,7 @@ impl Turn<'_> {
         Some(command)
     }
 
-    fn tell_stays(&self, snapshot: &Snapshot, held: &[Held]) {
+    fn tell_stays(&self, snapshot: &Snapshot, held: &[Staying]) {
         let told = held.iter().filter(|held| held.why.is_event());
         for held in told {
             self.tell(snapshot, held.index, || held.why.message(), events::unconsolidatable);
@@ -341,11 +349,7 @@ impl Turn<'_> {
             () = tokio::time::sleep(WAIT) => {}
         }
         match self.look_again(method, &command).await? {
-            Ok(snapshot) => {
-                let now = self.context.now();
-                self.memory.with(|all| all.relapses.begun(&command, &snapshot, now));
-                Ok(Some(Decided::new(command, snapshot)))
-            }
+            Ok(snapshot) => Ok(Some(Decided::new(command, snapshot))),
             Err(invalid) => {
                 let failed = invalid.failed(command.candidates.len());
                 let counter = self.context.metrics.counter(&catalogue::DISRUPTION_FAILED_VALIDATIONS);
@@ -411,7 +415,7 @@ impl Turn<'_> {
         let again = command.clone();
         let work = move |search: Search| search.run(&[], |all| still_fits(&again, &current, all.what_if));
         let fits = self.compute(search, work).await?;
-        Ok(fits.unwrap_or(Err(Invalid::NoSimulation(kerf_disruption::SimulationError::NoPools))))
+        Ok(fits.unwrap_or_else(|error| Err(Invalid::NoSimulation(error))))
     }
 
     fn still_there(&self, method: Method, command: &Command) -> Result<(Arc<Snapshot>, Vec<Candidate>), Invalid> {

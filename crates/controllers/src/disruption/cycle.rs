@@ -12,10 +12,10 @@ use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError}
 use tokio::time::Instant;
 
 use super::cleanup::clean_up;
-use super::events;
+use super::{annotations, events};
 use super::marking::Marker;
 use super::memory::Memory;
-use super::methods::{Method, Turn};
+use super::methods::{Decided, Method, Turn};
 use super::orchestration::Orchestration;
 use super::registry::Registry;
 use super::retirement::retire;
@@ -68,15 +68,24 @@ impl Disruption {
     async fn pass(&self, shutdown: &CancellationToken) -> Result<Outcome, ReconcileError> {
         self.note_pauses();
         self.report_budget_faults();
+        annotations::report(&self.context);
         if !self.context.cluster.is_synced() {
             tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
             return Ok(Outcome::RequeueAfter(UNSYNCED));
         }
         clean_up(&self.context, &self.registry, &self.marker, self.context.now()).await?;
         retire(&self.context, &self.registry, &self.marker).await?;
+        // What consolidates, drifts or is protected for a time is judged by the clock.
+        if self.context.steadiness.hold().is_some() {
+            return Ok(Outcome::RequeueAfter(IDLE));
+        }
         for method in Method::ORDER {
             if self.take_turn(method, shutdown).await? {
                 return Ok(Outcome::RequeueAfter(Duration::ZERO));
+            }
+            // DIS-127: a wait that was cut off ends the pass; a process that stops begins nothing.
+            if shutdown.is_cancelled() {
+                return Ok(Outcome::Done);
             }
         }
         Ok(Outcome::RequeueAfter(IDLE))
@@ -102,12 +111,25 @@ impl Disruption {
         let decided = decided?;
         let any = !decided.is_empty();
         // DIS-016: one that cannot be started does not hold up the others.
-        let starts = decided.into_iter().map(|decided| {
-            let kind = method.consolidation_type();
-            self.starter.start(decided, kind)
-        });
+        let starts = decided.into_iter().map(|decided| self.start(method, decided));
         let errors: Vec<ReconcileError> = join_all(starts).await.into_iter().filter_map(Result::err).collect();
         together(errors).map_or(Ok(any), Err)
+    }
+
+    /// Starts a command; what consolidation moves is remembered.
+    async fn start(&self, method: Method, decided: Decided) -> Result<(), ReconcileError> {
+        let Decided {
+            command,
+            snapshot,
+            replacing: _until_started,
+        } = decided;
+        let now = self.context.now();
+        let kind = method.consolidation_type();
+        self.starter.start(&command, &snapshot, kind).await?;
+        if matches!(method, Method::Multi | Method::Single) {
+            self.memory.with(|all| all.relapses.begun(&command, &snapshot, now));
+        }
+        Ok(())
     }
 
     fn runs(&self) -> MutexGuard<'_, BTreeMap<&'static str, Instant>> {

@@ -9,6 +9,7 @@
 //! A command lives in memory only. What it leaves in the API server before the claims are deleted is a taint and a condition per node, and
 //! replacements that are nodes like any other; after a restart the loop's clean-up takes the former away (DIS-004, DIS-014).
 
+mod annotations;
 mod assessment;
 mod cleanup;
 mod conditions;

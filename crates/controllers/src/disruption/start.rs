@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::marking::Marker;
-use super::methods::Decided;
 use super::orchestration::Orchestration;
 use super::registry::{Member, Replacement, Running};
 use crate::claim_facts;
+use crate::cluster::claims_of;
 use crate::context::Context;
 use crate::creation::create::types_text;
 use crate::creation::{Creation, CreationError, create};
@@ -74,13 +74,13 @@ impl Starter {
         }
     }
 
-    /// Starts a command and hands it over.
-    pub(super) async fn start(&self, decided: Decided, consolidation_type: &str) -> Result<(), ReconcileError> {
-        let Decided {
-            command,
-            snapshot,
-            replacing: _until_started,
-        } = decided;
+    /// Starts a command that was decided on `snapshot`, and hands it over.
+    pub(super) async fn start(
+        &self,
+        command: &Command,
+        snapshot: &Snapshot,
+        consolidation_type: &str,
+    ) -> Result<(), ReconcileError> {
         let registry = self.orchestration.registry();
         if command
             .candidates
@@ -89,24 +89,34 @@ impl Starter {
         {
             return Err(ReconcileError::message("candidate is being disrupted"));
         }
+        // DIS-095: chosen a while ago, it may have been deleted since, and what goes anyway gets its replacement from provisioning.
+        let is_deleting = |candidate: &Candidate| {
+            let claim = self.context.cluster.claim(candidate.claim());
+            claim.is_none_or(|claim| claim_facts::is_deleting(&claim))
+        };
+        if command.decision() == Decision::Replace && command.candidates.iter().any(is_deleting) {
+            return Err(ReconcileError::message("candidate is deleting"));
+        }
         let id = self.ids.uuid();
-        log(&command, &id, &snapshot);
+        log(command, &id, snapshot);
         let started = Instant::now();
         // Pools first, as provisioning does: see there.
         let pools = self.context.cluster.pools();
-        let members = self.mark(&command).await?;
-        if self.is_overtaken(&command) {
-            let why = "pods it would launch a machine for have been given one meanwhile, deciding again";
+        let members = self.mark(command).await?;
+        // Pending pods count in what a command launches, and provisioning may be about to launch for them.
+        let pods = command.replacements.iter().flat_map(|launch| &launch.pods);
+        let Some(_until_promised) = self.context.cluster.ask(pods, &claims_of(snapshot)) else {
+            let why = "pods it would launch a machine for are given one already, deciding again";
             return Err(ReconcileError::message(why));
-        }
-        let replacements = self.launch(&command, &pools).await?;
+        };
+        let replacements = self.launch(command, &pools).await?;
         for member in &members {
             self.context.cluster.mark_for_deletion(&member.provider_id);
         }
         if let Some(plan) = &command.plan {
-            self.tell_plan(plan, &snapshot);
+            self.tell_plan(plan, snapshot);
         }
-        self.count(&command, consolidation_type);
+        self.count(command, consolidation_type);
         self.orchestration.take(Running {
             id: id.into(),
             reason: command.reason,
@@ -148,13 +158,6 @@ impl Starter {
             tracing::error!(error = failed.each, "marking some nodes failed, disrupting the others");
         }
         Ok(marked)
-    }
-
-    /// Whether provisioning has asked for a machine for some of the pods its replacements are for: pending ones count in what a command
-    /// launches, and would get two.
-    fn is_overtaken(&self, command: &Command) -> bool {
-        let mut pods = command.replacements.iter().flat_map(|launch| &launch.pods);
-        pods.any(|pod| pod.node_name.is_none() && self.context.cluster.promised_to(pod).is_some())
     }
 
     /// Creates the replacements, all at once; any failure fails the start, and those that were created stay (DIS-262, DIS-263).
@@ -289,6 +292,7 @@ mod tests {
     use serde_json::from_value;
 
     use super::*;
+    use crate::cluster::Watched;
 
     /// One node that may go, and the cluster it is in.
     fn candidate(context: &Context) -> (Candidate, Arc<Snapshot>) {
@@ -322,6 +326,38 @@ mod tests {
         (sorted.free.remove(0), snapshot)
     }
 
+    // DIS-095
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_was_deleted_since_is_not_replaced() {
+        let context = Context::without_api();
+        let starter = Starter::new(&context, &Orchestration::new(&context));
+        let (candidate, snapshot) = candidate(&context);
+        let replacing = |replacements: Vec<Launch>| Command {
+            reason: DisruptionReason::Drifted,
+            candidates: vec![candidate.clone()],
+            replacements,
+            plan: None,
+        };
+        let replace = replacing(vec![Launch::of_template(&candidate.pool)]);
+        let start = async |command: &Command| {
+            let started = starter.start(command, &snapshot, "").await;
+            started.expect_err("nobody answers").to_string()
+        };
+        assert_eq!(start(&replace).await, "candidate is deleting", "its claim is gone");
+        let mut claim: NodeClaim = from_value(json!({
+            "metadata": {"name": "web-1", "uid": "web-1"},
+            "spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}},
+        }))
+        .expect("a claim");
+        context.cluster.created(claim.clone());
+        assert!(start(&replace).await.starts_with("marking disrupted"), "it was tried");
+        claim.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(context.now()));
+        context.cluster.tell(Watched::apply(&context.cluster, claim));
+        assert_eq!(start(&replace).await, "candidate is deleting");
+        let delete = replacing(Vec::new());
+        assert!(start(&delete).await.starts_with("marking disrupted"), "it goes anyway");
+    }
+
     // DIS-255
     #[tokio::test(start_paused = true)]
     async fn a_node_another_command_holds_is_not_touched() {
@@ -336,8 +372,8 @@ mod tests {
                 replacements: Vec::new(),
                 plan: None,
             };
-            let decided = Decided::new(command, Arc::clone(&snapshot));
-            starter.start(decided, "empty").await.map_err(|error| error.to_string())
+            let started = starter.start(&command, &snapshot, "empty").await;
+            started.map_err(|error| error.to_string())
         };
         let free = start().await.expect_err("nobody answers");
         assert!(free.starts_with("marking disrupted"), "it was tried: {free}");

@@ -1,5 +1,6 @@
 //! The loop: wait for a batch, decide, carry out.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -17,6 +18,7 @@ use super::turns::Turns;
 use super::{events, pass, record};
 use crate::catalogue::refresh;
 use crate::changes::Change;
+use crate::cluster::claims_of;
 use crate::context::Context;
 use crate::creation::{Creation, create};
 use crate::reconciler::Reconciler;
@@ -107,7 +109,7 @@ impl Provisioner {
             record::found(&batch.pods, began.elapsed());
         }
         record::record(context, &snapshot, &plan, now);
-        self.launch(&plan, &pools).await
+        self.launch(&plan, &pools, &claims_of(&snapshot)).await
     }
 
     fn turns(&self) -> MutexGuard<'_, Turns> {
@@ -151,11 +153,11 @@ impl Provisioner {
     }
 
     /// Creates the claims, each on its own (SCH-322).
-    async fn launch(&self, plan: &Plan, pools: &[Arc<NodePool>]) -> Result<(), ReconcileError> {
+    async fn launch(&self, plan: &Plan, pools: &[Arc<NodePool>], known: &BTreeSet<&str>) -> Result<(), ReconcileError> {
         let creations: Vec<_> = plan
             .launches
             .iter()
-            .map(|launch| self.launch_one(launch, pools))
+            .map(|launch| self.launch_one(launch, pools, known))
             .collect();
         let results: Vec<Result<(), String>> = futures::stream::iter(creations).buffered(CREATIONS).collect().await;
         let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
@@ -165,7 +167,7 @@ impl Provisioner {
         Err(ReconcileError::message(errors.join("; ")))
     }
 
-    async fn launch_one(&self, launch: &Launch, pools: &[Arc<NodePool>]) -> Result<(), String> {
+    async fn launch_one(&self, launch: &Launch, pools: &[Arc<NodePool>], known: &BTreeSet<&str>) -> Result<(), String> {
         let context = &self.context;
         let pool = pools
             .iter()
@@ -177,6 +179,13 @@ impl Provisioner {
             pool,
             reason: "provisioned",
             promised: &launch.pods,
+        };
+        let Some(_until_promised) = context.cluster.ask(&launch.pods, known) else {
+            tracing::debug!(nodepool = %launch.pool, "pods of a planned machine are given one elsewhere, planning the others again");
+            for pod in &launch.pods {
+                self.batcher.trigger(Arc::clone(&pod.uid));
+            }
+            return Ok(());
         };
         let claim = create(context, creation).await.map_err(|error| error.to_string())?;
         let name: Arc<str> = claim.metadata.name.as_deref().unwrap_or_default().into();

@@ -234,3 +234,17 @@ fn decide(context: &Context, pod: &Pod, placed: Option<Placed>, now: Timestamp) 
         histogram.observe(&[], took.as_secs_f64());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // SCH-072, LIF-200
+    #[test]
+    fn a_nomination_lasts_two_windows_and_ten_seconds_at_least() {
+        for (batch_max, lasts) in [(10, 20), (1, 10), (300, 600)] {
+            let nominated = nomination(Duration::from_secs(batch_max));
+            assert_eq!(nominated, Duration::from_secs(lasts), "{batch_max} s");
+        }
+    }
+}

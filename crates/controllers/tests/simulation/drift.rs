@@ -7,8 +7,10 @@ use kerf_api::{Conditioned, NodeClaim, NodePool};
 use kerf_runtime::metrics::catalogue::{
     DISRUPTION_DECISIONS, DISRUPTION_QUEUE_FAILURES, NODECLAIMS_CREATED, NODECLAIMS_DISRUPTED,
 };
+use kerf_sandbox::faults::FaultPlan;
 use serde_json::{Value, json};
 
+use crate::disruption_loop::{decisions_of, evaluations};
 use crate::emptiness::{is_tainted, scale, tainted, with_nodes};
 use crate::harness::Simulation;
 
@@ -108,6 +110,67 @@ async fn a_changed_template_renews_node_after_node_with_the_replacement_first() 
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(is_renewed(&simulation, "2", 3, 3).await, "it stays so");
     simulation.stop().await;
+}
+
+// DIS-088
+#[tokio::test(start_paused = true)]
+async fn three_of_ten_drifted_nodes_are_on_their_way_out_at_thirty_per_cent() {
+    let simulation = with_nodes(10, json!({"consolidateAfter": NEVER, "budgets": [{"nodes": "30%"}]})).await;
+    simulation.delay_registration("2m").await;
+    simulation.change_template("2").await;
+    simulation
+        .until("three are marked", 30, async |s| tainted(s).await == 3)
+        .await;
+    let passes = evaluations(&simulation, "drifted", "");
+    for _ in 0..300 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(tainted(&simulation).await, 3);
+    }
+    // Static and dynamic drift count alike.
+    let passes = (evaluations(&simulation, "drifted", "") - passes) / 2;
+    assert!(passes >= 5, "{passes} passes");
+    assert_eq!(drifted(&simulation).await, 10);
+    assert_eq!(decisions_of(&simulation, "drifted"), 3.0);
+    assert_eq!(simulation.claims().await.len(), 13);
+    simulation.delay_registration("0s").await;
+    simulation
+        .until("all are renewed", 1200, async |s| is_renewed(s, "2", 10, 10).await)
+        .await;
+    assert_eq!(decisions_of(&simulation, "drifted"), 10.0);
+    simulation.stop().await;
+}
+
+// DIS-262: drift counts pods that wait in what it launches, and provisioning launches for them too (docs/deviations.md).
+#[tokio::test(start_paused = true)]
+async fn drift_asks_for_no_machine_that_provisioning_asks_for_at_the_same_time() {
+    for tenths in 0..24 {
+        let before = with_nodes(1, json!({"consolidateAfter": NEVER, "budgets": [{"nodes": "100%"}]})).await;
+        let sandbox = before.crash().await;
+        let (client, faults) = sandbox.client_with_faults("controller");
+        let simulation = Simulation::join_as(sandbox, client, |_| {});
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        // Slow enough for each to decide while the other writes.
+        let latency = Duration::from_millis(1500);
+        faults.set(FaultPlan {
+            latency: Some((latency, latency)),
+            ..FaultPlan::default()
+        });
+        simulation.change_template("2").await;
+        simulation
+            .until("it has drifted", 60, async |s| drifted(s).await == 1)
+            .await;
+        tokio::time::sleep(Duration::from_millis(tenths * 500)).await;
+        scale(&simulation, "web", 2).await;
+        simulation
+            .until("both run on new machines", 300, async |s| {
+                is_renewed(s, "2", 2, 2).await
+            })
+            .await;
+        let made = simulation.context.metrics.counter(&NODECLAIMS_CREATED);
+        let made = ["drifted", "provisioned"].map(|reason| made.get(&[reason, "web", "false"]));
+        assert_eq!(made.iter().sum::<f64>(), 2.0, "{made:?} after {tenths}");
+        simulation.stop().await;
+    }
 }
 
 // DIS-216, DIS-218, DIS-236

@@ -152,14 +152,24 @@ impl Invariant for Replacements {
         if pods.iter().any(|pod| pod.is_picky) || pods.len() > PODS_MAX {
             return None;
         }
-        let is_coming = |claim: &&Claim| {
-            let ended = claim.deleting || seen.gone.contains(&claim.provider_id);
+        let (beside, coming): (Vec<&Claim>, Vec<&Claim>) = seen
+            .claims
+            .values()
+            .filter(|claim| {
+                let ended = claim.deleting || seen.gone.contains(&claim.provider_id);
+                !ended && !claim.is_true("Initialized") && claim.uid != new.uid
+            })
             // A plan follows the weights of pools: what it asks for in one was no choice for pods it put into another.
-            let beside = claim.pool != new.pool && self.made.get(&claim.uid) == Some(&seen.elapsed);
-            !ended && !claim.is_true("Initialized") && claim.uid != new.uid && !beside
-        };
-        let coming: Vec<&Claim> = seen.claims.values().filter(is_coming).collect();
+            .partition(|claim| claim.pool != new.pool && self.made.get(&claim.uid) == Some(&seen.elapsed));
         let count = pods.len();
+        // Machines of one plan together ask for what its pods do.
+        let at_once: i64 = beside.iter().chain([&new]).map(|claim| room(seen, claim)).sum();
+        if !beside.is_empty() && at_once > pods.iter().map(|pod| pod.cpu_m).sum() {
+            return Some(format!(
+                "{} is one of several in one instant that ask for more than {count} pods",
+                new.name
+            ));
+        }
         fit(seen, &coming, pods).then(|| {
             let names: Vec<&str> = coming.iter().map(|claim| claim.name.as_str()).collect();
             format!("{} is asked for although {count} pods fit {names:?}", new.name)
@@ -172,47 +182,118 @@ mod tests {
     use super::*;
     use crate::seen::{Diff, Pool};
 
-    fn judge(pods: usize, claims: &[i64]) -> Option<String> {
-        let mut seen = Seen::default();
-        seen.pools.insert(String::new(), Pool::default());
-        let mut rule = Replacements::default();
-        for index in 0..pods {
-            let pod = Pod {
-                key: index.to_string(),
-                uid: index.to_string(),
-                cpu_m: 1000,
-                ..Pod::default()
-            };
-            seen.pods.insert(pod.key.clone(), pod.clone());
-            let event = Event::Pod(Diff {
-                before: None,
-                after: Some(pod),
-            });
-            assert_eq!(rule.after(&seen, Caller::Others, &event), None);
+    /// A world and the rule that looks on.
+    struct World {
+        seen: Seen,
+        rule: Replacements,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let mut seen = Seen::default();
+            for pool in ["a", "b"] {
+                seen.pools.insert(pool.to_owned(), Pool::default());
+            }
+            let rule = Replacements::default();
+            Self { seen, rule }
         }
-        let mut found = None;
-        for (index, cpus) in claims.iter().enumerate() {
+
+        fn pod(&mut self, before: Option<&Pod>, after: Option<Pod>) {
+            let key = before.or(after.as_ref()).map(|pod| pod.key.clone()).unwrap_or_default();
+            match &after {
+                Some(pod) => self.seen.pods.insert(key, pod.clone()),
+                None => self.seen.pods.remove(&key),
+            };
+            let before = before.cloned();
+            let event = Event::Pod(Diff { before, after });
+            assert_eq!(self.rule.after(&self.seen, Caller::Others, &event), None);
+        }
+
+        fn node(&mut self, node: &Node) {
+            self.seen.nodes.insert(node.name.clone(), node.clone());
+            let (before, after) = (None, Some(node.clone()));
+            let event = Event::Node(Diff { before, after });
+            assert_eq!(self.rule.after(&self.seen, Caller::Kerf, &event), None);
+        }
+
+        fn claim(&mut self, pool: &str, cpus: i64) -> Option<String> {
+            let name = self.seen.claims.len().to_string();
             let claim = Claim {
-                name: index.to_string(),
-                uid: index.to_string(),
+                name: name.clone(),
+                uid: name.clone(),
+                pool: pool.to_owned(),
                 wanted_cpu_m: cpus * 1000,
                 ..Claim::default()
             };
-            seen.claims.insert(claim.name.clone(), claim.clone());
-            let event = Event::Claim(Diff {
-                before: None,
-                after: Some(claim),
-            });
-            found = found.or(rule.after(&seen, Caller::Kerf, &event));
+            self.seen.claims.insert(name, claim.clone());
+            let (before, after) = (None, Some(claim));
+            self.rule
+                .after(&self.seen, Caller::Kerf, &Event::Claim(Diff { before, after }))
         }
-        found
+    }
+
+    fn pod(index: usize, node: Option<&str>) -> Pod {
+        Pod {
+            key: index.to_string(),
+            uid: index.to_string(),
+            cpu_m: 1000,
+            node: node.map(str::to_owned),
+            ..Pod::default()
+        }
+    }
+
+    fn judge(pods: usize, claims: &[(&str, i64)]) -> Option<String> {
+        let mut world = World::new();
+        for index in 0..pods {
+            world.pod(None, Some(pod(index, None)));
+        }
+        let found = claims.iter().filter_map(|(pool, cpus)| world.claim(pool, *cpus));
+        found.last()
     }
 
     #[test]
     fn the_same_pods_get_no_second_machine() {
-        assert!(judge(3, &[2, 1]).is_none());
-        assert!(judge(3, &[3, 3]).is_some());
-        assert!(judge(3, &[2, 1, 1]).is_some());
-        assert!(judge(0, &[1]).is_some());
+        assert!(judge(3, &[("a", 2), ("a", 1)]).is_none());
+        assert!(judge(3, &[("a", 3), ("a", 3)]).is_some());
+        assert!(judge(3, &[("a", 2), ("a", 1), ("a", 1)]).is_some());
+        assert!(judge(0, &[("a", 1)]).is_some());
+    }
+
+    #[test]
+    fn a_plan_may_ask_in_several_pools_for_what_its_pods_need() {
+        // The second would fit the first, whose pool the plan did not choose for it.
+        assert!(judge(3, &[("a", 2), ("b", 1)]).is_none());
+        assert!(judge(3, &[("a", 3), ("b", 3)]).is_some());
+        assert!(judge(3, &[("a", 3), ("b", 1)]).is_some());
+    }
+
+    #[test]
+    fn a_pod_that_has_just_gone_counts_where_its_node_goes() {
+        let mut node = Node {
+            name: "n".to_owned(),
+            provider_id: "p".to_owned(),
+            ready: Some(true),
+            ..Node::default()
+        };
+        for taken in [false, true] {
+            let mut world = World::new();
+            let bound = pod(0, Some("n"));
+            let claim = Claim {
+                name: "old".to_owned(),
+                provider_id: "p".to_owned(),
+                conditions: [("Initialized".to_owned(), "True".to_owned())].into(),
+                ..Claim::default()
+            };
+            world.seen.claims.insert(claim.name.clone(), claim);
+            node.taints.clear();
+            world.node(&node);
+            world.pod(None, Some(bound.clone()));
+            world.pod(Some(&bound), None);
+            if taken {
+                node.taints = vec!["karpenter.sh/disrupted".to_owned()];
+                world.node(&node);
+            }
+            assert_eq!(world.claim("a", 1).is_none(), taken);
+        }
     }
 }

@@ -1,0 +1,87 @@
+//! Annotations of nodes and pools nobody can make sense of: they have no effect, and who wrote them should know. (Pods': DIS-053.)
+
+use std::time::Duration;
+
+use kerf_api::annotations::{DO_NOT_DISRUPT, NODE_POOL_HASH, RETIRE_BLOCKED};
+use kerf_api::hash;
+use kerf_runtime::{Event, EventType, ObjectRef};
+use kube::Resource;
+
+use crate::context::Context;
+
+/// How often it is said.
+const AGAIN: Duration = Duration::from_secs(15 * 60);
+
+/// What an annotation has to be.
+struct Rule {
+    key: &'static str,
+    /// The reason of the Warning.
+    reason: &'static str,
+    is_sound: fn(&str) -> bool,
+    wanted: &'static str,
+}
+
+const PROTECTION: Rule = Rule {
+    key: DO_NOT_DISRUPT,
+    reason: "InvalidDoNotDisruptAnnotation",
+    is_sound: is_flag,
+    wanted: "only \"true\" protects nodes",
+};
+const HASH: Rule = Rule {
+    key: NODE_POOL_HASH,
+    reason: "InvalidNodePoolHash",
+    is_sound: hash::is_hash,
+    wanted: "changes of the NodePool's template go unnoticed until it is the value the NodePool carries",
+};
+const RETIREMENT: Rule = Rule {
+    key: RETIRE_BLOCKED,
+    reason: "InvalidRetireBlocked",
+    is_sound: is_flag,
+    wanted: "only \"true\" lets blocked nodes retire",
+};
+
+fn is_flag(text: &str) -> bool {
+    matches!(text, "true" | "false")
+}
+
+/// What is wrong with an annotation of an object.
+fn fault<K: Resource>(object: &K, rule: &Rule) -> Option<String> {
+    let annotations = object.meta().annotations.as_ref()?;
+    let value = annotations.get(rule.key).filter(|value| !(rule.is_sound)(value))?;
+    Some(format!("Invalid {} annotation: {value:?}, {}", rule.key, rule.wanted))
+}
+
+/// Tells of every such annotation.
+pub(super) fn report(context: &Context) {
+    let cluster = &context.cluster;
+    for node in cluster.nodes() {
+        if let Some(fault) = fault(&*node, &PROTECTION)
+            && !cluster.claims_by_provider_id(&node.spec.provider_id).is_empty()
+        {
+            tell(context, &*node, &PROTECTION, fault);
+        }
+    }
+    for claim in cluster.claims() {
+        for rule in [&PROTECTION, &HASH] {
+            if let Some(fault) = fault(&*claim, rule) {
+                tell(context, &*claim, rule, fault);
+            }
+        }
+    }
+    for pool in cluster.pools() {
+        if let Some(fault) = fault(&*pool, &RETIREMENT) {
+            tell(context, &*pool, &RETIREMENT, fault);
+        }
+    }
+}
+
+fn tell<K: Resource<DynamicType = ()>>(context: &Context, object: &K, rule: &Rule, message: String) {
+    context.recorder.publish(Event {
+        object: ObjectRef::of(object),
+        kind: EventType::Warning,
+        reason: rule.reason.into(),
+        dedupe: vec![object.meta().uid.clone().unwrap_or_default(), message.clone()],
+        message,
+        dedupe_timeout: Some(AGAIN),
+    });
+}
