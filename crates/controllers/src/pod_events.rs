@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use kerf_api::NodeClaim;
 use kerf_runtime::client::found;
 use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
@@ -62,7 +62,9 @@ impl PodEvents {
             .status
             .as_ref()
             .and_then(|status| status.last_pod_event_time.as_ref());
-        if last.is_some_and(|last| now.duration_since(last.0) < EVERY) {
+        // One in the future was written by a clock that was wrong.
+        let is_fresh = |last: Timestamp| last <= now && now.duration_since(last) < EVERY;
+        if last.is_some_and(|last| is_fresh(last.0)) {
             return Ok(Outcome::Done);
         }
         let api: Api<NodeClaim> = Api::all(self.context.client.clone());

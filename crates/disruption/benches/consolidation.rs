@@ -249,7 +249,7 @@ fn node(
             critical: false,
             deletion_cost: 0,
             do_not_disrupt: DoNotDisrupt::No,
-            grace_seconds: 30,
+            grace_seconds: Some(30),
         }));
     }
     Node {

@@ -82,6 +82,10 @@ pub struct NodeLifecycle {
     pub instance_terminating: bool,
     /// The Node's Ready condition is True.
     pub ready: bool,
+    /// Several Nodes or NodeClaims have its provider id: nobody can say what runs on it.
+    pub doubled: bool,
+    /// The NodeClaim's pool, where the Node's label names another.
+    pub claim_pool: Option<Sym>,
 }
 
 impl Node {

@@ -202,8 +202,8 @@ pub struct Pod {
     pub deletion_cost: i32,
     /// Its do-not-disrupt annotation.
     pub do_not_disrupt: DoNotDisrupt,
-    /// Its termination grace period in seconds.
-    pub grace_seconds: i64,
+    /// Its termination grace period in seconds; API servers always give one.
+    pub grace_seconds: Option<i64>,
 }
 
 impl Pod {

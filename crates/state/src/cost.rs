@@ -1,25 +1,36 @@
-//! What pools cost now (section 18 of the lifecycle contract).
+//! What a pool costs now (section 18 of the lifecycle contract).
 
 use kerf_model::intern::sym;
-use kerf_model::node::Node;
 use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The sum of the prices of each pool's claims, by pool name (LIF-217, LIF-219, LIF-221). A claim counts once its labels say what it is
-/// (LIF-218); one whose offering no catalogue knows counts nothing. Prices are those of the catalogues now: unlike upstream, a change
-/// does not wait for an hourly refresh.
-pub fn pool_costs(snapshot: &Snapshot) -> BTreeMap<Arc<str>, Price> {
-    let mut costs = BTreeMap::new();
-    let known = |node: &&Arc<Node>| {
-        let keys = [sym::INSTANCE_TYPE, sym::CAPACITY_TYPE, sym::ZONE];
-        node.managed && node.provider_id.is_some() && keys.iter().all(|key| node.label(*key).is_some())
+/// What the machines of one pool cost per hour.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PoolCost {
+    /// The sum of the prices of its claims.
+    pub price: Price,
+    /// The machines no catalogue has a price for, by name; they count nothing.
+    pub unpriced: Vec<Arc<str>>,
+}
+
+/// The cost of a pool's claims (LIF-217, LIF-219, LIF-221). A claim counts once its labels say what it is (LIF-218). Prices are those of
+/// the catalogues now: unlike upstream, a change does not wait for an hourly refresh.
+pub fn pool_cost(snapshot: &Snapshot, pool: &str) -> PoolCost {
+    let mut cost = PoolCost::default();
+    let Some(label) = snapshot.interner.get(pool) else {
+        return cost;
     };
-    for node in snapshot.nodes.iter().filter(known) {
-        let Some(pool) = node.pool else { continue };
-        let cost = costs.entry(snapshot.interner.shared(pool)).or_insert(Price::ZERO);
-        *cost = *cost + node.price.unwrap_or(Price::ZERO);
+    let keys = [sym::INSTANCE_TYPE, sym::CAPACITY_TYPE, sym::ZONE];
+    let machines = snapshot.nodes.iter().filter(|node| {
+        let is_claimed = node.managed && node.provider_id.is_some() && node.pool == Some(label);
+        is_claimed && keys.iter().all(|key| node.label(*key).is_some())
+    });
+    for node in machines {
+        match node.price {
+            Some(price) => cost.price = cost.price + price,
+            None => cost.unpriced.push(Arc::clone(&node.name)),
+        }
     }
-    costs
+    cost
 }

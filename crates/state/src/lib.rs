@@ -13,9 +13,9 @@ mod times;
 mod world;
 
 pub use convert::{Conventions, Converter};
-pub use cost::pool_costs;
+pub use cost::{PoolCost, pool_cost};
 pub use mirror::{
-    Event, Kind, Known, Mirror, MirrorOptions, Mirrored, Object, PoolClaims, ResetReport, SyncReport, nomination_window,
+    Event, Kind, Known, Mirror, MirrorOptions, Mirrored, Object, PoolClaims, ResetReport, SyncReport,
 };
 pub use shared::Shared;
 pub use times::{Placed, PodTime, PodTimes};

@@ -251,7 +251,7 @@ pub(crate) fn pod(name: &str, change: impl FnOnce(&mut PodShape)) -> Pod {
         critical: false,
         deletion_cost: 0,
         do_not_disrupt: DoNotDisrupt::No,
-        grace_seconds: 30,
+        grace_seconds: Some(30),
     }
 }
 

@@ -1,13 +1,15 @@
 //! Limits, usage and cost of pools (`metrics.nodepool`, OPS-128, OPS-129).
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use kerf_api::{NodePool, ResourceList};
 use kerf_model::snapshot::Snapshot;
-use kerf_runtime::metrics::{Gauge, Sample, Series, catalogue};
+use kerf_runtime::metrics::{Counter, Gauge, Sample, Series, catalogue};
 use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_state::{PoolCost, pool_cost};
 
 use super::units;
 use crate::changes::Change;
@@ -25,6 +27,9 @@ pub(crate) struct PoolReport {
     limit: Gauge,
     usage: Gauge,
     cost: Gauge,
+    errors: Counter,
+    /// The machines of unknown price that were told of, by pool.
+    unpriced: Mutex<BTreeMap<String, BTreeSet<Arc<str>>>>,
 }
 
 impl PoolReport {
@@ -36,6 +41,8 @@ impl PoolReport {
             limit: gauge(&catalogue::NODEPOOLS_LIMIT),
             usage: gauge(&catalogue::NODEPOOLS_USAGE),
             cost: gauge(&catalogue::NODEPOOLS_COST),
+            errors: context.metrics.counter(&catalogue::NODEPOOLS_COST_TRACKER_ERRORS),
+            unpriced: Mutex::default(),
             context: context.clone(),
         })
     }
@@ -43,6 +50,7 @@ impl PoolReport {
     fn report(&self, name: &str) -> Outcome {
         let Some(pool) = self.context.cluster.pool(name) else {
             self.series.remove(name);
+            self.unpriced().remove(name);
             return Outcome::Done;
         };
         let snapshot = self.context.cluster.snapshot(self.context.now());
@@ -72,23 +80,27 @@ impl PoolReport {
             gauge: self.cost.clone(),
             family: &catalogue::NODEPOOLS_COST.name,
             labels: vec![name.to_owned()],
-            value: cost(snapshot, name),
+            value: self.cost(snapshot, name),
         });
         samples
     }
-}
 
-/// The sum of what the machines of a pool's claims cost per hour; one of unknown price counts nothing (LIF-217, LIF-218).
-fn cost(snapshot: &Snapshot, pool: &str) -> f64 {
-    let label = snapshot.interner.get(pool);
-    let machines = snapshot
-        .nodes
-        .iter()
-        .filter(|node| node.managed && node.pool.is_some() && node.pool == label);
-    machines
-        .filter_map(|node| node.price)
-        .map(kerf_model::price::Price::per_hour)
-        .sum()
+    /// What a pool costs per hour. Each machine of unknown price is told and counted once (LIF-218, LIF-219).
+    fn cost(&self, snapshot: &Snapshot, pool: &str) -> f64 {
+        let PoolCost { price, unpriced } = pool_cost(snapshot, pool);
+        let unpriced: BTreeSet<Arc<str>> = unpriced.into_iter().collect();
+        let mut told = self.unpriced();
+        let before = told.insert(pool.to_owned(), unpriced.clone()).unwrap_or_default();
+        for machine in unpriced.difference(&before) {
+            tracing::error!(NodePool = pool, Node = %machine, "the price of its offering is unknown, it counts nothing in the pool's cost");
+            self.errors.inc(&[pool]);
+        }
+        price.per_hour()
+    }
+
+    fn unpriced(&self) -> MutexGuard<'_, BTreeMap<String, BTreeSet<Arc<str>>>> {
+        self.unpriced.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[async_trait]

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::{NodeClaim, NodePool};
+use kerf_runtime::metrics::catalogue;
 use serde_json::json;
 
-use crate::harness::Simulation;
+use crate::emptiness::scale;
+use crate::harness::{Simulation, name};
 
 type Labels = &'static [(&'static str, &'static str)];
 
@@ -86,5 +90,40 @@ async fn a_scale_up_shows_in_metrics_and_events() {
     let messages: Vec<&str> = events.iter().filter_map(|event| event.message.as_deref()).collect();
     let told = "Status condition transitioned, Type: Registered, Status: Unknown -> True, Reason: Registered";
     assert_eq!(messages, [told]);
+    simulation.stop().await;
+}
+
+// LIF-217, LIF-218, LIF-219, LIF-221
+#[tokio::test(start_paused = true)]
+async fn a_pool_s_cost_follows_its_machines() {
+    let simulation = Simulation::start().await;
+    simulation.populate(2, json!({})).await;
+    let (cost, errors) = (
+        simulation.context.metrics.gauge(&catalogue::NODEPOOLS_COST),
+        simulation.context.metrics.counter(&catalogue::NODEPOOLS_COST_TRACKER_ERRORS),
+    );
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    let both = cost.get(&["web"]);
+    assert!(both > 0.0 && errors.get(&["web"]) == 0.0, "{both}");
+    let claim = simulation.claims().await.remove(0);
+    let node = claim.status.and_then(|status| status.node_name).expect("a node");
+    let patch = json!({"metadata": {"labels": {"node.kubernetes.io/instance-type": "unheard-of"}}});
+    simulation.patch::<Node>(&node, patch).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let one = cost.get(&["web"]);
+    assert!(one > 0.0 && one < both, "{one} of {both}");
+    assert_eq!(errors.get(&["web"]), 1.0, "each machine is told of once");
+    scale(&simulation, "web", 0).await;
+    for claim in simulation.claims().await {
+        simulation.delete::<NodeClaim>(&name(&claim)).await;
+    }
+    simulation
+        .until("all are gone", 120, async |s| s.claims().await.is_empty())
+        .await;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert_eq!(cost.get(&["web"]), 0.0);
+    simulation.delete::<NodePool>("web").await;
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    assert!(!simulation.context.metrics.encode().contains("karpenter_nodepools_cost_total{"));
     simulation.stop().await;
 }

@@ -216,7 +216,7 @@ impl World {
             critical: false,
             deletion_cost: 0,
             do_not_disrupt: kerf_model::pod::DoNotDisrupt::No,
-            grace_seconds: 30,
+            grace_seconds: Some(30),
         }
     }
 

@@ -1,7 +1,9 @@
 //! Section 16: the order of pods and of candidates.
 
 use crate::fixture::{Fixture, check, upstream};
+use kerf_model::pod::Phase;
 use kerf_scheduler::{Options, Request, solve};
+use std::sync::Arc;
 
 // SCH-241
 #[test]
@@ -76,6 +78,25 @@ fn a_settling_node_takes_no_pod_from_a_healthy_one() {
         "default/t: moved
          calm: pushed pending",
     );
+}
+
+// SCH-251: the phase says who may go there, not whether the pod is bound.
+#[test]
+fn a_settling_node_takes_a_bound_pod_that_has_not_started() {
+    let mut fixture = Fixture::read(
+        "type t cpu=4 mem=8Gi price=0.1
+         pool default
+         node healthy cpu=2 mem=4Gi
+         node calm cpu=4 mem=4Gi settling
+         bound healthy running cpu=1 mem=1Gi moving
+         bound healthy starting cpu=1 mem=1Gi moving",
+    );
+    let pods = fixture.snapshot.pending.iter_mut();
+    for pod in pods.filter(|pod| &*pod.name == "starting") {
+        Arc::make_mut(pod).phase = Phase::Pending;
+    }
+    let plan = fixture.show(&fixture.plan(&upstream()));
+    assert_eq!(plan, "default/t: running\ncalm: starting");
 }
 
 // SCH-262, SCH-264, SCH-265

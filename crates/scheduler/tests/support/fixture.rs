@@ -597,7 +597,7 @@ impl Reader {
             critical: false,
             deletion_cost: 0,
             do_not_disrupt: DoNotDisrupt::No,
-            grace_seconds: 30,
+            grace_seconds: Some(30),
         }
     }
 

@@ -194,7 +194,7 @@ pub(crate) fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Ar
         critical: false,
         deletion_cost: 0,
         do_not_disrupt: kerf_model::pod::DoNotDisrupt::No,
-        grace_seconds: 30,
+        grace_seconds: Some(30),
     })
 }
 

@@ -98,6 +98,8 @@ pub(crate) struct MachineParts<'a> {
     pub(crate) volume_limits: Vec<(Arc<str>, u32)>,
     /// A disruption command holds it.
     pub(crate) marked: bool,
+    /// Others have its provider id too.
+    pub(crate) doubled: bool,
     /// Until when pods are promised to it.
     pub(crate) nominated_until: Option<Timestamp>,
     /// It was initialised so recently that it may be starting again ([`SETTLING`]).
@@ -218,6 +220,9 @@ impl Converter {
         lifecycle.do_not_disrupt = do_not_disrupt;
         lifecycle.deleting = deleting;
         lifecycle.ready = node.is_some_and(|node| node.ready);
+        lifecycle.doubled = parts.doubled;
+        let claim_pool = claim.and_then(|claim| value(&claim.labels, sym::NODEPOOL));
+        lifecycle.claim_pool = claim_pool.filter(|pool| Some(*pool) != value(labels, sym::NODEPOOL));
         Some(Node {
             hostname: hostname.unwrap_or_else(|| self.interner.intern(name)),
             name: Arc::clone(name),
@@ -372,15 +377,14 @@ fn lifecycle(claim: &NodeClaim, uid: &Arc<str>, created: Timestamp) -> NodeLifec
         last_pod_event: status
             .and_then(|status| status.last_pod_event_time.as_ref())
             .map(|time| time.0),
-        do_not_disrupt: false,
         expires: age_max.and_then(|age| created.checked_add(SignedDuration::from_nanos(age.as_nanos())).ok()),
         termination_grace_seconds: claim
             .spec
             .termination_grace_period
             .as_ref()
             .map(|grace| grace.value().as_nanos().div_euclid(1_000_000_000)),
-        deleting: false,
         instance_terminating: is_true(claim, condition::INSTANCE_TERMINATING),
-        ready: false,
+        // The rest is the machine's, not the claim's.
+        ..NodeLifecycle::default()
     }
 }

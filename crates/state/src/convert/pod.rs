@@ -75,7 +75,11 @@ impl Converter {
                     .conditions
                     .iter()
                     .find(|condition| condition.kind == "Ready")
-                    .map(|condition| condition.status == "True"),
+                    .and_then(|condition| match condition.status.as_str() {
+                        "True" => Some(true),
+                        "False" => Some(false),
+                        _ => None,
+                    }),
                 node_name,
                 owner,
                 priority: spec.priority.unwrap_or(0),
@@ -85,7 +89,7 @@ impl Converter {
                     .is_some_and(|class| CRITICAL_CLASSES.contains(&class)),
                 deletion_cost: deletion_cost(meta),
                 do_not_disrupt: do_not_disrupt(meta),
-                grace_seconds: spec.termination_grace_period_seconds.unwrap_or(30),
+                grace_seconds: spec.termination_grace_period_seconds,
             },
         }
     }

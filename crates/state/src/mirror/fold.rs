@@ -6,7 +6,7 @@ use super::{Mirror, PodEntry};
 use crate::convert::{ClaimFacts, NodeFacts, PodFacts};
 use crate::lean::{LeanDaemonSet, LeanPod};
 use kerf_api::NodeClaim;
-use kerf_model::pod::{Owner, Pod};
+use kerf_model::pod::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -217,9 +217,6 @@ impl Mirror {
             self.epoch += u64::from(entry.base.node_name.is_some());
             self.withdraw_promise(&id.key);
         }
-        if let Some(node) = entry.base.node_name.as_ref().filter(|_| entry.is_news(before.as_ref())) {
-            self.pod_events.insert(Arc::clone(node));
-        }
         self.storage.uses(&id.key, &entry.claims);
         if let Some(daemon_set) = &entry.daemon_set {
             self.dirty.daemons |= self.daemons.joins(daemon_set, entry.base.created, &id.key);
@@ -378,17 +375,5 @@ impl PodEntry {
     /// The node whose resources the pod holds: bound and not terminal, terminating or not (SCH-063, SCH-064).
     fn occupied(&self) -> Option<&Arc<str>> {
         self.base.node_name.as_ref().filter(|_| !self.base.phase.is_terminal())
-    }
-
-    /// LIF-137, LIF-138: whether it just came to its node, ended there, or is to go.
-    fn is_news(&self, before: Option<&Self>) -> bool {
-        if self.base.owner == Owner::DaemonSet {
-            return false;
-        }
-        before.is_none_or(|before| {
-            before.base.node_name.is_none()
-                || before.base.phase.is_terminal() != self.base.phase.is_terminal()
-                || before.base.deletion.is_some() != self.base.deletion.is_some()
-        })
     }
 }

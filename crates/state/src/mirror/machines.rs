@@ -90,6 +90,13 @@ impl Machines {
         }
     }
 
+    /// Whether several Nodes, or several claims, have the provider id of a machine.
+    pub(super) fn is_doubled(&self, key: &MachineKey) -> bool {
+        let MachineKey::Provider(id) = key else { return false };
+        let several = |index: &BTreeMap<Arc<str>, BTreeSet<Arc<str>>>| index.get(id).is_some_and(|names| names.len() > 1);
+        several(&self.nodes_by_provider) || several(&self.claims_by_provider)
+    }
+
     /// The claim of a machine; of several with one provider id the oldest, then the first by name.
     pub(super) fn claim_of(&self, key: &MachineKey) -> Option<&ClaimFacts> {
         match key {

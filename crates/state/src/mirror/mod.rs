@@ -25,8 +25,7 @@ pub use identity::Known;
 pub use object::{Event, Kind, Mirrored, Object, ResetReport};
 
 use crate::convert::{Conventions, Converter};
-use jiff::{SignedDuration, Timestamp};
-use kerf_model::duration::GoDuration;
+use jiff::Timestamp;
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::node::Node;
@@ -38,12 +37,6 @@ use machines::MachineKey;
 use object::Key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// How long a machine is left alone after pods were placed on it: twice the longest batch window, at least ten seconds (SCH-072).
-pub fn nomination_window(batch_max: GoDuration) -> SignedDuration {
-    let doubled = batch_max.as_nanos().saturating_mul(2);
-    SignedDuration::from_nanos(doubled).max(SignedDuration::from_secs(10))
-}
 
 /// How a mirror reads what it is given.
 #[derive(Clone, Debug, Default)]
@@ -87,8 +80,6 @@ pub struct Mirror {
     claim_states: claim_states::ClaimStates,
     times: crate::times::PodTimes,
     listed: BTreeSet<Kind>,
-    /// Nodes whose workload changed; at most one entry per node name.
-    pod_events: BTreeSet<Arc<str>>,
     /// Machines by the name shown; what snapshots list.
     shown: BTreeMap<(Arc<str>, MachineKey), Arc<Node>>,
     shown_name: BTreeMap<MachineKey, Arc<str>>,
@@ -147,7 +138,6 @@ impl Mirror {
             claim_states: claim_states::ClaimStates::default(),
             times: crate::times::PodTimes::default(),
             listed: BTreeSet::new(),
-            pod_events: BTreeSet::new(),
             shown: BTreeMap::new(),
             shown_name: BTreeMap::new(),
             dirty: Dirty::default(),
@@ -302,18 +292,6 @@ impl Mirror {
                 .machines
                 .insert(MachineKey::Provider(self.converter.text(provider_id)));
         }
-    }
-
-    /// The claims on whose nodes a workload pod came, ended or was told to go since the last call, by name (LIF-137 to LIF-140). Writing
-    /// the time, at most every ten seconds, is up to the caller.
-    pub fn take_pod_events(&mut self) -> Vec<Arc<str>> {
-        let nodes = std::mem::take(&mut self.pod_events);
-        let keys = nodes
-            .iter()
-            .filter_map(|name| machines::node_key(self.machines.nodes.named(name)?));
-        let claims = keys.filter_map(|key| self.machines.claim_of(&key));
-        let names: BTreeSet<Arc<str>> = claims.map(|claim| Arc::clone(&claim.name)).collect();
-        names.into_iter().collect()
     }
 
     /// A pod, bound or not.

@@ -167,6 +167,7 @@ impl Mirror {
             usage: node.map_or_else(Usage::default, |node| self.occupancy.usage(&node.name)),
             volume_limits: limits.cloned().unwrap_or_default(),
             marked,
+            doubled: self.machines.is_doubled(key),
             nominated_until: self.machines.nominated.get(key).copied(),
             settling: claim.and_then(ClaimFacts::settled_at).is_some_and(|until| now < until),
         };

@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 use kerf_api::StartupTaints;
 use kerf_model::intern::{Interner, sym};
 use kerf_state::lean::{LeanCsiNode, LeanNode, LeanPod};
-use kerf_state::{Conventions, Mirror, MirrorOptions, nomination_window};
+use kerf_state::{Conventions, Mirror, MirrorOptions};
 use std::sync::Arc;
 
 const REGISTERED: &str =
@@ -400,10 +400,10 @@ fn nominations_extend_and_end() {
     let mut mirror = mirror();
     mirror.apply(node("n", "", "[]"));
     mirror.snapshot(now());
-    let window = nomination_window("10s".parse().unwrap());
-    assert_eq!(window, SignedDuration::from_secs(20));
-    assert_eq!(nomination_window("1s".parse().unwrap()), SignedDuration::from_secs(10));
-    let (first, second) = (now() + window, now() + window + SignedDuration::from_secs(5));
+    let (first, second) = (
+        now() + SignedDuration::from_secs(20),
+        now() + SignedDuration::from_secs(25),
+    );
     let until = |mirror: &mut Mirror, at| find(&mirror.snapshot(at), "n").nominated_until;
     mirror.nominate("n", second);
     mirror.nominate("n", first);
@@ -507,49 +507,29 @@ fn what_makes_consolidation_look_again() {
     );
     assert!(moved(&|m| m.delete(&running("a", "n", "'1'"))), "a pod is deleted");
     assert!(!moved(&|m| m.mark_for_deletion("cloud://n")), "a command's mark");
+    assert!(!moved(&|m| m.unmark_for_deletion("cloud://n")), "taken back");
+    let labelled = format!("{INITIALIZED}, team: a");
+    assert!(!moved(&|m| m.apply(node("n", &labelled, "[]"))), "a label");
     assert!(moved(&|m| m.delete(&node("n", "", "[]"))), "an object disappears");
-}
-
-// LIF-137, LIF-138, LIF-140
-#[test]
-fn pod_events_name_the_claims_they_concern() {
-    let mut mirror = mirror();
-    let mut events = |change: &dyn Fn(&mut Mirror)| {
-        change(&mut mirror);
-        mirror
-            .take_pod_events()
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(" ")
+    let mut going = claim("c", Some("cloud://n"), "");
+    going.metadata.deletion_timestamp = Some(yaml("'2026-01-01T00:00:00Z'"));
+    assert!(moved(&|m| m.apply(going.clone())), "a claim is being deleted");
+    assert!(moved(&|m| m.delete(&going)), "and is gone");
+    let terminating = "status: {providerID: 'cloud://d', conditions: [{type: InstanceTerminating, status: 'True', lastTransitionTime: '2026-01-01T00:00:00Z'}]}";
+    assert!(
+        moved(&|m| m.apply(claim("d", Some("cloud://d"), ""))),
+        "another machine"
+    );
+    assert!(moved(&|m| m.apply(claim("d", None, terminating))), "its instance ends");
+    let pool = |generation: i64, weight: u32| -> kerf_api::NodePool {
+        yaml(&format!(
+            "{{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {{name: default, uid: pool, generation: {generation}}},
+               spec: {{weight: {weight}, template: {{spec: {{requirements: [],
+                 nodeClassRef: {{group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}}}}}}}}}}"
+        ))
     };
-    let with = |phase: &str| pod("a", "{nodeName: n, containers: [{name: a}]}", phase);
-    let ready = "{phase: Running, conditions: [{type: Ready, status: 'True'}]}";
-    assert_eq!(events(&|m| m.apply(claim("c", Some("cloud://n"), ""))), "");
-    assert_eq!(events(&|m| m.apply(node("n", INITIALIZED, "[]"))), "");
-    assert_eq!(events(&|m| m.apply(node("own", "", "[]"))), "");
-    assert_eq!(
-        events(&|m| m.apply(crate::fixture::pending("a", "{containers: [{name: a}]}"))),
-        "",
-        "no node"
-    );
-    assert_eq!(events(&|m| m.apply(with("{phase: Pending}"))), "c", "bound");
-    assert_eq!(events(&|m| m.apply(with(ready))), "", "readiness does not count");
-    assert_eq!(events(&|m| m.apply(with("{phase: Succeeded}"))), "c", "terminal");
-    assert_eq!(events(&|m| m.delete(&with("{}"))), "", "removal does not count");
-    assert_eq!(
-        events(&|m| m.apply(running("b", "n", "'1'"))),
-        "c",
-        "first seen while bound"
-    );
-    let mut terminating = running("b", "n", "'1'");
-    terminating.metadata.deletion_timestamp = Some(yaml("'2026-01-01T00:00:00Z'"));
-    assert_eq!(events(&|m| m.apply(terminating.clone())), "c", "terminating");
-    assert_eq!(events(&|m| m.apply(running("x", "own", "'1'"))), "", "unmanaged");
-    assert_eq!(events(&|m| m.apply(running("y", "unknown", "'1'"))), "", "no such node");
-    let daemon: LeanPod = yaml(
-        "{metadata: {name: d, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: d, uid: d, controller: true}]},
-          spec: {nodeName: n}, status: {phase: Running}}",
-    );
-    assert_eq!(events(&|m| m.apply(daemon.clone())), "", "daemons do not count");
+    assert!(moved(&|m| m.apply(pool(1, 1))), "a pool");
+    assert!(!moved(&|m| m.apply(pool(1, 1))), "it is told again");
+    assert!(moved(&|m| m.apply(pool(2, 5))), "it changed");
+    assert!(!moved(&|m| m.delete(&pool(2, 5))), "it is gone");
 }
