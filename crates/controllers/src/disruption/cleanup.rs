@@ -22,7 +22,12 @@ pub(super) async fn clean_up(
     let stale = stale(context, registry, now);
     let mut errors = Vec::new();
     for some in stale.chunks(AT_ONCE) {
-        let results = join_all(some.iter().map(|member| marker.unmark(member))).await;
+        let clean = async |node: &Stale| match node.is_initialized {
+            true => marker.unmark(&node.member).await,
+            // DIS-012
+            false => marker.untaint(&node.member).await,
+        };
+        let results = join_all(some.iter().map(clean)).await;
         errors.extend(results.into_iter().filter_map(Result::err));
     }
     // An error that is no conflict says more.
@@ -30,8 +35,14 @@ pub(super) async fn clean_up(
     errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
 }
 
+/// A node that bears marks.
+struct Stale {
+    member: Member,
+    is_initialized: bool,
+}
+
 /// The nodes that bear marks without being about to go.
-fn stale(context: &Context, registry: &Registry, now: Timestamp) -> Vec<Member> {
+fn stale(context: &Context, registry: &Registry, now: Timestamp) -> Vec<Stale> {
     let cluster = &context.cluster;
     let snapshot = cluster.snapshot(now);
     let nodes = snapshot
@@ -45,8 +56,56 @@ fn stale(context: &Context, registry: &Registry, now: Timestamp) -> Vec<Member> 
         let tainted = object.is_some_and(|object| bears_taint(&object));
         let reason = || node.initialized && cluster.claim(&member.claim).is_some_and(|claim| bears_reason(&claim));
         if tainted || reason() {
-            stale.push(member);
+            let is_initialized = node.initialized;
+            stale.push(Stale { member, is_initialized });
         }
     }
     stale
+}
+
+#[cfg(test)]
+mod tests {
+    use kerf_api::{NodeClaim, NodePool};
+    use kerf_state::lean::LeanNode;
+    use serde_json::{from_value, json};
+
+    use super::*;
+    use crate::cluster::Watched;
+
+    // DIS-011, DIS-012
+    #[test]
+    fn the_condition_is_only_taken_off_initialized_nodes() {
+        let context = Context::without_api();
+        let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+        let pool = json!({"metadata": {"name": "web", "uid": "web"}, "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
+        let cluster = &context.cluster;
+        cluster.tell(Watched::apply(cluster, from_value::<NodePool>(pool).expect("a pool")));
+        for (name, initialized, tainted, reasoned) in [
+            ("a", "true", true, true),
+            ("b", "false", true, true),
+            ("c", "true", false, true),
+            ("d", "false", false, true),
+            ("e", "true", false, false),
+        ] {
+            let labels = json!({"karpenter.sh/nodepool": "web", "karpenter.sh/registered": "true", "karpenter.sh/initialized": initialized});
+            let at = "2026-01-01T00:00:00Z";
+            let conditions = match reasoned {
+                true => json!([{"type": "DisruptionReason", "status": "True", "reason": "Drifted", "message": "", "lastTransitionTime": at}]),
+                false => json!([]),
+            };
+            let taints = match tainted {
+                true => json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]),
+                false => json!([]),
+            };
+            let id = format!("p://{name}");
+            let claim = json!({"metadata": {"name": name, "uid": name, "labels": labels},
+                "spec": {"requirements": [], "nodeClassRef": class}, "status": {"providerID": id, "conditions": conditions}});
+            let node = json!({"metadata": {"name": name, "uid": name, "labels": labels}, "spec": {"providerID": id, "taints": taints}});
+            cluster.tell(Watched::apply(cluster, from_value::<NodeClaim>(claim).expect("a claim")));
+            cluster.tell(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
+        }
+        let stale = stale(&context, &Registry::default(), context.now());
+        let found: Vec<(&str, bool)> = stale.iter().map(|one| (&*one.member.claim, one.is_initialized)).collect();
+        assert_eq!(found, [("a", true), ("b", false), ("c", true)]);
+    }
 }

@@ -38,9 +38,14 @@ impl Marker {
         self.edit_claim(member, Some(reason)).await
     }
 
-    /// Takes the marks away (DIS-011, DIS-012).
+    /// Takes the taint away (DIS-011).
+    pub(super) async fn untaint(&self, member: &Member) -> Result<(), kube::Error> {
+        self.edit_node(member, remove_taint).await
+    }
+
+    /// Takes all marks away (DIS-011, DIS-012).
     pub(super) async fn unmark(&self, member: &Member) -> Result<(), kube::Error> {
-        self.edit_node(member, remove_taint).await?;
+        self.untaint(member).await?;
         self.edit_claim(member, None).await
     }
 

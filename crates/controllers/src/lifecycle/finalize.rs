@@ -49,6 +49,7 @@ pub(super) async fn finalize(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> R
             Ok(Outcome::RequeueAfter(INSTANCE_POLL))
         }
         Err(CloudError::NodeClaimNotFound(_)) => {
+            let claim = set_instance_terminating(context, &claim).await?;
             if let Some(since) = claim
                 .condition(INSTANCE_TERMINATING)
                 .filter(|condition| condition.is_true())
@@ -169,14 +170,18 @@ fn launched(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> Option<Arc<NodeCla
 }
 
 /// Notes on the claim that its instance is going (LIF-074). A claim that is gone needs no note.
-pub(crate) async fn set_instance_terminating(context: &Context, claim: &NodeClaim) -> Result<(), kube::Error> {
-    let mut after = claim.clone();
+pub(crate) async fn set_instance_terminating(
+    context: &Context,
+    claim: &Arc<NodeClaim>,
+) -> Result<Arc<NodeClaim>, kube::Error> {
+    let mut after = NodeClaim::clone(claim);
     ConditionSet::new(&mut after, context.now()).set_true(INSTANCE_TERMINATING);
-    let stored = found(patch_status(&context.client, claim, &after, Lock::Optimistic).await)?;
-    if let Some(stored) = stored.flatten() {
-        context.cluster.wrote_claim(stored);
-    }
-    Ok(())
+    let stored = found(patch_status(&context.client, &**claim, &after, Lock::Optimistic).await)?;
+    let Some(stored) = stored.flatten() else {
+        return Ok(Arc::clone(claim));
+    };
+    context.cluster.wrote_claim(stored.clone());
+    Ok(Arc::new(stored))
 }
 
 /// Lets the claim go (LIF-079).

@@ -25,20 +25,33 @@ pub enum Health {
     Unhealthy,
 }
 
-/// The last outcomes of one pool, oldest first; true is a registration.
+/// How the start of a machine went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct OutcomeOf {
+    /// The claim's uid; nobody's where the outcome was read from a condition.
+    claim: Option<Arc<str>>,
+    registered: bool,
+}
+
+/// The last outcomes of one pool, oldest first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Outcomes(VecDeque<bool>);
+struct Outcomes(VecDeque<OutcomeOf>);
 
 impl Outcomes {
-    fn record(&mut self, registered: bool) {
+    fn record(&mut self, claim: Option<&str>, registered: bool) {
+        let claim = claim.map(Arc::from);
+        let outcome = OutcomeOf { claim, registered };
+        if outcome.claim.is_some() && self.0.contains(&outcome) {
+            return;
+        }
         if self.0.len() == REMEMBERED {
             self.0.pop_front();
         }
-        self.0.push_back(registered);
+        self.0.push_back(outcome);
     }
 
     fn health(&self) -> Health {
-        match self.0.iter().filter(|registered| !**registered).count() {
+        match self.0.iter().filter(|outcome| !outcome.registered).count() {
             _ if self.0.is_empty() => Health::Unknown,
             failures if failures >= FAILURES_UNHEALTHY => Health::Unhealthy,
             _ => Health::Healthy,
@@ -57,16 +70,12 @@ impl RegistrationHealth {
         self.locked().get(pool_uid).map_or(Health::Unknown, Outcomes::health)
     }
 
-    /// What they would say with one more: the oldest is the one it replaces (LIF-240).
-    pub fn preview(&self, pool_uid: &str, registered: bool) -> Health {
-        let mut outcomes = self.locked().get(pool_uid).cloned().unwrap_or_default();
-        outcomes.record(registered);
-        outcomes.health()
-    }
-
-    /// Adds an outcome.
-    pub fn record(&self, pool_uid: &str, registered: bool) {
-        self.locked().entry(pool_uid.to_owned()).or_default().record(registered);
+    /// Adds how the start of a claim's machine went; it replaces the oldest (LIF-240). The same outcome of the same claim counts once, so a
+    /// step that is repeated may say it again.
+    pub fn record(&self, pool_uid: &str, claim_uid: &str, registered: bool) {
+        let mut pools = self.locked();
+        let outcomes = pools.entry(pool_uid.to_owned()).or_default();
+        outcomes.record(Some(claim_uid), registered);
     }
 
     /// Forgets a pool's outcomes (LIF-065).
@@ -86,10 +95,10 @@ impl RegistrationHealth {
             return;
         }
         if condition.is_true() {
-            outcomes.record(true);
+            outcomes.record(None, true);
         } else if condition.is_false() {
-            outcomes.record(false);
-            outcomes.record(false);
+            outcomes.record(None, false);
+            outcomes.record(None, false);
         }
     }
 
@@ -106,8 +115,8 @@ mod tests {
 
     fn after(outcomes: &[bool]) -> (Health, RegistrationHealth) {
         let health = RegistrationHealth::default();
-        for outcome in outcomes {
-            health.record("uid", *outcome);
+        for (claim, outcome) in outcomes.iter().enumerate() {
+            health.record("uid", &claim.to_string(), *outcome);
         }
         (health.of("uid"), health)
     }
@@ -134,12 +143,23 @@ mod tests {
 
     // LIF-240
     #[test]
-    fn a_preview_replaces_the_oldest_and_changes_nothing() {
-        let (_, health) = after(&[true, true, true, true, false, true]);
+    fn an_outcome_replaces_the_oldest() {
+        let (before, health) = after(&[true, true, true, true, false, true]);
+        assert_eq!(before, Health::Healthy);
         // By age: true true false true -> true false true false.
-        assert_eq!(health.preview("uid", false), Health::Unhealthy);
-        assert_eq!(health.preview("uid", true), Health::Healthy);
+        health.record("uid", "late", false);
+        assert_eq!(health.of("uid"), Health::Unhealthy);
+    }
+
+    #[test]
+    fn an_outcome_that_is_told_twice_counts_once() {
+        let health = RegistrationHealth::default();
+        for claim in ["a", "a"] {
+            health.record("uid", claim, false);
+        }
         assert_eq!(health.of("uid"), Health::Healthy);
+        health.record("uid", "b", false);
+        assert_eq!(health.of("uid"), Health::Unhealthy);
     }
 
     #[test]
@@ -161,11 +181,11 @@ mod tests {
         health.restore(&pool);
         // LIF-064
         assert_eq!(health.of("uid"), Health::Unhealthy);
-        health.record("uid", true);
-        health.record("uid", true);
+        health.record("uid", "first", true);
+        health.record("uid", "second", true);
         // LIF-060
         assert_eq!(health.of("uid"), Health::Unhealthy);
-        health.record("uid", true);
+        health.record("uid", "third", true);
         assert_eq!(health.of("uid"), Health::Healthy);
 
         ConditionSet::new(&mut pool, Timestamp::UNIX_EPOCH).set_true(NODE_REGISTRATION_HEALTHY);
@@ -173,6 +193,7 @@ mod tests {
         health.restore(&pool);
         // LIF-064
         assert_eq!(health.of("uid"), Health::Healthy);
-        assert_eq!(health.preview("uid", false), Health::Healthy);
+        health.record("uid", "late", false);
+        assert_eq!(health.of("uid"), Health::Healthy);
     }
 }

@@ -3,9 +3,11 @@
 //! A pass changes a copy of the claim and remembers what to tell once the copy is stored, so that nothing is counted twice when
 //! the write fails and the pass is repeated.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kerf_api::conditions::node_claim::{
     INITIALIZED, LAUNCHED, MULTIPLE_NODES_FOUND, MULTIPLE_NODES_FOUND_MESSAGE, NODE_NOT_FOUND, NODE_NOT_FOUND_MESSAGE,
     REGISTERED, REGISTRATION_HOOK_PENDING,
@@ -14,6 +16,7 @@ use kerf_api::status::Conditioned;
 use kerf_api::{Condition, ConditionSet, ConditionStatus, NodeClaim, labels};
 use kerf_cloud::LaunchVerdict;
 use kerf_runtime::client::found;
+use kerf_runtime::logging::json as logged;
 use kerf_runtime::metrics::catalogue::NODES_CREATED;
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
 use kerf_state::lean::LeanNode;
@@ -50,8 +53,10 @@ pub(super) struct Pass<'a> {
 /// What is told once it is stored.
 enum Telling {
     Launched,
-    Registered { pool_uid: Option<String>, zone: String },
-    Initialized,
+    Registered { zone: String },
+    Initialized {
+        allocatable: BTreeMap<String, Quantity>,
+    },
 }
 
 impl<'a> Pass<'a> {
@@ -123,18 +128,16 @@ impl<'a> Pass<'a> {
                     self.lifecycle.launches.forget(claim_facts::uid(stored));
                     tracing::info!(NodeClaim = name, provider_id = id, "launched nodeclaim");
                 }
-                Telling::Registered { pool_uid, zone } => {
+                Telling::Registered { zone } => {
                     context
                         .metrics
                         .counter(&NODES_CREATED)
                         .inc(&[claim_facts::pool(stored), &zone]);
-                    if let Some(uid) = pool_uid {
-                        self.lifecycle.health.record(&uid, true);
-                    }
                     tracing::info!(NodeClaim = name, provider_id = id, "registered nodeclaim");
                 }
-                Telling::Initialized => {
-                    tracing::info!(NodeClaim = name, provider_id = id, "initialized nodeclaim");
+                Telling::Initialized { allocatable } => {
+                    let allocatable = logged(&allocatable);
+                    tracing::info!(NodeClaim = name, provider_id = id, %allocatable, "initialized nodeclaim");
                 }
             }
         }
@@ -236,7 +239,7 @@ impl<'a> Pass<'a> {
         registration::sync(&self.claim, &mut after);
         registration::complete(&mut after);
         patch_object(&context.client, &before, &after, Lock::Optimistic).await?;
-        let pool_uid = pool_health::store(context, &self.lifecycle.health, &self.claim, true).await?;
+        pool_health::store(context, &self.lifecycle.health, &self.claim, true).await?;
         self.set(REGISTERED, ConditionStatus::True, REGISTERED, "");
         self.claim
             .status
@@ -244,7 +247,7 @@ impl<'a> Pass<'a> {
             .node_name
             .clone_from(&after.metadata.name);
         let zone = claim_facts::label(after.metadata.labels.as_ref(), labels::ZONE).to_owned();
-        self.tell.push(Telling::Registered { pool_uid, zone });
+        self.tell.push(Telling::Registered { zone });
         Ok(())
     }
 
@@ -282,9 +285,11 @@ impl<'a> Pass<'a> {
         let name = node.and_then(|node| node.metadata.name.as_deref()).unwrap_or_default();
         let patch = json!({"metadata": {"labels": {labels::INITIALIZED: labels::TRUE}}});
         let api: Api<Node> = Api::all(self.lifecycle.context.client.clone());
-        if found(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await)?.is_some() {
+        let stored = found(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await)?;
+        if let Some(node) = stored {
             self.set(INITIALIZED, ConditionStatus::True, INITIALIZED, "");
-            self.tell.push(Telling::Initialized);
+            let allocatable = node.status.and_then(|status| status.allocatable).unwrap_or_default();
+            self.tell.push(Telling::Initialized { allocatable });
         }
         Ok(())
     }
@@ -331,12 +336,8 @@ impl<'a> Pass<'a> {
             reason = timeout.reason,
             "terminating due to timeout"
         );
-        let pool_uid = pool_health::store(context, &self.lifecycle.health, &self.claim, false).await?;
-        if disrupt(context, &self.claim, timeout.reason).await?
-            && let Some(uid) = pool_uid
-        {
-            self.lifecycle.health.record(&uid, false);
-        }
+        pool_health::store(context, &self.lifecycle.health, &self.claim, false).await?;
+        disrupt(context, &self.claim, timeout.reason).await?;
         self.ended = true;
         Ok(())
     }

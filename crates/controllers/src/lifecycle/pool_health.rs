@@ -15,17 +15,17 @@ use crate::patch::{Lock, patch_status};
 /// Attempts against a pool that others write at the same time (LIF-239: a conflict must not lose the outcome).
 const ATTEMPTS: u32 = 5;
 
-/// Stores what an outcome makes of the claim's pool, and gives back the pool's uid if the outcome is to be recorded:
-/// only claims that name the pool as their owner count (LIF-059, LIF-063). Recording is left to the caller, who knows
-/// whether the claim's side was stored too.
+/// Records an outcome and stores what it makes of the claim's pool. Only claims that name the pool as their owner count (LIF-059, LIF-063).
+///
+/// It is recorded first and judged at each attempt: outcomes of one moment see each other, whichever is stored last.
 pub(super) async fn store(
     context: &Context,
     health: &RegistrationHealth,
     claim: &NodeClaim,
     registered: bool,
-) -> Result<Option<String>, kube::Error> {
+) -> Result<(), kube::Error> {
     let Some(known) = context.cluster.pool(claim_facts::pool(claim)) else {
-        return Ok(None);
+        return Ok(());
     };
     let uid = known.metadata.uid.clone().unwrap_or_default();
     let owners = claim.metadata.owner_references.as_deref().unwrap_or_default();
@@ -33,20 +33,20 @@ pub(super) async fn store(
         .iter()
         .any(|owner| owner.kind == NodePool::kind(&()) && owner.uid == uid)
     {
-        return Ok(None);
+        return Ok(());
     }
-    let preview = health.preview(&uid, registered);
+    health.record(&uid, claim_facts::uid(claim), registered);
     let mut before = NodePool::clone(&known);
     for attempt in 1..=ATTEMPTS {
         let mut after = before.clone();
-        judge(&mut after, claim, registered, preview, context.now());
+        judge(&mut after, claim, registered, health.of(&uid), context.now());
         match patch_status(&context.client, &before, &after, Lock::Optimistic).await {
             Ok(None) => break,
             Ok(Some(stored)) => {
                 context.cluster.wrote_pool(stored);
                 break;
             }
-            Err(error) if ApiErrorKind::of(&error) == ApiErrorKind::NotFound => return Ok(None),
+            Err(error) if ApiErrorKind::of(&error) == ApiErrorKind::NotFound => break,
             Err(error) if ApiErrorKind::of(&error) != ApiErrorKind::Conflict || attempt == ATTEMPTS => {
                 return Err(error);
             }
@@ -55,19 +55,19 @@ pub(super) async fn store(
                 let fresh = found(api.get(known.metadata.name.as_deref().unwrap_or_default()).await)?;
                 match fresh.filter(|pool| pool.metadata.uid == known.metadata.uid) {
                     Some(pool) => before = pool,
-                    None => return Ok(None),
+                    None => break,
                 }
             }
         }
     }
-    Ok(Some(uid))
+    Ok(())
 }
 
-fn judge(pool: &mut NodePool, claim: &NodeClaim, registered: bool, preview: Health, now: jiff::Timestamp) {
+fn judge(pool: &mut NodePool, claim: &NodeClaim, registered: bool, health: Health, now: jiff::Timestamp) {
     let is_false = pool
         .condition(NODE_REGISTRATION_HEALTHY)
         .is_some_and(Condition::is_false);
-    match (registered, preview) {
+    match (registered, health) {
         // LIF-059
         (true, Health::Healthy) => {
             ConditionSet::new(pool, now).set_true(NODE_REGISTRATION_HEALTHY);
@@ -91,7 +91,7 @@ mod tests {
     use jiff::Timestamp;
     use kerf_api::NodeClaimSpec;
 
-    fn judged(registered: bool, preview: Health, launched: bool) -> Option<(String, String)> {
+    fn judged(registered: bool, health: Health, launched: bool) -> Option<(String, String)> {
         let now = Timestamp::UNIX_EPOCH;
         let mut claim = NodeClaim::new("web-1", NodeClaimSpec::default());
         if launched {
@@ -105,7 +105,7 @@ mod tests {
             }}}}),
         )
         .expect("a pool");
-        judge(&mut pool, &claim, registered, preview, now);
+        judge(&mut pool, &claim, registered, health, now);
         let condition = pool.condition(NODE_REGISTRATION_HEALTHY)?;
         Some((
             format!("{} {}", condition.status, condition.reason()),

@@ -66,10 +66,12 @@ fn tolerates_disruption(pod: &Pod) -> bool {
         .any(|toleration| toleration.tolerates(&taint))
 }
 
-/// LIF-114, LIF-116: only by being deleted now does it get the grace it asks for, or what is left of it.
+/// LIF-114, LIF-116, LIF-118: only by being deleted now does it get the grace it asks for, or what is left of it.
 fn is_expiring(pod: &Pod, deadline: Timestamp, now: Timestamp) -> bool {
     let lasts_longer = pod.deletion.is_none_or(|deletion| deletion > deadline);
-    lasts_longer && deadline.duration_since(now) < SignedDuration::from_secs(pod.grace_seconds)
+    let left = deadline.duration_since(now);
+    let asks_for_more = pod.grace_seconds.is_some_and(|grace| left < SignedDuration::from_secs(grace));
+    lasts_longer && asks_for_more
 }
 
 /// LIF-101: the lowest goes first.
@@ -270,10 +272,18 @@ mod tests {
             json!({"phase": "Failed"}),
         );
         assert_eq!(deleted(finished, 0), None);
-        assert_eq!(
-            deleted(with_grace(9, json!({"ownerReferences": [owner("v1", "Node")]})), 0),
-            None
+        let stuck = with_grace(9, json!({"deletionTimestamp": at(-3600)}));
+        let tolerating = pod(
+            "p",
+            json!({}),
+            json!({"terminationGracePeriodSeconds": 9, "tolerations": [{"operator": "Exists"}]}),
+            json!({}),
         );
+        let without_grace = pod("p", json!({}), json!({}), json!({}));
+        let mirror = with_grace(9, json!({"ownerReferences": [owner("v1", "Node")]}));
+        for pod in [stuck, tolerating, without_grace, mirror] {
+            assert_eq!(deleted(Arc::clone(&pod), 0), None, "{pod:?}");
+        }
     }
 
     // LIF-117

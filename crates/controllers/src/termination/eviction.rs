@@ -108,11 +108,14 @@ impl Evictions {
         }
         let result = evict(&self.context.client, &key).await;
         let code = match &result {
-            Ok(_) => "200".to_owned(),
-            Err(kube::Error::Api(status)) => status.code.to_string(),
-            Err(_) => "0".to_owned(),
+            Ok(_) => Some("200".to_owned()),
+            Err(kube::Error::Api(status)) => Some(status.code.to_string()),
+            // LIF-109: nobody answered.
+            Err(_) => None,
         };
-        self.context.metrics.counter(&PODS_EVICTION_REQUESTS).inc(&[&code]);
+        if let Some(code) = code {
+            self.context.metrics.counter(&PODS_EVICTION_REQUESTS).inc(&[&code]);
+        }
         match meaning(&result) {
             Answer::Accepted => {
                 self.locked().insert(key.clone(), Stage::Accepted);

@@ -20,7 +20,7 @@ use kerf_runtime::metrics::catalogue::{
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, Readable, ReconcileError};
 use kerf_state::lean::{LeanNode, LeanPod};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{ListParams, ObjectMeta, Patch, PatchParams};
 use serde_json::json;
 
 use super::controller::Termination;
@@ -52,6 +52,8 @@ pub(super) struct Pass<'a> {
     node: &'a LeanNode,
     name: &'a str,
     now: Timestamp,
+    /// The clock was set just now: nothing is taken for overdue.
+    is_held: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -62,6 +64,7 @@ impl<'a> Pass<'a> {
             node,
             name: node.metadata.name.as_deref().unwrap_or_default(),
             now: termination.context.now(),
+            is_held: termination.context.steadiness.hold().is_some(),
         }
     }
 
@@ -93,6 +96,7 @@ impl<'a> Pass<'a> {
             let message = expiring_message(deadline);
             self.publish(EventType::Warning, "TerminationGracePeriodExpiring", message);
         }
+        let deadline = deadline.filter(|_| !self.is_held);
         // The newest the cache has: the deletion above may have come with a deadline and conditions meanwhile.
         let Some(before) = claim.and_then(|claim| self.context.cluster.claim(claim_facts::name(&claim))) else {
             return self.run_alone().await;
@@ -112,6 +116,14 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// The time pods are judged by: with a clock that was set just now, the beginning of time, at which nothing is over.
+    fn judged_at(&self) -> Timestamp {
+        match self.is_held {
+            true => Timestamp::UNIX_EPOCH,
+            false => self.now,
+        }
+    }
+
     /// Whether pods run here that the cache does not show, or did not when the drain was judged. An instance that ends cannot be taken
     /// back, so the API server has the last word; the cache hears of the pods before long.
     async fn has_unseen_pods(&self, deadline: Option<Timestamp>) -> Result<bool, kube::Error> {
@@ -119,15 +131,18 @@ impl<'a> Pass<'a> {
         let here = ListParams::default().fields(&format!("spec.nodeName={}", self.name));
         let listed = api.list(&here).await?;
         let known = self.context.cluster.pods_on(self.name);
-        if drain(&known, deadline, self.now).waiting > 0 {
+        if drain(&known, deadline, self.judged_at()).waiting > 0 {
             return Ok(true);
         }
         let is_known = |uid: &str| known.iter().any(|pod| &*pod.uid == uid);
-        let mut pods = listed.items.into_iter().filter_map(|pod| pod.0.ok());
-        let runs = |pod: &LeanPod| !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
-        Ok(pods.any(|pod| {
-            let going = pod.metadata.deletion_timestamp.is_some();
-            runs(&pod) && !going && !is_known(pod.metadata.uid.as_deref().unwrap_or_default())
+        let is_unseen = |meta: &ObjectMeta| {
+            let going = meta.deletion_timestamp.is_some();
+            !going && !is_known(meta.uid.as_deref().unwrap_or_default())
+        };
+        Ok(listed.items.iter().any(|pod| match &pod.0 {
+            Ok(pod) => !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed") && is_unseen(&pod.metadata),
+            // Nobody knows whether it runs; it has an event that says what is wrong with it.
+            Err(unreadable) => is_unseen(&unreadable.metadata),
         }))
     }
 
@@ -153,7 +168,8 @@ impl<'a> Pass<'a> {
                 return Ok(Step::Wait(delay));
             }
             let since = claim.condition(DRAINED).map_or(self.now, Condition::transitioned);
-            if self.now.duration_since(since) < DRAIN_MIN {
+            // A beginning in the future was noted by a clock that has been set back since.
+            if since <= self.now && self.now.duration_since(since) < DRAIN_MIN {
                 return Ok(Step::Wait(POLL));
             }
             ConditionSet::new(claim, self.now).set_true(DRAINED);
@@ -246,7 +262,7 @@ impl<'a> Pass<'a> {
     /// Makes the pods leave; done when none is left to wait for (LIF-086).
     async fn empty(&self, deadline: Option<Timestamp>) -> Result<Step, ReconcileError> {
         let pods = self.context.cluster.pods_on(self.name);
-        let plan = drain(&pods, deadline, self.now);
+        let plan = drain(&pods, deadline, self.judged_at());
         for pod in &plan.delete {
             self.delete(pod, plan.grace_seconds, deadline).await?;
         }
@@ -284,7 +300,7 @@ impl<'a> Pass<'a> {
             "Deleting the pod to accommodate the terminationTime {} of the node. The pod was granted {grace_seconds} seconds of \
              grace-period of its {} terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt annotation.",
             deadline.map(default_text).unwrap_or_default(),
-            pod.grace_seconds,
+            pod.grace_seconds.unwrap_or_default(),
         );
         self.context.recorder.publish(Event {
             object: pod_ref(&pod.namespace, &pod.name, &pod.uid),
@@ -307,7 +323,7 @@ impl<'a> Pass<'a> {
             return Ok((false, Step::Done));
         }
         let pods = self.context.cluster.pods_on(self.name);
-        let staying = pods.iter().filter(|pod| !is_drainable(pod, self.now));
+        let staying = pods.iter().filter(|pod| !is_drainable(pod, self.judged_at()));
         let staying: Vec<(&str, &str)> = staying.map(|pod| (&*pod.namespace, &*pod.name)).collect();
         let kept = self.termination.attachments.volumes_of(&staying).await?;
         let blocking = volumes::blocking(&attachments, self.name, &kept);
@@ -340,13 +356,16 @@ impl<'a> Pass<'a> {
     }
 
     /// LIF-092.
-    async fn end_instance(&self, claim: &NodeClaim) -> Result<Outcome, ReconcileError> {
+    async fn end_instance(&self, claim: &Arc<NodeClaim>) -> Result<Outcome, ReconcileError> {
         match self.context.provider.delete(claim).await {
             Ok(()) => {
                 set_instance_terminating(self.context, claim).await?;
                 Ok(Outcome::RequeueAfter(INSTANCE_POLL))
             }
-            Err(CloudError::NodeClaimNotFound(_)) => self.release().await,
+            Err(CloudError::NodeClaimNotFound(_)) => {
+                set_instance_terminating(self.context, claim).await?;
+                self.release().await
+            }
             Err(error) => Err(error.into()),
         }
     }

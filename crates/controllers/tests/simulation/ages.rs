@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kube::Api;
@@ -175,6 +175,40 @@ async fn changes_of_pods_are_noted_at_most_every_ten_seconds() {
     assert_eq!(noted.len(), 3, "{noted:?}");
     let apart = noted.windows(2).map(|pair| (pair[1] - pair[0]).get_seconds());
     assert!(apart.into_iter().all(|seconds| seconds >= 10), "{noted:?}");
+    simulation.stop().await;
+}
+
+// LIF-140
+#[tokio::test(start_paused = true)]
+async fn pods_of_machines_that_are_not_known_or_not_one_are_no_events() {
+    let (simulation, claim) = with_one_pod(json!({})).await;
+    let node = simulation.nodes().await.remove(0);
+    let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let before = current(&simulation, &claim).await.as_ref().and_then(pod_event);
+    let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    let bind = async |name: &str, node: Option<&str>| {
+        let spec = json!({"nodeName": node, "containers": [{"name": "main", "image": "app"}],
+            "nodeSelector": {"never": "bound"}});
+        let pod = json!({"metadata": {"name": name}, "spec": spec});
+        let pod = serde_json::from_value(pod).expect("a pod");
+        api.create(&PostParams::default(), &pod).await.expect("created");
+        tokio::time::sleep(Duration::from_secs(15)).await;
+    };
+    create::<Node>(&simulation.client(), json!({"metadata": {"name": "own"}, "spec": {}})).await;
+    bind("nowhere", None).await;
+    bind("unmanaged", Some("own")).await;
+    bind("unknown", Some("unheard-of")).await;
+    let second = json!({"metadata": {"name": "second"}, "spec": claim.spec});
+    create::<NodeClaim>(&simulation.client(), second).await;
+    let claims: Api<NodeClaim> = Api::all(simulation.client());
+    let same = Patch::Merge(json!({"status": {"providerID": id}}));
+    let patched = claims.patch_status("second", &PatchParams::default(), &same).await;
+    patched.expect("patched");
+    bind("of-two", node.metadata.name.as_deref()).await;
+    let claims = simulation.claims().await;
+    assert_eq!(claims.iter().filter(|claim| pod_event(claim) != before).count(), 1, "only the second is without");
+    assert_eq!(current(&simulation, &claim).await.as_ref().and_then(pod_event), before);
     simulation.stop().await;
 }
 

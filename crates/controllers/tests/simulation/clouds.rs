@@ -1,12 +1,13 @@
 //! A cloud that fails when a test says so, and remembers what it was asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_cloud::{CloudError, CloudProvider, DriftReason, Launched, Profile, RegistrationHook};
 use kerf_model::instance_type::Catalogue;
+use kerf_model::intern::Sym;
 use kerf_runtime::Options;
 use kerf_sandbox::Sandbox;
 use kube::Client;
@@ -29,12 +30,18 @@ pub(crate) enum Call {
 enum Fate {
     Fails(fn() -> CloudError),
     Hangs,
+    /// It succeeds, and nothing comes of it.
+    Accepted,
 }
 
 #[derive(Default)]
 struct State {
     fates: BTreeMap<Call, Fate>,
     calls: Vec<(Call, Instant)>,
+    withdrawn: BTreeSet<Sym>,
+    drifted: Option<&'static str>,
+    /// Instances listed besides those there are.
+    listed: Vec<Launched>,
 }
 
 /// What a test makes of the cloud; clones share it.
@@ -56,9 +63,33 @@ impl Script {
         self.lock().fates.insert(call, Fate::Hangs);
     }
 
+    /// Instances take their time to end from now on: each deletion is accepted, and nothing comes of it.
+    pub(crate) fn linger(&self) {
+        self.lock().fates.insert(Call::Delete, Fate::Accepted);
+    }
+
+    fn lingers(&self) -> bool {
+        matches!(self.lock().fates.get(&Call::Delete), Some(Fate::Accepted))
+    }
+
+    /// These instances are listed besides those there are from now on.
+    pub(crate) fn list_also(&self, instances: Vec<Launched>) {
+        self.lock().listed = instances;
+    }
+
     /// Calls of this kind are carried out from now on.
     pub(crate) fn heal(&self, call: Call) {
         self.lock().fates.remove(&call);
+    }
+
+    /// These types, and no others, are no longer on offer from now on.
+    pub(crate) fn withdraw(&self, kinds: impl IntoIterator<Item = Sym>) {
+        self.lock().withdrawn = kinds.into_iter().collect();
+    }
+
+    /// Every instance has drifted for this reason from now on, or none by the cloud's account.
+    pub(crate) fn drift(&self, reason: Option<&'static str>) {
+        self.lock().drifted = reason;
     }
 
     /// When calls of this kind were made, in seconds since the first of them.
@@ -89,7 +120,7 @@ impl Script {
             state.fates.get(&call).cloned()
         };
         match fate {
-            None => Ok(()),
+            None | Some(Fate::Accepted) => Ok(()),
             Some(Fate::Fails(error)) => Err(error()),
             Some(Fate::Hangs) => std::future::pending().await,
         }
@@ -113,6 +144,9 @@ impl CloudProvider for Scripted {
     }
     async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
         self.script.meet(Call::Delete).await?;
+        if self.script.lingers() {
+            return Ok(());
+        }
         self.inner.delete(claim).await
     }
     async fn get(&self, provider_id: &str) -> Result<Launched, CloudError> {
@@ -121,14 +155,27 @@ impl CloudProvider for Scripted {
     }
     async fn list(&self) -> Result<Vec<Launched>, CloudError> {
         self.script.meet(Call::List).await?;
-        self.inner.list().await
+        let mut listed = self.inner.list().await?;
+        listed.extend(self.script.lock().listed.iter().cloned());
+        Ok(listed)
     }
     async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {
-        self.inner.instance_types(pool).await
+        let all = self.inner.instance_types(pool).await?;
+        let state = self.script.lock();
+        if state.withdrawn.is_empty() {
+            return Ok(all);
+        }
+        let left = all.types.iter().filter(|kind| !state.withdrawn.contains(&kind.name));
+        let types = left.cloned().collect();
+        Ok(Arc::new(Catalogue { types }))
     }
     async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
         self.script.meet(Call::IsDrifted).await?;
-        self.inner.is_drifted(claim).await
+        let scripted = self.script.lock().drifted;
+        match scripted {
+            Some(reason) => Ok(Some(DriftReason(reason.into()))),
+            None => self.inner.is_drifted(claim).await,
+        }
     }
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
         &self.hooks

@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::clouds::{Call, scripted_on};
+use crate::consolidation::filled;
 use crate::emptiness::{is_tainted, scale, tainted, with_nodes};
-use crate::harness::{Simulation, create, name};
+use crate::harness::{Simulation, create, list, name};
 use crate::logs::Logs;
 use crate::static_capacity;
 use crate::wire::{Fate, wired};
@@ -372,6 +373,55 @@ async fn the_error_of_a_method_ends_the_pass_and_those_that_starve_are_named() {
         .until("the empty node goes", 60, async |s| s.nodes().await.len() == 1)
         .await;
     simulation.stop().await;
+}
+
+// DIS-094: a search that could not be made is none in vain, which would be remembered for five minutes.
+#[tokio::test(start_paused = true)]
+async fn consolidation_goes_on_as_soon_as_a_pool_is_ready_again() {
+    let logs = Logs::listen();
+    let simulation = filled(2, "on-demand", json!({"consolidateAfter": "Never"})).await;
+    let class = json!({"metadata": {"finalizers": null}});
+    simulation.patch::<KwokNodeClass>("default", class).await;
+    simulation.delete::<KwokNodeClass>("default").await;
+    scale(&simulation, "big", 0).await;
+    let soon = json!({"spec": {"disruption": {"consolidateAfter": "0s"}}});
+    simulation.patch::<NodePool>("web", soon).await;
+    simulation
+        .until("consolidation fails", 120, async |_| {
+            !logs
+                .with("ERROR Reconciler error error=no dynamic nodepools found")
+                .is_empty()
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(tainted(&simulation).await, 0);
+    let class = json!({"metadata": {"name": "default"}, "spec": {}});
+    create::<KwokNodeClass>(&simulation.client(), class).await;
+    simulation
+        .until("it acts", 60, async |s| tainted(s).await > 0)
+        .await;
+    simulation.stop().await;
+}
+
+// DIS-127
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stops_while_it_waits_begins_nothing_else() {
+    let simulation = with_nodes(2, json!({"consolidateAfter": "0s"})).await;
+    scale(&simulation, "web", 1).await;
+    simulation
+        .until("the empty node is chosen", 30, async |s| eligible(s, "empty") == 1.0)
+        .await;
+    simulation.change_template("2").await;
+    simulation
+        .until("both have drifted", 5, async |s| {
+            s.claims().await.iter().all(|claim| claim.condition_is_true("Drifted"))
+        })
+        .await;
+    let client = simulation.client();
+    simulation.stop().await;
+    let nodes: Vec<Node> = list(&client).await;
+    assert_eq!(nodes.iter().filter(|node| is_tainted(node)).count(), 0);
+    assert_eq!(list::<NodeClaim>(&client).await.len(), 2);
 }
 
 // DIS-016

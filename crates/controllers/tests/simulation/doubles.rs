@@ -73,6 +73,44 @@ async fn a_claim_that_names_another_ones_instance_ends_neither() {
     simulation.stop().await;
 }
 
+// DIS-022, LIF-125: nothing is known of what runs on it (docs/deviations.md).
+#[tokio::test(start_paused = true)]
+async fn a_machine_with_two_healthy_nodes_is_not_disrupted() {
+    let pool = json!({"template": {"spec": {"expireAfter": "1h"}}, "disruption": {"consolidateAfter": "0s"}});
+    let simulation = with_nodes(1, pool).await;
+    let node = simulation.nodes().await.remove(0);
+    let claim = simulation.claims().await.remove(0);
+    let labels = node.metadata.labels.clone().unwrap_or_default();
+    let twin = json!({"metadata": {"name": "twin", "labels": labels}, "spec": {"providerID": provider_id(&claim)}});
+    create::<Node>(&simulation.client(), twin).await;
+    let api: Api<Node> = Api::all(simulation.client());
+    let status = Patch::Merge(json!({"status": node.status}));
+    api.patch_status("twin", &PatchParams::default(), &status)
+        .await
+        .expect("patched");
+    simulation
+        .until("it is told", 300, async |s| {
+            let told = s.messages("DisruptionBlocked").await;
+            told.iter().any(|text| text == "Several Nodes or NodeClaims have its provider id")
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(2 * 3600)).await;
+    let after = simulation.claims().await;
+    let same = |other: &&NodeClaim| other.metadata.uid == claim.metadata.uid;
+    let kept = after.iter().find(same).expect("the claim stays");
+    assert!(kept.metadata.deletion_timestamp.is_none());
+    assert_eq!(simulation.running().await, 1);
+    // With one of them it is as old as it is.
+    simulation.delete::<Node>("twin").await;
+    simulation
+        .until("it expires", 7200, async |s| {
+            let claims = s.claims().await;
+            claims.iter().all(|other| other.metadata.uid != claim.metadata.uid)
+        })
+        .await;
+    simulation.stop().await;
+}
+
 // LIF-135
 #[tokio::test(start_paused = true)]
 async fn a_second_node_of_a_running_instance_ends_neither() {

@@ -18,7 +18,7 @@ use crate::clouds::{Call, Script, scripted, scripted_as};
 use crate::harness::{Simulation, create, name};
 
 /// A cluster with one pod on one node, and the script of its cloud.
-async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, Script, NodeClaim, Node) {
+pub(crate) async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, Script, NodeClaim, Node) {
     let (simulation, script) = scripted().await;
     simulation.pool("web", pool).await;
     simulation.deployment("web", 1, "1", pod).await;
@@ -36,7 +36,7 @@ async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, Script, NodeClaim
     (simulation, script, claim, node)
 }
 
-async fn current(simulation: &Simulation, claim: &NodeClaim) -> Option<NodeClaim> {
+pub(crate) async fn current(simulation: &Simulation, claim: &NodeClaim) -> Option<NodeClaim> {
     let claims = simulation.claims().await;
     claims
         .into_iter()

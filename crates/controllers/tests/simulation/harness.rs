@@ -10,7 +10,7 @@ use kerf_cloud::CloudProvider;
 use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
-use kerf_runtime::{CancellationToken, Metrics, Options, Seed};
+use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
 use kerf_sandbox::Sandbox;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
@@ -91,6 +91,19 @@ impl Simulation {
         wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>,
         tuning: Tuning,
     ) -> Self {
+        let clock = sandbox.clock().clone();
+        Self::join_clocked(sandbox, client, clock, change, wrap, tuning)
+    }
+
+    /// The same with a clock of the controllers' own.
+    pub(crate) fn join_clocked(
+        sandbox: Sandbox,
+        client: Client,
+        clock: Clock,
+        change: impl FnOnce(&mut Options),
+        wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>,
+        tuning: Tuning,
+    ) -> Self {
         let mut options = Options::default();
         change(&mut options);
         let interner = Arc::new(Interner::default());
@@ -101,7 +114,7 @@ impl Simulation {
             client,
             election: None,
             options,
-            clock: sandbox.clock().clone(),
+            clock,
             seed: Seed(7),
             interner,
             metrics: Metrics::default(),

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kerf_runtime::metrics::catalogue::{NODECLAIMS_DISRUPTED, NODES_CREATED};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
+use crate::clouds::{Call, scripted_as};
 use crate::harness::{Simulation, create, list};
+use crate::logs::Logs;
+use crate::wire::{Fate, Wire};
 
 /// A claim without a pool; `requirements` name its instance type.
 async fn standalone(simulation: &Simulation, name: &str, class: &str, requirements: Value) -> NodeClaim {
@@ -55,6 +60,7 @@ fn taint_keys(node: &Node) -> Vec<&str> {
 
 #[tokio::test(start_paused = true)]
 async fn a_standalone_claim_becomes_an_initialized_node() {
+    let logs = Logs::listen();
     let simulation = Simulation::start().await;
     standalone(&simulation, "alone", "default", small()).await;
     let initialized = async |s: &Simulation| {
@@ -86,6 +92,13 @@ async fn a_standalone_claim_becomes_an_initialized_node() {
     assert!(!taint_keys(&node).contains(&"karpenter.sh/unregistered"));
     // LIF-047
     assert_eq!(labels.get("karpenter.sh/initialized").map(String::as_str), Some("true"));
+    let told = logs.with("initialized nodeclaim");
+    assert_eq!(told.len(), 1, "{told:?}");
+    let (_, allocatable) = told[0].split_once(" allocatable=").expect("what it can hold");
+    assert!(
+        told[0].starts_with("INFO ") && allocatable.contains("\"memory\":\""),
+        "{told:?}"
+    );
     // LIF-031
     assert_eq!(
         node.metadata.finalizers,
@@ -107,6 +120,26 @@ async fn a_standalone_claim_becomes_an_initialized_node() {
         simulation.context.metrics.counter(&NODES_CREATED).get(&["", &zone]),
         1.0
     );
+    simulation.stop().await;
+}
+
+// LIF-021
+#[tokio::test(start_paused = true)]
+async fn a_launch_that_could_not_be_stored_is_not_repeated() {
+    let (sandbox, wire) = (Simulation::start().await.crash().await, Wire::new());
+    let client = wire.client(&sandbox);
+    let (simulation, script) = scripted_as(sandbox, client, |_| {}, Vec::new());
+    let status = "/apis/karpenter.sh/v1/nodeclaims/alone/status";
+    wire.on(Method::PATCH, status, Fate::Lost);
+    standalone(&simulation, "alone", "default", small()).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let tried = wire.writes(&format!("PATCH {status}")).len();
+    assert!(tried > 3, "{tried}");
+    assert_eq!(script.count(Call::Create), 1);
+    wire.heal();
+    let launched = async |s: &Simulation| claim(s, "alone").await.is_some_and(|c| c.condition_is_true("Launched"));
+    simulation.until("it is launched", 65, launched).await;
+    assert_eq!(script.count(Call::Create), 1);
     simulation.stop().await;
 }
 
@@ -246,8 +279,16 @@ async fn a_node_that_never_registers_takes_its_claim_along() {
     simulation.stop().await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn two_nodes_for_one_claim_end_the_claim_and_are_left_alone() {
+const IN_DOUBT: &str = "False MultipleNodesFound Invariant violated, matched multiple nodes";
+
+/// Registered of the claim `twice`.
+async fn registered(simulation: &Simulation) -> String {
+    let claim = claim(simulation, "twice").await;
+    claim.map_or_else(String::new, |claim| shown(&claim, "Registered"))
+}
+
+/// The claim `twice`, whose instance joins as the Nodes `one` and `two`.
+async fn with_two_nodes() -> Simulation {
     let simulation = Simulation::start().await;
     let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "1h"}});
     create::<KwokNodeClass>(&simulation.client(), slow).await;
@@ -266,13 +307,16 @@ async fn two_nodes_for_one_claim_end_the_claim_and_are_left_alone() {
         create::<Node>(&sandbox.client(), node).await;
     }
     let simulation = Simulation::join(sandbox, |_| {});
-    let doubted = async |s: &Simulation| {
-        let claim = claim(s, "twice").await;
-        claim.map(|claim| shown(&claim, "Registered")).as_deref()
-            == Some("False MultipleNodesFound Invariant violated, matched multiple nodes")
-    };
     // LIF-029
-    simulation.until("it is in doubt", 30, doubted).await;
+    simulation
+        .until("it is in doubt", 30, async |s| registered(s).await == IN_DOUBT)
+        .await;
+    simulation
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_nodes_for_one_claim_end_the_claim_and_are_left_alone() {
+    let simulation = with_two_nodes().await;
     simulation
         .until("it is given up", 17 * 60, async |s| s.claims().await.is_empty())
         .await;
@@ -285,6 +329,55 @@ async fn two_nodes_for_one_claim_end_the_claim_and_are_left_alone() {
             .count(),
         2
     );
+    simulation.stop().await;
+}
+
+// LIF-029
+#[tokio::test(start_paused = true)]
+async fn a_claim_in_doubt_stays_so_when_one_of_its_nodes_goes() {
+    let simulation = with_two_nodes().await;
+    simulation.delete::<Node>("two").await;
+    tokio::time::sleep(Duration::from_secs(10 * 60)).await;
+    assert_eq!(registered(&simulation).await, IN_DOUBT);
+    let left = simulation.nodes().await;
+    assert_eq!(left.len(), 1);
+    assert!(taint_keys(&left[0]).contains(&"karpenter.sh/unregistered"));
+    simulation
+        .until("it is given up", 7 * 60, async |s| s.claims().await.is_empty())
+        .await;
+    assert_eq!(disrupted(&simulation, "registration_timeout"), 1.0);
+    simulation.stop().await;
+}
+
+// LIF-125, LIF-224
+#[tokio::test(start_paused = true)]
+async fn claims_of_one_age_expire_one_after_the_other() {
+    let (sandbox, wire) = (Simulation::start().await.crash().await, Wire::new());
+    let client = wire.client(&sandbox);
+    let simulation = Simulation::join_as(sandbox, client, |_| {});
+    let names: Vec<String> = (0..5).map(|number| format!("old-{number}")).collect();
+    for name in &names {
+        let spec = json!({
+            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+            "requirements": small(),
+            "expireAfter": "10m",
+        });
+        create::<NodeClaim>(&simulation.client(), json!({"metadata": {"name": name}, "spec": spec})).await;
+    }
+    simulation
+        .until("all are gone", 11 * 60, async |s| s.claims().await.is_empty())
+        .await;
+    let first = |name: &String| {
+        let deletions = wire.writes(&format!("DELETE /apis/karpenter.sh/v1/nodeclaims/{name}"));
+        deletions.first().expect("it was deleted").at
+    };
+    let mut times: Vec<Instant> = names.iter().map(first).collect();
+    times.sort();
+    for pair in times.windows(2) {
+        let pause = pair[1] - pair[0];
+        assert!((1000..1500).contains(&pause.as_millis()), "{times:?}");
+    }
+    assert_eq!(disrupted(&simulation, "expired"), 5.0);
     simulation.stop().await;
 }
 

@@ -3,11 +3,14 @@
 #![expect(clippy::float_cmp, reason = "counters count whole things")]
 
 mod ages;
+mod annotations;
+mod clock;
 mod clouds;
 mod concurrency;
 mod consolidation;
 mod consolidation_churn;
 mod consolidation_retirement;
+mod consolidation_scoring;
 mod consolidation_turns;
 mod crash;
 mod deaths;
@@ -25,6 +28,8 @@ mod garbage;
 mod hand_edited;
 mod harness;
 mod healing;
+mod hydration;
+mod instance_end;
 mod interruption;
 mod involuntary;
 mod lifecycle;
@@ -33,8 +38,10 @@ mod overlays;
 mod pool_health;
 mod provisioning;
 mod registration;
+mod registration_health;
 mod repair;
 mod repair_policies;
+mod replacement_failures;
 mod reporting;
 mod static_capacity;
 mod static_capacity_crash;

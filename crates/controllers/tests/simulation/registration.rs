@@ -10,11 +10,14 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kerf_cloud::{CloudError, HookOutcome, RegistrationHook};
 use kerf_runtime::metrics::catalogue::NODES_CREATED;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::clouds::{Call, scripted, scripted_with};
-use crate::harness::{Simulation, create, list};
+use crate::harness::{Simulation, create, list, name};
+use crate::logs::Logs;
 
 fn small() -> Value {
     json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-4x-amd64-linux"]}])
@@ -251,6 +254,113 @@ async fn claims_of_other_providers_are_left_alone() {
     assert!(simulation.nodes().await.is_empty());
     simulation.delete::<NodeClaim>("foreign").await;
     assert!(simulation.claims().await.is_empty());
+    simulation.stop().await;
+}
+
+// LIF-020
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_another_provider_that_goes_waits_for_that_provider() {
+    let (simulation, script) = scripted().await;
+    let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    let foreign = json!({
+        "metadata": {"finalizers": ["karpenter.sh/termination"]},
+        "spec": {"nodeClassRef": class, "terminationGracePeriod": "1m"},
+    });
+    standalone(&simulation, "foreign", foreign).await;
+    let api: Api<NodeClaim> = Api::all(simulation.client());
+    let launched = Patch::Merge(json!({"status": {"providerID": "kwok://foreign"}}));
+    api.patch_status("foreign", &PatchParams::default(), &launched)
+        .await
+        .expect("patched");
+    simulation.delete::<NodeClaim>("foreign").await;
+    let before = claim(&simulation, "foreign").await.expect("it waits");
+    assert!(before.metadata.deletion_timestamp.is_some());
+    tokio::time::sleep(Duration::from_secs(20 * 60)).await;
+    assert_eq!(claim(&simulation, "foreign").await, Some(before));
+    assert_eq!(script.count(Call::Delete), 0);
+    simulation.stop().await;
+}
+
+// LIF-030
+#[tokio::test(start_paused = true)]
+async fn a_node_that_joins_without_its_taint_is_told_of_and_registered() {
+    let logs = Logs::listen();
+    let simulation = Simulation::start().await;
+    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "1h"}});
+    create::<KwokNodeClass>(&simulation.client(), slow).await;
+    let class = json!({"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"}});
+    standalone(&simulation, "bare", json!({"spec": class})).await;
+    standalone(&simulation, "usual", json!({})).await;
+    simulation
+        .until("both are launched", 30, async |s| {
+            holds(s, "bare", "Launched").await && holds(s, "usual", "Registered").await
+        })
+        .await;
+    let status = claim(&simulation, "bare").await.and_then(|claim| claim.status);
+    let id = status.and_then(|status| status.provider_id);
+    let node = json!({"metadata": {"name": "bare-node"}, "spec": {"providerID": id}});
+    create::<Node>(&simulation.client(), node).await;
+    simulation
+        .until("it is registered", 10, async |s| holds(s, "bare", "Registered").await)
+        .await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let text = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes";
+    let events = simulation.events("UnregisteredTaintMissing").await;
+    let about = events.iter().map(|event| {
+        let object = &event.involved_object;
+        (
+            object.kind.as_deref(),
+            object.name.as_deref(),
+            event.type_.as_deref(),
+            event.message.as_deref(),
+        )
+    });
+    assert_eq!(
+        about.collect::<Vec<_>>(),
+        [(Some("NodeClaim"), Some("bare"), Some("Warning"), Some(text))]
+    );
+    // Once for each attempt; the Node's first changes may cross ours.
+    let told = logs.with(text);
+    let is_right = |line: &String| line.starts_with("ERROR ") && line.ends_with(" NodeClaim=bare");
+    assert!(!told.is_empty() && told.iter().all(is_right), "{told:?}");
+    simulation.stop().await;
+}
+
+// LIF-047
+#[tokio::test(start_paused = true)]
+async fn an_initialized_node_stays_so_whatever_becomes_of_it() {
+    let simulation = Simulation::start().await;
+    let startup = json!([{"key": "setup", "effect": "NoSchedule"}]);
+    standalone(&simulation, "alone", json!({"spec": {"startupTaints": startup}})).await;
+    simulation
+        .until("it is registered", 60, async |s| holds(s, "alone", "Registered").await)
+        .await;
+    let node = name(&simulation.nodes().await[0]);
+    simulation.patch::<Node>(&node, json!({"spec": {"taints": null}})).await;
+    simulation
+        .until("it is initialized", 60, async |s| {
+            holds(s, "alone", "Initialized").await
+        })
+        .await;
+    let condition = async |type_: &str| claim(&simulation, "alone").await?.condition(type_).cloned();
+    let before = condition("Initialized").await;
+    simulation
+        .patch::<Node>(&node, json!({"spec": {"taints": startup}}))
+        .await;
+    simulation
+        .sandbox
+        .set_kubelet(&node, Some("not-ready"))
+        .await
+        .expect("set");
+    tokio::time::sleep(Duration::from_secs(20 * 60)).await;
+    assert_eq!(condition("Initialized").await, before);
+    assert!(holds(&simulation, "alone", "Ready").await);
+    let node = simulation.nodes().await.remove(0);
+    for taint in ["setup:NoSchedule", "node.kubernetes.io/not-ready:NoExecute"] {
+        assert!(taints(&node).contains(&taint.to_owned()), "{:?}", taints(&node));
+    }
+    let labels = node.metadata.labels.unwrap_or_default();
+    assert_eq!(labels.get("karpenter.sh/initialized").map(String::as_str), Some("true"));
     simulation.stop().await;
 }
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::NodeClaim;
+use kerf_api::{Conditioned, NodeClaim, NodePool};
 use kerf_runtime::metrics::catalogue::{NODECLAIMS_DISRUPTED, NODECLAIMS_UNHEALTHY_DISRUPTED};
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
 
 use crate::emptiness::apart;
@@ -35,15 +36,16 @@ pub(crate) async fn has(simulation: &Simulation, node: &Node) -> bool {
         .any(|other| other.metadata.uid == node.metadata.uid)
 }
 
+/// Has a kubelet misbehave, or not any more.
+async fn set_kubelet(simulation: &Simulation, node: &Node, conduct: Option<&str>) {
+    simulation.sandbox.set_kubelet(&name(node), conduct).await.expect("set");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stays_unready_is_replaced() {
     let simulation = with_nodes(1, true).await;
     let node = simulation.nodes().await.remove(0);
-    simulation
-        .sandbox
-        .set_kubelet(&name(&node), Some("not-ready"))
-        .await
-        .expect("set");
+    set_kubelet(&simulation, &node, Some("not-ready")).await;
     // LIF-146, LIF-148
     tokio::time::sleep(Duration::from_secs(590)).await;
     assert!(has(&simulation, &node).await);
@@ -75,13 +77,9 @@ async fn a_node_that_stays_unready_is_replaced() {
 async fn a_node_that_recovers_in_time_stays() {
     let simulation = with_nodes(1, true).await;
     let node = simulation.nodes().await.remove(0);
-    simulation
-        .sandbox
-        .set_kubelet(&name(&node), Some("not-ready"))
-        .await
-        .expect("set");
+    set_kubelet(&simulation, &node, Some("not-ready")).await;
     tokio::time::sleep(Duration::from_secs(540)).await;
-    simulation.sandbox.set_kubelet(&name(&node), None).await.expect("set");
+    set_kubelet(&simulation, &node, None).await;
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert!(has(&simulation, &node).await);
     simulation.stop().await;
@@ -92,11 +90,7 @@ async fn a_node_that_recovers_in_time_stays() {
 async fn nothing_is_repaired_with_the_gate_off() {
     let simulation = with_nodes(1, false).await;
     let node = simulation.nodes().await.remove(0);
-    simulation
-        .sandbox
-        .set_kubelet(&name(&node), Some("not-ready"))
-        .await
-        .expect("set");
+    set_kubelet(&simulation, &node, Some("not-ready")).await;
     tokio::time::sleep(Duration::from_secs(1200)).await;
     assert!(has(&simulation, &node).await);
     simulation.stop().await;
@@ -108,11 +102,7 @@ async fn an_outage_stops_repair() {
     let simulation = with_nodes(4, true).await;
     let nodes = simulation.nodes().await;
     for node in &nodes[..2] {
-        simulation
-            .sandbox
-            .set_kubelet(&name(node), Some("not-ready"))
-            .await
-            .expect("set");
+        set_kubelet(&simulation, node, Some("not-ready")).await;
     }
     tokio::time::sleep(Duration::from_secs(1000)).await;
     for node in &nodes {
@@ -121,19 +111,110 @@ async fn an_outage_stops_repair() {
     let events = simulation.events("NodeRepairBlocked").await;
     let text = "more than 20% nodes are unhealthy in the nodepool";
     assert!(!events.is_empty() && events.iter().all(|event| event.message.as_deref() == Some(text)));
-    let kinds: Vec<&str> = events
+    // Each of the two is told once for itself, its claim and its pool, and not again for a quarter of an hour.
+    let told: Vec<_> = events
         .iter()
-        .filter_map(|event| event.involved_object.kind.as_deref())
+        .map(|event| (event.involved_object.kind.as_deref(), event.count))
         .collect();
-    assert!(kinds.iter().all(|kind| *kind == "Node"), "{kinds:?}");
+    assert_eq!(told, [(Some("Node"), Some(3)); 2]);
     // One recovers: the other may go.
-    simulation
-        .sandbox
-        .set_kubelet(&name(&nodes[0]), None)
-        .await
-        .expect("set");
+    set_kubelet(&simulation, &nodes[0], None).await;
     simulation
         .until("the other goes", 600, async |s| !has(s, &nodes[1]).await)
+        .await;
+    simulation.stop().await;
+}
+
+// LIF-149
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_unhealthy_for_a_while_only_counts_too() {
+    let simulation = with_nodes(4, true).await;
+    let nodes = simulation.nodes().await;
+    set_kubelet(&simulation, &nodes[0], Some("not-ready")).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    set_kubelet(&simulation, &nodes[1], Some("not-ready")).await;
+    // Two minutes too long for the first, three to go for the other.
+    tokio::time::sleep(Duration::from_secs(420)).await;
+    assert!(has(&simulation, &nodes[0]).await);
+    let events = simulation.events("NodeRepairBlocked").await;
+    let told: Vec<_> = events.iter().map(|event| event.involved_object.name.clone()).collect();
+    assert_eq!(told, [nodes[0].metadata.name.clone()]);
+    set_kubelet(&simulation, &nodes[1], None).await;
+    // LIF-151: looked at every five minutes.
+    simulation
+        .until("the first goes", 310, async |s| !has(s, &nodes[0]).await)
+        .await;
+    simulation.stop().await;
+}
+
+// LIF-149, LIF-151, LIF-152
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_a_pool_is_measured_by_all_nodes_of_the_cluster() {
+    let simulation = Simulation::start_with(|options| options.feature_gates.node_repair = true).await;
+    let spec = json!({
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+        "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-1x-amd64-linux"]}],
+        "expireAfter": "Never",
+    });
+    create::<NodeClaim>(
+        &simulation.client(),
+        json!({"metadata": {"name": "alone"}, "spec": spec}),
+    )
+    .await;
+    let initialized = async |s: &Simulation| s.claims().await[0].condition_is_true("Initialized");
+    simulation.until("it is initialized", 60, initialized).await;
+    let own = simulation.nodes().await.remove(0);
+    let stranger = async |name: &str| {
+        create::<Node>(&simulation.client(), json!({"metadata": {"name": name}, "spec": {}})).await;
+    };
+    stranger("sick").await;
+    set_condition(&simulation, "sick", "Ready", "False").await;
+    set_kubelet(&simulation, &own, Some("not-ready")).await;
+    tokio::time::sleep(Duration::from_secs(720)).await;
+    assert!(has(&simulation, &own).await, "both of two are unhealthy");
+    let events = simulation.events("NodeRepairBlocked").await;
+    let told: Vec<_> = events
+        .iter()
+        .map(|event| {
+            (
+                event.involved_object.name.clone(),
+                event.message.as_deref(),
+                event.count,
+            )
+        })
+        .collect();
+    let text = "more then 20% nodes are unhealthy in the cluster";
+    assert_eq!(told, [(own.metadata.name.clone(), Some(text), Some(2))]);
+    // A fifth of six, rounded up, is two.
+    for number in 0..4 {
+        stranger(&format!("sound-{number}")).await;
+    }
+    simulation.until("it goes", 310, async |s| !has(s, &own).await).await;
+    simulation.stop().await;
+}
+
+// LIF-244
+#[tokio::test(start_paused = true)]
+async fn an_outage_among_nodes_without_their_pool_stops_repair_in_silence() {
+    let simulation = with_nodes(4, true).await;
+    let pools: Api<NodePool> = Api::all(simulation.client());
+    let orphan = DeleteParams {
+        propagation_policy: Some(PropagationPolicy::Orphan),
+        ..DeleteParams::default()
+    };
+    pools.delete("web", &orphan).await.expect("deleted");
+    let nodes = simulation.nodes().await;
+    for node in &nodes[..2] {
+        set_kubelet(&simulation, node, Some("not-ready")).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1000)).await;
+    for node in &nodes {
+        assert!(has(&simulation, node).await);
+    }
+    assert_eq!(simulation.messages("NodeRepairBlocked").await, [""; 0]);
+    set_kubelet(&simulation, &nodes[0], None).await;
+    simulation
+        .until("the other goes", 310, async |s| !has(s, &nodes[1]).await)
         .await;
     simulation.stop().await;
 }
@@ -194,51 +275,56 @@ async fn with_a_protected_pod() -> (Simulation, Node, NodeClaim) {
     (simulation, node, claim)
 }
 
-fn deadline(claim: &NodeClaim) -> Option<jiff::Timestamp> {
-    let annotations = claim.metadata.annotations.as_ref()?;
-    annotations
-        .get("karpenter.sh/nodeclaim-termination-timestamp")?
-        .parse()
-        .ok()
+/// The claim's termination timestamp, as it is written.
+fn deadline(claim: &NodeClaim) -> String {
+    let annotations = claim.metadata.annotations.clone().unwrap_or_default();
+    let deadline = annotations.get("karpenter.sh/nodeclaim-termination-timestamp");
+    deadline.cloned().unwrap_or_default()
 }
 
 // LIF-153, LIF-154
 #[tokio::test(start_paused = true)]
 async fn repair_waits_for_nobody() {
-    let (simulation, node, claim) = with_a_protected_pod().await;
-    // A later deadline, as a grace period would set it.
-    let later = simulation.context.now() + jiff::SignedDuration::from_hours(5);
-    let annotation =
-        json!({"metadata": {"annotations": {"karpenter.sh/nodeclaim-termination-timestamp": later.to_string()}}});
-    simulation
-        .patch::<NodeClaim>(&claim.metadata.name.clone().unwrap_or_default(), annotation)
-        .await;
-    set_condition(&simulation, &name(&node), "Ready", "False").await;
-    simulation
-        .sandbox
-        .set_kubelet(&name(&node), Some("not-ready"))
-        .await
-        .expect("set");
-    let deleted = async |s: &Simulation| {
-        let claims = s.claims().await;
-        let same = claims.iter().find(|other| other.metadata.uid == claim.metadata.uid);
-        same.is_none_or(|claim| claim.metadata.deletion_timestamp.is_some())
-    };
-    simulation.until("it is being deleted", 700, deleted).await;
-    if let Some(claim) = simulation
-        .claims()
-        .await
-        .into_iter()
-        .find(|other| other.metadata.uid == claim.metadata.uid)
-    {
-        let deadline = deadline(&claim).expect("a deadline");
-        assert!(deadline <= simulation.context.now(), "overwritten: {deadline}");
+    let hours = |hours| move |now: Timestamp| (now + SignedDuration::from_hours(hours)).to_string();
+    let later = hours(5);
+    let earlier = hours(-1);
+    let rows: [(&dyn Fn(Timestamp) -> String, bool); 3] = [
+        // As a grace period would set it.
+        (&later, false),
+        (&earlier, true),
+        (&|_| "tomorrow".to_owned(), false),
+    ];
+    for (written, is_kept) in rows {
+        let (simulation, node, claim) = with_a_protected_pod().await;
+        let written = written(simulation.context.now());
+        // Somebody else's finalizer keeps the claim for a look at it.
+        let metadata = json!({
+            "annotations": {"karpenter.sh/nodeclaim-termination-timestamp": written},
+            "finalizers": ["karpenter.sh/termination", "example.com/keep"],
+        });
+        simulation
+            .patch::<NodeClaim>(&name(&claim), json!({"metadata": metadata}))
+            .await;
+        set_kubelet(&simulation, &node, Some("not-ready")).await;
+        let began = simulation.context.now();
+        // Neither the disruption budget nor the pods' own holds it up.
+        simulation
+            .until("the node is gone", 720, async |s| !has(s, &node).await)
+            .await;
+        let claims = simulation.claims().await;
+        let claim = claims
+            .into_iter()
+            .find(|other| other.metadata.uid == claim.metadata.uid);
+        let deadline = deadline(&claim.expect("it is kept"));
+        match is_kept {
+            true => assert_eq!(deadline, written),
+            false => {
+                let deadline: Timestamp = deadline.parse().expect("a time");
+                assert!(began < deadline && deadline <= simulation.context.now(), "{deadline}");
+            }
+        }
+        simulation.stop().await;
     }
-    // Neither the disruption budget nor the pods' own holds it up.
-    simulation
-        .until("the node is gone", 120, async |s| !has(s, &node).await)
-        .await;
-    simulation.stop().await;
 }
 
 // LIF-244
@@ -250,11 +336,7 @@ async fn a_node_that_turns_unhealthy_while_it_drains_is_cut_short() {
         .await;
     tokio::time::sleep(Duration::from_secs(1200)).await;
     assert!(has(&simulation, &node).await, "its pod is protected");
-    simulation
-        .sandbox
-        .set_kubelet(&name(&node), Some("not-ready"))
-        .await
-        .expect("set");
+    set_kubelet(&simulation, &node, Some("not-ready")).await;
     simulation
         .until("the node is gone", 800, async |s| !has(s, &node).await)
         .await;
@@ -293,13 +375,8 @@ async fn nodes_without_exactly_one_claim_are_not_repaired() {
         .await
         .expect("patched");
     let simulation = Simulation::join(sandbox, |options| options.feature_gates.node_repair = true);
-    for node in ["stranger", &name(&own)] {
-        simulation
-            .sandbox
-            .set_kubelet(node, Some("not-ready"))
-            .await
-            .expect("set");
-    }
+    set_condition(&simulation, "stranger", "Ready", "False").await;
+    set_kubelet(&simulation, &own, Some("not-ready")).await;
     tokio::time::sleep(Duration::from_secs(1800)).await;
     assert_eq!(simulation.nodes().await.len(), 2);
     assert!(

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kerf_api::NodeClaim;
+use kerf_api::{Conditioned, NodeClaim};
 use kerf_runtime::metrics::catalogue::{
     NODECLAIMS_TERMINATED, NODES_DRAINED, NODES_TERMINATED, PODS_DRAINED, PODS_EVICTION_REQUESTS,
 };
@@ -13,6 +14,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::harness::{Simulation, create, name};
+use crate::wire::{Fate, wired};
 
 async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, NodeClaim, Node) {
     let simulation = Simulation::start().await;
@@ -304,5 +306,116 @@ async fn each_group_of_pods_waits_for_the_one_before() {
     simulation
         .until("both are gone", 60, async |s| is_gone(s, &claim, &node).await)
         .await;
+    simulation.stop().await;
+}
+
+// LIF-111
+#[tokio::test(start_paused = true)]
+async fn an_eviction_says_why_its_node_goes() {
+    let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
+    simulation
+        .until("it is initialized", 30, async |s| {
+            s.claims().await[0].condition_is_true("Initialized")
+        })
+        .await;
+    simulation.change_template("2").await;
+    simulation
+        .until("both are gone", 300, async |s| is_gone(s, &claim, &node).await)
+        .await;
+    assert_eq!(simulation.messages("Evicted").await, ["Evicted pod: Drifted"]);
+    let drained = simulation.context.metrics.counter(&PODS_DRAINED);
+    assert_eq!(drained.get(&["Drifted"]), 1.0);
+    simulation.stop().await;
+}
+
+// LIF-111
+#[tokio::test(start_paused = true)]
+async fn an_eviction_from_a_node_without_a_claim_says_no_reason() {
+    let simulation = Simulation::start().await;
+    let node = json!({"metadata": {
+        "name": "stray",
+        "finalizers": ["karpenter.sh/termination"],
+        "labels": {"karpenter.kwok.sh/kwoknodeclass": "default"},
+        // It has a kubelet.
+        "annotations": {"kwok.x-k8s.io/node": "fake"},
+    }, "spec": {}});
+    create::<Node>(&simulation.client(), node).await;
+    let pod = json!({"metadata": {"name": "stray"}, "spec": {
+        "nodeName": "stray", "containers": [{"name": "main", "image": "app"}],
+    }});
+    let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    let pod = serde_json::from_value(pod).expect("a pod");
+    api.create(&PostParams::default(), &pod).await.expect("created");
+    // A kubelet that is not ready ends no pods.
+    simulation
+        .until("it runs on a ready node", 60, async |s| {
+            let spec = s.nodes().await.remove(0).spec.unwrap_or_default();
+            s.running().await == 1 && spec.taints.is_none_or(|taints| taints.is_empty())
+        })
+        .await;
+    simulation.delete::<Node>("stray").await;
+    simulation
+        .until("the Node is gone", 60, async |s| s.nodes().await.is_empty())
+        .await;
+    assert_eq!(simulation.messages("Evicted").await, ["Evicted pod: "]);
+    simulation.stop().await;
+}
+
+// LIF-084
+#[tokio::test(start_paused = true)]
+async fn nothing_is_evicted_before_its_node_is_marked() {
+    let tolerations = json!([{"key": "karpenter.sh/disrupted", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3600}]);
+    let (simulation, claim, node) = with_one_pod(json!({}), json!({"tolerations": tolerations})).await;
+    let (simulation, wire) = wired(simulation, |_| {}).await;
+    wire.on(Method::POST, "/eviction", Fate::Refused(StatusCode::TOO_MANY_REQUESTS));
+    // Somebody used the key for something else.
+    let taint = json!([{"key": "karpenter.sh/disrupted", "effect": "NoExecute"}]);
+    let node = name(&node);
+    simulation
+        .patch::<Node>(&node, json!({"spec": {"taints": taint}}))
+        .await;
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    simulation
+        .until("an eviction is asked for", 10, async |_| {
+            !wire.writes("/eviction").is_empty()
+        })
+        .await;
+    let marked = simulation.nodes().await.remove(0);
+    let taints = marked.spec.and_then(|spec| spec.taints).unwrap_or_default();
+    let taints: Vec<_> = taints.iter().map(|taint| (&*taint.key, &*taint.effect)).collect();
+    assert_eq!(taints, [("karpenter.sh/disrupted", "NoSchedule")]);
+    let labels = marked.metadata.labels.unwrap_or_default();
+    let excluded = labels.get("node.kubernetes.io/exclude-from-external-load-balancers");
+    assert_eq!(excluded.map(String::as_str), Some("karpenter"));
+    // In one patch, before any eviction.
+    let calls: Vec<String> = wire.writes("").into_iter().map(|write| write.call).collect();
+    let patched = format!("PATCH /api/v1/nodes/{node}");
+    let patches = calls.iter().take_while(|call| !call.ends_with("/eviction"));
+    assert_eq!(patches.filter(|call| **call == patched).count(), 1, "{calls:?}");
+    assert_eq!(calls.iter().filter(|call| **call == patched).count(), 1, "{calls:?}");
+    simulation.stop().await;
+}
+
+// LIF-109
+#[tokio::test(start_paused = true)]
+async fn an_eviction_nobody_answered_has_no_code() {
+    let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
+    let (simulation, wire) = wired(simulation, |_| {}).await;
+    wire.on(Method::POST, "/eviction", Fate::Lost);
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let asked = wire.writes("/eviction").len();
+    assert!(asked > 3, "{asked}");
+    let metrics = simulation.context.metrics.encode();
+    assert!(
+        !metrics.contains("karpenter_pods_eviction_requests_total{"),
+        "{metrics}"
+    );
+    wire.heal();
+    simulation
+        .until("both are gone", 60, async |s| is_gone(s, &claim, &node).await)
+        .await;
+    let answers = simulation.context.metrics.counter(&PODS_EVICTION_REQUESTS);
+    assert_eq!(answers.get(&["200"]), 1.0);
     simulation.stop().await;
 }
