@@ -137,9 +137,9 @@ fn a_claim_nobody_marked_says_what_it_waits_for() {
     assert_eq!(code, 0, "{report}");
     let obstacle = &report["stays"][0]["obstacles"][0];
     assert_eq!(obstacle["code"], "Unsettled");
-    // The time may be long past where no controller runs.
+    // No controller has run for a day.
     let remedy =
-        "wait until its NodeClaim is Consolidatable: not before 2026-01-04T08:00:30Z, later if pods come or go";
+        "nothing: that time was over at 2026-01-04T08:00:30Z; Kerf marks its NodeClaim Consolidatable by itself";
     assert_eq!(obstacle["remedy"], remedy);
 }
 
@@ -147,10 +147,13 @@ fn a_claim_nobody_marked_says_what_it_waits_for() {
 fn the_table_tells_it_to_people() {
     let outcome = run(&["simulate", "--consolidate"], &cluster());
     for part in [
-        "Would go now:\n Empty (delete), saves 0.3840 $/h\n  empty  default  m5.2xlarge  0.3840 $/h  empty\n",
-        "Stays:\n",
+        "Would go now, in this order:\n  1. remove 1 node, saves 0.3840 $/h: nothing on it needs a place (Empty)\n",
+        "    NODE   POOL     TYPE        PRICE       PODS TO MOVE  DISRUPTION\n    empty  default  m5.2xlarge  0.3840 $/h  0             1.00\n",
+        "  2. replace 2 nodes by 1, saves 0.6720 $/h: their pods fit on other nodes and a cheaper one (Underutilized)\n",
+        "    + new node  default  m5.large or 1 more  0.0960 $/h\n",
+        "Stays, and what would change that:\n",
         "  held\n    PodAnnotation: Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/p3)\n      to change it: wait until",
-        "4 nodes, 1.5360 $/h: ",
+        "4 nodes, 1.5360 $/h: 3 would go, 1 would come instead, 2 pods would move; saves 1.0560 $/h\n",
     ] {
         assert!(outcome.stdout.contains(part), "{part} is missing:\n{}", outcome.stdout);
     }
@@ -191,7 +194,7 @@ fn one_node_is_explained_by_either_of_its_names() {
     let text = run(&["explain", "node/held"], &cluster()).stdout;
     assert!(text.starts_with("Node held stays.\n\n  NodePool   default\n"), "{text}");
     assert!(
-        text.contains("\nWhy it stays:\n  PodAnnotation (pod/default/p3)\n"),
+        text.contains("\nWhy, and what would change that:\n  PodAnnotation (pod/default/p3)\n"),
         "{text}"
     );
     assert_eq!(run(&["explain", "node/nowhere"], &cluster()).code, 3);
@@ -207,4 +210,251 @@ fn nodes_nobody_manages_are_left_alone() {
     let bare = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bare"}, "status": {"allocatable": {"cpu": "1"}, "capacity": {"cpu": "1"}}});
     let (code, explanation) = document(&["explain", "node/bare"], &[bare]);
     assert_eq!((code, &explanation["obstacles"][0]["code"]), (1, &"Unmanaged".into()));
+}
+
+const PROTECTED: &str = "karpenter.sh/do-not-disrupt";
+
+fn codes(stays: &Value) -> Vec<&str> {
+    let obstacles = stays["obstacles"].as_array().expect("obstacles");
+    obstacles.iter().filter_map(|one| one["code"].as_str()).collect()
+}
+
+/// A budget over the pods labelled app=db that allows nothing.
+fn pdb(name: &str) -> Value {
+    json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name},
+        "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "db"}}},
+        "status": {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}})
+}
+
+#[test]
+fn everything_in_the_way_of_a_node_is_told() {
+    let mut items = pool(&json!({"consolidateAfter": "720h", "budgets": [{"nodes": "0"}]}));
+    let mut one = node("one", "m5.2xlarge", 8);
+    one[0]["metadata"]["annotations"] = json!({PROTECTED: "true"});
+    let conditions = one[1]["status"]["conditions"].as_array_mut().expect("conditions");
+    conditions.retain(|condition| condition["type"] != "Consolidatable");
+    items.extend(one);
+    items.push(pod("a", "one", "1", &json!({PROTECTED: "true"})));
+    items.push(pod("b", "one", "1", &json!({PROTECTED: "48h"})));
+    let mut covered = pod("c", "one", "1", &json!({}));
+    covered["metadata"]["labels"] = json!({"app": "db"});
+    items.extend([covered, pdb("first"), pdb("second")]);
+    let (code, explanation) = document(&["explain", "node/one"], &items);
+    assert_eq!(code, 1, "{explanation}");
+    let expected = [
+        "NodeAnnotation",
+        "PodAnnotation",
+        "PodAnnotation",
+        "MultiplePdbs",
+        "Unsettled",
+        "Budget",
+    ];
+    assert_eq!(codes(&explanation), expected, "{explanation}");
+    assert_eq!(explanation["message"], "stays, for 6 reasons");
+    let remedy = explanation["obstacles"][2]["remedy"].as_str().expect("a remedy");
+    assert!(remedy.contains("2026-01-06T08:00:00Z"), "{remedy}");
+    assert_eq!(
+        explanation["obstacles"][3]["objects"],
+        json!([
+            "poddisruptionbudget/default/first",
+            "poddisruptionbudget/default/second",
+            "pod/default/c"
+        ])
+    );
+    let (_, report) = document(&["simulate", "--consolidate"], &items);
+    assert_eq!(codes(&report["stays"][0]), expected);
+}
+
+/// A cluster of two nodes, of which `one` would go, and an object that cannot be read.
+fn with_unread(object: Value) -> Vec<Value> {
+    let mut items = open_pool();
+    items.extend(node("one", "m5.large", 2));
+    items.extend(node("two", "m5.2xlarge", 8));
+    items.push(pod("p", "one", "1", &json!({})));
+    items.push(pod("big", "two", "5", &json!({})));
+    items.push(object);
+    items
+}
+
+fn broken_pod(change: impl FnOnce(&mut Value)) -> Value {
+    let mut broken = pod("broken", "one", "1e999999999999", &json!({PROTECTED: "true"}));
+    change(&mut broken);
+    broken
+}
+
+fn broken_pdb(change: impl FnOnce(&mut Value)) -> Value {
+    let mut broken = pdb("broken");
+    broken["spec"]["minAvailable"] = json!(1);
+    change(&mut broken);
+    broken
+}
+
+#[test]
+fn what_an_unread_object_may_protect_stays() {
+    for (object, named) in [
+        (broken_pod(|_| {}), "pod/default/broken"),
+        (
+            broken_pod(|pod| pod["spec"]["priority"] = json!("high")),
+            "pod/default/broken",
+        ),
+        // Which node it is on cannot be read either: its whole namespace.
+        (
+            broken_pod(|pod| pod["spec"]["nodeName"] = json!(7)),
+            "pod/default/broken",
+        ),
+        (broken_pdb(|_| {}), "poddisruptionbudget/default/broken"),
+        (
+            broken_pdb(|pdb| pdb["apiVersion"] = json!("policy/v1beta1")),
+            "poddisruptionbudget/broken",
+        ),
+    ] {
+        let items = with_unread(object);
+        let (code, explanation) = document(&["explain", "node/one"], &items);
+        assert_eq!((code, &explanation["verdict"]), (2, &"Stays".into()), "{explanation}");
+        let told = explanation["obstacles"].as_array().expect("obstacles");
+        let unread = told
+            .iter()
+            .find(|one| one["code"] == "Unreadable")
+            .expect("the obstacle");
+        assert_eq!(unread["objects"], json!([named]), "{explanation}");
+        let (code, report) = document(&["simulate", "--consolidate"], &items);
+        assert_eq!((code, &report["moves"]), (2, &json!([])), "{named}: {report}");
+    }
+}
+
+#[test]
+fn what_an_unread_object_cannot_protect_goes() {
+    for object in [
+        // It waits for a node.
+        broken_pod(|pod| pod["spec"]["nodeName"] = Value::Null),
+        broken_pod(|pod| pod["status"]["phase"] = json!("Succeeded")),
+        broken_pdb(|pdb| pdb["metadata"]["namespace"] = json!("elsewhere")),
+    ] {
+        let text = object.to_string();
+        let (code, explanation) = document(&["explain", "node/one"], &with_unread(object));
+        assert_eq!(
+            (code, &explanation["verdict"]),
+            (0, &"Goes".into()),
+            "{text}: {explanation}"
+        );
+    }
+}
+
+/// Nobody knows what it held.
+#[test]
+fn a_document_that_cannot_be_read_at_all_leaves_the_answer_in_doubt() {
+    let unknown = json!({"apiVersion": "example.com/v1", "metadata": {"name": "x"}});
+    let (code, explanation) = document(&["explain", "node/one"], &with_unread(unknown));
+    assert_eq!((code, &explanation["verdict"]), (2, &"Goes".into()), "{explanation}");
+}
+
+/// How much room is left beside a pod that cannot be read is not known.
+#[test]
+fn nothing_moves_onto_a_node_with_an_unread_pod() {
+    let items = with_unread(broken_pod(|pod| pod["spec"]["nodeName"] = json!("two")));
+    let (_, explanation) = document(&["explain", "node/one"], &items);
+    assert_eq!(codes(&explanation), ["NotCheaper"], "{explanation}");
+}
+
+// DIS-079
+#[test]
+fn an_invalid_budget_is_named_and_complained_of() {
+    let budgets = json!([{"nodes": "100%"}, {"nodes": "1", "schedule": "every full moon at noon", "duration": "1h"}]);
+    let mut items = pool(&json!({"consolidateAfter": "30s", "budgets": budgets}));
+    items.extend(node("one", "m5.large", 2));
+    let (code, explanation) = document(&["explain", "node/one"], &items);
+    assert_eq!((code, codes(&explanation)), (1, vec!["InvalidBudget"]), "{explanation}");
+    let obstacle = &explanation["obstacles"][0];
+    assert_eq!(obstacle["objects"], json!(["nodepool/default"]));
+    assert_eq!(obstacle["remedy"], "correct spec.disruption.budgets[1] of the NodePool");
+    for (args, code) in [(vec!["explain", "node/one"], 1), (vec!["simulate", "--consolidate"], 2)] {
+        let outcome = run(&args, &items);
+        assert_eq!(outcome.code, code, "{}", outcome.stdout);
+        let said = "error: NodePool default: spec.disruption.budgets[1]: schedule \"every full moon at noon\": ";
+        assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    }
+}
+
+/// The marks of a command, as the controller writes them.
+fn mark(node: &mut [Value], taint: bool, reason: bool) {
+    if taint {
+        node[0]["spec"]["taints"] = json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]);
+    }
+    if reason {
+        let conditions = node[1]["status"]["conditions"].as_array_mut().expect("conditions");
+        conditions.push(
+            json!({"type": "DisruptionReason", "status": "True", "reason": "Empty", "message": "",
+            "lastTransitionTime": "2026-01-05T07:59:00Z"}),
+        );
+    }
+}
+
+// DIS-023, DIS-081, DIS-257, DIS-258
+#[test]
+fn a_node_that_a_command_holds_is_not_taken_twice_and_counts_against_budgets() {
+    for (taint, reason) in [(true, true), (true, false), (false, true)] {
+        let mut items = pool(&json!({"consolidateAfter": "30s", "budgets": [{"nodes": "1"}]}));
+        let mut held = node("held", "m5.large", 2);
+        mark(&mut held, taint, reason);
+        items.extend(held);
+        items.extend(node("other", "m5.large", 2));
+        let (code, explanation) = document(&["explain", "node/held"], &items);
+        assert_eq!((code, codes(&explanation)), (1, vec!["Queued"]), "{explanation}");
+        let text = run(&["explain", "node/held"], &items).stdout;
+        assert!(text.starts_with("Node held is on its way out already.\n"), "{text}");
+        let (code, report) = document(&["simulate", "--consolidate"], &items);
+        assert_eq!((code, &report["moves"]), (0, &json!([])), "{report}");
+        let other = report["stays"]
+            .as_array()
+            .expect("stays")
+            .iter()
+            .find(|one| one["node"] == "other");
+        assert_eq!(codes(other.expect("the other node")), ["Budget"], "{report}");
+    }
+}
+
+/// A machine goes by one name, and is asked for by any.
+#[test]
+fn a_machine_with_two_nodes_is_explained_by_either() {
+    let mut items = open_pool();
+    items.extend(node("one", "m5.large", 2));
+    let mut again = node("again", "m5.large", 2).swap_remove(0);
+    again["spec"]["providerID"] = json!("kwok://one");
+    items.push(again);
+    for name in ["node/one", "node/again", "nodeclaim/claim-one"] {
+        let (code, explanation) = document(&["explain", name], &items);
+        assert_eq!(
+            (code, codes(&explanation)),
+            (1, vec!["Doubled"]),
+            "{name}: {explanation}"
+        );
+    }
+}
+
+/// The texts a function `code` gives.
+fn codes_in(source: &str) -> Vec<&str> {
+    let (_, body) = source.split_once("fn code(&self)").expect("the function");
+    let (body, _) = body.split_once("\n    }\n").expect("its end");
+    body.split('"').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn every_code_is_documented() {
+    let mut codes = codes_in(include_str!("../../disruption/src/blocker.rs"));
+    codes.extend(codes_in(include_str!("../../disruption/src/stay.rs")));
+    for source in [
+        include_str!("../src/consolidate/mod.rs"),
+        include_str!("../src/consolidate/unread.rs"),
+    ] {
+        let here = source.split(" code: \"").skip(1);
+        codes.extend(here.filter_map(|rest| rest.split('"').next()));
+    }
+    assert!(codes.len() > 30 && codes.contains(&"Later") && codes.contains(&"Unreadable"));
+    codes.sort_unstable();
+    let manual = include_str!("../../../docs/consolidation-report.md");
+    let (_, table) = manual.split_once("| code | meaning |").expect("the table");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut documented: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+    documented.sort_unstable();
+    assert_eq!(documented, codes);
 }

@@ -183,6 +183,13 @@ fn a_cluster_is_asked_as_files_are() {
     );
     assert_eq!(up.explain(&["pod/web-0", "-n", "kube-system"]).code, 3);
     assert_eq!(up.explain(&["node/none"]).code, 3);
+    let bare = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bare"}});
+    up.create(&[("/api/v1/nodes", bare)]);
+    let bare = told("node/bare", 1);
+    assert_eq!(
+        (&bare["verdict"], &bare["obstacles"][0]["code"]),
+        (&json!("Stays"), &json!("Unmanaged"))
+    );
     let context = up.explain(&["pod/web-0", "--context", "elsewhere"]);
     assert_eq!(
         (context.code, context.stderr.contains("elsewhere")),

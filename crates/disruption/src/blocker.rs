@@ -21,6 +21,9 @@ pub enum Blocker {
     /// DIS-027.
     #[error("node is deleting or marked for deletion")]
     Deleting,
+    /// Deviation at DIS-022.
+    #[error("several Nodes or NodeClaims have its provider id")]
+    Doubled,
     /// DIS-028.
     #[error("node is nominated for a pending pod")]
     Nominated,
@@ -33,6 +36,9 @@ pub enum Blocker {
     /// DIS-032.
     #[error("nodepool not found (NodePool={0})")]
     NoPool(Arc<str>),
+    /// Deviation at DIS-022: the claim's pool.
+    #[error("label \"karpenter.sh/nodepool\" of node and nodeclaim differ (NodeClaim's={0})")]
+    OtherPool(Arc<str>),
     /// DIS-035: the pod as `namespace/name`.
     #[error("pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod={0})")]
     PodAnnotation(String),
@@ -71,10 +77,12 @@ impl Blocker {
             Self::NoNode => "NoNode",
             Self::Uninitialized => "Uninitialized",
             Self::Deleting => "Deleting",
+            Self::Doubled => "Doubled",
             Self::Nominated => "Nominated",
             Self::NodeAnnotation => "NodeAnnotation",
             Self::NoPoolLabel => "NoPoolLabel",
             Self::NoPool(_) => "NoPool",
+            Self::OtherPool(_) => "OtherPool",
             Self::PodAnnotation(_) => "PodAnnotation",
             Self::Pdb(_) => "Pdb",
             Self::MultiplePdbs(_) => "MultiplePdbs",

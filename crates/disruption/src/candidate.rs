@@ -71,9 +71,10 @@ pub struct Candidates {
 
 /// Sorts the nodes; `queued` tells the names of nodes other commands hold.
 pub fn candidates(snapshot: &Snapshot, now: Timestamp, class: Class, queued: &dyn Fn(&Node) -> bool) -> Candidates {
+    let moment = Moment { snapshot, now, queued };
     let mut sorted = Candidates::default();
     for (index, node) in snapshot.nodes.iter().enumerate() {
-        match candidate(snapshot, now, class, queued, index, node) {
+        match candidate(&moment, class, index, node) {
             Ok(candidate) => sorted.free.push(candidate),
             Err(blocker) => {
                 let ends = [sorted.until, ends(node, &blocker, now)];
@@ -85,25 +86,40 @@ pub fn candidates(snapshot: &Snapshot, now: Timestamp, class: Class, queued: &dy
     sorted
 }
 
-fn candidate(
-    snapshot: &Snapshot,
-    now: Timestamp,
-    class: Class,
-    queued: &dyn Fn(&Node) -> bool,
-    index: usize,
-    node: &Arc<Node>,
-) -> Result<Candidate, Blocker> {
-    let refuse_if = |wrong: bool, blocker: Blocker| if wrong { Err(blocker) } else { Ok(()) };
-    refuse_if(queued(node), Blocker::Queued)?;
-    refuse_if(!node.managed, Blocker::Unmanaged)?;
-    refuse_if(node.node_name.is_none(), Blocker::NoNode)?;
-    refuse_if(!node.initialized, Blocker::Uninitialized)?;
-    refuse_if(node.marked_for_deletion || node.lifecycle.deleting, Blocker::Deleting)?;
-    refuse_if(
-        node.nominated_until.is_some_and(|until| now < until),
-        Blocker::Nominated,
-    )?;
-    refuse_if(node.lifecycle.do_not_disrupt, Blocker::NodeAnnotation)?;
+/// The cluster at a moment, as blockers are looked for in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) now: Timestamp,
+    /// Whether another command holds a node.
+    pub(crate) queued: &'a dyn Fn(&Node) -> bool,
+}
+
+/// What may keep a node whatever its pool and pods.
+type Rule = fn(&Moment<'_>, &Node) -> Option<Blocker>;
+
+/// In upstream's order (DIS-022).
+const RULES: [Rule; 8] = [
+    |moment, node| (moment.queued)(node).then_some(Blocker::Queued),
+    |_, node| (!node.managed).then_some(Blocker::Unmanaged),
+    |_, node| node.node_name.is_none().then_some(Blocker::NoNode),
+    |_, node| (!node.initialized).then_some(Blocker::Uninitialized),
+    |_, node| (node.marked_for_deletion || node.lifecycle.deleting).then_some(Blocker::Deleting),
+    |_, node| node.lifecycle.doubled.then_some(Blocker::Doubled),
+    |moment, node| {
+        let until = node.nominated_until.filter(|until| moment.now < *until);
+        until.map(|_| Blocker::Nominated)
+    },
+    |_, node| node.lifecycle.do_not_disrupt.then_some(Blocker::NodeAnnotation),
+];
+
+/// What the rules find, each asked only when its turn comes.
+fn of_node<'a>(moment: &'a Moment<'a>, node: &'a Node) -> impl Iterator<Item = Blocker> {
+    RULES.iter().filter_map(|rule| rule(moment, node))
+}
+
+/// The pool of a node, if its nodes may be disrupted (DIS-030, DIS-032, DIS-033).
+fn pool_of<'a>(snapshot: &'a Snapshot, node: &Node) -> Result<&'a Arc<NodePool>, Blocker> {
     let label = node.pool.ok_or(Blocker::NoPoolLabel)?;
     let pool = snapshot.pools.iter().find(|pool| pool.label == label);
     let usable = |pool: &&Arc<NodePool>| {
@@ -114,12 +130,40 @@ fn candidate(
     let pool = pool
         .filter(|pool| pool.eligibility != Eligibility::ForeignNodeClass)
         .filter(usable);
-    let pool = pool.ok_or_else(|| Blocker::NoPool(snapshot.interner.shared(label)))?;
+    pool.ok_or_else(|| Blocker::NoPool(snapshot.interner.shared(label)))
+}
+
+fn other_pool(snapshot: &Snapshot, node: &Node) -> Option<Blocker> {
+    let claims = node.lifecycle.claim_pool?;
+    Some(Blocker::OtherPool(snapshot.interner.shared(claims)))
+}
+
+fn candidate(moment: &Moment<'_>, class: Class, index: usize, node: &Arc<Node>) -> Result<Candidate, Blocker> {
+    if let Some(blocker) = of_node(moment, node).next() {
+        return Err(blocker);
+    }
+    let pool = pool_of(moment.snapshot, node)?;
+    if let Some(blocker) = other_pool(moment.snapshot, node) {
+        return Err(blocker);
+    }
     let overlooks_pods = class == Class::Eventual && node.lifecycle.termination_grace_seconds.is_some();
-    if let Some(blocker) = pods::blocker(&node.pods, snapshot, now).filter(|_| !overlooks_pods) {
+    if !overlooks_pods && let Some(blocker) = pods::blocker(&node.pods, moment.snapshot, moment.now) {
         return Err(blocker);
     }
     Ok(Candidate::new(index, node, pool))
+}
+
+/// Everything that keeps a node from graceful methods, the first of it first, with the pod it is about.
+pub(crate) fn blockers<'a>(
+    moment: &'a Moment<'a>,
+    node: &'a Node,
+) -> impl Iterator<Item = (Option<&'a Arc<Pod>>, Blocker)> {
+    let of_pool = [pool_of(moment.snapshot, node).err(), other_pool(moment.snapshot, node)];
+    let of_pods = pods::blockers(&node.pods, moment.snapshot, moment.now);
+    let others = of_node(moment, node).chain(of_pool.into_iter().flatten());
+    others
+        .map(|blocker| (None, blocker))
+        .chain(of_pods.map(|(pod, blocker)| (Some(pod), blocker)))
 }
 
 /// When a blocker goes, or becomes another, by itself.

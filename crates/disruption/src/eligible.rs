@@ -2,22 +2,22 @@
 
 use crate::candidate::Candidate;
 use crate::settling::settles_at;
-use crate::stay::{Held, Stay};
+use crate::stay::{Stay, Staying};
 use jiff::Timestamp;
 use kerf_model::budget::ConsolidationPolicy;
-use kerf_model::intern::sym;
+use kerf_model::intern::{Sym, sym};
 use kerf_model::nodepool::Eligibility;
 use kerf_model::snapshot::Snapshot;
 use std::sync::Arc;
 
 /// The candidates multi-node and single-node consolidation may choose from, most savings per cost of moving first (DIS-122, DIS-123); and
 /// the others, with why.
-pub fn underutilized(snapshot: &Snapshot, candidates: &[Candidate]) -> (Vec<Candidate>, Vec<Held>) {
+pub fn underutilized(snapshot: &Snapshot, candidates: &[Candidate]) -> (Vec<Candidate>, Vec<Staying>) {
     let (mut eligible, mut held) = (Vec::new(), Vec::new());
     for candidate in candidates {
         match obstacle(snapshot, candidate) {
             None => eligible.push(candidate.clone()),
-            Some(why) => held.push(Held {
+            Some(why) => held.push(Staying {
                 index: candidate.index,
                 why,
             }),
@@ -27,40 +27,56 @@ pub fn underutilized(snapshot: &Snapshot, candidates: &[Candidate]) -> (Vec<Cand
     (eligible, held)
 }
 
-/// The first thing that keeps consolidation from looking at a candidate, in upstream's order.
+/// What may keep consolidation from looking at a candidate.
+type Rule = fn(&Snapshot, &Candidate) -> Option<Stay>;
+
+/// In upstream's order.
+const RULES: [Rule; 8] = [
+    |_, candidate| {
+        let pool = &candidate.pool;
+        (pool.eligibility == Eligibility::Static).then(|| Stay::Static(Arc::clone(&pool.name)))
+    },
+    type_unknown,
+    |_, candidate| lacks(candidate, sym::CAPACITY_TYPE, "karpenter.sh/capacity-type"),
+    |_, candidate| lacks(candidate, sym::ZONE, "topology.kubernetes.io/zone"),
+    |_, candidate| {
+        let pool = &candidate.pool;
+        let disabled = pool.disruption.consolidate_after.is_none();
+        disabled.then(|| Stay::ConsolidationDisabled(Arc::clone(&pool.name)))
+    },
+    |_, candidate| candidate.is_empty().then_some(Stay::LeftToEmptiness),
+    |_, candidate| {
+        let pool = &candidate.pool;
+        let only_empty = pool.disruption.consolidation == ConsolidationPolicy::WhenEmpty && !candidate.is_empty();
+        only_empty.then(|| Stay::NotEmpty(Arc::clone(&pool.name)))
+    },
+    |_, candidate| unsettled(candidate),
+];
+
+/// The first thing that keeps consolidation from looking at a candidate.
 pub(crate) fn obstacle(snapshot: &Snapshot, candidate: &Candidate) -> Option<Stay> {
-    let (node, pool) = (&candidate.node, &candidate.pool);
-    if pool.eligibility == Eligibility::Static {
-        return Some(Stay::Static(Arc::clone(&pool.name)));
-    }
-    let kind = node.label(sym::INSTANCE_TYPE);
-    let mut types = pool.catalogue.iter().flat_map(|catalogue| &catalogue.types);
-    if !types.any(|known| Some(known.name) == kind) {
-        let label = kind.map_or_else(|| Arc::from(""), |kind| snapshot.interner.shared(kind));
-        return Some(Stay::TypeUnknown(label));
-    }
-    for (key, text) in [
-        (sym::CAPACITY_TYPE, "karpenter.sh/capacity-type"),
-        (sym::ZONE, "topology.kubernetes.io/zone"),
-    ] {
-        if node.label(key).is_none() {
-            return Some(Stay::NoLabel(text));
-        }
-    }
-    if pool.disruption.consolidate_after.is_none() {
-        return Some(Stay::ConsolidationDisabled(Arc::clone(&pool.name)));
-    }
-    if candidate.is_empty() {
-        return Some(Stay::LeftToEmptiness);
-    }
-    if pool.disruption.consolidation == ConsolidationPolicy::WhenEmpty {
-        return Some(Stay::NotEmpty(Arc::clone(&pool.name)));
-    }
-    unsettled(candidate)
+    obstacles(snapshot, candidate).next()
+}
+
+/// Everything that does, the first of it first; each rule is asked only when its turn comes.
+pub(crate) fn obstacles<'a>(snapshot: &'a Snapshot, candidate: &'a Candidate) -> impl Iterator<Item = Stay> {
+    RULES.iter().filter_map(|rule| rule(snapshot, candidate))
+}
+
+fn type_unknown(snapshot: &Snapshot, candidate: &Candidate) -> Option<Stay> {
+    let kind = candidate.node.label(sym::INSTANCE_TYPE);
+    let mut types = candidate.pool.catalogue.iter().flat_map(|catalogue| &catalogue.types);
+    let known = types.any(|known| Some(known.name) == kind);
+    let label = || kind.map_or_else(|| Arc::from(""), |kind| snapshot.interner.shared(kind));
+    (!known).then(|| Stay::TypeUnknown(label()))
+}
+
+fn lacks(candidate: &Candidate, key: Sym, name: &'static str) -> Option<Stay> {
+    candidate.node.label(key).is_none().then_some(Stay::NoLabel(name))
 }
 
 /// DIS-119: with the time the condition is due, where that is known.
-pub(crate) fn unsettled(candidate: &Candidate) -> Option<Stay> {
+fn unsettled(candidate: &Candidate) -> Option<Stay> {
     let life = &candidate.node.lifecycle;
     if life.consolidatable {
         return None;

@@ -1,14 +1,20 @@
 //! Why a node stays: everything that is in the way of taking it, with what would clear the way.
 
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, PoolAllowance};
 use crate::blocker::Blocker;
-use crate::candidate::{Candidate, Candidates};
+use crate::candidate::{Candidate, Moment, blockers};
+use crate::command::Command;
 use crate::consolidation::Consolidation;
-use crate::eligible::obstacle;
+use crate::eligible::obstacles;
+use crate::protection::{Protection, protection};
+use crate::simulation::{Protected, SimulationError};
 use crate::stay::Stay;
+use jiff::Timestamp;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::node::Node;
+use kerf_model::pod::{DoNotDisrupt, Pod};
 use kerf_model::snapshot::Snapshot;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -72,8 +78,10 @@ pub struct Obstacle {
 /// What explaining needs to know of a moment.
 #[derive(Clone, Copy)]
 pub struct Explainer<'a> {
-    /// All nodes, sorted for graceful methods.
-    pub sorted: &'a Candidates,
+    /// The moment.
+    pub now: Timestamp,
+    /// Whether another command holds a node.
+    pub queued: &'a dyn Fn(&Node) -> bool,
     /// What budgets leave for [`DisruptionReason::Empty`].
     pub empty: &'a Allowance,
     /// What budgets leave for [`DisruptionReason::Underutilized`].
@@ -83,44 +91,61 @@ pub struct Explainer<'a> {
 }
 
 impl Explainer<'_> {
-    /// What keeps a node, by its index in the snapshot; nothing where consolidation would take it now.
+    /// Everything that keeps a node, by its index in the snapshot; nothing where consolidation would take it now. The first is what events
+    /// tell.
     pub fn why_not(&self, snapshot: &Snapshot, index: usize) -> Vec<Obstacle> {
         let Some(node) = snapshot.nodes.get(index) else {
             return Vec::new();
         };
-        if let Some((_, blocker)) = self.sorted.blocked.iter().find(|(at, _)| *at == index) {
-            return vec![blocked(node, blocker)];
+        let (now, queued) = (self.now, self.queued);
+        let moment = Moment { snapshot, now, queued };
+        let blockers: Vec<(Option<&Arc<Pod>>, Blocker)> = blockers(&moment, node).collect();
+        if let Some((pod, last_word)) = blockers.iter().find(|(_, blocker)| is_last_word(blocker)) {
+            return vec![blocked(node, *pod, last_word, now)];
         }
-        let Some(candidate) = self.sorted.free.iter().find(|candidate| candidate.index == index) else {
-            return Vec::new();
-        };
-        let mut found: Vec<Obstacle> = Vec::new();
-        let mut add = |why: &Stay, reason| found.push(held(candidate, why, reason));
-        let budget = || Stay::Budget(Arc::clone(&candidate.pool.name));
-        match obstacle(snapshot, candidate) {
-            Some(Stay::LeftToEmptiness) => {
-                if let Some(why) = crate::eligible::unsettled(candidate) {
-                    add(&why, DisruptionReason::Empty);
-                }
-                if self.empty.left(&candidate.pool.name) == 0 {
-                    add(&budget(), DisruptionReason::Empty);
-                }
-            }
-            Some(why) => add(&why, reason_of(candidate)),
-            None => {
-                if self.underutilized.left(&candidate.pool.name) == 0 {
-                    add(&budget(), DisruptionReason::Underutilized);
-                }
-                if let Some(why) = self.consolidation.and_then(|all| all.objection(candidate)) {
-                    add(&why, DisruptionReason::Underutilized);
-                }
-                if self.consolidation.is_none() {
-                    let why = Stay::NoSimulation(crate::simulation::SimulationError::NoPools);
-                    add(&why, DisruptionReason::Underutilized);
-                }
-            }
+        let mut found = all_blocked(node, &blockers, now);
+        if !blockers.iter().any(|(_, blocker)| hides_the_rest(blocker))
+            && let Some(candidate) = Candidate::of_node(snapshot, index)
+        {
+            let kept = blockers.iter().map(|(_, blocker)| blocker);
+            found.extend(self.held(snapshot, &candidate, &kept.collect::<Vec<_>>()));
         }
         found
+    }
+
+    /// What the methods would have against a candidate, whatever else keeps it.
+    fn held(&self, snapshot: &Snapshot, candidate: &Candidate, blockers: &[&Blocker]) -> Vec<Obstacle> {
+        let (reason, allowance) = match candidate.is_empty() {
+            true => (DisruptionReason::Empty, self.empty),
+            false => (DisruptionReason::Underutilized, self.underutilized),
+        };
+        let of_pool = allowance.pools().find(|pool| pool.pool == candidate.pool.name);
+        let told = |why: &Stay| held(candidate, why, reason, of_pool, self.now);
+        let mut all: Vec<Stay> = obstacles(snapshot, candidate)
+            .filter(|why| !candidate.is_empty() || keeps_empty_nodes(why))
+            .collect();
+        if let Some(last_word) = all.iter().find(|why| matches!(why, Stay::Static(_))) {
+            return vec![told(last_word)];
+        }
+        let has_price = !all
+            .iter()
+            .any(|why| matches!(why, Stay::TypeUnknown(_) | Stay::NoLabel(_)));
+        match of_pool.is_some_and(|pool| pool.fault.is_some()) {
+            true => all.extend(invalid_budgets(candidate)),
+            false if allowance.left(&candidate.pool.name) == 0 => {
+                all.push(Stay::Budget(Arc::clone(&candidate.pool.name)));
+            }
+            false => {}
+        }
+        // Pods are on their way to a nominated node: what becomes of it then is not known.
+        if !candidate.is_empty() && has_price && !blockers.contains(&&Blocker::Nominated) {
+            all.extend(match self.consolidation {
+                None => Some(Stay::NoSimulation(SimulationError::NoPools)),
+                Some(all) if blockers.is_empty() => all.objection(candidate),
+                Some(all) => all.objection_once_free(candidate),
+            });
+        }
+        all.iter().map(told).collect()
     }
 }
 
@@ -130,33 +155,101 @@ impl Consolidation<'_> {
         if let Some(score) = self.balance.hopeless(candidate) {
             return Some(Stay::Unbalanced(Box::new(score)));
         }
-        let command = match self.propose(&[candidate]) {
-            Ok(command) => command,
-            Err(why) => return Some(why),
-        };
-        let judgement = self.judge(&command);
-        match judgement.objection() {
-            Some(score) => Some(Stay::Unbalanced(Box::new(score.clone()))),
-            None => self.check(&command).err(),
+        match self.propose(&[candidate]) {
+            Ok(command) => self.unbalanced(&command).or_else(|| self.check(&command).err()),
+            Err(why) => Some(why),
         }
+    }
+
+    /// What would speak against it if all its pods might move.
+    fn objection_once_free(&self, candidate: &Candidate) -> Option<Stay> {
+        if let Some(score) = self.balance.hopeless(candidate) {
+            return Some(Stay::Unbalanced(Box::new(score)));
+        }
+        let simulation = match self.what_if.ask(&[candidate], Protected::Move) {
+            Ok(simulation) => simulation,
+            Err(error) => return Some(error.into()),
+        };
+        match self.command(&[candidate], simulation) {
+            Ok(command) => self.unbalanced(&command),
+            Err((why, _)) => Some(why),
+        }
+    }
+
+    fn unbalanced(&self, command: &Command) -> Option<Stay> {
+        let judgement = self.judge(command);
+        judgement
+            .objection()
+            .map(|score| Stay::Unbalanced(Box::new(score.clone())))
     }
 }
 
-const fn reason_of(candidate: &Candidate) -> DisruptionReason {
-    // Emptiness asks the cost alone (DIS-050).
-    if candidate.cost.raw() <= crate::cost::Cost::ONE.raw() {
-        DisruptionReason::Empty
-    } else {
-        DisruptionReason::Underutilized
+/// Whether nothing else matters: the node is going anyway, or is not ours.
+const fn is_last_word(blocker: &Blocker) -> bool {
+    matches!(blocker, Blocker::Queued | Blocker::Unmanaged | Blocker::Deleting)
+}
+
+/// Whether it cannot be said what consolidation would make of the node: labels and conditions are still to come, or its pool or its pods
+/// are not known.
+const fn hides_the_rest(blocker: &Blocker) -> bool {
+    matches!(
+        blocker,
+        Blocker::NoNode
+            | Blocker::Uninitialized
+            | Blocker::Doubled
+            | Blocker::NoPoolLabel
+            | Blocker::NoPool(_)
+            | Blocker::OtherPool(_)
+    )
+}
+
+/// Whether emptiness heeds it too: it asks for no price and no place (DIS-150).
+const fn keeps_empty_nodes(why: &Stay) -> bool {
+    !matches!(why, Stay::TypeUnknown(_) | Stay::NoLabel(_) | Stay::LeftToEmptiness)
+}
+
+/// One closes the pool, whatever the other budgets say (DIS-079).
+fn invalid_budgets(candidate: &Candidate) -> impl Iterator<Item = Stay> {
+    let pool = &candidate.pool;
+    let budgets = pool.disruption.budgets.iter().enumerate();
+    let invalid = budgets.filter_map(|(at, budget)| Some((at, budget.as_ref().err()?)));
+    invalid.map(|(at, fault)| Stay::InvalidBudget {
+        pool: Arc::clone(&pool.name),
+        field: format!("spec.disruption.budgets[{at}]"),
+        fault: Arc::clone(&fault.0),
+    })
+}
+
+/// Blockers as people read them; pods that the same budgets cover stand together.
+fn all_blocked(node: &Node, blockers: &[(Option<&Arc<Pod>>, Blocker)], now: Timestamp) -> Vec<Obstacle> {
+    let mut found: Vec<Obstacle> = Vec::new();
+    let mut by_budget: BTreeMap<Vec<Object>, usize> = BTreeMap::new();
+    for (pod, blocker) in blockers {
+        let obstacle = blocked(node, *pod, blocker, now);
+        let Some(pod) = pod.filter(|_| matches!(blocker, Blocker::Pdb(_) | Blocker::MultiplePdbs(_))) else {
+            found.push(obstacle);
+            continue;
+        };
+        let at = *by_budget.entry(obstacle.objects.clone()).or_insert(found.len());
+        if at == found.len() {
+            found.push(obstacle);
+        }
+        if let Some(told) = found.get_mut(at) {
+            told.objects.push(Object::namespaced("Pod", &pod.key()));
+        }
     }
+    found
 }
 
 /// A blocker as people read it.
-pub(crate) fn blocked(node: &Node, blocker: &Blocker) -> Obstacle {
+fn blocked(node: &Node, pod: Option<&Arc<Pod>>, blocker: &Blocker, now: Timestamp) -> Obstacle {
     let claim = || Object::cluster_wide("NodeClaim", node.claim_name.as_deref().unwrap_or_default());
     let own = || Object::cluster_wide("Node", node.node_name.as_deref().unwrap_or(&node.name));
     let (objects, remedy) = match blocker {
-        Blocker::Queued => (vec![own()], "nothing: it is on its way out".to_owned()),
+        Blocker::Queued => (
+            vec![own()],
+            "nothing: it is on its way out; marks of a command that was given up vanish by themselves".to_owned(),
+        ),
         Blocker::Unmanaged => (
             vec![own()],
             "nothing: no NodeClaim stands behind it, so it is somebody else's to remove".to_owned(),
@@ -170,6 +263,14 @@ pub(crate) fn blocked(node: &Node, blocker: &Blocker) -> Obstacle {
             "wait until it is Ready, its startup taints are gone and its resources are registered".to_owned(),
         ),
         Blocker::Deleting => (vec![own()], "nothing: it is being deleted".to_owned()),
+        Blocker::Doubled => (
+            vec![own()],
+            "delete the Nodes and NodeClaims with its provider id but the right one of each".to_owned(),
+        ),
+        Blocker::OtherPool(pool) => (
+            vec![own()],
+            format!("set the Node's label karpenter.sh/nodepool back to {pool}, as its NodeClaim has it"),
+        ),
         Blocker::Nominated => (
             vec![own()],
             node.nominated_until.map_or_else(
@@ -189,10 +290,7 @@ pub(crate) fn blocked(node: &Node, blocker: &Blocker) -> Obstacle {
             vec![Object::cluster_wide("NodePool", pool)],
             "create the NodePool, or see why it has no instance types".to_owned(),
         ),
-        Blocker::PodAnnotation(pod) => (
-            vec![Object::namespaced("Pod", pod)],
-            "wait until the pod has finished, or remove its annotation karpenter.sh/do-not-disrupt".to_owned(),
-        ),
+        Blocker::PodAnnotation(key) => (vec![Object::namespaced("Pod", key)], unprotect(pod, now)),
         Blocker::Pdb(pdb) => (
             vec![Object::namespaced("PodDisruptionBudget", pdb)],
             "wait until the budget allows a disruption: more ready pods, or a looser budget".to_owned(),
@@ -213,8 +311,36 @@ pub(crate) fn blocked(node: &Node, blocker: &Blocker) -> Obstacle {
     }
 }
 
+/// What ends the protection of a pod.
+fn unprotect(pod: Option<&Arc<Pod>>, now: Timestamp) -> String {
+    let remove = "remove its annotation karpenter.sh/do-not-disrupt";
+    match pod.map(|pod| (protection(pod, now), &pod.do_not_disrupt)) {
+        Some((Protection::Until(end), _)) => format!("wait until {end} or until the pod has finished, or {remove}"),
+        Some((Protection::Open, DoNotDisrupt::ForNanos(_))) => {
+            format!("wait until the pod has finished, or {remove}, whose time begins when the pod has started")
+        }
+        _ => format!("wait until the pod has finished, or {remove}"),
+    }
+}
+
+/// What helps against budgets that allow nothing.
+fn raise_budgets(candidate: &Candidate, reason: DisruptionReason) -> String {
+    let mut budgets = candidate.pool.disruption.budgets.iter().flatten();
+    let raise = format!("raise spec.disruption.budgets for {}", reason.as_str());
+    match budgets.any(|budget| budget.window.is_some()) {
+        true => format!("{raise}, which allow no node to go now, or wait until a schedule of theirs has ended"),
+        false => format!("{raise}: they allow no node to go"),
+    }
+}
+
 /// What a method found, as people read it.
-pub(crate) fn held(candidate: &Candidate, why: &Stay, reason: DisruptionReason) -> Obstacle {
+fn held(
+    candidate: &Candidate,
+    why: &Stay,
+    reason: DisruptionReason,
+    allowance: Option<&PoolAllowance>,
+    now: Timestamp,
+) -> Obstacle {
     let node = &candidate.node;
     let own = || Object::cluster_wide("Node", node.node_name.as_deref().unwrap_or(&node.name));
     let pool = || Object::cluster_wide("NodePool", &candidate.pool.name);
@@ -222,6 +348,10 @@ pub(crate) fn held(candidate: &Candidate, why: &Stay, reason: DisruptionReason) 
         Stay::Static(_) => (
             pool(),
             "lower spec.replicas: static pools are not consolidated".to_owned(),
+        ),
+        Stay::TypeUnknown(kind) if kind.is_empty() => (
+            own(),
+            "give the Node its label node.kubernetes.io/instance-type back".to_owned(),
         ),
         Stay::TypeUnknown(_) => (
             own(),
@@ -236,14 +366,20 @@ pub(crate) fn held(candidate: &Candidate, why: &Stay, reason: DisruptionReason) 
         ),
         Stay::Unsettled(until) => (
             Object::cluster_wide("NodeClaim", candidate.claim()),
-            until.map_or_else(
-                || "wait until the claim is initialised".to_owned(),
-                |until| {
+            match until {
+                None => "wait until the claim is initialised".to_owned(),
+                Some(until) if *until <= now => {
+                    format!("nothing: that time was over at {until}; Kerf marks its NodeClaim Consolidatable by itself")
+                }
+                Some(until) => {
                     format!("wait until its NodeClaim is Consolidatable: not before {until}, later if pods come or go")
-                },
-            ),
+                }
+            },
         ),
         Stay::Resting(until) => (own(), format!("wait until {until}, or make more room on other nodes")),
+        Stay::Budget(_) if allowance.is_some_and(|pool| pool.allowed == 0) => {
+            (pool(), raise_budgets(candidate, reason))
+        }
         Stay::Budget(_) => (
             pool(),
             format!(
@@ -251,6 +387,7 @@ pub(crate) fn held(candidate: &Candidate, why: &Stay, reason: DisruptionReason) 
                 reason.as_str()
             ),
         ),
+        Stay::InvalidBudget { field, .. } => (pool(), format!("correct {field} of the NodePool")),
         Stay::Unbalanced(_) => (
             pool(),
             "set consolidationPolicy to WhenEmptyOrUnderutilized, or move fewer pods for the savings".to_owned(),
@@ -269,7 +406,7 @@ pub(crate) fn held(candidate: &Candidate, why: &Stay, reason: DisruptionReason) 
     };
     Obstacle {
         code: why.code(),
-        reason: Some(reason),
+        reason: Some(reason).filter(|_| !matches!(why, Stay::InvalidBudget { .. })),
         objects: vec![object],
         message: why.message(),
         remedy,

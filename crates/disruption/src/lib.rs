@@ -58,6 +58,6 @@ pub use settling::{DestinationRule, settles_at, settling_nodes};
 pub use simulation::{Simulation, SimulationError, Unplaced, WhatIf, consolidation_options, simulate, what_if_options};
 pub use single::{Single, interleaved};
 pub use static_drift::{Replicas, StaticDrift, static_drift, statically_drifted};
-pub use stay::{Held, Stay};
+pub use stay::{Stay, Staying};
 pub use survey::{Alone, Survey};
 pub use validation::{Invalid, still_candidates, still_fits};

@@ -70,24 +70,37 @@ pub(crate) fn protected_until(pods: &[Arc<Pod>], now: Timestamp) -> Option<Times
     ends.min()
 }
 
-/// What about the pods of a node forbids disrupting it (DIS-034 to DIS-037).
+/// What about the pods of a node forbids disrupting it: the first of [`blockers`].
 pub(crate) fn blocker(pods: &[Arc<Pod>], snapshot: &Snapshot, now: Timestamp) -> Option<Blocker> {
+    blockers(pods, snapshot, now).next().map(|(_, blocker)| blocker)
+}
+
+/// Everything about the pods of a node that forbids disrupting it, with the pod: protected ones before those that budgets cover (DIS-034
+/// to DIS-037).
+pub(crate) fn blockers<'a>(
+    pods: &'a [Arc<Pod>],
+    snapshot: &'a Snapshot,
+    now: Timestamp,
+) -> impl Iterator<Item = (&'a Arc<Pod>, Blocker)> {
     let protected = pods
         .iter()
-        .find(|pod| pod.is_active() && pod.do_not_disrupt_active(now));
-    if let Some(pod) = protected {
-        return Some(Blocker::PodAnnotation(pod.key()));
+        .filter(move |pod| pod.is_active() && pod.do_not_disrupt_active(now));
+    let covered = pods.iter().filter(move |pod| evictable(pod, now));
+    protected
+        .map(|pod| (pod, Blocker::PodAnnotation(pod.key())))
+        .chain(covered.filter_map(|pod| Some((pod, refused(pod, snapshot)?))))
+}
+
+/// What the budgets that cover a pod have against its eviction.
+fn refused(pod: &Pod, snapshot: &Snapshot) -> Option<Blocker> {
+    let budgets: Vec<&Pdb> = budgets(pod, snapshot).collect();
+    let name = |pdb: &&Pdb| format!("{}/{}", pdb.namespace, pdb.name);
+    match budgets.as_slice() {
+        [] => None,
+        [only] if unhealthy_is_allowed(pod, only) || only.disruptions_allowed > 0 => None,
+        [only] => Some(Blocker::Pdb(name(only))),
+        several => Some(Blocker::MultiplePdbs(
+            several.iter().map(name).collect::<Vec<_>>().join(" "),
+        )),
     }
-    pods.iter().filter(|pod| evictable(pod, now)).find_map(|pod| {
-        let budgets: Vec<&Pdb> = budgets(pod, snapshot).collect();
-        let name = |pdb: &&Pdb| format!("{}/{}", pdb.namespace, pdb.name);
-        match budgets.as_slice() {
-            [] => None,
-            [only] if unhealthy_is_allowed(pod, only) || only.disruptions_allowed > 0 => None,
-            [only] => Some(Blocker::Pdb(name(only))),
-            several => Some(Blocker::MultiplePdbs(
-                several.iter().map(name).collect::<Vec<_>>().join(" "),
-            )),
-        }
-    })
 }

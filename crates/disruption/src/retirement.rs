@@ -58,15 +58,16 @@ pub fn retiring(
     new.sort_by(Candidate::by_savings);
     let open = without_taint(snapshot);
     let what_if = WhatIf::new(&open, settling_nodes.to_vec(), now, options)?;
-    // Machines that are needed whether or not anything retires.
-    let needed = what_if.ask(&[], Protected::Move)?.plan.launches.len();
+    // Machines that are needed, and pods that have no place, whether or not anything retires.
+    let needed = what_if.ask(&[], Protected::Move)?;
     let fits = |set: &[&Candidate]| -> Result<bool, SimulationError> {
         let simulation = what_if.ask(set, Protected::Move)?;
-        Ok(simulation.unplaced.is_empty() && simulation.plan.launches.len() <= needed)
+        let places_as_many = simulation.unplaced.len() <= needed.unplaced.len();
+        Ok(places_as_many && simulation.plan.launches.len() <= needed.plan.launches.len())
     };
     let all: Vec<&Candidate> = already.iter().collect();
     let (mut low, mut high) = (0, all.len());
-    if !fits(&all)? {
+    if !all.is_empty() && !fits(&all)? {
         // Fewer need no more room: the most that fit can be halved in on.
         high -= 1;
         while low < high {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// A node that stays though it was a candidate.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Held {
+pub struct Staying {
     /// Its index in the snapshot.
     pub index: usize,
     /// Why.
@@ -45,6 +45,18 @@ pub enum Stay {
     /// The pool's budget allows none (DIS-158, DIS-178).
     #[error("NodePool \"{0}\" has no disruption budget left")]
     Budget(Arc<str>),
+    /// A budget of the pool cannot be read, which closes the pool (DIS-079).
+    #[error(
+        "NodePool \"{pool}\" has an invalid disruption budget, so none of its nodes is disrupted: {field}: {fault}"
+    )]
+    InvalidBudget {
+        /// The pool.
+        pool: Arc<str>,
+        /// Where the budget is in the NodePool.
+        field: String,
+        /// What is wrong with it.
+        fault: Arc<str>,
+    },
     /// Even its plain deletion would save too little for what it disrupts (DIS-205), or its command would (DIS-193).
     #[error("{0}")]
     Unbalanced(Box<Score>),
@@ -97,6 +109,7 @@ impl Stay {
             | Self::LeftToEmptiness
             | Self::Unsettled(_)
             | Self::Budget(_)
+            | Self::InvalidBudget { .. }
             | Self::Unbalanced(_)
             | Self::NoSimulation(_)
             | Self::SameType
@@ -127,6 +140,7 @@ impl Stay {
             Self::Unsettled(_) => "Unsettled",
             Self::Resting(_) => "Resting",
             Self::Budget(_) => "Budget",
+            Self::InvalidBudget { .. } => "InvalidBudget",
             Self::Unbalanced(_) => "Unbalanced",
             Self::NoSimulation(_) => "NoSimulation",
             Self::Unplaceable(_) => "Unplaceable",

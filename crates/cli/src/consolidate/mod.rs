@@ -1,10 +1,14 @@
 //! What consolidation would do now, and why everything else stays: one look at a snapshot, as the controller's loop would take it.
 
+mod guards;
 mod report;
 mod table;
+mod unread;
 
+pub(crate) use guards::{Guards, budget_faults};
 pub(crate) use report::{ConsolidationReport, MoveReport, NodeName, ObstacleReport};
 pub(crate) use table::render;
+pub(crate) use unread::{Key, from_files, unread_pods};
 
 use jiff::Timestamp;
 use kerf_disruption::{
@@ -12,6 +16,7 @@ use kerf_disruption::{
     Settings, Survey, WhatIf, candidates, consolidation_options, emptiness, empty, interleaved, underutilized,
 };
 use kerf_model::budget::DisruptionReason;
+use kerf_model::node::Node;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
@@ -27,21 +32,43 @@ pub(crate) struct Look {
     pub(crate) stays: Vec<(usize, Vec<Obstacle>)>,
 }
 
-/// Looks at a snapshot: empty nodes go first, and what is left of the others is consolidated, several at once or else one.
-pub(crate) fn look(snapshot: &Snapshot, options: &Options, spot_to_spot: bool, now: Timestamp) -> Look {
-    let nobody = |_: &kerf_model::node::Node| false;
-    let sorted = candidates(snapshot, now, Class::Graceful, &nobody);
-    let (eligible, _) = empty(&sorted.free);
-    let mut allowance = Allowance::new(snapshot, DisruptionReason::Empty, now);
+/// What is looked at, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) guards: &'a Guards,
+    pub(crate) options: &'a Options,
+    /// The gate `SpotToSpotConsolidation`.
+    pub(crate) spot_to_spot: bool,
+    pub(crate) now: Timestamp,
+}
+
+/// Looks at a snapshot: empty nodes go first, and what is left of the others is consolidated, several at once or else one. What keeps nodes
+/// is told of all of them, or of `only` one by its index.
+pub(crate) fn look(view: &View<'_>, only: Option<usize>) -> Look {
+    let View {
+        guards, options, now, ..
+    } = *view;
+    let queued = |node: &Node| guards.is_held(node);
+    let mut rest = view.snapshot.clone();
+    // As a running controller has them: on their way out, so that budgets count them and their pods need places.
+    let held: Vec<usize> = indices(view.snapshot, queued);
+    mark(&mut rest, held);
+    let sort = |snapshot: &Snapshot| {
+        let mut sorted = candidates(snapshot, now, Class::Graceful, &queued);
+        sorted
+            .free
+            .retain(|candidate| !guards.may_protect(&candidate.node, now));
+        sorted
+    };
+    let (eligible, _) = empty(&sort(&rest).free);
+    let mut allowance = Allowance::new(&rest, DisruptionReason::Empty, now);
     let mut moves: Vec<Command> = emptiness(&eligible, &mut allowance).into_iter().collect();
-    let mut rest = snapshot.clone();
-    for candidate in moves.iter().flat_map(|command| &command.candidates) {
-        if let Some(node) = rest.nodes.get_mut(candidate.index) {
-            Arc::make_mut(node).marked_for_deletion = true;
-        }
-    }
-    let after = candidates(&rest, now, Class::Graceful, &nobody);
-    let closed = DestinationRule::default().closed(&rest, now);
+    let emptied = moves.iter().flat_map(|command| &command.candidates);
+    mark(&mut rest, emptied.map(|candidate| candidate.index));
+    let after = sort(&rest);
+    let mut closed = DestinationRule::default().closed(&rest, now);
+    closed.extend(indices(&rest, |node| guards.take_room(node)));
     let what_if = WhatIf::new(&rest, closed, now, &consolidation_options(options)).ok();
     let balance = Balance::new(&rest, &after.free);
     let checker = checker(options);
@@ -49,7 +76,7 @@ pub(crate) fn look(snapshot: &Snapshot, options: &Options, spot_to_spot: bool, n
         what_if,
         balance: &balance,
         settings: Settings {
-            spot_to_spot,
+            spot_to_spot: view.spot_to_spot,
             threads: options.threads,
             ..Settings::default()
         },
@@ -64,22 +91,43 @@ pub(crate) fn look(snapshot: &Snapshot, options: &Options, spot_to_spot: bool, n
         .map(|candidate| candidate.index)
         .collect();
     let explainer = Explainer {
-        sorted: &sorted,
+        now,
+        queued: &queued,
         empty: &allowance,
         underutilized: &Allowance::new(&rest, DisruptionReason::Underutilized, now),
         consolidation: consolidation.as_ref(),
     };
-    let stays = (0..snapshot.nodes.len())
-        .filter(|index| !gone.contains(index))
-        .map(|index| {
-            let mut obstacles = explainer.why_not(&rest, index);
-            if obstacles.is_empty() {
-                obstacles.push(later(snapshot, index));
-            }
-            (index, obstacles)
-        });
+    let asked = rest.nodes.iter().enumerate();
+    let asked = asked.filter(|(index, _)| !gone.contains(index) && only.is_none_or(|only| only == *index));
+    let stays = asked.map(|(index, node)| {
+        let mut obstacles = explainer.why_not(&rest, index);
+        if !obstacles.iter().any(is_last_word) {
+            // Like others that block every voluntary disruption, before what keeps consolidation alone.
+            let at = obstacles.iter().position(|obstacle| obstacle.reason.is_some());
+            let at = at.unwrap_or(obstacles.len());
+            obstacles.splice(at..at, guards.obstacles(node, now));
+        }
+        if obstacles.is_empty() {
+            obstacles.push(later(node));
+        }
+        (index, obstacles)
+    });
     let stays = stays.collect();
     Look { moves, stays }
+}
+
+fn indices(snapshot: &Snapshot, which: impl Fn(&Node) -> bool) -> Vec<usize> {
+    let nodes = snapshot.nodes.iter().enumerate();
+    nodes.filter(|(_, node)| which(node)).map(|(index, _)| index).collect()
+}
+
+/// Marks nodes as going.
+fn mark(snapshot: &mut Snapshot, nodes: impl IntoIterator<Item = usize>) {
+    for index in nodes {
+        if let Some(node) = snapshot.nodes.get_mut(index) {
+            Arc::make_mut(node).marked_for_deletion = true;
+        }
+    }
 }
 
 /// One command, as the controller carries out one at a time.
@@ -110,16 +158,20 @@ fn checker(options: &Options) -> impl Fn(&Snapshot, &[Arc<Pod>], &Plan) -> Resul
     }
 }
 
+/// Whether nothing else matters: the node is going anyway, or is not ours.
+fn is_last_word(obstacle: &Obstacle) -> bool {
+    matches!(obstacle.code, "Queued" | "Unmanaged" | "Deleting")
+}
+
 /// Nothing keeps the node but that others go first.
-fn later(snapshot: &Snapshot, index: usize) -> Obstacle {
-    let name = snapshot.nodes.get(index).map(|node| Arc::clone(&node.name));
+fn later(node: &Node) -> Obstacle {
     Obstacle {
         code: "Later",
         reason: Some(DisruptionReason::Underutilized),
         objects: vec![Object {
             kind: "Node",
             namespace: Arc::from(""),
-            name: name.unwrap_or_else(|| Arc::from("")),
+            name: Arc::clone(&node.name),
         }],
         message: "Consolidation would take it too, but carries out one command at a time".to_owned(),
         remedy: "nothing: its turn comes once the nodes that go now are gone".to_owned(),

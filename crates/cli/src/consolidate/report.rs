@@ -33,6 +33,8 @@ pub(crate) struct MoveReport {
     pub(crate) replacements: Vec<NodeReport>,
     pub(crate) savings_per_hour: f64,
     pub(crate) pods: usize,
+    /// What moving them costs, in plain pods.
+    pub(crate) disruption: f64,
     pub(crate) message: String,
 }
 
@@ -89,6 +91,7 @@ pub(crate) struct Totals {
     pub(crate) removed: usize,
     pub(crate) launched: usize,
     pub(crate) pods_moved: usize,
+    pub(crate) disruption: f64,
     pub(crate) savings_per_hour: f64,
 }
 
@@ -135,6 +138,7 @@ impl MoveReport {
             replacements: command.replacements.iter().enumerate().map(replacement).collect(),
             savings_per_hour: command.savings().per_hour(),
             pods: nodes.iter().map(|node| node.pods.len()).sum(),
+            disruption: nodes.iter().map(|node| node.disruption).sum(),
             nodes,
             message: command.short(),
         }
@@ -166,6 +170,7 @@ impl ConsolidationReport {
                 removed: moves.iter().map(|one| one.nodes.len()).sum(),
                 launched: moves.iter().map(|one| one.replacements.len()).sum(),
                 pods_moved: moves.iter().map(|one| one.pods).sum(),
+                disruption: moves.iter().map(|one| one.disruption).sum(),
                 savings_per_hour: savings.per_hour(),
             },
             stays: stays.collect(),

@@ -12,15 +12,16 @@ pub(crate) fn render(report: &ConsolidationReport) -> String {
     if report.moves.is_empty() {
         text.push_str("Nothing would go now.\n\n");
     } else {
-        text.push_str("Would go now:\n");
-        report.moves.iter().for_each(|one| go(one, &mut text));
+        text.push_str("Would go now, in this order:\n");
+        let moves = report.moves.iter().enumerate();
+        moves.for_each(|(at, one)| go(at + 1, one, &mut text));
         text.push('\n');
     }
     stay(&report.stays, &mut text);
     let totals = &report.totals;
     let _ = writeln!(
         text,
-        "{}, {:.4} $/h: {} would go, {} come instead, {} move; saves {:.4} $/h",
+        "{}, {:.4} $/h: {} would go, {} would come instead, {} would move; saves {:.4} $/h",
         plural(totals.nodes, "node"),
         totals.price_per_hour,
         totals.removed,
@@ -31,44 +32,72 @@ pub(crate) fn render(report: &ConsolidationReport) -> String {
     text
 }
 
-fn go(one: &MoveReport, text: &mut String) {
-    let mut rows = Vec::new();
+fn go(number: usize, one: &MoveReport, text: &mut String) {
+    let what = match one.replacements.len() {
+        0 => format!("remove {}", plural(one.nodes.len(), "node")),
+        new => format!("replace {} by {new}", plural(one.nodes.len(), "node")),
+    };
+    let _ = writeln!(
+        text,
+        "  {number}. {what}, saves {:.4} $/h: {} ({})",
+        one.savings_per_hour,
+        one.because(),
+        one.reason
+    );
+    let header = ["    NODE", "POOL", "TYPE", "PRICE", "PODS TO MOVE", "DISRUPTION"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
     for going in &one.nodes {
-        let mut row = vec![format!("  {}", going.node.node)];
+        let mut row = vec![format!("    {}", going.node.node)];
         row.extend(of(&going.node));
-        row.push(if going.pods.is_empty() {
-            "empty".to_owned()
-        } else {
-            format!("{} to move", plural(going.pods.len(), "pod"))
-        });
+        row.extend([going.pods.len().to_string(), format!("{:.2}", going.disruption)]);
         rows.push(row);
     }
     for new in &one.replacements {
-        let or_dash = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         rows.push(vec![
-            "  + new node".to_owned(),
-            or_dash(&new.node_pool),
-            or_dash(&new.instance_type),
-            new.price_per_hour
-                .map_or_else(|| "-".to_owned(), |price| format!("{price:.4} $/h")),
-            format!("{} to choose from", plural(new.instance_type_options, "type")),
+            "    + new node".to_owned(),
+            or_dash(new.node_pool.as_deref()),
+            or_other(new.instance_type.as_deref(), new.instance_type_options),
+            dollars(new.price_per_hour),
         ]);
     }
-    let _ = writeln!(
-        text,
-        " {} ({}), saves {:.4} $/h",
-        one.reason, one.decision, one.savings_per_hour
-    );
     text.push_str(&columns(&rows));
 }
 
+impl MoveReport {
+    /// Why, in words.
+    pub(crate) fn because(&self) -> &'static str {
+        match (self.reason, self.nodes.len(), self.replacements.len()) {
+            ("Empty", 1, _) => "nothing on it needs a place",
+            ("Empty", _, _) => "nothing on them needs a place",
+            (_, 1, 0) => "its pods fit on other nodes",
+            (_, 1, _) => "its pods fit on a cheaper node",
+            (_, _, 0) => "their pods fit on other nodes",
+            (..) => "their pods fit on other nodes and a cheaper one",
+        }
+    }
+}
+
+fn or_dash(value: Option<&str>) -> String {
+    value.unwrap_or("-").to_owned()
+}
+
+/// The cheapest type, and how many others the cloud may give instead.
+fn or_other(cheapest: Option<&str>, options: usize) -> String {
+    match options.saturating_sub(1) {
+        0 => or_dash(cheapest),
+        others => format!("{} or {others} more", or_dash(cheapest)),
+    }
+}
+
+fn dollars(price: Option<f64>) -> String {
+    price.map_or_else(|| "-".to_owned(), |price| format!("{price:.4} $/h"))
+}
+
 fn of(node: &NodeName) -> [String; 3] {
-    let or_dash = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     [
-        or_dash(&node.node_pool),
-        or_dash(&node.instance_type),
-        node.price_per_hour
-            .map_or_else(|| "-".to_owned(), |price| format!("{price:.4} $/h")),
+        or_dash(node.node_pool.as_deref()),
+        or_dash(node.instance_type.as_deref()),
+        dollars(node.price_per_hour),
     ]
 }
 
@@ -88,7 +117,7 @@ fn stay(stays: &[StayReport], text: &mut String) {
     if groups.is_empty() {
         return;
     }
-    text.push_str("Stays:\n");
+    text.push_str("Stays, and what would change that:\n");
     for (reasons, names) in groups {
         let more = names.len().saturating_sub(NAMES_MAX);
         let shown = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");

@@ -1,13 +1,12 @@
 //! Why a node stays, or what would become of it.
 
-use super::text::Paragraphs;
-use crate::consolidate::{Look, MoveReport, NodeName, ObstacleReport, look};
+use super::text::{Paragraphs, plural};
+use crate::consolidate::{Look, MoveReport, NodeName, ObstacleReport, View, look};
+use crate::decision::Cluster;
 use crate::exit::Exit;
-use jiff::Timestamp;
+use crate::manifests::InputError;
 use kerf_disruption::Command;
 use kerf_model::node::Node;
-use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::Options;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -40,18 +39,29 @@ pub(super) struct NodeExplanation {
     obstacles: Vec<ObstacleReport>,
 }
 
-/// Explains a node by the name of its Node object, or of its NodeClaim while it has none.
-pub(super) fn explain(
-    snapshot: &Snapshot,
-    options: &Options,
-    spot_to_spot: bool,
-    now: Timestamp,
-    name: &str,
-) -> Option<NodeExplanation> {
+/// The provider id of a Node or NodeClaim. Where several have the same, the machine goes by the name of one of them.
+pub(super) fn provider_id(cluster: &Cluster, name: &str) -> Option<String> {
+    let (nodes, claims) = (&cluster.world.nodes, &cluster.world.claims);
+    let node = nodes.iter().find(|node| node.metadata.name.as_deref() == Some(name));
+    let claim = || claims.iter().find(|claim| claim.metadata.name.as_deref() == Some(name));
+    let id = match node {
+        Some(node) => Some(node.spec.provider_id.clone()),
+        None => claim()?.status.as_ref()?.provider_id.clone(),
+    };
+    id.filter(|id| !id.is_empty())
+}
+
+/// Explains a node by the name of its Node object, or of its NodeClaim while it has none; or else by its provider id.
+pub(super) fn explain(view: &View<'_>, name: &str, id: Option<&str>) -> Option<NodeExplanation> {
+    let snapshot = view.snapshot;
     let named = |node: &Arc<Node>| *node.name == *name || node.claim_name.as_deref() == Some(name);
-    let index = snapshot.nodes.iter().position(named)?;
+    let is_it = |node: &Arc<Node>| id.is_some() && node.provider_id.as_deref() == id;
+    let mut nodes = snapshot.nodes.iter();
+    let index = nodes
+        .position(named)
+        .or_else(|| snapshot.nodes.iter().position(is_it))?;
     let node = snapshot.nodes.get(index)?;
-    let Look { moves, stays } = look(snapshot, options, spot_to_spot, now);
+    let Look { moves, stays } = look(view, Some(index));
     let of_it = |command: &&Command| command.candidates.iter().any(|candidate| candidate.index == index);
     let command = moves.iter().find(of_it);
     let obstacles: Vec<ObstacleReport> = stays
@@ -87,57 +97,96 @@ pub(super) fn explain(
 }
 
 impl NodeExplanation {
-    /// How the command ends.
-    pub(super) fn exit(&self) -> Exit {
+    /// How the command ends, given what was wrong with what was read. An answer is not to be trusted if the node goes and whole documents,
+    /// which may hold what protects it, were left out.
+    pub(super) fn exit(&self, errors: &[InputError]) -> Exit {
+        let unread = self.obstacles.iter().any(|obstacle| obstacle.code == "Unreadable");
+        let unknown = errors.iter().any(|error| error.object.is_none());
         match self.verdict {
+            Verdict::Goes if unknown => Exit::BadInput,
             Verdict::Goes => Exit::Done,
+            Verdict::Stays if unread => Exit::BadInput,
             Verdict::Stays => Exit::No,
         }
+    }
+
+    fn headline(&self) -> String {
+        let name = &self.node.node;
+        let is_going = |obstacle: &ObstacleReport| matches!(obstacle.code, "Queued" | "Deleting");
+        match (&self.going, self.obstacles.iter().any(is_going)) {
+            (Some(going), _) => format!("Node {name} would go now: {} ({}).", going.because(), going.reason),
+            (None, true) => format!("Node {name} is on its way out already."),
+            (None, false) => format!("Node {name} stays."),
+        }
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = Vec::new();
+        let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
+        let node = &self.node;
+        for (name, value) in [
+            ("NodePool", &node.node_pool),
+            ("NodeClaim", &node.node_claim),
+            ("type", &node.instance_type),
+            ("drifted", &self.drifted),
+        ] {
+            if let Some(value) = value {
+                fact(name, value.clone());
+            }
+        }
+        let price = |price: Option<f64>| price.map_or_else(|| "unknown".to_owned(), |price| format!("{price:.4} $/h"));
+        fact("price", price(node.price_per_hour));
+        fact("pods", format!("{}, DaemonSets' included", self.pods));
+        let Some(going) = &self.going else { return facts };
+        let others: Vec<&str> = going.nodes.iter().map(|going| &*going.node.node).collect();
+        let others: Vec<&str> = others.into_iter().filter(|name| *name != node.node).collect();
+        if !others.is_empty() {
+            fact("together with", named(&others));
+        }
+        for new in &going.replacements {
+            let kind = new.instance_type.as_deref().unwrap_or("a new node");
+            let types = plural(new.instance_type_options, "type");
+            let text = format!("{kind}, {} ({types} to choose from)", price(new.price_per_hour));
+            fact("replaced by", text);
+        }
+        fact("pods to move", going.pods.to_string());
+        fact(
+            "disruption",
+            format!("{:.2} (1 for each node and each ordinary pod)", going.disruption),
+        );
+        fact("saves", format!("{:.4} $/h", going.savings_per_hour));
+        facts
+    }
+}
+
+/// How many names a line has.
+const NAMES_SHOWN: usize = 5;
+
+fn named(names: &[&str]) -> String {
+    let shown = names.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 
 /// The explanation for people.
 pub(super) fn render(explanation: &NodeExplanation) -> String {
     let mut text = Paragraphs::default();
-    let said = match explanation.verdict {
-        Verdict::Goes => &explanation.message,
-        // Why is told below.
-        Verdict::Stays => "stays",
-    };
-    text.line(&format!("Node {} {said}.", explanation.node.node));
+    text.line(&explanation.headline());
     text.blank();
-    let mut facts = Vec::new();
-    let node = &explanation.node;
-    for (name, value) in [
-        ("NodePool", &node.node_pool),
-        ("NodeClaim", &node.node_claim),
-        ("type", &node.instance_type),
-    ] {
-        facts.extend(value.as_ref().map(|value| (name.to_owned(), value.clone())));
-    }
-    let price = node
-        .price_per_hour
-        .map_or_else(|| "unknown".to_owned(), |price| format!("{price:.4} $/h"));
-    facts.push(("price".to_owned(), price));
-    facts.push(("pods".to_owned(), format!("{}, DaemonSets' included", explanation.pods)));
-    facts.extend(
-        explanation
-            .drifted
-            .as_ref()
-            .map(|drifted| ("drifted".to_owned(), drifted.clone())),
-    );
-    if let Some(going) = &explanation.going {
-        facts.push(("command".to_owned(), going.message.clone()));
-        facts.push(("saves".to_owned(), format!("{:.4} $/h", going.savings_per_hour)));
-    }
-    text.table(&facts);
+    text.table(&explanation.facts());
     if !explanation.obstacles.is_empty() {
         text.blank();
-        text.line("Why it stays:");
+        text.line("Why, and what would change that:");
     }
     for obstacle in &explanation.obstacles {
-        let about = obstacle.objects.join(", ");
-        text.line(&format!("  {} ({about})", obstacle.code));
+        let about: Vec<&str> = obstacle.objects.iter().map(String::as_str).collect();
+        let only = obstacle
+            .reason
+            .map(|reason| format!(", for reason {reason}"))
+            .unwrap_or_default();
+        text.line(&format!("  {} ({}){only}", obstacle.code, named(&about)));
         text.line(&format!("    {}", obstacle.message));
         text.line(&format!("    to change it: {}", obstacle.remedy));
     }

@@ -3,7 +3,7 @@
 use super::report::{SimulationReport, Verification};
 use super::table;
 use crate::args::{Output, SimulateArgs};
-use crate::consolidate::{self, ConsolidationReport};
+use crate::consolidate::{self, ConsolidationReport, Guards, View, budget_faults, look};
 use crate::decision::{CatalogueChoice, Settings, complain, from_files, mention, snapshot};
 use crate::exit::Exit;
 use anyhow::Context;
@@ -22,7 +22,13 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     let interner = Arc::new(Interner::default());
     let mut errors = Vec::new();
     let settings = Settings::read(&args.decision, CatalogueChoice::Offline, &interner, &mut errors);
-    let mut input = from_files(&args.filenames);
+    let (mut input, guards) = if args.consolidate {
+        let (input, written) = consolidate::from_files(&args.filenames);
+        let guards = Guards::of(&input.cluster, &input.errors, &written);
+        (input, guards)
+    } else {
+        (from_files(&args.filenames), Guards::default())
+    };
     errors.append(&mut input.errors);
     mention(&input.notes);
     let Some(settings) = settings else {
@@ -30,10 +36,20 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::BadInput);
     };
     let snapshot = snapshot(input.cluster, &settings, &interner, &mut errors);
+    if args.consolidate {
+        errors.extend(budget_faults(&snapshot));
+    }
     complain(&errors);
     let read = started.elapsed();
     if args.consolidate {
-        let look = consolidate::look(&snapshot, &settings.options, settings.spot_to_spot, settings.now);
+        let view = View {
+            snapshot: &snapshot,
+            guards: &guards,
+            options: &settings.options,
+            spot_to_spot: settings.spot_to_spot,
+            now: settings.now,
+        };
+        let look = look(&view, None);
         let report = ConsolidationReport::new(&snapshot, &look, settings.now);
         print(&report, args.output, consolidate::render).context("printing the report")?;
         return Ok(match (errors.is_empty(), report.moves.is_empty()) {

@@ -1,16 +1,22 @@
 //! Why a node stays.
 
-use crate::fixture::{Asked, World, ago, budget, now, sized};
+use crate::fixture::{Asked, World, ago, budget, now, set_label, sized};
+use jiff::SignedDuration;
 use kerf_disruption::{Allowance, Class, Explainer, Obstacle};
 use kerf_model::budget::{ConsolidationPolicy, DisruptionReason};
 use kerf_model::duration::GoDuration;
+use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::nodepool::NodePool;
 use kerf_model::pod::DoNotDisrupt;
 
 /// What is in the way of the first node.
 fn explain(world: &World) -> Vec<Obstacle> {
-    let sorted = world.sorted(Class::Graceful);
+    explain_holding(world, &|_| false)
+}
+
+/// The same where other commands hold nodes.
+fn explain_holding(world: &World, queued: &dyn Fn(&Node) -> bool) -> Vec<Obstacle> {
     let allowance = |reason| Allowance::new(&world.snapshot, reason, now());
     let (empty, underutilized) = (
         allowance(DisruptionReason::Empty),
@@ -18,7 +24,8 @@ fn explain(world: &World) -> Vec<Obstacle> {
     );
     Asked::default().with(world, |consolidation, _| {
         let explainer = Explainer {
-            sorted: &sorted,
+            now: now(),
+            queued,
             empty: &empty,
             underutilized: &underutilized,
             consolidation: Some(consolidation),
@@ -53,7 +60,7 @@ fn every_reason_names_its_object_and_a_remedy() {
             |world| world.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always),
         ),
         (
-            "Pdb poddisruptionbudget/ns/one",
+            "Pdb poddisruptionbudget/ns/one pod/ns/p",
             |_| {},
             |_| {},
             |world| {
@@ -62,7 +69,7 @@ fn every_reason_names_its_object_and_a_remedy() {
             },
         ),
         (
-            "MultiplePdbs poddisruptionbudget/ns/one poddisruptionbudget/ns/two",
+            "MultiplePdbs poddisruptionbudget/ns/one poddisruptionbudget/ns/two pod/ns/p",
             |_| {},
             |_| {},
             |world| {
@@ -141,4 +148,191 @@ fn several_reasons_are_all_told_and_a_node_that_goes_has_none() {
     world.node("a-2", |_| {});
     world.bound("a-1", "p", |_| {});
     assert_eq!(told(&world), [""; 0]);
+}
+
+/// A node that everything is in the way of that can be.
+fn beset() -> World {
+    let mut world = World::new();
+    world.pool("a", |pool| {
+        pool.disruption.consolidation = ConsolidationPolicy::WhenEmpty;
+        pool.disruption.budgets = vec![budget("0")];
+    });
+    world.node("a-1", |node| {
+        node.lifecycle.do_not_disrupt = true;
+        node.lifecycle.consolidatable = false;
+    });
+    for name in ["p", "q"] {
+        world.bound("a-1", name, |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+    }
+    world.bound("a-1", "r", |_| {});
+    world.bound("a-1", "s", |_| {});
+    world.pdb("one", |_| {});
+    world.pdb("two", |_| {});
+    world
+}
+
+#[test]
+fn everything_in_the_way_is_told() {
+    assert_eq!(
+        told(&beset()),
+        [
+            "NodeAnnotation node/a-1",
+            "PodAnnotation pod/ns/p",
+            "PodAnnotation pod/ns/q",
+            "MultiplePdbs poddisruptionbudget/ns/one poddisruptionbudget/ns/two pod/ns/r pod/ns/s",
+            "NotEmpty nodepool/a",
+            "Unsettled nodeclaim/claim-a-1",
+            "Budget nodepool/a",
+        ]
+    );
+}
+
+// DIS-022: events tell one reason, which is the first of those told here.
+#[test]
+fn the_first_reason_is_that_of_events() {
+    let changes: [fn(&mut Node); 6] = [
+        |_| {},
+        |node| node.lifecycle.do_not_disrupt = false,
+        |node| node.nominated_until = Some(now() + SignedDuration::from_secs(1)),
+        |node| node.lifecycle.doubled = true,
+        |node| node.pool = None,
+        |node| (node.node_name, node.initialized) = (None, false),
+    ];
+    for change in changes {
+        let mut world = beset();
+        change(std::sync::Arc::make_mut(&mut world.snapshot.nodes[0]));
+        let blocked = world.sorted(Class::Graceful).blocked;
+        let first = &explain(&world)[0];
+        assert_eq!(
+            (first.code, &first.message),
+            (blocked[0].1.code(), &blocked[0].1.message())
+        );
+    }
+}
+
+#[test]
+fn nothing_else_matters_of_a_node_that_goes_or_is_not_ours() {
+    let table: [(&str, fn(&mut Node)); 3] = [
+        ("Queued node/a-1", |_| {}),
+        ("Deleting node/a-1", |node| node.lifecycle.deleting = true),
+        ("Unmanaged node/a-1", |node| node.managed = false),
+    ];
+    for (expected, change) in table {
+        let mut world = beset();
+        change(std::sync::Arc::make_mut(&mut world.snapshot.nodes[0]));
+        let found = explain_holding(&world, &|_| expected.starts_with("Queued"));
+        let found: Vec<String> = found
+            .iter()
+            .map(|one| format!("{} {}", one.code, one.objects[0]))
+            .collect();
+        assert_eq!(found, [expected]);
+    }
+}
+
+/// Its labels and conditions are still to come.
+#[test]
+fn of_a_node_that_starts_only_that_is_told() {
+    let mut world = World::new();
+    world.node("a-1", |node| {
+        (node.initialized, node.lifecycle.consolidatable) = (false, false);
+        node.labels.retain(|(key, _)| *key != sym::INSTANCE_TYPE);
+    });
+    world.bound("a-1", "p", |_| {});
+    assert_eq!(told(&world), ["Uninitialized node/a-1"]);
+}
+
+/// Whoever lifts a protection wants to know what comes then.
+#[test]
+fn a_protected_pod_needs_a_place_in_what_is_told_next() {
+    let mut world = World::new();
+    world.typed("a", &[("small", 2000, 0.1)], |_| {});
+    world.of_kind("a-1", "small", |_| {});
+    world.bound("a-1", "p", |pod| {
+        sized(1900)(pod);
+        pod.do_not_disrupt = DoNotDisrupt::Always;
+    });
+    assert_eq!(told(&world), ["PodAnnotation pod/ns/p", "NotCheaper node/a-1"]);
+}
+
+// DIS-150: emptiness asks for no price.
+#[test]
+fn an_empty_node_is_not_told_what_only_keeps_others() {
+    let mut world = World::new();
+    world.pool("a", |pool| pool.disruption.budgets = vec![budget("0")]);
+    let unknown = world.s("unknown");
+    world.node("a-1", |node| set_label(node, sym::INSTANCE_TYPE, unknown));
+    assert_eq!(told(&world), ["Budget nodepool/a"]);
+    world.bound("a-1", "p", |_| {});
+    assert_eq!(told(&world), ["TypeUnknown node/a-1", "Budget nodepool/a"]);
+}
+
+// DIS-079
+#[test]
+fn an_invalid_budget_is_not_a_used_up_one() {
+    let mut world = World::new();
+    world.pool("a", |pool| {
+        pool.disruption.budgets = vec![budget("1"), budget("many"), budget("more")];
+    });
+    world.node("a-1", |_| {});
+    assert_eq!(told(&world), ["InvalidBudget nodepool/a", "InvalidBudget nodepool/a"]);
+    let why = explain(&world);
+    assert_eq!(
+        why[0].message,
+        "NodePool \"a\" has an invalid disruption budget, so none of its nodes is disrupted: spec.disruption.budgets[1]: nodes \"many\""
+    );
+    assert_eq!(why[1].remedy, "correct spec.disruption.budgets[2] of the NodePool");
+    // It closes the pool for every reason.
+    assert_eq!(why[0].reason, None);
+}
+
+#[test]
+fn a_budget_that_allows_none_is_not_waited_for() {
+    let remedy = |nodes: &str, away: bool| {
+        let mut world = World::new();
+        world.pool("a", |pool| pool.disruption.budgets = vec![budget(nodes)]);
+        world.node("a-1", |_| {});
+        world.node("a-2", |node| node.lifecycle.ready = !away);
+        explain(&world)[0].remedy.clone()
+    };
+    assert_eq!(
+        remedy("0", false),
+        "raise spec.disruption.budgets for Empty: they allow no node to go"
+    );
+    assert!(remedy("1", true).starts_with("wait until disrupted nodes are gone and others are ready"));
+}
+
+// DIS-055
+#[test]
+fn a_timed_protection_says_when_it_ends() {
+    const TWO_DAYS: i64 = 48 * 3600 * 1_000_000_000;
+    let remedy = |annotation: DoNotDisrupt, started: bool| {
+        let mut world = World::new();
+        world.node("a-1", |_| {});
+        world.bound("a-1", "p", |pod| {
+            pod.do_not_disrupt = annotation;
+            pod.started = started.then(|| ago(3600));
+        });
+        explain(&world)[0].remedy.clone()
+    };
+    let timed = remedy(DoNotDisrupt::ForNanos(TWO_DAYS), true);
+    assert!(
+        timed.starts_with("wait until 2026-01-03T11:00:00Z or until the pod has finished"),
+        "{timed}"
+    );
+    let later = remedy(DoNotDisrupt::ForNanos(TWO_DAYS), false);
+    assert!(later.ends_with("whose time begins when the pod has started"), "{later}");
+    let always = remedy(DoNotDisrupt::Always, true);
+    assert!(always.starts_with("wait until the pod has finished"), "{always}");
+}
+
+/// The controller marks claims; where none runs the time passes and nothing happens.
+#[test]
+fn a_node_that_is_overdue_is_not_told_to_wait() {
+    let mut world = World::new();
+    world.node("a-1", |node| node.lifecycle.consolidatable = false);
+    let remedy = &explain(&world)[0].remedy;
+    assert!(
+        remedy.starts_with("nothing: that time was over at 2026-01-01T11:00:00Z"),
+        "{remedy}"
+    );
 }
