@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, header};
-use jiff::fmt::rfc2822::DateTimePrinter;
 use http_body_util::BodyExt;
+use jiff::fmt::rfc2822::DateTimePrinter;
 use jiff::{SignedDuration, Timestamp};
 use tower::Service;
 

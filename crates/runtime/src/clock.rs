@@ -85,7 +85,10 @@ impl Clock {
         if wanted == 0 {
             tracing::info!("this machine's clock agrees with the API server's again");
         } else {
-            tracing::warn!(seconds = wanted, "this machine's clock is wrong by the API server's, which counts: it dates all objects");
+            tracing::warn!(
+                seconds = wanted,
+                "this machine's clock is wrong by the API server's, which counts: it dates all objects"
+            );
         }
         if let Source::Simulated(sim) = &self.source {
             sim.jumped.notify_waiters();

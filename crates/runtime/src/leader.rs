@@ -334,7 +334,11 @@ impl Elector {
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         if !ours {
             let taken_before = self.lease.is_some();
-            spec.lease_transitions = Some(spec.lease_transitions.unwrap_or(0).saturating_add(i32::from(taken_before)));
+            spec.lease_transitions = Some(
+                spec.lease_transitions
+                    .unwrap_or(0)
+                    .saturating_add(i32::from(taken_before)),
+            );
             spec.acquire_time = Some(MicroTime(now));
         }
         spec.holder_identity = Some(self.config.identity.clone());

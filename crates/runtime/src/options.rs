@@ -240,7 +240,9 @@ impl SchedulingOptions {
 
 /// One per started processor (SCH-004).
 fn workers(cpu_requests: i64) -> usize {
-    usize::try_from(cpu_requests.saturating_add(999) / 1000).unwrap_or(1).max(1)
+    usize::try_from(cpu_requests.saturating_add(999) / 1000)
+        .unwrap_or(1)
+        .max(1)
 }
 
 fn invalid(variable: &'static str, value: &str) -> OptionsError {

@@ -62,7 +62,10 @@ async fn a_clock_hears_what_time_the_server_says_it_is() {
         };
         let service = Server::script(vec![(200, config_map())]).service().map_response(dated);
         let client = ApiLayers::new().clock(&clock).client(service, "default");
-        Api::<ConfigMap>::default_namespaced(client).get("a").await.expect("answers");
+        Api::<ConfigMap>::default_namespaced(client)
+            .get("a")
+            .await
+            .expect("answers");
         assert_eq!(clock.now().to_string(), shows, "{date}");
     }
 }

@@ -14,9 +14,7 @@ mod world;
 
 pub use convert::{Conventions, Converter};
 pub use cost::{PoolCost, pool_cost};
-pub use mirror::{
-    Event, Kind, Known, Mirror, MirrorOptions, Mirrored, Object, PoolClaims, ResetReport, SyncReport,
-};
+pub use mirror::{Event, Kind, Known, Mirror, MirrorOptions, Mirrored, Object, PoolClaims, ResetReport, SyncReport};
 pub use shared::Shared;
 pub use times::{Placed, PodTime, PodTimes};
 pub use world::World;

@@ -13,7 +13,11 @@ use super::Cluster;
 
 /// The claims of a snapshot, by name.
 pub(crate) fn claims_of(snapshot: &Snapshot) -> BTreeSet<&str> {
-    snapshot.nodes.iter().filter_map(|node| node.claim_name.as_deref()).collect()
+    snapshot
+        .nodes
+        .iter()
+        .filter_map(|node| node.claim_name.as_deref())
+        .collect()
 }
 
 /// Pods that are asked for until this is dropped.
@@ -106,7 +110,10 @@ mod tests {
         assert!(ask(&[&a], &[]).is_some(), "the claim it was for is gone");
         cluster.created(from_value(claim).expect("a claim"));
         assert!(ask(&[&a], &[]).is_none(), "it has a machine");
-        assert!(ask(&[&a], &["web-1"]).is_some(), "who knew of it finds that it has no room");
+        assert!(
+            ask(&[&a], &["web-1"]).is_some(),
+            "who knew of it finds that it has no room"
+        );
         assert!(ask(&[&b, &c], &[]).is_some());
     }
 }

@@ -90,7 +90,9 @@ mod tests {
             let labels = json!({"karpenter.sh/nodepool": "web", "karpenter.sh/registered": "true", "karpenter.sh/initialized": initialized});
             let at = "2026-01-01T00:00:00Z";
             let conditions = match reasoned {
-                true => json!([{"type": "DisruptionReason", "status": "True", "reason": "Drifted", "message": "", "lastTransitionTime": at}]),
+                true => {
+                    json!([{"type": "DisruptionReason", "status": "True", "reason": "Drifted", "message": "", "lastTransitionTime": at}])
+                }
                 false => json!([]),
             };
             let taints = match tainted {
@@ -101,11 +103,17 @@ mod tests {
             let claim = json!({"metadata": {"name": name, "uid": name, "labels": labels},
                 "spec": {"requirements": [], "nodeClassRef": class}, "status": {"providerID": id, "conditions": conditions}});
             let node = json!({"metadata": {"name": name, "uid": name, "labels": labels}, "spec": {"providerID": id, "taints": taints}});
-            cluster.tell(Watched::apply(cluster, from_value::<NodeClaim>(claim).expect("a claim")));
+            cluster.tell(Watched::apply(
+                cluster,
+                from_value::<NodeClaim>(claim).expect("a claim"),
+            ));
             cluster.tell(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
         }
         let stale = stale(&context, &Registry::default(), context.now());
-        let found: Vec<(&str, bool)> = stale.iter().map(|one| (&*one.member.claim, one.is_initialized)).collect();
+        let found: Vec<(&str, bool)> = stale
+            .iter()
+            .map(|one| (&*one.member.claim, one.is_initialized))
+            .collect();
         assert_eq!(found, [("a", true), ("b", false), ("c", true)]);
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_disruption::{
     Balance, Candidate, Class, Command, Consolidation, Decision, DestinationRule, Invalid, Judgement, Multi, Settings,
-    SimulationError, Single, Stay, Staying, WhatIf, consolidation_options, dollars, interleaved, still_candidates, still_fits,
+    SimulationError, Single, Stay, Staying, WhatIf, consolidation_options, dollars, interleaved, still_candidates,
+    still_fits,
 };
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
@@ -68,11 +69,7 @@ struct Search {
 
 impl Search {
     /// `all` are the candidates before any filter, for the totals of pools.
-    fn run<T>(
-        &self,
-        all: &[Candidate],
-        look: impl FnOnce(&Consolidation<'_>) -> T,
-    ) -> Result<T, SimulationError> {
+    fn run<T>(&self, all: &[Candidate], look: impl FnOnce(&Consolidation<'_>) -> T) -> Result<T, SimulationError> {
         let prepared = || self.index.read(&self.snapshot, &self.solver);
         let what_if = WhatIf::reading(&self.snapshot, prepared, self.closed.clone(), self.now, &self.solver)?;
         let balance = Balance::new(&self.snapshot, all);

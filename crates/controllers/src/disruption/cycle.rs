@@ -12,7 +12,6 @@ use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError}
 use tokio::time::Instant;
 
 use super::cleanup::clean_up;
-use super::{annotations, events};
 use super::marking::Marker;
 use super::memory::Memory;
 use super::methods::{Decided, Method, Turn};
@@ -20,6 +19,7 @@ use super::orchestration::Orchestration;
 use super::registry::Registry;
 use super::retirement::retire;
 use super::start::Starter;
+use super::{annotations, events};
 use crate::changes::Change;
 use crate::context::Context;
 use crate::reconciler::Reconciler;

@@ -177,3 +177,58 @@ pub(crate) fn protection(pod: &Pod, now: Timestamp) -> Option<Event> {
         ..normal(pod_ref(pod), reason, message, Vec::new())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kerf_disruption::Allowance;
+    use kerf_model::intern::Interner;
+    use kerf_runtime::Recorder;
+    use kerf_state::{Conventions, Mirror, MirrorOptions};
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn allowance(name: &str, uid: &str) -> PoolAllowance {
+        let options = MirrorOptions {
+            conventions: Conventions::default(),
+            offline: false,
+        };
+        let mut mirror = Mirror::new(Arc::new(Interner::default()), &options);
+        let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+        let template = json!({"spec": {"requirements": [], "nodeClassRef": class}});
+        let pool = json!({"metadata": {"name": name, "uid": uid}, "spec": {"template": template}});
+        mirror.apply::<NodePool>(from_value(pool).expect("a pool"));
+        let now = Timestamp::UNIX_EPOCH;
+        let allowance = Allowance::new(&mirror.snapshot(now), DisruptionReason::Empty, now);
+        allowance.pools().next().cloned().expect("a pool")
+    }
+
+    // DIS-085
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_budget_is_told_once_a_minute_for_each_pool_and_reason() {
+        let (web, db) = (allowance("web", "1"), allowance("db", "2"));
+        // Created anew under the old name.
+        let again = allowance("web", "3");
+        let (recorder, mut events) = Recorder::new();
+        let mut told = || {
+            for pool in [&web, &db, &again] {
+                for reason in [DisruptionReason::Empty, DisruptionReason::Drifted] {
+                    recorder.publish(budget_closed(pool, reason));
+                }
+            }
+            let events = std::iter::from_fn(|| events.try_recv().ok());
+            let told = events.map(|event| (event.object.name, event.object.uid, event.message));
+            told.collect::<Vec<_>>()
+        };
+        let text = |reason| format!("No allowed disruptions for disruption reason {reason} due to blocking budget");
+        let of = |name: &str, uid: &str| ["Empty", "Drifted"].map(|reason| (name.into(), uid.into(), text(reason)));
+        let all = [of("web", "1"), of("db", "2"), of("web", "3")].concat();
+        assert_eq!(told(), all);
+        tokio::time::sleep(Duration::from_secs(59)).await;
+        assert!(told().is_empty());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(told(), all);
+    }
+}

@@ -222,15 +222,118 @@ impl Reconciler for Orchestration {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::sync::Mutex;
+
+    use kerf_disruption::Decision;
+    use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
+    use serde_json::{from_value, json};
+    use tokio::time::Instant;
+
+    use super::super::registry::Replacement;
     use super::*;
+    use crate::cluster::Watched;
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("no panic holds it").write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Makes a claim known, at a version of it.
+    fn know(orchestration: &Orchestration, name: &str, version: u32, initialized: bool) {
+        let status = if initialized { "True" } else { "False" };
+        let condition = json!({"type": INITIALIZED, "status": status, "lastTransitionTime": "1970-01-01T00:00:00Z"});
+        let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+        let claim = json!({
+            "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string()},
+            "spec": {"requirements": [], "nodeClassRef": class}, "status": {"conditions": [condition]},
+        });
+        let cluster = &orchestration.context.cluster;
+        cluster.tell(Watched::apply(
+            cluster,
+            from_value::<NodeClaim>(claim).expect("a claim"),
+        ));
+    }
+
+    /// A command that waits for these replacements.
+    fn waiting(orchestration: &Orchestration, replacements: &[&str]) {
+        let replacement = |claim: &&str| Replacement {
+            claim: (*claim).into(),
+            initialized: false,
+        };
+        orchestration.take(Running {
+            id: "command".into(),
+            reason: DisruptionReason::Drifted,
+            decision: Decision::Replace,
+            members: Vec::new(),
+            replacements: replacements.iter().map(replacement).collect(),
+            started: Instant::now(),
+        });
+    }
+
+    async fn examine(orchestration: &Orchestration) -> Outcome {
+        let outcome = orchestration.examine("command".to_owned()).await;
+        outcome.expect("no error")
+    }
 
     // DIS-285
     #[tokio::test]
     async fn a_command_nobody_knows_is_left_alone() {
         let orchestration = Orchestration::new(&Context::without_api());
-        let outcome = orchestration.examine("gone".to_owned()).await;
-        assert_eq!(outcome.expect("no error"), Outcome::Done);
+        let buffer = Buffer::default();
+        let log = LogConfig {
+            level: LogLevel::Error,
+            sinks: Sinks::to(buffer.clone()),
+            error_sinks: Sinks::to(std::io::sink()),
+            commit: None,
+            clock: orchestration.context.clock.clone(),
+        };
+        let listening = tracing::subscriber::set_default(log.subscriber());
+        assert_eq!(examine(&orchestration).await, Outcome::Done);
+        drop(listening);
+        let logged = String::from_utf8(buffer.0.lock().expect("no panic holds it").clone()).expect("UTF-8");
+        assert_eq!(logged.lines().count(), 1, "{logged}");
+        assert!(
+            logged.contains("\"ERROR\"") && logged.contains("examining a command that is not known"),
+            "{logged}"
+        );
         let failures = orchestration.context.metrics.encode();
         assert!(!failures.contains("queue_failures_total{"), "{failures}");
+    }
+
+    // DIS-272
+    #[tokio::test]
+    async fn a_replacement_that_was_ready_once_need_not_stay_so() {
+        let orchestration = Orchestration::new(&Context::without_api());
+        know(&orchestration, "quick", 1, true);
+        know(&orchestration, "slow", 1, false);
+        waiting(&orchestration, &["quick", "slow"]);
+        assert_eq!(examine(&orchestration).await, Outcome::RequeueAfter(EVERY));
+        know(&orchestration, "quick", 2, false);
+        assert_eq!(examine(&orchestration).await, Outcome::RequeueAfter(EVERY));
+        know(&orchestration, "slow", 2, true);
+        assert_eq!(examine(&orchestration).await, Outcome::Done);
+        assert!(
+            orchestration.registry.get("command").is_none(),
+            "there was nothing else to do"
+        );
+    }
+
+    // DIS-273
+    #[tokio::test]
+    async fn a_replacement_nobody_can_tell_of_is_waited_for() {
+        let orchestration = Orchestration::new(&Context::without_api());
+        waiting(&orchestration, &["unheard-of"]);
+        for _ in 0..3 {
+            assert_eq!(examine(&orchestration).await, Outcome::RequeueAfter(EVERY));
+        }
+        assert!(orchestration.registry.get("command").is_some());
     }
 }

@@ -54,9 +54,7 @@ pub(super) struct Pass<'a> {
 enum Telling {
     Launched,
     Registered { zone: String },
-    Initialized {
-        allocatable: BTreeMap<String, Quantity>,
-    },
+    Initialized { allocatable: BTreeMap<String, Quantity> },
 }
 
 impl<'a> Pass<'a> {

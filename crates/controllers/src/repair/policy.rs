@@ -128,7 +128,8 @@ impl Policy {
     /// Whether nodes may be taken away now, as far as windows go.
     pub(super) fn is_open(&self, now: Timestamp) -> bool {
         let mut windows = self.windows.iter();
-        self.windows.is_empty() || windows.any(|window| window.schedule.window_active(now, window.duration) == Some(true))
+        self.windows.is_empty()
+            || windows.any(|window| window.schedule.window_active(now, window.duration) == Some(true))
     }
 
     /// When a window opens next.

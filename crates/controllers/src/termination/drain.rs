@@ -70,7 +70,9 @@ fn tolerates_disruption(pod: &Pod) -> bool {
 fn is_expiring(pod: &Pod, deadline: Timestamp, now: Timestamp) -> bool {
     let lasts_longer = pod.deletion.is_none_or(|deletion| deletion > deadline);
     let left = deadline.duration_since(now);
-    let asks_for_more = pod.grace_seconds.is_some_and(|grace| left < SignedDuration::from_secs(grace));
+    let asks_for_more = pod
+        .grace_seconds
+        .is_some_and(|grace| left < SignedDuration::from_secs(grace));
     lasts_longer && asks_for_more
 }
 

@@ -280,7 +280,7 @@ async fn pods_of_a_node_that_goes_get_a_place_before_they_are_evicted() {
     simulation.stop().await;
 }
 
-// SCH-035: the node is looked at again every ten seconds while it is tainted.
+// SCH-035, DIS-286: the node is looked at again every ten seconds while it is tainted.
 #[tokio::test(start_paused = true)]
 async fn a_draining_node_triggers_again_when_there_was_no_room() {
     let simulation = Simulation::start().await;

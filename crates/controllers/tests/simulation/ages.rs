@@ -207,7 +207,11 @@ async fn pods_of_machines_that_are_not_known_or_not_one_are_no_events() {
     patched.expect("patched");
     bind("of-two", node.metadata.name.as_deref()).await;
     let claims = simulation.claims().await;
-    assert_eq!(claims.iter().filter(|claim| pod_event(claim) != before).count(), 1, "only the second is without");
+    assert_eq!(
+        claims.iter().filter(|claim| pod_event(claim) != before).count(),
+        1,
+        "only the second is without"
+    );
     assert_eq!(current(&simulation, &claim).await.as_ref().and_then(pod_event), before);
     simulation.stop().await;
 }

@@ -29,7 +29,11 @@ async fn nonsense_is_told_and_has_no_effect() {
         .await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     let mut told = Vec::new();
-    for reason in ["InvalidDoNotDisruptAnnotation", "InvalidNodePoolHash", "InvalidRetireBlocked"] {
+    for reason in [
+        "InvalidDoNotDisruptAnnotation",
+        "InvalidNodePoolHash",
+        "InvalidRetireBlocked",
+    ] {
         let events = simulation.events(reason).await.into_iter();
         told.extend(events.map(|event| {
             let object = event.involved_object.kind.unwrap_or_default();

@@ -24,7 +24,14 @@ async fn with_own_clock() -> (Simulation, Clock) {
     create::<KwokNodeClass>(&sandbox.client(), class).await;
     let clock = Clock::simulated(sandbox.clock().now());
     let client = ApiLayers::new().clock(&clock).client(sandbox.api().clone(), "default");
-    let simulation = Simulation::join_clocked(sandbox, client, clock.clone(), |_| {}, |provider| provider, Tuning::default());
+    let simulation = Simulation::join_clocked(
+        sandbox,
+        client,
+        clock.clone(),
+        |_| {},
+        |provider| provider,
+        Tuning::default(),
+    );
     (simulation, clock)
 }
 
@@ -52,7 +59,8 @@ async fn the_api_server_knows_what_time_it_is() {
 
 async fn guard(simulation: &Simulation) -> Api<PodDisruptionBudget> {
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
-    let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    let budget =
+        json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
     let budget = serde_json::from_value(budget).expect("a budget");
     budgets.create(&PostParams::default(), &budget).await.expect("created");
     budgets

@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use kerf_api::{Conditioned, NodeClaim};
+use kerf_controllers::SearchLimits;
 use kerf_disruption::{Balance, Class, Command, candidates};
 use kerf_model::budget::DisruptionReason;
 use kerf_runtime::metrics::catalogue::{
     CONSOLIDATION_MOVES, CONSOLIDATION_SCORE, DISRUPTION_CONSOLIDATION_TIMEOUTS, DISRUPTION_DECISIONS,
     DISRUPTION_FAILED_VALIDATIONS, NODECLAIMS_CREATED,
 };
-use kube::Api;
-use kube::api::PostParams;
 use serde_json::{Value, json};
 
+use crate::disruption_loop::{bind, protected};
 use crate::emptiness::{apart, scale, tainted};
-use crate::harness::Simulation;
+use crate::harness::{Simulation, name};
 use crate::logs::Logs;
 
 const ON_DEMAND: &str = "on-demand";
@@ -75,7 +74,27 @@ fn decisions(simulation: &Simulation, decision: &str, kind: &str) -> f64 {
     counter.get(&[decision, "underutilized", kind])
 }
 
-// DIS-007, DIS-180, DIS-257, DIS-268
+// DIS-163, DIS-176
+#[test]
+fn a_search_may_take_a_minute_for_sets_and_three_for_single_nodes() {
+    let limits = SearchLimits::default();
+    assert_eq!((limits.multi.as_secs(), limits.single.as_secs()), (60, 180));
+}
+
+// DIS-180
+#[tokio::test(start_paused = true)]
+async fn that_no_search_ran_out_of_time_is_told_from_the_start() {
+    let simulation = Simulation::start().await;
+    let metrics = simulation.context.metrics.encode();
+    for kind in ["multi", "single"] {
+        let series =
+            format!("karpenter_voluntary_disruption_consolidation_timeouts_total{{consolidation_type=\"{kind}\"}} 0\n");
+        assert!(metrics.contains(&series), "{metrics}");
+    }
+    simulation.stop().await;
+}
+
+// DIS-007, DIS-257, DIS-268
 #[tokio::test(start_paused = true)]
 async fn nodes_whose_pods_fit_together_go_at_once() {
     let simulation = filled(
@@ -89,13 +108,6 @@ async fn nodes_whose_pods_fit_together_go_at_once() {
         .metrics
         .counter(&DISRUPTION_CONSOLIDATION_TIMEOUTS)
         .clone();
-    assert!(
-        simulation
-            .context
-            .metrics
-            .encode()
-            .contains("karpenter_voluntary_disruption_consolidation_timeouts_total{consolidation_type=\"multi\"} 0")
-    );
     scale(&simulation, "big", 0).await;
     simulation
         .until("two are marked at once", 120, async |s| tainted(s).await == 2)
@@ -195,7 +207,7 @@ async fn a_spot_node_stays_one_while_the_gate_is_off() {
     simulation.stop().await;
 }
 
-// DIS-179, DIS-181, DIS-189, DIS-190, DIS-295
+// DIS-179, DIS-181, DIS-189, DIS-190, DIS-210, DIS-295
 #[tokio::test(start_paused = true)]
 async fn a_protected_pod_that_comes_during_the_wait_keeps_the_node() {
     let simulation = filled(1, ON_DEMAND, json!({"consolidateAfter": "10s"})).await;
@@ -211,13 +223,7 @@ async fn a_protected_pod_that_comes_during_the_wait_keeps_the_node() {
             !s.messages("ConsolidationCandidate").await.is_empty()
         })
         .await;
-    let pod: Pod = serde_json::from_value(json!({
-        "metadata": {"name": "late", "annotations": {"karpenter.sh/do-not-disrupt": "true"}},
-        "spec": {"nodeName": name, "containers": [{"name": "main", "image": "app"}]},
-    }))
-    .expect("a pod");
-    let pods: Api<Pod> = Api::namespaced(simulation.client(), "default");
-    pods.create(&PostParams::default(), &pod).await.expect("created");
+    bind(&simulation, "default", "late", &name, protected()).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(
         (
@@ -232,6 +238,110 @@ async fn a_protected_pod_that_comes_during_the_wait_keeps_the_node() {
     assert!(rejected.iter().all(|said| said.starts_with(&text)), "{rejected:?}");
     let failed = simulation.context.metrics.counter(&DISRUPTION_FAILED_VALIDATIONS);
     assert_eq!((failed.get(&["single"]), failed.get(&["multi"])), (1.0, 0.0));
+    // It counts as a move, of whichever policy: that was before the wait.
+    let moves = simulation.context.metrics.counter(&CONSOLIDATION_MOVES);
+    assert_eq!(moves.get(&["approved", "web", "WhenEmptyOrUnderutilized"]), 1.0);
+    simulation.stop().await;
+}
+
+// DIS-179
+#[tokio::test(start_paused = true)]
+async fn after_a_command_that_no_longer_stands_the_next_node_waits_for_the_next_pass() {
+    let simulation = Simulation::start().await;
+    pool(&simulation, ON_DEMAND, json!({"consolidateAfter": "Never"})).await;
+    // The little pods want a node each as well: no node can go without another.
+    simulation.deployment("big", 2, "1", apart("big")).await;
+    simulation
+        .until("the big pods run", 120, async |s| s.running().await == 2)
+        .await;
+    simulation.deployment("little", 2, "500m", apart("little")).await;
+    simulation
+        .until("the little pods run", 120, async |s| s.running().await == 4)
+        .await;
+    scale(&simulation, "big", 0).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(simulation.claims().await.len(), 2, "{}", simulation.picture().await);
+    let at_once = json!({"spec": {"disruption": {"consolidateAfter": "0s"}}});
+    simulation.patch::<kerf_api::NodePool>("web", at_once).await;
+    simulation
+        .until("a command waits", 30, async |s| {
+            s.messages("ConsolidationCandidate").await.len() == 2
+        })
+        .await;
+    let announced = simulation.messages("ConsolidationCandidate").await.remove(0);
+    let nodes: Vec<String> = simulation.nodes().await.iter().map(name).collect();
+    let (first, second) = match announced.contains(&nodes[0]) {
+        true => (&nodes[0], &nodes[1]),
+        false => (&nodes[1], &nodes[0]),
+    };
+    bind(&simulation, "default", "late", first, protected()).await;
+    simulation
+        .until("it is given up", 20, async |s| {
+            !s.messages("ConsolidationRejected").await.is_empty()
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let told = simulation.messages("ConsolidationCandidate").await;
+    assert!(told.iter().all(|text| !text.contains(second)), "{told:?}");
+    let moves = simulation.context.metrics.counter(&CONSOLIDATION_MOVES);
+    assert_eq!(moves.get(&["approved", "web", "WhenEmptyOrUnderutilized"]), 1.0);
+    simulation
+        .until("the other has its turn", 10, async |s| {
+            let told = s.messages("ConsolidationCandidate").await;
+            told.iter().any(|text| text.contains(second))
+        })
+        .await;
+    simulation.stop().await;
+}
+
+/// The instance types a claim may have, sorted.
+fn types_of(claim: &NodeClaim) -> Vec<String> {
+    let requirements = json!(claim.spec.requirements);
+    let mut all = requirements.as_array().into_iter().flatten();
+    let types = all.find(|requirement| requirement["key"] == "node.kubernetes.io/instance-type");
+    let mut types: Vec<String> = serde_json::from_value(types.expect("types")["values"].clone()).expect("names");
+    types.sort();
+    types
+}
+
+// DIS-187
+#[tokio::test(start_paused = true)]
+async fn what_proceeds_is_what_was_decided_before_the_wait() {
+    let simulation = Simulation::start().await;
+    pool(&simulation, ON_DEMAND, json!({"consolidateAfter": "Never"})).await;
+    simulation.deployment("big", 1, "2200m", json!({})).await;
+    simulation
+        .until("the big pod runs", 60, async |s| s.running().await == 1)
+        .await;
+    simulation.deployment("little", 2, "700m", json!({})).await;
+    simulation
+        .until("the little pods run", 60, async |s| s.running().await == 3)
+        .await;
+    scale(&simulation, "big", 0).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let old = simulation.claims().await.remove(0);
+    let at_once = json!({"spec": {"disruption": {"consolidateAfter": "0s"}}});
+    simulation.patch::<kerf_api::NodePool>("web", at_once).await;
+    simulation
+        .until("the command waits", 30, async |s| {
+            !s.messages("ConsolidationCandidate").await.is_empty()
+        })
+        .await;
+    // For one pod a single core would do by now.
+    scale(&simulation, "little", 1).await;
+    simulation
+        .until("the replacement is made", 20, async |s| s.claims().await.len() == 2)
+        .await;
+    let claims = simulation.claims().await;
+    let new = claims.iter().find(|claim| claim.metadata.uid != old.metadata.uid);
+    assert_eq!(
+        types_of(new.expect("the replacement")),
+        ["c-2x-amd64-linux", "m-2x-amd64-linux", "s-2x-amd64-linux"]
+    );
+    assert_eq!(simulation.messages("ConsolidationRejected").await, [""; 0]);
+    let alive = simulation.pods().await;
+    let alive = alive.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+    assert_eq!(alive.count(), 1);
     simulation.stop().await;
 }
 

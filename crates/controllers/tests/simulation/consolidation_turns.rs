@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use kerf_controllers::{SearchLimits, Tuning};
-use kerf_runtime::metrics::catalogue::{DISRUPTION_CONSOLIDATION_TIMEOUTS, DISRUPTION_FAILED_VALIDATIONS};
+use kerf_runtime::metrics::catalogue::{
+    DISRUPTION_CONSOLIDATION_TIMEOUTS, DISRUPTION_FAILED_VALIDATIONS, NODEPOOLS_ALLOWED_DISRUPTIONS,
+    NODEPOOLS_NODES_CONSUMING_BUDGETS,
+};
 use serde_json::json;
 
 use crate::consolidation::filled;
@@ -92,5 +95,44 @@ async fn searches_without_time_disrupt_nothing_and_drift_has_all_it_needs() {
     simulation
         .until("drift goes on", 30, async |s| decisions_of(s, "drifted") >= 1.0)
         .await;
+    simulation.stop().await;
+}
+
+// DIS-019, DIS-084, DIS-124
+#[tokio::test(start_paused = true)]
+async fn what_budgets_leave_is_shown_while_the_search_rests() {
+    // Both budgets leave room for every node: a search that is short of it is not remembered.
+    let budgets = json!([{"nodes": "9"}, {"nodes": "8", "schedule": "30 0 * * *", "duration": "1h"}]);
+    let simulation = filled(3, "spot", json!({"consolidateAfter": "10s", "budgets": budgets})).await;
+    let shown = |s: &Simulation| {
+        [&NODEPOOLS_ALLOWED_DISRUPTIONS, &NODEPOOLS_NODES_CONSUMING_BUDGETS]
+            .map(|gauge| s.context.metrics.gauge(gauge).get(&["web", "Underutilized"]))
+    };
+    // Until then a node that is not ready counts as one that starts (docs/deviations.md).
+    tokio::time::sleep(Duration::from_secs(15 * 60)).await;
+    assert_eq!(shown(&simulation), [9.0, 0.0]);
+    let node = name(&simulation.nodes().await[0]);
+    // Four times within the five minutes nothing is searched again in (DIS-126).
+    for (conduct, away) in [
+        (Some("not-ready"), 1.0),
+        (None, 0.0),
+        (Some("not-ready"), 1.0),
+        (None, 0.0),
+    ] {
+        let epoch = simulation.context.cluster.consolidation_epoch();
+        simulation.sandbox.set_kubelet(&node, conduct).await.expect("set");
+        simulation
+            .until("the node counts", 30, async |s| shown(s) == [9.0, away])
+            .await;
+        let now = simulation.context.cluster.consolidation_epoch();
+        assert_eq!(now, epoch, "nothing called for a search");
+    }
+    let opens = "2026-01-01T00:30:00Z".parse().expect("a time");
+    tokio::time::sleep(simulation.context.clock.until(opens)).await;
+    assert_eq!(shown(&simulation), [9.0, 0.0]);
+    simulation
+        .until("the window opens", 11, async |s| shown(s) == [8.0, 0.0])
+        .await;
+    assert_eq!(eligible(&simulation, "underutilized"), 3.0);
     simulation.stop().await;
 }

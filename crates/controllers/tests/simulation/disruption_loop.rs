@@ -397,9 +397,7 @@ async fn consolidation_goes_on_as_soon_as_a_pool_is_ready_again() {
     assert_eq!(tainted(&simulation).await, 0);
     let class = json!({"metadata": {"name": "default"}, "spec": {}});
     create::<KwokNodeClass>(&simulation.client(), class).await;
-    simulation
-        .until("it acts", 60, async |s| tainted(s).await > 0)
-        .await;
+    simulation.until("it acts", 60, async |s| tainted(s).await > 0).await;
     simulation.stop().await;
 }
 

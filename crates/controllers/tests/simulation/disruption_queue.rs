@@ -251,7 +251,7 @@ async fn a_replacement_is_known_before_the_watch_tells_of_it() {
     simulation.stop().await;
 }
 
-// DIS-270, DIS-286, DIS-287
+// DIS-270, DIS-287
 #[tokio::test(start_paused = true)]
 async fn a_command_is_examined_every_second_and_planning_goes_on_meanwhile() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;

@@ -91,7 +91,8 @@ async fn a_machine_with_two_healthy_nodes_is_not_disrupted() {
     simulation
         .until("it is told", 300, async |s| {
             let told = s.messages("DisruptionBlocked").await;
-            told.iter().any(|text| text == "Several Nodes or NodeClaims have its provider id")
+            told.iter()
+                .any(|text| text == "Several Nodes or NodeClaims have its provider id")
         })
         .await;
     tokio::time::sleep(Duration::from_secs(2 * 3600)).await;

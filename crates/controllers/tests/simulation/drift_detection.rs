@@ -4,18 +4,28 @@ use std::time::Duration;
 
 use kerf_api::{Conditioned, NodeClaim, NodePool};
 use kerf_cloud::CloudError;
+use kerf_runtime::metrics::catalogue::DISRUPTION_DECISIONS;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::clouds::{Call, scripted, scripted_on};
 use crate::emptiness::with_nodes;
-use crate::harness::{Simulation, create, list, name};
+use crate::harness::{Simulation, create, is_new, list, name};
 use crate::logs::Logs;
 
 async fn drifted(simulation: &Simulation) -> Option<bool> {
     let claim = simulation.claims().await.remove(0);
     claim.condition("Drifted").map(kerf_api::Condition::is_true)
+}
+
+/// Reason and message of the claim's drift, empty while it has not drifted.
+async fn reason(simulation: &Simulation) -> [String; 2] {
+    let claim = simulation.claims().await.remove(0);
+    let condition = claim.condition("Drifted").filter(|condition| condition.is_true());
+    condition.map_or_else(Default::default, |drifted| {
+        [drifted.reason().to_owned(), drifted.message().to_owned()]
+    })
 }
 
 async fn cure(simulation: &Simulation) {
@@ -60,6 +70,82 @@ async fn a_provider_that_cannot_say_changes_nothing_and_one_that_lost_the_instan
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(logs.with("ERROR Reconciler error").len(), now, "that is no error");
     simulation.stop().await;
+}
+
+// DIS-215, DIS-218
+#[tokio::test(start_paused = true)]
+async fn the_cloud_is_asked_last() {
+    let (simulation, script) = scripted_on(with_nodes(1, closed()).await.crash().await, |_| {});
+    script.drift(Some("ImageDrift"));
+    // Claims are looked at every five minutes though nothing changes.
+    simulation
+        .until("the cloud is believed", 310, async |s| {
+            reason(s).await == ["ImageDrift", "ImageDrift"]
+        })
+        .await;
+    simulation.change_template("2").await;
+    simulation
+        .until("the template comes first", 5, async |s| {
+            reason(s).await == ["NodePoolDrifted", "NodePoolDrifted"]
+        })
+        .await;
+    cure(&simulation).await;
+    simulation
+        .until("what the cloud says is left", 5, async |s| {
+            reason(s).await == ["ImageDrift", "ImageDrift"]
+        })
+        .await;
+    script.drift(None);
+    simulation
+        .until("it is cured", 310, async |s| drifted(s).await.is_none())
+        .await;
+    simulation.stop().await;
+}
+
+// DIS-218, DIS-237
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_type_is_no_more_drifts_when_it_is_an_hour_old() {
+    let (simulation, script) = scripted_on(with_nodes(1, closed()).await.crash().await, |_| {});
+    let claim = simulation.claims().await.remove(0);
+    let kind = &claim.metadata.labels.unwrap_or_default()["node.kubernetes.io/instance-type"];
+    let kind = simulation.context.interner.intern(kind);
+    let gone = async |s: &Simulation| reason(s).await == ["InstanceTypeNotFound", "InstanceTypeNotFound"];
+    script.withdraw([kind]);
+    tokio::time::sleep(Duration::from_secs(55 * 60)).await;
+    assert_eq!(drifted(&simulation).await, None, "types come and go");
+    simulation.until("it has drifted", 11 * 60, gone).await;
+    // Only that all is well is remembered, and that for half an hour.
+    script.withdraw([]);
+    simulation
+        .until("it is cured", 6 * 60, async |s| drifted(s).await.is_none())
+        .await;
+    script.withdraw([kind]);
+    tokio::time::sleep(Duration::from_secs(25 * 60)).await;
+    assert_eq!(drifted(&simulation).await, None, "it passed not long ago");
+    simulation.until("it has drifted again", 11 * 60, gone).await;
+    simulation.stop().await;
+}
+
+// DIS-243
+#[tokio::test(start_paused = true)]
+async fn what_keeps_a_node_from_consolidation_does_not_keep_it_from_drift() {
+    for after in ["Never", "24h"] {
+        let simulation = with_nodes(
+            1,
+            json!({"consolidateAfter": after, "consolidationPolicy": "WhenEmpty"}),
+        )
+        .await;
+        simulation.change_template("2").await;
+        simulation
+            .until("it is renewed", 120, async |s| {
+                let claims = s.claims().await;
+                claims.len() == 1 && claims.iter().all(is_new) && s.running().await == 1
+            })
+            .await;
+        let decisions = simulation.context.metrics.counter(&DISRUPTION_DECISIONS);
+        assert_eq!(decisions.get(&["replace", "drifted", ""]), 1.0);
+        simulation.stop().await;
+    }
 }
 
 // DIS-220

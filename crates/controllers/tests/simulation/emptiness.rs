@@ -1,21 +1,23 @@
 //! Empty nodes go, when they may and as many as may.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use http::Method;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::{Conditioned, NodeClaim, NodePool};
 use kerf_runtime::metrics::catalogue::{
-    DISRUPTION_DECISIONS, DISRUPTION_DECISIONS_BY_NODEPOOL, DISRUPTION_ELIGIBLE_NODES, DISRUPTION_EVALUATION_DURATION,
-    DISRUPTION_FAILED_VALIDATIONS, NODECLAIMS_DISRUPTED, NODEPOOLS_ALLOWED_DISRUPTIONS,
-    NODEPOOLS_NODES_CONSUMING_BUDGETS,
+    DISRUPTION_DECISIONS, DISRUPTION_DECISIONS_BY_NODEPOOL, DISRUPTION_ELIGIBLE_NODES, DISRUPTION_FAILED_VALIDATIONS,
+    NODECLAIMS_DISRUPTED,
 };
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::harness::Simulation;
+use crate::harness::{Simulation, name};
+use crate::wire::{Fate, Wire, wired};
 
 /// Pods that want a node each.
 pub(crate) fn apart(name: &str) -> Value {
@@ -48,6 +50,30 @@ pub(crate) async fn with_nodes(count: usize, disruption: Value) -> Simulation {
     simulation
 }
 
+/// The value of a series, given its name and labels as a scrape has them; `None` where there is no such series.
+fn scraped(simulation: &Simulation, series: &str) -> Option<f64> {
+    let text = simulation.context.metrics.encode();
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+    value.parse().ok()
+}
+
+/// What the budgets of the pool `web` allow for emptied nodes, and how many nodes use them up.
+fn shown(simulation: &Simulation) -> [Option<f64>; 2] {
+    ["allowed_disruptions", "nodes_consuming_budgets"].map(|gauge| {
+        let series = format!("karpenter_nodepools_{gauge}{{nodepool=\"web\",reason=\"Empty\"}}");
+        scraped(simulation, &series)
+    })
+}
+
+/// What the evaluations of emptiness took: a part of the histogram.
+fn evaluated(simulation: &Simulation, part: &str, bound: &str) -> Option<f64> {
+    let name = "karpenter_voluntary_disruption_decision_evaluation_duration_seconds";
+    let labels = "consolidation_type=\"empty\",reason=\"empty\"";
+    scraped(simulation, &format!("{name}_{part}{{{labels}{bound}}}"))
+}
+
 async fn consolidatable(simulation: &Simulation) -> usize {
     let claims = simulation.claims().await;
     claims
@@ -66,6 +92,7 @@ async fn an_empty_node_goes_when_it_was_left_alone_for_long_enough() {
     tokio::time::sleep(Duration::from_secs(60)).await;
     // LIF-142: left alone is not empty.
     assert_eq!((consolidatable(&simulation).await, tainted(&simulation).await), (1, 0));
+    let spent = evaluated(&simulation, "sum", "").expect("passes");
     scale(&simulation, "web", 0).await;
     simulation
         .until("the window starts anew", 5, async |s| consolidatable(s).await == 0)
@@ -116,13 +143,14 @@ async fn an_empty_node_goes_when_it_was_left_alone_for_long_enough() {
     told.sort();
     assert_eq!(told, ["Disrupting Node: Empty", "Disrupting NodeClaim: Empty"]);
     tokio::time::sleep(Duration::from_secs(15)).await;
-    // DIS-018, DIS-019
-    assert!(
-        metrics
-            .histogram(&DISRUPTION_EVALUATION_DURATION)
-            .count(&["empty", "empty"])
-            > 0
-    );
+    // DIS-018: the one command was waited with, and nothing else took time.
+    let of = |part: &str, bound: &str| evaluated(&simulation, part, bound).expect("a series");
+    let spent = of("sum", "") - spent;
+    assert!((15.0..16.0).contains(&spent), "{spent} s");
+    assert_eq!(of("bucket", ",le=\"20\"") - of("bucket", ",le=\"10\""), 1.0);
+    assert_eq!(of("bucket", ",le=\"0.005\""), of("count", "") - 1.0);
+    assert_eq!(of("bucket", ",le=\"600\""), of("count", ""));
+    // DIS-019
     assert_eq!(metrics.gauge(&DISRUPTION_ELIGIBLE_NODES).get(&["empty"]), 0.0);
     simulation.stop().await;
 }
@@ -162,20 +190,39 @@ async fn a_closed_budget_keeps_nodes_and_says_so() {
         of_pool.message.as_deref(),
         Some("No allowed disruptions for disruption reason Empty due to blocking budget")
     );
-    let metrics = &simulation.context.metrics;
-    assert_eq!(
-        metrics.gauge(&NODEPOOLS_ALLOWED_DISRUPTIONS).get(&["web", "Empty"]),
-        0.0
-    );
-    assert_eq!(
-        metrics.gauge(&NODEPOOLS_NODES_CONSUMING_BUDGETS).get(&["web", "Empty"]),
-        0.0
-    );
+    assert_eq!(shown(&simulation), [Some(0.0), Some(0.0)]);
     // DIS-092
     let patch = json!({"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}});
     simulation.patch::<NodePool>("web", patch).await;
     simulation
         .until("they go", 60, async |s| s.nodes().await.is_empty())
+        .await;
+    simulation.stop().await;
+}
+
+// DIS-071, DIS-083, DIS-084
+#[tokio::test(start_paused = true)]
+async fn what_budgets_allow_and_what_uses_them_up_are_shown_apart() {
+    let simulation = with_nodes(5, json!({"consolidateAfter": "0s", "budgets": [{"nodes": "2"}]})).await;
+    for node in simulation.nodes().await.iter().take(3) {
+        simulation
+            .sandbox
+            .set_kubelet(&name(node), Some("not-ready"))
+            .await
+            .expect("set");
+    }
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    scale(&simulation, "web", 0).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    // More are away than may be: nothing goes, and what is allowed is shown as the budget says.
+    assert_eq!(tainted(&simulation).await, 0);
+    assert_eq!(shown(&simulation), [Some(2.0), Some(3.0)]);
+    let patch = json!({"spec": {"disruption": {"budgets": []}}});
+    simulation.patch::<NodePool>("web", patch).await;
+    simulation
+        .until("there is no limit", 15, async |s| {
+            shown(s) == [Some(2_147_483_647.0), Some(3.0)]
+        })
         .await;
     simulation.stop().await;
 }
@@ -295,5 +342,96 @@ async fn marks_nobody_stands_behind_are_removed() {
             ["mine"]
         );
     }
+    simulation.stop().await;
+}
+
+/// Has the next PATCH of an object arrive late.
+fn delay_next(wire: &Wire, path: &str) {
+    let (path, waits) = (path.to_owned(), AtomicBool::new(true));
+    wire.forget();
+    wire.rule(move |request| {
+        let hit = *request.method() == Method::PATCH && request.uri().path() == path;
+        match hit && waits.swap(false, Ordering::Relaxed) {
+            true => Fate::Late(Duration::from_secs(3)),
+            false => Fate::Passes,
+        }
+    });
+}
+
+// DIS-011, DIS-257
+#[tokio::test(start_paused = true)]
+async fn taints_that_come_while_a_mark_is_on_its_way_survive() {
+    let simulation = with_nodes(1, json!({"consolidateAfter": "Never"})).await;
+    let (simulation, wire) = wired(simulation, |_| {}).await;
+    let node = name(&simulation.nodes().await[0]);
+    let path = format!("/api/v1/nodes/{node}");
+    let taint = async |keys: &[&str]| {
+        let taint = |key: &&str| json!({"key": key, "effect": "NoSchedule"});
+        let taints: Vec<Value> = keys.iter().map(taint).collect();
+        simulation
+            .patch::<Node>(&node, json!({"spec": {"taints": taints}}))
+            .await;
+    };
+    let sent = async |_: &Simulation| !wire.writes(&path).is_empty();
+    let keys = async |s: &Simulation| {
+        let nodes = s.nodes().await;
+        let node = nodes.iter().find(|other| name(*other) == node).expect("the node");
+        let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        let mut keys: Vec<String> = taints.map(|taint| taint.key.clone()).collect();
+        keys.sort();
+        keys
+    };
+
+    delay_next(&wire, &path);
+    taint(&["karpenter.sh/disrupted"]).await;
+    simulation.until("its removal is sent", 15, sent).await;
+    taint(&["karpenter.sh/disrupted", "mine"]).await;
+    simulation
+        .until("the mark is gone", 15, async |s| tainted(s).await == 0)
+        .await;
+    assert_eq!(keys(&simulation).await, ["mine"]);
+    assert_eq!(wire.writes(&path).len(), 2, "the late one was refused");
+
+    delay_next(&wire, &path);
+    simulation.change_template("2").await;
+    simulation.until("the mark is sent", 15, sent).await;
+    taint(&["mine", "theirs"]).await;
+    simulation
+        .until("it is there", 15, async |s| tainted(s).await == 1)
+        .await;
+    assert_eq!(keys(&simulation).await, ["karpenter.sh/disrupted", "mine", "theirs"]);
+    simulation.stop().await;
+}
+
+// DIS-012
+#[tokio::test(start_paused = true)]
+async fn conditions_that_come_while_a_reason_is_removed_survive() {
+    let simulation = with_nodes(1, json!({"consolidateAfter": "Never"})).await;
+    let (simulation, wire) = wired(simulation, |_| {}).await;
+    let path = format!(
+        "/apis/karpenter.sh/v1/nodeclaims/{}/status",
+        name(&simulation.claims().await[0])
+    );
+    let set = async |type_: &str| {
+        let before = simulation.claims().await.remove(0);
+        let mut after = before.clone();
+        kerf_api::ConditionSet::new(&mut after, simulation.context.now()).set_true(type_);
+        let lock = kerf_controllers::Lock::Optimistic;
+        let written = kerf_controllers::patch_status(&simulation.client(), &before, &after, lock).await;
+        written.expect("written");
+    };
+    delay_next(&wire, &path);
+    set("DisruptionReason").await;
+    simulation
+        .until("its removal is sent", 15, async |_| !wire.writes(&path).is_empty())
+        .await;
+    set("Mine").await;
+    simulation
+        .until("it is gone", 15, async |s| {
+            s.claims().await[0].condition("DisruptionReason").is_none()
+        })
+        .await;
+    assert!(simulation.claims().await[0].condition_is_true("Mine"));
+    assert_eq!(wire.writes(&path).len(), 2, "the late one was refused");
     simulation.stop().await;
 }

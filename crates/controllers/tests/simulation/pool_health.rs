@@ -1,7 +1,9 @@
 //! What becomes of a pool's health and hash.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::{Method, StatusCode};
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
 use kerf_sandbox::faults::FaultPlan;
@@ -9,8 +11,10 @@ use kube::Api;
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::harness::{Simulation, create, list};
+use crate::emptiness::with_nodes;
+use crate::harness::{Simulation, create, list, name};
 use crate::logs::Logs;
+use crate::wire::{Fate, wired};
 
 /// The template of a pool whose nodes take so long to register.
 async fn slow(simulation: &Simulation, delay: &str) -> Value {
@@ -168,6 +172,21 @@ async fn conflicts_do_not_lose_a_success() {
     simulation.stop().await;
 }
 
+/// An object's drift hash and the version of it.
+fn hash_of(annotations: Option<BTreeMap<String, String>>) -> (String, String) {
+    let annotations = annotations.unwrap_or_default();
+    let get = |key: &str| annotations.get(key).cloned().unwrap_or_default();
+    (
+        get("karpenter.sh/nodepool-hash"),
+        get("karpenter.sh/nodepool-hash-version"),
+    )
+}
+
+/// Annotations as another version would write them.
+fn foreign_hash() -> Value {
+    json!({"metadata": {"annotations": {"karpenter.sh/nodepool-hash": "1234", "karpenter.sh/nodepool-hash-version": "v999"}}})
+}
+
 // LIF-164, LIF-236
 #[tokio::test(start_paused = true)]
 async fn foreign_hash_versions_are_stamped_over_without_drift() {
@@ -178,19 +197,10 @@ async fn foreign_hash_versions_are_stamped_over_without_drift() {
         .until("the pod runs", 60, async |s| s.running().await == 1)
         .await;
     let before = simulation.claims().await.remove(0);
-    let hash_of = |annotations: Option<std::collections::BTreeMap<String, String>>| {
-        let annotations = annotations.unwrap_or_default();
-        let get = |key: &str| annotations.get(key).cloned().unwrap_or_default();
-        (
-            get("karpenter.sh/nodepool-hash"),
-            get("karpenter.sh/nodepool-hash-version"),
-        )
-    };
     let own = hash_of(before.metadata.annotations.clone());
-    let foreign = json!({"metadata": {"annotations": {"karpenter.sh/nodepool-hash": "1234", "karpenter.sh/nodepool-hash-version": "v999"}}});
     let name = before.metadata.name.clone().unwrap_or_default();
-    simulation.patch::<NodeClaim>(&name, foreign.clone()).await;
-    simulation.patch::<NodePool>("web", foreign).await;
+    simulation.patch::<NodeClaim>(&name, foreign_hash()).await;
+    simulation.patch::<NodePool>("web", foreign_hash()).await;
     simulation
         .until("both are stamped over", 30, async |s| {
             let claim = s.claims().await.remove(0);
@@ -209,5 +219,45 @@ async fn foreign_hash_versions_are_stamped_over_without_drift() {
             hash_of(pool(s).await.metadata.annotations).0 != own.0
         })
         .await;
+    simulation.stop().await;
+}
+
+// DIS-231, DIS-232
+#[tokio::test(start_paused = true)]
+async fn a_pool_is_stamped_over_when_all_its_claims_are() {
+    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "Never"})).await, |_| {}).await;
+    let own = hash_of(pool(&simulation).await.metadata.annotations);
+    let claims: Vec<String> = simulation.claims().await.iter().map(name).collect();
+    let of_claim = |claim: &str| format!("PATCH /apis/karpenter.sh/v1/nodeclaims/{claim}");
+    let refused = Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR);
+    wire.on(Method::PATCH, &format!("/nodeclaims/{}", claims[1]), refused);
+    for claim in &claims {
+        simulation.patch::<NodeClaim>(claim, foreign_hash()).await;
+    }
+    simulation.patch::<NodePool>("web", foreign_hash()).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let tries = wire.writes(&of_claim(&claims[1])).len();
+    assert!(tries >= 3, "it was tried {tries} times");
+    let stamp = hash_of(pool(&simulation).await.metadata.annotations);
+    assert_eq!(stamp, ("1234".to_owned(), "v999".to_owned()));
+    wire.heal();
+    simulation
+        .until("all are stamped over", 300, async |s| {
+            let claims = s.claims().await.into_iter().map(|claim| claim.metadata.annotations);
+            claims
+                .chain([pool(s).await.metadata.annotations])
+                .all(|all| hash_of(all) == own)
+        })
+        .await;
+    let writes = wire.writes("");
+    let last = |end: &str| writes.iter().rposition(|write| write.call.ends_with(end));
+    let first = writes.iter().position(|write| write.call.ends_with("/nodepools/web"));
+    for claim in &claims {
+        let claim = last(&of_claim(claim));
+        assert!(claim.is_some() && claim < first, "{writes:?}");
+    }
+    for claim in simulation.claims().await {
+        assert!(claim.condition("Drifted").is_none());
+    }
     simulation.stop().await;
 }

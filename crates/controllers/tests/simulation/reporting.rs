@@ -100,7 +100,10 @@ async fn a_pool_s_cost_follows_its_machines() {
     simulation.populate(2, json!({})).await;
     let (cost, errors) = (
         simulation.context.metrics.gauge(&catalogue::NODEPOOLS_COST),
-        simulation.context.metrics.counter(&catalogue::NODEPOOLS_COST_TRACKER_ERRORS),
+        simulation
+            .context
+            .metrics
+            .counter(&catalogue::NODEPOOLS_COST_TRACKER_ERRORS),
     );
     tokio::time::sleep(Duration::from_secs(15)).await;
     let both = cost.get(&["web"]);
@@ -124,6 +127,12 @@ async fn a_pool_s_cost_follows_its_machines() {
     assert_eq!(cost.get(&["web"]), 0.0);
     simulation.delete::<NodePool>("web").await;
     tokio::time::sleep(Duration::from_secs(15)).await;
-    assert!(!simulation.context.metrics.encode().contains("karpenter_nodepools_cost_total{"));
+    assert!(
+        !simulation
+            .context
+            .metrics
+            .encode()
+            .contains("karpenter_nodepools_cost_total{")
+    );
     simulation.stop().await;
 }

@@ -1,7 +1,7 @@
 //! Section 8.7: the policy Balanced.
 
-use crate::fixture::{World, sized};
-use kerf_disruption::{Balance, Candidate, Command, Cost, Score, Totals};
+use crate::fixture::{Asked, World, sized};
+use kerf_disruption::{Balance, Candidate, Command, Cost, Decision, Score, Stay, Totals, Verdict};
 use kerf_model::budget::{ConsolidationPolicy, DisruptionReason};
 use kerf_model::nodepool::NodePool;
 use kerf_model::pod::Owner;
@@ -184,6 +184,29 @@ fn every_balanced_pool_must_approve_its_part() {
 
 // DIS-202
 #[test]
+fn what_a_replacement_costs_is_shared_as_well() {
+    let mut world = World::new();
+    let types = [("nano", 700, 0.04), ("small", 2000, 0.1), ("large", 8000, 0.3)];
+    for pool in ["a", "b"] {
+        world.typed(pool, &types, balanced);
+    }
+    for (name, kind) in [("a-1", "large"), ("b-1", "small")] {
+        world.of_kind(name, kind, |_| {});
+        world.bound(name, &format!("p-{name}"), sized(200));
+    }
+    let command = Asked::default().propose(&world, &["a-1", "b-1"]).unwrap();
+    assert_eq!(command.short(), "replace: [a-1, b-1] -> [1 replacement]");
+    assert_eq!(command.savings(), price(0.36));
+    let judgement = Balance::new(&world.snapshot, &world.free()).judge(&command);
+    let part = |verdict: &Verdict| (verdict.pool.to_string(), verdict.score.as_ref().unwrap().savings);
+    let parts: Vec<(String, Price)> = judgement.verdicts.iter().map(part).collect();
+    // Three quarters of the prices are one pool's, and so are three quarters of what is saved.
+    assert_eq!(parts, [("a".into(), price(0.27)), ("b".into(), price(0.09))]);
+    assert!(judgement.approved() && judgement.decision == Decision::Replace);
+}
+
+// DIS-202
+#[test]
 fn nothing_is_split_where_nothing_has_a_price() {
     let mut world = World::new();
     world.pool("a", balanced);
@@ -211,4 +234,55 @@ fn what_would_not_even_pass_as_a_deletion_is_hopeless() {
     let free = world.free();
     let balance = Balance::new(&world.snapshot, &free);
     assert!(free.iter().all(|one| balance.hopeless(one).is_none()));
+}
+
+// DIS-205
+#[test]
+fn a_pool_that_costs_nothing_is_no_reason_to_skip_its_nodes() {
+    let mut world = World::new();
+    world.pool("a", balanced);
+    node(&mut world, "a-1", 0.0, 1);
+    node(&mut world, "a-2", 0.0, 1);
+    let free = world.free();
+    let balance = Balance::new(&world.snapshot, &free);
+    assert!(free.iter().all(|one| balance.hopeless(one).is_none()));
+    // A move that is proposed is refused all the same (DIS-194).
+    assert!(!balance.judge(&deletion(&free, &["a-1"])).approved());
+}
+
+// DIS-178, DIS-193, DIS-210
+#[test]
+fn a_node_whose_replacement_saves_too_little_is_passed_over() {
+    let mut world = World::new();
+    let types = [
+        ("tiny", 2000, 0.01),
+        ("medium", 3500, 0.09),
+        ("large", 4000, 0.1),
+        ("2xlarge", 4500, 0.2),
+    ];
+    world.typed("a", &types, balanced);
+    // It comes first, and would pass as a deletion: a third of the price, a quarter of the disruption.
+    world.of_kind("a-1", "large", |_| {});
+    world.bound("a-1", "big", sized(3000));
+    world.of_kind("a-2", "2xlarge", |_| {});
+    for pod in 0..5 {
+        world.bound("a-2", &format!("p-{pod}"), sized(500));
+    }
+    let single = Asked::default().single(&world);
+    assert_eq!(single.command.unwrap().short(), "replace: [a-2] -> [1 replacement]");
+    let [stays] = single.held.as_slice() else {
+        panic!("one stays: {:?}", single.held)
+    };
+    let Stay::Unbalanced(score) = &stays.why else {
+        panic!("it was weighed: {:?}", stays.why)
+    };
+    // A thirtieth of the price is saved for a quarter of the disruption.
+    assert!((score.value - 4.0 / 30.0).abs() < 1e-9, "{score}");
+    assert!(!stays.why.is_event());
+    let said: Vec<(usize, Decision, bool)> = single
+        .judgements
+        .iter()
+        .map(|judgement| (judgement.candidates, judgement.decision, judgement.approved()))
+        .collect();
+    assert_eq!(said, [(1, Decision::Replace, false), (1, Decision::Replace, true)]);
 }

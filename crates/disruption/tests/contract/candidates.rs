@@ -82,6 +82,88 @@ fn what_keeps_a_node() {
     }
 }
 
+type Removal = Box<dyn FnOnce(&mut World)>;
+
+fn of_the_node(change: impl FnOnce(&mut Node)) -> impl FnOnce(&mut World) {
+    move |world| change(Arc::make_mut(&mut world.snapshot.nodes[0]))
+}
+
+// DIS-022
+#[test]
+fn obstacles_are_named_in_the_order_of_the_list() {
+    let mut world = World::new();
+    world.pool("a", |pool| pool.eligibility = Eligibility::ForeignNodeClass);
+    let label = world.s("a");
+    world.node("a-1", |node| {
+        (node.managed, node.node_name, node.initialized) = (false, None, false);
+        (node.lifecycle.deleting, node.marked_for_deletion) = (true, true);
+        node.nominated_until = Some(now() + SignedDuration::from_secs(1));
+        node.lifecycle.do_not_disrupt = true;
+        node.pool = None;
+    });
+    world.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+    world.pdb("one", |_| {});
+    let said = |world: &World, queued: bool| {
+        let sorted = candidates(&world.snapshot, now(), Class::Graceful, &|_| queued);
+        let blocked = sorted.blocked.first();
+        blocked.map_or(String::new(), |(_, blocker)| blocker.to_string())
+    };
+    let steps: [(&str, Removal); 11] = [
+        (
+            "node isn't managed by karpenter",
+            Box::new(of_the_node(|node| node.managed = true)),
+        ),
+        (
+            "nodeclaim does not have an associated node",
+            Box::new(of_the_node(|node| node.node_name = Some("a-1".into()))),
+        ),
+        (
+            "node isn't initialized",
+            Box::new(of_the_node(|node| node.initialized = true)),
+        ),
+        (
+            "node is deleting or marked for deletion",
+            Box::new(of_the_node(|node| node.lifecycle.deleting = false)),
+        ),
+        (
+            "node is deleting or marked for deletion",
+            Box::new(of_the_node(|node| node.marked_for_deletion = false)),
+        ),
+        (
+            "node is nominated for a pending pod",
+            Box::new(of_the_node(|node| node.nominated_until = None)),
+        ),
+        (
+            "disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation",
+            Box::new(of_the_node(|node| node.lifecycle.do_not_disrupt = false)),
+        ),
+        (
+            "node doesn't have required label (label=karpenter.sh/nodepool)",
+            Box::new(of_the_node(move |node| node.pool = Some(label))),
+        ),
+        (
+            "nodepool not found (NodePool=a)",
+            Box::new(|world| world.pool("a", |_| {})),
+        ),
+        (
+            "pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=ns/p)",
+            Box::new(of_the_node(|node| {
+                Arc::make_mut(&mut node.pods[0]).do_not_disrupt = DoNotDisrupt::No;
+            })),
+        ),
+        (
+            "pdb prevents pod evictions (PodDisruptionBudget=[ns/one])",
+            Box::new(|world| world.snapshot.pdbs.clear()),
+        ),
+    ];
+    assert_eq!(said(&world, true), "candidate is already being disrupted");
+    for (text, remove) in steps {
+        assert_eq!(said(&world, false), text);
+        remove(&mut world);
+    }
+    assert_eq!(names(&world.free()), ["a-1"]);
+}
+
 // DIS-023
 #[test]
 fn a_node_of_another_command_is_no_candidate_and_makes_no_event() {

@@ -411,6 +411,27 @@ fn what_may_be_spot_or_on_demand_becomes_spot() {
     assert_eq!(command.savings(), price(0.05));
 }
 
+// DIS-139: as docs/deviations.md has it, what cannot be had as spot is narrowed to what it can be had as.
+#[test]
+fn what_may_be_spot_but_is_cheaper_only_on_demand_becomes_on_demand() {
+    let world = one_node(
+        |world| {
+            let dear_spot = [(sym::SPOT, "z", 0.2), (sym::ON_DEMAND, "z", 0.5)];
+            vec![
+                offered(world, "both", 2000, &dear_spot),
+                offered(world, "plain", 2000, &[(sym::ON_DEMAND, "z", 0.04)]),
+            ]
+        },
+        |_| {},
+    );
+    let command = Asked::default().propose(&world, &["a-1"]).unwrap();
+    let replacement = &command.replacements[0];
+    let capacity = replacement.requirements.get(sym::CAPACITY_TYPE).unwrap();
+    assert_eq!(capacity.single(), Some(sym::ON_DEMAND));
+    assert_eq!(types_of(&world, replacement), ["plain"]);
+    assert_eq!(command.savings(), price(0.06));
+}
+
 // DIS-137
 #[test]
 fn too_few_cheaper_types_for_min_values_leave_the_node() {
@@ -475,6 +496,42 @@ fn a_reservation_replaces_what_is_dearer() {
     let capacity = command.replacements[0].requirements.get(sym::CAPACITY_TYPE).unwrap();
     assert_eq!(capacity.single(), Some(sym::RESERVED));
     assert_eq!(command.savings(), price(0.1) - price(0.0001));
+}
+
+// DIS-140
+#[test]
+fn a_node_becomes_a_reserved_one_of_its_type_or_one_of_a_cheaper_reservation() {
+    for (own, other, expected) in [
+        (sym::ON_DEMAND, 0.003, Ok(("t", price(0.498)))),
+        (sym::SPOT, 0.003, Ok(("t", price(0.098)))),
+        (sym::RESERVED, 0.001, Ok(("u", price(0.001)))),
+        (sym::RESERVED, 0.003, Err(Stay::NotCheaper)),
+    ] {
+        let mut world = World::new();
+        let reserved = |name: &str, per_hour: f64| {
+            let all = [
+                (sym::RESERVED, "z", per_hour),
+                (sym::SPOT, "z", 0.1),
+                (sym::ON_DEMAND, "z", 0.5),
+            ];
+            let mut kind = offered(&world, name, 2000, &all);
+            let id = world.s(&format!("r-{name}"));
+            kind.offerings[0].reservation = Some(Reservation { id, capacity: 1 });
+            kind
+        };
+        let types = vec![reserved("t", 0.002), reserved("u", other)];
+        world.pool("a", |a| a.catalogue = Ok(Arc::new(Catalogue { types })));
+        world.of_kind("a-1", "t", |node| set_label(node, sym::CAPACITY_TYPE, own));
+        world.bound("a-1", "p", |_| {});
+        let outcome = Asked::default().propose(&world, &["a-1"]).map(|command| {
+            let replacement = &command.replacements[0];
+            let capacity = replacement.requirements.get(sym::CAPACITY_TYPE).unwrap();
+            assert_eq!(capacity.single(), Some(sym::RESERVED));
+            (types_of(&world, replacement).remove(0), command.savings())
+        });
+        let expected = expected.map(|(kind, saved)| (kind.to_owned(), saved));
+        assert_eq!(outcome, expected, "from {}", world.snapshot.interner.text(own));
+    }
 }
 
 // DIS-294

@@ -1,14 +1,14 @@
 //! Section 9.4: acting on drift.
 
 use crate::fixture::{Asked, World, ago, budget, names, now};
-use kerf_disruption::{Allowance, Class, Command, Held, drift, drifted};
+use kerf_disruption::{Allowance, Class, Command, Staying, drift, drifted};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::duration::GoDuration;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::{DoNotDisrupt, Owner};
 use kerf_scheduler::Options;
 
-fn decide(world: &World) -> (Option<Command>, Vec<Held>) {
+fn decide(world: &World) -> (Option<Command>, Vec<Staying>) {
     let candidates = drifted(&world.sorted(Class::Eventual).free);
     let allowance = Allowance::new(&world.snapshot, DisruptionReason::Drifted, now());
     drift(&world.snapshot, &candidates, &allowance, now(), &Options::default()).unwrap()

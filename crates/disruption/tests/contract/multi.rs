@@ -99,17 +99,23 @@ fn the_set_grows_past_a_node_that_does_not_fit_in() {
     assert!(command.replacements.is_empty());
 }
 
+/// Two dear nodes and a small one that have next to nothing to do.
+fn two_dear_and_a_small_one(world: &mut World) {
+    for (name, kind) in [("a-1", "2xlarge"), ("a-2", "2xlarge"), ("a-3", "small")] {
+        world.of_kind(name, kind, |_| {});
+        world.bound(name, &format!("p-{name}"), sized(200));
+    }
+}
+
 // DIS-165, DIS-166, DIS-167
 #[test]
 fn a_replacement_of_a_type_that_goes_is_no_gain() {
-    let types = [("nano", 700, 0.02), ("small", 2000, 0.1), ("2xlarge", 8000, 0.8)];
+    // The small one it would come for costs 0.1 on demand. As spot it would be 0.05, but it is not spot.
+    let types = [("nano", 700, 0.07), ("small", 2000, 0.1), ("2xlarge", 8000, 0.8)];
     let merge = |types: &[(&str, i64, f64)]| {
         let mut world = World::new();
         world.typed("a", types, |_| {});
-        for (name, kind) in [("a-1", "2xlarge"), ("a-2", "2xlarge"), ("a-3", "small")] {
-            world.of_kind(name, kind, |_| {});
-            world.bound(name, &format!("p-{name}"), sized(200));
-        }
+        two_dear_and_a_small_one(&mut world);
         world
     };
     let asked = Asked::default();
@@ -125,11 +131,32 @@ fn a_replacement_of_a_type_that_goes_is_no_gain() {
     assert_eq!(types_of(&world, &command.replacements[0]), ["nano"]);
 }
 
+// DIS-165
+#[test]
+fn what_a_type_that_goes_costs_does_not_depend_on_whether_it_can_be_had() {
+    let mut world = World::new();
+    world.typed("a", &[("small", 2000, 0.1), ("2xlarge", 8000, 0.8)], |pool| {
+        let both = Requirement::any_of(sym::CAPACITY_TYPE, [sym::ON_DEMAND, sym::SPOT]);
+        pool.requirements.replace(both);
+    });
+    two_dear_and_a_small_one(&mut world);
+    let pool = Arc::make_mut(&mut world.snapshot.pools[0]);
+    let mut types = pool.catalogue.as_ref().unwrap().types.clone();
+    types[0].offerings[0].available = false;
+    pool.catalogue = Ok(Arc::new(Catalogue { types }));
+    // As spot it is still to be had, for less than the one on demand costs that goes.
+    let command = Asked::default().multi(&world).command.unwrap();
+    assert_eq!(command.short(), "replace: [a-1, a-2, a-3] -> [1 replacement]");
+    assert_eq!(types_of(&world, &command.replacements[0]), ["small"]);
+}
+
 // DIS-168
 #[test]
 fn a_type_without_a_known_price_is_never_bought_again() {
     let mut world = World::new();
-    world.typed("a", &[("small", 2000, 0.1), ("large", 8000, 0.15)], |_| {});
+    // The cheap one would do, and is refused with the others.
+    let types = [("cheap", 2000, 0.01), ("small", 2000, 0.1), ("large", 8000, 0.15)];
+    world.typed("a", &types, |_| {});
     for name in ["a-1", "a-2"] {
         // No offering of their type is in this zone.
         world.of_kind(name, "small", |_| {});
@@ -163,10 +190,7 @@ fn the_filter_may_leave_too_few_for_min_values() {
             let types = Requirement::exists(sym::INSTANCE_TYPE).with_min_values(Some(count));
             pool.requirements.replace(types);
         });
-        for (name, kind) in [("a-1", "2xlarge"), ("a-2", "2xlarge"), ("a-3", "small")] {
-            world.of_kind(name, kind, |_| {});
-            world.bound(name, &format!("p-{name}"), sized(200));
-        }
+        two_dear_and_a_small_one(&mut world);
         short(&Asked::default().multi(&world))
     };
     assert_eq!(least(1), "replace: [a-1, a-2, a-3] -> [1 replacement]");

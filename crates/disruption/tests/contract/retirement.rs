@@ -90,6 +90,16 @@ fn other_pods_must_find_a_place_and_have_no_budget_against_it() {
 }
 
 #[test]
+fn a_pod_that_has_no_place_anyway_stops_nobody() {
+    let mut world = blocked(|_| {}, |_| {});
+    world.node("a-3", |node| node.marked_for_deletion = true);
+    world.bound("a-3", "huge", sized(64_000));
+    assert_eq!(retire(&world), ["a-1"]);
+    taint(Arc::make_mut(&mut world.snapshot.nodes[0]));
+    assert_eq!(retire(&world), ["a-1"], "it stays so");
+}
+
+#[test]
 fn the_last_place_for_pods_to_come_does_not_retire() {
     let mut world = World::new();
     world.pool("a", |pool| pool.disruption.retire_blocked = true);

@@ -1,13 +1,15 @@
 //! Section 7: what if these nodes were not there.
 
-use crate::fixture::{World, ago, now, sized};
-use kerf_disruption::{Candidate, Simulation, Unplaced, settling_nodes, simulate};
+use crate::fixture::{Asked, World, ago, now, sized};
+use kerf_disruption::{Candidate, Consolidation, Simulation, Unplaced, settling_nodes, simulate};
 use kerf_model::duration::GoDuration;
 use kerf_model::intern::sym;
-use kerf_model::pod::{Pod, PodFault};
+use kerf_model::plan::Plan;
+use kerf_model::pod::{DoNotDisrupt, Phase, Pod, PodFault};
 use kerf_model::resources::Resources;
+use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 fn without(world: &World, name: &str) -> Simulation {
     let free = world.free();
@@ -63,6 +65,38 @@ fn nodes_that_go_are_no_place_and_their_pods_need_one() {
     placed.sort();
     assert_eq!(placed, ["p", "q", "w"]);
     assert_eq!(simulation.failure(), None);
+}
+
+// DIS-096: the order is that in which a plan's checker gets them.
+#[test]
+fn who_waits_comes_first_and_who_is_protected_needs_no_place() {
+    let mut world = World::new();
+    world.node("a-1", |_| {});
+    world.node("a-2", |node| node.marked_for_deletion = true);
+    world.node("a-3", |_| {});
+    world.bound("a-2", "q", |_| {});
+    world.bound("a-2", "protected", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+    world.bound("a-1", "p", |_| {});
+    world.pending("w", 100);
+    let simulation = without(&world, "a-1");
+    assert_eq!(
+        (places(&simulation), simulation.failure()),
+        (vec!["a-3: p q w".to_owned()], None)
+    );
+    let checked = Mutex::default();
+    Asked::default().with(&world, |consolidation, eligible| {
+        let checker = |_: &Snapshot, pods: &[Arc<Pod>], _: &Plan| {
+            *checked.lock().unwrap() = pods.iter().map(|pod| pod.name.to_string()).collect::<Vec<_>>();
+            Ok(())
+        };
+        let consolidation = Consolidation {
+            checker: &checker,
+            ..*consolidation
+        };
+        let command = consolidation.propose(&[&eligible[0]]).unwrap();
+        consolidation.check(&command).unwrap();
+    });
+    assert_eq!(checked.into_inner().unwrap(), ["w", "p", "q"]);
 }
 
 // DIS-096, DIS-265: what a claim was made for already needs nothing more.
@@ -132,6 +166,8 @@ fn the_sentence_names_five() {
         Some("not all pods would schedule, ns/p1 => no ns/p2 => no ")
     );
     let five = "not all pods would schedule, ns/p1 => no ns/p2 => no ns/p3 => no ns/p4 => no ns/p5 => no ";
+    assert_eq!(sentence(5).as_deref(), Some(five));
+    assert_eq!(sentence(6), Some(format!("{five} and 1 other(s)")));
     assert_eq!(sentence(7), Some(format!("{five} and 2 other(s)")));
 }
 
@@ -248,4 +284,21 @@ fn nodes_that_settle_take_nothing_that_could_stay() {
     let settling = settling_nodes(&world.snapshot, now());
     let simulation = simulate(&world.snapshot, &candidates, &settling, now(), &Options::default()).unwrap();
     assert_eq!(places(&simulation), ["a-2: w", "new: p"]);
+}
+
+// DIS-104: the phase says who may go there, not whether the pod is bound.
+#[test]
+fn a_bound_pod_that_has_not_started_may_go_to_a_node_that_settles() {
+    let mut world = World::new();
+    world.pool("a", |pool| {
+        pool.disruption.consolidate_after = Some(GoDuration::from_secs(60));
+    });
+    world.node("a-1", |_| {});
+    world.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(1)));
+    world.bound("a-1", "running", |_| {});
+    world.bound("a-1", "starting", |pod| pod.phase = Phase::Pending);
+    let free = world.free();
+    let settling = settling_nodes(&world.snapshot, now());
+    let simulation = simulate(&world.snapshot, &[&free[0]], &settling, now(), &Options::default()).unwrap();
+    assert_eq!(places(&simulation), ["a-2: starting", "new: running"]);
 }

@@ -1,6 +1,6 @@
 //! Section 8.2: from spot to spot.
 
-use crate::fixture::{Asked, World, set_label, text, types_of};
+use crate::fixture::{Asked, World, set_label, sized, text, types_of};
 use kerf_disruption::{Command, Settings, Stay};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::sym;
@@ -133,4 +133,23 @@ fn a_mixed_set_goes_by_the_general_rule() {
     world.bound("a-2", "q", |_| {});
     let mixed = Asked::default().propose(&world, &["a-1", "a-2"]);
     assert_eq!(text(&mixed), "replace: [a-1, a-2] -> [1 replacement]");
+}
+
+// DIS-133
+#[test]
+fn spot_nodes_go_by_the_general_rule_where_no_spot_node_may_come() {
+    let on_demand_only = |kind: &str, cpu: i64| {
+        let mut world = World::new();
+        let types = [("nano", 500, 0.02), ("small", 2000, 0.1), ("large", 8000, 0.4)];
+        world.typed("a", &types, |_| {});
+        world.of_kind("a-1", kind, |node| set_label(node, sym::CAPACITY_TYPE, sym::SPOT));
+        world.bound("a-1", "p", sized(cpu));
+        world
+    };
+    // A large one costs 0.2 as spot, and a small one 0.05.
+    let world = on_demand_only("large", 1800);
+    let command = asked(&Asked::default(), &world).unwrap();
+    assert_eq!(types_of(&world, &command.replacements[0]), ["small"]);
+    let said = text(&asked(&Asked::default(), &on_demand_only("small", 1800)));
+    assert_eq!(said, "Can't replace with a cheaper node");
 }

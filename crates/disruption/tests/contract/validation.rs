@@ -1,8 +1,9 @@
 //! Section 8.6: whether a command still stands after the wait.
 
-use crate::fixture::{Asked, World, budget, now, sized};
+use crate::fixture::{Asked, World, budget, now, sized, text};
 use kerf_disruption::{Allowance, Command, Invalid, still_candidates, still_fits, underutilized};
 use kerf_model::budget::DisruptionReason;
+use kerf_model::instance_type::Catalogue;
 use kerf_model::pod::DoNotDisrupt;
 use std::sync::Arc;
 
@@ -120,7 +121,7 @@ fn pods_without_a_place_end_it() {
     );
 }
 
-// DIS-184, DIS-185, DIS-187
+// DIS-184, DIS-185
 #[test]
 fn a_replacement_stands_while_its_types_are_among_those_that_would_do() {
     let going = command(&replaced(), &["a-1"]);
@@ -140,10 +141,26 @@ fn a_replacement_stands_while_its_types_are_among_those_that_would_do() {
     let mut cheap = replaced();
     Arc::make_mut(&mut cheap.snapshot.nodes[0]).price = kerf_model::price::Price::from_per_hour(0.001);
     assert_eq!(after(&cheap, &going, &[]), Ok(()));
+    let mut gone = replaced();
+    gone.typed("a", &[("nano", 700, 0.02)], |_| {});
+    assert_eq!(after(&gone, &going, &[]), Err(Invalid::Churn(1)), "its type is gone");
     let mut several = replaced();
-    several.typed("a", &[("nano", 700, 0.02)], |_| {});
     several.bound("a-1", "more", sized(600));
-    assert_eq!(after(&several, &going, &[]), Err(Invalid::Churn(1)), "its type is gone");
+    let pool = Arc::make_mut(&mut several.snapshot.pools[0]);
+    let mut types = pool.catalogue.as_ref().unwrap().types.clone();
+    for kind in &mut types[1..] {
+        kind.offerings
+            .iter_mut()
+            .for_each(|offering| offering.available = false);
+    }
+    pool.catalogue = Ok(Arc::new(Catalogue { types }));
+    let alone = text(&Asked::default().propose(&several, &["a-1"]));
+    assert_eq!(alone, "Can't remove without creating 2 candidates");
+    assert_eq!(
+        after(&several, &going, &[]),
+        Err(Invalid::Changed),
+        "two would be needed"
+    );
 }
 
 // DIS-188, DIS-189

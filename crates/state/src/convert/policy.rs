@@ -23,8 +23,7 @@ impl Converter {
             },
             disruptions_allowed: if unparsable { 0 } else { lean.status.disruptions_allowed },
             blocks_always: none_at_all || share(&spec.max_unavailable, "0%") || share(&spec.min_available, "100%"),
-            always_allow_unhealthy: !unparsable
-                && spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
+            always_allow_unhealthy: !unparsable && spec.unhealthy_pod_eviction_policy.as_deref() == Some("AlwaysAllow"),
         }
     }
 }
@@ -43,10 +42,16 @@ mod tests {
         let mut converter = Converter::new(interner, &Conventions::default());
         let mut guards = |selector: &str| {
             let spec = format!("{{\"selector\": {selector}, \"unhealthyPodEvictionPolicy\": \"AlwaysAllow\"}}");
-            let pdb = format!("{{\"metadata\": {{\"name\": \"p\"}}, \"spec\": {spec}, \"status\": {{\"disruptionsAllowed\": 1}}}}");
+            let pdb = format!(
+                "{{\"metadata\": {{\"name\": \"p\"}}, \"spec\": {spec}, \"status\": {{\"disruptionsAllowed\": 1}}}}"
+            );
             let pdb = converter.pdb(&serde_json::from_str(&pdb).expect("a budget"));
             let pod = LabelSet::from_iter([("app", "web")]);
-            (pdb.selector.matches(&pod), pdb.disruptions_allowed, pdb.always_allow_unhealthy)
+            (
+                pdb.selector.matches(&pod),
+                pdb.disruptions_allowed,
+                pdb.always_allow_unhealthy,
+            )
         };
         assert_eq!(guards("null"), (false, 1, true));
         assert_eq!(guards("{}"), (true, 1, true));

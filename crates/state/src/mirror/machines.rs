@@ -93,7 +93,8 @@ impl Machines {
     /// Whether several Nodes, or several claims, have the provider id of a machine.
     pub(super) fn is_doubled(&self, key: &MachineKey) -> bool {
         let MachineKey::Provider(id) = key else { return false };
-        let several = |index: &BTreeMap<Arc<str>, BTreeSet<Arc<str>>>| index.get(id).is_some_and(|names| names.len() > 1);
+        let several =
+            |index: &BTreeMap<Arc<str>, BTreeSet<Arc<str>>>| index.get(id).is_some_and(|names| names.len() > 1);
         several(&self.nodes_by_provider) || several(&self.claims_by_provider)
     }
 
