@@ -57,6 +57,16 @@ async fn the_api_server_knows_what_time_it_is() {
     }
 }
 
+/// Waits until a claim's node is drained and gone.
+async fn drained(simulation: &Simulation, claim: &NodeClaim) {
+    simulation
+        .until("the drain ends", 300, async |s| {
+            let claims = s.claims().await;
+            claims.iter().all(|other| other.metadata.uid != claim.metadata.uid)
+        })
+        .await;
+}
+
 async fn guard(simulation: &Simulation) -> Api<PodDisruptionBudget> {
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
     let budget =
@@ -84,12 +94,7 @@ async fn a_drain_is_not_overdue_because_the_clock_was_set() {
     let guarded = guarded.expect("its budget holds");
     assert!(guarded.metadata.deletion_timestamp.is_none());
     budgets.delete("web", &DeleteParams::default()).await.expect("deleted");
-    simulation
-        .until("the drain ends", 300, async |s| {
-            let claims = s.claims().await;
-            claims.iter().all(|other| other.metadata.uid != claim.metadata.uid)
-        })
-        .await;
+    drained(&simulation, &claim).await;
     simulation.stop().await;
 }
 
@@ -103,11 +108,6 @@ async fn a_drain_ends_although_the_clock_was_set_back() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     simulation.sandbox.clock().jump(SignedDuration::from_hours(-48));
     budgets.delete("web", &DeleteParams::default()).await.expect("deleted");
-    simulation
-        .until("the drain ends", 300, async |s| {
-            let claims = s.claims().await;
-            claims.iter().all(|other| other.metadata.uid != claim.metadata.uid)
-        })
-        .await;
+    drained(&simulation, &claim).await;
     simulation.stop().await;
 }
