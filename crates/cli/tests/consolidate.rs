@@ -168,6 +168,7 @@ fn where_nothing_can_go_the_exit_code_says_so() {
     assert_eq!(code, 0, "{report}");
     assert_eq!(report["moves"], json!([]));
     assert_eq!(report["stays"][0]["obstacles"][0]["code"], "ConsolidationDisabled");
+    assert_eq!(report["totals"]["disruption"].to_string(), "0.0", "without a sign");
     assert!(
         run(&["simulate", "--consolidate"], &items)
             .stdout

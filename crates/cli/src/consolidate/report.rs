@@ -138,11 +138,16 @@ impl MoveReport {
             replacements: command.replacements.iter().enumerate().map(replacement).collect(),
             savings_per_hour: command.savings().per_hour(),
             pods: nodes.iter().map(|node| node.pods.len()).sum(),
-            disruption: nodes.iter().map(|node| node.disruption).sum(),
+            disruption: total(nodes.iter().map(|node| node.disruption)),
             nodes,
             message: command.short(),
         }
     }
+}
+
+/// The sum; of nothing it is zero, not what `sum` has, which prints as -0.0.
+fn total(all: impl Iterator<Item = f64>) -> f64 {
+    all.fold(0.0, |sum, one| sum + one)
 }
 
 impl ConsolidationReport {
@@ -170,7 +175,7 @@ impl ConsolidationReport {
                 removed: moves.iter().map(|one| one.nodes.len()).sum(),
                 launched: moves.iter().map(|one| one.replacements.len()).sum(),
                 pods_moved: moves.iter().map(|one| one.pods).sum(),
-                disruption: moves.iter().map(|one| one.disruption).sum(),
+                disruption: total(moves.iter().map(|one| one.disruption)),
                 savings_per_hour: savings.per_hour(),
             },
             stays: stays.collect(),
