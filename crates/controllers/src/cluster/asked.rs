@@ -68,6 +68,7 @@ impl Drop for Asked {
 
 #[cfg(test)]
 mod tests {
+    use kerf_cloud::FAKE_NODE_CLASS;
     use serde_json::{Value, from_value, json};
 
     use super::*;
@@ -87,8 +88,8 @@ mod tests {
         cluster.pod("shop", name).expect("it is known")
     }
 
-    #[test]
-    fn a_pod_is_asked_for_once() {
+    #[tokio::test]
+    async fn a_pod_is_asked_for_once() {
         let context = Context::without_api();
         let cluster = &context.cluster;
         let [a, b, c] = ["a", "b", "c"].map(|name| waiting(cluster, name));
@@ -102,9 +103,10 @@ mod tests {
         drop(first);
         let again = ask(&[&b], &[]).expect("free again");
         drop((again, second));
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
         let claim = json!({
-            "metadata": {"name": "web-1", "uid": "web-1"},
-            "spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}},
+            "metadata": {"name": "web-1", "uid": "web-1", "resourceVersion": "1"},
+            "spec": {"requirements": [], "nodeClassRef": class},
         });
         cluster.with_times(|times| times.planned_onto("shop", "a", &"web-1".into()));
         assert!(ask(&[&a], &[]).is_some(), "the claim it was for is gone");

@@ -66,6 +66,7 @@ fn stale(context: &Context, registry: &Registry, now: Timestamp) -> Vec<Stale> {
 #[cfg(test)]
 mod tests {
     use kerf_api::{NodeClaim, NodePool};
+    use kerf_cloud::FAKE_NODE_CLASS;
     use kerf_state::lean::LeanNode;
     use serde_json::{from_value, json};
 
@@ -73,10 +74,10 @@ mod tests {
     use crate::cluster::Watched;
 
     // DIS-011, DIS-012
-    #[test]
-    fn the_condition_is_only_taken_off_initialized_nodes() {
+    #[tokio::test]
+    async fn the_condition_is_only_taken_off_initialized_nodes() {
         let context = Context::without_api();
-        let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
         let pool = json!({"metadata": {"name": "web", "uid": "web"}, "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
         let cluster = &context.cluster;
         cluster.tell(Watched::apply(cluster, from_value::<NodePool>(pool).expect("a pool")));
@@ -87,7 +88,10 @@ mod tests {
             ("d", "false", false, true),
             ("e", "true", false, false),
         ] {
-            let labels = json!({"karpenter.sh/nodepool": "web", "karpenter.sh/registered": "true", "karpenter.sh/initialized": initialized});
+            let labels = json!({
+                "karpenter.sh/nodepool": "web", "node.kubernetes.io/instance-type": "small",
+                "karpenter.sh/registered": "true", "karpenter.sh/initialized": initialized,
+            });
             let at = "2026-01-01T00:00:00Z";
             let conditions = match reasoned {
                 true => {

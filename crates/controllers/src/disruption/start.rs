@@ -282,7 +282,7 @@ fn coming(launch: &Launch, alone: bool, interner: &Interner) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use kerf_cloud::TypeBuilder;
+    use kerf_cloud::{FAKE_NODE_CLASS, TypeBuilder};
     use kerf_disruption::{Class, candidates};
     use kerf_model::budget::DisruptionReason;
     use kerf_model::instance_type::Catalogue;
@@ -344,9 +344,10 @@ mod tests {
             started.expect_err("nobody answers").to_string()
         };
         assert_eq!(start(&replace).await, "candidate is deleting", "its claim is gone");
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
         let mut claim: NodeClaim = from_value(json!({
-            "metadata": {"name": "web-1", "uid": "web-1"},
-            "spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}},
+            "metadata": {"name": "web-1", "uid": "web-1", "resourceVersion": "1"},
+            "spec": {"requirements": [], "nodeClassRef": class},
         }))
         .expect("a claim");
         context.cluster.created(claim.clone());
