@@ -91,7 +91,7 @@ async fn what_ifs_are_silent_until_a_command_starts() {
     // The limit leaves no room for a replacement, so there is no command.
     let limit = json!({"spec": {"limits": {"cpu": "1"}}});
     simulation.patch::<NodePool>("web", limit).await;
-    let hash = json!({"metadata": {"annotations": {"karpenter.sh/nodepool-hash": "another"}}});
+    let hash = json!({"metadata": {"annotations": {"karpenter.sh/nodepool-hash": "1"}}});
     simulation.patch::<NodeClaim>(&drifted, hash).await;
     simulation
         .until("a what-if without a command", 120, async |s| {
