@@ -19,6 +19,8 @@ use crate::reconciler::Reconciler;
 const NAME: &str = "nodeclaim.expiration";
 /// The pause after a deletion: with the one worker there is, a brake for claims that expire together (LIF-125, LIF-224).
 const PAUSE: Duration = Duration::from_secs(1);
+/// How soon a claim is looked at again whose machine has another claim or a second Node.
+const DOUBLED_AGAIN: Duration = Duration::from_secs(60);
 /// The longest sleep towards an expiry: the wall clock may be set meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 
@@ -26,13 +28,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(3600);
 fn expires(claim: &NodeClaim) -> Option<Timestamp> {
     let created = claim.metadata.creation_timestamp.as_ref()?;
     created.0.checked_add(claim.spec.expire_after()?.to_signed()).ok()
-}
-
-/// Whether others have the claim's provider id, or several Nodes have it.
-fn is_doubled(context: &Context, claim: &NodeClaim) -> bool {
-    let id = claim_facts::provider_id(claim).unwrap_or_default();
-    let cluster = &context.cluster;
-    !id.is_empty() && (cluster.claims_by_provider_id(id).len() > 1 || cluster.nodes_by_provider_id(id).len() > 1)
 }
 
 /// Deletes claims that have reached their age.
@@ -62,9 +57,10 @@ impl Expiration {
         if !left.is_zero() {
             return Ok(Outcome::RequeueAfter(left.min(LOOK_AGAIN)));
         }
-        // Which of them the instance belongs to nobody knows; both say so (LIF-135).
-        if is_doubled(&self.context, &claim) {
-            return Ok(Outcome::RequeueAfter(LOOK_AGAIN));
+        // Deviation at DIS-022.
+        let id = claim_facts::provider_id(&claim).unwrap_or_default();
+        if self.context.cluster.is_doubled(id) {
+            return Ok(Outcome::RequeueAfter(DOUBLED_AGAIN));
         }
         if let Some(hold) = self.context.steadiness.hold() {
             return Ok(Outcome::RequeueAfter(hold));

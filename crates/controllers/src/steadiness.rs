@@ -2,8 +2,9 @@
 //!
 //! The API's timestamps are compared with our wall clock to find out what has taken too long. When that clock is set, or the machine was
 //! suspended, the comparison says that hours have passed where none have, and everything that ends claims for their age would end
-//! all of them. So a jump is looked for against the clock that does not jump, and after one, such decisions wait: as long as the longest
-//! of the times they measure, by when everything they would end has really taken so long.
+//! all of them. So a jump is looked for against the clock that does not jump, and after one, such decisions wait: as long as a claim may take
+//! to register. Longer times, such as the age at which claims expire, that alone would not save: for them the API server's clock counts
+//! where the machine's is wrong ([`Clock::heard`]), which shows within moments of a jump.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

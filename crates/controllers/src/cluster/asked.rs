@@ -4,7 +4,7 @@
 //! that shows nothing of what the other is about to write.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
@@ -59,7 +59,7 @@ impl Cluster {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        let mut inner = self.cluster.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.cluster.lock();
         for uid in &self.uids {
             inner.asked.remove(uid);
         }

@@ -176,6 +176,11 @@ impl Cluster {
         self.lock().nodes.by_index(id)
     }
 
+    /// Whether several claims, or several Nodes, have one provider id: nobody knows whose the instance is (LIF-135).
+    pub(crate) fn is_doubled(&self, id: &str) -> bool {
+        !id.is_empty() && (self.claims_by_provider_id(id).len() > 1 || self.nodes_by_provider_id(id).len() > 1)
+    }
+
     /// Whether a Node of an instance is registered: then its finalizer and its owner see to its end.
     pub fn has_registered_node(&self, id: &str) -> bool {
         let nodes = self.nodes_by_provider_id(id);
