@@ -17,6 +17,7 @@ use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The key of the taint that keeps pods away from a node that retires; its effect is `NoSchedule`.
@@ -60,10 +61,14 @@ pub fn retiring(
     let what_if = WhatIf::new(&open, settling_nodes.to_vec(), now, options)?;
     // Machines that are needed, and pods that have no place, whether or not anything retires.
     let needed = what_if.ask(&[], Protected::Move)?;
+    let homeless: HashSet<&str> = needed.unplaced.iter().map(|left| &*left.pod.uid).collect();
     let fits = |set: &[&Candidate]| -> Result<bool, SimulationError> {
         let simulation = what_if.ask(set, Protected::Move)?;
-        let places_as_many = simulation.unplaced.len() <= needed.unplaced.len();
-        Ok(places_as_many && simulation.plan.launches.len() <= needed.plan.launches.len())
+        let all_stay_placed = simulation.unplaced.iter().all(|left| homeless.contains(&*left.pod.uid));
+        // Pending pods are not among those: where limits forbid a machine, the node may be all they can have.
+        Ok(all_stay_placed
+            && simulation.plan.left_over() <= needed.plan.left_over()
+            && simulation.plan.launches.len() <= needed.plan.launches.len())
     };
     let all: Vec<&Candidate> = already.iter().collect();
     let (mut low, mut high) = (0, all.len());

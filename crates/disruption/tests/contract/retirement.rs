@@ -3,10 +3,12 @@
 use crate::fixture::{World, ago, now, sized};
 use kerf_disruption::{Class, RETIRING, consolidation_options, is_retiring, retiring, settling_nodes};
 use kerf_model::budget::ConsolidationPolicy;
+use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::pod::{DoNotDisrupt, Pod};
 use kerf_model::price::Price;
+use kerf_model::resources::Resources;
 use kerf_model::taint::{Effect, Taint};
 use kerf_scheduler::Options;
 use std::sync::Arc;
@@ -124,6 +126,15 @@ fn a_node_that_is_needed_again_comes_back() {
     assert_eq!(retire(&world), [""; 0]);
     // A pod that waits for room the node has.
     let mut world = blocked(|_| {}, taint);
+    world.pending("w", 1650);
+    assert_eq!(retire(&world), [""; 0]);
+    // The same where the pool is beyond its limits, and nothing could be launched in the node's place.
+    let beyond = |pool: &mut NodePool| {
+        pool.limits = Some(Resources::new().with(sym::NODES, 0));
+        pool.usage = Resources::new().with(sym::NODES, 2);
+    };
+    let mut world = blocked(beyond, |_| {});
+    assert_eq!(retire(&world), ["a-1"]);
     world.pending("w", 1650);
     assert_eq!(retire(&world), [""; 0]);
     // One that needs a new machine in any case changes nothing.
