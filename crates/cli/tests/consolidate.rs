@@ -304,9 +304,14 @@ fn what_an_unread_object_may_protect_stays() {
             "pod/default/broken",
         ),
         (broken_pdb(|_| {}), "poddisruptionbudget/default/broken"),
+        // Written without quotes, a namespace may be a number.
+        (
+            broken_pdb(|pdb| pdb["metadata"]["namespace"] = json!(2026)),
+            "poddisruptionbudget/broken",
+        ),
         (
             broken_pdb(|pdb| pdb["apiVersion"] = json!("policy/v1beta1")),
-            "poddisruptionbudget/broken",
+            "poddisruptionbudget/default/broken",
         ),
     ] {
         let items = with_unread(object);

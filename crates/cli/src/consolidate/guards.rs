@@ -1,8 +1,7 @@
 //! What protects nodes besides what decisions look at: commands under way, and objects that cannot be read.
 
-use super::unread::{Key, Unread, unread};
 use crate::decision::Cluster;
-use crate::manifests::InputError;
+use crate::manifests::{InputError, Unread};
 use jiff::Timestamp;
 use kerf_api::conditions::node_claim::DISRUPTION_REASON;
 use kerf_api::status::Conditioned;
@@ -12,8 +11,7 @@ use kerf_model::node::Node;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::snapshot::Snapshot;
 use kerf_model::taint::Effect;
-use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// What the objects of a cluster tell of it.
 #[derive(Default)]
@@ -24,13 +22,12 @@ pub(crate) struct Guards {
 }
 
 impl Guards {
-    /// Looks through a cluster and what was wrong with the rest of it; `written` has pods that could not be read as they were written.
-    pub(crate) fn of(cluster: &Cluster, errors: &[InputError], written: &BTreeMap<Key, Value>) -> Self {
+    pub(crate) fn of(cluster: &Cluster) -> Self {
         let claims = cluster.world.claims.iter();
         let marked = claims.filter(|claim| claim.condition_is_true(DISRUPTION_REASON));
         Self {
             claims: marked.filter_map(|claim| claim.metadata.name.clone()).collect(),
-            unread: unread(cluster, errors, written),
+            unread: cluster.unread.clone(),
         }
     }
 

@@ -8,8 +8,8 @@ mod unread;
 pub(crate) use guards::{Guards, budget_faults};
 pub(crate) use report::{ConsolidationReport, MoveReport, NodeName, ObstacleReport};
 pub(crate) use table::render;
-pub(crate) use unread::{Key, from_files, unread_pods};
 
+use crate::decision;
 use jiff::Timestamp;
 use kerf_disruption::{
     Allowance, Balance, Candidates, Class, Command, Consolidation, DestinationRule, Explainer, Object, Obstacle,
@@ -37,18 +37,24 @@ pub(crate) struct Look {
 pub(crate) struct View<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) guards: &'a Guards,
-    pub(crate) options: &'a Options,
-    /// The gate `SpotToSpotConsolidation`.
-    pub(crate) spot_to_spot: bool,
-    pub(crate) now: Timestamp,
+    pub(crate) settings: &'a decision::Settings,
 }
 
 /// Looks at a snapshot: empty nodes go first, and what is left of the others is consolidated, several at once or else one. What keeps nodes
 /// is told of all of them, or of `only` one by its index.
 pub(crate) fn look(view: &View<'_>, only: Option<usize>) -> Look {
     let View {
-        guards, options, now, ..
+        guards,
+        settings:
+            decision::Settings {
+                now,
+                options,
+                spot_to_spot,
+                ..
+            },
+        ..
     } = *view;
+    let now = *now;
     let queued = |node: &Node| guards.is_held(node);
     let mut rest = view.snapshot.clone();
     // As a running controller has them: on their way out, so that budgets count them and their pods need places.
@@ -76,7 +82,7 @@ pub(crate) fn look(view: &View<'_>, only: Option<usize>) -> Look {
         what_if,
         balance: &balance,
         settings: Settings {
-            spot_to_spot: view.spot_to_spot,
+            spot_to_spot: *spot_to_spot,
             threads: options.threads,
             ..Settings::default()
         },

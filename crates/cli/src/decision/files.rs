@@ -8,21 +8,15 @@ use std::path::PathBuf;
 /// Reads files, folders and standard input.
 pub(crate) fn from_files(paths: &[PathBuf]) -> Input {
     let (sources, mut errors, mut notes) = read_inputs(paths, &mut io::stdin().lock());
-    let read = from_sources(sources);
-    errors.extend(read.errors);
-    notes.extend(read.notes);
-    Input {
-        cluster: read.cluster,
-        errors,
-        notes,
-    }
+    let mut input = from_sources(sources);
+    errors.append(&mut input.errors);
+    notes.append(&mut input.notes);
+    Input { errors, notes, ..input }
 }
 
 /// Reads texts.
 pub(crate) fn from_sources(sources: Vec<Source>) -> Input {
-    let (objects, mut errors, notes) = read_objects(&sources);
+    let found = read_objects(&sources);
     drop(sources);
-    let (cluster, input_errors) = input::read(objects);
-    errors.extend(input_errors);
-    Input { cluster, errors, notes }
+    input::read(found)
 }

@@ -1,13 +1,13 @@
 //! From manifests to a cluster: objects are judged as an API server would, decoded, and their references looked up.
 
+use super::Input;
 use super::nominations::Nominations;
-use crate::manifests::{InputError, Object, expand_workloads};
+use crate::manifests::{InputError, Object, Objects, Unread, expand_workloads};
 use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kerf_apiserver::Admission;
 use kerf_state::World;
 use kerf_state::lean::LeanPod;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, from_value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The objects of a cluster by kind.
@@ -17,46 +17,74 @@ pub(crate) struct Cluster {
     pub(crate) overlays: Vec<NodeOverlay>,
     /// The pods claims on their way were made for, where that is known.
     pub(crate) nominations: Nominations,
+    /// What could not be read and may protect nodes.
+    pub(crate) unread: Vec<Unread>,
 }
 
 /// Reads the objects; what is wrong with one is reported and the object left out.
-pub(super) fn read(mut objects: Vec<Object>) -> (Cluster, Vec<InputError>) {
-    let mut errors = Vec::new();
-    admit(&mut objects, &mut errors);
-    errors.extend(expand_workloads(&mut objects));
-    errors.extend(missing_references(&objects));
-    let mut cluster = Cluster::default();
-    for object in objects {
-        if let Err(error) = cluster.add(object) {
-            errors.push(*error);
-        }
-    }
-    (cluster, errors)
+pub(super) fn read(found: Objects) -> Input {
+    let mut input = Input::default();
+    let objects = input.begin(found);
+    let mut objects = input.admit(objects);
+    input.errors.extend(expand_workloads(&mut objects));
+    input.errors.extend(missing_references(&objects));
+    input.decode(objects);
+    input
 }
 
 /// The same for objects an API server has judged already, workloads and all they own among them.
-pub(super) fn read_admitted(objects: Vec<Object>) -> (Cluster, Vec<InputError>) {
-    let mut cluster = Cluster::default();
-    let errors = objects.into_iter().filter_map(|object| cluster.add(object).err());
-    let errors = errors.map(|error| *error).collect();
-    (cluster, errors)
+pub(super) fn read_admitted(found: Objects) -> Input {
+    let mut input = Input::default();
+    let objects = input.begin(found);
+    input.decode(objects);
+    input
 }
 
-fn admit(objects: &mut Vec<Object>, errors: &mut Vec<InputError>) {
-    let crds = kerf_api::crds(kerf_api::Provider::Core);
-    let kwok = kerf_api::crds(kerf_api::Provider::Kwok);
-    let class = kwok.iter().filter(|crd| crd.name.starts_with("kwoknodeclasses"));
-    let mut admission = Admission::new(crds.iter().chain(class).map(|crd| &crd.value));
-    objects.retain_mut(|object| match admission.admit(with_uid(object)) {
-        Ok(()) => true,
-        Err(problems) => {
-            errors.extend(problems.into_iter().map(|problem| {
+impl Input {
+    /// Takes over what is known of objects before any is judged.
+    fn begin(&mut self, found: Objects) -> Vec<Object> {
+        self.errors = found.errors;
+        self.notes = found.notes;
+        self.cluster.unread = found.unread;
+        found.objects
+    }
+
+    fn admit(&mut self, mut objects: Vec<Object>) -> Vec<Object> {
+        let crds = kerf_api::crds(kerf_api::Provider::Core);
+        let kwok = kerf_api::crds(kerf_api::Provider::Kwok);
+        let class = kwok.iter().filter(|crd| crd.name.starts_with("kwoknodeclasses"));
+        let mut admission = Admission::new(crds.iter().chain(class).map(|crd| &crd.value));
+        objects.retain_mut(|object| {
+            let Err(problems) = admission.admit(with_uid(object)) else {
+                return true;
+            };
+            let errors = problems.into_iter().map(|problem| {
                 let error = object.error(problem.field.as_deref().unwrap_or_default(), problem.message);
                 error.remedy("correct it; an API server would refuse the object too")
-            }));
+            });
+            let unread = Unread::of(&object.kind, &object.value);
+            self.leave_out(unread, errors.collect());
             false
+        });
+        objects
+    }
+
+    fn decode(&mut self, objects: Vec<Object>) {
+        for mut object in objects {
+            let unread = Unread::of(&object.kind, &object.value);
+            let value = object.value.take();
+            if let Err(problem) = self.cluster.add(&object.kind, value) {
+                let error = object.error("", format!("cannot be read: {problem}"));
+                self.leave_out(unread, vec![error.remedy("correct the field named")]);
+            }
         }
-    });
+    }
+
+    fn leave_out(&mut self, unread: Option<Unread>, errors: Vec<InputError>) {
+        let unread = unread.map(|unread| unread.because(&errors));
+        self.cluster.unread.extend(unread);
+        self.errors.extend(errors);
+    }
 }
 
 /// A server would have given the object its unique id; labels of Jobs, for one, are made of it.
@@ -99,37 +127,27 @@ impl Cluster {
         launching.filter_map(|claim| claim.metadata.name.as_deref()).collect()
     }
 
-    fn add(&mut self, object: Object) -> Result<(), Box<InputError>> {
+    fn add(&mut self, kind: &str, value: Value) -> serde_json::Result<()> {
         let world = &mut self.world;
-        match object.kind.as_str() {
-            "Pod" => world.pods.push(decode(object)?),
-            "Node" => world.nodes.push(decode(object)?),
-            "Namespace" => world.namespaces.push(decode(object)?),
-            "PersistentVolumeClaim" => world.volume_claims.push(decode(object)?),
-            "PersistentVolume" => world.volumes.push(decode(object)?),
-            "DaemonSet" => world.daemon_sets.push(decode(object)?),
-            "StorageClass" => world.storage_classes.push(decode(object)?),
-            "CSINode" => world.csi_nodes.push(decode(object)?),
-            "PodDisruptionBudget" => world.pdbs.push(decode(object)?),
-            "PriorityClass" => world.priority_classes.push(decode(object)?),
-            "NodePool" => world.pools.push(decode::<NodePool>(object)?),
-            "NodeClaim" => world.claims.push(decode(object)?),
-            "NodeOverlay" => self.overlays.push(decode(object)?),
+        match kind {
+            "Pod" => world.pods.push(from_value(value)?),
+            "Node" => world.nodes.push(from_value(value)?),
+            "Namespace" => world.namespaces.push(from_value(value)?),
+            "PersistentVolumeClaim" => world.volume_claims.push(from_value(value)?),
+            "PersistentVolume" => world.volumes.push(from_value(value)?),
+            "DaemonSet" => world.daemon_sets.push(from_value(value)?),
+            "StorageClass" => world.storage_classes.push(from_value(value)?),
+            "CSINode" => world.csi_nodes.push(from_value(value)?),
+            "PodDisruptionBudget" => world.pdbs.push(from_value(value)?),
+            "PriorityClass" => world.priority_classes.push(from_value(value)?),
+            "NodePool" => world.pools.push(from_value::<NodePool>(value)?),
+            "NodeClaim" => world.claims.push(from_value(value)?),
+            "NodeOverlay" => self.overlays.push(from_value(value)?),
             // Node classes matter by being there.
             _ => {}
         }
         Ok(())
     }
-}
-
-fn decode<K: DeserializeOwned>(mut object: Object) -> Result<K, Box<InputError>> {
-    serde_json::from_value(object.value.take()).map_err(|problem| {
-        Box::new(
-            object
-                .error("", format!("cannot be read: {problem}"))
-                .remedy("correct the field named"),
-        )
-    })
 }
 
 /// References that lead nowhere: a pool's node class, an unbound claim's storage class, a pod's claim.
@@ -188,4 +206,36 @@ fn missing_references(objects: &[Object]) -> Vec<InputError> {
         }
     }
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifests::{Place, objects_of};
+    use serde_json::json;
+
+    /// API servers of versions to come may hold what cannot be read here.
+    #[test]
+    fn what_a_server_holds_and_nobody_can_read_is_kept_in_mind() {
+        let pod = |name: &str, spec: Value| json!({"metadata": {"name": name, "namespace": "shop"}, "spec": spec});
+        let containers = json!([{"name": "c", "image": "i"}]);
+        let list = json!({"apiVersion": "v1", "kind": "PodList", "items": [
+            pod("fine", json!({"containers": containers})),
+            pod("bound", json!({"containers": containers, "nodeName": "one", "priority": "high"})),
+            pod("waiting", json!({"containers": containers, "priority": "high"})),
+        ]});
+        let input = read_admitted(objects_of(&"server".into(), vec![list]));
+        assert_eq!(input.cluster.world.pods.len(), 1);
+        assert_eq!(input.errors.len(), 2);
+        let unread = input.cluster.unread;
+        let told: Vec<(Option<&str>, &Place)> = unread.iter().map(|one| (one.name.as_deref(), &one.place)).collect();
+        assert_eq!(
+            told,
+            [
+                (Some("bound"), &Place::Node("one".to_owned())),
+                (Some("waiting"), &Place::Nowhere)
+            ]
+        );
+        assert!(unread.iter().all(|one| one.problem.contains("high")), "{unread:?}");
+    }
 }

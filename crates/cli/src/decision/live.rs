@@ -66,9 +66,8 @@ pub(crate) async fn from_cluster(connection: &Connection) -> anyhow::Result<Inpu
             .await
             .with_context(|| format!("listing {path} of {server}"))?;
     }
-    let (objects, mut errors) = objects_of(&server, lists);
-    let (mut cluster, input_errors) = input::read_admitted(objects);
-    errors.extend(input_errors);
+    let mut input = input::read_admitted(objects_of(&server, lists));
+    let cluster = &mut input.cluster;
     if !cluster.launching().is_empty() {
         cluster.nominations = nominations::read(&events(&client).await?);
     }
@@ -77,13 +76,12 @@ pub(crate) async fn from_cluster(connection: &Connection) -> anyhow::Result<Inpu
         .into_iter()
         .filter(|claim| !cluster.nominations.contains_key(*claim));
     let unknown = unknown.count();
-    let mut notes = Vec::new();
     if unknown > 0 {
-        notes.push(format!(
+        input.notes.push(format!(
             "note: {unknown} NodeClaim(s) have no machine yet, and no event tells which pods they were made for; they are not counted here"
         ));
     }
-    Ok(Input { cluster, errors, notes })
+    Ok(input)
 }
 
 /// The events that may name the pods of claims on their way; none where the user may not read events.

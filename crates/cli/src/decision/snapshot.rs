@@ -19,6 +19,8 @@ pub(crate) fn snapshot(
         mut world,
         mut overlays,
         nominations,
+        // What it protects is the guards' concern.
+        unread: _,
     } = cluster;
     if !settings.overlays {
         overlays.clear();

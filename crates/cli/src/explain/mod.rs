@@ -8,18 +8,13 @@ mod subject;
 mod text;
 
 use crate::args::{ExplainArgs, TextOutput};
-use crate::consolidate::{self, Guards, Key, View, budget_faults, unread_pods};
+use crate::consolidate::{Guards, View, budget_faults};
 use crate::decision::{Access, CatalogueChoice, Input, Settings, complain, from_cluster, from_files, mention};
 use crate::exit::Exit;
 use crate::manifests::InputError;
 use anyhow::Context as _;
 use kerf_model::intern::Interner;
-use kerf_runtime::client::{ApiLayers, Connection};
-use kube::core::Request;
-use kube::core::params::GetParams;
 use serde::Serialize;
-use serde_json::Value;
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 use subject::Subject;
@@ -34,19 +29,13 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         }
     };
     let offline = !args.filenames.is_empty();
-    let is_pod = matches!(subject, Subject::Pod { .. });
-    let (input, written, namespace) = match (offline, is_pod) {
-        (true, true) => (from_files(&args.filenames), BTreeMap::new(), None),
-        (true, false) => {
-            let (input, written) = consolidate::from_files(&args.filenames);
-            (input, written, None)
-        }
-        (false, _) => {
-            let (input, written, namespace) = ask(args)?;
-            (input, written, Some(namespace))
-        }
+    let (input, namespace) = if offline {
+        (from_files(&args.filenames), None)
+    } else {
+        let (input, namespace) = ask(args)?;
+        (input, Some(namespace))
     };
-    let guards = Guards::of(&input.cluster, &input.errors, &written);
+    let guards = Guards::of(&input.cluster);
     let interner = Arc::new(Interner::default());
     let mut errors = Vec::new();
     let choice = if offline {
@@ -82,9 +71,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
             let view = View {
                 snapshot: &snapshot,
                 guards: &guards,
-                options: &settings.options,
-                spot_to_spot: settings.spot_to_spot,
-                now: settings.now,
+                settings: &settings,
             };
             let Some(explanation) = node::explain(&view, &name, id.as_deref()) else {
                 return Ok(not_there(
@@ -118,8 +105,8 @@ fn not_there(errors: &[InputError], title: &str, missing: &str) -> Exit {
     }
 }
 
-/// Reads the cluster, pods that cannot be decoded as they are written, and says which namespace its user works in.
-fn ask(args: &ExplainArgs) -> anyhow::Result<(Input, BTreeMap<Key, Value>, String)> {
+/// Reads the cluster, and says which namespace its user works in.
+fn ask(args: &ExplainArgs) -> anyhow::Result<(Input, String)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -130,32 +117,8 @@ fn ask(args: &ExplainArgs) -> anyhow::Result<(Input, BTreeMap<Key, Value>, Strin
     };
     runtime.block_on(async {
         let connection = access.connect().await?;
-        let input = from_cluster(&connection).await?;
-        let written = written(&connection, &input).await?;
-        Ok((input, written, connection.namespace().to_owned()))
+        Ok((from_cluster(&connection).await?, connection.namespace().to_owned()))
     })
-}
-
-/// More pods that cannot be decoded are taken to be anywhere in their namespaces.
-const UNREAD_PODS_MAX: usize = 100;
-
-async fn written(connection: &Connection, input: &Input) -> anyhow::Result<BTreeMap<Key, Value>> {
-    let mut written = BTreeMap::new();
-    let pods = unread_pods(&input.cluster, &input.errors);
-    if pods.is_empty() {
-        return Ok(written);
-    }
-    let client = connection.client(&ApiLayers::new().user_agent(concat!("kerf/", env!("CARGO_PKG_VERSION"))))?;
-    for (namespace, name) in pods.into_iter().take(UNREAD_PODS_MAX) {
-        let path = format!("/api/v1/namespaces/{namespace}/pods");
-        let request = Request::new(path).get(&name, &GetParams::default());
-        let answer = client.request(request.map_err(kube::Error::BuildRequest)?).await;
-        // One that is gone meanwhile protects nothing, but that is for the next question to find out.
-        if let Ok(pod) = answer {
-            written.insert((namespace, name), pod);
-        }
-    }
-    Ok(written)
 }
 
 fn print<T: Serialize>(document: &T, output: TextOutput, render: impl Fn(&T) -> String) -> anyhow::Result<()> {

@@ -8,8 +8,10 @@ mod kinds;
 mod object;
 mod source;
 mod split;
+mod unread;
 
 pub(crate) use error::InputError;
 pub(crate) use expand::expand_workloads;
-pub(crate) use object::{Object, objects_of, read_objects};
+pub(crate) use object::{Object, Objects, objects_of, read_objects};
 pub(crate) use source::{Input as Source, read_inputs};
+pub(crate) use unread::{Place, Unread};

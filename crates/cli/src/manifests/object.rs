@@ -4,6 +4,7 @@ use super::error::{InputError, Origin};
 use super::kinds::{self, Known, Use};
 use super::source::Input;
 use super::split;
+use super::unread::Unread;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,16 +38,16 @@ impl Object {
 
 /// Reads the objects of all inputs. Duplicates are errors; documents that are no Kubernetes objects are errors in named files and notes in
 /// folders.
-pub(crate) fn read_objects(inputs: &[Input]) -> (Vec<Object>, Vec<InputError>, Vec<String>) {
+pub(crate) fn read_objects(inputs: &[Input]) -> Objects {
     let mut all = Objects::default();
     for input in inputs {
         all.read(input);
     }
-    (all.objects, all.errors, all.notes)
+    all
 }
 
 /// The objects of lists an API server answered with. `server` stands where a file's name would.
-pub(crate) fn objects_of(server: &Arc<str>, lists: Vec<Value>) -> (Vec<Object>, Vec<InputError>) {
+pub(crate) fn objects_of(server: &Arc<str>, lists: Vec<Value>) -> Objects {
     let mut all = Objects::default();
     for (index, list) in lists.into_iter().enumerate() {
         let origin = Origin {
@@ -55,14 +56,18 @@ pub(crate) fn objects_of(server: &Arc<str>, lists: Vec<Value>) -> (Vec<Object>, 
         };
         all.document(origin, list, false);
     }
-    (all.objects, all.errors)
+    all
 }
 
+/// What was read.
 #[derive(Default)]
-struct Objects {
-    objects: Vec<Object>,
-    errors: Vec<InputError>,
-    notes: Vec<String>,
+pub(crate) struct Objects {
+    pub(crate) objects: Vec<Object>,
+    pub(crate) errors: Vec<InputError>,
+    /// What a user may want to know.
+    pub(crate) notes: Vec<String>,
+    /// What the errors leave out that may protect nodes.
+    pub(crate) unread: Vec<Unread>,
     seen: HashMap<(String, Option<String>, String), Origin>,
 }
 
@@ -137,6 +142,14 @@ impl Objects {
         }
     }
 
+    /// What is wrong with an object that is left out.
+    fn leave_out(&mut self, kind: &str, written: &Value, error: InputError) {
+        let unread = Unread::of(kind, written);
+        self.unread
+            .extend(unread.map(|unread| unread.because(std::slice::from_ref(&error))));
+        self.errors.push(error);
+    }
+
     fn object(&mut self, origin: Origin, api_version: &str, kind: String, mut value: Value) {
         let meta = value.get("metadata");
         let name = meta.and_then(|meta| text(meta, "name"));
@@ -145,8 +158,8 @@ impl Objects {
             Known::OtherVersion(known) => {
                 let title = format!("{kind} {}", name.unwrap_or_default());
                 let error = InputError::new(&origin, format!("{api_version} is not a version of {kind} Kerf reads"));
-                let remedy = format!("write apiVersion: {known}");
-                self.errors.push(error.object(title).field("apiVersion").remedy(remedy));
+                let error = error.object(title).field("apiVersion");
+                self.leave_out(&kind, &value, error.remedy(format!("write apiVersion: {known}")));
                 return;
             }
             Known::No => {
@@ -157,18 +170,23 @@ impl Objects {
             }
         };
         let Some(name) = name.or_else(|| meta.and_then(|meta| text(meta, "generateName"))) else {
-            let error = InputError::new(&origin, "is missing or not text")
-                .object(kind)
-                .field("metadata.name");
-            self.errors.push(error.remedy("name the object"));
+            let error = InputError::new(&origin, "is missing or not text");
+            let error = error.object(kind.as_str()).field("metadata.name");
+            self.leave_out(&kind, &value, error.remedy("name the object"));
             return;
         };
-        let namespace = namespaced.then(|| {
-            let written = meta.and_then(|meta| text(meta, "namespace"));
-            written
-                .filter(|namespace| !namespace.is_empty())
-                .unwrap_or_else(|| "default".to_owned())
-        });
+        let namespace = match meta.and_then(|meta| meta.get("namespace")) {
+            _ if !namespaced => None,
+            None | Some(Value::Null) => Some("default".to_owned()),
+            Some(Value::String(text)) if text.is_empty() => Some("default".to_owned()),
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(_) => {
+                let error = InputError::new(&origin, "is not text").object(format!("{kind} {name}"));
+                let error = error.field("metadata.namespace");
+                self.leave_out(&kind, &value, error.remedy("write the namespace in quotes"));
+                return;
+            }
+        };
         if let (Some(namespace), Some(meta)) = (&namespace, value.get_mut("metadata").and_then(Value::as_object_mut)) {
             meta.insert("namespace".to_owned(), namespace.clone().into());
         }

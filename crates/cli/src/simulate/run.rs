@@ -22,13 +22,8 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     let interner = Arc::new(Interner::default());
     let mut errors = Vec::new();
     let settings = Settings::read(&args.decision, CatalogueChoice::Offline, &interner, &mut errors);
-    let (mut input, guards) = if args.consolidate {
-        let (input, written) = consolidate::from_files(&args.filenames);
-        let guards = Guards::of(&input.cluster, &input.errors, &written);
-        (input, guards)
-    } else {
-        (from_files(&args.filenames), Guards::default())
-    };
+    let mut input = from_files(&args.filenames);
+    let guards = Guards::of(&input.cluster);
     errors.append(&mut input.errors);
     mention(&input.notes);
     let Some(settings) = settings else {
@@ -45,9 +40,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
         let view = View {
             snapshot: &snapshot,
             guards: &guards,
-            options: &settings.options,
-            spot_to_spot: settings.spot_to_spot,
-            now: settings.now,
+            settings: &settings,
         };
         let look = look(&view, None);
         let report = ConsolidationReport::new(&snapshot, &look, settings.now);

@@ -1,0 +1,78 @@
+//! Pods and PodDisruptionBudgets that are there and cannot be read. What they protect is not known; what is legible of them says where to
+//! expect it.
+
+use super::error::InputError;
+use serde_json::Value;
+
+/// One such object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Unread {
+    pub(crate) kind: &'static str,
+    /// None where not even that is legible.
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) problem: String,
+    pub(crate) place: Place,
+}
+
+/// Which nodes an object may be about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// None: a pod that waits for one or has ended.
+    Nowhere,
+    Node(String),
+    /// Those that run pods of its namespace.
+    Unknown,
+}
+
+impl Unread {
+    /// What is legible of an object; None for kinds that protect nothing. The problem is still to be [told](Self::because).
+    pub(crate) fn of(kind: &str, written: &Value) -> Option<Self> {
+        let (kind, place) = match kind {
+            "Pod" => ("Pod", Place::of_pod(written)),
+            "PodDisruptionBudget" => ("PodDisruptionBudget", Place::Unknown),
+            _ => return None,
+        };
+        let meta = written.get("metadata");
+        let name = meta.and_then(|meta| meta.get("name")).and_then(Value::as_str);
+        let namespace = match meta.and_then(|meta| meta.get("namespace")) {
+            None | Some(Value::Null) => Some("default"),
+            Some(Value::String(text)) if text.is_empty() => Some("default"),
+            Some(namespace) => namespace.as_str(),
+        };
+        Some(Self {
+            kind,
+            namespace: namespace.map(str::to_owned),
+            name: name.map(str::to_owned),
+            problem: String::new(),
+            place,
+        })
+    }
+
+    pub(crate) fn because(mut self, errors: &[InputError]) -> Self {
+        let problems = errors.iter().map(|error| match &error.field {
+            Some(field) => format!("{field}: {}", error.problem),
+            None => error.problem.clone(),
+        });
+        self.problem = problems.collect::<Vec<_>>().join("; ");
+        self
+    }
+}
+
+impl Place {
+    fn of_pod(pod: &Value) -> Self {
+        let phase = pod.pointer("/status/phase").and_then(Value::as_str);
+        if matches!(phase, Some("Succeeded" | "Failed")) {
+            return Self::Nowhere;
+        }
+        let Some(spec) = pod.get("spec").and_then(Value::as_object) else {
+            return Self::Unknown;
+        };
+        match spec.get("nodeName") {
+            None | Some(Value::Null) => Self::Nowhere,
+            Some(Value::String(name)) if name.is_empty() => Self::Nowhere,
+            Some(Value::String(name)) => Self::Node(name.clone()),
+            Some(_) => Self::Unknown,
+        }
+    }
+}
