@@ -362,6 +362,28 @@ fn nothing_moves_onto_a_node_with_an_unread_pod() {
     assert_eq!(codes(&explanation), ["NotCheaper"], "{explanation}");
 }
 
+// DIS-053
+#[test]
+fn an_annotation_that_protects_nothing_is_pointed_out() {
+    let mut items = open_pool();
+    items.extend(node("one", "m5.large", 2));
+    items.extend(node("two", "m5.2xlarge", 8));
+    items.push(pod("p", "one", "1", &json!({PROTECTED: "yes"})));
+    items.push(pod("big", "two", "5", &json!({PROTECTED: "-1h"})));
+    let note = |pod: &str, text: &str| {
+        format!(
+            "note: Pod default/{pod}: {PROTECTED}: \"{text}\" is neither true nor a positive duration and does not protect the pod\n"
+        )
+    };
+    let outcome = run(&["explain", "node/one"], &items);
+    assert_eq!((outcome.code, outcome.stderr), (0, note("p", "yes")));
+    let outcome = run(&["simulate", "--consolidate"], &items);
+    assert_eq!(
+        (outcome.code, outcome.stderr),
+        (1, note("p", "yes") + &note("big", "-1h"))
+    );
+}
+
 // DIS-079
 #[test]
 fn an_invalid_budget_is_named_and_complained_of() {

@@ -9,9 +9,11 @@ use kerf_api::taints;
 use kerf_disruption::Obstacle;
 use kerf_model::node::Node;
 use kerf_model::nodepool::Eligibility;
+use kerf_model::pod::DoNotDisrupt;
 use kerf_model::snapshot::Snapshot;
 use kerf_model::taint::Effect;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// What the objects of a cluster tell of it.
 #[derive(Default)]
@@ -72,4 +74,17 @@ pub(crate) fn budget_faults(snapshot: &Snapshot) -> Vec<InputError> {
         })
     });
     faults.collect()
+}
+
+/// Annotations that were meant to protect pods of these nodes and do not (DIS-053).
+pub(crate) fn void_annotations<'a>(nodes: impl IntoIterator<Item = &'a Arc<Node>>) -> Vec<String> {
+    let pods = nodes.into_iter().flat_map(|node| &node.pods);
+    let void = pods.filter_map(|pod| match &pod.do_not_disrupt {
+        DoNotDisrupt::Invalid(text) => Some(format!(
+            "note: Pod {}: karpenter.sh/do-not-disrupt: \"{text}\" is neither true nor a positive duration and does not protect the pod",
+            pod.key()
+        )),
+        _ => None,
+    });
+    void.collect()
 }

@@ -5,7 +5,7 @@ mod report;
 mod table;
 mod unread;
 
-pub(crate) use guards::{Guards, budget_faults};
+pub(crate) use guards::{Guards, budget_faults, void_annotations};
 pub(crate) use report::{ConsolidationReport, MoveReport, NodeName, ObstacleReport};
 pub(crate) use table::render;
 

@@ -8,7 +8,7 @@ mod subject;
 mod text;
 
 use crate::args::{ExplainArgs, TextOutput};
-use crate::consolidate::{Guards, View, budget_faults};
+use crate::consolidate::{Guards, View, budget_faults, void_annotations};
 use crate::decision::{Access, CatalogueChoice, Input, Settings, complain, from_cluster, from_files, mention};
 use crate::exit::Exit;
 use crate::manifests::InputError;
@@ -73,7 +73,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
                 guards: &guards,
                 settings: &settings,
             };
-            let Some(explanation) = node::explain(&view, &name, id.as_deref()) else {
+            let found = node::find(&snapshot, &name, id.as_deref());
+            let Some((index, explanation)) = found.and_then(|index| Some((index, node::explain(&view, index)?))) else {
                 return Ok(not_there(
                     &errors,
                     &format!("Node {name}"),
@@ -82,6 +83,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
             };
             complain(&errors);
             complain(&budget_faults(&snapshot));
+            mention(&void_annotations(snapshot.nodes.get(index)));
             print(&explanation, args.output, node::render)?;
             Ok(explanation.exit(&errors))
         }

@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use crate::manifests::InputError;
 use kerf_disruption::Command;
 use kerf_model::node::Node;
+use kerf_model::snapshot::Snapshot;
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -51,15 +52,17 @@ pub(super) fn provider_id(cluster: &Cluster, name: &str) -> Option<String> {
     id.filter(|id| !id.is_empty())
 }
 
-/// Explains a node by the name of its Node object, or of its NodeClaim while it has none; or else by its provider id.
-pub(super) fn explain(view: &View<'_>, name: &str, id: Option<&str>) -> Option<NodeExplanation> {
-    let snapshot = view.snapshot;
+/// Where a snapshot has the node of this name, or while it has no Node object, of this NodeClaim; or else of this provider id.
+pub(super) fn find(snapshot: &Snapshot, name: &str, id: Option<&str>) -> Option<usize> {
     let named = |node: &Arc<Node>| *node.name == *name || node.claim_name.as_deref() == Some(name);
     let is_it = |node: &Arc<Node>| id.is_some() && node.provider_id.as_deref() == id;
     let mut nodes = snapshot.nodes.iter();
-    let index = nodes
-        .position(named)
-        .or_else(|| snapshot.nodes.iter().position(is_it))?;
+    nodes.position(named).or_else(|| snapshot.nodes.iter().position(is_it))
+}
+
+/// Explains a node by its index in the snapshot.
+pub(super) fn explain(view: &View<'_>, index: usize) -> Option<NodeExplanation> {
+    let snapshot = view.snapshot;
     let node = snapshot.nodes.get(index)?;
     let Look { moves, stays } = look(view, Some(index));
     let of_it = |command: &&Command| command.candidates.iter().any(|candidate| candidate.index == index);

@@ -3,7 +3,7 @@
 use super::report::{SimulationReport, Verification};
 use super::table;
 use crate::args::{Output, SimulateArgs};
-use crate::consolidate::{self, ConsolidationReport, Guards, View, budget_faults, look};
+use crate::consolidate::{self, ConsolidationReport, Guards, View, budget_faults, look, void_annotations};
 use crate::decision::{CatalogueChoice, Settings, complain, from_files, mention, snapshot};
 use crate::exit::Exit;
 use anyhow::Context;
@@ -33,6 +33,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     let snapshot = snapshot(input.cluster, &settings, &interner, &mut errors);
     if args.consolidate {
         errors.extend(budget_faults(&snapshot));
+        mention(&void_annotations(&snapshot.nodes));
     }
     complain(&errors);
     let read = started.elapsed();

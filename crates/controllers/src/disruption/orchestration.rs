@@ -221,30 +221,19 @@ impl Reconciler for Orchestration {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::sync::Mutex;
+#[path = "../../tests/shared/captured.rs"]
+mod captured;
 
+#[cfg(test)]
+mod tests {
     use kerf_disruption::Decision;
-    use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
     use serde_json::{from_value, json};
     use tokio::time::Instant;
 
     use super::super::registry::Replacement;
+    use super::captured::Captured;
     use super::*;
     use crate::cluster::Watched;
-
-    #[derive(Clone, Default)]
-    struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Buffer {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().expect("no panic holds it").write(bytes)
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
 
     /// Makes a claim known, at a version of it.
     fn know(orchestration: &Orchestration, name: &str, version: u32, initialized: bool) {
@@ -287,23 +276,11 @@ mod tests {
     #[tokio::test]
     async fn a_command_nobody_knows_is_left_alone() {
         let orchestration = Orchestration::new(&Context::without_api());
-        let buffer = Buffer::default();
-        let log = LogConfig {
-            level: LogLevel::Error,
-            sinks: Sinks::to(buffer.clone()),
-            error_sinks: Sinks::to(std::io::sink()),
-            commit: None,
-            clock: orchestration.context.clock.clone(),
-        };
-        let listening = tracing::subscriber::set_default(log.subscriber());
+        let logged = Captured::start();
         assert_eq!(examine(&orchestration).await, Outcome::Done);
-        drop(listening);
-        let logged = String::from_utf8(buffer.0.lock().expect("no panic holds it").clone()).expect("UTF-8");
-        assert_eq!(logged.lines().count(), 1, "{logged}");
-        assert!(
-            logged.contains("\"ERROR\"") && logged.contains("examining a command that is not known"),
-            "{logged}"
-        );
+        let lines = logged.lines("examining a command that is not known");
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert_eq!(lines[0]["level"], "ERROR");
         let failures = orchestration.context.metrics.encode();
         assert!(!failures.contains("queue_failures_total{"), "{failures}");
     }

@@ -47,6 +47,8 @@ pub(crate) struct Report {
     pub(crate) calls: u64,
     pub(crate) nodes_max: usize,
     pub(crate) quiet_after: Option<Duration>,
+    /// The virtual time of all this.
+    pub(crate) lived: Duration,
 }
 
 /// Which process ends first, and how.
@@ -95,6 +97,7 @@ pub(crate) struct World {
     away: Duration,
     calls: u64,
     nodes_max: usize,
+    born: Instant,
 }
 
 impl World {
@@ -156,6 +159,7 @@ impl World {
             workloads: Vec::new(),
             calls: 0,
             nodes_max: 0,
+            born: Instant::now(),
         };
         for _ in 0..replicas {
             world.start();
@@ -480,6 +484,7 @@ impl World {
             calls: self.calls,
             nodes_max: self.nodes_max,
             quiet_after,
+            lived: self.born.elapsed(),
         }
     }
 }

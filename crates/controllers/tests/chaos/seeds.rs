@@ -33,7 +33,7 @@ fn explore(seeds: impl IntoIterator<Item = u64>) -> BTreeMap<u64, Vec<String>> {
     let next = AtomicU64::new(0);
     let wrong = Mutex::new(BTreeMap::new());
     let began = Instant::now();
-    let totals = [const { AtomicU64::new(0) }; 3];
+    let totals = [const { AtomicU64::new(0) }; 4];
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
@@ -42,10 +42,9 @@ fn explore(seeds: impl IntoIterator<Item = u64>) -> BTreeMap<u64, Vec<String>> {
                     let index = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX);
                     let Some(seed) = seeds.get(index) else { return };
                     let report = live(&Scenario::of(*seed), false);
-                    for (total, more) in totals
-                        .iter()
-                        .zip([report.events, report.calls, report.nodes_max as u64])
-                    {
+                    let nodes = report.nodes_max as u64;
+                    let more = [report.events, report.calls, nodes, report.lived.as_secs()];
+                    for (total, more) in totals.iter().zip(more) {
                         total.fetch_add(more, Ordering::Relaxed);
                     }
                     if !report.violations.is_empty() {
@@ -58,11 +57,12 @@ fn explore(seeds: impl IntoIterator<Item = u64>) -> BTreeMap<u64, Vec<String>> {
     let worlds = seeds.len().max(1);
     let each = |total: &AtomicU64| total.load(Ordering::Relaxed) as f64 / worlds as f64;
     println!(
-        "{worlds} worlds, {:.3} s each on {workers} threads; {:.0} events, {:.0} calls, at most {:.1} nodes each",
+        "{worlds} worlds, {:.3} s each on {workers} threads; {:.0} events, {:.0} calls, at most {:.1} nodes, {:.0} min of their time each",
         began.elapsed().as_secs_f64() * workers as f64 / worlds as f64,
         each(&totals[0]),
         each(&totals[1]),
         each(&totals[2]),
+        each(&totals[3]) / 60.0,
     );
     wrong.into_inner().expect("no panic")
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::float_cmp, reason = "counters count whole things")]
 
+#[path = "../shared/captured.rs"]
 mod captured;
 mod decisions;
 mod fairness;
