@@ -66,7 +66,7 @@ impl Blocker {
         if let Self::NoPool(pool) = self {
             return format!("NodePool not found (NodePool={pool})");
         }
-        capitalized(&self.to_string())
+        capitalized(self.to_string())
     }
 
     /// A stable name for reports and scripts.

@@ -43,12 +43,11 @@ pub fn dollars(price: Price) -> String {
 }
 
 /// The text with a capital at its start.
-pub(crate) fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next();
-    first
-        .map(|first| first.to_uppercase().chain(letters).collect())
-        .unwrap_or_default()
+pub(crate) fn capitalized(mut text: String) -> String {
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    text
 }
 
 impl Command {

@@ -99,7 +99,7 @@ pub enum Stay {
 impl Stay {
     /// The event's message: the text with a capital at its start.
     pub fn message(&self) -> String {
-        capitalized(&self.to_string())
+        capitalized(self.to_string())
     }
 
     /// Whether Node and NodeClaim get an event (DIS-115, DIS-118, DIS-119, DIS-213).

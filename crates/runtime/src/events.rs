@@ -158,6 +158,13 @@ impl Recorder {
         }
     }
 
+    /// Whether publishing this Event would say anything new. Its message does not matter and need not be worked out before.
+    pub fn is_due(&self, event: &Event) -> bool {
+        let until = self.0.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = event.dedupe_key().and_then(|key| until.get(&key));
+        end.is_none_or(|end| *end <= Instant::now())
+    }
+
     /// How many Events found the queue full.
     pub fn dropped(&self) -> u64 {
         self.0.dropped.load(Ordering::Relaxed)
@@ -357,7 +364,9 @@ mod tests {
     async fn the_same_event_is_dropped_for_two_minutes() {
         let (recorder, mut events) = Recorder::new();
         // OPS-182, SCH-343
+        assert!(recorder.is_due(&event("Evicted", "", &["web"])));
         recorder.publish(event("Evicted", "1", &["web"]));
+        assert!(!recorder.is_due(&event("Evicted", "", &["web"])));
         recorder.publish(event("Evicted", "another text, same key", &["web"]));
         recorder.publish(event("EVICTED", "another case, same key", &["web"]));
         recorder.publish(event("Evicted", "2", &["api"]));
@@ -365,6 +374,7 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(119)).await;
         recorder.publish(event("Evicted", "too early", &["web"]));
         tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(recorder.is_due(&event("Evicted", "", &["web"])));
         recorder.publish(event("Evicted", "4", &["web"]));
         assert_eq!(published(&mut events), ["1", "2", "3", "4"]);
     }

@@ -199,8 +199,14 @@ impl Turn<'_> {
         event: fn(ObjectRef, String) -> Event,
     ) {
         let Some(node) = snapshot.nodes.get(index) else { return };
+        let recorder = &self.context.recorder;
         for object in events::objects(self.context, node) {
-            self.context.recorder.publish(event(object, message()));
+            let mut event = event(object, String::new());
+            // Most nodes are kept by the same as ten seconds ago.
+            if recorder.is_due(&event) {
+                event.message = message();
+                recorder.publish(event);
+            }
         }
     }
 
