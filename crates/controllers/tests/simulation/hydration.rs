@@ -75,5 +75,12 @@ async fn a_node_of_two_claims_gets_no_class_label() {
         .collect();
     classes.sort_unstable();
     assert_eq!(classes, [Some("default"), Some("other")]);
+    // Once the twin gives the machine up, the Node has one claim.
+    let gives_up = Patch::Merge(json!({"status": {"providerID": null}}));
+    api.patch_status("twin", &PatchParams::default(), &gives_up)
+        .await
+        .expect("patched");
+    let labelled = async |s: &Simulation| class(s.nodes().await[0].metadata.labels.as_ref()) == Some("default");
+    simulation.until("the Node has its label", 5, labelled).await;
     simulation.stop().await;
 }
