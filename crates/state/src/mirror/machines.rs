@@ -150,6 +150,12 @@ impl Converter {
         lifecycle.deleting = claim.deleting;
         let mut requested = claim.requests.clone();
         requested.subtract(&promise.freed);
+        // What the claim asks for beyond its pods is for daemons: room that was made for them once is not kept free for them again.
+        let mut daemons = requested.clone();
+        for pod in &promise.pods {
+            daemons.subtract(&pod.requests);
+        }
+        let daemons = daemons.iter().map(|(name, amount)| (name, amount.max(0)));
         let mut capacity = claim.requests.clone();
         capacity.max_with(&promise.capacity);
         Node {
@@ -166,7 +172,7 @@ impl Converter {
             capacity: capacity.with(sym::NODES, 1),
             allocatable: claim.requests.clone(),
             requested,
-            daemon_requested: kerf_model::resources::Resources::new(),
+            daemon_requested: daemons.collect(),
             pods,
             volume_limits: Vec::new(),
             marked_for_deletion: claim.deleting || claim.lifecycle.instance_terminating,

@@ -154,6 +154,25 @@ fn a_promised_pod_that_is_bound_or_gone_leaves_its_claim() {
     assert_eq!(pod_names(&snapshot.pending), ["b", "c"]);
 }
 
+/// A claim asks for its pods and for daemons. Once the pods are elsewhere, as many others have their room.
+#[test]
+fn the_daemons_of_a_planned_machine_are_counted_once() {
+    let mut mirror = listed();
+    mirror.apply(pending("a", CPU_1));
+    let pods = mirror.snapshot(now()).pending.clone();
+    mirror.created(claim("claim", None, ""));
+    assert!(mirror.promise("claim", &pods, Resources::new()));
+    for (available, bound) in [(0, false), (1_000, true)] {
+        if bound {
+            mirror.apply(running("a", "n", "'1'"));
+        }
+        let snapshot = mirror.snapshot(now());
+        let planned = find(&snapshot, "claim");
+        assert_eq!(planned.available().get(sym::CPU), available);
+        assert_eq!(planned.daemon_requested.get(sym::CPU), 1_000, "of two");
+    }
+}
+
 #[test]
 fn a_claim_of_an_earlier_life_is_adopted_with_all_its_room() {
     let mut mirror = listed();
