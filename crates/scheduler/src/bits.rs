@@ -110,6 +110,11 @@ impl Bits {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// The least bit that is at least `from`.
+    pub(crate) fn first(&self, from: usize) -> Option<usize> {
+        self.first_besides(&Self::default(), from)
+    }
+
     /// The least bit that is at least `from`, besides those of another set.
     pub(crate) fn first_besides(&self, others: &Self, from: usize) -> Option<usize> {
         let mut ahead = u64::MAX << (from % 64);

@@ -105,6 +105,8 @@ impl Default for Position {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByPods {
     buckets: Vec<Bucket>,
+    /// The buckets that hold claims: a large machine alone has a thousand empty ones before it.
+    occupied: Bits,
 }
 
 impl ByPods {
@@ -112,6 +114,7 @@ impl ByPods {
     pub(crate) fn shift(&mut self, claim: usize, before: usize, after: usize, full: bool) {
         if let Some(bucket) = self.buckets.get_mut(before) {
             bucket.remove(claim);
+            self.occupied.set(before, !bucket.is_empty());
         }
         if full {
             return;
@@ -120,17 +123,25 @@ impl ByPods {
             self.buckets.resize(after + 1, Bucket::default());
         }
         self.buckets[after].insert(claim);
+        self.occupied.insert(after);
     }
 
     /// The next claim at or after `cursor` that is in `mask`, which gives 64 claims at a time, and in no word that is `spent`.
     pub(crate) fn next(&self, cursor: &mut Cursor, spent: &Bits, mut mask: impl FnMut(usize) -> u64) -> Option<usize> {
-        while let Some(bucket) = self.buckets.get(cursor.bucket) {
+        while let Some(at) = self.occupied.first(cursor.bucket) {
+            if at > cursor.bucket {
+                *cursor = Cursor {
+                    bucket: at,
+                    ..Cursor::default()
+                };
+            }
+            let bucket = self.buckets.get(at)?;
             let next = bucket.next(&mut cursor.position, spent, &mut mask);
             if next.is_some() {
                 return next;
             }
             *cursor = Cursor {
-                bucket: cursor.bucket + 1,
+                bucket: at + 1,
                 ..Cursor::default()
             };
         }
