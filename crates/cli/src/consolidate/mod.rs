@@ -13,7 +13,8 @@ use crate::decision;
 use jiff::Timestamp;
 use kerf_disruption::{
     Allowance, Balance, Candidates, Class, Command, Consolidation, DestinationRule, Explainer, Object, Obstacle,
-    Settings, Survey, WhatIf, candidates, consolidation_options, emptiness, empty, interleaved, underutilized,
+    Settings, Survey, WhatIf, candidates, consolidation_options, emptiness, empty, interleaved, unchecked,
+    underutilized,
 };
 use kerf_model::budget::DisruptionReason;
 use kerf_model::node::Node;
@@ -96,12 +97,18 @@ pub(crate) fn look(view: &View<'_>, only: Option<usize>) -> Look {
         .flat_map(|command| &command.candidates)
         .map(|candidate| candidate.index)
         .collect();
+    // A plan is checked before it is carried out. To check those of all nodes whose turn comes later takes longer than to find them.
+    let moving = only.is_none() && !moves.is_empty();
+    let told = consolidation.map(|all| Consolidation {
+        checker: if moving { &unchecked } else { all.checker },
+        ..all
+    });
     let explainer = Explainer {
         now,
         queued: &queued,
         empty: &allowance,
         underutilized: &Allowance::new(&rest, DisruptionReason::Underutilized, now),
-        consolidation: consolidation.as_ref(),
+        consolidation: told.as_ref(),
     };
     let asked = rest.nodes.iter().enumerate();
     let asked = asked.filter(|(index, _)| !gone.contains(index) && only.is_none_or(|only| only == *index));
