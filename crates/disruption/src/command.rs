@@ -42,7 +42,7 @@ pub fn dollars(price: Price) -> String {
     format!("${:.2}", price.per_hour())
 }
 
-/// The text with a capital at its start.
+/// The text with a capital at its start where that is an ASCII letter, as our sentences' are.
 pub(crate) fn capitalized(mut text: String) -> String {
     if let Some(first) = text.get_mut(..1) {
         first.make_ascii_uppercase();

@@ -24,6 +24,7 @@ pub(crate) struct Guards {
 }
 
 impl Guards {
+    /// Looks through a cluster.
     pub(crate) fn of(cluster: &Cluster) -> Self {
         let claims = cluster.world.claims.iter();
         let marked = claims.filter(|claim| claim.condition_is_true(DISRUPTION_REASON));

@@ -49,6 +49,7 @@ impl Unread {
         })
     }
 
+    /// With what is wrong with it.
     pub(crate) fn because(mut self, errors: &[InputError]) -> Self {
         let problems = errors.iter().map(|error| match &error.field {
             Some(field) => format!("{field}: {}", error.problem),

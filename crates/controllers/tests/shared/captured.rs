@@ -45,13 +45,19 @@ impl Captured {
         }
     }
 
-    /// The lines with this message.
-    pub(crate) fn lines(&self, message: &str) -> Vec<Value> {
+    /// All lines.
+    pub(crate) fn all(&self) -> Vec<Value> {
         let text = self.buffer.0.lock().expect("no panic holds it").clone();
         let text = String::from_utf8(text).expect("UTF-8");
-        let lines = text
-            .lines()
-            .map(|line| serde_json::from_str(line).expect("a line is JSON"));
-        lines.filter(|line: &Value| line["message"] == message).collect()
+        let lines = text.lines();
+        lines
+            .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+            .collect()
+    }
+
+    /// The lines with this message.
+    pub(crate) fn lines(&self, message: &str) -> Vec<Value> {
+        let all = self.all().into_iter();
+        all.filter(|line| line["message"] == message).collect()
     }
 }
