@@ -3,7 +3,6 @@
 use crate::candidate::Candidate;
 use crate::settling::settles_at;
 use crate::stay::{Stay, Staying};
-use jiff::Timestamp;
 use kerf_model::budget::ConsolidationPolicy;
 use kerf_model::intern::{Sym, sym};
 use kerf_model::nodepool::Eligibility;
@@ -75,13 +74,9 @@ fn lacks(candidate: &Candidate, key: Sym, name: &'static str) -> Option<Stay> {
     candidate.node.label(key).is_none().then_some(Stay::NoLabel(name))
 }
 
-/// DIS-119: with the time the condition is due, where that is known.
+/// DIS-119: with the time the condition is due, where that is known. Where it never will be, [`Stay::ConsolidationDisabled`] says so.
 fn unsettled(candidate: &Candidate) -> Option<Stay> {
     let life = &candidate.node.lifecycle;
-    if life.consolidatable {
-        return None;
-    }
-    let after = candidate.pool.disruption.consolidate_after;
-    let until: Option<Timestamp> = after.and_then(|after| settles_at(life.initialized_at, life.last_pod_event, after));
-    Some(Stay::Unsettled(until))
+    let after = candidate.pool.disruption.consolidate_after?;
+    (!life.consolidatable).then(|| Stay::Unsettled(settles_at(life.initialized_at, life.last_pod_event, after)))
 }

@@ -394,7 +394,7 @@ fn held(
         ),
         Stay::NoSimulation(_) => (pool(), "make some NodePool without replicas Ready".to_owned()),
         Stay::Unplaceable(_) => (own(), "make room or relax the constraints of the pods named".to_owned()),
-        Stay::NeedsSeveral(_) | Stay::NotCheaper | Stay::SameType => (
+        Stay::NeedsSeveral(_) | Stay::NotCheaper => (
             own(),
             "nothing: it is the cheapest way to run its pods; allow the pool cheaper types if there are some"
                 .to_owned(),

@@ -155,7 +155,7 @@ impl Search<'_, '_> {
         };
         if let Some(replacement) = command.replacements.pop() {
             let snapshot = consolidation.what_if.snapshot();
-            let Ok(replacement) = same_type::filter(snapshot, &set, replacement) else {
+            let Some(replacement) = same_type::filter(snapshot, &set, replacement) else {
                 let plan = command.plan.as_ref();
                 let unmoved = plan.map(|plan| vec![on_existing(&set, members, plan)]);
                 return Ok(Some(unmoved.unwrap_or_default()));

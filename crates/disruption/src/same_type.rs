@@ -3,7 +3,6 @@
 
 use crate::candidate::Candidate;
 use crate::offers::Choice;
-use crate::stay::Stay;
 use kerf_model::instance_type::InstanceType;
 use kerf_model::intern::{Sym, sym};
 use kerf_model::plan::Launch;
@@ -12,8 +11,8 @@ use kerf_model::requirement::Requirements;
 use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
-/// The replacement with what the filter leaves of it.
-pub(crate) fn filter(snapshot: &Snapshot, candidates: &[&Candidate], replacement: Launch) -> Result<Launch, Stay> {
+/// The replacement with what the filter leaves of it, if that is enough for a node.
+pub(crate) fn filter(snapshot: &Snapshot, candidates: &[&Candidate], replacement: Launch) -> Option<Launch> {
     let mut going: BTreeMap<Sym, Option<Price>> = BTreeMap::new();
     for candidate in candidates {
         let Some(name) = candidate.node.label(sym::INSTANCE_TYPE) else {
@@ -32,13 +31,11 @@ pub(crate) fn filter(snapshot: &Snapshot, candidates: &[&Candidate], replacement
         .names()
         .filter_map(|name| Some(going.get(&name)?.unwrap_or(Price::ZERO)));
     let Some(limit) = common.min() else {
-        return Ok(choice.into_launch());
+        return Some(choice.into_launch());
     };
     choice.keep_cheaper(limit);
-    if choice.len() == 0 || choice.unmet_min_values(choice.len()).is_some() {
-        return Err(Stay::SameType);
-    }
-    Ok(choice.into_launch())
+    let enough = choice.len() > 0 && choice.unmet_min_values(choice.len()).is_none();
+    enough.then(|| choice.into_launch())
 }
 
 /// The cheapest offering of the node's type that goes with its labels, available or not.

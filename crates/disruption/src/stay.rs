@@ -88,9 +88,6 @@ pub enum Stay {
         /// How many there are.
         found: usize,
     },
-    /// The replacement is of a type that goes, so that plain deletions do better (DIS-166, DIS-167).
-    #[error("can't replace with a node of a type that is among those removed")]
-    SameType,
     /// The plan checker would not have the plan.
     #[error("the plan was refused: {0}")]
     Refused(String),
@@ -112,7 +109,6 @@ impl Stay {
             | Self::InvalidBudget { .. }
             | Self::Unbalanced(_)
             | Self::NoSimulation(_)
-            | Self::SameType
             | Self::Refused(_) => false,
             Self::TypeUnknown(_)
             | Self::NoLabel(_)
@@ -149,7 +145,6 @@ impl Stay {
             Self::MinValues(_) => "MinValues",
             Self::SpotToSpotDisabled => "SpotToSpotDisabled",
             Self::SpotToSpotChoice { .. } => "SpotToSpotChoice",
-            Self::SameType => "SameType",
             Self::Refused(_) => "Refused",
         }
     }

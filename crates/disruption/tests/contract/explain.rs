@@ -81,7 +81,8 @@ fn every_reason_names_its_object_and_a_remedy() {
         (
             "ConsolidationDisabled nodepool/a",
             |pool| pool.disruption.consolidate_after = None,
-            |_| {},
+            // As the controller leaves the condition then.
+            |node| node.lifecycle.consolidatable = false,
             |_| {},
         ),
         (
