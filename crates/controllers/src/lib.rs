@@ -46,5 +46,6 @@ pub use disruption::SearchLimits;
 pub use lifecycle::{Health, RegistrationHealth, Timeouts};
 pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};
 pub use patch::{Lock, Patchable, patch_object, patch_status};
+pub use plan_check::violations;
 pub use reconciler::Reconciler;
 pub use steadiness::Steadiness;

@@ -8,8 +8,8 @@ use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{MinValuesPolicy, Options, ReservedMode};
 
-/// Checks a plan as strictly as it was asked for.
-pub(crate) fn violations(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, options: &Options) -> Vec<Violation> {
+/// Checks a plan as strictly as the solver was asked to make it.
+pub fn violations(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, options: &Options) -> Vec<Violation> {
     let check = CheckOptions {
         strict_min_values: options.min_values_policy == MinValuesPolicy::Strict,
         reserved_capacity: options.reserved == ReservedMode::Strict,

@@ -11,6 +11,7 @@ pub(crate) use table::render;
 
 use crate::decision;
 use jiff::Timestamp;
+use kerf_controllers::violations;
 use kerf_disruption::{
     Allowance, Balance, Candidates, Class, Command, Consolidation, DestinationRule, Explainer, Object, Obstacle,
     Settings, Survey, WhatIf, candidates, consolidation_options, emptiness, empty, interleaved, unchecked,
@@ -76,9 +77,10 @@ pub(crate) fn look(view: &View<'_>, only: Option<usize>) -> Look {
     let after = sort(&rest);
     let mut closed = DestinationRule::default().closed(&rest, now);
     closed.extend(indices(&rest, |node| guards.take_room(node)));
-    let what_if = WhatIf::new(&rest, closed, now, &consolidation_options(options)).ok();
+    let solver = consolidation_options(options);
+    let what_if = WhatIf::new(&rest, closed, now, &solver).ok();
     let balance = Balance::new(&rest, &after.free);
-    let checker = checker(options);
+    let checker = checker(&solver);
     let consolidation = what_if.as_ref().map(|what_if| Consolidation {
         what_if,
         balance: &balance,
@@ -164,8 +166,7 @@ fn consolidate(
 
 /// The plan checker as consolidation asks it.
 fn checker(options: &Options) -> impl Fn(&Snapshot, &[Arc<Pod>], &Plan) -> Result<(), String> + Sync {
-    let check = crate::simulate::check_options(options);
-    move |snapshot, pods, plan| match kerf_check::verify(snapshot, pods, plan, &check).first() {
+    move |snapshot, pods, plan| match violations(snapshot, pods, plan, options).first() {
         None => Ok(()),
         Some(violation) => Err(violation.to_string()),
     }

@@ -7,10 +7,11 @@ use crate::consolidate::{self, ConsolidationReport, Guards, View, budget_faults,
 use crate::decision::{CatalogueChoice, Settings, complain, from_files, mention, snapshot};
 use crate::exit::Exit;
 use anyhow::Context;
+use kerf_controllers::violations;
 use kerf_model::intern::Interner;
 use kerf_model::plan::Plan;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{MinValuesPolicy, Options, Request, ReservedMode, solve};
+use kerf_scheduler::{Options, Request, solve};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -86,19 +87,9 @@ fn exit(report: &SimulationReport, clean: bool) -> Exit {
     }
 }
 
-/// What the plan checker holds a plan made with these options to.
-pub(crate) fn check_options(options: &Options) -> kerf_check::CheckOptions {
-    kerf_check::CheckOptions {
-        strict_min_values: options.min_values_policy == MinValuesPolicy::Strict,
-        reserved_capacity: options.reserved != ReservedMode::Off,
-        ..kerf_check::CheckOptions::default()
-    }
-}
-
 /// Has the checker judge a plan.
 pub(crate) fn verify(snapshot: &Snapshot, plan: &Plan, options: &Options) -> Verification {
-    let check = check_options(options);
-    Verification::of(&kerf_check::verify(snapshot, &snapshot.pending, plan, &check))
+    Verification::of(&violations(snapshot, &snapshot.pending, plan, options))
 }
 
 fn print<T: Serialize>(report: &T, output: Output, render: impl Fn(&T) -> String) -> anyhow::Result<()> {
