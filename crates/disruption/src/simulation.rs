@@ -3,13 +3,14 @@
 use crate::candidate::Candidate;
 use crate::pods;
 use jiff::Timestamp;
+use kerf_model::node::Node;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::plan::{Plan, Unschedulable};
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Options, Packing, Prepared, ReservedMode, WhatIf as Question};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How many failures the sentence names (DIS-103).
@@ -92,8 +93,8 @@ pub struct WhatIf<'a> {
     options: Options,
     /// Whose failure counts for nothing (DIS-102).
     pending: BTreeSet<&'a str>,
-    /// Pods a claim was made for, which stands in the snapshot as a machine that is full of them.
-    served: BTreeSet<&'a str>,
+    /// Pods a claim was made for, which stands in the snapshot as a machine that is full of them, with that machine.
+    served: BTreeMap<&'a str, &'a Node>,
     /// Pods of deleting nodes, with the index of their node (DIS-096).
     homeless: Vec<(usize, Arc<Pod>)>,
 }
@@ -122,16 +123,16 @@ impl<'a> WhatIf<'a> {
         if !pools.any(|pool| pool.eligibility == Eligibility::Eligible) {
             return Err(SimulationError::NoPools);
         }
-        let planned = snapshot
-            .nodes
-            .iter()
-            .filter(|node| node.managed && node.provider_id.is_none());
-        let served: BTreeSet<&str> = planned.flat_map(|node| &node.pods).map(|pod| &*pod.uid).collect();
+        let planned = snapshot.nodes.iter().filter(|node| node.is_planned());
+        let promised = planned.flat_map(|node| node.pods.iter().map(move |pod| (&*pod.uid, &**node)));
+        let served: BTreeMap<&str, &Node> = promised.collect();
         let mut homeless = Vec::new();
         let going = snapshot.nodes.iter().enumerate();
         for (index, node) in going.filter(|(_, node)| node.marked_for_deletion) {
             let moves = |pod: &&Arc<Pod>| {
-                pod.node_name.is_some() && !served.contains(&*pod.uid) && pods::reschedulable_now(pod, snapshot, now)
+                pod.node_name.is_some()
+                    && !served.contains_key(&*pod.uid)
+                    && pods::reschedulable_now(pod, snapshot, now)
             };
             homeless.extend(node.pods.iter().filter(moves).map(|pod| (index, Arc::clone(pod))));
         }
@@ -178,6 +179,7 @@ impl<'a> WhatIf<'a> {
         let plan = self.prepared.solve(&question, &self.options, &|| false);
         let mut unplaced = self.unplaced(&plan);
         unplaced.extend(self.on_uninitialized(&plan));
+        unplaced.extend(self.promised(candidates));
         unplaced.sort_by(|a, b| name(&a.pod).cmp(&name(&b.pod)).then_with(|| a.why.cmp(&b.why)));
         Ok(Simulation { plan, unplaced })
     }
@@ -185,7 +187,7 @@ impl<'a> WhatIf<'a> {
     /// The pods of a what-if: pending ones first, then the candidates', then those of deleting nodes (DIS-096).
     pub(crate) fn pods(&self, candidates: &[&Candidate], protected: Protected) -> Vec<Arc<Pod>> {
         let moves = |pod: &&Arc<Pod>| {
-            !self.served.contains(&*pod.uid)
+            !self.served.contains_key(&*pod.uid)
                 && (protected == Protected::Move || pods::reschedulable_now(pod, self.snapshot, self.now))
         };
         let mut all: Vec<Arc<Pod>> = self.snapshot.pending.clone();
@@ -227,11 +229,7 @@ impl<'a> WhatIf<'a> {
             let Some(node) = node.filter(|node| node.managed && !node.initialized) else {
                 continue;
             };
-            let claim = node.claim_name.as_deref().unwrap_or_default();
-            let why = format!(
-                "would schedule against uninitialized nodeclaim/{claim}, node/{}",
-                node.name
-            );
+            let why = against(node);
             let homeless = |pod: &Pod| self.homeless.iter().any(|(_, other)| other.uid == pod.uid);
             let undependable = |pod: &&Arc<Pod>| !homeless(pod) && !self.pending.contains(&*pod.uid);
             found.extend(placement.pods.iter().filter(undependable).map(|pod| Unplaced {
@@ -241,6 +239,26 @@ impl<'a> WhatIf<'a> {
         }
         found
     }
+
+    /// Pods of the candidates whose machine is still to be launched, since another command was given up: until it is initialised, it is as
+    /// little of a place as any other that is not.
+    fn promised(&self, candidates: &[&Candidate]) -> impl Iterator<Item = Unplaced> {
+        let pods = candidates.iter().flat_map(|candidate| &candidate.pods);
+        pods.filter_map(|pod| {
+            let why = against(self.served.get(&*pod.uid)?);
+            let pod = Arc::clone(pod);
+            Some(Unplaced { pod, why })
+        })
+    }
+}
+
+/// DIS-100
+fn against(node: &Node) -> String {
+    let claim = node.claim_name.as_deref().unwrap_or_default();
+    format!(
+        "would schedule against uninitialized nodeclaim/{claim}, node/{}",
+        node.name
+    )
 }
 
 fn name(pod: &Pod) -> (&str, &str) {

@@ -89,6 +89,17 @@ pub struct NodeLifecycle {
 }
 
 impl Node {
+    /// Whether it is a NodeClaim that has no machine yet: a place for the pods promised to it, and for no others.
+    pub fn is_planned(&self) -> bool {
+        self.managed && self.provider_id.is_none()
+    }
+
+    /// Its pods, but for those that are promised to it and run elsewhere meanwhile.
+    pub fn own_pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        let planned = self.is_planned();
+        self.pods.iter().filter(move |pod| !planned || pod.node_name.is_none())
+    }
+
     /// The value of a label.
     pub fn label(&self, key: Sym) -> Option<Sym> {
         self.labels

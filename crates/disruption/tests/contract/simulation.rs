@@ -115,6 +115,14 @@ fn pods_a_claim_was_made_for_are_left_alone() {
         node.pods.push(promised);
     });
     assert_eq!(places(&without(&world, "a-1")), [""; 0]);
+    assert_eq!(without(&world, "a-1").failure(), None);
+    // Should the command that asked for it be given up, the machine is no place to rely on until it is there (DIS-100).
+    std::sync::Arc::make_mut(&mut world.snapshot.nodes[1]).marked_for_deletion = false;
+    let failure = without(&world, "a-2").failure();
+    let told =
+        "not all pods would schedule, ns/q => would schedule against uninitialized nodeclaim/claim-a-3, node/a-3 ";
+    assert_eq!(failure.as_deref(), Some(told));
+    assert_eq!(without(&world, "a-1").failure(), None, "it is another node's");
 }
 
 // DIS-102, SCH-433
