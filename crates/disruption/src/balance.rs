@@ -151,10 +151,10 @@ impl Balance {
             if node.managed {
                 totals.price = totals.price + node.price.unwrap_or(Price::ZERO);
             }
-            let cost = costs.get(&index).copied().unwrap_or_else(|| {
-                let counted = node.pods.iter().filter(|pod| pod.owner != Owner::DaemonSet);
-                Cost::ONE + counted.map(|pod| Cost::of_eviction(pod).or_zero()).sum()
-            });
+            let cost = costs
+                .get(&index)
+                .copied()
+                .unwrap_or_else(|| Cost::of_node(node.own_pods().filter(|pod| pod.owner != Owner::DaemonSet)));
             totals.disruption = totals.disruption + cost;
         }
         let totals = candidates.iter().map(|candidate| {

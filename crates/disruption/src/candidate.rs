@@ -179,7 +179,7 @@ impl Candidate {
     fn new(index: usize, node: &Arc<Node>, pool: &Arc<NodePool>) -> Self {
         let moving = node.pods.iter().filter(|pod| pods::reschedulable(pod));
         let moving: Vec<Arc<Pod>> = moving.cloned().collect();
-        let cost = Cost::ONE + moving.iter().map(|pod| Cost::of_eviction(pod).or_zero()).sum();
+        let cost = Cost::of_node(&moving);
         Self {
             index,
             node: Arc::clone(node),

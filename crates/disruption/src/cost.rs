@@ -5,6 +5,7 @@ use kerf_model::node::Node;
 use kerf_model::pod::Pod;
 use std::iter::Sum;
 use std::ops::Add;
+use std::sync::Arc;
 
 /// A cost in 2⁻²⁷ of one plain pod, the finest step deletion costs and priorities make.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -20,6 +21,12 @@ impl Cost {
     pub fn of_eviction(pod: &Pod) -> Self {
         let cost = PLAIN + i64::from(pod.deletion_cost) + i64::from(pod.priority) * 4;
         Self(cost.clamp(-10 * PLAIN, 10 * PLAIN))
+    }
+
+    /// What it costs to disrupt a node with these pods to move (DIS-045).
+    pub fn of_node<'a>(pods: impl IntoIterator<Item = &'a Arc<Pod>>) -> Self {
+        let pods = pods.into_iter();
+        Self::ONE + pods.map(|pod| Self::of_eviction(pod).or_zero()).sum()
     }
 
     /// At least nothing.

@@ -5,8 +5,10 @@
 //! without a new machine. All retiring nodes are judged together, those that retire already first; where load has grown so that they are
 //! needed, the last ones come back.
 
+use crate::balance::Balance;
 use crate::blocker::Blocker;
 use crate::candidate::{Candidate, Candidates};
+use crate::cost::Cost;
 use crate::eligible::obstacle;
 use crate::pods;
 use crate::simulation::{Protected, SimulationError, WhatIf};
@@ -40,18 +42,30 @@ pub fn retiring(
     now: Timestamp,
     options: &Options,
 ) -> Result<Vec<usize>, SimulationError> {
-    let (mut already, mut new) = (Vec::new(), Vec::new());
-    let mut untouched = Vec::new();
+    let (mut asking, mut wanted) = (Vec::new(), Vec::new());
     for (index, node) in snapshot.nodes.iter().enumerate() {
         let tainted = is_retiring(node);
         match stand(snapshot, sorted, index, now) {
-            Stand::OnItsWay if tainted => untouched.push(index),
-            Stand::Held(candidate) | Stand::Free(candidate) if tainted => already.push(candidate),
-            Stand::Held(candidate) if would_go(snapshot, &candidate, now) => new.push(candidate),
+            Stand::OnItsWay if tainted => wanted.push(index),
+            Stand::Held(candidate) => asking.push((candidate, tainted)),
+            Stand::Free(candidate) if tainted => asking.push((candidate, tainted)),
             _ => {}
         }
     }
-    let mut wanted = untouched;
+    let rests: Vec<Candidate> = asking
+        .iter()
+        .map(|(candidate, _)| unprotected(candidate, now))
+        .collect();
+    let balance = Balance::new(snapshot, &rests);
+    let (mut already, mut new) = (Vec::new(), Vec::new());
+    for ((candidate, tainted), rest) in asking.into_iter().zip(&rests) {
+        let may_go = would_go(snapshot, &candidate, now) && balance.hopeless(rest).is_none();
+        match (may_go, tainted) {
+            (true, true) => already.push(candidate),
+            (true, false) if candidate.node.lifecycle.consolidatable => new.push(candidate),
+            _ => {}
+        }
+    }
     if already.is_empty() && new.is_empty() {
         return Ok(wanted);
     }
@@ -152,16 +166,22 @@ fn is_protected(pod: &Pod, now: Timestamp) -> bool {
     pod.is_active() && pod.do_not_disrupt_active(now)
 }
 
-/// Whether consolidation would look at the node if its protected pods had finished.
+/// Whether consolidation would look at the node, sooner or later, if its protected pods had finished.
 fn would_go(snapshot: &Snapshot, candidate: &Candidate, now: Timestamp) -> bool {
     match obstacle(snapshot, candidate) {
-        None | Some(Stay::LeftToEmptiness) => candidate.node.lifecycle.consolidatable,
+        None | Some(Stay::LeftToEmptiness | Stay::Unsettled(_)) => true,
         // Pools that let only empty nodes go: it will be empty.
-        Some(Stay::NotEmpty(_)) => {
-            candidate.node.lifecycle.consolidatable && candidate.pods.iter().all(|pod| is_protected(pod, now))
-        }
+        Some(Stay::NotEmpty(_)) => candidate.pods.iter().all(|pod| is_protected(pod, now)),
         Some(_) => false,
     }
+}
+
+/// The candidate as it will be when its protected pods have finished: what moves then is what Balanced pools weigh (DIS-205).
+fn unprotected(candidate: &Candidate, now: Timestamp) -> Candidate {
+    let mut rest = candidate.clone();
+    rest.pods.retain(|pod| !is_protected(pod, now));
+    rest.cost = Cost::of_node(&rest.pods);
+    rest
 }
 
 /// The cluster as it would be if nothing retired.

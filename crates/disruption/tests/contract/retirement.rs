@@ -91,6 +91,39 @@ fn other_pods_must_find_a_place_and_have_no_budget_against_it() {
     assert_eq!(retire(&only_empty), [""; 0]);
 }
 
+// DIS-205: what would be refused once the job is done keeps its place.
+#[test]
+fn a_node_a_balanced_pool_would_keep_does_not_retire() {
+    let balanced = |pool: &mut NodePool| pool.disruption.consolidation = ConsolidationPolicy::Balanced;
+    let cheap = |node: &mut Node| node.price = Price::from_per_hour(0.01);
+    let dear = |world: &mut World| Arc::make_mut(&mut world.snapshot.nodes[1]).price = Price::from_per_hour(0.9);
+    assert_eq!(retire(&blocked(balanced, |_| {})), ["a-1"]);
+    let mut world = blocked(balanced, cheap);
+    dear(&mut world);
+    for name in ["more-1", "more-2", "more-3"] {
+        world.bound("a-1", name, sized(10));
+    }
+    assert_eq!(retire(&world), [""; 0]);
+    taint(Arc::make_mut(&mut world.snapshot.nodes[0]));
+    assert_eq!(retire(&world), [""; 0], "it comes back");
+    let mut world = blocked(|_| {}, cheap);
+    dear(&mut world);
+    assert_eq!(retire(&world), ["a-1"], "other policies do not weigh");
+}
+
+#[test]
+fn a_node_whose_pool_changes_its_mind_comes_back() {
+    let mut world = blocked(|_| {}, taint);
+    world.bound("a-1", "more", sized(100));
+    assert_eq!(retire(&world), ["a-1"]);
+    let unsettled = |node: &mut Node| node.lifecycle.consolidatable = false;
+    unsettled(Arc::make_mut(&mut world.snapshot.nodes[0]));
+    assert_eq!(retire(&world), ["a-1"], "pods that come or go change nothing");
+    let policy = |pool: &mut NodePool| pool.disruption.consolidation = ConsolidationPolicy::WhenEmpty;
+    policy(Arc::make_mut(&mut world.snapshot.pools[0]));
+    assert_eq!(retire(&world), [""; 0]);
+}
+
 #[test]
 fn a_pod_that_has_no_place_anyway_stops_nobody() {
     let mut world = blocked(|_| {}, |_| {});
