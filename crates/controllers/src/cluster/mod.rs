@@ -329,7 +329,12 @@ impl Cluster {
         self.lock().mirror.set_catalogue(pool, catalogue);
     }
 
-    /// Reads or notes when pods were seen, decided on and planned.
+    /// Notes when a pod was seen, decided on or planned, if it is still there.
+    pub(crate) fn note_times<T>(&self, pod: &Pod, note: impl FnOnce(&mut PodTimes) -> T) -> Option<T> {
+        self.lock().mirror.times_of(pod).map(note)
+    }
+
+    /// Reads when pods were seen, decided on and planned.
     pub fn with_times<T>(&self, look: impl FnOnce(&mut PodTimes) -> T) -> T {
         look(self.lock().mirror.times())
     }

@@ -12,6 +12,7 @@ use kerf_model::resources::Resources;
 use kerf_runtime::Backoff;
 use kerf_runtime::client::{ApiErrorKind, describe};
 use kerf_runtime::metrics::catalogue;
+use kerf_state::PodTimes;
 use kube::Api;
 use kube::api::PostParams;
 
@@ -92,11 +93,10 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     if !pool.spec.is_static() {
         context.cluster.promise(&name, promised, capacity_max(launch));
     }
-    context.cluster.with_times(|times| {
-        for pod in promised {
-            times.planned_onto(&pod.namespace, &pod.name, &name);
-        }
-    });
+    for pod in promised {
+        let planned = |times: &mut PodTimes| times.planned_onto(&pod.namespace, &pod.name, &name);
+        context.cluster.note_times(pod, planned);
+    }
     tracing::info!(
         NodePool = %launch.pool,
         NodeClaim = %name,

@@ -158,9 +158,11 @@ fn report_difference(request: &Request<'_>, plan: &Plan, options: &kerf_schedule
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::Watched;
     use crate::provisioning::record;
     use kerf_model::plan::Unschedulable;
     use kerf_runtime::metrics::catalogue;
+    use kerf_state::lean::LeanPod;
     use kerf_state::{Conventions, Converter, Placed};
     use serde_json::json;
 
@@ -206,9 +208,15 @@ mod tests {
             pending: 0,
         };
         let shutdown = CancellationToken::new();
-        assert!(solve(&context, &snapshot, &batch, &shutdown).await.is_some());
+        let decided = async || {
+            solve(&context, &snapshot, &batch, &shutdown)
+                .await
+                .expect("no error")
+                .is_some()
+        };
+        assert!(decided().await);
         shutdown.cancel();
-        assert!(solve(&context, &snapshot, &batch, &shutdown).await.is_none());
+        assert!(!decided().await);
     }
 
     // SCH-484
@@ -216,17 +224,26 @@ mod tests {
     async fn a_deferred_pod_counts_as_decided_and_as_without_a_place() {
         let context = Context::without_api();
         let mut converter = Converter::new(Arc::clone(&context.interner), &Conventions::default());
-        let mut deferred = |name: &str| {
+        let mut deferred = |name: &str, is_there: bool| {
             let pod =
                 json!({"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": {"containers": []}});
+            let pod: LeanPod = serde_json::from_value(pod).expect("a pod");
+            let converted = Arc::new(converter.pod(&pod).pod);
+            if is_there {
+                context.cluster.tell(Watched::apply(&context.cluster, pod));
+            }
             Unschedulable {
-                pod: Arc::new(converter.pod(&serde_json::from_value(pod).expect("a pod")).pod),
+                pod: converted,
                 refusals: [].into(),
                 deferred: true,
             }
         };
         let plan = Plan {
-            unschedulable: vec![deferred("new"), deferred("placed-before")],
+            unschedulable: vec![
+                deferred("new", true),
+                deferred("placed-before", true),
+                deferred("gone", false),
+            ],
             ..Plan::default()
         };
         let seen = Timestamp::UNIX_EPOCH;
@@ -249,6 +266,7 @@ mod tests {
             of("new").and_then(|time| time.decided),
             Some(seen + jiff::SignedDuration::from_secs(3))
         );
+        assert_eq!(of("gone"), None, "nobody would forget it again");
         // It is no failure otherwise.
         let gauge = context.metrics.gauge(&catalogue::SCHEDULER_UNSCHEDULABLE_PODS);
         assert!(gauge.get(&[record::CONTROLLER]) < 1.0);

@@ -12,7 +12,7 @@ use kerf_model::pod::{Pod, PodFault};
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::catalogue;
 use kerf_scheduler::EffectiveZone;
-use kerf_state::Placed;
+use kerf_state::{Placed, PodTimes};
 
 use super::{events, relaxing};
 use crate::context::Context;
@@ -212,9 +212,8 @@ pub(crate) fn placed(context: &Context, snapshot: &Snapshot, plan: &Plan, now: T
                 };
                 decide(context, pod, Some(placed), now);
             } else if let Some(claim) = &node.claim_name {
-                context
-                    .cluster
-                    .with_times(|times| times.planned_onto(&pod.namespace, &pod.name, claim));
+                let planned = |times: &mut PodTimes| times.planned_onto(&pod.namespace, &pod.name, claim);
+                context.cluster.note_times(pod, planned);
             }
         }
     }
@@ -226,10 +225,8 @@ fn is_healthy(pool: Option<&Arc<NodePool>>) -> bool {
 
 /// SCH-078 to SCH-081; only for pods that are not bound.
 fn decide(context: &Context, pod: &Pod, placed: Option<Placed>, now: Timestamp) {
-    let took = context
-        .cluster
-        .with_times(|times| times.decide(&pod.namespace, &pod.name, placed, now));
-    if let Some(took) = took {
+    let decide = |times: &mut PodTimes| times.decide(&pod.namespace, &pod.name, placed, now);
+    if let Some(took) = context.cluster.note_times(pod, decide).flatten() {
         let histogram = context.metrics.histogram(&catalogue::PODS_SCHEDULING_DECISION_DURATION);
         histogram.observe(&[], took.as_secs_f64());
     }

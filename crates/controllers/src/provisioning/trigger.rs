@@ -44,7 +44,7 @@ impl PodTrigger {
             return Outcome::Done;
         }
         let now = self.context.now();
-        cluster.with_times(|times| times.acknowledge(&key.namespace, &key.name, now));
+        cluster.note_times(&pod, |times| times.acknowledge(&key.namespace, &key.name, now));
         if cluster.promised_to(&pod).is_none() {
             self.batcher.trigger(Arc::clone(&pod.uid));
         }

@@ -300,6 +300,14 @@ impl Mirror {
         self.pods.get(&key).map(|entry| Arc::clone(&entry.pod))
     }
 
+    /// When pods were seen, decided on and planned, for a note about this one; `None` where it is gone meanwhile: nobody would forget the
+    /// note again.
+    pub fn times_of(&mut self, pod: &Pod) -> Option<&mut crate::times::PodTimes> {
+        let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
+        let is_known = self.pods.get(&key).is_some_and(|entry| entry.pod.uid == pod.uid);
+        is_known.then_some(&mut self.times)
+    }
+
     /// Whether a pod is provisionable (SCH-008), promised to a claim or not.
     pub fn is_provisionable(&self, namespace: &str, name: &str) -> bool {
         let key = (Arc::from(namespace), Arc::from(name));
