@@ -107,17 +107,16 @@ impl Orchestration {
             .iter()
             .filter(|replacement| !replacement.initialized)
         {
-            let Some(claim) = self.context.cluster.claim(&replacement.claim) else {
-                // The mirror has lost it; the API server decides whether it is gone.
-                let api: Api<NodeClaim> = Api::all(self.context.client.clone());
-                if matches!(api.get_opt(&replacement.claim).await, Ok(None)) {
-                    return Some(Finding::Lost(format!(
-                        "replacement nodeclaim {} is gone",
-                        replacement.claim
-                    )));
+            let claim = match self.claim(&replacement.claim).await {
+                Ok(Some(claim)) => claim,
+                Ok(None) => {
+                    let why = format!("replacement nodeclaim {} is gone", replacement.claim);
+                    return Some(Finding::Lost(why));
                 }
-                waiting = true;
-                continue;
+                Err(_) => {
+                    waiting = true;
+                    continue;
+                }
             };
             self.context.recorder.publish(events::launching(&claim, command.reason));
             if claim.condition_is_true(INITIALIZED) {
@@ -128,6 +127,15 @@ impl Orchestration {
             }
         }
         waiting.then_some(Finding::Waiting)
+    }
+
+    /// A claim, if there is one. The mirror may have lost it: the API server has the last word on what is gone.
+    async fn claim(&self, name: &str) -> Result<Option<Arc<NodeClaim>>, kube::Error> {
+        if let Some(known) = self.context.cluster.claim(name) {
+            return Ok(Some(known));
+        }
+        let api: Api<NodeClaim> = Api::all(self.context.client.clone());
+        Ok(api.get_opt(name).await?.map(Arc::new))
     }
 
     /// Deletes the claims, all at once. One that is gone is done (DIS-276, DIS-317).
@@ -146,8 +154,8 @@ impl Orchestration {
     }
 
     async fn delete(&self, member: &Member, reason: DisruptionReason) -> Result<(), kube::Error> {
-        let claim = self.context.cluster.claim(&member.claim);
-        let Some(claim) = claim.filter(|claim| claim.metadata.uid.as_deref() == Some(&member.claim_uid)) else {
+        let known = self.claim(&member.claim).await?;
+        let Some(claim) = known.filter(|claim| claim.metadata.uid.as_deref() == Some(&member.claim_uid)) else {
             return Ok(());
         };
         let delete = || disrupt(&self.context, &claim, reason.label());
@@ -302,6 +310,27 @@ mod tests {
             orchestration.registry.get("command").is_none(),
             "there was nothing else to do"
         );
+    }
+
+    // DIS-276
+    #[tokio::test]
+    async fn a_node_whose_claim_nobody_can_tell_of_is_not_taken_for_gone() {
+        let orchestration = Orchestration::new(&Context::without_api());
+        orchestration.take(Running {
+            id: "command".into(),
+            reason: DisruptionReason::Empty,
+            decision: Decision::Delete,
+            members: vec![Member {
+                node: None,
+                claim: "lost".into(),
+                claim_uid: "lost".into(),
+                provider_id: "p://lost".into(),
+            }],
+            replacements: Vec::new(),
+            started: Instant::now(),
+        });
+        assert_eq!(examine(&orchestration).await, Outcome::RequeueAfter(EVERY));
+        assert!(orchestration.registry.get("command").is_some());
     }
 
     // DIS-273
