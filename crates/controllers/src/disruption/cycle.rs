@@ -74,12 +74,14 @@ impl Disruption {
             return Ok(Outcome::RequeueAfter(UNSYNCED));
         }
         clean_up(&self.context, &self.registry, &self.marker, self.context.now()).await?;
-        retire(&self.context, &self.registry, &self.marker).await?;
-        // What consolidates, drifts or is protected for a time is judged by the clock.
-        if self.context.steadiness.hold().is_some() {
+        if self.is_in_doubt() {
             return Ok(Outcome::RequeueAfter(IDLE));
         }
+        retire(&self.context, &self.registry, &self.marker).await?;
         for method in Method::ORDER {
+            if self.is_in_doubt() {
+                break;
+            }
             if self.take_turn(method, shutdown).await? {
                 return Ok(Outcome::RequeueAfter(Duration::ZERO));
             }
@@ -89,6 +91,11 @@ impl Disruption {
             }
         }
         Ok(Outcome::RequeueAfter(IDLE))
+    }
+
+    /// Whether the clock may not be gone by: what consolidates, drifts or is protected for a time is judged by it.
+    fn is_in_doubt(&self) -> bool {
+        self.context.steadiness.hold().is_some()
     }
 
     /// Lets a method decide and starts what it decided. Says whether it did anything.
@@ -109,6 +116,10 @@ impl Disruption {
         let labels = [method.reason().label(), method.consolidation_type()];
         histogram.observe(&labels, began.elapsed().as_secs_f64());
         let decided = decided?;
+        // It waited, and may have gone by a clock that jumped meanwhile.
+        if self.is_in_doubt() {
+            return Ok(false);
+        }
         let any = !decided.is_empty();
         // DIS-016: one that cannot be started does not hold up the others.
         let starts = decided.into_iter().map(|decided| self.start(method, decided));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kerf_api::{KwokNodeClass, NodeClaim};
+use kerf_api::{Conditioned, KwokNodeClass, NodeClaim};
 use kerf_controllers::Tuning;
 use kerf_runtime::Clock;
 use kerf_runtime::client::ApiLayers;
@@ -13,7 +13,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
-use crate::emptiness::with_nodes;
+use crate::emptiness::{scale, tainted, with_nodes};
 use crate::hand_edited::{goes_on, staying};
 use crate::harness::{Simulation, create, name};
 
@@ -109,5 +109,29 @@ async fn a_drain_ends_although_the_clock_was_set_back() {
     simulation.sandbox.clock().jump(SignedDuration::from_hours(-48));
     budgets.delete("web", &DeleteParams::default()).await.expect("deleted");
     drained(&simulation, &claim).await;
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_waits_while_the_clock_is_set_is_decided_again() {
+    let simulation = with_nodes(1, json!({"consolidateAfter": "30s"})).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    scale(&simulation, "web", 0).await;
+    for is_settled in [false, true] {
+        simulation
+            .until("the node settles", 60, async |s| {
+                let claims = s.claims().await;
+                claims[0].condition_is_true("Consolidatable") == is_settled
+            })
+            .await;
+    }
+    // It is decided within ten seconds, and waits for fifteen.
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    simulation.sandbox.clock().jump(SignedDuration::from_hours(48));
+    tokio::time::sleep(Duration::from_secs(840)).await;
+    assert_eq!((simulation.claims().await.len(), tainted(&simulation).await), (1, 0));
+    simulation
+        .until("the node goes", 180, async |s| s.claims().await.is_empty())
+        .await;
     simulation.stop().await;
 }
