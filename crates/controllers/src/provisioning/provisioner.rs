@@ -70,8 +70,9 @@ impl Provisioner {
     /// One pass (SCH-045).
     async fn pass(&self, shutdown: &CancellationToken) -> Result<(), ReconcileError> {
         let context = &self.context;
-        let (now, began) = (context.now(), Instant::now());
+        let began = Instant::now();
         refresh(context).await;
+        let now = context.now();
         // Pools first: a pool that changes in between makes claims that have drifted, never ones that wrongly have not.
         let pools = context.cluster.pools();
         let snapshot = context.cluster.snapshot(now);
@@ -108,7 +109,8 @@ impl Provisioner {
         if !plan.launches.is_empty() {
             record::found(&batch.pods, began.elapsed());
         }
-        record::record(context, &snapshot, &plan, now);
+        // Nominations last from now on, however long it took to decide (SCH-072).
+        record::record(context, &snapshot, &plan, context.now());
         self.launch(&plan, &pools, &claims_of(&snapshot)).await
     }
 
