@@ -1,12 +1,15 @@
 //! What every controller is given.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kerf_api::StartupTaints;
 use kerf_cloud::CloudProvider;
+use kerf_disruption::Relapses;
 use kerf_model::intern::Interner;
-use kerf_runtime::{Clock, Controller, Key, Metrics, Options, Queue, RateLimit, Recorder, Rng, Seed, workers};
+use kerf_runtime::{
+    Clock, Controller, Key, Metrics, Options, Queue, RateLimit, ReconcileError, Recorder, Rng, Seed, workers,
+};
 use kube::Client;
 
 use crate::cluster::Cluster;
@@ -40,6 +43,8 @@ pub struct Context {
     pub interner: Arc<Interner>,
     /// What the solver has read of the cluster.
     pub(crate) index: Index,
+    /// What consolidation moved, and what provisioning had to launch for it again.
+    pub(crate) relapses: Arc<Mutex<Relapses>>,
     /// What is Kerf's own to choose.
     pub tuning: Tuning,
     /// Whether wall time may be taken for time that has passed.
@@ -99,6 +104,22 @@ impl Context {
         workers(self.options.cpu_requests, min, max)
     }
 
+    /// Computes something heavy inline or on a thread of its own (Law 2).
+    pub(crate) async fn compute<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ReconcileError> {
+        Ok(match self.tuning.blocking {
+            true => tokio::task::spawn_blocking(work).await?,
+            false => work(),
+        })
+    }
+
+    /// The consolidations of late.
+    pub(crate) fn relapses(&self) -> MutexGuard<'_, Relapses> {
+        self.relapses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The current wall time.
     pub fn now(&self) -> jiff::Timestamp {
         self.clock.now()
@@ -129,6 +150,7 @@ impl Context {
             options: Arc::default(),
             interner,
             index: Index::default(),
+            relapses: Arc::default(),
             tuning: Tuning::default(),
         }
     }

@@ -22,7 +22,7 @@ use kerf_scheduler::Options;
 use tokio::time::Instant;
 
 use super::events;
-use super::memory::{Basis, Remembered, is_settled};
+use super::memory::{Basis, is_settled};
 use super::methods::{Decided, Method, Turn, WAIT};
 use super::sorting::Sorted;
 use crate::context::Context;
@@ -146,7 +146,8 @@ impl Turn<'_> {
             Method::Multi => {
                 let shutdown = self.shutdown.clone();
                 let found = self
-                    .compute(search, move |search| {
+                    .context
+                    .compute(move || {
                         let began = Instant::now();
                         let stop = || shutdown.is_cancelled() || began.elapsed() >= limits.multi;
                         search.run(&sorted.candidates.free, |all| {
@@ -170,7 +171,8 @@ impl Turn<'_> {
                 let survey = survey.filter(|(of, closed, _)| Arc::ptr_eq(of, &snapshot) && *closed == search.closed);
                 let shutdown = self.shutdown.clone();
                 let found = self
-                    .compute(search, move |search| {
+                    .context
+                    .compute(move || {
                         let began = Instant::now();
                         let stop = || shutdown.is_cancelled() || began.elapsed() >= limits.single;
                         let eligible = free_of(&sorted.underutilized().0, &resting);
@@ -192,35 +194,23 @@ impl Turn<'_> {
             }
         };
         let Some(command) = command else { return Ok(None) };
-        self.validated(method, command).await
+        self.validated(method, command, snapshot).await
     }
 
     /// The candidates whose pods rest because moving such pods did not last, by their index.
     fn resting(&self, snapshot: &Snapshot, eligible: &[Candidate], now: Timestamp) -> BTreeSet<usize> {
-        let rest = |all: &mut Remembered| {
-            all.relapses.look(snapshot, now);
+        let held: Vec<Staying> = {
+            let mut relapses = self.context.relapses();
+            relapses.look(snapshot, now);
             let resting = eligible.iter().filter_map(|candidate| {
-                let why = Stay::Resting(all.relapses.rest(&candidate.pods, now)?);
+                let why = Stay::Resting(relapses.rest(&candidate.pods, now)?);
                 let index = candidate.index;
                 Some(Staying { index, why })
             });
-            resting.collect::<Vec<_>>()
+            resting.collect()
         };
-        let held = self.memory.with(rest);
         self.tell_stays(snapshot, &held);
         held.into_iter().map(|held| held.index).collect()
-    }
-
-    /// Computes inline or on a thread of its own (Law 2).
-    async fn compute<T: Send + 'static>(
-        &self,
-        search: Search,
-        work: impl FnOnce(Search) -> T + Send + 'static,
-    ) -> Result<T, ReconcileError> {
-        Ok(match self.context.tuning.blocking {
-            true => tokio::task::spawn_blocking(move || work(search)).await?,
-            false => work(search),
-        })
     }
 
     fn note_multi(&self, found: Multi, snapshot: &Arc<Snapshot>, basis: Basis) -> Option<Command> {
@@ -330,7 +320,12 @@ impl Turn<'_> {
     }
 
     /// Waits, and looks at the command again (DIS-127, DIS-181 to DIS-189). What proceeds is the command as it was decided (DIS-187).
-    async fn validated(&self, method: Method, command: Command) -> Result<Option<Decided>, ReconcileError> {
+    async fn validated(
+        &self,
+        method: Method,
+        command: Command,
+        decided_on: Arc<Snapshot>,
+    ) -> Result<Option<Decided>, ReconcileError> {
         // DIS-142
         if command.decision() == Decision::Replace {
             self.tell_command(&command, |text| {
@@ -346,7 +341,10 @@ impl Turn<'_> {
             () = tokio::time::sleep(WAIT) => {}
         }
         match self.look_again(method, &command).await? {
-            Ok(snapshot) => Ok(Some(Decided::new(command, snapshot))),
+            Ok(snapshot) => Ok(Some(Decided {
+                decided_on,
+                ..Decided::new(command, snapshot)
+            })),
             Err(invalid) => {
                 let failed = invalid.failed(command.candidates.len());
                 let counter = self.context.metrics.counter(&catalogue::DISRUPTION_FAILED_VALIDATIONS);
@@ -410,8 +408,8 @@ impl Turn<'_> {
             settings: settings(self.context),
         };
         let again = command.clone();
-        let work = move |search: Search| search.run(&[], |all| still_fits(&again, &current, all.what_if));
-        let fits = self.compute(search, work).await?;
+        let work = move || search.run(&[], |all| still_fits(&again, &current, all.what_if));
+        let fits = self.context.compute(work).await?;
         Ok(fits.unwrap_or_else(|error| Err(Invalid::NoSimulation(error))))
     }
 

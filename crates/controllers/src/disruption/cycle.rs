@@ -129,16 +129,16 @@ impl Disruption {
 
     /// Starts a command; what consolidation moves is remembered.
     async fn start(&self, method: Method, decided: Decided) -> Result<(), ReconcileError> {
+        let now = self.context.now();
+        self.starter.start(&decided, method.consolidation_type()).await?;
         let Decided {
             command,
             snapshot,
-            replacing: _until_started,
+            replacing: _held_until_now,
+            ..
         } = decided;
-        let now = self.context.now();
-        let kind = method.consolidation_type();
-        self.starter.start(&command, &snapshot, kind).await?;
         if matches!(method, Method::Multi | Method::Single) {
-            self.memory.with(|all| all.relapses.begun(&command, &snapshot, now));
+            self.context.relapses().begun(&command, &snapshot, now);
         }
         Ok(())
     }

@@ -89,9 +89,12 @@ impl Method {
     }
 }
 
-/// A command with the snapshot it was decided on.
+/// A command, and the cluster it is about.
 pub(super) struct Decided {
     pub(super) command: Command,
+    /// What it was decided on: machines that have come since serve pods it counts as waiting.
+    pub(super) decided_on: Arc<Snapshot>,
+    /// The cluster when it was looked at last.
     pub(super) snapshot: Arc<Snapshot>,
     /// What a replacement of a static pool's node holds until the command has started.
     pub(super) replacing: Option<Replacing>,
@@ -99,9 +102,10 @@ pub(super) struct Decided {
 
 impl Decided {
     /// A command that holds nothing.
-    pub(super) const fn new(command: Command, snapshot: Arc<Snapshot>) -> Self {
+    pub(super) fn new(command: Command, snapshot: Arc<Snapshot>) -> Self {
         Self {
             command,
+            decided_on: Arc::clone(&snapshot),
             snapshot,
             replacing: None,
         }
@@ -266,11 +270,7 @@ impl Turn<'_> {
         let options = what_if_options(&solver_options(&self.context.options, &self.context.tuning));
         let shared = Arc::clone(&snapshot);
         let work = move || drift(&shared, &drifted, &allowance, now, &options);
-        let decided = match self.context.tuning.blocking {
-            true => tokio::task::spawn_blocking(work).await?,
-            false => work(),
-        };
-        let (command, held) = decided?;
+        let (command, held) = self.context.compute(work).await??;
         self.tell_held(&snapshot, &held, events::blocked);
         Ok(command.map(|command| Decided::new(command, snapshot)))
     }

@@ -31,11 +31,7 @@ pub(super) async fn retire(context: &Context, registry: &Registry, marker: &Mark
     let options = consolidation_options(&solver_options(&context.options, &context.tuning));
     let shared = Arc::clone(&snapshot);
     let work = move || retiring(&shared, &sorted, &closed, now, &options);
-    let wanted = match context.tuning.blocking {
-        true => tokio::task::spawn_blocking(work).await?,
-        false => work(),
-    };
-    match wanted {
+    match context.compute(work).await? {
         Ok(wanted) => apply(context, &snapshot, &wanted, marker).await,
         // Without a pool that may get nodes nobody can say who is needed: all stays as it is.
         Err(error) => tracing::debug!(%error, "retirement of blocked nodes is not evaluated"),

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::marking::Marker;
+use super::methods::Decided;
 use super::orchestration::Orchestration;
 use super::registry::{Member, Replacement, Running};
 use crate::claim_facts;
@@ -74,13 +75,14 @@ impl Starter {
         }
     }
 
-    /// Starts a command that was decided on `snapshot`, and hands it over.
-    pub(super) async fn start(
-        &self,
-        command: &Command,
-        snapshot: &Snapshot,
-        consolidation_type: &str,
-    ) -> Result<(), ReconcileError> {
+    /// Starts a command, and hands it over.
+    pub(super) async fn start(&self, decided: &Decided, consolidation_type: &str) -> Result<(), ReconcileError> {
+        let Decided {
+            command,
+            decided_on,
+            snapshot,
+            ..
+        } = decided;
         let registry = self.orchestration.registry();
         if command
             .candidates
@@ -105,7 +107,7 @@ impl Starter {
         let members = self.mark(command).await?;
         // Pending pods count in what a command launches, and provisioning may be about to launch for them.
         let pods = command.replacements.iter().flat_map(|launch| &launch.pods);
-        let Some(_until_promised) = self.context.cluster.ask(pods, &claims_of(snapshot)) else {
+        let Some(_until_promised) = self.context.cluster.ask(pods, &claims_of(decided_on)) else {
             let why = "pods it would launch a machine for are given one already, deciding again";
             return Err(ReconcileError::message(why));
         };
@@ -340,7 +342,8 @@ mod tests {
         };
         let replace = replacing(vec![Launch::of_template(&candidate.pool)]);
         let start = async |command: &Command| {
-            let started = starter.start(command, &snapshot, "").await;
+            let decided = Decided::new(command.clone(), Arc::clone(&snapshot));
+            let started = starter.start(&decided, "").await;
             started.expect_err("nobody answers").to_string()
         };
         assert_eq!(start(&replace).await, "candidate is deleting", "its claim is gone");
@@ -373,7 +376,8 @@ mod tests {
                 replacements: Vec::new(),
                 plan: None,
             };
-            let started = starter.start(&command, &snapshot, "empty").await;
+            let decided = Decided::new(command, Arc::clone(&snapshot));
+            let started = starter.start(&decided, "empty").await;
             started.map_err(|error| error.to_string())
         };
         let free = start().await.expect_err("nobody answers");

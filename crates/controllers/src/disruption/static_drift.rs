@@ -68,8 +68,7 @@ pub(super) fn replace(
             let replacing = room.split().map(|room| Replacing::new(cluster, claim, room));
             decided.push(Decided {
                 replacing,
-                snapshot: Arc::clone(snapshot),
-                command,
+                ..Decided::new(command, Arc::clone(snapshot))
             });
         }
     }

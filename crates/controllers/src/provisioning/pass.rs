@@ -8,8 +8,8 @@ use kerf_model::nodepool::Eligibility;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
-use kerf_runtime::CancellationToken;
 use kerf_runtime::options::{self, Options};
+use kerf_runtime::{CancellationToken, ReconcileError};
 use kerf_scheduler::{
     EffectiveZone, Held, MinValuesPolicy, Planned, PreferencePolicy, Prepared, Request, ReservedMode, WhatIf,
 };
@@ -86,13 +86,13 @@ pub(crate) struct Decision {
     pub(crate) zones: BTreeMap<EffectiveZone, usize>,
 }
 
-/// Solves, inline or on a thread of its own (Law 2). What was read before is taken from the index, and what this pass reads left there.
+/// Solves. What was read before is taken from the index, and what this pass reads left there; nothing is decided once the process stops.
 pub(crate) async fn solve(
     context: &Context,
     snapshot: &Arc<Snapshot>,
     batch: &Batch,
     shutdown: &CancellationToken,
-) -> Option<Decision> {
+) -> Result<Option<Decision>, ReconcileError> {
     let options = solver_options(&context.options, &context.tuning);
     let began = Instant::now();
     let shutdown = shutdown.clone();
@@ -124,11 +124,7 @@ pub(crate) async fn solve(
         }
         (!shutdown.is_cancelled()).then_some(Decision { plan, zones })
     };
-    if context.tuning.blocking {
-        tokio::task::spawn_blocking(work).await.ok().flatten()
-    } else {
-        work()
-    }
+    context.compute(work).await
 }
 
 /// The plan that leaves pods where the passes before put them, if they put any on machines on their way.

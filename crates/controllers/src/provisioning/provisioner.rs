@@ -124,7 +124,7 @@ impl Provisioner {
         snapshot: &Arc<kerf_model::snapshot::Snapshot>,
         batch: &pass::Batch,
         shutdown: &CancellationToken,
-    ) -> Option<Plan> {
+    ) -> Result<Option<Plan>, ReconcileError> {
         let metrics = &self.context.metrics;
         let id = self.rng.uuid();
         let (depth, unfinished) = (
@@ -142,7 +142,7 @@ impl Provisioner {
             .histogram(&catalogue::SCHEDULING_DURATION)
             .observe(&[record::CONTROLLER], took);
         unfinished.remove(&[record::CONTROLLER, &id]);
-        let plan = decision.map(|decision| {
+        let plan = decision?.map(|decision| {
             record::zones(&self.context, &decision.zones);
             decision.plan
         });
@@ -151,7 +151,7 @@ impl Provisioner {
         if left > 0 {
             tracing::debug!(duration = took, "scheduling-id" = id, "scheduling simulation timed out");
         }
-        plan
+        Ok(plan)
     }
 
     /// Creates the claims, each on its own (SCH-322).
