@@ -137,6 +137,7 @@ impl Manager {
             options: Arc::new(config.options),
             interner: config.interner,
             index: Index::default(),
+            relapses: Arc::default(),
             tuning: config.tuning,
         };
         let controllers = controllers(&context, overlaid.as_ref());

@@ -1,10 +1,11 @@
 //! Consolidations that did not last.
 //!
 //! Who evicts a pod does not say where its successor goes: kube-scheduler does, and may fill the place meant for a large pod with small ones.
-//! Then a machine like the one that went is launched again, and without a memory the same would be tried for ever. So a kind of pod that
-//! came back onto a new machine rests, each time twice as long (deviation at DIS-119).
+//! Then a machine like the one that went is launched again, and without a memory the same would be tried for ever. So a kind of pod for
+//! which provisioning had to launch a machine after a move rests, each time twice as long (deviation at DIS-119). Machines launched for
+//! another reason do not count: replacements of other commands, those for pods of nodes that go by themselves, and those for more pods than
+//! there were.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,13 +29,16 @@ fn kind(pod: &Pod) -> Kind {
     (Arc::clone(&pod.namespace), Arc::clone(&pod.shape))
 }
 
+fn is_of(pod: &Pod, kind: &Kind) -> bool {
+    pod.namespace == kind.0 && pod.shape == kind.1
+}
+
 /// How many pods of each kind there are.
 fn counts<'a>(snapshot: &Snapshot, kinds: impl IntoIterator<Item = &'a Kind>) -> Vec<(Kind, usize)> {
-    let bound = snapshot.nodes.iter().flat_map(|node| &node.pods);
+    let bound = snapshot.nodes.iter().flat_map(|node| node.own_pods());
     let mut all: Vec<(Kind, usize)> = kinds.into_iter().map(|kind| (kind.clone(), 0)).collect();
     for pod in bound.chain(&snapshot.pending).filter(|pod| pod.is_active()) {
-        let of = |(known, _): &&mut (Kind, usize)| known.0 == pod.namespace && known.1 == pod.shape;
-        if let Some((_, count)) = all.iter_mut().find(of) {
+        if let Some((_, count)) = all.iter_mut().find(|(known, _)| is_of(pod, known)) {
             *count += 1;
         }
     }
@@ -45,10 +49,30 @@ fn counts<'a>(snapshot: &Snapshot, kinds: impl IntoIterator<Item = &'a Kind>) ->
 #[derive(Debug)]
 struct Move {
     at: Timestamp,
+    /// The Nodes they were moved from.
+    from: Vec<Arc<str>>,
     /// What was moved, and how many of it there were in the cluster.
     kinds: Vec<(Kind, usize)>,
-    /// Machines launched on purpose.
-    replacements: usize,
+}
+
+impl Move {
+    fn is_recent(&self, now: Timestamp) -> bool {
+        now.duration_since(self.at) < WITHIN
+    }
+
+    /// Whether the move is why this pod needs a machine: it came back, or has not even left.
+    fn displaced(&self, pod: &Pod) -> bool {
+        let from_here = pod.node_name.as_ref().is_none_or(|node| self.from.contains(node));
+        from_here && self.kinds.iter().any(|(kind, _)| is_of(pod, kind))
+    }
+}
+
+/// A machine provisioning launched.
+#[derive(Debug)]
+struct Launched {
+    at: Timestamp,
+    /// The pods it is for.
+    pods: Vec<Arc<Pod>>,
 }
 
 #[derive(Debug)]
@@ -62,6 +86,8 @@ struct Rest {
 #[derive(Debug, Default)]
 pub struct Relapses {
     moves: Vec<Move>,
+    /// Not looked at yet.
+    launched: Vec<Launched>,
     rests: Vec<Rest>,
 }
 
@@ -75,29 +101,51 @@ impl Relapses {
                 kinds.push(kind);
             }
         }
+        let nodes = command.candidates.iter();
         self.moves.push(Move {
             at,
+            from: nodes.filter_map(|candidate| candidate.node.node_name.clone()).collect(),
             kinds: counts(snapshot, &kinds),
-            replacements: command.replacements.len(),
         });
+    }
+
+    /// Notes that provisioning launched a machine, and the pods it is for.
+    pub fn launched(&mut self, pods: &[Arc<Pod>], at: Timestamp) {
+        let recent = self.moves.iter().filter(|one| one.is_recent(at));
+        let moved: Vec<&Move> = recent.collect();
+        let displaced = pods.iter().filter(|pod| moved.iter().any(|one| one.displaced(pod)));
+        let pods: Vec<Arc<Pod>> = displaced.cloned().collect();
+        if !pods.is_empty() {
+            self.launched.push(Launched { at, pods });
+        }
     }
 
     /// Looks which pods came back onto new machines. Where there are more pods of a kind than before, the machine is for those.
     pub fn look(&mut self, snapshot: &Snapshot, now: Timestamp) {
-        let moves = std::mem::take(&mut self.moves);
-        for one in moves {
-            let back = came_back(&one, snapshot);
-            if !back.is_empty() {
-                for kind in back {
-                    self.relapse(kind, now);
+        let mut back: Vec<Kind> = Vec::new();
+        for launched in std::mem::take(&mut self.launched) {
+            for pod in &launched.pods {
+                let mut moves = self.moves.iter();
+                if !back.contains(&kind(pod)) && moves.any(|one| came_back(pod, launched.at, one, snapshot)) {
+                    back.push(kind(pod));
                 }
-            } else if now.duration_since(one.at) < WITHIN {
+            }
+        }
+        // What came of a move is known once any of its pods came back, or none did for long.
+        for one in std::mem::take(&mut self.moves) {
+            let moved = |kind: &Kind| one.kinds.iter().any(|(moved, _)| moved == kind);
+            if back.iter().any(&moved) {
+                continue;
+            }
+            if one.is_recent(now) {
                 self.moves.push(one);
             } else {
                 // It lasted.
-                let moved = |rest: &Rest| one.kinds.iter().any(|(kind, _)| *kind == rest.kind);
-                self.rests.retain(|rest| rest.until > now || !moved(rest));
+                self.rests.retain(|rest| rest.until > now || !moved(&rest.kind));
             }
+        }
+        for kind in back {
+            self.relapse(kind, now);
         }
         let longest = SignedDuration::try_from(LONGEST).unwrap_or(SignedDuration::MAX);
         self.rests.retain(|rest| now.duration_since(rest.until) < longest);
@@ -116,46 +164,16 @@ impl Relapses {
     /// Until when the last of these pods rests; `None` where none does.
     pub fn rest(&self, pods: &[Arc<Pod>], now: Timestamp) -> Option<Timestamp> {
         let resting = self.rests.iter().filter(|rest| rest.until > now);
-        let found = resting.filter(|rest| {
-            let mut of = pods.iter();
-            of.any(|pod| pod.namespace == rest.kind.0 && pod.shape == rest.kind.1)
-        });
+        let found = resting.filter(|rest| pods.iter().any(|pod| is_of(pod, &rest.kind)));
         found.map(|rest| rest.until).max()
     }
 }
 
-/// The kinds of a move that are on more new machines than were launched on purpose.
-fn came_back(one: &Move, snapshot: &Snapshot) -> Vec<Kind> {
-    // Creation times are whole seconds.
-    let since = one.at.as_second();
-    let new = snapshot
-        .nodes
-        .iter()
-        .filter(|node| node.managed && node.created.as_second() >= since);
-    let mut found: BTreeSet<usize> = BTreeSet::new();
-    let mut machines = 0;
-    for node in new {
-        let kinds = one.kinds.iter().enumerate().filter(|(_, (kind, _))| {
-            let mut pods = node.pods.iter();
-            pods.any(|pod| pod.created.as_second() >= since && pod.namespace == kind.0 && pod.shape == kind.1)
-        });
-        let here: Vec<usize> = kinds.map(|(index, _)| index).collect();
-        machines += usize::from(!here.is_empty());
-        found.extend(here);
-    }
-    if machines <= one.replacements {
-        return Vec::new();
-    }
-    let now = counts(snapshot, one.kinds.iter().map(|(kind, _)| kind));
-    let grown = |index: usize| {
-        let (before, after) = (one.kinds.get(index), now.get(index));
-        before
-            .zip(after)
-            .is_some_and(|((_, before), (_, after))| after > before)
+/// Whether a machine launched for a pod undoes a move.
+fn came_back(pod: &Pod, launched: Timestamp, one: &Move, snapshot: &Snapshot) -> bool {
+    let Some((kind, before)) = one.kinds.iter().find(|(kind, _)| is_of(pod, kind)) else {
+        return false;
     };
-    found
-        .into_iter()
-        .filter(|index| !grown(*index))
-        .filter_map(|index| Some(one.kinds.get(index)?.0.clone()))
-        .collect()
+    let grown = || counts(snapshot, [kind]).iter().any(|(_, now)| now > before);
+    one.at <= launched && one.is_recent(launched) && one.displaced(pod) && !grown()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kerf_disruption::{Relapses, Survey};
+use kerf_disruption::Survey;
 use kerf_model::snapshot::Snapshot;
 use tokio::time::Instant;
 
@@ -41,8 +41,6 @@ pub(super) struct Remembered {
     pub(super) single: Option<(Basis, Instant)>,
     /// Pools no candidate of which was reached in time (DIS-177).
     pub(super) unseen: BTreeSet<Arc<str>>,
-    /// What was moved and came back.
-    pub(super) relapses: Relapses,
     /// What the last search for several nodes found out about each alone, for the turn that follows it.
     pub(super) survey: Option<(Arc<Snapshot>, Vec<usize>, Survey)>,
 }

@@ -95,7 +95,7 @@ impl Provisioner {
             deleting,
             "computing scheduling decision for provisionable pod(s)"
         );
-        let Some(plan) = self.measured(&snapshot, &batch, shutdown).await else {
+        let Some(plan) = self.measured(&snapshot, &batch, shutdown).await? else {
             return Ok(());
         };
         {
@@ -190,6 +190,7 @@ impl Provisioner {
             return Ok(());
         };
         let claim = create(context, creation).await.map_err(|error| error.to_string())?;
+        context.relapses().launched(&launch.pods, context.now());
         let name: Arc<str> = claim.metadata.name.as_deref().unwrap_or_default().into();
         for pod in &launch.pods {
             context.recorder.publish(events::nominated(pod, Some(&name), None));

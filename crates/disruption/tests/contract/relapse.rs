@@ -19,21 +19,14 @@ fn before() -> World {
     world
 }
 
-/// The same when a-1 is gone and a pod like the one on it runs on `node`, which was made so many seconds ago; `more` such pods run elsewhere.
-fn after(node: &str, made: i64, more: usize) -> World {
+/// The same when a-1 is gone and `pods` pods like the one on it run on a-3.
+fn after(pods: usize) -> World {
     let mut world = World::new();
     world.node("a-2", |_| {});
     world.bound("a-2", "p-a-2", sized(1300));
-    if node != "a-2" {
-        world.node(node, |node| node.created = ago(made));
-    }
-    let young = |pod: &mut Pod| {
-        sized(300)(pod);
-        pod.created = ago(BEGINS - 1);
-    };
-    world.bound(node, "successor", young);
-    for index in 0..more {
-        world.bound("a-2", &format!("more-{index}"), young);
+    world.node("a-3", |_| {});
+    for index in 0..pods {
+        world.bound("a-3", &format!("successor-{index}"), sized(300));
     }
     world
 }
@@ -42,13 +35,17 @@ fn command() -> Command {
     Asked::default().propose(&before(), &["a-1"]).expect("it fits on a-2")
 }
 
-/// Until when such pods rest, after this came of the command.
-fn rest(relapses: &mut Relapses, world: &World, now: Timestamp) -> Option<Timestamp> {
-    relapses.begun(&command(), &before().snapshot, ago(BEGINS));
-    relapses.look(&world.snapshot, now);
-    let mut pod = world.pod("any", 0);
-    sized(300)(&mut pod);
-    relapses.rest(&[Arc::new(pod)], now)
+/// A pod of this size that waits, or runs on a node.
+fn pod(cpu: i64, node: Option<&str>) -> Arc<Pod> {
+    let mut pod = World::new().pod("any", 0);
+    sized(cpu)(&mut pod);
+    pod.node_name = node.map(Arc::from);
+    Arc::new(pod)
+}
+
+/// Until when pods like the moved one rest.
+fn rest(relapses: &Relapses, now: Timestamp) -> Option<Timestamp> {
+    relapses.rest(&[pod(300, None)], now)
 }
 
 fn minutes(minutes: i64) -> SignedDuration {
@@ -59,52 +56,73 @@ fn minutes(minutes: i64) -> SignedDuration {
 fn pods_that_needed_a_new_node_again_rest_twice_as_long_each_time() {
     let mut relapses = Relapses::default();
     let now = ago(BEGINS - 60);
-    let back = after("a-3", BEGINS - 10, 0);
     for expected in [15, 30, 60, 120, 240, 480, 960, 1440, 1440] {
-        assert_eq!(rest(&mut relapses, &back, now), Some(now + minutes(expected)));
+        relapses.begun(&command(), &before().snapshot, ago(BEGINS));
+        relapses.launched(&[pod(300, None)], ago(BEGINS - 10));
+        relapses.look(&after(1).snapshot, now);
+        assert_eq!(rest(&relapses, now), Some(now + minutes(expected)));
     }
-    let later = now + minutes(1441);
-    let mut pod = back.pod("any", 0);
-    sized(300)(&mut pod);
-    assert_eq!(relapses.rest(&[Arc::new(pod)], later), None);
-    let other = back.pod("other", 301);
-    assert_eq!(relapses.rest(&[Arc::new(other)], now), None, "another kind of pod");
+    assert_eq!(rest(&relapses, now + minutes(1441)), None);
+    let other = relapses.rest(&[pod(301, None)], now);
+    assert_eq!(other, None, "another kind of pod");
 }
 
 #[test]
-fn where_it_lasted_nothing_rests() {
-    let now = ago(BEGINS - 60);
-    for (why, world) in [
-        ("it went where it was to go", after("a-2", 3600, 0)),
-        ("the node was there before", after("a-3", BEGINS + 10, 0)),
-        ("there are more such pods now", after("a-3", BEGINS - 10, 1)),
-    ] {
-        assert_eq!(rest(&mut Relapses::default(), &world, now), None, "{why}");
-    }
-    // A new node long after is due to something else.
+fn moves_and_machines_at_the_same_time_are_one_relapse() {
     let mut relapses = Relapses::default();
-    assert_eq!(rest(&mut relapses, &after("a-2", 3600, 0), now + minutes(10)), None);
-    relapses.look(&after("a-3", BEGINS - 10, 0).snapshot, now + minutes(11));
-    let mut pod = World::new().pod("any", 0);
-    sized(300)(&mut pod);
-    assert_eq!(relapses.rest(&[Arc::new(pod)], now + minutes(11)), None);
+    let now = ago(BEGINS - 60);
+    for _ in 0..5 {
+        relapses.begun(&command(), &before().snapshot, ago(BEGINS));
+    }
+    for _ in 0..3 {
+        relapses.launched(&[pod(300, None), pod(300, None)], ago(BEGINS - 10));
+    }
+    relapses.look(&after(1).snapshot, now);
+    assert_eq!(rest(&relapses, now), Some(now + minutes(15)));
+    relapses.look(&after(1).snapshot, now);
+    assert_eq!(rest(&relapses, now), Some(now + minutes(15)), "all is known of them");
 }
 
 #[test]
-fn a_machine_launched_on_purpose_is_no_relapse() {
-    let mut world = World::new();
-    world.typed("a", &[("nano", 700, 0.02), ("large", 8000, 0.4)], |_| {});
-    world.of_kind("a-1", "large", |_| {});
-    world.bound("a-1", "p", sized(300));
-    let replaced = Asked::default().propose(&world, &["a-1"]).expect("nano is cheaper");
-    assert_eq!(replaced.replacements.len(), 1);
-    let mut relapses = Relapses::default();
-    relapses.begun(&replaced, &before().snapshot, ago(BEGINS));
+fn a_machine_for_something_else_is_no_relapse() {
     let now = ago(BEGINS - 60);
-    relapses.look(&after("a-3", BEGINS - 10, 0).snapshot, now);
-    let mut pod = World::new().pod("any", 0);
-    sized(300)(&mut pod);
-    assert_eq!(relapses.rest(&[Arc::new(pod)], now), None);
+    let table: [(&str, &[Arc<Pod>], i64, usize); 6] = [
+        ("nothing was launched for it, wherever it went", &[], 10, 1),
+        ("it is for other pods", &[pod(301, None)], 10, 1),
+        ("there are more such pods now", &[pod(300, None)], 10, 2),
+        ("its node goes for another reason", &[pod(300, Some("a-7"))], 10, 1),
+        ("it was launched before the move", &[pod(300, None)], -1, 1),
+        ("it was launched long after the move", &[pod(300, None)], BEGINS, 1),
+    ];
+    for (why, pods, after_begin, successors) in table {
+        let mut relapses = Relapses::default();
+        relapses.begun(&command(), &before().snapshot, ago(BEGINS));
+        relapses.launched(pods, ago(BEGINS - after_begin));
+        relapses.look(&after(successors).snapshot, now);
+        assert_eq!(rest(&relapses, now), None, "{why}");
+    }
+    // The pods of the node that goes had no place, even before they were evicted.
+    let mut relapses = Relapses::default();
+    relapses.begun(&command(), &before().snapshot, ago(BEGINS));
+    relapses.launched(&[pod(300, Some("a-1"))], ago(BEGINS - 10));
+    relapses.look(&after(1).snapshot, now);
+    assert_eq!(rest(&relapses, now), Some(now + minutes(15)));
+}
+
+#[test]
+fn a_move_that_lasts_begins_the_count_anew() {
+    let mut relapses = Relapses::default();
+    let now = ago(0);
+    relapses.begun(&command(), &before().snapshot, now);
+    relapses.launched(&[pod(300, None)], now);
+    relapses.look(&after(1).snapshot, now);
+    let (second, third) = (now + minutes(16), now + minutes(27));
+    relapses.begun(&command(), &before().snapshot, second);
+    relapses.look(&after(1).snapshot, third);
+    relapses.begun(&command(), &before().snapshot, third);
+    relapses.launched(&[pod(300, None)], third);
+    relapses.look(&after(1).snapshot, third);
+    assert_eq!(rest(&relapses, third), Some(third + minutes(15)));
 }
 
 #[test]
