@@ -55,7 +55,7 @@ pub use protection::{Protection, protection};
 pub use relapse::Relapses;
 pub use retirement::{RETIRING, is_retiring, retiring};
 pub use settling::{DestinationRule, settles_at, settling_nodes};
-pub use simulation::{Simulation, SimulationError, Unplaced, WhatIf, consolidation_options, simulate, what_if_options};
+pub use simulation::{Simulation, SimulationError, Unplaced, WhatIf, consolidation_options, what_if_options};
 pub use single::{Single, interleaved};
 pub use static_drift::{Replicas, StaticDrift, static_drift, statically_drifted};
 pub use stay::{Stay, Staying};

@@ -62,18 +62,6 @@ impl Simulation {
     }
 }
 
-/// Plans the pending pods, the candidates' pods and those of deleting nodes onto the other nodes and new ones (DIS-093 to DIS-102).
-/// `settling_nodes` are closed to pods that move by choice (DIS-104). For more than one question about a snapshot, see [`WhatIf`].
-pub fn simulate(
-    snapshot: &Snapshot,
-    candidates: &[&Candidate],
-    settling_nodes: &[usize],
-    now: Timestamp,
-    options: &Options,
-) -> Result<Simulation, SimulationError> {
-    WhatIf::new(snapshot, settling_nodes.to_vec(), now, options)?.without(candidates)
-}
-
 /// Whether pods that must not be disrupted now are planned for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protected {
@@ -158,7 +146,7 @@ impl<'a> WhatIf<'a> {
         self.now
     }
 
-    /// The cluster without these nodes.
+    /// Plans the pending pods, the candidates' pods and those of deleting nodes onto the other nodes and new ones (DIS-093 to DIS-102).
     pub fn without(&self, candidates: &[&Candidate]) -> Result<Simulation, SimulationError> {
         self.ask(candidates, Protected::Stay)
     }

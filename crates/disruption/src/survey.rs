@@ -30,11 +30,6 @@ impl Survey {
         self.0.get(&index)
     }
 
-    /// Everything, by index.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &Alone)> {
-        self.0.iter().map(|(index, alone)| (*index, alone))
-    }
-
     /// How many candidates were looked at.
     pub fn len(&self) -> usize {
         self.0.len()

@@ -7,7 +7,6 @@ mod parse;
 
 use std::time::Duration;
 
-use kerf_model::duration::GoDuration;
 
 pub use definitions::{DEFINITIONS, OptionDef, OptionKind, SCHEDULING, usage};
 pub use gates::{FeatureGates, GateError};
@@ -277,9 +276,4 @@ fn taint_keys(value: &str) -> Result<Vec<String>, OptionsError> {
             .ok_or_else(|| invalid("STARTUP_TAINTS", value))
     })
     .collect()
-}
-
-/// A duration option's text, for definitions outside this crate.
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    text.parse::<GoDuration>().ok().map(GoDuration::to_std)
 }

@@ -1,7 +1,7 @@
 //! Section 7: what if these nodes were not there.
 
 use crate::fixture::{Asked, World, ago, now, sized};
-use kerf_disruption::{Candidate, Consolidation, Simulation, Unplaced, settling_nodes, simulate};
+use kerf_disruption::{Candidate, Consolidation, Simulation, Unplaced, WhatIf, settling_nodes};
 use kerf_model::duration::GoDuration;
 use kerf_model::intern::sym;
 use kerf_model::plan::Plan;
@@ -15,7 +15,13 @@ fn without(world: &World, name: &str) -> Simulation {
     let free = world.free();
     let candidates: Vec<&Candidate> = free.iter().filter(|candidate| *candidate.node.name == *name).collect();
     assert_eq!(candidates.len(), 1, "{name} is no candidate");
-    simulate(&world.snapshot, &candidates, &[], now(), &Options::default()).unwrap()
+    moved(world, &candidates, &[])
+}
+
+/// What if these nodes were not there, and those closed to pods that move by choice?
+fn moved(world: &World, candidates: &[&Candidate], settling: &[usize]) -> Simulation {
+    let what_if = WhatIf::new(&world.snapshot, settling.to_vec(), now(), &Options::default()).unwrap();
+    what_if.without(candidates).unwrap()
 }
 
 /// Where pods went: `node: pods`, then `new: pods` per launch.
@@ -290,7 +296,7 @@ fn nodes_that_settle_take_nothing_that_could_stay() {
     let free = world.free();
     let candidates = [&free[0]];
     let settling = settling_nodes(&world.snapshot, now());
-    let simulation = simulate(&world.snapshot, &candidates, &settling, now(), &Options::default()).unwrap();
+    let simulation = moved(&world, &candidates, &settling);
     assert_eq!(places(&simulation), ["a-2: w", "new: p"]);
 }
 
@@ -307,6 +313,6 @@ fn a_bound_pod_that_has_not_started_may_go_to_a_node_that_settles() {
     world.bound("a-1", "starting", |pod| pod.phase = Phase::Pending);
     let free = world.free();
     let settling = settling_nodes(&world.snapshot, now());
-    let simulation = simulate(&world.snapshot, &[&free[0]], &settling, now(), &Options::default()).unwrap();
+    let simulation = moved(&world, &[&free[0]], &settling);
     assert_eq!(places(&simulation), ["a-2: starting", "new: running"]);
 }
