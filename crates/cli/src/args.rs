@@ -16,7 +16,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Watch a whole cluster live a day: embedded, in seconds, with the real controllers.
+    /// Watch a whole cluster live through four hours: embedded, in seconds, with the real controllers.
     Demo(DemoArgs),
     /// Keep an embedded cluster and Kerf running for kubectl.
     Up(UpArgs),
@@ -44,7 +44,7 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = exit::HELP)]
 pub(crate) struct DemoArgs {
-    /// Let the clock of the wall pass instead of virtual time.
+    /// Run in real time (four hours) instead of virtual time.
     #[arg(long)]
     pub(crate) real_time: bool,
     /// Where every random choice of the run comes from; the same seed gives the same run.
@@ -181,9 +181,9 @@ const EXPLAIN_HELP: &str = "Examples:
 Exit codes:
   0  the pod has a place: it is bound, or would be scheduled; the node would go
   1  the pod has none, or the node stays, and the output says why
-  2  bad input or usage
+  2  bad input or usage, or something could not be read that the answer may depend on
   3  nothing to explain: there is no such object
-  4  the API, a file or the network failed
+  4  the output, the API, the kubeconfig or the network failed
   5  an invariant broke";
 
 /// Options of `kerf crds`.

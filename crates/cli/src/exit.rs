@@ -9,11 +9,11 @@ pub(crate) enum Exit {
     Done = 0,
     /// The answer is no: something was not scheduled, something would change.
     No = 1,
-    /// Bad input or usage.
+    /// Bad input or usage; files that cannot be read are bad input.
     BadInput = 2,
     /// There is nothing to explain.
     Nothing = 3,
-    /// The API, a file or the network failed.
+    /// The output, the API, the kubeconfig or the network failed.
     Failed = 4,
     /// An invariant broke: a bug in Kerf.
     Broken = 5,
@@ -29,7 +29,7 @@ impl From<Exit> for ExitCode {
 pub(crate) const HELP: &str = "Exit codes:
   0  done
   1  the answer is no: something was not scheduled, something would change
-  2  bad input or usage
+  2  bad input or usage, files that cannot be read included
   3  nothing to explain: there is no such object
-  4  the API, a file or the network failed
+  4  the output, the API, the kubeconfig or the network failed
   5  an invariant broke";

@@ -5,7 +5,7 @@ mod support;
 use support::kerf;
 
 #[test]
-fn the_demo_lives_through_its_day() {
+fn the_demo_lives_through_its_story() {
     let outcome = kerf(&["demo"]);
     assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
     assert_eq!(outcome.stderr, "");

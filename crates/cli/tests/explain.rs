@@ -312,3 +312,21 @@ fn other_objects_faults_do_not_keep_the_answer_back() {
     assert_eq!(outcome.code, 0);
     assert!(outcome.stderr.contains("Pod default/bad"), "{}", outcome.stderr);
 }
+
+#[test]
+fn every_code_is_documented() {
+    let (_, body) = include_str!("../../model/src/plan.rs")
+        .split_once("fn code(&self)")
+        .expect("the function");
+    let (body, _) = body.split_once("\n    }\n").expect("its end");
+    let mut codes: Vec<&str> = body.split('"').skip(1).step_by(2).collect();
+    assert!(codes.len() > 15 && codes.contains(&"NoTemplates"), "{codes:?}");
+    codes.sort_unstable();
+    let manual = include_str!("../../../docs/explanations.md");
+    let (_, table) = manual.split_once("| code | who |").expect("the table");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    let mut documented: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    documented.sort_unstable();
+    assert_eq!(documented, codes);
+}

@@ -1,4 +1,4 @@
-//! `kerf demo`: half a day of a cluster's life, embedded, with the real controllers, in virtual time.
+//! `kerf demo`: four hours of a cluster's life, embedded, with the real controllers, in virtual time.
 
 mod decision;
 mod life;
