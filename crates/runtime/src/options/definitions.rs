@@ -72,14 +72,14 @@ const IGNORE_DRA_REQUESTS: OptionDef = option(
     "IGNORE_DRA_REQUESTS",
     OptionKind::Bool,
     "true",
-    "leave pods with resource claims alone; false turns dynamic resource allocation on",
+    "leave pods with resource claims alone; false plans them as if they had none, since devices are not planned yet",
 );
 const FEATURE_GATES: OptionDef = option(
     "feature-gates",
     "FEATURE_GATES",
     OptionKind::Text,
     "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false",
-    "features to turn on or off, as Name=true,Name=false; gates not named keep their defaults",
+    "features to turn on or off, as Name=true,Name=false; gates not named keep their defaults; CapacityBuffer has no effect yet",
 );
 
 /// The options that decide how pods are scheduled.
@@ -133,14 +133,14 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "ENABLE_PROFILING",
         OptionKind::Bool,
         "false",
-        "serve /debug/pprof on the metrics port",
+        "accepted for compatibility; /debug/pprof on the metrics port answers that there are no such profiles",
     ),
     option(
         "disable-controller-warmup",
         "DISABLE_CONTROLLER_WARMUP",
         OptionKind::Bool,
         "true",
-        "start watches only after leadership; false fills the caches before",
+        "accepted for compatibility; has no effect: caches are always filled before leadership",
     ),
     option(
         "disable-leader-election",
@@ -175,7 +175,7 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "MEMORY_LIMIT",
         OptionKind::Int,
         "-1",
-        "memory limit of this process in bytes",
+        "accepted for compatibility; has no effect",
     ),
     CPU_REQUESTS,
     option(
