@@ -349,7 +349,7 @@ fn overlays_that_conflict_are_named_and_applied_nowhere() {
         .filter(|name| {
             outcome
                 .stderr
-                .contains(&format!("NodeOverlay: {name}: conflict with another overlay"))
+                .contains(&format!("error: NodeOverlay {name}: conflict with another overlay"))
         })
         .collect();
     assert_eq!(named.len(), 1, "{}", outcome.stderr);

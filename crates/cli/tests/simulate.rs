@@ -286,3 +286,31 @@ fn tables_name_nodes_and_reasons() {
         assert!(outcome.stdout.contains(part), "{part} is missing: {}", outcome.stdout);
     }
 }
+
+/// Other groups have kinds of the same name; a kind in a version of the past is a mistake.
+#[test]
+fn namesakes_are_passed_over_and_old_versions_are_not() {
+    let object = |api_version: &str, kind: &str| {
+        format!("apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: x, namespace: shop}}\n---\n")
+    };
+    let namesakes = object("serving.knative.dev/v1", "Service")
+        + &object("autoscaling/v1", "HorizontalPodAutoscaler")
+        + &object("batch.volcano.sh/v1alpha1", "Job");
+    let outcome = simulate(&format!("{POOL}{}{namesakes}", pod("a", "1")), &[]);
+    assert_eq!(
+        (outcome.code, outcome.stderr.as_str()),
+        (
+            0,
+            "note: <stdin>: document 6: Job shop/x: passed over, Kerf does not know the Job of batch.volcano.sh/v1alpha1\n"
+        )
+    );
+    let old = object("extensions/v1beta1", "Deployment") + &object("karpenter.sh/v1beta1", "NodePool");
+    let outcome = simulate(&format!("{POOL}{}{old}", pod("a", "1")), &[]);
+    assert_eq!(outcome.code, 2);
+    for part in [
+        "Deployment shop/x: apiVersion: extensions/v1beta1 is not a version of Deployment Kerf reads; write apiVersion: apps/v1\n",
+        "NodePool x: apiVersion: karpenter.sh/v1beta1 is not a version of NodePool Kerf reads; write apiVersion: karpenter.sh/v1\n",
+    ] {
+        assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
+    }
+}

@@ -7,7 +7,8 @@ use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kerf_apiserver::Admission;
 use kerf_state::World;
 use kerf_state::lean::LeanPod;
-use serde_json::{Value, from_value};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The objects of a cluster by kind.
@@ -74,8 +75,12 @@ impl Input {
             let unread = Unread::of(&object.kind, &object.value);
             let value = object.value.take();
             if let Err(problem) = self.cluster.add(&object.kind, value) {
-                let error = object.error("", format!("cannot be read: {problem}"));
-                self.leave_out(unread, vec![error.remedy("correct the field named")]);
+                let field = match problem.path().iter().len() {
+                    0 => String::new(),
+                    _ => problem.path().to_string(),
+                };
+                let error = object.error(&field, format!("cannot be read: {}", problem.inner()));
+                self.leave_out(unread, vec![error.remedy("correct it")]);
             }
         }
     }
@@ -127,27 +132,34 @@ impl Cluster {
         launching.filter_map(|claim| claim.metadata.name.as_deref()).collect()
     }
 
-    fn add(&mut self, kind: &str, value: Value) -> serde_json::Result<()> {
+    fn add(&mut self, kind: &str, value: Value) -> Result<(), Misfit> {
         let world = &mut self.world;
         match kind {
-            "Pod" => world.pods.push(from_value(value)?),
-            "Node" => world.nodes.push(from_value(value)?),
-            "Namespace" => world.namespaces.push(from_value(value)?),
-            "PersistentVolumeClaim" => world.volume_claims.push(from_value(value)?),
-            "PersistentVolume" => world.volumes.push(from_value(value)?),
-            "DaemonSet" => world.daemon_sets.push(from_value(value)?),
-            "StorageClass" => world.storage_classes.push(from_value(value)?),
-            "CSINode" => world.csi_nodes.push(from_value(value)?),
-            "PodDisruptionBudget" => world.pdbs.push(from_value(value)?),
-            "PriorityClass" => world.priority_classes.push(from_value(value)?),
-            "NodePool" => world.pools.push(from_value::<NodePool>(value)?),
-            "NodeClaim" => world.claims.push(from_value(value)?),
-            "NodeOverlay" => self.overlays.push(from_value(value)?),
+            "Pod" => world.pods.push(decode(value)?),
+            "Node" => world.nodes.push(decode(value)?),
+            "Namespace" => world.namespaces.push(decode(value)?),
+            "PersistentVolumeClaim" => world.volume_claims.push(decode(value)?),
+            "PersistentVolume" => world.volumes.push(decode(value)?),
+            "DaemonSet" => world.daemon_sets.push(decode(value)?),
+            "StorageClass" => world.storage_classes.push(decode(value)?),
+            "CSINode" => world.csi_nodes.push(decode(value)?),
+            "PodDisruptionBudget" => world.pdbs.push(decode(value)?),
+            "PriorityClass" => world.priority_classes.push(decode(value)?),
+            "NodePool" => world.pools.push(decode::<NodePool>(value)?),
+            "NodeClaim" => world.claims.push(decode(value)?),
+            "NodeOverlay" => self.overlays.push(decode(value)?),
             // Node classes matter by being there.
             _ => {}
         }
         Ok(())
     }
+}
+
+/// What does not fit its kind, and where.
+type Misfit = serde_path_to_error::Error<serde_json::Error>;
+
+fn decode<K: DeserializeOwned>(value: Value) -> Result<K, Misfit> {
+    serde_path_to_error::deserialize(value)
 }
 
 /// References that lead nowhere: a pool's node class, an unbound claim's storage class, a pod's claim.
@@ -237,5 +249,9 @@ mod tests {
             ]
         );
         assert!(unread.iter().all(|one| one.problem.contains("high")), "{unread:?}");
+        assert_eq!(
+            input.errors[0].to_string(),
+            "server: Pod shop/bound: spec.priority: cannot be read: invalid type: string \"high\", expected i32; correct it"
+        );
     }
 }

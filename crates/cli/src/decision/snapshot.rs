@@ -34,7 +34,7 @@ pub(crate) fn snapshot(
     let evaluation = kerf_cloud::evaluate(&overlays, &pools, rules, interner);
     for (name, status) in &evaluation.statuses {
         if status.reason().is_some() {
-            let error = InputError::new("NodeOverlay", status.message().to_owned()).object(name.clone());
+            let error = InputError::new("", status.message().to_owned()).object(format!("NodeOverlay {name}"));
             errors.push(error.remedy("it is applied nowhere; correct it or give it another weight"));
         }
     }

@@ -3,22 +3,27 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A document in an input: file name and 1-based index of the document.
+/// A document in an input: file name and 1-based index of the document; of a cluster its server alone, whose lists nobody numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Origin {
     pub(crate) file: Arc<str>,
-    pub(crate) document: usize,
+    pub(crate) document: Option<usize>,
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: document {}", self.file, self.document)
+        f.write_str(&self.file)?;
+        match self.document {
+            Some(document) => write!(f, ": document {document}"),
+            None => Ok(()),
+        }
     }
 }
 
 /// Bad input. Prints as `file: document n: Kind namespace/name: field: problem; remedy`, leaving out what is not known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct InputError {
+    /// Empty where the object says it all.
     pub(crate) place: String,
     pub(crate) object: Option<String>,
     pub(crate) field: Option<String>,
@@ -55,11 +60,11 @@ impl InputError {
 
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.place)?;
-        for part in [&self.object, &self.field].into_iter().flatten() {
-            write!(f, ": {part}")?;
+        let place = Some(&self.place).filter(|place| !place.is_empty());
+        for part in [place, self.object.as_ref(), self.field.as_ref()].into_iter().flatten() {
+            write!(f, "{part}: ")?;
         }
-        write!(f, ": {}", self.problem)?;
+        f.write_str(&self.problem)?;
         match &self.remedy {
             Some(remedy) => write!(f, "; {remedy}"),
             None => Ok(()),

@@ -117,13 +117,18 @@ const KINDS: &[Kind] = &[
 pub(super) enum Known {
     /// The kind, in this version.
     Yes { used: Use, namespaced: bool },
-    /// The kind, but in another version or group.
-    OtherVersion(String),
+    /// The kind, but in another version, or in a group it was in before or that is written by mistake.
+    OtherVersion { known: String, namespaced: bool },
+    /// Somebody else's kind of the same name.
+    Namesake,
     /// Nothing of that name.
     No,
 }
 
-/// Looks a kind up.
+/// Groups Kubernetes' kinds were in before.
+const FORMER_GROUPS: [&str; 1] = ["extensions"];
+
+/// Looks a kind up. What is said of kinds that are passed over holds of their namesakes too.
 pub(super) fn look_up(api_version: &str, kind: &str) -> Known {
     let candidates: Vec<_> = KINDS.iter().filter(|known| known.name == kind).collect();
     let spell = |known: &Kind| match known.group {
@@ -136,8 +141,22 @@ pub(super) fn look_up(api_version: &str, kind: &str) -> Known {
             namespaced: known.namespaced,
         };
     }
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let is_familiar = || FORMER_GROUPS.contains(&group) || KINDS.iter().any(|known| known.group == group);
     match candidates.first() {
-        Some(known) => Known::OtherVersion(spell(known)),
+        Some(Kind {
+            used: Use::PassedOver,
+            namespaced,
+            ..
+        }) => Known::Yes {
+            used: Use::PassedOver,
+            namespaced: *namespaced,
+        },
+        Some(known) if is_familiar() => Known::OtherVersion {
+            known: spell(known),
+            namespaced: known.namespaced,
+        },
+        Some(_) => Known::Namesake,
         None => Known::No,
     }
 }
@@ -155,14 +174,36 @@ mod tests {
                 namespaced: true
             }
         );
-        assert_eq!(
-            look_up("extensions/v1beta1", "Deployment"),
-            Known::OtherVersion("apps/v1".to_owned())
-        );
-        assert_eq!(
-            look_up("karpenter.sh/v1beta1", "NodePool"),
-            Known::OtherVersion("karpenter.sh/v1".to_owned())
-        );
         assert_eq!(look_up("v1", "Pods"), Known::No);
+    }
+
+    #[test]
+    fn other_versions_and_former_groups_are_known_for_what_they_are() {
+        for (api_version, kind, known, namespaced) in [
+            ("extensions/v1beta1", "Deployment", "apps/v1", true),
+            ("apps/v1beta2", "Deployment", "apps/v1", true),
+            ("v1", "Deployment", "apps/v1", true),
+            ("karpenter.sh/v1beta1", "NodePool", "karpenter.sh/v1", false),
+        ] {
+            let known = known.to_owned();
+            assert_eq!(look_up(api_version, kind), Known::OtherVersion { known, namespaced });
+        }
+    }
+
+    #[test]
+    fn namesakes_are_nobodys_mistake() {
+        let passed_over = Known::Yes {
+            used: Use::PassedOver,
+            namespaced: true,
+        };
+        for (api_version, kind) in [
+            ("serving.knative.dev/v1", "Service"),
+            ("autoscaling/v1", "HorizontalPodAutoscaler"),
+            ("events.k8s.io/v1", "Event"),
+            ("extensions/v1beta1", "Ingress"),
+        ] {
+            assert_eq!(look_up(api_version, kind), passed_over, "{api_version}");
+        }
+        assert_eq!(look_up("batch.volcano.sh/v1alpha1", "Job"), Known::Namesake);
     }
 }

@@ -49,10 +49,10 @@ pub(crate) fn read_objects(inputs: &[Input]) -> Objects {
 /// The objects of lists an API server answered with. `server` stands where a file's name would.
 pub(crate) fn objects_of(server: &Arc<str>, lists: Vec<Value>) -> Objects {
     let mut all = Objects::default();
-    for (index, list) in lists.into_iter().enumerate() {
+    for list in lists {
         let origin = Origin {
             file: Arc::clone(server),
-            document: index + 1,
+            document: None,
         };
         all.document(origin, list, false);
     }
@@ -155,11 +155,24 @@ impl Objects {
         let name = meta.and_then(|meta| text(meta, "name"));
         let (used, namespaced) = match kinds::look_up(api_version, &kind) {
             Known::Yes { used, namespaced } => (used, namespaced),
-            Known::OtherVersion(known) => {
-                let title = format!("{kind} {}", name.unwrap_or_default());
+            Known::OtherVersion { known, namespaced } => {
+                let name = name.unwrap_or_default();
+                let namespace = meta.and_then(|meta| text(meta, "namespace"));
+                let title = match namespaced {
+                    true => format!("{kind} {}/{name}", namespace.as_deref().unwrap_or("default")),
+                    false => format!("{kind} {name}"),
+                };
                 let error = InputError::new(&origin, format!("{api_version} is not a version of {kind} Kerf reads"));
                 let error = error.object(title).field("apiVersion");
                 self.leave_out(&kind, &value, error.remedy(format!("write apiVersion: {known}")));
+                return;
+            }
+            Known::Namesake => {
+                let namespace = meta.and_then(|meta| text(meta, "namespace"));
+                let path = [namespace, name].into_iter().flatten().collect::<Vec<_>>().join("/");
+                self.notes.push(format!(
+                    "{origin}: {kind} {path}: passed over, Kerf does not know the {kind} of {api_version}"
+                ));
                 return;
             }
             Known::No => {
@@ -228,7 +241,7 @@ fn json_documents(input: &Input) -> Vec<Parsed> {
     for (index, document) in stream.enumerate() {
         let origin = Origin {
             file: Arc::clone(&input.name),
-            document: index + 1,
+            document: Some(index + 1),
         };
         let failed = document.is_err();
         let document = document.map_err(|error| {
@@ -247,7 +260,7 @@ fn yaml_documents(input: &Input) -> Vec<Parsed> {
     let parse = |(index, document): (usize, split::Document<'_>)| {
         let origin = Origin {
             file: Arc::clone(&input.name),
-            document: index + 1,
+            document: Some(index + 1),
         };
         let parsed = parse_yaml(document.text).map_err(|(line, column, message)| {
             let line = document.line + line.max(1) - 1;
