@@ -58,22 +58,20 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Done);
         }
         Err(error) => {
-            eprintln!("kerf controller: parsing flags, {error}; kerf controller --help lists them");
+            eprintln!("error: parsing flags, {error}; kerf controller --help lists them");
             return Ok(Exit::BadInput);
         }
     };
     let options = match Options::from_values(&values) {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("kerf controller: {error}; kerf controller --help lists what is allowed");
+            eprintln!("error: {error}; kerf controller --help lists what is allowed");
             return Ok(Exit::BadInput);
         }
     };
     let provider = values.string(CLOUD_PROVIDER.flag);
     if provider != DEFAULT_PROVIDER {
-        eprintln!(
-            "kerf controller: --cloud-provider {provider:?} is not in this build; it knows \"{DEFAULT_PROVIDER}\""
-        );
+        eprintln!("error: --cloud-provider {provider:?} is not in this build; it knows \"{DEFAULT_PROVIDER}\"");
         return Ok(Exit::BadInput);
     }
     let kubeconfig = values.string(KUBECONFIG.flag).to_owned();

@@ -46,7 +46,7 @@ pub fn main() -> ExitCode {
             Exit::Done.into()
         }
         Err(error) => {
-            eprintln!("kerf: {error:#}");
+            eprintln!("error: {error:#}");
             Exit::Failed.into()
         }
     }

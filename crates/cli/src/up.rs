@@ -25,14 +25,14 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     let catalogue = match catalogue(args.instance_types.as_deref(), &interner) {
         Ok(catalogue) => catalogue,
         Err(error) => {
-            eprintln!("kerf up: {error:#}");
+            eprintln!("error: {error:#}");
             return Ok(Exit::BadInput);
         }
     };
     let options = match options(&args.flags) {
         Ok(options) => options,
         Err(error) => {
-            eprintln!("kerf up: {error}; kerf controller --help lists what is allowed");
+            eprintln!("error: {error}; kerf controller --help lists what is allowed");
             return Ok(Exit::BadInput);
         }
     };
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
 fn options(flags: &[String]) -> anyhow::Result<Options> {
     match Options::parse(flags.iter().cloned(), |_| None)? {
         Parsed::Run(options) => Ok(options),
-        Parsed::Help => anyhow::bail!("--help is no setting"),
+        Parsed::Help => anyhow::bail!("--help sets nothing after two dashes"),
     }
 }
 
@@ -56,7 +56,9 @@ fn catalogue(path: Option<&Path>, interner: &Interner) -> anyhow::Result<Arc<Cat
         return Ok(ec2_catalogue(interner));
     };
     let name = path.display().to_string();
-    let text = fs::read_to_string(path).with_context(|| format!("{name} cannot be read; check --instance-types"))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        anyhow::anyhow!("{name}: cannot be read: {error}; check the path given with --instance-types")
+    })?;
     let catalogue =
         read_catalogue(&text, &name, interner, ReadMode::Strict).map_err(|faults| anyhow::anyhow!("{faults}"))?;
     Ok(Arc::new(catalogue))

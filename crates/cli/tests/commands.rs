@@ -92,3 +92,14 @@ fn up_refuses_flags_its_controller_does_not_know() {
     let alone = kerf(&["up", "--no-controller", "--", "--feature-gates", "NodeRepair=true"]);
     assert_eq!(alone.code, 2, "{}", alone.stderr);
 }
+
+#[test]
+fn up_says_what_is_wrong_before_what_helps() {
+    let outcome = kerf(&["up", "--instance-types", "no/such/file.json"]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    let said = "error: no/such/file.json: cannot be read: No such file or directory (os error 2); check the path";
+    assert!(outcome.stderr.starts_with(said), "{}", outcome.stderr);
+    let outcome = kerf(&["up", "--", "--help"]);
+    assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("kerf controller --help"), "{}", outcome.stderr);
+}

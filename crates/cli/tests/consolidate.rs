@@ -138,8 +138,7 @@ fn a_claim_nobody_marked_says_what_it_waits_for() {
     let obstacle = &report["stays"][0]["obstacles"][0];
     assert_eq!(obstacle["code"], "Unsettled");
     // No controller has run for a day.
-    let remedy =
-        "nothing: that time was over at 2026-01-04T08:00:30Z; Kerf marks its NodeClaim Consolidatable by itself";
+    let remedy = "none: that time was over at 2026-01-04T08:00:30Z; Kerf marks its NodeClaim Consolidatable by itself";
     assert_eq!(obstacle["remedy"], remedy);
 }
 
@@ -149,10 +148,10 @@ fn the_table_tells_it_to_people() {
     for part in [
         "Would go now, in this order:\n  1. remove 1 node, saves 0.3840 $/h: nothing on it needs a place (Empty)\n",
         "    NODE   POOL     TYPE        PRICE       PODS TO MOVE  DISRUPTION\n    empty  default  m5.2xlarge  0.3840 $/h  0             1.00\n",
-        "  2. replace 2 nodes by 1, saves 0.6720 $/h: their pods fit on other nodes and a cheaper one (Underutilized)\n",
+        "  2. replace 2 nodes with 1, saves 0.6720 $/h: their pods fit on other nodes and a cheaper one (Underutilized)\n",
         "    + new node  default  m5.large or 1 more  0.0960 $/h\n",
         "Stays, and what would change that:\n",
-        "  held\n    PodAnnotation: Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/p3)\n      to change it: wait until",
+        "  held\n    PodAnnotation: Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/p3)\n      remedy: wait until",
         "4 nodes, 1.5360 $/h: 3 would go, 1 would come instead, 2 pods would move; saves 1.0560 $/h\n",
     ] {
         assert!(outcome.stdout.contains(part), "{part} is missing:\n{}", outcome.stdout);
@@ -206,7 +205,7 @@ fn nodes_nobody_manages_are_left_alone() {
     let outcome = kerf(&["explain", "node/none", "-f", "examples/web.yaml"]);
     assert_eq!(
         (outcome.code, outcome.stderr.as_str()),
-        (3, "error: there is no node none\n")
+        (3, "error: there is no Node or NodeClaim none in the input\n")
     );
     let bare = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bare"}, "status": {"allocatable": {"cpu": "1"}, "capacity": {"cpu": "1"}}});
     let (code, explanation) = document(&["explain", "node/bare"], &[bare]);

@@ -278,7 +278,7 @@ fn exit_codes_tell_missing_objects_from_bad_questions() {
     assert_eq!(elsewhere.code, 3);
     assert_eq!(
         elsewhere.stderr,
-        "error: there is no pod p in namespace shop; -n names another namespace\n"
+        "error: there is no Pod p in namespace shop of the input; -n names another namespace\n"
     );
     for subject in ["pod/p", "po/p", "pods/p", "pod/default/p"] {
         assert_eq!(explain(subject, &manifests, &[]).code, 0, "{subject}");

@@ -127,7 +127,10 @@ fn pods_of_a_claim_on_its_way_are_known_by_their_events() {
     };
     // Nothing tells whom the claim is for.
     let said = up.explain(&["pod/served"]).stderr;
-    assert!(said.contains("1 NodeClaim(s) have no machine yet"), "{said}");
+    assert!(
+        said.starts_with("note: NodeClaim default-x has no machine yet, "),
+        "{said}"
+    );
     let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "served.1"}, "reason": "Nominated", "type": "Normal",
         "message": "Pod should schedule on: nodeclaim/default-x", "source": {"component": "karpenter"},
         "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:00:00Z",
@@ -175,7 +178,9 @@ fn a_cluster_is_asked_as_files_are() {
     assert_eq!(
         (
             missing.code,
-            missing.stderr.contains("there is no pod web-1 in namespace default")
+            missing
+                .stderr
+                .contains("there is no Pod web-1 in namespace default of the cluster")
         ),
         (3, true),
         "{}",

@@ -314,3 +314,15 @@ fn namesakes_are_passed_over_and_old_versions_are_not() {
         assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
     }
 }
+
+#[test]
+fn timing_is_told_of_either_question() {
+    for (question, parts) in [("--verify", "plan, check"), ("--consolidate", "plan")] {
+        let outcome = kerf_with_input(&["simulate", "-f", "-", question, "--timing"], POOL.as_bytes());
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        assert!(outcome.stderr.starts_with("read "), "{}", outcome.stderr);
+        for part in parts.split(", ") {
+            assert!(outcome.stderr.contains(part), "{part}: {}", outcome.stderr);
+        }
+    }
+}

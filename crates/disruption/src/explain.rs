@@ -248,11 +248,11 @@ fn blocked(node: &Node, pod: Option<&Arc<Pod>>, blocker: &Blocker, now: Timestam
     let (objects, remedy) = match blocker {
         Blocker::Queued => (
             vec![own()],
-            "nothing: it is on its way out; marks of a command that was given up vanish by themselves".to_owned(),
+            "none: it is on its way out; marks of a command that was given up vanish by themselves".to_owned(),
         ),
         Blocker::Unmanaged => (
             vec![own()],
-            "nothing: no NodeClaim stands behind it, so it is somebody else's to remove".to_owned(),
+            "none: no NodeClaim stands behind it, so it is somebody else's to remove".to_owned(),
         ),
         Blocker::NoNode => (
             vec![claim()],
@@ -262,7 +262,7 @@ fn blocked(node: &Node, pod: Option<&Arc<Pod>>, blocker: &Blocker, now: Timestam
             vec![own()],
             "wait until it is Ready, its startup taints are gone and its resources are registered".to_owned(),
         ),
-        Blocker::Deleting => (vec![own()], "nothing: it is being deleted".to_owned()),
+        Blocker::Deleting => (vec![own()], "none: it is being deleted".to_owned()),
         Blocker::Doubled => (
             vec![own()],
             "delete the Nodes and NodeClaims with its provider id but the right one of each".to_owned(),
@@ -359,7 +359,7 @@ fn held(
         ),
         Stay::NoLabel(key) => (own(), format!("give the Node its label {key} back")),
         Stay::ConsolidationDisabled(_) => (pool(), "set spec.disruption.consolidateAfter to a duration".to_owned()),
-        Stay::LeftToEmptiness => (own(), "nothing: it goes as an empty node".to_owned()),
+        Stay::LeftToEmptiness => (own(), "none: it goes as an empty node".to_owned()),
         Stay::NotEmpty(_) => (
             pool(),
             "set spec.disruption.consolidationPolicy to WhenEmptyOrUnderutilized".to_owned(),
@@ -369,7 +369,7 @@ fn held(
             match until {
                 None => "wait until the claim is initialised".to_owned(),
                 Some(until) if *until <= now => {
-                    format!("nothing: that time was over at {until}; Kerf marks its NodeClaim Consolidatable by itself")
+                    format!("none: that time was over at {until}; Kerf marks its NodeClaim Consolidatable by itself")
                 }
                 Some(until) => {
                     format!("wait until its NodeClaim is Consolidatable: not before {until}, later if pods come or go")
@@ -396,13 +396,12 @@ fn held(
         Stay::Unplaceable(_) => (own(), "make room or relax the constraints of the pods named".to_owned()),
         Stay::NeedsSeveral(_) | Stay::NotCheaper => (
             own(),
-            "nothing: it is the cheapest way to run its pods; allow the pool cheaper types if there are some"
-                .to_owned(),
+            "none: it is the cheapest way to run its pods; allow the pool cheaper types if there are some".to_owned(),
         ),
         Stay::MinValues(_) => (pool(), "lower minValues, or allow the pool more types".to_owned()),
         Stay::SpotToSpotDisabled => (own(), "switch the feature gate SpotToSpotConsolidation on".to_owned()),
         Stay::SpotToSpotChoice { .. } => (pool(), "allow the pool more cheap spot types".to_owned()),
-        Stay::Refused(_) => (own(), "nothing you can do: please report this plan".to_owned()),
+        Stay::Refused(_) => (own(), "none: it is a bug in Kerf, please report this plan".to_owned()),
     };
     Obstacle {
         code: why.code(),

@@ -82,7 +82,7 @@ pub(crate) fn void_annotations<'a>(nodes: impl IntoIterator<Item = &'a Arc<Node>
     let pods = nodes.into_iter().flat_map(|node| &node.pods);
     let void = pods.filter_map(|pod| match &pod.do_not_disrupt {
         DoNotDisrupt::Invalid(text) => Some(format!(
-            "note: Pod {}: karpenter.sh/do-not-disrupt: \"{text}\" is neither true nor a positive duration and does not protect the pod",
+            "Pod {}: karpenter.sh/do-not-disrupt: \"{text}\" is neither true nor a positive duration and does not protect the pod",
             pod.key()
         )),
         _ => None,

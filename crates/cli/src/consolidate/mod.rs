@@ -188,6 +188,6 @@ fn later(node: &Node) -> Obstacle {
             name: Arc::clone(&node.name),
         }],
         message: "Consolidation would take it too, but carries out one command at a time".to_owned(),
-        remedy: "nothing: its turn comes once the nodes that go now are gone".to_owned(),
+        remedy: "none: its turn comes once the nodes that go now are gone".to_owned(),
     }
 }

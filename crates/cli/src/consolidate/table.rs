@@ -35,7 +35,7 @@ pub(crate) fn render(report: &ConsolidationReport) -> String {
 fn go(number: usize, one: &MoveReport, text: &mut String) {
     let what = match one.replacements.len() {
         0 => format!("remove {}", plural(one.nodes.len(), "node")),
-        new => format!("replace {} by {new}", plural(one.nodes.len(), "node")),
+        new => format!("replace {} with {new}", plural(one.nodes.len(), "node")),
     };
     let _ = writeln!(
         text,
@@ -128,7 +128,7 @@ fn stay(stays: &[StayReport], text: &mut String) {
         };
         let _ = writeln!(text, "  {shown}{more}");
         for (code, message, remedy) in reasons {
-            let _ = writeln!(text, "    {code}: {message}\n      to change it: {remedy}");
+            let _ = writeln!(text, "    {code}: {message}\n      remedy: {remedy}");
         }
     }
     text.push('\n');

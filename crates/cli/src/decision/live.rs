@@ -75,13 +75,30 @@ pub(crate) async fn from_cluster(connection: &Connection) -> anyhow::Result<Inpu
     let unknown = unknown
         .into_iter()
         .filter(|claim| !cluster.nominations.contains_key(*claim));
-    let unknown = unknown.count();
-    if unknown > 0 {
-        input.notes.push(format!(
-            "note: {unknown} NodeClaim(s) have no machine yet, and no event tells which pods they were made for; they are not counted here"
-        ));
-    }
+    let unknown: Vec<&str> = unknown.collect();
+    let note = (!unknown.is_empty()).then(|| passed_over(&unknown));
+    input.notes.extend(note);
     Ok(input)
+}
+
+/// How many names the note has.
+const NAMES_SHOWN: usize = 5;
+
+/// What is said of claims nobody knows the pods of.
+fn passed_over(claims: &[&str]) -> String {
+    if let [claim] = claims {
+        return format!(
+            "NodeClaim {claim} has no machine yet, and no event tells which pods it was made for; it is passed over, and those pods count as waiting"
+        );
+    }
+    let shown = claims.iter().take(NAMES_SHOWN).copied().collect::<Vec<_>>().join(", ");
+    let more = match claims.len().saturating_sub(NAMES_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!(
+        "NodeClaims {shown}{more} have no machine yet, and no event tells which pods they were made for; they are passed over, and those pods count as waiting"
+    )
 }
 
 /// The events that may name the pods of claims on their way; none where the user may not read events.
@@ -97,10 +114,17 @@ async fn events(client: &Client) -> anyhow::Result<Vec<Value>> {
 async fn list(client: &Client, path: &str, presence: Presence, lists: &mut Vec<Value>) -> anyhow::Result<()> {
     match pages(client, path, "", lists).await {
         Err(kube::Error::Api(status)) if status.code == 404 && presence == Presence::Optional => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => {
+        Err(kube::Error::Api(status)) if status.code == 404 && path.starts_with("/apis/karpenter.sh/") => {
             anyhow::bail!(
                 "the cluster does not know the kind; `kerf crds | kubectl apply --server-side -f -` installs it"
             )
+        }
+        Err(kube::Error::Api(status)) if status.code == 404 => {
+            anyhow::bail!("the API server does not serve {path}; check that the kubeconfig names a Kubernetes cluster")
+        }
+        Err(kube::Error::Api(status)) if status.code == 403 => {
+            let resource = path.rsplit('/').next().unwrap_or(path);
+            anyhow::bail!("{}; your user needs `list` on {resource}, cluster-wide", status.message)
         }
         answer => Ok(answer?),
     }
@@ -122,5 +146,20 @@ async fn pages(client: &Client, path: &str, fields: &str, lists: &mut Vec<Value>
             Some(token) => params = params.continue_token(&token),
             None => return Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_names_the_first_claims() {
+        assert!(passed_over(&["a"]).starts_with("NodeClaim a has no machine yet, "));
+        let several = passed_over(&["a", "b", "c", "d", "e", "f", "g"]);
+        assert!(
+            several.starts_with("NodeClaims a, b, c, d, e and 2 more have no machine yet, "),
+            "{several}"
+        );
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct Input {
 
 /// Says on standard error what a user may want to know.
 pub(crate) fn mention(notes: &[String]) {
-    notes.iter().for_each(|note| eprintln!("{note}"));
+    notes.iter().for_each(|note| eprintln!("note: {note}"));
 }
 
 /// Says on standard error what is wrong.

@@ -241,10 +241,10 @@ impl Life {
         else {
             return Ok(());
         };
-        let claim = node.labels().get("kubernetes.io/hostname");
+        let claim = node.owner_references().iter().find(|owner| owner.kind == "NodeClaim");
         self.say(&format!(
             "it is the machine of {}",
-            claim.map_or("nobody", String::as_str)
+            claim.map_or("nobody", |owner| owner.name.as_str())
         ));
         if blow.silences {
             self.sandbox.set_kubelet(&node.name_any(), Some("stopped")).await?;

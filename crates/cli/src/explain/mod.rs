@@ -29,6 +29,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         }
     };
     let offline = !args.filenames.is_empty();
+    let whole = if offline { "input" } else { "cluster" };
     let (input, namespace) = if offline {
         (from_files(&args.filenames), None)
     } else {
@@ -55,7 +56,9 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
             let namespace = named.or(namespace).unwrap_or_else(|| "default".to_owned());
             let Some(standing) = pod::Standing::of(&input.cluster, &namespace, &name) else {
                 let title = format!("Pod {namespace}/{name}");
-                let missing = format!("there is no pod {name} in namespace {namespace}; -n names another namespace");
+                let missing = format!(
+                    "there is no Pod {name} in namespace {namespace} of the {whole}; -n names another namespace"
+                );
                 return Ok(not_there(&errors, &title, &missing));
             };
             let snapshot = crate::decision::snapshot(input.cluster, &settings, &interner, &mut errors);
@@ -78,7 +81,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
                 return Ok(not_there(
                     &errors,
                     &format!("Node {name}"),
-                    &format!("there is no node {name}"),
+                    &format!("there is no Node or NodeClaim {name} in the {whole}"),
                 ));
             };
             complain(&errors);

@@ -20,7 +20,7 @@ pub(super) enum Verdict {
     Stays,
 }
 
-/// The document `kerf explain node/NAME` prints; described in docs/explanations.md.
+/// The document `kerf explain node/NAME` prints; described in docs/consolidation-report.md.
 #[derive(Serialize, Debug)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NodeExplanation {
@@ -191,7 +191,7 @@ pub(super) fn render(explanation: &NodeExplanation) -> String {
             .unwrap_or_default();
         text.line(&format!("  {} ({}){only}", obstacle.code, named(&about)));
         text.line(&format!("    {}", obstacle.message));
-        text.line(&format!("    to change it: {}", obstacle.remedy));
+        text.line(&format!("    remedy: {}", obstacle.remedy));
     }
     text.finish()
 }

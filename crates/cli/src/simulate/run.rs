@@ -15,7 +15,7 @@ use kerf_scheduler::{Options, Request, solve};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Runs `kerf simulate`.
 pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
@@ -46,6 +46,10 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
         };
         let look = look(&view, None);
         let report = ConsolidationReport::new(&snapshot, &look, settings.now);
+        if args.timing {
+            let plan = started.elapsed().saturating_sub(read);
+            eprintln!("read {:.1} ms, plan {:.1} ms", ms(read), ms(plan));
+        }
         print(&report, args.output, consolidate::render).context("printing the report")?;
         return Ok(match (errors.is_empty(), report.moves.is_empty()) {
             (false, _) => Exit::BadInput,
@@ -60,7 +64,6 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
         report.verification = Some(verify(&snapshot, &plan, &settings.options));
     }
     if args.timing {
-        let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
         let (plan, check) = (
             ms(planned.saturating_sub(read)),
             ms(started.elapsed().saturating_sub(planned)),
@@ -72,6 +75,10 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     }
     print(&report, args.output, table::render).context("printing the report")?;
     Ok(exit(&report, errors.is_empty()))
+}
+
+fn ms(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
 }
 
 fn exit(report: &SimulationReport, clean: bool) -> Exit {

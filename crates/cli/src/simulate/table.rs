@@ -161,7 +161,7 @@ fn summary(report: &SimulationReport, text: &mut String) {
         } else {
             let _ = writeln!(
                 text,
-                "INVALID PLAN, {}:",
+                "INVALID PLAN, {}; this is a bug in Kerf, please report it with the input:",
                 plural(verification.violations.len(), "violation")
             );
             for violation in &verification.violations {

@@ -333,7 +333,7 @@ fn a_node_that_is_overdue_is_not_told_to_wait() {
     world.node("a-1", |node| node.lifecycle.consolidatable = false);
     let remedy = &explain(&world)[0].remedy;
     assert!(
-        remedy.starts_with("nothing: that time was over at 2026-01-01T11:00:00Z"),
+        remedy.starts_with("none: that time was over at 2026-01-01T11:00:00Z"),
         "{remedy}"
     );
 }
