@@ -74,6 +74,19 @@ impl CloudError {
         matches!(self, Self::NodeClaimNotFound(_))
     }
 
+    /// The least wait before the next attempt, where the provider names one.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Retryable { after, .. } => *after,
+            Self::InsufficientCapacity(_)
+            | Self::NodeClassNotReady(_)
+            | Self::NodeClaimNotFound(_)
+            | Self::Create { .. }
+            | Self::AwaitingOverlays(_)
+            | Self::Other(_) => None,
+        }
+    }
+
     /// What to do with the claim whose launch failed so (LIF-023, LIF-024, LIF-026).
     pub fn launch_verdict(&self) -> LaunchVerdict {
         match self {

@@ -1,7 +1,6 @@
 //! The loop around claims: one pass over what is due, then one write of what came of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use kerf_api::{NodeClaim, StartupTaints, finalizers};
@@ -11,7 +10,7 @@ use kube::Resource;
 
 use super::finalize::finalize;
 use super::health::RegistrationHealth;
-use super::launches::Launches;
+use super::launches::{BACKOFF, Launches};
 use super::liveness::Timeouts;
 use super::pass::Pass;
 use crate::changes::Change;
@@ -39,7 +38,7 @@ impl Lifecycle {
     pub(crate) fn new(context: &Context, health: RegistrationHealth, timeouts: Timeouts) -> Arc<Self> {
         let workers = context.workers(WORKERS.0, WORKERS.1);
         // LIF-016
-        let limit = RateLimit::exponential(Duration::from_secs(1), Duration::from_secs(60));
+        let limit = RateLimit::exponential(BACKOFF.base, BACKOFF.max);
         let limit = limit.with_worker_bucket(workers, 10, 1000);
         Arc::new(Self {
             context: context.clone(),

@@ -148,6 +148,10 @@ impl<'a> Pass<'a> {
             return Ok(());
         }
         let uid = claim_facts::uid(&self.claim).to_owned();
+        if let Some(pause) = self.lifecycle.launches.pause(&uid) {
+            self.look_again_in(pause);
+            return Ok(());
+        }
         let answer = match self.lifecycle.launches.get(&uid) {
             Some(known) => Ok(known),
             None => self.lifecycle.context.provider.create(&self.claim).await,
@@ -163,6 +167,7 @@ impl<'a> Pass<'a> {
             Err(error) => {
                 let verdict = launch::failed(&mut self.claim, &error, now);
                 let LaunchVerdict::GiveUp { reason } = verdict else {
+                    self.lifecycle.launches.failed(&uid, &error);
                     return Err(error.into());
                 };
                 if matches!(error, kerf_cloud::CloudError::InsufficientCapacity(_)) {
@@ -228,7 +233,7 @@ impl<'a> Pass<'a> {
                 &waiting,
             );
             match answers.again() {
-                Some(delay) => self.again = Some(self.again.map_or(delay, |again| again.min(delay))),
+                Some(delay) => self.look_again_in(delay),
                 None => self.backed_off = true,
             }
             return answers.errors();
@@ -319,13 +324,13 @@ impl<'a> Pass<'a> {
         let timeout = match measure(&self.claim, &self.lifecycle.timeouts, context.now()) {
             Liveness::Settled => return Ok(()),
             Liveness::Waiting(left) => {
-                self.again = Some(self.again.map_or(left, |again| again.min(left)));
+                self.look_again_in(left);
                 return Ok(());
             }
             Liveness::TimedOut(timeout) => timeout,
         };
         if let Some(hold) = context.steadiness.hold() {
-            self.again = Some(self.again.map_or(hold, |again| again.min(hold)));
+            self.look_again_in(hold);
             return Ok(());
         }
         tracing::debug!(
@@ -338,6 +343,10 @@ impl<'a> Pass<'a> {
         disrupt(context, &self.claim, timeout.reason).await?;
         self.ended = true;
         Ok(())
+    }
+
+    fn look_again_in(&mut self, delay: Duration) {
+        self.again = Some(self.again.map_or(delay, |again| again.min(delay)));
     }
 
     fn nodes(&self) -> Vec<Arc<LeanNode>> {

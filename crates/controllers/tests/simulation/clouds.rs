@@ -28,7 +28,7 @@ pub(crate) enum Call {
 /// What happens to calls of one kind.
 #[derive(Clone)]
 enum Fate {
-    Fails(fn() -> CloudError),
+    Fails(Arc<dyn Fn() -> CloudError + Send + Sync>),
     Hangs,
     /// It succeeds, and nothing comes of it.
     Accepted,
@@ -54,8 +54,8 @@ impl Script {
     }
 
     /// Calls of this kind fail from now on.
-    pub(crate) fn fail(&self, call: Call, error: fn() -> CloudError) {
-        self.lock().fates.insert(call, Fate::Fails(error));
+    pub(crate) fn fail(&self, call: Call, error: impl Fn() -> CloudError + Send + Sync + 'static) {
+        self.lock().fates.insert(call, Fate::Fails(Arc::new(error)));
     }
 
     /// Calls of this kind are never answered from now on.

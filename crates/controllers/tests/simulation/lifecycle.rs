@@ -1,10 +1,12 @@
 //! From a claim to a node that runs pods, or to the end of the claim.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
+use kerf_cloud::CloudError;
 use kerf_runtime::metrics::catalogue::{NODECLAIMS_DISRUPTED, NODES_CREATED};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -141,6 +143,39 @@ async fn a_launch_that_could_not_be_stored_is_not_repeated() {
     simulation.until("it is launched", 65, launched).await;
     assert_eq!(script.count(Call::Create), 1);
     simulation.stop().await;
+}
+
+/// When a claim's launch is tried within a minute and a half, in seconds, if it fails so each time.
+async fn attempts(error: impl Fn(usize) -> CloudError + Send + Sync + 'static) -> Vec<f64> {
+    let (sandbox, wire) = (Simulation::start().await.crash().await, Wire::new());
+    // Without it a loop without pauses would take no time.
+    let slow = Fate::Late(Duration::from_millis(10));
+    wire.on(Method::PATCH, "/nodeclaims/stuck/status", slow);
+    let client = wire.client(&sandbox);
+    let (simulation, script) = scripted_as(sandbox, client, |_| {}, Vec::new());
+    let calls = AtomicUsize::new(0);
+    script.fail(Call::Create, move || error(calls.fetch_add(1, Ordering::SeqCst)));
+    standalone(&simulation, "stuck", "default", small()).await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    simulation.stop().await;
+    script.times(Call::Create).iter().map(|time| time.round()).collect()
+}
+
+// LIF-016
+#[tokio::test(start_paused = true)]
+async fn a_launch_that_fails_anew_each_time_keeps_its_pace() {
+    let times = attempts(|call| CloudError::other(format!("request {call} failed"))).await;
+    assert_eq!(times, [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 63.0]);
+}
+
+// LIF-016
+#[tokio::test(start_paused = true)]
+async fn a_launch_waits_as_long_as_the_cloud_asks() {
+    let throttled = |call| CloudError::Retryable {
+        message: format!("request {call} was throttled").into(),
+        after: Some(Duration::from_secs(20)),
+    };
+    assert_eq!(attempts(throttled).await, [0.0, 20.0, 40.0, 60.0, 80.0]);
 }
 
 #[tokio::test(start_paused = true)]
