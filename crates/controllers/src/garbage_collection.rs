@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
+use jiff::{SignedDuration, Timestamp};
 use kerf_api::conditions::node_claim::{LAUNCHED, REGISTERED};
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, NodeClaim, NodeClaimSpec, labels};
@@ -30,6 +31,8 @@ const NAME: &str = "nodeclaim.garbagecollection";
 const EVERY: Duration = Duration::from_secs(120);
 /// LIF-129.
 const PARALLEL: usize = 20;
+/// How far the clocks of cloud and API server may differ.
+const CLOCKS: SignedDuration = SignedDuration::from_secs(60);
 
 /// Whether the claim's instance ought to exist (LIF-129, LIF-130).
 fn ought_to_run(claim: &NodeClaim) -> bool {
@@ -41,13 +44,25 @@ fn proves_life(nodes: &[Arc<LeanNode>]) -> bool {
     matches!(nodes, [only] if is_ready(only))
 }
 
-/// Instances nobody wants: launched for a claim of ours, not going, and known to no claim. As long as a claim waits for its launch,
-/// any of them may be its.
+/// Since when some claim waits for its launch.
+fn launching_since(claims: &[Arc<NodeClaim>]) -> Option<Timestamp> {
+    let launching = |claim: &&Arc<NodeClaim>| claim.condition(LAUNCHED).is_none_or(Condition::is_unknown);
+    let created = |claim: &Arc<NodeClaim>| claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let since = claims
+        .iter()
+        .filter(launching)
+        .map(|claim| created(claim).unwrap_or(Timestamp::MIN));
+    since.min()
+}
+
+/// Whether an instance may be that of a claim that waits for its launch: none is older than its claim.
+fn may_be_launching(instance: &Launched, since: Option<Timestamp>) -> bool {
+    let is_older = |created: Timestamp, since: Timestamp| since.duration_since(created) > CLOCKS;
+    since.is_some_and(|since| instance.created.is_none_or(|created| !is_older(created, since)))
+}
+
+/// Instances nobody wants: launched for a claim of ours, not going, and known to no claim.
 fn orphans<'a>(instances: &'a [Launched], claims: &[Arc<NodeClaim>], class_labels: &[String]) -> Vec<&'a Launched> {
-    let launching = |claim: &Arc<NodeClaim>| claim.condition(LAUNCHED).is_none_or(Condition::is_unknown);
-    if claims.iter().any(launching) {
-        return Vec::new();
-    }
     let known: BTreeSet<&str> = claims
         .iter()
         .filter_map(|claim| claim_facts::provider_id(claim))
@@ -68,7 +83,7 @@ fn orphans<'a>(instances: &'a [Launched], claims: &[Arc<NodeClaim>], class_label
 pub(crate) struct GarbageCollection {
     context: Context,
     queue: Queue<()>,
-    /// Orphans of the last round.
+    /// Orphans of the rounds before.
     suspects: Mutex<BTreeSet<String>>,
 }
 
@@ -130,7 +145,25 @@ impl GarbageCollection {
         Ok(())
     }
 
-    /// Ends instances that were orphans in the last round too.
+    /// The orphans that were found to be some before; the others are suspects from now on. What cannot be judged now stays what it was, for
+    /// somewhere a claim is launching most of the time.
+    fn convicted<'a>(&self, orphans: Vec<&'a Launched>, since: Option<Timestamp>) -> Vec<&'a Launched> {
+        let mut suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *suspects);
+        let mut convicted = Vec::new();
+        for orphan in orphans {
+            let (known, is_judged) = (before.contains(&orphan.provider_id), !may_be_launching(orphan, since));
+            if known || is_judged {
+                suspects.insert(orphan.provider_id.clone());
+            }
+            if known && is_judged {
+                convicted.push(orphan);
+            }
+        }
+        convicted
+    }
+
+    /// Ends instances that were found to be orphans before.
     async fn collect_orphans(&self, instances: &[Launched]) -> Result<(), ReconcileError> {
         // Any instance may belong to a claim that cannot be read.
         if self.context.cluster.has_unreadable(&NodeClaim::kind(&())) {
@@ -138,15 +171,11 @@ impl GarbageCollection {
         }
         let classes = &self.context.provider.profile().node_classes;
         let class_labels: Vec<String> = classes.iter().map(NodeClassKind::label_key).collect();
-        let orphans = orphans(instances, &self.context.cluster.claims(), &class_labels);
-        let now: BTreeSet<String> = orphans.iter().map(|orphan| orphan.provider_id.clone()).collect();
-        let before = std::mem::replace(&mut *self.suspects.lock().unwrap_or_else(PoisonError::into_inner), now);
-        let mut unwanted: Vec<&Launched> = orphans
-            .into_iter()
-            .filter(|orphan| {
-                before.contains(&orphan.provider_id) && !self.context.cluster.has_registered_node(&orphan.provider_id)
-            })
-            .collect();
+        let claims = self.context.cluster.claims();
+        let since = launching_since(&claims);
+        let orphans = orphans(instances, &claims, &class_labels);
+        let mut unwanted = self.convicted(orphans, since);
+        unwanted.retain(|orphan| !self.context.cluster.has_registered_node(&orphan.provider_id));
         if unwanted.is_empty() {
             return Ok(());
         }
@@ -203,7 +232,6 @@ impl Reconciler for GarbageCollection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jiff::Timestamp;
     use kerf_api::ConditionSet;
     use std::collections::BTreeMap;
 
@@ -275,9 +303,33 @@ mod tests {
             found.iter().map(|orphan| orphan.provider_id.clone()).collect()
         };
         assert_eq!(found(&[Arc::clone(&known)]), ["orphan"]);
-        assert!(
-            found(&[known, claim("b", None, false)]).is_empty(),
-            "a launch is under way"
-        );
+    }
+
+    #[test]
+    fn an_instance_may_be_of_a_launch_that_is_not_younger() {
+        let at = |seconds: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
+        let created = |name: &str, id: Option<&str>, seconds: i64| {
+            let mut claim = NodeClaim::clone(&claim(name, id, false));
+            claim.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(seconds)));
+            Arc::new(claim)
+        };
+        let launched = created("a", Some("known"), 0);
+        assert_eq!(launching_since(std::slice::from_ref(&launched)), None);
+        let since = launching_since(&[launched, created("b", None, 900), created("c", None, 600)]);
+        assert_eq!(since, Some(at(600)));
+        let may_be = |created: Option<i64>, since| {
+            let created = created.map(at);
+            may_be_launching(
+                &Launched {
+                    created,
+                    ..Launched::default()
+                },
+                since,
+            )
+        };
+        assert!(may_be(Some(700), since) && may_be(Some(540), since));
+        assert!(!may_be(Some(539), since), "no clock is so far off");
+        assert!(may_be(None, since), "nobody knows how old it is");
+        assert!(!may_be(None, None) && !may_be(Some(700), None));
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::{Conditioned, NodeClaim};
 use kerf_cloud::{CloudError, Launched};
@@ -63,6 +64,58 @@ async fn an_instance_nobody_wants_is_ended() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     let left = simulation.nodes().await.pop().and_then(|node| node.metadata.name);
     assert_eq!(left.as_deref(), Some("foreign"));
+    simulation.stop().await;
+}
+
+/// A cloud that launches nothing any more and lists an instance nobody knows besides, created at that time.
+async fn with_an_orphan(created: Option<Timestamp>) -> (Simulation, Script) {
+    let (simulation, script) = scripted().await;
+    script.fail(Call::Create, || CloudError::other("no capacity to speak of"));
+    script.list_also(vec![Launched {
+        name: "lost".to_owned(),
+        provider_id: "kwok://lost".to_owned(),
+        labels: [("karpenter.kwok.sh/kwoknodeclass".to_owned(), "default".to_owned())].into(),
+        created,
+        ..Launched::default()
+    }]);
+    (simulation, script)
+}
+
+async fn launching(simulation: &Simulation, name: &str) {
+    let claim = json!({"metadata": {"name": name}, "spec": {
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}, "requirements": [],
+    }});
+    create::<NodeClaim>(&simulation.client(), claim).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_nobody_wants_is_ended_although_other_claims_are_launching() {
+    let old = "2020-01-01T00:00:00Z".parse().expect("a timestamp");
+    let (simulation, script) = with_an_orphan(Some(old)).await;
+    for number in 0..10 {
+        launching(&simulation, &format!("stuck-{number}")).await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
+    assert!(script.count(Call::Delete) > 0);
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspicion_outlasts_a_launch() {
+    let (simulation, script) = with_an_orphan(None).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    launching(&simulation, "stuck").await;
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    simulation.delete::<NodeClaim>("stuck").await;
+    simulation
+        .until("the claim is gone", 30, async |s| s.claims().await.is_empty())
+        .await;
+    assert_eq!(script.count(Call::Delete), 0, "it may have been the claim's");
+    simulation
+        .until("it is ended in the next round", 100, async |_| {
+            script.count(Call::Delete) > 0
+        })
+        .await;
     simulation.stop().await;
 }
 
