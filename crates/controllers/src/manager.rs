@@ -221,6 +221,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     let batcher = Batcher::new(context.options.batch_idle_duration, context.options.batch_max_duration);
     let orchestration = Orchestration::new(context);
     let repair_policies = Policies::default();
+    let pool_health = pools::health(context, &health);
     let mut all: Vec<Arc<dyn Reconciler>> = vec![
         ClusterState::new(context),
         ConditionReport::<NodeClaim>::new(context),
@@ -230,11 +231,11 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         PoolCounter::new(context),
         pools::readiness(context),
         pools::validation(context),
-        pools::health(context, &health),
         Provisioner::new(context, &batcher),
         PodTrigger::new(context, &batcher),
         NodeTrigger::new(context, &batcher),
-        Lifecycle::new(context, health, context.tuning.timeouts),
+        Lifecycle::new(context, health, Arc::clone(&pool_health), context.tuning.timeouts),
+        pool_health,
         Termination::new(context, Arc::clone(&evictions)),
         evictions,
         Expiration::new(context),

@@ -17,6 +17,7 @@ use crate::changes::Change;
 use crate::claim_facts;
 use crate::context::{Context, startup_taints};
 use crate::patch::{Lock, patch_object, patch_status};
+use crate::pools::PoolStatus;
 use crate::reconciler::Reconciler;
 
 const NAME: &str = "nodeclaim.lifecycle";
@@ -29,13 +30,19 @@ pub(crate) struct Lifecycle {
     queue: Queue<String>,
     pub(super) launches: Launches,
     pub(super) health: RegistrationHealth,
+    pub(super) pools: Arc<PoolStatus>,
     pub(super) timeouts: Timeouts,
     pub(super) startup_taints: StartupTaints,
 }
 
 impl Lifecycle {
-    /// The controller; `health` is shared with what restores and resets it.
-    pub(crate) fn new(context: &Context, health: RegistrationHealth, timeouts: Timeouts) -> Arc<Self> {
+    /// The controller; `health` is shared with `pools`, which restores, resets and shows it.
+    pub(crate) fn new(
+        context: &Context,
+        health: RegistrationHealth,
+        pools: Arc<PoolStatus>,
+        timeouts: Timeouts,
+    ) -> Arc<Self> {
         let workers = context.workers(WORKERS.0, WORKERS.1);
         // LIF-016
         let limit = RateLimit::exponential(BACKOFF.base, BACKOFF.max);
@@ -45,6 +52,7 @@ impl Lifecycle {
             queue: context.queue(NAME, limit),
             launches: Launches::default(),
             health,
+            pools,
             timeouts,
             startup_taints: startup_taints(&context.options),
         })

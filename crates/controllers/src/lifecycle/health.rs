@@ -25,7 +25,30 @@ pub enum Health {
     Unhealthy,
 }
 
+/// Why a machine did not start, as its pool's condition says it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
 /// How the start of a machine went.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Start {
+    Registered,
+    Failed(Failure),
+}
+
+/// What the condition of a pool has to say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// LIF-059.
+    Healthy,
+    /// LIF-061.
+    Unhealthy(Failure),
+}
+
+/// How the start of a claim's machine went.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct OutcomeOf {
     /// The claim's uid; nobody's where the outcome was read from a condition.
@@ -33,26 +56,33 @@ struct OutcomeOf {
     registered: bool,
 }
 
-/// The last outcomes of one pool, oldest first.
+/// What is remembered of one pool.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-struct Outcomes(VecDeque<OutcomeOf>);
+struct Outcomes {
+    /// Oldest first.
+    last: VecDeque<OutcomeOf>,
+    /// The latest that came of them; not every outcome changes what there is to say.
+    verdict: Option<Verdict>,
+}
 
 impl Outcomes {
-    fn record(&mut self, claim: Option<&str>, registered: bool) {
+    /// Says whether it is news.
+    fn record(&mut self, claim: Option<&str>, registered: bool) -> bool {
         let claim = claim.map(Arc::from);
         let outcome = OutcomeOf { claim, registered };
-        if outcome.claim.is_some() && self.0.contains(&outcome) {
-            return;
+        if outcome.claim.is_some() && self.last.contains(&outcome) {
+            return false;
         }
-        if self.0.len() == REMEMBERED {
-            self.0.pop_front();
+        if self.last.len() == REMEMBERED {
+            self.last.pop_front();
         }
-        self.0.push_back(outcome);
+        self.last.push_back(outcome);
+        true
     }
 
     fn health(&self) -> Health {
-        match self.0.iter().filter(|outcome| !outcome.registered).count() {
-            _ if self.0.is_empty() => Health::Unknown,
+        match self.last.iter().filter(|outcome| !outcome.registered).count() {
+            _ if self.last.is_empty() => Health::Unknown,
             failures if failures >= FAILURES_UNHEALTHY => Health::Unhealthy,
             _ => Health::Healthy,
         }
@@ -60,7 +90,7 @@ impl Outcomes {
 }
 
 /// The outcomes of all pools by the pools' uid, so that a pool made anew under an old name starts afresh (LIF-063).
-/// Clones share one memory. It holds four flags per pool that ever was; a restart empties it.
+/// Clones share one memory. It holds four outcomes per pool that ever was; a restart empties it.
 #[derive(Clone, Debug, Default)]
 pub struct RegistrationHealth(Arc<Mutex<FxHashMap<String, Outcomes>>>);
 
@@ -72,10 +102,22 @@ impl RegistrationHealth {
 
     /// Adds how the start of a claim's machine went; it replaces the oldest (LIF-240). The same outcome of the same claim counts once, so a
     /// step that is repeated may say it again.
-    pub fn record(&self, pool_uid: &str, claim_uid: &str, registered: bool) {
+    pub(crate) fn record(&self, pool_uid: &str, claim_uid: &str, start: Start) {
         let mut pools = self.locked();
         let outcomes = pools.entry(pool_uid.to_owned()).or_default();
-        outcomes.record(Some(claim_uid), registered);
+        if !outcomes.record(Some(claim_uid), start == Start::Registered) {
+            return;
+        }
+        match (start, outcomes.health()) {
+            (Start::Registered, Health::Healthy) => outcomes.verdict = Some(Verdict::Healthy),
+            (Start::Failed(failure), Health::Unhealthy) => outcomes.verdict = Some(Verdict::Unhealthy(failure)),
+            (Start::Registered | Start::Failed(_), _) => {}
+        }
+    }
+
+    /// What the outcomes want the pool's condition to say, if anything.
+    pub(crate) fn verdict(&self, pool_uid: &str) -> Option<Verdict> {
+        self.locked().get(pool_uid)?.verdict.clone()
     }
 
     /// Forgets a pool's outcomes (LIF-065).
@@ -91,7 +133,7 @@ impl RegistrationHealth {
         };
         let mut pools = self.locked();
         let outcomes = pools.entry(uid.to_owned()).or_default();
-        if !outcomes.0.is_empty() {
+        if !outcomes.last.is_empty() {
             return;
         }
         if condition.is_true() {
@@ -113,10 +155,16 @@ mod tests {
     use jiff::Timestamp;
     use kerf_api::ConditionSet;
 
+    fn failed(reason: &str) -> Start {
+        let (reason, message) = (reason.to_owned(), String::new());
+        Start::Failed(Failure { reason, message })
+    }
+
     fn after(outcomes: &[bool]) -> (Health, RegistrationHealth) {
         let health = RegistrationHealth::default();
-        for (claim, outcome) in outcomes.iter().enumerate() {
-            health.record("uid", &claim.to_string(), *outcome);
+        for (claim, registered) in outcomes.iter().enumerate() {
+            let start = if *registered { Start::Registered } else { failed("Late") };
+            health.record("uid", &claim.to_string(), start);
         }
         (health.of("uid"), health)
     }
@@ -147,18 +195,46 @@ mod tests {
         let (before, health) = after(&[true, true, true, true, false, true]);
         assert_eq!(before, Health::Healthy);
         // By age: true true false true -> true false true false.
-        health.record("uid", "late", false);
+        health.record("uid", "late", failed("Late"));
         assert_eq!(health.of("uid"), Health::Unhealthy);
+    }
+
+    #[test]
+    fn the_latest_verdict_stays_until_there_is_another() {
+        let (f, t) = (false, true);
+        let unhealthy = || match failed("Late") {
+            Start::Failed(failure) => Some(Verdict::Unhealthy(failure)),
+            Start::Registered => None,
+        };
+        let table: [(&[bool], Option<Verdict>); 7] = [
+            (&[], None),
+            (&[f], None),
+            // LIF-059
+            (&[t], Some(Verdict::Healthy)),
+            (&[t, f], Some(Verdict::Healthy)),
+            // LIF-061
+            (&[t, f, f], unhealthy()),
+            // LIF-060
+            (&[f, f, t, t], unhealthy()),
+            (&[f, f, t, t, t], Some(Verdict::Healthy)),
+        ];
+        for (outcomes, expected) in table {
+            assert_eq!(after(outcomes).1.verdict("uid"), expected, "{outcomes:?}");
+        }
+        let (_, health) = after(&[f, f]);
+        // LIF-065
+        health.reset("uid");
+        assert_eq!(health.verdict("uid"), None);
     }
 
     #[test]
     fn an_outcome_that_is_told_twice_counts_once() {
         let health = RegistrationHealth::default();
         for claim in ["a", "a"] {
-            health.record("uid", claim, false);
+            health.record("uid", claim, failed("Late"));
         }
         assert_eq!(health.of("uid"), Health::Healthy);
-        health.record("uid", "b", false);
+        health.record("uid", "b", failed("Late"));
         assert_eq!(health.of("uid"), Health::Unhealthy);
     }
 
@@ -181,11 +257,11 @@ mod tests {
         health.restore(&pool);
         // LIF-064
         assert_eq!(health.of("uid"), Health::Unhealthy);
-        health.record("uid", "first", true);
-        health.record("uid", "second", true);
+        health.record("uid", "first", Start::Registered);
+        health.record("uid", "second", Start::Registered);
         // LIF-060
         assert_eq!(health.of("uid"), Health::Unhealthy);
-        health.record("uid", "third", true);
+        health.record("uid", "third", Start::Registered);
         assert_eq!(health.of("uid"), Health::Healthy);
 
         ConditionSet::new(&mut pool, Timestamp::UNIX_EPOCH).set_true(NODE_REGISTRATION_HEALTHY);
@@ -193,7 +269,7 @@ mod tests {
         health.restore(&pool);
         // LIF-064
         assert_eq!(health.of("uid"), Health::Healthy);
-        health.record("uid", "late", false);
+        health.record("uid", "late", failed("Late"));
         assert_eq!(health.of("uid"), Health::Healthy);
     }
 }

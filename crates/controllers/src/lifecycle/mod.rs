@@ -6,7 +6,7 @@
 
 mod controller;
 pub(crate) mod finalize;
-mod health;
+pub(crate) mod health;
 mod hooks;
 pub(crate) mod initialization;
 mod launch;

@@ -26,6 +26,7 @@ use serde_json::json;
 use std::sync::Arc;
 
 use super::controller::Lifecycle;
+use super::health::Start;
 use super::initialization::{closed_gate, forgotten, shown};
 use super::liveness::{Liveness, measure};
 use super::rejoin::rejoin;
@@ -242,7 +243,7 @@ impl<'a> Pass<'a> {
         registration::sync(&self.claim, &mut after);
         registration::complete(&mut after);
         patch_object(&context.client, &before, &after, Lock::Optimistic).await?;
-        pool_health::store(context, &self.lifecycle.health, &self.claim, true).await?;
+        pool_health::note(self.lifecycle, &self.claim, Start::Registered);
         self.set(REGISTERED, ConditionStatus::True, REGISTERED, "");
         self.claim
             .status
@@ -339,8 +340,9 @@ impl<'a> Pass<'a> {
             reason = timeout.reason,
             "terminating due to timeout"
         );
-        pool_health::store(context, &self.lifecycle.health, &self.claim, false).await?;
         disrupt(context, &self.claim, timeout.reason).await?;
+        let failed = Start::Failed(pool_health::failure(&self.claim));
+        pool_health::note(self.lifecycle, &self.claim, failed);
         self.ended = true;
         Ok(())
     }

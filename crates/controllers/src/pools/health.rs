@@ -1,4 +1,5 @@
-//! The part of a pool's registration health that follows from changes of pool and class; outcomes come from the lifecycle of claims.
+//! A pool's registration health: changes of pool and class start it over, and what came of its machines' starts is shown. That is recorded by
+//! the lifecycle of claims.
 
 use std::sync::Arc;
 
@@ -6,22 +7,26 @@ use jiff::Timestamp;
 use kerf_api::conditions::{
     AWAITING_RECONCILIATION, AWAITING_RECONCILIATION_MESSAGE, node_pool::NODE_REGISTRATION_HEALTHY,
 };
-use kerf_api::{ConditionSet, Conditioned, NodePool};
+use kerf_api::{Condition, ConditionSet, Conditioned, NodePool};
 
 use super::status::PoolStatus;
 use crate::context::Context;
 use crate::lifecycle::RegistrationHealth;
+use crate::lifecycle::health::Verdict;
 
-/// `nodepool.registrationhealth` (LIF-064 to LIF-066).
+/// `nodepool.registrationhealth` (LIF-059, LIF-061, LIF-064 to LIF-066).
 pub(crate) fn health(context: &Context, memory: &RegistrationHealth) -> Arc<PoolStatus> {
     let memory = memory.clone();
     let rule = move |context: &Context, pool: &mut NodePool, now: Timestamp| {
-        let Some(class) = context.cluster.node_class(&pool.spec.template.spec.node_class_ref) else {
-            return;
-        };
-        memory.restore(pool);
-        if judge(pool, class.generation, now) {
-            memory.reset(pool.metadata.uid.as_deref().unwrap_or_default());
+        let uid = pool.metadata.uid.clone().unwrap_or_default();
+        if let Some(class) = context.cluster.node_class(&pool.spec.template.spec.node_class_ref) {
+            memory.restore(pool);
+            if judge(pool, class.generation, now) {
+                memory.reset(&uid);
+            }
+        }
+        if let Some(verdict) = memory.verdict(&uid) {
+            show(pool, &verdict, now);
         }
     };
     PoolStatus::new(
@@ -39,7 +44,7 @@ fn judge(pool: &mut NodePool, class_generation: i64, now: Timestamp) -> bool {
         .status
         .as_ref()
         .and_then(|status| status.node_class_observed_generation);
-    let current = |condition: &kerf_api::Condition| condition.observed_generation == pool.metadata.generation;
+    let current = |condition: &Condition| condition.observed_generation == pool.metadata.generation;
     let kept = pool.condition(NODE_REGISTRATION_HEALTHY).is_some_and(current) && observed == Some(class_generation);
     if !kept {
         ConditionSet::new(pool, now).set_unknown(
@@ -52,21 +57,60 @@ fn judge(pool: &mut NodePool, class_generation: i64, now: Timestamp) -> bool {
     !kept
 }
 
+/// Brings the condition in line with the outcomes; one that is False already keeps its reason.
+fn show(pool: &mut NodePool, verdict: &Verdict, now: Timestamp) {
+    let is_false = pool
+        .condition(NODE_REGISTRATION_HEALTHY)
+        .is_some_and(Condition::is_false);
+    let mut conditions = ConditionSet::new(pool, now);
+    match verdict {
+        Verdict::Healthy => {
+            conditions.set_true(NODE_REGISTRATION_HEALTHY);
+        }
+        Verdict::Unhealthy(failure) if !is_false => {
+            conditions.set_false(NODE_REGISTRATION_HEALTHY, &failure.reason, &failure.message);
+        }
+        Verdict::Unhealthy(_) => {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::lifecycle::health::Failure;
+
+    fn pool() -> NodePool {
+        let spec = json!({"template": {
+            "spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}});
+        serde_json::from_value(json!({"metadata": {"name": "p", "generation": 1}, "spec": spec})).expect("a pool")
+    }
+
+    #[test]
+    fn the_condition_says_what_came_of_the_machines() {
+        let (mut pool, now) = (pool(), Timestamp::UNIX_EPOCH);
+        let mut shown = |verdict: &Verdict| {
+            show(&mut pool, verdict, now);
+            let condition = pool.condition(NODE_REGISTRATION_HEALTHY).expect("a condition");
+            format!("{} {} {}", condition.status, condition.reason(), condition.message())
+        };
+        let unhealthy = |reason: &str| {
+            let (reason, message) = (reason.to_owned(), "no route".to_owned());
+            Verdict::Unhealthy(Failure { reason, message })
+        };
+        // LIF-061
+        assert_eq!(shown(&unhealthy("LaunchFailed")), "False LaunchFailed no route");
+        assert_eq!(shown(&unhealthy("RegistrationFailed")), "False LaunchFailed no route");
+        // LIF-059
+        assert_eq!(shown(&Verdict::Healthy), "True NodeRegistrationHealthy ");
+        assert_eq!(shown(&unhealthy("LaunchFailed")), "False LaunchFailed no route");
+    }
 
     // LIF-065 LIF-066
     #[test]
     fn a_change_of_pool_or_class_starts_over() {
-        let mut pool: NodePool = serde_json::from_value(
-            json!({"metadata": {"name": "p", "generation": 1}, "spec": {"template": {
-            "spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}}),
-        )
-        .expect("a pool");
-        let now = Timestamp::UNIX_EPOCH;
+        let (mut pool, now) = (pool(), Timestamp::UNIX_EPOCH);
         assert!(judge(&mut pool, 1, now), "no condition yet");
         assert_eq!(
             pool.status

@@ -45,6 +45,11 @@ impl PoolStatus {
         })
     }
 
+    /// Has a pool looked at although nothing about it changed.
+    pub(crate) fn look_at(&self, pool: &str) {
+        self.queue.add(pool.to_owned());
+    }
+
     async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
         let Some(before) = self.context.cluster.pool(name) else {
             return Ok(Outcome::Done);

@@ -11,10 +11,10 @@ use kube::Api;
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::emptiness::with_nodes;
+use crate::emptiness::{apart, with_nodes};
 use crate::harness::{Simulation, create, list, name};
 use crate::logs::Logs;
-use crate::wire::{Fate, wired};
+use crate::wire::{Fate, Wire, wired};
 
 /// The template of a pool whose nodes take so long to register.
 async fn slow(simulation: &Simulation, delay: &str) -> Value {
@@ -168,6 +168,61 @@ async fn conflicts_do_not_lose_a_success() {
     faults.clear();
     simulation
         .until("the pool is well", 120, async |s| health(s).await.starts_with("True"))
+        .await;
+    simulation.stop().await;
+}
+
+/// The same cluster, whose pool's status cannot be written.
+async fn with_a_pool_nobody_can_write(begun: Simulation) -> (Simulation, Wire) {
+    let (simulation, wire) = wired(begun, |_| {}).await;
+    let refused = Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR);
+    wire.on(Method::PATCH, "/nodepools/web/status", refused);
+    (simulation, wire)
+}
+
+// LIF-239
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_cannot_be_written_keeps_no_node_from_registering_and_hears_of_it_later() {
+    let begun = Simulation::start().await;
+    begun.pool("web", json!({})).await;
+    let (simulation, wire) = with_a_pool_nobody_can_write(begun).await;
+    simulation.deployment("web", 1, "1", json!({})).await;
+    let registered = async |s: &Simulation| {
+        let claims = s.claims().await;
+        claims.len() == 1 && claims.iter().all(|claim| claim.condition_is_true("Registered"))
+    };
+    simulation.until("it is registered", 30, registered).await;
+    assert!(
+        health(&simulation).await.starts_with("Unknown"),
+        "nobody could write it"
+    );
+    wire.heal();
+    simulation
+        .until("the pool is well", 60, async |s| health(s).await.starts_with("True"))
+        .await;
+    simulation.stop().await;
+}
+
+// LIF-052, LIF-061, LIF-239
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_cannot_be_written_keeps_no_claim_that_took_too_long() {
+    let begun = Simulation::start().await;
+    let spec = slow(&begun, "3h").await;
+    begun.pool("web", spec).await;
+    let (simulation, wire) = with_a_pool_nobody_can_write(begun).await;
+    simulation.deployment("web", 2, "1", apart("web")).await;
+    simulation
+        .until("both are given up", 16 * 60, async |s| timeouts(s) == 2.0)
+        .await;
+    assert!(
+        health(&simulation).await.starts_with("Unknown"),
+        "nobody could write it"
+    );
+    wire.heal();
+    simulation
+        .until("the pool is not well", 120, async |s| {
+            health(s).await == "False RegistrationFailed"
+        })
         .await;
     simulation.stop().await;
 }
