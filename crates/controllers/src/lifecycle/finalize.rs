@@ -8,13 +8,12 @@ use kerf_api::conditions::node_claim::{INSTANCE_TERMINATING, REGISTERED};
 use kerf_api::status::Conditioned;
 use kerf_api::{ConditionSet, NodeClaim, annotations, finalizers, labels};
 use kerf_cloud::CloudError;
-use kerf_runtime::client::{ApiErrorKind, found};
+use kerf_runtime::client::found;
 use kerf_runtime::metrics::catalogue::{
     NODECLAIMS_INSTANCE_TERMINATION_DURATION, NODECLAIMS_TERMINATED, NODECLAIMS_TERMINATION_DURATION,
 };
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
 use kube::Api;
-use kube::api::ObjectMeta;
 
 use super::controller::Lifecycle;
 use crate::claim_facts;
@@ -114,7 +113,7 @@ async fn nodes_left(context: &Context, claim: &NodeClaim) -> Result<Left, kube::
     let nodes = context.cluster.nodes_by_provider_id(id);
     let api: Api<Node> = Api::all(context.client.clone());
     for node in nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none()) {
-        delete_node(&api, &node.metadata).await?;
+        claim_facts::delete_exactly(&api, &node.metadata).await?;
     }
     if !nodes.is_empty() {
         return Ok(Left::Known);
@@ -128,7 +127,7 @@ async fn nodes_left(context: &Context, claim: &NodeClaim) -> Result<Left, kube::
         return Ok(Left::None);
     };
     if unseen.metadata.deletion_timestamp.is_none() {
-        delete_node(&api, &unseen.metadata).await?;
+        claim_facts::delete_exactly(&api, &unseen.metadata).await?;
     }
     Ok(Left::Unseen)
 }
@@ -146,15 +145,6 @@ async fn has_registered_node(context: &Context, id: &str) -> Result<bool, kube::
         }
     }
     Ok(false)
-}
-
-async fn delete_node(api: &Api<Node>, meta: &ObjectMeta) -> Result<(), kube::Error> {
-    let name = meta.name.as_deref().unwrap_or_default();
-    let deleted = api.delete(name, &claim_facts::exactly(meta.uid.as_deref())).await;
-    match deleted.map_err(|error| (ApiErrorKind::of(&error), error)) {
-        Ok(_) | Err((ApiErrorKind::NotFound | ApiErrorKind::Conflict, _)) => Ok(()),
-        Err((_, error)) => Err(error),
-    }
 }
 
 /// The claim with the identity of its instance; `None` when it was never launched (LIF-078). A launch that could not

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use http::{Method, StatusCode};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::clouds::{Call, Script, scripted, scripted_as};
 use crate::harness::{Simulation, create, name};
+use crate::wire::{Fate, wired};
 
 /// A cluster with one pod on one node, and the script of its cloud.
 pub(crate) async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, Script, NodeClaim, Node) {
@@ -403,6 +405,26 @@ async fn a_node_is_drained_although_its_claim_never_learned_that_it_registered()
         .until("the pod moved", 300, async |s| {
             s.running().await == 1 && current(s, &claim).await.is_none()
         })
+        .await;
+    simulation.stop().await;
+}
+
+// LIF-072, OPS-105
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_deletion_meets_a_conflict_is_deleted_again() {
+    let begun = Simulation::start().await;
+    begun.populate(1, json!({})).await;
+    let (simulation, wire) = wired(begun, |_| {}).await;
+    let (claim, node) = (simulation.claims().await.remove(0), simulation.nodes().await.remove(0));
+    let path = format!("/api/v1/nodes/{}", name(&node));
+    wire.on(Method::DELETE, &path, Fate::Refused(StatusCode::CONFLICT));
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let tried = wire.writes(&format!("DELETE {path}")).len();
+    assert!(tried > 2, "{tried}");
+    wire.heal();
+    simulation
+        .until("it is gone", 60, async |s| current(s, &claim).await.is_none())
         .await;
     simulation.stop().await;
 }
