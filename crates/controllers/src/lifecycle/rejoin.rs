@@ -1,4 +1,4 @@
-//! A Node that came back: its object was lost and its kubelet registered it anew, or somebody took labels off it. The claim's conditions
+//! A Node that came back: its object was lost and its kubelet registered it anew, or somebody changed its labels. The claim's conditions
 //! never revert (LIF-047), so nobody would put back what registration and initialization had put there, and its taint would keep every
 //! pod away for good.
 
@@ -25,16 +25,16 @@ pub(super) async fn rejoin(
     claim: &NodeClaim,
     node: &LeanNode,
 ) -> Result<(), ReconcileError> {
-    let has = |label| claim_facts::label(node.metadata.labels.as_ref(), label) == labels::TRUE;
+    let is_initialized = claim_facts::label(node.metadata.labels.as_ref(), labels::INITIALIZED) == labels::TRUE;
     if !claim.condition_is_true(REGISTERED) || node.metadata.deletion_timestamp.is_some() {
         return Ok(());
     }
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let api: Api<Node> = Api::all(context.client.clone());
-    if !has(labels::REGISTERED) {
+    if !claim_facts::is_registered(&node.metadata) {
         // What is known of the Node may be older than its registration.
         let live = found(api.get(name).await)?.filter(|live| live.metadata.uid == node.metadata.uid);
-        let Some(before) = live.filter(|live| !registration::is_registered(live)) else {
+        let Some(before) = live.filter(|live| !claim_facts::is_registered(&live.metadata)) else {
             return Ok(());
         };
         let mut after = before.clone();
@@ -46,9 +46,7 @@ pub(super) async fn rejoin(
             Node = name,
             "registered node again"
         );
-    } else if claim.condition_is_true(INITIALIZED)
-        && !has(labels::INITIALIZED)
-        && closed_gate(claim, Some(node), known).is_none()
+    } else if claim.condition_is_true(INITIALIZED) && !is_initialized && closed_gate(claim, Some(node), known).is_none()
     {
         let patch = json!({"metadata": {"labels": {labels::INITIALIZED: labels::TRUE}}});
         found(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await)?;

@@ -364,6 +364,27 @@ async fn an_initialized_node_stays_so_whatever_becomes_of_it() {
     simulation.stop().await;
 }
 
+// LIF-038
+#[tokio::test(start_paused = true)]
+async fn a_node_that_somebody_says_is_not_registered_is_registered_again() {
+    let simulation = Simulation::start().await;
+    standalone(&simulation, "alone", json!({})).await;
+    simulation
+        .until("it is initialized", 60, async |s| {
+            holds(s, "alone", "Initialized").await
+        })
+        .await;
+    let node = name(&simulation.nodes().await[0]);
+    let changed = json!({"metadata": {"labels": {"karpenter.sh/registered": "false"}}});
+    simulation.patch::<Node>(&node, changed).await;
+    let registered = async |s: &Simulation| {
+        let labels = s.nodes().await.remove(0).metadata.labels.unwrap_or_default();
+        labels.get("karpenter.sh/registered").map(String::as_str) == Some("true")
+    };
+    simulation.until("it is registered", 10, registered).await;
+    simulation.stop().await;
+}
+
 // LIF-028
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_an_instance_takes_no_node_for_its_own() {
