@@ -129,8 +129,14 @@ impl Consistency {
             self.report(&claim, &wrong).await?;
         }
         let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = Instant::now();
-        checked.insert(uid.to_owned(), Checked { at, doubled });
+        // Word of its end, which forgets it, may have come meanwhile.
+        if cluster
+            .claim(&name)
+            .is_some_and(|known| claim_facts::uid(&known) == uid)
+        {
+            let at = Instant::now();
+            checked.insert(uid.to_owned(), Checked { at, doubled });
+        }
         Ok(Outcome::RequeueAfter(EVERY))
     }
 
@@ -232,8 +238,10 @@ impl Reconciler for Consistency {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::{Cluster, Watched};
     use jiff::Timestamp;
     use kerf_api::{NodeClaimSpec, ResourceRequests};
+    use kerf_cloud::FAKE_NODE_CLASS;
     use serde_json::json;
     use std::collections::BTreeMap;
 
@@ -259,6 +267,30 @@ mod tests {
         }
         let node = json!({"metadata": {"name": "n"}, "status": {"capacity": {"memory": memory, "cpu": "4"}}});
         issues(&claim, &serde_json::from_value(node).expect("a node"))
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_is_gone_before_the_answer_is_not_remembered() {
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
+        let answer = json!({
+            "metadata": {"name": "web-1", "uid": "web-1", "resourceVersion": "1"},
+            "spec": {"requirements": [], "nodeClassRef": class}, "status": {"providerID": "p://1"},
+        });
+        let claim = serde_json::from_value::<NodeClaim>(answer.clone()).expect("a claim");
+        let going = claim.clone();
+        let gone_first = move |cluster: &Cluster| cluster.tell(Watched::delete(cluster, &going));
+        let context = Context::answering(&answer, gone_first);
+        let consistency = Consistency::new(&context);
+        context.follow(&consistency);
+        let node = json!({"metadata": {"name": "n", "uid": "n"}, "spec": {"providerID": "p://1"}});
+        let node = serde_json::from_value::<LeanNode>(node).expect("a node");
+        context.cluster.tell(Watched::apply(&context.cluster, node));
+        context.cluster.tell(Watched::apply(&context.cluster, claim));
+        let outcome = consistency.reconcile("web-1".to_owned()).await;
+        assert!(outcome.is_ok(), "{outcome:?}");
+        assert!(context.cluster.claims().is_empty());
+        let checked = consistency.checked.lock().expect("no panic");
+        assert!(checked.is_empty());
     }
 
     #[test]

@@ -154,4 +154,29 @@ impl Context {
             tuning: Tuning::default(),
         }
     }
+
+    /// The same, but every call is answered so, after `meanwhile` has happened to the cluster.
+    pub(crate) fn answering(answer: &serde_json::Value, meanwhile: impl Fn(&Cluster) + Clone + Send + 'static) -> Self {
+        let (context, answer) = (Self::without_api(), answer.to_string());
+        let cluster = context.cluster.clone();
+        let service = tower::service_fn(move |_: http::Request<kube::client::Body>| {
+            meanwhile(&cluster);
+            let answer = http::Response::new(kube::client::Body::from(answer.clone().into_bytes()));
+            async { Ok::<_, std::convert::Infallible>(answer) }
+        });
+        Self {
+            client: Client::new(service, "default"),
+            ..context
+        }
+    }
+
+    /// Tells a controller of all changes from now on.
+    pub(crate) fn follow(&self, controller: &Arc<impl crate::reconciler::Reconciler>) {
+        let controller = Arc::downgrade(controller);
+        self.cluster.subscribe(move |change| {
+            if let Some(controller) = controller.upgrade() {
+                controller.notify(change);
+            }
+        });
+    }
 }

@@ -1,7 +1,7 @@
 //! The loop around Nodes that are being deleted (LIF-081).
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -59,17 +59,26 @@ impl Termination {
         let served = classes
             .iter()
             .any(|class| labels.is_some_and(|labels| labels.contains_key(&class.label_key())));
-        let released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
         served
             && node.metadata.deletion_timestamp.is_some()
             && claim_facts::is_guarded(&node.metadata)
-            && !released.contains(node.metadata.uid.as_deref().unwrap_or_default())
+            && !self
+                .released()
+                .contains(node.metadata.uid.as_deref().unwrap_or_default())
     }
 
-    /// Notes that a Node was let go, so that an old view of it does not end it twice.
+    /// Notes that a Node is let go, so that an old view of it does not end it twice.
     pub(super) fn note_released(&self, node: &LeanNode) {
-        let mut released = self.released.lock().unwrap_or_else(PoisonError::into_inner);
-        released.insert(node.metadata.uid.clone().unwrap_or_default());
+        self.released().insert(node.metadata.uid.clone().unwrap_or_default());
+    }
+
+    /// Takes that back.
+    pub(super) fn forget_released(&self, node: &LeanNode) {
+        self.released().remove(node.metadata.uid.as_deref().unwrap_or_default());
+    }
+
+    fn released(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,14 +96,9 @@ impl Reconciler for Termination {
             }
             Some(_) => {}
             None => {
-                let uid = diff
-                    .last()
-                    .and_then(|node| node.metadata.uid.clone())
-                    .unwrap_or_default();
-                self.released
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .remove(&uid);
+                if let Some(node) = diff.last() {
+                    self.forget_released(node);
+                }
             }
         }
     }
@@ -110,5 +114,51 @@ impl Reconciler for Termination {
             async move { this.reconcile(name).await }
         };
         controller.run(queue, reconcile, shutdown).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kerf_cloud::FAKE_NODE_CLASS;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::{Cluster, Watched};
+
+    /// A Node that is going and whose machine nobody knows.
+    fn going() -> LeanNode {
+        let label = FAKE_NODE_CLASS.label_key();
+        let node = json!({"metadata": {
+            "name": "n", "uid": "n", "resourceVersion": "1", "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["karpenter.sh/termination"], "labels": {label: "default"},
+        }, "spec": {"providerID": "fake://n"}});
+        serde_json::from_value(node).expect("a node")
+    }
+
+    async fn released(context: &Context) -> (Arc<Termination>, Result<Outcome, ReconcileError>) {
+        let termination = Termination::new(context, Evictions::new(context));
+        context.follow(&termination);
+        context.cluster.tell(Watched::apply(&context.cluster, going()));
+        let outcome = termination.reconcile("n".to_owned()).await;
+        (termination, outcome)
+    }
+
+    #[tokio::test]
+    async fn a_node_is_let_go_once_and_forgotten_when_it_is_gone() {
+        let answer = json!({"metadata": {"name": "n"}});
+        let (termination, outcome) = released(&Context::answering(&answer, |_| {})).await;
+        assert!(matches!(outcome, Ok(Outcome::Done)), "{outcome:?}");
+        assert!(!termination.is_ours(&going()), "an old view of it");
+        let gone_first = |cluster: &Cluster| cluster.tell(Watched::delete(cluster, &going()));
+        let (termination, outcome) = released(&Context::answering(&answer, gone_first)).await;
+        assert!(matches!(outcome, Ok(Outcome::Done)), "{outcome:?}");
+        assert!(termination.released().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_node_that_could_not_be_let_go_is_tried_again() {
+        let (termination, outcome) = released(&Context::without_api()).await;
+        assert!(outcome.is_err());
+        assert!(termination.is_ours(&going()));
     }
 }

@@ -118,7 +118,10 @@ impl Evictions {
         }
         match meaning(&result) {
             Answer::Accepted => {
-                self.locked().insert(key.clone(), Stage::Accepted);
+                // Word of its end, which forgets it, may have come before the answer.
+                if let Some(stage) = self.locked().get_mut(&key) {
+                    *stage = Stage::Accepted;
+                }
                 self.tell_evicted(&key);
                 Ok(Outcome::Done)
             }
@@ -270,7 +273,35 @@ impl Reconciler for Evictions {
 
 #[cfg(test)]
 mod tests {
+    use kerf_state::lean::LeanPod;
+
     use super::*;
+    use crate::cluster::{Cluster, Watched};
+
+    #[tokio::test]
+    async fn a_pod_that_is_gone_before_the_answer_is_not_remembered() {
+        let pod = || {
+            let metadata = json!({"name": "web-0", "namespace": "shop", "uid": "web-0"});
+            let pod = json!({"metadata": metadata, "spec": {"nodeName": "n", "containers": []}});
+            serde_json::from_value::<LeanPod>(pod).expect("a pod")
+        };
+        let gone_first = move |cluster: &Cluster| cluster.tell(Watched::delete(cluster, &pod()));
+        let answer = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+        let context = Context::answering(&answer, gone_first);
+        let evictions = Evictions::new(&context);
+        context.follow(&evictions);
+        context.cluster.tell(Watched::apply(&context.cluster, pod()));
+        let key = EvictionKey {
+            namespace: "shop".to_owned(),
+            name: "web-0".to_owned(),
+            uid: "web-0".to_owned(),
+            node: "n".to_owned(),
+        };
+        evictions.add(key.clone());
+        let outcome = evictions.reconcile(key).await;
+        assert!(matches!(outcome, Ok(Outcome::Done)), "{outcome:?}");
+        assert!(evictions.locked().is_empty());
+    }
 
     fn refused(code: u16, reason: &str, message: &str) -> Answer {
         meaning::<()>(&Err(kube::Error::Api(

@@ -378,16 +378,19 @@ impl<'a> Pass<'a> {
             "uid": self.node.metadata.uid,
         }});
         let api: Api<Node> = Api::all(self.context.client.clone());
-        match api
-            .patch(self.name, &PatchParams::default(), &Patch::Strategic(patch))
-            .await
-        {
-            Ok(_) => {}
-            Err(error) if ApiErrorKind::of(&error) == ApiErrorKind::NotFound => return Ok(Outcome::Done),
-            // A conflict may be another Node's or a passing one: whoever looks again finds out.
-            Err(error) => return Err(error.into()),
-        }
+        // Word of its end, which forgets it, may come before the answer.
         self.termination.note_released(self.node);
+        let patched = api
+            .patch(self.name, &PatchParams::default(), &Patch::Strategic(patch))
+            .await;
+        if let Err(error) = patched {
+            self.termination.forget_released(self.node);
+            return match ApiErrorKind::of(&error) {
+                ApiErrorKind::NotFound => Ok(Outcome::Done),
+                // A conflict may be another Node's or a passing one: whoever looks again finds out.
+                _ => Err(error.into()),
+            };
+        }
         let meta = &self.node.metadata;
         let seconds_since = |time: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Time| {
             self.context.now().duration_since(time.0).as_secs_f64().max(0.0)
