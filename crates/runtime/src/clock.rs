@@ -5,8 +5,8 @@
 //!
 //! The API server dates the objects whose ages are looked at. So where the machine's clock is far off the server's, the server's counts.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -18,8 +18,13 @@ const SYSTEM_RECHECK: Duration = Duration::from_secs(60);
 
 /// How far the machine's clock may be off the API server's: more than rounding, latency and the differences between servers.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(60);
+/// How far it may be off to be believed again: clearly less, so that one that is just as wrong as it may be is not set to and fro.
+const AGREEMENT: SignedDuration = SignedDuration::from_secs(30);
 /// Differences between two measurements that are rounding.
 const ROUNDING_S: u64 = 5;
+/// So many answers in a row have to say the same before it counts: one of several servers may be wrong. Fewer than a process gets before it
+/// decides anything.
+const ANSWERS: u32 = 10;
 
 /// Wall time. Cloning is cheap and all clones show the same time.
 #[derive(Clone, Debug)]
@@ -27,6 +32,14 @@ pub struct Clock {
     source: Source,
     /// What is added to what the source shows, in seconds.
     correction_s: Arc<AtomicI64>,
+    claimed: Arc<Mutex<Claimed>>,
+}
+
+/// Another correction that the latest answers want, in seconds, and how many of them did in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Claimed {
+    correction_s: i64,
+    answers: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -63,6 +76,7 @@ impl Clock {
         Self {
             source,
             correction_s: Arc::default(),
+            claimed: Arc::default(),
         }
     }
 
@@ -73,14 +87,29 @@ impl Clock {
         shown.saturating_add(correction).unwrap_or(shown)
     }
 
-    /// The API server says what time it is. It counts where the machine's clock is more than a minute off.
+    /// The API server says what time it is. It counts where the machine's clock is more than a minute off, by several answers in a row.
     pub fn heard(&self, server: Timestamp) {
+        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
         let off = server.duration_since(self.source.now());
-        let wanted = if off.abs() > TOLERANCE { off.as_secs() } else { 0 };
         let current = self.correction_s.load(Ordering::SeqCst);
+        let tolerance = if current == 0 { TOLERANCE } else { AGREEMENT };
+        let wanted = if off.abs() > tolerance { off.as_secs() } else { 0 };
         if wanted.abs_diff(current) <= ROUNDING_S {
+            claimed.answers = 0;
             return;
         }
+        if claimed.answers > 0 && wanted.abs_diff(claimed.correction_s) <= ROUNDING_S {
+            claimed.answers += 1;
+        } else {
+            *claimed = Claimed {
+                correction_s: wanted,
+                answers: 1,
+            };
+        }
+        if claimed.answers < ANSWERS {
+            return;
+        }
+        claimed.answers = 0;
         self.correction_s.store(wanted, Ordering::SeqCst);
         if wanted == 0 {
             tracing::info!("this machine's clock agrees with the API server's again");
@@ -177,6 +206,18 @@ mod tests {
         "2026-01-01T00:00:00Z".parse().expect("a timestamp")
     }
 
+    /// As many answers as count say that it is so many seconds after the start.
+    fn hear(clock: &Clock, seconds: i64) {
+        for _ in 0..ANSWERS {
+            clock.heard(start() + SignedDuration::from_secs(seconds));
+        }
+    }
+
+    /// What the clock shows, in seconds after the start.
+    fn shown(clock: &Clock) -> i64 {
+        clock.now().duration_since(start()).as_secs()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn simulated_time_follows_virtual_time_and_jumps() {
         let clock = Clock::simulated(start());
@@ -190,18 +231,47 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_api_server_s_time_counts_where_the_machine_s_is_far_off() {
         let clock = Clock::simulated(start());
-        let seconds = SignedDuration::from_secs;
-        clock.heard(start() + seconds(59));
-        assert_eq!(clock.now(), start(), "no clocks agree exactly");
+        hear(&clock, 59);
+        assert_eq!(shown(&clock), 0, "no clocks agree exactly");
         clock.clone().jump(SignedDuration::from_hours(48));
-        clock.heard(start() + seconds(1));
-        assert_eq!(clock.now(), start() + seconds(1));
+        hear(&clock, 1);
+        assert_eq!(shown(&clock), 1);
         tokio::time::sleep(Duration::from_secs(10)).await;
-        clock.heard(start() + seconds(8));
-        assert_eq!(clock.now(), start() + seconds(11), "rounding moves nothing");
+        hear(&clock, 8);
+        assert_eq!(shown(&clock), 11, "rounding moves nothing");
         clock.jump(SignedDuration::from_hours(-48));
-        clock.heard(start() + seconds(10));
-        assert_eq!(clock.now(), start() + seconds(10), "it is right again");
+        hear(&clock, 10);
+        assert_eq!(shown(&clock), 10, "it is right again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_off_by_about_as_much_as_it_may_is_not_set_to_and_fro() {
+        let clock = Clock::simulated(start());
+        let mut seen = Vec::new();
+        for off in [58, 62, 59, 61, 40, 60, 31, 29, 40, 59, 62] {
+            hear(&clock, off);
+            seen.push(shown(&clock));
+        }
+        assert_eq!(seen, [0, 62, 62, 62, 40, 60, 31, 0, 0, 0, 62]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_is_wrong_among_others_does_not_count() {
+        let clock = Clock::simulated(start());
+        let off = |seconds| start() + SignedDuration::from_secs(seconds);
+        for _ in 0..100 {
+            for _ in 1..ANSWERS {
+                clock.heard(off(7200));
+            }
+            clock.heard(off(1));
+            assert_eq!(shown(&clock), 0);
+        }
+        hear(&clock, 600);
+        assert_eq!(shown(&clock), 600);
+        for wrong in 0..100 {
+            clock.heard(off(wrong * 1000));
+            assert_eq!(shown(&clock), 600, "each says something else");
+        }
     }
 
     #[tokio::test(start_paused = true)]
