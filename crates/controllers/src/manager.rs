@@ -141,15 +141,6 @@ impl Manager {
             tuning: config.tuning,
         };
         let controllers = controllers(&context, overlaid.as_ref());
-        for controller in &controllers {
-            // The controllers hold the cluster.
-            let controller = Arc::downgrade(controller);
-            context.cluster.subscribe(move |change| {
-                if let Some(controller) = controller.upgrade() {
-                    controller.notify(change);
-                }
-            });
-        }
         Self {
             context,
             controllers,
@@ -287,6 +278,7 @@ async fn lead(
             () = shutdown.cancelled() => return Ok(()),
             known = known => known?,
         }
+        tell_everything(&context.cluster, &controllers);
         let mut tasks = TaskGroup::new(&shutdown);
         for controller in controllers {
             let token = tasks.token().clone();
@@ -308,6 +300,21 @@ async fn lead(
         Some(result) => Ok(result?),
         None => Ok(()),
     }
+}
+
+/// Tells the controllers of everything there is and of all changes from now on. Whoever only stands by tells them of nothing: nobody would work on
+/// what they note.
+fn tell_everything(cluster: &Cluster, controllers: &[Arc<dyn Reconciler>]) {
+    for controller in controllers {
+        // The controllers hold the cluster.
+        let controller = Arc::downgrade(controller);
+        cluster.subscribe(move |change| {
+            if let Some(controller) = controller.upgrade() {
+                controller.notify(change);
+            }
+        });
+    }
+    cluster.tell(cluster.everything());
 }
 
 /// Lists anew what the leader before wrote. Whoever only watched so far may be behind or cut off without knowing, and what it does not know

@@ -7,8 +7,8 @@ use kerf_runtime::CancellationToken;
 
 use crate::changes::Change;
 
-/// One of the process's loops. It is made before anything is watched, so that no change is missed; it is told of changes whether this
-/// process leads or not, and runs only while it leads (OPS-102).
+/// One of the process's loops. It runs only while this process leads (OPS-102). When that begins it is told of everything there is, as of objects
+/// that are new, and of all changes from then on.
 ///
 /// The common shape: a struct with the [`Context`](crate::Context) and a [`Queue`](kerf_runtime::Queue); `notify` puts keys into the
 /// queue, `run` hands the queue to [`Context::controller`](crate::Context::controller) with a function that reconciles one key, and that

@@ -231,6 +231,34 @@ impl Watched for LeanPod {
 }
 
 impl Cluster {
+    /// Everything controllers are triggered by, as if it had just been listed.
+    pub(crate) fn everything(&self) -> Vec<Change> {
+        fn listed<T: Kept>(known: &Objects<T>) -> impl Iterator<Item = Diff<T>> {
+            known.all().into_iter().map(|object| Diff {
+                before: None,
+                after: Some(object),
+                listed: true,
+            })
+        }
+        let inner = self.lock();
+        let pods = inner.mirror.pods().map(|pod| {
+            Change::Pod(PodChange {
+                namespace: Arc::clone(&pod.namespace),
+                name: Arc::clone(&pod.name),
+                before: None,
+                after: facts(&inner.mirror, &pod.namespace, &pod.name),
+                listed: true,
+            })
+        });
+        let classes = listed(&inner.node_classes).map(Change::Class);
+        let overlays = listed(&inner.overlays).map(Change::Overlay);
+        let pools = listed(&inner.pools).map(Change::Pool);
+        let claims = listed(&inner.claims).map(Change::Claim);
+        let nodes = listed(&inner.nodes).map(Change::Node);
+        let all = classes.chain(overlays).chain(pools).chain(claims).chain(nodes);
+        all.chain(pods).collect()
+    }
+
     /// A node class is there.
     pub(crate) fn apply_class(&self, class: NodeClass) -> Vec<Change> {
         let after = Arc::new(class);
@@ -517,6 +545,24 @@ mod tests {
         LeanPod::reset(&cluster, Vec::new(), &[("team".to_owned(), "a".to_owned())].into());
         assert!(cluster.pod("team", "a").is_some() && cluster.pod("team", "b").is_none());
         assert_eq!(cluster.pods_on("n").len(), 1);
+    }
+
+    #[test]
+    fn everything_is_told_as_new() {
+        let cluster = cluster();
+        NodeClaim::apply(&cluster, claim("a", 1, None));
+        NodeClaim::apply(&cluster, claim("a", 2, Some("id")));
+        let pod =
+            serde_json::json!({"metadata": {"name": "p", "namespace": "team", "uid": "p"}, "spec": {"nodeName": "n"}});
+        LeanPod::apply(&cluster, serde_json::from_value(pod).expect("a pod"));
+        let everything = cluster.everything();
+        assert_eq!(sides(&everything), [(None, Some(2)), (None, None)]);
+        let Some(Change::Pod(pod)) = everything.last() else {
+            panic!("{everything:?}");
+        };
+        assert_eq!((&*pod.namespace, &*pod.name, pod.listed), ("team", "p", true));
+        let node = pod.after.as_ref().and_then(|facts| facts.node.as_deref());
+        assert!(pod.before.is_none() && node == Some("n"));
     }
 
     // LIF-005

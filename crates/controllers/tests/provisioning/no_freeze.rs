@@ -113,6 +113,16 @@ async fn a_controller_that_knows_no_promise_waits_for_the_launch() {
 
 /// A process that leads when it can.
 fn candidate(sandbox: &Sandbox, client: Client, name: &str) -> (tokio::task::JoinHandle<()>, CancellationToken) {
+    candidate_counting(sandbox, client, name, Metrics::default())
+}
+
+/// The same with metrics to look at.
+fn candidate_counting(
+    sandbox: &Sandbox,
+    client: Client,
+    name: &str,
+    metrics: Metrics,
+) -> (tokio::task::JoinHandle<()>, CancellationToken) {
     let interner = Arc::new(Interner::default());
     let provider = KwokProvider::new(sandbox.client(), Arc::clone(&interner), builtin_catalogue(&interner));
     let manager = Manager::new(ManagerConfig {
@@ -126,7 +136,7 @@ fn candidate(sandbox: &Sandbox, client: Client, name: &str) -> (tokio::task::Joi
         clock: sandbox.clock().clone(),
         seed: Seed(7).derive(name),
         interner,
-        metrics: Metrics::default(),
+        metrics,
         listen: false,
         tuning: Tuning::default(),
     });
@@ -185,6 +195,34 @@ async fn a_new_leader_that_heard_of_no_claims_makes_none_again() {
     let _ = first.await;
     let seen = observer.seen_until_running(3, 300).await;
     assert_eq!(seen.len(), 3, "{seen:?}");
+    shutdown.cancel();
+    let _ = second.await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stands_by_piles_nothing_up() {
+    let sandbox = Sandbox::builder().seed(7).build().await.expect("a sandbox");
+    let class = json!({"metadata": {"name": "default"}, "spec": {}});
+    create::<KwokNodeClass>(&sandbox.client(), class).await;
+    let (first, _) = candidate(&sandbox, sandbox.client(), "first");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let metrics = Metrics::default();
+    let (second, shutdown) = candidate_counting(&sandbox, sandbox.client(), "second", metrics.clone());
+    let observer = Observer(sandbox);
+    observer.deploy().await;
+    observer.seen_until_running(3, 300).await;
+    let added = || {
+        let text = metrics.encode();
+        let lines = text.lines().filter(|line| line.starts_with("workqueue_adds_total{"));
+        let counts: Vec<f64> = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect();
+        assert!(!counts.is_empty());
+        counts.iter().sum::<f64>()
+    };
+    assert_eq!(added(), 0.0);
+    first.abort();
+    let _ = first.await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(added() > 0.0, "it leads now");
     shutdown.cancel();
     let _ = second.await;
 }

@@ -308,6 +308,11 @@ impl Mirror {
         is_known.then_some(&mut self.times)
     }
 
+    /// All pods, by namespace and name.
+    pub fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.pods.iter().map(|(_, entry)| &entry.pod)
+    }
+
     /// Whether a pod is provisionable (SCH-008), promised to a claim or not.
     pub fn is_provisionable(&self, namespace: &str, name: &str) -> bool {
         let key = (Arc::from(namespace), Arc::from(name));
