@@ -7,7 +7,6 @@ mod parse;
 
 use std::time::Duration;
 
-
 pub use definitions::{DEFINITIONS, OptionDef, OptionKind, SCHEDULING, usage};
 pub use gates::{FeatureGates, GateError};
 pub use parse::{FlagError, Values};
