@@ -362,6 +362,62 @@ mod tests {
         assert!(start(&delete).await.starts_with("marking disrupted"), "it goes anyway");
     }
 
+    // DIS-262
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_got_a_machine_since_the_decision_gets_no_other() {
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
+        let claim = |name: &str| {
+            json!({
+                "metadata": {"name": name, "uid": name, "resourceVersion": "1"},
+                "spec": {"requirements": [], "nodeClassRef": class},
+            })
+        };
+        // Whoever marks Node or claim is answered with something that is either.
+        let context = Context::answering(&claim("web-1"), |_| {});
+        let cluster = &context.cluster;
+        cluster.created(from_value(claim("web-1")).expect("a claim"));
+        let pod = json!({
+            "metadata": {"namespace": "shop", "name": "p", "uid": "p"},
+            "spec": {"containers": []}, "status": {"phase": "Pending"},
+        });
+        let pod = from_value::<kerf_state::lean::LeanPod>(pod).expect("a pod");
+        cluster.tell(Watched::apply(cluster, pod));
+        let pod = cluster.pod("shop", "p").expect("it is known");
+        let (candidate, decided_on) = candidate(&context);
+        let mut replacement = Launch::of_template(&candidate.pool);
+        replacement.pods = vec![Arc::clone(&pod)];
+        let command = Command {
+            reason: DisruptionReason::Underutilized,
+            candidates: vec![candidate],
+            replacements: vec![replacement],
+            plan: None,
+        };
+        let starter = Starter::new(&context, &Orchestration::new(&context));
+        let start = async || {
+            let decided = Decided {
+                decided_on: Arc::clone(&decided_on),
+                ..Decided::new(command.clone(), context.cluster.snapshot(context.now()))
+            };
+            starter
+                .start(&decided, "single")
+                .await
+                .expect_err("its pool is gone")
+                .to_string()
+        };
+        assert!(
+            start().await.starts_with("launching replacement nodeclaim"),
+            "it was tried"
+        );
+        context.cluster.created(from_value(claim("web-2")).expect("a claim"));
+        let planned = |times: &mut kerf_state::PodTimes| times.planned_onto("shop", "p", &"web-2".into());
+        context.cluster.note_times(&pod, planned);
+        assert!(
+            start()
+                .await
+                .starts_with("pods it would launch a machine for are given one")
+        );
+    }
+
     // DIS-255
     #[tokio::test(start_paused = true)]
     async fn a_node_another_command_holds_is_not_touched() {
