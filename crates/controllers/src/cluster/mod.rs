@@ -266,7 +266,7 @@ impl Cluster {
         }
     }
 
-    /// Takes over the answer to a write of a claim, so that the next look sees it before the watch tells of it. Older ones than
+    /// Takes over the answer to a write or a read of a claim, so that the next look sees it before the watch tells of it. Older ones than
     /// what is known, and claims that are gone, change nothing.
     pub fn wrote_claim(&self, claim: NodeClaim) {
         let change = self.lock().wrote_claim(claim);

@@ -2,6 +2,8 @@
 //!
 //! Each write is tried several times (DIS-013), each time on what the API server says then. What is gone needs no mark.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::conditions::node_claim::DISRUPTION_REASON;
@@ -72,16 +74,20 @@ impl Marker {
 
     async fn edit_claim_once(&self, member: &Member, reason: Option<DisruptionReason>) -> Result<(), kube::Error> {
         let api: Api<NodeClaim> = Api::all(self.context.client.clone());
-        let before = found(api.get(&member.claim).await)?;
+        let cluster = &self.context.cluster;
         let ours = |claim: &NodeClaim| claim.metadata.uid.as_deref() == Some(&member.claim_uid);
-        let Some(before) = before.filter(ours) else {
+        let Some(read) = found(api.get(&member.claim).await)?.filter(ours) else {
             return Ok(());
         };
+        // A read that is older than what is known would hide a mark that has to go.
+        cluster.wrote_claim(read.clone());
+        let newest = cluster.claim(&member.claim).filter(|known| ours(known));
+        let before = newest.map_or(read, Arc::unwrap_or_clone);
         let mut after = before.clone();
         set_reason(&mut after, reason, self.context.now());
         let written = patch_status(&self.context.client, &before, &after, Lock::Optimistic).await;
         if let Some(stored) = found(written)?.flatten() {
-            self.context.cluster.wrote_claim(stored);
+            cluster.wrote_claim(stored);
         }
         Ok(())
     }
@@ -136,8 +142,14 @@ pub(super) fn bears_reason(claim: &NodeClaim) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use k8s_openapi::api::core::v1::Taint;
+    use kerf_cloud::FAKE_NODE_CLASS;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::{Cluster, Watched};
 
     fn texts(node: &Node) -> Vec<String> {
         let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
@@ -179,6 +191,38 @@ mod tests {
         let mut other = node("", "NoExecute");
         remove_taint(&mut other);
         assert_eq!(texts(&other), ["karpenter.sh/disrupted=:NoExecute"]);
+    }
+
+    fn claim(version: &str, conditions: &serde_json::Value) -> serde_json::Value {
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": "web-1", "uid": "web-1", "resourceVersion": version},
+            "spec": {"requirements": [], "nodeClassRef": {"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"}},
+            "status": {"providerID": "p://1", "conditions": conditions},
+        })
+    }
+
+    // DIS-011
+    #[tokio::test]
+    async fn a_read_that_is_behind_hides_no_mark() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&calls);
+        let count = move |_: &Cluster| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        };
+        let context = Context::answering(&claim("1", &json!([])), count);
+        let reason = json!([{"type": DISRUPTION_REASON, "status": "True", "reason": "Drifted", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+        let marked = serde_json::from_value::<NodeClaim>(claim("2", &reason)).expect("a claim");
+        context.cluster.tell(Watched::apply(&context.cluster, marked));
+        let member = Member {
+            node: None,
+            claim: "web-1".into(),
+            claim_uid: "web-1".into(),
+            provider_id: "p://1".into(),
+        };
+        Marker::new(&context).unmark(&member).await.expect("answered");
+        assert_eq!(calls.load(Ordering::Relaxed), 2, "it is read and written");
     }
 
     // DIS-011
