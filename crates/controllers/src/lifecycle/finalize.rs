@@ -13,7 +13,9 @@ use kerf_runtime::metrics::catalogue::{
     NODECLAIMS_INSTANCE_TERMINATION_DURATION, NODECLAIMS_TERMINATED, NODECLAIMS_TERMINATION_DURATION,
 };
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
+use kerf_state::lean::LeanNode;
 use kube::Api;
+use kube::api::{ListParams, ObjectMeta};
 
 use super::controller::Lifecycle;
 use crate::claim_facts;
@@ -102,43 +104,67 @@ async fn nodes_left(context: &Context, claim: &NodeClaim) -> Result<Left, kube::
     let Some(id) = claim_facts::provider_id(claim) else {
         return Ok(Left::None);
     };
-    // A Node is registered before its claim says so, and pods may be on it already.
-    let registered = match claim.condition(REGISTERED) {
-        Some(condition) if !condition.is_unknown() => condition.is_true(),
-        Some(_) | None => has_registered_node(context, id).await?,
-    };
-    if !registered {
+    let registered = claim.condition(REGISTERED).filter(|condition| !condition.is_unknown());
+    if registered.is_some_and(|condition| !condition.is_true()) {
         return Ok(Left::None);
     }
-    let nodes = context.cluster.nodes_by_provider_id(id);
+    let known = context.cluster.nodes_by_provider_id(id);
     let api: Api<Node> = Api::all(context.client.clone());
-    for node in nodes.iter().filter(|node| node.metadata.deletion_timestamp.is_none()) {
+    // A Node is registered before its claim says so, and pods may be on it already.
+    if known.is_empty() {
+        let unseen = match registered {
+            Some(_) => node_by_name(&api, claim, id).await?.into_iter().collect(),
+            None => registered_nodes(&api, claim).await?,
+        };
+        for node in unseen.iter().filter(|node| node.deletion_timestamp.is_none()) {
+            claim_facts::delete_exactly(&api, node).await?;
+        }
+        return Ok(match unseen.is_empty() {
+            true => Left::None,
+            false => Left::Unseen,
+        });
+    }
+    if registered.is_none() && !is_any_registered(&api, &known).await? {
+        return Ok(Left::None);
+    }
+    for node in known.iter().filter(|node| node.metadata.deletion_timestamp.is_none()) {
         claim_facts::delete_exactly(&api, &node.metadata).await?;
     }
-    if !nodes.is_empty() {
-        return Ok(Left::Known);
-    }
-    let name = claim.status.as_ref().and_then(|status| status.node_name.as_deref());
-    let Some(name) = name.filter(|name| !name.is_empty()) else {
-        return Ok(Left::None);
-    };
-    let is_its = |node: &Node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id);
-    let Some(unseen) = found(api.get(name).await)?.filter(is_its) else {
-        return Ok(Left::None);
-    };
-    if unseen.metadata.deletion_timestamp.is_none() {
-        claim_facts::delete_exactly(&api, &unseen.metadata).await?;
-    }
-    Ok(Left::Unseen)
+    Ok(Left::Known)
 }
 
-/// Whether a Node of the instance is registered, or was while the cache did not hear of it.
-async fn has_registered_node(context: &Context, id: &str) -> Result<bool, kube::Error> {
-    if context.cluster.has_registered_node(id) {
+/// The Node whose name a claim has noted, if it is there and of the claim's instance.
+async fn node_by_name(api: &Api<Node>, claim: &NodeClaim, id: &str) -> Result<Option<ObjectMeta>, kube::Error> {
+    let name = claim.status.as_ref().and_then(|status| status.node_name.as_deref());
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
+    let is_its = |node: &Node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id);
+    Ok(found(api.get(name).await)?.filter(is_its).map(|node| node.metadata))
+}
+
+/// The registered Nodes a claim owns. Nobody knows their names; the type of the claim's instance keeps the list short in a large cluster.
+async fn registered_nodes(api: &Api<Node>, claim: &NodeClaim) -> Result<Vec<ObjectMeta>, kube::Error> {
+    let mut selector = format!("{}={}", labels::REGISTERED, labels::TRUE);
+    let instance_type = claim_facts::label(claim.metadata.labels.as_ref(), labels::INSTANCE_TYPE);
+    if !instance_type.is_empty() {
+        selector = format!("{selector},{}={instance_type}", labels::INSTANCE_TYPE);
+    }
+    let listed = api.list_metadata(&ListParams::default().labels(&selector)).await?;
+    let is_owned = |node: &ObjectMeta| {
+        let owners = node.owner_references.as_deref().unwrap_or_default();
+        owners.iter().any(|owner| owner.uid == claim_facts::uid(claim))
+    };
+    let nodes = listed.items.into_iter().map(|node| node.metadata);
+    Ok(nodes.filter(is_owned).collect())
+}
+
+/// Whether one of these Nodes is registered, or was while the cache did not hear of it.
+async fn is_any_registered(api: &Api<Node>, known: &[Arc<LeanNode>]) -> Result<bool, kube::Error> {
+    if known.iter().any(|node| claim_facts::is_registered(&node.metadata)) {
         return Ok(true);
     }
-    let api: Api<Node> = Api::all(context.client.clone());
-    for node in context.cluster.nodes_by_provider_id(id) {
+    for node in known {
         let now = found(api.get(node.metadata.name.as_deref().unwrap_or_default()).await)?;
         if now.is_some_and(|now| now.metadata.uid == node.metadata.uid && claim_facts::is_registered(&now.metadata)) {
             return Ok(true);

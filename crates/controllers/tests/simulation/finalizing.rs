@@ -103,40 +103,57 @@ impl RegistrationHook for Never {
 // LIF-072, LIF-073: pods run on a Node that the leader before registered, and neither its claim nor the cache says so.
 #[tokio::test(start_paused = true)]
 async fn a_node_of_whose_registration_nobody_told_is_drained_first() {
-    let sandbox = Simulation::start().await.crash().await;
-    let (client, faults) = sandbox.client_with_faults("controllers");
-    let (simulation, script) = scripted_as(sandbox, client, |_| {}, vec![Arc::new(Never)]);
-    simulation.pool("web", json!({})).await;
-    simulation.deployment("web", 1, "1", json!({})).await;
-    let waits = async |s: &Simulation| {
-        let claims = s.claims().await;
-        claims
-            .first()
-            .is_some_and(|claim| shown(claim, "Registered").contains("RegistrationHookPending"))
-    };
-    simulation.until("the node waits for its hook", 60, waits).await;
-    let (claim, node) = (simulation.claims().await.remove(0), simulation.nodes().await.remove(0));
-    faults.set(FaultPlan {
-        watch_loss: 1.0,
-        watch_loss_of: vec!["nodes".to_owned()],
-        ..FaultPlan::default()
-    });
-    let registered = json!({"metadata": {"labels": {"karpenter.sh/registered": "true"}}, "spec": {"taints": null}});
-    simulation.patch::<Node>(&name(&node), registered).await;
-    simulation
-        .until("the pod runs", 20, async |s| s.running().await == 1)
-        .await;
-    protect(&simulation).await;
-    let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-    let id = id.expect("it was launched");
-    assert!(!simulation.context.cluster.has_registered_node(id), "nobody told of it");
-    simulation.delete::<NodeClaim>(&name(&claim)).await;
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(script.count(Call::Delete), 0, "a pod runs there");
-    assert_eq!(simulation.running().await, 1);
-    let node = current_node(&simulation, &node).await;
-    assert!(node.is_some_and(|node| node.metadata.deletion_timestamp.is_some()));
-    simulation.stop().await;
+    for reason in ["RegistrationHookPending", "NodeNotFound"] {
+        let sandbox = Simulation::start().await.crash().await;
+        let (client, faults) = sandbox.client_with_faults("controllers");
+        let (simulation, script) = scripted_as(sandbox, client, |_| {}, vec![Arc::new(Never)]);
+        let deafen = || {
+            faults.set(FaultPlan {
+                watch_loss: 1.0,
+                watch_loss_of: vec!["nodes".to_owned()],
+                ..FaultPlan::default()
+            });
+        };
+        if reason == "NodeNotFound" {
+            deafen();
+        }
+        simulation.pool("web", json!({})).await;
+        simulation.deployment("web", 1, "1", json!({})).await;
+        let waits = async |s: &Simulation| {
+            let claims = s.claims().await;
+            let is_waiting = |claim: &NodeClaim| shown(claim, "Registered").contains(reason);
+            claims.first().is_some_and(is_waiting) && !s.nodes().await.is_empty()
+        };
+        simulation.until("the node waits", 60, waits).await;
+        let (claim, node) = (simulation.claims().await.remove(0), simulation.nodes().await.remove(0));
+        deafen();
+        let owner = json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "name": claim.metadata.name, "uid": claim.metadata.uid, "blockOwnerDeletion": true,
+        });
+        let registered = json!({"metadata": {
+            "labels": {"karpenter.sh/registered": "true"},
+            "finalizers": ["karpenter.sh/termination"],
+            "ownerReferences": [owner],
+        }, "spec": {"taints": null}});
+        simulation.patch::<Node>(&name(&node), registered).await;
+        simulation
+            .until("the pod runs", 20, async |s| s.running().await == 1)
+            .await;
+        protect(&simulation).await;
+        let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
+        let id = id.expect("it was launched");
+        let cluster = &simulation.context.cluster;
+        assert!(!cluster.has_registered_node(id), "nobody told of it");
+        assert_eq!(cluster.nodes_by_provider_id(id).is_empty(), reason == "NodeNotFound");
+        simulation.delete::<NodeClaim>(&name(&claim)).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(script.count(Call::Delete), 0, "a pod runs there");
+        assert_eq!(simulation.running().await, 1);
+        let node = current_node(&simulation, &node).await;
+        assert!(node.is_some_and(|node| node.metadata.deletion_timestamp.is_some()));
+        simulation.stop().await;
+    }
 }
 
 // LIF-011, LIF-076, LIF-077
