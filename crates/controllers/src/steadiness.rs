@@ -60,6 +60,14 @@ impl Steadiness {
         let left = seen.held_until?.saturating_duration_since(steady);
         (!left.is_zero()).then_some(left)
     }
+
+    /// The time by which terms are judged: now, but with a clock that was set just now the beginning of time, at which none is over.
+    pub(crate) fn judged_at(&self) -> Timestamp {
+        match self.hold() {
+            Some(_) => Timestamp::UNIX_EPOCH,
+            None => self.clock.now(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -78,10 +86,12 @@ mod tests {
             assert_eq!(steadiness.hold(), None, "a correction is no jump");
             clock.jump(SignedDuration::from_hours(hours));
             assert_eq!(steadiness.hold(), Some(HOLD));
+            assert_eq!(steadiness.judged_at(), Timestamp::UNIX_EPOCH);
             tokio::time::advance(Duration::from_secs(600)).await;
             assert_eq!(steadiness.hold(), Some(HOLD - Duration::from_secs(600)));
             tokio::time::advance(Duration::from_secs(300)).await;
             assert_eq!(steadiness.hold(), None);
+            assert_eq!(steadiness.judged_at(), clock.now());
         }
     }
 }

@@ -98,12 +98,24 @@ impl Evictions {
         self.queue.add(key);
     }
 
+    /// Whether the pod may still be told to go: since the drain asked it may have been protected (LIF-104), or the clock set back to a time at
+    /// which it is. The drain asks again when that is over.
+    fn may_go(&self, key: &EvictionKey) -> bool {
+        let judged_at = self.context.steadiness.judged_at();
+        let pod = self.context.cluster.pod(&key.namespace, &key.name);
+        pod.is_some_and(|pod| *pod.uid == *key.uid && kerf_disruption::evictable(&pod, judged_at))
+    }
+
     fn locked(&self) -> MutexGuard<'_, BTreeMap<EvictionKey, Stage>> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn reconcile(&self, key: EvictionKey) -> Result<Outcome, ReconcileError> {
         if self.locked().get(&key) != Some(&Stage::Wanted) {
+            return Ok(Outcome::Done);
+        }
+        if !self.may_go(&key) {
+            self.locked().remove(&key);
             return Ok(Outcome::Done);
         }
         let result = evict(&self.context.client, &key).await;

@@ -52,8 +52,8 @@ pub(super) struct Pass<'a> {
     node: &'a LeanNode,
     name: &'a str,
     now: Timestamp,
-    /// The clock was set just now: nothing is taken for overdue.
-    is_held: bool,
+    /// The time pods are judged by.
+    judged_at: Timestamp,
 }
 
 impl<'a> Pass<'a> {
@@ -64,7 +64,7 @@ impl<'a> Pass<'a> {
             node,
             name: node.metadata.name.as_deref().unwrap_or_default(),
             now: termination.context.now(),
-            is_held: termination.context.steadiness.hold().is_some(),
+            judged_at: termination.context.steadiness.judged_at(),
         }
     }
 
@@ -96,7 +96,7 @@ impl<'a> Pass<'a> {
             let message = expiring_message(deadline);
             self.publish(EventType::Warning, "TerminationGracePeriodExpiring", message);
         }
-        let deadline = deadline.filter(|_| !self.is_held);
+        let deadline = deadline.filter(|_| self.context.steadiness.hold().is_none());
         // The newest the cache has: the deletion above may have come with a deadline and conditions meanwhile.
         let Some(before) = claim.and_then(|claim| self.context.cluster.claim(claim_facts::name(&claim))) else {
             return self.run_alone().await;
@@ -116,14 +116,6 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The time pods are judged by: with a clock that was set just now, the beginning of time, at which nothing is over.
-    fn judged_at(&self) -> Timestamp {
-        match self.is_held {
-            true => Timestamp::UNIX_EPOCH,
-            false => self.now,
-        }
-    }
-
     /// Whether pods run here that the cache does not show, or did not when the drain was judged. An instance that ends cannot be taken
     /// back, so the API server has the last word; the cache hears of the pods before long.
     async fn has_unseen_pods(&self, deadline: Option<Timestamp>) -> Result<bool, kube::Error> {
@@ -131,7 +123,7 @@ impl<'a> Pass<'a> {
         let here = ListParams::default().fields(&format!("spec.nodeName={}", self.name));
         let listed = api.list(&here).await?;
         let known = self.context.cluster.pods_on(self.name);
-        if drain(&known, deadline, self.judged_at()).waiting > 0 {
+        if drain(&known, deadline, self.judged_at).waiting > 0 {
             return Ok(true);
         }
         let is_known = |uid: &str| known.iter().any(|pod| &*pod.uid == uid);
@@ -262,7 +254,7 @@ impl<'a> Pass<'a> {
     /// Makes the pods leave; done when none is left to wait for (LIF-086).
     async fn empty(&self, deadline: Option<Timestamp>) -> Result<Step, ReconcileError> {
         let pods = self.context.cluster.pods_on(self.name);
-        let plan = drain(&pods, deadline, self.judged_at());
+        let plan = drain(&pods, deadline, self.judged_at);
         for pod in &plan.delete {
             self.delete(pod, plan.grace_seconds, deadline).await?;
         }
@@ -323,7 +315,7 @@ impl<'a> Pass<'a> {
             return Ok((false, Step::Done));
         }
         let pods = self.context.cluster.pods_on(self.name);
-        let staying = pods.iter().filter(|pod| !is_drainable(pod, self.judged_at()));
+        let staying = pods.iter().filter(|pod| !is_drainable(pod, self.judged_at));
         let staying: Vec<(&str, &str)> = staying.map(|pod| (&*pod.namespace, &*pod.name)).collect();
         let kept = self.termination.attachments.volumes_of(&staying).await?;
         let blocking = volumes::blocking(&attachments, self.name, &kept);

@@ -396,6 +396,41 @@ async fn nothing_is_evicted_before_its_node_is_marked() {
     simulation.stop().await;
 }
 
+// LIF-104
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_protected_while_its_eviction_waits_stays() {
+    let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
+    let (simulation, wire) = wired(simulation, |_| {}).await;
+    wire.on(Method::POST, "/eviction", Fate::Refused(StatusCode::TOO_MANY_REQUESTS));
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    simulation
+        .until("an eviction is asked for", 10, async |_| {
+            !wire.writes("/eviction").is_empty()
+        })
+        .await;
+    let pod = name(&simulation.pods().await.remove(0));
+    let pods: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    let protect = async |value: Value| {
+        let patch = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}}});
+        let patch = kube::api::Patch::Merge(patch);
+        let params = kube::api::PatchParams::default();
+        pods.patch(&pod, &params, &patch).await.expect("annotated");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    };
+    protect(json!("true")).await;
+    let asked = wire.writes("/eviction").len();
+    wire.heal();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(wire.writes("/eviction").len(), asked, "nobody asks any longer");
+    let stays = pods.get(&pod).await.expect("there");
+    assert_eq!(stays.metadata.deletion_timestamp, None);
+    protect(Value::Null).await;
+    simulation
+        .until("both are gone", 60, async |s| is_gone(s, &claim, &node).await)
+        .await;
+    simulation.stop().await;
+}
+
 // LIF-109
 #[tokio::test(start_paused = true)]
 async fn an_eviction_nobody_answered_has_no_code() {
