@@ -13,7 +13,7 @@ pub(crate) enum Exit {
     BadInput = 2,
     /// There is nothing to explain.
     Nothing = 3,
-    /// The output, the API, the kubeconfig or the network failed.
+    /// The output, the API, the kubeconfig, a data directory, a port or the network failed.
     Failed = 4,
     /// An invariant broke: a bug in Kerf.
     Broken = 5,
@@ -31,5 +31,5 @@ pub(crate) const HELP: &str = "Exit codes:
   1  the answer is no: something was not scheduled, something would change
   2  bad input or usage, files that cannot be read included
   3  nothing to explain: there is no such object
-  4  the output, the API, the kubeconfig or the network failed
+  4  the output, the API, the kubeconfig, a data directory, a port or the network failed
   5  an invariant broke";
