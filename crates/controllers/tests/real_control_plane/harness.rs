@@ -62,7 +62,9 @@ impl Cluster {
     pub(crate) async fn start(registration_delay: &str) -> Self {
         let turn = turn().await;
         let plane = ControlPlane::start().await;
-        let client = plane.client(&ApiLayers::new());
+        // A server that has just learnt of a kind asks for a moment.
+        let patient = ApiLayers::new().retry(Retry::new(Seed::from_entropy().rng()));
+        let client = plane.client(&patient);
         install_definitions(&client).await;
         let actors = ActorOptions {
             scheduler: (!plane.has_scheduler()).then(Scoring::default),
@@ -377,7 +379,7 @@ pub(crate) fn deployment_manifest(name: &str, replicas: usize, template: Value) 
     deployment
 }
 
-/// Creates a cluster-wide object.
+/// All objects of a kind.
 pub(crate) async fn list<K>(api: &Api<K>) -> Vec<K>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + std::fmt::Debug,
