@@ -284,6 +284,11 @@ impl Cluster {
         self.lock().mirror.promise(claim, pods, capacity)
     }
 
+    /// Ends the promises to pods that need no place after all; see [`Mirror::release`].
+    pub fn release<'a>(&self, pods: impl IntoIterator<Item = &'a Arc<Pod>>) {
+        self.lock().mirror.release(pods);
+    }
+
     /// Keeps disruption away from a machine, by the name snapshots show (SCH-072).
     pub fn nominate(&self, machine: &str, until: Timestamp) {
         self.lock().mirror.nominate(machine, until);
@@ -294,7 +299,7 @@ impl Cluster {
         self.lock().mirror.mark_for_deletion(provider_id);
     }
 
-    /// Takes that mark away.
+    /// Takes that mark away; see [`Mirror::unmark_for_deletion`].
     pub fn unmark_for_deletion(&self, provider_id: &str) {
         self.lock().mirror.unmark_for_deletion(provider_id);
     }

@@ -107,11 +107,13 @@ impl Starter {
         let members = self.mark(command).await?;
         // Pending pods count in what a command launches, and provisioning may be about to launch for them.
         let pods = command.replacements.iter().flat_map(|launch| &launch.pods);
-        let Some(_until_promised) = self.context.cluster.ask(pods, &claims_of(decided_on)) else {
+        let Some(_until_promised) = self.context.cluster.ask(pods.clone(), &claims_of(decided_on)) else {
             let why = "pods it would launch a machine for are given one already, deciding again";
             return Err(ReconcileError::message(why));
         };
-        let replacements = self.launch(command, &pools).await?;
+        let launched = self.launch(command, &pools).await;
+        // Without the command the nodes stay, and the replacements that were made are nobody's.
+        let replacements = launched.inspect_err(|_| self.context.cluster.release(pods))?;
         for member in &members {
             self.context.cluster.mark_for_deletion(&member.provider_id);
         }
@@ -416,6 +418,48 @@ mod tests {
                 .await
                 .starts_with("pods it would launch a machine for are given one")
         );
+    }
+
+    // DIS-263
+    #[tokio::test(start_paused = true)]
+    async fn a_replacement_without_a_command_is_nobodys() {
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
+        let metadata = |name: &str| json!({"name": name, "uid": name, "resourceVersion": "1"});
+        let claim = json!({"metadata": metadata("web-2"), "spec": {"requirements": [], "nodeClassRef": class}});
+        // Whoever marks Node or claim is answered with something that is either.
+        let context = Context::answering(&claim, |_| {});
+        let cluster = &context.cluster;
+        let mut old: NodeClaim = from_value(claim).expect("a claim");
+        old.metadata.name = Some("web-1".to_owned());
+        cluster.created(old);
+        let node = json!({"metadata": metadata("node-1"), "spec": {}});
+        cluster.tell(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
+        let pod = json!({
+            "metadata": {"namespace": "shop", "name": "p", "uid": "p"},
+            "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": "Running"},
+        });
+        let pod = from_value::<kerf_state::lean::LeanPod>(pod).expect("a pod");
+        cluster.tell(Watched::apply(cluster, pod));
+        let pool = json!({"metadata": metadata("web"), "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
+        cluster.tell(Watched::apply(cluster, from_value::<NodePool>(pool).expect("a pool")));
+        let pod = cluster.pod("shop", "p").expect("it is known");
+        let (candidate, snapshot) = candidate(&context);
+        let mut first = Launch::of_template(&candidate.pool);
+        first.pods = vec![Arc::clone(&pod)];
+        let mut second = Launch::of_template(&candidate.pool);
+        second.pool = "gone".into();
+        let command = Command {
+            reason: DisruptionReason::Underutilized,
+            candidates: vec![candidate],
+            replacements: vec![first, second],
+            plan: None,
+        };
+        let starter = Starter::new(&context, &Orchestration::new(&context));
+        let started = starter.start(&Decided::new(command, snapshot), "multi").await;
+        let error = started.expect_err("a pool is gone").to_string();
+        assert!(error.starts_with("launching replacement nodeclaim"), "{error}");
+        assert!(cluster.claim("web-2").is_some(), "the first was made");
+        assert_eq!(cluster.promised_to(&pod), None, "its node stays");
     }
 
     // DIS-255

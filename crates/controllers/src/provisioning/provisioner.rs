@@ -190,6 +190,8 @@ impl Provisioner {
             return Ok(());
         };
         let claim = create(context, creation).await.map_err(|error| error.to_string())?;
+        // The node of some may have been given up as a candidate meanwhile.
+        context.cluster.release(&launch.pods);
         context.relapses().launched(&launch.pods, context.now());
         let name: Arc<str> = claim.metadata.name.as_deref().unwrap_or_default().into();
         for pod in &launch.pods {
@@ -217,5 +219,54 @@ impl Reconciler for Provisioner {
             async move { this.iterate(&stop).await }
         };
         controller.run(queue, reconcile, shutdown).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kerf_cloud::FAKE_NODE_CLASS;
+    use kerf_state::lean::{LeanNode, LeanPod};
+    use serde_json::{from_value, json};
+
+    use super::*;
+    use crate::cluster::Watched;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_whose_node_stays_after_all_leaves_its_machine_to_others() {
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
+        let metadata = |name: &str| json!({"name": name, "uid": name, "resourceVersion": "1"});
+        let claim = json!({"metadata": metadata("web-1"), "spec": {"requirements": [], "nodeClassRef": class}});
+        for given_up in [false, true] {
+            let meanwhile = move |cluster: &crate::cluster::Cluster| {
+                if given_up {
+                    cluster.unmark_for_deletion("p://1");
+                }
+            };
+            let context = Context::answering(&claim, meanwhile);
+            let cluster = &context.cluster;
+            let node = json!({"metadata": metadata("node-1"), "spec": {"providerID": "p://1"}});
+            cluster.tell(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
+            let pod = json!({
+                "metadata": {"namespace": "shop", "name": "p", "uid": "p"},
+                "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": "Running"},
+            });
+            cluster.tell(Watched::apply(cluster, from_value::<LeanPod>(pod).expect("a pod")));
+            let pool = json!({"metadata": metadata("web"), "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
+            let pool: NodePool = from_value(pool).expect("a pool");
+            cluster.tell(Watched::apply(cluster, pool.clone()));
+            cluster.mark_for_deletion("p://1");
+            let snapshot = cluster.snapshot(context.now());
+            let pod = cluster.pod("shop", "p").expect("it is known");
+            let mut launch = Launch::of_template(&snapshot.pools[0]);
+            launch.pods = vec![Arc::clone(&pod)];
+            let (batcher, pools) = (
+                Batcher::new(std::time::Duration::ZERO, std::time::Duration::ZERO),
+                [Arc::new(pool)],
+            );
+            let provisioner = Provisioner::new(&context, &batcher);
+            let launched = provisioner.launch_one(&launch, &pools, &BTreeSet::new()).await;
+            assert_eq!(launched, Ok(()));
+            assert_eq!(cluster.promised_to(&pod).is_none(), given_up);
+        }
     }
 }

@@ -83,6 +83,13 @@ pub struct ClaimFacts {
     pub lifecycle: NodeLifecycle,
 }
 
+impl ClaimFacts {
+    /// Whether its machine goes, and nothing stops that any more.
+    pub(crate) fn is_going(&self) -> bool {
+        self.deleting || self.lifecycle.instance_terminating
+    }
+}
+
 /// The parts a machine is put together from. One of node and claim at least is there.
 #[derive(Clone, Debug)]
 pub(crate) struct MachineParts<'a> {
@@ -214,7 +221,7 @@ impl Converter {
             None => node.map(|node| node.taints.clone()).unwrap_or_default(),
         };
         let deleting = claim.is_some_and(|c| c.deleting) || node.is_some_and(|n| n.deleting);
-        let claim_going = claim.is_some_and(|claim| claim.deleting || claim.lifecycle.instance_terminating);
+        let claim_going = claim.is_some_and(ClaimFacts::is_going);
         let hostname = value(labels, sym::HOSTNAME).filter(|hostname| *hostname != sym::EMPTY);
         let mut lifecycle = claim.map(|claim| claim.lifecycle.clone()).unwrap_or_default();
         lifecycle.do_not_disrupt = do_not_disrupt;

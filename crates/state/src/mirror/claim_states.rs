@@ -57,7 +57,7 @@ impl Mirror {
                 .provider_id
                 .as_ref()
                 .is_some_and(|id| self.machines.marked.contains(id));
-            let set = if claim.deleting || claim.lifecycle.instance_terminating || marked {
+            let set = if claim.is_going() || marked {
                 &mut claims.deleting
             } else if self.claim_states.pending.contains(&claim.uid) {
                 &mut claims.pending_disruption

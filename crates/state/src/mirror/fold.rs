@@ -234,7 +234,7 @@ impl Mirror {
         self.refresh_pending(&id.key);
     }
 
-    fn withdraw_promise(&mut self, pod: &Key) {
+    pub(super) fn withdraw_promise(&mut self, pod: &Key) {
         let claim = self.promises.withdraw(pod);
         self.dirty.machines.extend(claim.map(MachineKey::Planned));
     }

@@ -175,7 +175,7 @@ impl Converter {
             daemon_requested: daemons.collect(),
             pods,
             volume_limits: Vec::new(),
-            marked_for_deletion: claim.deleting || claim.lifecycle.instance_terminating,
+            marked_for_deletion: claim.is_going(),
             nominated_until: None,
             created: claim.created,
             price: None,

@@ -24,7 +24,7 @@ pub use claim_states::PoolClaims;
 pub use identity::Known;
 pub use object::{Event, Kind, Mirrored, Object, ResetReport};
 
-use crate::convert::{Conventions, Converter};
+use crate::convert::{ClaimFacts, Conventions, Converter};
 use jiff::Timestamp;
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::{Interner, Sym};
@@ -33,7 +33,7 @@ use kerf_model::pod::{Owner, Pod};
 use kerf_model::resources::Resources;
 use kerf_model::selector::LabelSet;
 use kerf_model::snapshot::{Pdb, Snapshot};
-use machines::MachineKey;
+use machines::{MachineKey, node_key};
 use object::Key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ impl Mirror {
 
     /// What is missing before decisions may be made.
     pub fn sync_report(&self) -> SyncReport {
-        let unlaunched = |claim: &&crate::convert::ClaimFacts| {
+        let unlaunched = |claim: &&ClaimFacts| {
             claim.provider_id.is_none() && !claim.deleting && self.promises.of_claim(&claim.name).is_none()
         };
         SyncReport {
@@ -224,7 +224,7 @@ impl Mirror {
     /// limits. False if no such claim waits to be launched; then nothing is promised.
     pub fn promise(&mut self, claim: &str, pods: &[Arc<Pod>], capacity: Resources) -> bool {
         let name = self.converter.text(claim);
-        let waits = |claim: &crate::convert::ClaimFacts| claim.provider_id.is_none() && !claim.deleting;
+        let waits = |claim: &ClaimFacts| claim.provider_id.is_none() && !claim.deleting;
         if !self.machines.claims.named(&name).is_some_and(waits) {
             return false;
         }
@@ -285,13 +285,36 @@ impl Mirror {
         }
     }
 
-    /// Takes the mark of a disruption command away.
+    /// Takes the mark of a disruption command away, and what was promised to the machine's pods if it stays.
     pub fn unmark_for_deletion(&mut self, provider_id: &str) {
+        let key = MachineKey::Provider(self.converter.text(provider_id));
+        let node = self.machines.node_of(&key).map(|node| Arc::clone(&node.name));
         if self.machines.marked.remove(provider_id) {
-            self.dirty
-                .machines
-                .insert(MachineKey::Provider(self.converter.text(provider_id)));
+            self.dirty.machines.insert(key);
         }
+        if let Some(node) = node {
+            self.release(&self.pods_on_node(&node));
+        }
+    }
+
+    /// Ends the promises to those of the pods that stay where they are, because their machine does not go after all.
+    pub fn release<'a>(&mut self, pods: impl IntoIterator<Item = &'a Arc<Pod>>) {
+        for pod in pods {
+            if self.promised_to(pod).is_some() && self.stays(pod) {
+                self.withdraw_promise(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name)));
+            }
+        }
+    }
+
+    /// Whether a pod is on a machine that nothing takes away.
+    fn stays(&self, pod: &Pod) -> bool {
+        let node = pod.node_name.as_ref().and_then(|name| self.machines.nodes.named(name));
+        let Some((node, key)) = node.and_then(|node| Some((node, node_key(node)?))) else {
+            return false;
+        };
+        let is_marked = matches!(&key, MachineKey::Provider(id) if self.machines.marked.contains(id));
+        let is_going = self.machines.claim_of(&key).map_or(node.deleting, ClaimFacts::is_going);
+        !is_marked && !is_going
     }
 
     /// A pod, bound or not.

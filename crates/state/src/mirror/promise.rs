@@ -7,7 +7,8 @@
 //!   claim asks for, and all of it is taken. So nothing is planned twice, later pods see the promised ones in topology and affinity, and
 //!   the pool's limits see the machine's capacity as pessimistically as the plan that made it (SCH-148).
 //! - A promised pod that is bound elsewhere or gone leaves its share of the claim free: the machine comes anyway, so the next pass may
-//!   put another pod there. (kube-scheduler binds whichever pod it looks at first to the first machine that is up.)
+//!   put another pod there. (kube-scheduler binds whichever pod it looks at first to the first machine that is up.) So does a pod that was
+//!   to leave a machine which stays after all.
 //! - The promise ends when the claim is launched, is being deleted or is gone. From then on the pods are pending again; a launched claim
 //!   is a machine like any other and takes them back by its real size.
 //! - A claim without provider id and without a promise was not made in this process's life, or for no pods in particular. It blocks
@@ -74,7 +75,7 @@ impl Promises {
         Some(keys)
     }
 
-    /// Ends the promise to one pod, because it has a node or is gone, and gives back the claim.
+    /// Ends the promise to one pod, because it needs no place or is gone, and gives back the claim.
     pub(super) fn withdraw(&mut self, pod: &Key) -> Option<Arc<str>> {
         let claim = self.by_pod.remove(pod)?;
         if let Some(promise) = self.by_claim.get_mut(&claim) {

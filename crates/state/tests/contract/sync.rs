@@ -1,6 +1,6 @@
 //! When the mirror may be decided on, and what holds while claims are not launched yet.
 
-use crate::fixture::{claim, find, mirror, names, now, pending, pod_names, running, try_find, yaml};
+use crate::fixture::{claim, find, mirror, names, node, now, pending, pod_names, running, try_find, yaml};
 use kerf_api::NodeClaim;
 use kerf_model::intern::sym;
 use kerf_model::resources::Resources;
@@ -152,6 +152,35 @@ fn a_promised_pod_that_is_bound_or_gone_leaves_its_claim() {
     // The machine comes all the same: others may have the room.
     assert_eq!(planned.available().get(sym::CPU), 2_000);
     assert_eq!(pod_names(&snapshot.pending), ["b", "c"]);
+}
+
+/// A pod that was to leave its machine, whose command is taken back.
+#[test]
+fn a_promised_pod_whose_machine_stays_leaves_its_claim() {
+    let mut going = claim("old", Some("cloud://n"), "");
+    going.metadata.deletion_timestamp = Some(yaml("'2026-01-01T00:00:00Z'"));
+    for (goes_anyway, available) in [(false, 1_000), (true, 0)] {
+        let mut mirror = listed();
+        mirror.apply(claim("old", Some("cloud://n"), ""));
+        let labels =
+            ", karpenter.sh/nodepool: default, node.kubernetes.io/instance-type: t, karpenter.sh/registered: 'true'";
+        mirror.apply(node("n", labels, "[]"));
+        mirror.apply(running("a", "n", "'1'"));
+        mirror.mark_for_deletion("cloud://n");
+        let moving = find(&mirror.snapshot(now()), "n").pods.clone();
+        assert_eq!(pod_names(&moving), ["a"]);
+        mirror.created(claim("claim", None, ""));
+        assert!(mirror.promise("claim", &moving, Resources::new()));
+        mirror.release(&moving);
+        assert!(mirror.promised_to(&moving[0]).is_some(), "its machine is to go");
+        if goes_anyway {
+            mirror.apply(going.clone());
+        }
+        mirror.unmark_for_deletion("cloud://n");
+        assert_eq!(mirror.promised_to(&moving[0]).is_some(), goes_anyway);
+        let snapshot = mirror.snapshot(now());
+        assert_eq!(find(&snapshot, "claim").available().get(sym::CPU), available);
+    }
 }
 
 /// A claim asks for its pods and for daemons. Once the pods are elsewhere, as many others have their room.
