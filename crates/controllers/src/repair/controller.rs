@@ -16,7 +16,7 @@ use kerf_disruption::Allowance;
 use kerf_model::budget::DisruptionReason;
 use kerf_runtime::client::found;
 use kerf_runtime::metrics::catalogue::NODECLAIMS_UNHEALTHY_DISRUPTED;
-use kerf_runtime::{CancellationToken, Event, EventType, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{CancellationToken, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
@@ -26,6 +26,7 @@ use tokio::sync::Mutex;
 use super::findings::{Finding, Health, Rule, findings, is_unhealthy};
 use super::policies::{Followed, Policies};
 use super::policy::Action;
+use super::telling::{self, Hindrance, Reason};
 use crate::changes::Change;
 use crate::claim_facts::{self, disrupt};
 use crate::context::Context;
@@ -35,12 +36,6 @@ use crate::termination::deadline::{deadline, rfc3339};
 const NAME: &str = "node.health";
 /// The share of nodes that may be unhealthy before the provider's rules stop, in per cent.
 const SHARE: usize = 20;
-/// How long repair pauses when more are.
-const BLOCKED: Duration = Duration::from_secs(5 * 60);
-/// How long a node is not told of again.
-const TOLD_FOR: Duration = Duration::from_secs(15 * 60);
-/// How soon a drain is tried again that budgets did not allow.
-const NO_BUDGET: Duration = Duration::from_secs(30);
 /// How soon to look again while it is not known which policies there are.
 const UNKNOWN: Duration = Duration::from_secs(1);
 
@@ -79,24 +74,6 @@ pub(super) fn nodes_with_claims(context: &Context) -> Vec<Arc<LeanNode>> {
         !id.is_empty() && context.cluster.claims_by_provider_id(id).len() == 1
     });
     nodes
-}
-
-/// What keeps a node from being taken away now.
-enum Hindrance {
-    /// More nodes are unhealthy than the provider's rules bear.
-    ProviderCap,
-    /// More nodes are unhealthy than the policy bears; how many may be.
-    PolicyCap(u32),
-    /// No maintenance window is open.
-    Window(Option<Timestamp>),
-    /// Node or claim ask not to be disrupted; which of them.
-    Annotation(&'static str),
-    /// Its pool's budgets.
-    Budget,
-    /// Its pool is not there, or cannot be read, and with it the budgets.
-    NoPool { readable: bool },
-    /// A policy nobody has ever read may take the place of the provider's rules; its name.
-    UnreadPolicy(String),
 }
 
 /// Takes unhealthy nodes away.
@@ -153,14 +130,15 @@ impl Repair {
                 soonest(self.context.clock.until(finding.at));
                 continue;
             }
-            if finding.rule.action() == Action::Report {
-                self.tell_report(&node, finding);
-                soonest(TOLD_FOR);
+            if let Rule::Policy(policy, bad) = finding.rule
+                && policy.action == Action::Report
+            {
+                soonest(telling::report(&self.context, &node, policy, bad));
                 continue;
             }
             match self.take_away(&node, claim, finding, unread.as_deref(), now).await? {
                 None => return Ok(Outcome::Done),
-                Some(hindrance) => soonest(self.tell_hindrance(&node, claim, finding, &hindrance, now)),
+                Some(hindrance) => soonest(telling::hindrance(&self.context, &node, claim, &hindrance)),
             }
         }
         Ok(again.map_or(Outcome::Done, Outcome::RequeueAfter))
@@ -177,7 +155,7 @@ impl Repair {
     ) -> Result<Option<Hindrance>, ReconcileError> {
         let Rule::Policy(policy, _) = finding.rule else {
             if let Some(name) = unread {
-                return Ok(Some(Hindrance::UnreadPolicy(name.to_owned())));
+                return Ok(Some(Hindrance::Policy(name.into(), Reason::Unread)));
             }
             if !self.is_within_cap(claim) {
                 return Ok(Some(Hindrance::ProviderCap));
@@ -185,19 +163,20 @@ impl Repair {
             self.replace(claim, finding).await?;
             return Ok(None);
         };
+        let hindered = |reason| Hindrance::Policy(Arc::clone(&policy.name), reason);
         if !policy.is_open(now) {
-            return Ok(Some(Hindrance::Window(policy.opens_after(now))));
+            return Ok(Some(hindered(Reason::Window(policy.opens_after(now)))));
         }
         let nodes = nodes_with_claims(&self.context);
         let health = Health::of(policy, nodes.iter().map(|node| &**node), now);
         if !health.is_within(policy) {
-            return Ok(Some(Hindrance::PolicyCap(policy.max_unhealthy.of(health.nodes))));
+            return Ok(Some(hindered(Reason::Cap(policy.max_unhealthy.of(health.nodes)))));
         }
         if policy.action == Action::Replace {
             self.replace(claim, finding).await?;
             return Ok(None);
         }
-        self.drain(node, claim, finding, now).await
+        Ok(self.drain(node, claim, finding, now).await?.map(hindered))
     }
 
     /// LIF-149: nodes of the claim's pool, or of the whole cluster.
@@ -235,15 +214,15 @@ impl Repair {
         claim: &NodeClaim,
         finding: &Finding<'_>,
         now: Timestamp,
-    ) -> Result<Option<Hindrance>, ReconcileError> {
+    ) -> Result<Option<Reason>, ReconcileError> {
         let _one_at_a_time = self.draining.lock().await;
         if let Some(carrier) = self.protected(node, claim) {
-            return Ok(Some(Hindrance::Annotation(carrier)));
+            return Ok(Some(Reason::Annotation(carrier)));
         }
         if !claim_facts::is_deleting(claim)
-            && let Some(hindrance) = self.outside_budgets(node, claim, now)
+            && let Some(reason) = self.outside_budgets(node, claim, now)
         {
-            return Ok(Some(hindrance));
+            return Ok(Some(reason));
         }
         self.end(claim, finding).await?;
         Ok(None)
@@ -267,7 +246,7 @@ impl Repair {
 
     /// What of its pool keeps a node. One that belongs to no pool has no budgets to keep to; of a pool that is not known none is left
     /// (DIS-086).
-    fn outside_budgets(&self, node: &LeanNode, claim: &NodeClaim, now: Timestamp) -> Option<Hindrance> {
+    fn outside_budgets(&self, node: &LeanNode, claim: &NodeClaim, now: Timestamp) -> Option<Reason> {
         let name = claim_facts::pool(claim);
         if name.is_empty() {
             return None;
@@ -278,7 +257,7 @@ impl Repair {
             let unreadable = self.context.cluster.unreadable();
             let is_it = |object: &ObjectRef| object.kind == NodePool::kind(&()) && object.name == name;
             let readable = !unreadable.iter().any(|one| is_it(&one.object));
-            return Some(Hindrance::NoPool { readable });
+            return Some(Reason::NoPool { readable });
         };
         let id = node.spec.provider_id.as_str();
         let machine = snapshot
@@ -291,7 +270,7 @@ impl Repair {
                 && (!machine.lifecycle.ready || machine.marked_for_deletion || machine.lifecycle.deleting)
         });
         let others = pool.consumed.saturating_sub(u32::from(own));
-        (pool.allowed <= others).then_some(Hindrance::Budget)
+        (pool.allowed <= others).then_some(Reason::Budget)
     }
 
     /// Deletes the claim and counts it (LIF-155).
@@ -315,123 +294,6 @@ impl Repair {
             image.unwrap_or_default(),
         ]);
         Ok(())
-    }
-
-    fn tell_report(&self, node: &LeanNode, finding: &Finding<'_>) {
-        if let Rule::Policy(policy, bad) = finding.rule {
-            let message = format!(
-                "Condition {} is {} for longer than {:?} (NodeRepairPolicy={})",
-                bad.condition_type, bad.status, bad.toleration, policy.name
-            );
-            self.warn(
-                node,
-                "NodeUnhealthy",
-                message,
-                vec![policy.name.to_string(), bad.condition_type.clone()],
-            );
-        }
-    }
-
-    /// Tells what keeps an unhealthy node, and says how soon to look again.
-    fn tell_hindrance(
-        &self,
-        node: &LeanNode,
-        claim: &NodeClaim,
-        finding: &Finding<'_>,
-        hindrance: &Hindrance,
-        now: Timestamp,
-    ) -> Duration {
-        let policy = match (finding.rule, hindrance) {
-            (_, Hindrance::UnreadPolicy(name)) => name,
-            (Rule::Policy(policy, _), _) => &*policy.name,
-            (Rule::Provider(_), _) => {
-                self.tell_capped(node, claim);
-                return BLOCKED;
-            }
-        };
-        let (what, again) = self.explain(policy, claim, hindrance, now);
-        let message = format!("{what} (NodeRepairPolicy={policy})");
-        self.warn(node, "NodeRepairBlocked", message, vec![policy.to_owned()]);
-        again
-    }
-
-    fn explain(&self, policy: &str, claim: &NodeClaim, hindrance: &Hindrance, now: Timestamp) -> (String, Duration) {
-        match hindrance {
-            Hindrance::ProviderCap => (
-                "more nodes are unhealthy than the provider's rules bear".to_owned(),
-                BLOCKED,
-            ),
-            Hindrance::PolicyCap(most) => (format!("more than {most} of the selected nodes are unhealthy"), BLOCKED),
-            Hindrance::Window(Some(opens)) => {
-                let wait = self.context.clock.until(*opens).max(Duration::from_secs(1));
-                (format!("the next maintenance window opens at {opens}"), wait)
-            }
-            Hindrance::Window(None) => {
-                tracing::debug!(policy, %now, "no maintenance window opens");
-                ("no maintenance window opens".to_owned(), BLOCKED)
-            }
-            Hindrance::Annotation(carrier) => (
-                format!(
-                    "{carrier} carries {}, which keeps it from being drained",
-                    annotations::DO_NOT_DISRUPT
-                ),
-                NO_BUDGET,
-            ),
-            Hindrance::Budget => {
-                let pool = claim_facts::pool(claim);
-                (
-                    format!("disruption budgets of NodePool {pool:?} allow no more nodes to go"),
-                    NO_BUDGET,
-                )
-            }
-            Hindrance::NoPool { readable } => {
-                let (pool, name) = (claim_facts::pool(claim), claim_facts::name(claim));
-                let what = match readable {
-                    true => format!(
-                        "NodePool {pool:?} is missing, and without its disruption budgets no node of it may go; create it, or delete \
-                         NodeClaim {name:?}"
-                    ),
-                    false => {
-                        format!("NodePool {pool:?} cannot be read, and nobody knows its disruption budgets; correct it")
-                    }
-                };
-                (what, NO_BUDGET)
-            }
-            Hindrance::UnreadPolicy(_) => (
-                "a policy that cannot be read may take the place of the provider's rules; correct or delete it"
-                    .to_owned(),
-                BLOCKED,
-            ),
-        }
-    }
-
-    /// LIF-151, LIF-152: three times about the Node, each under its own key.
-    fn tell_capped(&self, node: &LeanNode, claim: &NodeClaim) {
-        let name = claim_facts::pool(claim);
-        let pool = self.context.cluster.pool(name);
-        let message = match (name.is_empty(), &pool) {
-            (true, _) => "more then 20% nodes are unhealthy in the cluster",
-            (false, Some(_)) => "more than 20% nodes are unhealthy in the nodepool",
-            // LIF-244
-            (false, None) => return,
-        };
-        let pool_uid = pool.and_then(|pool| pool.metadata.uid.clone());
-        let uids = [node.metadata.uid.clone(), claim.metadata.uid.clone(), pool_uid];
-        for uid in uids.into_iter().flatten() {
-            self.warn(node, "NodeRepairBlocked", message.to_owned(), vec![uid]);
-        }
-    }
-
-    fn warn(&self, node: &LeanNode, reason: &'static str, message: String, mut dedupe: Vec<String>) {
-        dedupe.extend(node.metadata.uid.clone());
-        self.context.recorder.publish(Event {
-            object: ObjectRef::of(node),
-            kind: EventType::Warning,
-            reason: reason.into(),
-            message,
-            dedupe,
-            dedupe_timeout: Some(TOLD_FOR),
-        });
     }
 }
 

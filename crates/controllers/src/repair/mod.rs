@@ -12,6 +12,7 @@ mod findings;
 mod policies;
 mod policy;
 mod status;
+mod telling;
 
 pub(crate) use controller::Repair;
 pub(crate) use policies::Policies;
