@@ -28,6 +28,9 @@ const SILENT_START: Duration = Duration::from_secs(30);
 /// A streaming start that takes longer has lost the mark at its end: changes go on coming, and it would never be complete.
 const LONGEST_START: Duration = Duration::from_secs(60);
 
+/// A server that has just started may not know all its kinds yet, so one such answer is not believed.
+const BELIEVED_ABSENT: u32 = 3;
+
 /// Failures further apart than this are not failures in a row. A complete set alone proves nothing: a server may go on giving lists from
 /// which it cannot be followed.
 const IN_A_ROW: Duration = Duration::from_secs(30);
@@ -97,6 +100,8 @@ pub struct WatchOptions {
     pub relist_on: Option<Arc<Notify>>,
     /// Give up when the first complete set takes longer than this (OPS-058).
     pub first_sync: Option<Duration>,
+    /// End when the server has said three times in a row that there is no such kind, instead of asking for ever.
+    pub until_absent: bool,
     /// The wait after failures in a row.
     pub backoff: Backoff,
 }
@@ -110,6 +115,7 @@ impl Default for WatchOptions {
             relist: Some(Duration::from_secs(600)),
             relist_on: None,
             first_sync: Some(Duration::from_secs(120)),
+            until_absent: false,
             backoff: Backoff::new(Duration::from_millis(800), Duration::from_secs(30)),
         }
     }
@@ -140,6 +146,12 @@ pub enum WatchError {
         seconds: u64,
         /// The last error, or that there was none.
         last: String,
+    },
+    /// The server says that there is no such kind; see [`WatchOptions::until_absent`].
+    #[error("{kind} is unknown to the API server, its CRD seems to be deleted")]
+    Absent {
+        /// The kind watched.
+        kind: String,
     },
 }
 
@@ -179,6 +191,8 @@ struct Watch<K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + 
     phase: Phase,
     failures: u32,
     failed_at: Option<Instant>,
+    /// How often in a row the server has said that there is no such kind.
+    absences: u32,
     relist_at: Option<Instant>,
     /// Until the first complete set: when to give up.
     give_up_at: Option<Instant>,
@@ -223,6 +237,7 @@ where
             phase: Phase::Starting,
             failures: 0,
             failed_at: None,
+            absences: 0,
             last_error: "no error so far".to_owned(),
             api,
             options,
@@ -281,6 +296,7 @@ where
             Event::InitDone => {
                 self.phase = Phase::Following;
                 self.give_up_at = None;
+                self.absences = 0;
                 // Spread, so that the relists of many watches started together do not coincide.
                 self.relist_at = self
                     .options
@@ -315,6 +331,14 @@ where
             self.stop_streaming();
             return Ok(());
         }
+        self.absences = match kind_of(error) == Some(ApiErrorKind::NotFound) {
+            true => self.absences.saturating_add(1),
+            false => 0,
+        };
+        if self.options.until_absent && self.absences >= BELIEVED_ABSENT {
+            let kind = kind.into_owned();
+            return Err(WatchError::Absent { kind });
+        }
         self.last_error = error.to_string();
         tracing::debug!(kind = %kind, error = %error, "watch failed, trying again");
         let now = Instant::now();
@@ -324,7 +348,7 @@ where
             .filter(|at| now.duration_since(*at) < IN_A_ROW)
             .map_or(0, |_| self.failures);
         self.failures = before.saturating_add(1);
-        if self.failures == 1 && is_gone(error) {
+        if self.failures == 1 && kind_of(error) == Some(ApiErrorKind::Gone) {
             // Ordinary after a pause; the list that follows is the cure.
             return Ok(());
         }
@@ -381,13 +405,13 @@ fn lacks_streaming(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(error) if ApiErrorKind::of(error) == ApiErrorKind::Invalid)
 }
 
-fn is_gone(error: &watcher::Error) -> bool {
+fn kind_of(error: &watcher::Error) -> Option<ApiErrorKind> {
     match error {
-        watcher::Error::WatchError(status) => ApiErrorKind::of_status(status) == ApiErrorKind::Gone,
+        watcher::Error::WatchError(status) => Some(ApiErrorKind::of_status(status)),
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => ApiErrorKind::of(error) == ApiErrorKind::Gone,
-        watcher::Error::NoResourceVersion => false,
+        | watcher::Error::WatchFailed(error) => Some(ApiErrorKind::of(error)),
+        watcher::Error::NoResourceVersion => None,
     }
 }
 

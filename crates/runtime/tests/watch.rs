@@ -322,3 +322,33 @@ async fn a_kind_that_cannot_be_listed_in_two_minutes_is_an_error() {
         asked.len()
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_with_its_kind_if_it_is_to() {
+    let ends = "ConfigMap is unknown to the API server, its CRD seems to be deleted";
+    for (until_absent, answers, expected) in [
+        (true, &[404, 404, 404][..], Err((ends, 4))),
+        (true, &[404, 404, 500, 404, 404, 404], Err((ends, 7))),
+        (false, &[404; 5], Ok(())),
+    ] {
+        let mut left = answers.iter().copied();
+        let server = Server::new(move |asked| {
+            if is_streaming_start(asked) {
+                return watch_response(&[event("ADDED", &object("a", 1)), bookmark(5)]).0;
+            }
+            let code = left.next().unwrap_or(404);
+            json_response(
+                code,
+                &failure(code, if code == 404 { "NotFound" } else { "InternalError" }),
+            )
+        });
+        let options = WatchOptions {
+            until_absent,
+            ..quiet()
+        };
+        let (seen, result) = deliveries(&server, options, 600).await;
+        assert_eq!(seen, ["start", "init a", "done"]);
+        let result = result.map_err(|error| (error.to_string(), server.asked().len()));
+        assert_eq!(result, expected.map_err(|(text, asked)| (text.to_owned(), asked)));
+    }
+}

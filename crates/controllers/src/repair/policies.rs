@@ -98,30 +98,42 @@ impl Policies {
         client: Client,
         cluster: Cluster,
         rng: Rng,
-        changed: impl Fn() + Send,
+        changed: impl Fn() + Send + Sync,
         shutdown: CancellationToken,
     ) {
-        while let Some(pause) = self.missing(&client).await {
-            tokio::select! {
-                biased;
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(pause) => {}
-            }
-        }
-        let options = WatchOptions {
-            // Nothing else waits for it.
-            first_sync: None,
-            ..WatchOptions::default()
-        };
-        let sink = Callback(move |event| {
-            let unreadable = self.take(event);
+        let tell = |unreadable| {
             cluster.set_unreadable(&NodeRepairPolicy::kind(&()), unreadable);
             self.changed.notify_one();
             changed();
-        });
-        if let Err(error) = watch(Api::all(client), options, rng, sink, shutdown).await {
-            tracing::error!(error = %error, "following NodeRepairPolicies ended");
+        };
+        loop {
+            while let Some(pause) = self.missing(&client).await {
+                tokio::select! {
+                    biased;
+                    () = shutdown.cancelled() => return,
+                    () = tokio::time::sleep(pause) => {}
+                }
+            }
+            let options = WatchOptions {
+                // Nothing else waits for it.
+                first_sync: None,
+                until_absent: true,
+                ..WatchOptions::default()
+            };
+            let sink = Callback(|event| tell(self.take(event)));
+            let watched = watch(Api::all(client.clone()), options, rng.clone(), sink, shutdown.clone()).await;
+            let Err(error) = watched else { return };
+            tracing::warn!(error = %error, "NodeRepairPolicies are followed no longer");
+            tell(self.forget());
         }
+    }
+
+    /// Without the kind there are no policies. Gives back what nobody can read: nothing.
+    fn forget(&self) -> Vec<Unreadable> {
+        let mut inner = self.lock();
+        inner.by_name.clear();
+        inner.unreadable = Unreadables::default();
+        inner.unreadable.all()
     }
 
     /// How long to wait because the kind cannot be read now; `None` when it can.

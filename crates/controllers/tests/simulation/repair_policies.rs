@@ -450,6 +450,30 @@ async fn a_policy_nobody_ever_read_holds_the_providers_rules() {
     simulation.stop().await;
 }
 
+// It has nothing to say when there is no such kind any more.
+#[tokio::test(start_paused = true)]
+async fn the_provider_has_its_say_again_when_the_kind_is_gone() {
+    let simulation = with_nodes(1, true).await;
+    unreadable(&simulation.client(), "broken").await;
+    let nodes = simulation.nodes().await;
+    let stopped = simulation
+        .sandbox
+        .set_kubelet(&name(&nodes[0]), Some("not-ready"))
+        .await;
+    stopped.expect("set");
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    assert!(all_stay(&simulation, &nodes).await);
+    let crds: Api<CustomResourceDefinition> = Api::all(simulation.client());
+    let deleted = crds
+        .delete("noderepairpolicies.kerf.sh", &DeleteParams::default())
+        .await;
+    deleted.expect("deleted");
+    simulation
+        .until("it is replaced", 60, async |s| !has(s, &nodes[0]).await)
+        .await;
+    simulation.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_policy_that_becomes_unreadable_is_followed_as_it_was() {
     let simulation = with_nodes(2, true).await;
