@@ -124,16 +124,16 @@ impl Policies {
             let watched = watch(Api::all(client.clone()), options, rng.clone(), sink, shutdown.clone()).await;
             let Err(error) = watched else { return };
             tracing::warn!(error = %error, "NodeRepairPolicies are followed no longer");
-            tell(self.forget());
+            self.forget();
+            tell(Vec::new());
         }
     }
 
-    /// Without the kind there are no policies. Gives back what nobody can read: nothing.
-    fn forget(&self) -> Vec<Unreadable> {
+    /// Without the kind there are no policies, and none that cannot be read.
+    fn forget(&self) {
         let mut inner = self.lock();
         inner.by_name.clear();
         inner.unreadable = Unreadables::default();
-        inner.unreadable.all()
     }
 
     /// How long to wait because the kind cannot be read now; `None` when it can.

@@ -17,7 +17,8 @@ const SEEDS: u64 = 500;
 /// daemons was kept free for them twice (3801), machines ended whose claim a watch had lost (706) or did not say yet that they had
 /// registered, while the cache knew their Nodes (6303, 11517) or had lost them too (9233), watches opened without a pause (1387), pods
 /// evicted in the place of their namesakes (1511) or after the clock was set back to a time at which they were protected (7173), a budget
-/// exceeded by a claim whose deletion met a conflict (1684) or whose mark an old read hid (8269), and a machine consolidated for ever, since
+/// exceeded by a claim whose deletion met a conflict (1684) or whose mark an old read hid (8269), a machine
+/// too many because pods that stayed kept their room on another (17636), and a machine consolidated for ever, since
 /// its pods never went where they were to go (17832).
 const REGRESSIONS: [u64; 23] = [
     1, 11, 45, 46, 319, 706, 740, 1387, 1511, 1684, 1948, 2062, 3801, 6303, 7149, 7173, 8269, 9233, 11517, 14945,

@@ -418,9 +418,8 @@ async fn a_policy_nobody_can_read_from_the_start_stops_no_other() {
     simulation.stop().await;
 }
 
-// It may be meant to take their place.
-#[tokio::test(start_paused = true)]
-async fn a_policy_nobody_ever_read_holds_the_providers_rules() {
+/// A node the provider calls unhealthy, kept by a policy nobody ever read.
+async fn held_by_an_unread_policy() -> (Simulation, Vec<Node>) {
     let simulation = with_nodes(1, true).await;
     unreadable(&simulation.client(), "broken").await;
     let nodes = simulation.nodes().await;
@@ -431,6 +430,13 @@ async fn a_policy_nobody_ever_read_holds_the_providers_rules() {
     stopped.expect("set");
     tokio::time::sleep(Duration::from_secs(1800)).await;
     assert!(all_stay(&simulation, &nodes).await);
+    (simulation, nodes)
+}
+
+// It may be meant to take their place.
+#[tokio::test(start_paused = true)]
+async fn a_policy_nobody_ever_read_holds_the_providers_rules() {
+    let (simulation, nodes) = held_by_an_unread_policy().await;
     let told = "a policy that cannot be read may take the place of the provider's rules; correct or delete it \
                 (NodeRepairPolicy=broken)";
     assert_eq!(simulation.messages("NodeRepairBlocked").await, [told]);
@@ -453,16 +459,7 @@ async fn a_policy_nobody_ever_read_holds_the_providers_rules() {
 // It has nothing to say when there is no such kind any more.
 #[tokio::test(start_paused = true)]
 async fn the_provider_has_its_say_again_when_the_kind_is_gone() {
-    let simulation = with_nodes(1, true).await;
-    unreadable(&simulation.client(), "broken").await;
-    let nodes = simulation.nodes().await;
-    let stopped = simulation
-        .sandbox
-        .set_kubelet(&name(&nodes[0]), Some("not-ready"))
-        .await;
-    stopped.expect("set");
-    tokio::time::sleep(Duration::from_secs(1800)).await;
-    assert!(all_stay(&simulation, &nodes).await);
+    let (simulation, nodes) = held_by_an_unread_policy().await;
     let crds: Api<CustomResourceDefinition> = Api::all(simulation.client());
     let deleted = crds
         .delete("noderepairpolicies.kerf.sh", &DeleteParams::default())
