@@ -12,11 +12,11 @@ use kerf_runtime::{
 };
 use kube::Client;
 
+use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::disruption::SearchLimits;
 use crate::index::Index;
 use crate::lifecycle::Timeouts;
-use crate::steadiness::Steadiness;
 
 /// Shared by all controllers; clones are cheap.
 #[derive(Clone)]
@@ -48,7 +48,7 @@ pub struct Context {
     /// What is Kerf's own to choose.
     pub tuning: Tuning,
     /// Whether wall time may be taken for time that has passed.
-    pub steadiness: Steadiness,
+    pub jump_guard: ClockJumpGuard,
 }
 
 /// Settings that are no options of upstream's.
@@ -139,7 +139,7 @@ impl Context {
         let (clock, profile) = (Clock::simulated(jiff::Timestamp::UNIX_EPOCH), cloud.profile().clone());
         Self {
             client: Client::new(nobody, "default"),
-            steadiness: Steadiness::new(&clock),
+            jump_guard: ClockJumpGuard::new(&clock),
             clock,
             seed: Seed(7),
             names: Seed(7).rng(),

@@ -62,7 +62,7 @@ impl Expiration {
         if self.context.cluster.is_doubled(id) {
             return Ok(Outcome::RequeueAfter(DOUBLED_AGAIN));
         }
-        if let Some(hold) = self.context.steadiness.hold() {
+        if let Some(hold) = self.context.jump_guard.hold() {
             return Ok(Outcome::RequeueAfter(hold));
         }
         if disrupt(&self.context, &claim, "expired").await? {

@@ -7,10 +7,10 @@
 //! [`run`] puts everything together. Times are wall time of the [`Clock`](kerf_runtime::Clock), durations tokio's; resources are those
 //! of the model: milli-cores, bytes, counts.
 
-mod audit;
 mod catalogue;
 mod changes;
 mod claim_facts;
+mod clock_jump_guard;
 mod cluster;
 mod consistency;
 mod context;
@@ -22,7 +22,6 @@ mod hydration;
 mod index;
 mod interruption;
 mod lifecycle;
-mod listing;
 mod manager;
 mod metadata_list;
 mod patch;
@@ -32,15 +31,17 @@ mod pools;
 mod provisioning;
 mod pump;
 mod reconciler;
+mod relist;
 mod repair;
 mod reporting;
 mod retry;
 mod static_capacity;
-mod steadiness;
 mod termination;
+mod watch_check;
 
 pub use changes::{Change, Diff, PodChange, PodFacts};
-pub use cluster::{Cluster, Distrust, NodeClass, conventions_of};
+pub use clock_jump_guard::ClockJumpGuard;
+pub use cluster::{Cluster, NodeClass, SuspiciousList, conventions_of};
 pub use context::{Context, Tuning};
 pub use disruption::SearchLimits;
 pub use lifecycle::{Health, RegistrationHealth, Timeouts};
@@ -48,4 +49,3 @@ pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};
 pub use patch::{Lock, Patchable, patch_object, patch_status};
 pub use plan_check::violations;
 pub use reconciler::Reconciler;
-pub use steadiness::Steadiness;

@@ -19,6 +19,7 @@ use kerf_state::lean::{
 use kube::{Client, Resource};
 
 use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
+use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::consistency::Consistency;
 use crate::context::{Context, Tuning, startup_taints};
@@ -29,16 +30,15 @@ use crate::hydration::Hydration;
 use crate::index::Index;
 use crate::interruption::Interruptions;
 use crate::lifecycle::{Lifecycle, RegistrationHealth};
-use crate::listing::Listing;
 use crate::pod_events::PodEvents;
 use crate::pools::{self, PoolCounter, PoolHash};
 use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
 use crate::pump;
 use crate::reconciler::Reconciler;
+use crate::relist::Relist;
 use crate::repair::{Policies, Repair, RepairStatus};
 use crate::reporting::{ClusterState, ConditionReport, NodeReport, PoolReport};
 use crate::static_capacity::{StaticDeprovisioning, StaticProvisioning};
-use crate::steadiness::Steadiness;
 use crate::termination::{Evictions, Termination};
 
 /// How long lists may take that a new leader waits for: as long as the first ones (OPS-058).
@@ -127,7 +127,7 @@ impl Manager {
                 startup_taints(&config.options),
             ),
             client: config.client,
-            steadiness: Steadiness::new(&config.clock),
+            jump_guard: ClockJumpGuard::new(&config.clock),
             clock: config.clock,
             seed: config.seed,
             names: config.seed.derive("claim-names").rng(),
@@ -260,7 +260,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
 async fn lead(
     context: &Context,
     controllers: Vec<Arc<dyn Reconciler>>,
-    (gate, written): (SyncGate, Vec<Arc<Listing>>),
+    (gate, written): (SyncGate, Vec<Arc<Relist>>),
     election: Option<Election>,
     shutdown: CancellationToken,
 ) -> Result<(), ManagerError> {
@@ -319,8 +319,8 @@ fn tell_everything(cluster: &Cluster, controllers: &[Arc<dyn Reconciler>]) {
 
 /// Lists anew what the leader before wrote. Whoever only watched so far may be behind or cut off without knowing, and what it does not know
 /// of it would do again.
-async fn renewed(written: &[Arc<Listing>]) -> Result<(), TaskError> {
-    let all = join_all(written.iter().map(|listing| listing.renew()));
+async fn renewed(written: &[Arc<Relist>]) -> Result<(), TaskError> {
+    let all = join_all(written.iter().map(|relist| relist.renew()));
     match tokio::time::timeout(RENEWAL_MAX, all).await {
         Ok(_) => Ok(()),
         Err(_) => Err(TaskError::Failed {
@@ -334,7 +334,7 @@ async fn renewed(written: &[Arc<Listing>]) -> Result<(), TaskError> {
 }
 
 /// Starts a watch per kind; the gate opens when all have their first complete set. Gives back the lists of what leaders write.
-fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut TaskGroup) -> Vec<Arc<Listing>> {
+fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut TaskGroup) -> Vec<Arc<Relist>> {
     watch::<LeanNamespace>(context, gate, tasks);
     watch::<LeanStorageClass>(context, gate, tasks);
     watch::<LeanPv>(context, gate, tasks);
@@ -371,24 +371,24 @@ fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut Tas
 }
 
 /// The same for one kind of objects.
-fn watch<K>(context: &Context, gate: &SyncGate, tasks: &mut TaskGroup) -> Arc<Listing>
+fn watch<K>(context: &Context, gate: &SyncGate, tasks: &mut TaskGroup) -> Arc<Relist>
 where
     K: crate::cluster::Watched + serde::de::DeserializeOwned + Clone + std::fmt::Debug + Send + Sync + 'static,
 {
     let kind = K::kind(&());
     gate.expect(&*kind);
     let (rng, token) = (context.seed.derive(&kind).rng(), tasks.token().clone());
-    let listing = Arc::new(Listing::new(Arc::default()));
+    let relist = Arc::new(Relist::new(Arc::default()));
     let follow = pump::follow::<K>(
         context.client.clone(),
         context.cluster.clone(),
         gate.clone(),
-        Arc::clone(&listing),
+        Arc::clone(&relist),
         rng,
         token,
     );
     tasks.spawn(format!("watch {kind}"), follow);
-    listing
+    relist
 }
 
 /// OPS-041 to OPS-045.

@@ -14,9 +14,9 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
-use crate::audit::Audit;
 use crate::cluster::{Cluster, NodeClass, Subject, Unreadables, Watched};
-use crate::listing::Listing;
+use crate::relist::Relist;
+use crate::watch_check::WatchCheck;
 use kerf_runtime::{Backoff, Readable, Rng};
 
 /// Follows one kind until shutdown, and lists it anew when it turns out that the watch lost something.
@@ -24,33 +24,33 @@ pub(crate) async fn follow<K>(
     client: Client,
     cluster: Cluster,
     gate: SyncGate,
-    listing: Arc<Listing>,
+    relist: Arc<Relist>,
     rng: Rng,
     shutdown: CancellationToken,
 ) -> Result<(), WatchError>
 where
     K: Watched + DeserializeOwned + Clone + Debug + Send + 'static,
 {
-    let relist = listing.bell();
-    let audit = Audit::new(
+    let signal = relist.signal();
+    let check = WatchCheck::new(
         client.clone(),
         K::url_path(&(), None),
         K::SUBJECT,
         cluster.clone(),
         gate.clone(),
-        Arc::clone(&relist),
+        Arc::clone(&signal),
         rng.clone(),
     );
-    let mut fold = Fold::<K>::new(cluster, gate, listing);
+    let mut fold = Fold::<K>::new(cluster, gate, relist);
     let api: Api<Readable<K>> = Api::all(client);
     let options = WatchOptions {
-        relist_on: Some(relist),
+        relist_on: Some(signal),
         ..WatchOptions::default()
     };
     tokio::select! {
         biased;
         ended = watch(api, options, rng, Callback(move |event| fold.take(event)), shutdown) => ended,
-        never = audit.run() => match never {},
+        never = check.run() => match never {},
     }
 }
 
@@ -73,17 +73,17 @@ impl<K> Default for Filling<K> {
 struct Fold<K> {
     cluster: Cluster,
     gate: SyncGate,
-    listing: Arc<Listing>,
+    relist: Arc<Relist>,
     filling: Option<Filling<K>>,
     unreadable: Unreadables,
 }
 
 impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
-    fn new(cluster: Cluster, gate: SyncGate, listing: Arc<Listing>) -> Self {
+    fn new(cluster: Cluster, gate: SyncGate, relist: Arc<Relist>) -> Self {
         Self {
             cluster,
             gate,
-            listing,
+            relist,
             filling: None,
             unreadable: Unreadables::default(),
         }
@@ -95,7 +95,7 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
                 K::expect_list(&self.cluster);
                 self.unreadable.begin();
                 self.filling = Some(Filling {
-                    begun: self.listing.begin(),
+                    begun: self.relist.begin(),
                     ..Filling::default()
                 });
             }
@@ -107,7 +107,7 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
                 let changes = K::reset(&self.cluster, objects, &self.unreadable.keys());
                 self.cluster.tell(changes);
                 self.gate.mark(&K::kind(&()));
-                self.listing.complete(begun);
+                self.relist.complete(begun);
             }
             WatchEvent::Apply(object) => {
                 self.forget_unreadable(&object);
@@ -154,7 +154,7 @@ pub(crate) async fn follow_classes(
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let relist = Arc::new(Notify::new());
-    let audit = Audit::new(
+    let check = WatchCheck::new(
         client.clone(),
         DynamicObject::url_path(&resource, None),
         Subject::Classes(kind),
@@ -167,7 +167,7 @@ pub(crate) async fn follow_classes(
         biased;
         () = shutdown.cancelled() => {}
         () = watch_classes(api, kind, &cluster, &gate, &rng, &relist) => {}
-        never = audit.run() => match never {},
+        never = check.run() => match never {},
     }
 }
 

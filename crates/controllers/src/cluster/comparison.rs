@@ -129,7 +129,9 @@ impl Cluster {
 
     /// Whether lists of the objects are not trusted at the moment.
     pub(crate) fn suspects(&self, subject: Subject) -> bool {
-        subject.mirrored().is_some_and(|kind| self.lock().trust.suspects(kind))
+        subject
+            .mirrored()
+            .is_some_and(|kind| self.lock().suspicious_lists.suspects(kind))
     }
 
     /// A fresh list of the objects agrees with what is known, or does not.
@@ -137,8 +139,8 @@ impl Cluster {
         let Some(kind) = subject.mirrored() else { return };
         let mut inner = self.lock();
         if !agrees {
-            inner.trust.contradict(kind);
-        } else if let Some(believed) = inner.trust.confirm(kind, Instant::now()) {
+            inner.suspicious_lists.contradict(kind);
+        } else if let Some(believed) = inner.suspicious_lists.confirm(kind, Instant::now()) {
             let (kind, missing) = (believed.kind, believed.missing);
             tracing::warn!(
                 ?kind,

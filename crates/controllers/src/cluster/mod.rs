@@ -3,13 +3,13 @@
 //! One lock guards it all; it is held for a fold or a look-up and never across an await. Readers get `Arc`s and snapshots, which do
 //! not change under their hands.
 
-mod asked;
 mod class;
 mod comparison;
 mod fold;
+mod launch_lock;
 mod objects;
-mod patience;
-mod trust;
+mod suspicious_list;
+mod unlaunched_timeout;
 mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,9 +27,9 @@ use kerf_model::snapshot::Snapshot;
 use kerf_state::lean::LeanNode;
 use kerf_state::{Conventions, Mirror, MirrorOptions, PodTimes, PoolClaims, SyncReport};
 
-pub(crate) use asked::claims_of;
 pub use class::NodeClass;
-pub use trust::Distrust;
+pub(crate) use launch_lock::claims_of;
+pub use suspicious_list::SuspiciousList;
 
 use crate::changes::Change;
 use crate::claim_facts;
@@ -59,11 +59,11 @@ struct Inner {
     pools: Objects<NodePool>,
     overlays: Objects<NodeOverlay>,
     node_classes: Objects<NodeClass>,
-    trust: trust::Trust,
+    suspicious_lists: suspicious_list::SuspiciousLists,
     synced_once: bool,
-    patience: patience::Patience,
-    /// Pods a machine is being asked for, by uid.
-    asked: BTreeSet<Arc<str>>,
+    unlaunched_timeouts: unlaunched_timeout::UnlaunchedTimeouts,
+    /// Pods a launch is under way for, by uid.
+    launch_locks: BTreeSet<Arc<str>>,
 }
 
 impl Cluster {
@@ -89,10 +89,10 @@ impl Cluster {
                 pools: Objects::default(),
                 overlays: Objects::default(),
                 node_classes: Objects::default(),
-                trust: trust::Trust::default(),
+                suspicious_lists: suspicious_list::SuspiciousLists::default(),
                 synced_once: false,
-                patience: patience::Patience::default(),
-                asked: BTreeSet::new(),
+                unlaunched_timeouts: unlaunched_timeout::UnlaunchedTimeouts::default(),
+                launch_locks: BTreeSet::new(),
             })),
             listeners: Arc::default(),
             unreadable: Arc::default(),
@@ -230,7 +230,7 @@ impl Cluster {
         let mut guard = self.lock();
         let inner = &mut *guard;
         let mut report = inner.mirror.sync_report();
-        for claim in inner.patience.reduce(&mut report.unlaunched, &inner.claims) {
+        for claim in inner.unlaunched_timeouts.reduce(&mut report.unlaunched, &inner.claims) {
             inner.mirror.adopt(&claim);
         }
         report
@@ -254,8 +254,8 @@ impl Cluster {
     /// remembers. The mirror follows such a list, because decisions must be about objects that exist, but whoever would delete
     /// instances because something is *missing* asks here first and leaves it when the answer is an error. It stays one until
     /// everything that vanished is back, or fresh lists have said the same for a while.
-    pub fn trustworthy(&self) -> Result<(), Distrust> {
-        self.lock().trust.verdict()
+    pub fn trustworthy(&self) -> Result<(), SuspiciousList> {
+        self.lock().suspicious_lists.verdict()
     }
 
     /// Inserts a claim that was just created, without waiting for the watch (SCH-076).

@@ -95,7 +95,7 @@ impl Disruption {
 
     /// Whether the clock may not be gone by: what consolidates, drifts or is protected for a time is judged by it.
     fn is_in_doubt(&self) -> bool {
-        self.context.steadiness.hold().is_some()
+        self.context.jump_guard.hold().is_some()
     }
 
     /// Lets a method decide and starts what it decided. Says whether it did anything.

@@ -107,7 +107,11 @@ impl Starter {
         let members = self.mark(command).await?;
         // Pending pods count in what a command launches, and provisioning may be about to launch for them.
         let pods = command.replacements.iter().flat_map(|launch| &launch.pods);
-        let Some(_until_promised) = self.context.cluster.ask(pods.clone(), &claims_of(decided_on)) else {
+        let Some(_until_promised) = self
+            .context
+            .cluster
+            .lock_for_launch(pods.clone(), &claims_of(decided_on))
+        else {
             let why = "pods it would launch a machine for are given one already, deciding again";
             return Err(ReconcileError::message(why));
         };

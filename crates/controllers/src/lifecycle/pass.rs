@@ -330,7 +330,7 @@ impl<'a> Pass<'a> {
             }
             Liveness::TimedOut(timeout) => timeout,
         };
-        if let Some(hold) = context.steadiness.hold() {
+        if let Some(hold) = context.jump_guard.hold() {
             self.look_again_in(hold);
             return Ok(());
         }

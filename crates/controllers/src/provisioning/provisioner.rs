@@ -182,7 +182,7 @@ impl Provisioner {
             reason: "provisioned",
             promised: &launch.pods,
         };
-        let Some(_until_promised) = context.cluster.ask(&launch.pods, known) else {
+        let Some(_until_promised) = context.cluster.lock_for_launch(&launch.pods, known) else {
             tracing::debug!(nodepool = %launch.pool, "pods of a planned machine are given one elsewhere, planning the others again");
             for pod in &launch.pods {
                 self.batcher.trigger(Arc::clone(&pod.uid));

@@ -119,7 +119,7 @@ impl Repair {
         if findings.is_empty() {
             return Ok(Outcome::Done);
         }
-        if let Some(hold) = self.context.steadiness.hold() {
+        if let Some(hold) = self.context.jump_guard.hold() {
             return Ok(Outcome::RequeueAfter(hold));
         }
         let now = self.context.now();

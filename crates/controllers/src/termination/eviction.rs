@@ -101,7 +101,7 @@ impl Evictions {
     /// Whether the pod may still be told to go: since the drain asked it may have been protected (LIF-104), or the clock set back to a time at
     /// which it is. The drain asks again when that is over.
     fn may_go(&self, key: &EvictionKey) -> bool {
-        let judged_at = self.context.steadiness.judged_at();
+        let judged_at = self.context.jump_guard.judged_at();
         let pod = self.context.cluster.pod(&key.namespace, &key.name);
         pod.is_some_and(|pod| *pod.uid == *key.uid && kerf_disruption::evictable(&pod, judged_at))
     }

@@ -64,7 +64,7 @@ impl<'a> Pass<'a> {
             node,
             name: node.metadata.name.as_deref().unwrap_or_default(),
             now: termination.context.now(),
-            judged_at: termination.context.steadiness.judged_at(),
+            judged_at: termination.context.jump_guard.judged_at(),
         }
     }
 
@@ -96,7 +96,7 @@ impl<'a> Pass<'a> {
             let message = expiring_message(deadline);
             self.publish(EventType::Warning, "TerminationGracePeriodExpiring", message);
         }
-        let deadline = deadline.filter(|_| self.context.steadiness.hold().is_none());
+        let deadline = deadline.filter(|_| self.context.jump_guard.hold().is_none());
         // The newest the cache has: the deletion above may have come with a deadline and conditions meanwhile.
         let Some(before) = claim.and_then(|claim| self.context.cluster.claim(claim_facts::name(&claim))) else {
             return self.run_alone().await;

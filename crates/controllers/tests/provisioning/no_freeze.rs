@@ -181,7 +181,7 @@ async fn a_new_leader_that_heard_of_no_claims_makes_none_again() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (client, faults) = sandbox.client_with_faults("second");
     let (second, shutdown) = candidate(&sandbox, client, "second");
-    // Its audit has just compared, and will again after the change of leaders only.
+    // Its watch check has just compared, and will again after the change of leaders only.
     tokio::time::sleep(Duration::from_secs(46)).await;
     faults.set(FaultPlan {
         watch_loss: 1.0,

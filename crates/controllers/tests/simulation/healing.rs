@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::harness::{Simulation, create, list};
 
-/// The longest an audit takes to find out, and to have it put right.
+/// The longest a watch check takes to find out, and to have it put right.
 const MINUTE: u64 = 60;
 
 async fn begin(change: impl FnOnce(&mut Options)) -> (Simulation, Faults) {

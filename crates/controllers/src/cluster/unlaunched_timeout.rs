@@ -22,9 +22,9 @@ const LONGEST: Duration = Duration::from_secs(45);
 
 /// Since when each claim is waited for, on the clock that does not jump.
 #[derive(Debug, Default)]
-pub(super) struct Patience(BTreeMap<Arc<str>, Instant>);
+pub(super) struct UnlaunchedTimeouts(BTreeMap<Arc<str>, Instant>);
 
-impl Patience {
+impl UnlaunchedTimeouts {
     /// Takes out those that are not waited for any longer, and gives them back.
     pub(super) fn reduce(&mut self, unlaunched: &mut Vec<Arc<str>>, claims: &Objects<NodeClaim>) -> Vec<Arc<str>> {
         let now = Instant::now();

@@ -1,5 +1,7 @@
-//! Looking after the watches: a watch that silently lost events leaves what is known wrong until the next list, and everything that is decided
-//! with it. So every watched kind is compared with a fresh list of metadata at short intervals, and is listed anew when it stays wrong.
+//! Checks each watch against fresh lists of metadata.
+//!
+//! A watch that silently lost an event leaves the mirror wrong until the next relist. So every watched kind is compared with a fresh list
+//! at short intervals, and is listed anew when the mirror stays wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -34,7 +36,7 @@ const PAGE: u32 = 1000;
 const PODS_MAX: usize = 4000;
 
 /// Compares one kind for as long as it is polled.
-pub(crate) struct Audit {
+pub(crate) struct WatchCheck {
     client: Client,
     /// Where all objects of the kind are.
     path: String,
@@ -54,8 +56,8 @@ struct Excuse {
     until: Instant,
 }
 
-impl Audit {
-    /// An audit that rings `relist` when the kind has to be listed anew.
+impl WatchCheck {
+    /// A check that signals `relist` when the kind has to be listed anew.
     pub(crate) fn new(
         client: Client,
         path: String,

@@ -1,10 +1,9 @@
-//! Whether wall time may be taken for time that has passed.
+//! Detects jumps of the wall clock, so that no age computed from it is trusted right after one.
 //!
-//! The API's timestamps are compared with our wall clock to find out what has taken too long. When that clock is set, or the machine was
-//! suspended, the comparison says that hours have passed where none have, and everything that ends claims for their age would end
-//! all of them. So a jump is looked for against the clock that does not jump, and after one, such decisions wait: as long as a claim may take
-//! to register. Longer times, such as the age at which claims expire, that alone would not save: for them the API server's clock counts
-//! where the machine's is wrong ([`Clock::heard`]), which shows within moments of a jump.
+//! Ages are differences between the wall clock and timestamps of the API server. After the clock is set, or the machine was suspended, a
+//! difference may be hours although minutes have passed, and every timeout would be over at once. The guard compares the wall clock with the
+//! monotonic clock. After a jump, timeouts wait for as long as a claim may take to register. Longer times, such as `expireAfter`, rely on
+//! the API server's clock instead ([`Clock::heard`]), which corrects a wrong wall clock within moments.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use kerf_runtime::Clock;
 use tokio::time::Instant;
 
-/// A difference between the clocks that is more than a slow correction.
+/// The smallest difference between the clocks that counts as a jump; NTP corrects smaller ones gradually.
 const JUMP: SignedDuration = SignedDuration::from_secs(30);
 /// How long decisions wait after a jump: the time a claim may take to register.
 const HOLD: Duration = Duration::from_secs(15 * 60);
@@ -25,15 +24,15 @@ struct Seen {
     held_until: Option<Instant>,
 }
 
-/// Watches the wall clock; clones share what they saw.
+/// Compares the wall clock with the monotonic clock. Clones share their state.
 #[derive(Clone, Debug)]
-pub struct Steadiness {
+pub struct ClockJumpGuard {
     clock: Clock,
     seen: Arc<Mutex<Seen>>,
 }
 
-impl Steadiness {
-    /// Watches from now on.
+impl ClockJumpGuard {
+    /// A guard that detects jumps from now on.
     pub fn new(clock: &Clock) -> Self {
         let seen = Seen {
             wall: clock.now(),
@@ -46,7 +45,7 @@ impl Steadiness {
         }
     }
 
-    /// How long to wait before something is ended because of its age; `None` when that may be done now.
+    /// Returns how long timeouts must still wait after a jump; `None` if ages can be trusted now. Each call compares the clocks once.
     pub fn hold(&self) -> Option<Duration> {
         let (wall, steady) = (self.clock.now(), Instant::now());
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +60,7 @@ impl Steadiness {
         (!left.is_zero()).then_some(left)
     }
 
-    /// The time by which terms are judged: now, but with a clock that was set just now the beginning of time, at which none is over.
+    /// Returns the time to compare deadlines with: now, or the Unix epoch after a jump, so that no deadline counts as over.
     pub(crate) fn judged_at(&self) -> Timestamp {
         match self.hold() {
             Some(_) => Timestamp::UNIX_EPOCH,
@@ -78,20 +77,20 @@ mod tests {
     async fn decisions_wait_after_a_jump_in_either_direction() {
         for hours in [2, -2] {
             let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().expect("a timestamp"));
-            let steadiness = Steadiness::new(&clock);
-            assert_eq!(steadiness.hold(), None);
+            let guard = ClockJumpGuard::new(&clock);
+            assert_eq!(guard.hold(), None);
             tokio::time::advance(Duration::from_secs(36_000)).await;
-            assert_eq!(steadiness.hold(), None, "much time is no jump");
+            assert_eq!(guard.hold(), None, "much time is no jump");
             clock.jump(SignedDuration::from_secs(5));
-            assert_eq!(steadiness.hold(), None, "a correction is no jump");
+            assert_eq!(guard.hold(), None, "a correction is no jump");
             clock.jump(SignedDuration::from_hours(hours));
-            assert_eq!(steadiness.hold(), Some(HOLD));
-            assert_eq!(steadiness.judged_at(), Timestamp::UNIX_EPOCH);
+            assert_eq!(guard.hold(), Some(HOLD));
+            assert_eq!(guard.judged_at(), Timestamp::UNIX_EPOCH);
             tokio::time::advance(Duration::from_secs(600)).await;
-            assert_eq!(steadiness.hold(), Some(HOLD - Duration::from_secs(600)));
+            assert_eq!(guard.hold(), Some(HOLD - Duration::from_secs(600)));
             tokio::time::advance(Duration::from_secs(300)).await;
-            assert_eq!(steadiness.hold(), None);
-            assert_eq!(steadiness.judged_at(), clock.now());
+            assert_eq!(guard.hold(), None);
+            assert_eq!(guard.judged_at(), clock.now());
         }
     }
 }

@@ -18,7 +18,7 @@ const CONFIRMATION: Duration = Duration::from_secs(45);
     "a list of {kind:?} objects came back empty or older than before; instances are not deleted for want of an object until the {missing} \
      missing objects are back or fresh lists have confirmed that they are gone"
 )]
-pub struct Distrust {
+pub struct SuspiciousList {
     /// The kind that was listed.
     pub kind: Kind,
     /// How many objects are missing.
@@ -27,7 +27,7 @@ pub struct Distrust {
 
 /// Suspicions by kind: which objects vanished or went back in time.
 #[derive(Debug, Default)]
-pub(super) struct Trust {
+pub(super) struct SuspiciousLists {
     suspicions: BTreeMap<Kind, Suspicion>,
 }
 
@@ -40,7 +40,7 @@ struct Suspicion {
     confirmed_since: Option<Instant>,
 }
 
-impl Trust {
+impl SuspiciousLists {
     /// Judges a list of objects that stand for machines; other kinds may come and go.
     pub(super) fn judge(&mut self, report: &ResetReport) {
         if !matches!(report.kind, Kind::Node | Kind::NodeClaim) || !report.is_suspicious() {
@@ -58,14 +58,14 @@ impl Trust {
     }
 
     /// A fresh list of the kind agrees with the mirror. Gives back what is believed from now on, if it was not before.
-    pub(super) fn confirm(&mut self, kind: Kind, now: Instant) -> Option<Distrust> {
+    pub(super) fn confirm(&mut self, kind: Kind, now: Instant) -> Option<SuspiciousList> {
         let suspicion = self.suspicions.get_mut(&kind)?;
         let since = *suspicion.confirmed_since.get_or_insert(now);
         if now.duration_since(since) < CONFIRMATION {
             return None;
         }
         let missing = self.suspicions.remove(&kind)?.missing.len();
-        Some(Distrust { kind, missing })
+        Some(SuspiciousList { kind, missing })
     }
 
     /// A fresh list of the kind does not agree with the mirror.
@@ -85,10 +85,10 @@ impl Trust {
         }
     }
 
-    pub(super) fn verdict(&self) -> Result<(), Distrust> {
+    pub(super) fn verdict(&self) -> Result<(), SuspiciousList> {
         match self.suspicions.iter().next() {
             None => Ok(()),
-            Some((kind, suspicion)) => Err(Distrust {
+            Some((kind, suspicion)) => Err(SuspiciousList {
                 kind: *kind,
                 missing: suspicion.missing.len(),
             }),
@@ -112,44 +112,44 @@ mod tests {
 
     #[test]
     fn a_list_that_lost_everything_is_distrusted_until_everything_is_back() {
-        let mut trust = Trust::default();
-        trust.judge(&report(Kind::NodeClaim, 0, &["a", "b"], &[]));
-        trust.present(Kind::NodeClaim, "a");
-        assert_eq!(trust.verdict().map_err(|distrust| distrust.missing), Err(1));
-        trust.present(Kind::NodeClaim, "b");
-        assert_eq!(trust.verdict(), Ok(()));
+        let mut lists = SuspiciousLists::default();
+        lists.judge(&report(Kind::NodeClaim, 0, &["a", "b"], &[]));
+        lists.present(Kind::NodeClaim, "a");
+        assert_eq!(lists.verdict().map_err(|distrust| distrust.missing), Err(1));
+        lists.present(Kind::NodeClaim, "b");
+        assert_eq!(lists.verdict(), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_fresh_lists_say_for_a_while_is_believed() {
-        let mut trust = Trust::default();
-        trust.judge(&report(Kind::Node, 3, &["d"], &["a"]));
-        trust.present(Kind::Node, "d");
-        assert!(trust.verdict().is_err(), "it still shows the past");
-        assert_eq!(trust.confirm(Kind::Node, Instant::now()), None);
+        let mut lists = SuspiciousLists::default();
+        lists.judge(&report(Kind::Node, 3, &["d"], &["a"]));
+        lists.present(Kind::Node, "d");
+        assert!(lists.verdict().is_err(), "it still shows the past");
+        assert_eq!(lists.confirm(Kind::Node, Instant::now()), None);
         tokio::time::advance(CONFIRMATION).await;
-        trust.contradict(Kind::Node);
-        assert_eq!(trust.confirm(Kind::Node, Instant::now()), None);
+        lists.contradict(Kind::Node);
+        assert_eq!(lists.confirm(Kind::Node, Instant::now()), None);
         tokio::time::advance(CONFIRMATION / 2).await;
-        trust.judge(&report(Kind::Node, 0, &["b", "c"], &[]));
+        lists.judge(&report(Kind::Node, 0, &["b", "c"], &[]));
         tokio::time::advance(CONFIRMATION / 2).await;
         assert_eq!(
-            trust.confirm(Kind::Node, Instant::now()),
+            lists.confirm(Kind::Node, Instant::now()),
             None,
             "lost something meanwhile"
         );
         tokio::time::advance(CONFIRMATION).await;
-        assert_eq!(trust.confirm(Kind::NodeClaim, Instant::now()), None, "another kind");
-        let believed = trust.confirm(Kind::Node, Instant::now());
+        assert_eq!(lists.confirm(Kind::NodeClaim, Instant::now()), None, "another kind");
+        let believed = lists.confirm(Kind::Node, Instant::now());
         assert_eq!(believed.map(|distrust| distrust.missing), Some(2));
-        assert_eq!(trust.verdict(), Ok(()));
+        assert_eq!(lists.verdict(), Ok(()));
     }
 
     #[test]
     fn missed_deletions_and_pods_are_no_reason() {
-        let mut trust = Trust::default();
-        trust.judge(&report(Kind::Node, 3, &["d"], &[]));
-        trust.judge(&report(Kind::Pod, 0, &["d"], &[]));
-        assert_eq!(trust.verdict(), Ok(()));
+        let mut lists = SuspiciousLists::default();
+        lists.judge(&report(Kind::Node, 3, &["d"], &[]));
+        lists.judge(&report(Kind::Pod, 0, &["d"], &[]));
+        assert_eq!(lists.verdict(), Ok(()));
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn claims_of(snapshot: &Snapshot) -> BTreeSet<&str> {
 
 /// Pods that are asked for until this is dropped.
 #[must_use = "the pods are free again when this is dropped"]
-pub(crate) struct Asked {
+pub(crate) struct LaunchLock {
     cluster: Cluster,
     uids: Vec<Arc<str>>,
 }
@@ -30,11 +30,11 @@ pub(crate) struct Asked {
 impl Cluster {
     /// Takes pods before a machine is asked for; `None`, and none is taken, where somebody else was first: is asking, or has got a claim that
     /// the caller did not know when it decided. What moves is taken with its node, so only pods without a node count.
-    pub(crate) fn ask<'a>(
+    pub(crate) fn lock_for_launch<'a>(
         &self,
         pods: impl IntoIterator<Item = &'a Arc<Pod>>,
         known: &BTreeSet<&str>,
-    ) -> Option<Asked> {
+    ) -> Option<LaunchLock> {
         let waiting: Vec<&Arc<Pod>> = pods.into_iter().filter(|pod| pod.node_name.is_none()).collect();
         let mut guard = self.lock();
         let inner = &mut *guard;
@@ -46,22 +46,22 @@ impl Cluster {
         };
         if waiting
             .iter()
-            .any(|pod| inner.asked.contains(&pod.uid) || is_planned(pod))
+            .any(|pod| inner.launch_locks.contains(&pod.uid) || is_planned(pod))
         {
             return None;
         }
         let uids: Vec<Arc<str>> = waiting.iter().map(|pod| Arc::clone(&pod.uid)).collect();
-        inner.asked.extend(uids.iter().cloned());
+        inner.launch_locks.extend(uids.iter().cloned());
         let cluster = self.clone();
-        Some(Asked { cluster, uids })
+        Some(LaunchLock { cluster, uids })
     }
 }
 
-impl Drop for Asked {
+impl Drop for LaunchLock {
     fn drop(&mut self) {
         let mut inner = self.cluster.lock();
         for uid in &self.uids {
-            inner.asked.remove(uid);
+            inner.launch_locks.remove(uid);
         }
     }
 }
@@ -95,7 +95,7 @@ mod tests {
         let [a, b, c] = ["a", "b", "c"].map(|name| waiting(cluster, name));
         let ask = |pods: &[&Arc<Pod>], known: &[&str]| {
             let known = known.iter().copied().collect();
-            cluster.ask(pods.iter().copied(), &known)
+            cluster.lock_for_launch(pods.iter().copied(), &known)
         };
         let first = ask(&[&a, &b], &[]).expect("nobody asks for them");
         assert!(ask(&[&b, &c], &[]).is_none());
