@@ -4,7 +4,6 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use kerf_api::conditions::node_claim::{
     CONSISTENCY_CHECK_FAILED, CONSISTENCY_CHECK_FAILED_MESSAGE, CONSISTENT_STATE_FOUND, INITIALIZED,
 };
@@ -12,11 +11,8 @@ use kerf_api::status::Conditioned;
 use kerf_api::{ConditionSet, NodeClaim};
 use kerf_model::quantity::Quantity;
 use kerf_runtime::client::found;
-use kerf_runtime::{
-    CancellationToken, Event, EventType, ObjectRef, Outcome, Priority, Queue, RateLimit, ReconcileError,
-};
+use kerf_runtime::{Event, EventType, ObjectRef, Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
-use kube::Resource;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
@@ -24,7 +20,7 @@ use crate::changes::Change;
 use crate::claim_facts;
 use crate::context::Context;
 use crate::patch::{Lock, patch_status};
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.consistency";
 /// LIF-223.
@@ -92,7 +88,7 @@ struct Checked {
 /// Compares claims with their nodes, now and then.
 pub(crate) struct Consistency {
     context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
     /// By uid.
     checked: Mutex<FxHashMap<String, Checked>>,
 }
@@ -101,43 +97,11 @@ impl Consistency {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             context: context.clone(),
-            queue: context.queue(NAME, RateLimit::DEFAULT),
+            work: WorkLoop::new(context, NAME, RateLimit::DEFAULT)
+                .for_kind::<NodeClaim>()
+                .workers(context.workers(WORKERS.0, WORKERS.1)),
             checked: Mutex::default(),
         })
-    }
-
-    async fn reconcile(&self, name: String) -> Result<Outcome, ReconcileError> {
-        let cluster = &self.context.cluster;
-        let Some(claim) = cluster
-            .claim(&name)
-            .filter(|claim| claim_facts::provider_id(claim).is_some())
-        else {
-            return Ok(Outcome::Done);
-        };
-        let uid = claim_facts::uid(&claim);
-        let id = claim_facts::provider_id(&claim).unwrap_or_default();
-        let nodes = cluster.nodes_by_provider_id(id);
-        let mut wrong = doubles(&claim, &cluster.claims_by_provider_id(id), &nodes);
-        let doubled = !wrong.is_empty();
-        if let Some(left) = self.not_before(uid, doubled) {
-            return Ok(Outcome::RequeueAfter(left));
-        }
-        if let [node] = nodes.as_slice() {
-            wrong.extend(issues(&claim, node));
-        }
-        if doubled || nodes.len() == 1 {
-            self.report(&claim, &wrong).await?;
-        }
-        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        // Word of its end, which forgets it, may have come meanwhile.
-        if cluster
-            .claim(&name)
-            .is_some_and(|known| claim_facts::uid(&known) == uid)
-        {
-            let at = Instant::now();
-            checked.insert(uid.to_owned(), Checked { at, doubled });
-        }
-        Ok(Outcome::RequeueAfter(EVERY))
     }
 
     /// How long until the claim may be checked again. News of doubles does not wait.
@@ -148,11 +112,10 @@ impl Consistency {
         (!left.is_zero()).then_some(left)
     }
 
-    /// Has all claims with that provider id looked at.
-    fn look_at(&self, id: &str, priority: Priority) {
-        for claim in self.context.cluster.claims_by_provider_id(id) {
-            self.queue.add_with(claim_facts::name(&claim).to_owned(), priority);
-        }
+    /// The names of all claims with that provider id.
+    fn claims_of(&self, id: &str) -> Vec<String> {
+        let claims = self.context.cluster.claims_by_provider_id(id);
+        claims.iter().map(|claim| claim_facts::name(claim).to_owned()).collect()
     }
 
     async fn report(&self, claim: &NodeClaim, issues: &[String]) -> Result<(), kube::Error> {
@@ -189,49 +152,70 @@ impl Consistency {
     }
 }
 
-#[async_trait]
 impl Reconciler for Consistency {
-    fn name(&self) -> &'static str {
-        NAME
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
-        match change {
-            Change::Claim(diff) => {
-                if diff.is_gone() {
-                    let uid = diff.last().map(|claim| claim_facts::uid(claim).to_owned());
-                    let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-                    checked.remove(&uid.unwrap_or_default());
-                } else {
-                    self.queue.add_with(diff.name().to_owned(), diff.priority());
-                }
-                if diff.differs(|claim| claim_facts::provider_id(claim).map(str::to_owned)) {
-                    let sides = [&diff.before, &diff.after].into_iter().flatten();
-                    for id in sides.filter_map(|claim| claim_facts::provider_id(claim)) {
-                        self.look_at(id, diff.priority());
-                    }
-                }
-            }
-            Change::Node(diff) => {
-                let id = diff.last().map(|node| node.spec.provider_id.clone());
-                self.look_at(&id.unwrap_or_default(), diff.priority());
-            }
-            Change::Pod(_) | Change::Pool(_) | Change::Overlay(_) | Change::Class(_) => {}
+    fn observe(&self, change: &Change) {
+        if let Change::Claim(claim) = change
+            && claim.is_gone()
+            && let Some(gone) = claim.last()
+        {
+            let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+            checked.remove(claim_facts::uid(gone));
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self
-            .context
-            .controller(NAME)
-            .for_kind(NodeClaim::group(&()), NodeClaim::kind(&()));
-        let controller = controller.workers(self.context.workers(WORKERS.0, WORKERS.1));
-        let queue = self.queue.clone();
-        let reconcile = move |name| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(name).await }
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Claim(claim) => {
+                let own = (!claim.is_gone()).then(|| claim.name().to_owned());
+                let moved = claim.differs(|claim| claim_facts::provider_id(claim).map(str::to_owned));
+                let sides = [&claim.before, &claim.after].into_iter().flatten().filter(|_| moved);
+                let others = sides.filter_map(|claim| claim_facts::provider_id(claim));
+                own.into_iter()
+                    .chain(others.flat_map(|id| self.claims_of(id)))
+                    .collect()
+            }
+            Change::Node(node) => node
+                .last()
+                .map_or_else(Vec::new, |node| self.claims_of(&node.spec.provider_id)),
+            Change::Pod(_) | Change::Pool(_) | Change::Overlay(_) | Change::Class(_) => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let Some(claim) = cluster
+            .claim(name)
+            .filter(|claim| claim_facts::provider_id(claim).is_some())
+        else {
+            return Ok(Outcome::Done);
         };
-        controller.run(queue, reconcile, shutdown).await;
+        let uid = claim_facts::uid(&claim);
+        let id = claim_facts::provider_id(&claim).unwrap_or_default();
+        let nodes = cluster.nodes_by_provider_id(id);
+        let mut wrong = doubles(&claim, &cluster.claims_by_provider_id(id), &nodes);
+        let doubled = !wrong.is_empty();
+        if let Some(left) = self.not_before(uid, doubled) {
+            return Ok(Outcome::RequeueAfter(left));
+        }
+        if let [node] = nodes.as_slice() {
+            wrong.extend(issues(&claim, node));
+        }
+        if doubled || nodes.len() == 1 {
+            self.report(&claim, &wrong).await?;
+        }
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        // Word of its end, which forgets it, may have come meanwhile.
+        if cluster.claim(name).is_some_and(|known| claim_facts::uid(&known) == uid) {
+            let at = Instant::now();
+            checked.insert(uid.to_owned(), Checked { at, doubled });
+        }
+        Ok(Outcome::RequeueAfter(EVERY))
     }
 }
 
@@ -286,7 +270,7 @@ mod tests {
         let node = serde_json::from_value::<LeanNode>(node).expect("a node");
         context.cluster.tell(Watched::apply(&context.cluster, node));
         context.cluster.tell(Watched::apply(&context.cluster, claim));
-        let outcome = consistency.reconcile("web-1".to_owned()).await;
+        let outcome = consistency.reconcile(&"web-1".to_owned()).await;
         assert!(outcome.is_ok(), "{outcome:?}");
         assert!(context.cluster.claims().is_empty());
         let checked = consistency.checked.lock().expect("no panic");

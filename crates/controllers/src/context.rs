@@ -171,7 +171,7 @@ impl Context {
     }
 
     /// Tells a controller of all changes from now on.
-    pub(crate) fn follow(&self, controller: &Arc<impl crate::reconciler::Reconciler>) {
+    pub(crate) fn follow(&self, controller: &Arc<impl crate::reconciler::LeaderTask>) {
         let controller = Arc::downgrade(controller);
         self.cluster.subscribe(move |change| {
             if let Some(controller) = controller.upgrade() {

@@ -5,16 +5,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use kerf_api::NodeClaim;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
-use kube::Resource;
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
 use crate::changes::Change;
 use crate::claim_facts::{self, disrupt};
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.expiration";
 /// The pause after a deletion: with the one worker there is, a brake for claims that expire together (LIF-125, LIF-224).
@@ -33,22 +31,37 @@ fn expires(claim: &NodeClaim) -> Option<Timestamp> {
 /// Deletes claims that have reached their age.
 pub(crate) struct Expiration {
     context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
 }
 
 impl Expiration {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             context: context.clone(),
-            queue: context.queue(NAME, RateLimit::DEFAULT),
+            work: WorkLoop::new(context, NAME, RateLimit::DEFAULT).for_kind::<NodeClaim>(),
         })
     }
+}
 
-    async fn reconcile(&self, name: String) -> Result<Outcome, ReconcileError> {
+impl Reconciler for Expiration {
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
+    }
+
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Claim(claim) if !claim.is_gone() => vec![claim.name().to_owned()],
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
         let claim = self
             .context
             .cluster
-            .claim(&name)
+            .claim(name)
             .filter(|claim| !claim_facts::is_deleting(claim));
         let Some((claim, at)) = claim.and_then(|claim| expires(&claim).map(|at| (claim, at))) else {
             return Ok(Outcome::Done);
@@ -70,34 +83,6 @@ impl Expiration {
             tokio::time::sleep(PAUSE).await;
         }
         Ok(Outcome::Done)
-    }
-}
-
-#[async_trait]
-impl Reconciler for Expiration {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn notify(&self, change: &Change) {
-        if let Change::Claim(diff) = change
-            && !diff.is_gone()
-        {
-            self.queue.add_with(diff.name().to_owned(), diff.priority());
-        }
-    }
-
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self
-            .context
-            .controller(NAME)
-            .for_kind(NodeClaim::group(&()), NodeClaim::kind(&()));
-        let queue = self.queue.clone();
-        let reconcile = move |name| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(name).await }
-        };
-        controller.run(queue, reconcile, shutdown).await;
     }
 }
 

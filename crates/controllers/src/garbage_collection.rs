@@ -8,23 +8,21 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::StreamExt;
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::conditions::node_claim::{LAUNCHED, REGISTERED};
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, NodeClaim, NodeClaimSpec, labels};
 use kerf_cloud::{CloudError, Launched, NodeClassKind};
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, Readable, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, Readable, ReconcileError};
 use kerf_state::lean::LeanNode;
 use kube::api::ListParams;
 use kube::{Api, Resource};
 
-use crate::changes::Change;
 use crate::claim_facts::{self, disrupt};
 use crate::context::Context;
 use crate::lifecycle::initialization::is_ready;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.garbagecollection";
 /// LIF-128.
@@ -82,7 +80,7 @@ fn orphans<'a>(instances: &'a [Launched], claims: &[Arc<NodeClaim>], class_label
 /// Collects both.
 pub(crate) struct GarbageCollection {
     context: Context,
-    queue: Queue<()>,
+    work: WorkLoop<()>,
     /// Orphans of the rounds before.
     suspects: Mutex<BTreeSet<String>>,
 }
@@ -91,35 +89,9 @@ impl GarbageCollection {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             context: context.clone(),
-            queue: context.queue(NAME, RateLimit::SINGLETON),
+            work: WorkLoop::new(context, NAME, RateLimit::SINGLETON),
             suspects: Mutex::default(),
         })
-    }
-
-    async fn round(&self) -> Result<Outcome, ReconcileError> {
-        let cluster = &self.context.cluster;
-        if let Err(distrust) = cluster.trustworthy() {
-            tracing::error!(error = %distrust, "not collecting garbage");
-            return Ok(Outcome::RequeueAfter(EVERY));
-        }
-        // The claims first: an instance launched between the two lists is then merely not looked for.
-        let claims = cluster.claims();
-        let instances = self.context.provider.list().await?;
-        let alive: BTreeSet<&str> = instances
-            .iter()
-            .filter(|instance| !instance.deleting)
-            .map(|instance| instance.provider_id.as_str())
-            .collect();
-        let missing = claims.iter().filter(|claim| {
-            ought_to_run(claim) && claim_facts::provider_id(claim).is_some_and(|id| !alive.contains(id))
-        });
-        let collections: Vec<_> = missing.map(|claim| self.collect(claim)).collect();
-        let collected = futures::stream::iter(collections).buffer_unordered(PARALLEL);
-        let results: Vec<Result<(), ReconcileError>> = collected.collect().await;
-        self.collect_orphans(&instances).await?;
-        // LIF-243: deletions already made stand.
-        results.into_iter().collect::<Result<(), _>>()?;
-        Ok(Outcome::RequeueAfter(EVERY))
     }
 
     /// Deletes a claim whose instance was not listed, if the provider denies it when asked for it alone.
@@ -209,23 +181,41 @@ fn stand_in(orphan: &Launched) -> NodeClaim {
     claim
 }
 
-#[async_trait]
 impl Reconciler for GarbageCollection {
-    fn name(&self) -> &'static str {
-        NAME
+    type Key = ();
+
+    fn work(&self) -> &WorkLoop<()> {
+        &self.work
     }
 
-    fn notify(&self, _change: &Change) {}
+    fn first_keys(&self) -> Vec<()> {
+        vec![()]
+    }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self.context.controller(NAME);
-        let queue = self.queue.clone();
-        queue.add(());
-        let reconcile = move |()| {
-            let this = Arc::clone(&self);
-            async move { this.round().await }
-        };
-        controller.run(queue, reconcile, shutdown).await;
+    async fn reconcile(&self, _key: &()) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        if let Err(distrust) = cluster.trustworthy() {
+            tracing::error!(error = %distrust, "not collecting garbage");
+            return Ok(Outcome::RequeueAfter(EVERY));
+        }
+        // The claims first: an instance launched between the two lists is then merely not looked for.
+        let claims = cluster.claims();
+        let instances = self.context.provider.list().await?;
+        let alive: BTreeSet<&str> = instances
+            .iter()
+            .filter(|instance| !instance.deleting)
+            .map(|instance| instance.provider_id.as_str())
+            .collect();
+        let missing = claims.iter().filter(|claim| {
+            ought_to_run(claim) && claim_facts::provider_id(claim).is_some_and(|id| !alive.contains(id))
+        });
+        let collections: Vec<_> = missing.map(|claim| self.collect(claim)).collect();
+        let collected = futures::stream::iter(collections).buffer_unordered(PARALLEL);
+        let results: Vec<Result<(), ReconcileError>> = collected.collect().await;
+        self.collect_orphans(&instances).await?;
+        // LIF-243: deletions already made stand.
+        results.into_iter().collect::<Result<(), _>>()?;
+        Ok(Outcome::RequeueAfter(EVERY))
     }
 }
 

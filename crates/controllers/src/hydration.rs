@@ -3,11 +3,10 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::NodeClaim;
 use kerf_runtime::client::found;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use kube::api::{Patch, PatchParams};
 use kube::core::ClusterResourceScope;
 use kube::{Api, Resource};
@@ -17,7 +16,7 @@ use serde_json::json;
 use crate::changes::Change;
 use crate::claim_facts;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 /// LIF-223.
 const WORKERS: (usize, usize) = (1000, 5000);
@@ -42,7 +41,7 @@ impl Side {
 pub(crate) struct Hydration {
     context: Context,
     side: Side,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
 }
 
 impl Hydration {
@@ -57,19 +56,16 @@ impl Hydration {
     }
 
     fn new(context: &Context, side: Side) -> Arc<Self> {
+        let work = WorkLoop::new(context, side.name(), RateLimit::SHARED);
+        let work = match side {
+            Side::Claim => work.for_kind::<NodeClaim>(),
+            Side::Node => work.for_kind::<Node>(),
+        };
         Arc::new(Self {
             context: context.clone(),
             side,
-            queue: context.queue(side.name(), RateLimit::SHARED),
+            work: work.workers(context.workers(WORKERS.0, WORKERS.1)),
         })
-    }
-
-    async fn reconcile(&self, name: String) -> Result<Outcome, ReconcileError> {
-        match self.side {
-            Side::Claim => self.claim(&name).await?,
-            Side::Node => self.node(&name).await?,
-        }
-        Ok(Outcome::Done)
     }
 
     async fn claim(&self, name: &str) -> Result<(), kube::Error> {
@@ -120,46 +116,31 @@ fn label_of(claim: &NodeClaim) -> (String, &str) {
     (class.label_key(), &class.name)
 }
 
-#[async_trait]
 impl Reconciler for Hydration {
-    fn name(&self) -> &'static str {
-        self.side.name()
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
+    fn keys_of(&self, change: &Change) -> Vec<String> {
         match (self.side, change) {
-            (Side::Claim, Change::Claim(diff)) if !diff.is_gone() => {
-                self.queue.add_with(diff.name().to_owned(), diff.priority());
+            (Side::Claim, Change::Claim(claim)) if !claim.is_gone() => vec![claim.name().to_owned()],
+            (Side::Node, Change::Node(node)) if !node.is_gone() => vec![node.name().to_owned()],
+            (Side::Node, Change::Claim(claim)) => {
+                let id = claim.last().and_then(|claim| claim_facts::provider_id(claim));
+                let nodes = id.map_or_else(Vec::new, |id| self.context.cluster.nodes_by_provider_id(id));
+                nodes.iter().filter_map(|node| node.metadata.name.clone()).collect()
             }
-            (Side::Node, Change::Node(diff)) if !diff.is_gone() => {
-                self.queue.add_with(diff.name().to_owned(), diff.priority());
-            }
-            (Side::Node, Change::Claim(diff)) => {
-                let id = diff
-                    .last()
-                    .and_then(|claim| claim_facts::provider_id(claim))
-                    .unwrap_or_default();
-                for node in self.context.cluster.nodes_by_provider_id(id) {
-                    self.queue
-                        .add_with(node.metadata.name.clone().unwrap_or_default(), diff.priority());
-                }
-            }
-            _ => {}
+            _ => Vec::new(),
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let (group, kind) = match self.side {
-            Side::Claim => (NodeClaim::group(&()), NodeClaim::kind(&())),
-            Side::Node => (Node::group(&()), Node::kind(&())),
-        };
-        let controller = self.context.controller(self.side.name()).for_kind(group, kind);
-        let controller = controller.workers(self.context.workers(WORKERS.0, WORKERS.1));
-        let queue = self.queue.clone();
-        let reconcile = move |name| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(name).await }
-        };
-        controller.run(queue, reconcile, shutdown).await;
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        match self.side {
+            Side::Claim => self.claim(name).await?,
+            Side::Node => self.node(name).await?,
+        }
+        Ok(Outcome::Done)
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::changes::Change;
 use crate::claim_facts::{self, disrupt};
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::LeaderTask;
 use crate::termination::deadline::rfc3339;
 
 const NAME: &str = "interruption";
@@ -143,7 +143,7 @@ impl Interruptions {
 }
 
 #[async_trait]
-impl Reconciler for Interruptions {
+impl LeaderTask for Interruptions {
     fn name(&self) -> &'static str {
         NAME
     }

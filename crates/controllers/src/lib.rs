@@ -1,7 +1,7 @@
 //! The controllers: what turns decisions into API objects and machines, and reports what became of them.
 //!
 //! In come watch events, through the [`Cluster`]; out go NodeClaims, patches, evictions and calls of a
-//! [`CloudProvider`](kerf_cloud::CloudProvider). What to do is decided by pure functions here and in the crates below; a [`Reconciler`]
+//! [`CloudProvider`](kerf_cloud::CloudProvider). What to do is decided by pure functions here and in the crates below; a `Reconciler`
 //! only carries it out and survives being killed between any two of its calls, since all intent lives in the API server.
 //!
 //! [`run`] puts everything together. Times are wall time of the [`Clock`](kerf_runtime::Clock), durations tokio's; resources are those
@@ -48,4 +48,3 @@ pub use lifecycle::{Health, RegistrationHealth, Timeouts};
 pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};
 pub use patch::{Lock, Patchable, patch_object, patch_status};
 pub use plan_check::violations;
-pub use reconciler::Reconciler;

@@ -34,7 +34,7 @@ use crate::pod_events::PodEvents;
 use crate::pools::{self, PoolCounter, PoolHash};
 use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
 use crate::pump;
-use crate::reconciler::Reconciler;
+use crate::reconciler::LeaderTask;
 use crate::relist::Relist;
 use crate::repair::{Policies, Repair, RepairStatus};
 use crate::reporting::{ClusterState, ConditionReport, NodeReport, PoolReport};
@@ -99,7 +99,7 @@ pub async fn run(config: ManagerConfig, shutdown: CancellationToken) -> Result<(
 /// The controller, put together but not running.
 pub struct Manager {
     context: Context,
-    controllers: Vec<Arc<dyn Reconciler>>,
+    controllers: Vec<Arc<dyn LeaderTask>>,
     events: tokio::sync::mpsc::Receiver<events::Event>,
     election: Option<Election>,
     listen: bool,
@@ -206,14 +206,14 @@ impl Manager {
 }
 
 /// Every controller; one line each.
-fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Vec<Arc<dyn Reconciler>> {
+fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Vec<Arc<dyn LeaderTask>> {
     let health = RegistrationHealth::default();
     let evictions = Evictions::new(context);
     let batcher = Batcher::new(context.options.batch_idle_duration, context.options.batch_max_duration);
     let orchestration = Orchestration::new(context);
     let repair_policies = Policies::default();
     let pool_health = pools::health(context, &health);
-    let mut all: Vec<Arc<dyn Reconciler>> = vec![
+    let mut all: Vec<Arc<dyn LeaderTask>> = vec![
         ClusterState::new(context),
         ConditionReport::<NodeClaim>::new(context),
         ConditionReport::<NodePool>::new(context),
@@ -259,7 +259,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
 
 async fn lead(
     context: &Context,
-    controllers: Vec<Arc<dyn Reconciler>>,
+    controllers: Vec<Arc<dyn LeaderTask>>,
     (gate, written): (SyncGate, Vec<Arc<Relist>>),
     election: Option<Election>,
     shutdown: CancellationToken,
@@ -304,7 +304,7 @@ async fn lead(
 
 /// Tells the controllers of everything there is and of all changes from now on. Whoever only stands by tells them of nothing: nobody would work on
 /// what they note.
-fn tell_everything(cluster: &Cluster, controllers: &[Arc<dyn Reconciler>]) {
+fn tell_everything(cluster: &Cluster, controllers: &[Arc<dyn LeaderTask>]) {
     for controller in controllers {
         // The controllers hold the cluster.
         let controller = Arc::downgrade(controller);

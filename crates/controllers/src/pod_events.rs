@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
 use kerf_api::NodeClaim;
 use kerf_runtime::client::found;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::changes::{Change, PodChange};
 use crate::claim_facts;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 use crate::termination::deadline::rfc3339;
 
 const NAME: &str = "nodeclaim.podevents";
@@ -36,21 +36,36 @@ fn affected(change: &PodChange) -> Option<&Arc<str>> {
 /// Keeps `status.lastPodEventTime`.
 pub(crate) struct PodEvents {
     context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
 }
 
 impl PodEvents {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             context: context.clone(),
-            queue: context.queue(NAME, RateLimit::DEFAULT),
+            work: WorkLoop::new(context, NAME, RateLimit::DEFAULT).for_kind::<Pod>(),
         })
+    }
+}
+
+impl Reconciler for PodEvents {
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
+    }
+
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Pod(pod) => affected(pod).map(ToString::to_string).into_iter().collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// Notes an event on a node, by the node's name.
-    async fn reconcile(&self, node: String) -> Result<Outcome, ReconcileError> {
+    async fn reconcile(&self, node: &String) -> Result<Outcome, ReconcileError> {
         let cluster = &self.context.cluster;
-        let Some(node) = cluster.node(&node).filter(|node| !node.spec.provider_id.is_empty()) else {
+        let Some(node) = cluster.node(node).filter(|node| !node.spec.provider_id.is_empty()) else {
             return Ok(Outcome::Done);
         };
         let claims = cluster.claims_by_provider_id(&node.spec.provider_id);
@@ -76,31 +91,6 @@ impl PodEvents {
             cluster.wrote_claim(stored);
         }
         Ok(Outcome::Done)
-    }
-}
-
-#[async_trait]
-impl Reconciler for PodEvents {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn notify(&self, change: &Change) {
-        if let Change::Pod(pod) = change
-            && let Some(node) = affected(pod)
-        {
-            self.queue.add_with(node.to_string(), pod.priority());
-        }
-    }
-
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self.context.controller(NAME).for_kind("", "Pod");
-        let queue = self.queue.clone();
-        let reconcile = move |node| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(node).await }
-        };
-        controller.run(queue, reconcile, shutdown).await;
     }
 }
 

@@ -3,19 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use kerf_api::conditions::VALIDATION_SUCCEEDED;
 use kerf_api::{ConditionSet, NodeOverlay};
 use kerf_cloud::{OverlayPool, OverlayProvider, OverlayStatus, evaluate};
 use kerf_runtime::client::ApiErrorKind;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
 use super::refresh::refresh;
 use crate::changes::Change;
 use crate::context::Context;
 use crate::patch::{Lock, patch_status};
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 /// How long an evaluation stands when nothing changes (SCH-362).
 const EVERY: Duration = Duration::from_secs(6 * 3600);
@@ -24,20 +23,50 @@ const EVERY: Duration = Duration::from_secs(6 * 3600);
 pub(crate) struct OverlayEvaluation {
     context: Context,
     provider: Arc<OverlayProvider>,
-    queue: Queue<()>,
+    work: WorkLoop<()>,
 }
 
 impl OverlayEvaluation {
     /// The controller that publishes to that provider.
     pub(crate) fn new(context: &Context, provider: &Arc<OverlayProvider>) -> Arc<Self> {
         Arc::new(Self {
-            queue: context.queue("nodeoverlay.controller", RateLimit::SHARED),
+            work: WorkLoop::new(context, "nodeoverlay.controller", RateLimit::SHARED),
             context: context.clone(),
             provider: Arc::clone(provider),
         })
     }
+}
 
-    async fn reconcile(&self) -> Result<Outcome, ReconcileError> {
+/// SCH-361.
+fn with_status(overlay: &NodeOverlay, status: &OverlayStatus, now: Timestamp) -> NodeOverlay {
+    let mut after = overlay.clone();
+    let mut conditions = ConditionSet::new(&mut after, now);
+    match status.reason() {
+        None => conditions.set_true(VALIDATION_SUCCEEDED),
+        Some(reason) => conditions.set_false(VALIDATION_SUCCEEDED, reason, status.message()),
+    };
+    after
+}
+
+impl Reconciler for OverlayEvaluation {
+    type Key = ();
+
+    fn work(&self) -> &WorkLoop<()> {
+        &self.work
+    }
+
+    // SCH-362, SCH-488
+    fn keys_of(&self, change: &Change) -> Vec<()> {
+        let changed = match change {
+            Change::Overlay(overlay) => overlay.generation_changed(),
+            Change::Pool(pool) => pool.generation_changed(),
+            Change::Class(class) => class.differs(|class| (class.uid.clone(), class.generation)),
+            Change::Pod(_) | Change::Node(_) | Change::Claim(_) => false,
+        };
+        changed.then_some(()).into_iter().collect()
+    }
+
+    async fn reconcile(&self, _key: &()) -> Result<Outcome, ReconcileError> {
         let (context, rules) = (&self.context, &self.provider.inner().profile().vocabulary.labels);
         let overlays = context.cluster.overlays();
         let (mut pools, mut errors) = (Vec::new(), Vec::new());
@@ -81,46 +110,6 @@ impl OverlayEvaluation {
             return Ok(Outcome::RequeueAfter(EVERY));
         }
         Err(ReconcileError::message(errors.join("; ")))
-    }
-}
-
-/// SCH-361.
-fn with_status(overlay: &NodeOverlay, status: &OverlayStatus, now: Timestamp) -> NodeOverlay {
-    let mut after = overlay.clone();
-    let mut conditions = ConditionSet::new(&mut after, now);
-    match status.reason() {
-        None => conditions.set_true(VALIDATION_SUCCEEDED),
-        Some(reason) => conditions.set_false(VALIDATION_SUCCEEDED, reason, status.message()),
-    };
-    after
-}
-
-#[async_trait]
-impl Reconciler for OverlayEvaluation {
-    fn name(&self) -> &'static str {
-        "nodeoverlay.controller"
-    }
-
-    fn notify(&self, change: &Change) {
-        // SCH-362, SCH-488
-        let changed = match change {
-            Change::Overlay(overlay) => overlay.generation_changed(),
-            Change::Pool(pool) => pool.generation_changed(),
-            Change::Class(class) => class.differs(|class| (class.uid.clone(), class.generation)),
-            Change::Pod(_) | Change::Node(_) | Change::Claim(_) => false,
-        };
-        if changed {
-            self.queue.add(());
-        }
-    }
-
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let (controller, queue) = (self.context.controller(self.name()), self.queue.clone());
-        let reconcile = move |()| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile().await }
-        };
-        controller.run(queue, reconcile, shutdown).await;
     }
 }
 

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use kerf_api::NodePool;
 use kerf_cloud::CloudError;
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
 use crate::changes::Change;
 use crate::context::Context;
 use crate::pools;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 /// How often pools' types are fetched even if nothing changed: prices and availability do. Providers answer from a cache, with the same
 /// object as long as nothing changed.
@@ -55,55 +54,44 @@ fn store(context: &Context, pool: &NodePool, catalogue: Result<Arc<Catalogue>, C
 /// Keeps catalogues up to date between decisions. Kerf's own; upstream asks its provider wherever it needs types.
 pub(crate) struct CatalogueRefresh {
     context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
 }
 
 impl CatalogueRefresh {
     /// The controller.
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
-            queue: context.queue("nodepool.catalogue", RateLimit::SHARED),
+            work: WorkLoop::new(context, "nodepool.catalogue", RateLimit::SHARED)
+                .for_kind::<NodePool>()
+                .workers(10),
             context: context.clone(),
         })
     }
+}
 
-    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
+impl Reconciler for CatalogueRefresh {
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
+    }
+
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Pool(pool) if !pool.is_gone() && (pool.is_new() || pool.generation_changed()) => {
+                vec![pool.name().to_owned()]
+            }
+            Change::Class(class) => pools::pools_of_class(&self.context, class),
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
         let Some(pool) = self.context.cluster.pool(name) else {
             return Ok(Outcome::Done);
         };
         let catalogue = fetch(&self.context, &pool).await;
         store(&self.context, &pool, catalogue);
         Ok(Outcome::RequeueAfter(EVERY))
-    }
-}
-
-#[async_trait]
-impl Reconciler for CatalogueRefresh {
-    fn name(&self) -> &'static str {
-        "nodepool.catalogue"
-    }
-
-    fn notify(&self, change: &Change) {
-        match change {
-            Change::Pool(pool) if !pool.is_gone() && (pool.is_new() || pool.generation_changed()) => {
-                self.queue.add_with(pool.name().to_owned(), pool.priority());
-            }
-            Change::Class(_) => pools::enqueue_pools_of_class(&self.context, &self.queue, change),
-            _ => {}
-        }
-    }
-
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self
-            .context
-            .controller(self.name())
-            .for_kind("karpenter.sh", "NodePool")
-            .workers(10);
-        let queue = self.queue.clone();
-        let reconcile = move |name: String| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(&name).await }
-        };
-        controller.run(queue, reconcile, shutdown).await;
     }
 }

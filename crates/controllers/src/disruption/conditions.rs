@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_runtime::client::found;
-use kerf_runtime::{CancellationToken, Outcome, Priority, Queue, RateLimit, ReconcileError};
-use kube::Resource;
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use tokio::time::Instant;
 
 use super::assessment::{self, Consolidatable, Drift, Words};
@@ -16,7 +14,7 @@ use crate::changes::Change;
 use crate::claim_facts;
 use crate::context::Context;
 use crate::patch::{Lock, patch_status};
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.disruption";
 /// How often a claim is looked at though nothing changed.
@@ -27,7 +25,7 @@ const TYPE_CHECK_EVERY: Duration = Duration::from_secs(30 * 60);
 /// Keeps the conditions.
 pub(crate) struct ClaimConditions {
     context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
     /// When claims last passed the check against the catalogue, by unique id.
     passed: Mutex<BTreeMap<String, Instant>>,
 }
@@ -36,36 +34,11 @@ impl ClaimConditions {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             context: context.clone(),
-            queue: context.queue(NAME, RateLimit::DEFAULT),
+            work: WorkLoop::new(context, NAME, RateLimit::DEFAULT)
+                .for_kind::<NodeClaim>()
+                .workers(context.workers(10, 1000)),
             passed: Mutex::default(),
         })
-    }
-
-    async fn reconcile(&self, name: String) -> Result<Outcome, ReconcileError> {
-        let cluster = &self.context.cluster;
-        let claim = cluster.claim(&name).filter(|claim| !claim_facts::is_deleting(claim));
-        let Some((claim, pool)) =
-            claim.and_then(|claim| Some((Arc::clone(&claim), cluster.pool(claim_facts::pool(&claim))?)))
-        else {
-            return Ok(Outcome::Done);
-        };
-        let drift = self.drift(&claim, &pool).await;
-        let now = self.context.now();
-        let mut after = NodeClaim::clone(&claim);
-        if let Ok(drift) = &drift {
-            assessment::apply_drift(&mut after, drift, now)?;
-        }
-        let verdict = assessment::consolidatable(&claim, &pool, now);
-        assessment::apply_consolidatable(&mut after, verdict, now)?;
-        let written = patch_status(&self.context.client, &*claim, &after, Lock::Optimistic).await;
-        if let Some(stored) = found(written)?.flatten() {
-            cluster.wrote_claim(stored);
-        }
-        drift?;
-        Ok(Outcome::RequeueAfter(match verdict {
-            Consolidatable::NotBefore(at) => self.context.clock.until(at).min(AGAIN),
-            Consolidatable::Untouched | Consolidatable::No(_) | Consolidatable::Yes => AGAIN,
-        }))
     }
 
     /// The first check that hits (DIS-218).
@@ -125,57 +98,73 @@ impl ClaimConditions {
         self.passed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add_all(&self, priority: Priority, wanted: impl Fn(&NodeClaim) -> bool) {
-        for claim in self.context.cluster.claims() {
-            if wanted(&claim) {
-                self.queue.add_with(claim_facts::name(&claim).to_owned(), priority);
-            }
-        }
+    /// The names of the claims that meet a condition.
+    fn claims_where(&self, wanted: impl Fn(&NodeClaim) -> bool) -> Vec<String> {
+        let claims = self.context.cluster.claims();
+        let wanted = claims.iter().filter(|claim| wanted(claim));
+        wanted.map(|claim| claim_facts::name(claim).to_owned()).collect()
     }
 }
 
-#[async_trait]
 impl Reconciler for ClaimConditions {
-    fn name(&self) -> &'static str {
-        NAME
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
-        match change {
-            Change::Claim(claim) => match &claim.after {
-                Some(_) => self.queue.add_with(claim.name().to_owned(), claim.priority()),
-                None => {
-                    let gone = claim.before.as_deref().map(claim_facts::uid).unwrap_or_default();
-                    self.passed().remove(gone);
-                }
-            },
-            Change::Pool(pool) => {
-                let says = |pool: &NodePool| (pool.metadata.generation, pool.metadata.annotations.clone());
-                if pool.differs(says) {
-                    self.add_all(pool.priority(), |claim| claim_facts::pool(claim) == pool.name());
-                }
-            }
-            Change::Class(class) => {
-                if let Some(last) = class.last() {
-                    self.add_all(class.priority(), |claim| last.is(&claim.spec.node_class_ref));
-                }
-            }
-            // What counts about pods is written to their node's claim (LIF-137), whose change comes above.
-            Change::Pod(_) | Change::Node(_) | Change::Overlay(_) => {}
+    fn observe(&self, change: &Change) {
+        if let Change::Claim(claim) = change
+            && claim.is_gone()
+            && let Some(gone) = claim.last()
+        {
+            self.passed().remove(claim_facts::uid(gone));
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self
-            .context
-            .controller(NAME)
-            .for_kind(NodeClaim::group(&()), NodeClaim::kind(&()));
-        let controller = controller.workers(self.context.workers(10, 1000));
-        let queue = self.queue.clone();
-        let reconcile = move |name| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(name).await }
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Claim(claim) if !claim.is_gone() => vec![claim.name().to_owned()],
+            Change::Pool(pool) => {
+                let says = |pool: &NodePool| (pool.metadata.generation, pool.metadata.annotations.clone());
+                match pool.differs(says) {
+                    true => self.claims_where(|claim| claim_facts::pool(claim) == pool.name()),
+                    false => Vec::new(),
+                }
+            }
+            Change::Class(class) => match class.last() {
+                Some(last) => self.claims_where(|claim| last.is(&claim.spec.node_class_ref)),
+                None => Vec::new(),
+            },
+            // What counts about pods is written to their node's claim (LIF-137), whose change comes above.
+            Change::Claim(_) | Change::Pod(_) | Change::Node(_) | Change::Overlay(_) => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let claim = cluster.claim(name).filter(|claim| !claim_facts::is_deleting(claim));
+        let Some((claim, pool)) =
+            claim.and_then(|claim| Some((Arc::clone(&claim), cluster.pool(claim_facts::pool(&claim))?)))
+        else {
+            return Ok(Outcome::Done);
         };
-        controller.run(queue, reconcile, shutdown).await;
+        let drift = self.drift(&claim, &pool).await;
+        let now = self.context.now();
+        let mut after = NodeClaim::clone(&claim);
+        if let Ok(drift) = &drift {
+            assessment::apply_drift(&mut after, drift, now)?;
+        }
+        let verdict = assessment::consolidatable(&claim, &pool, now);
+        assessment::apply_consolidatable(&mut after, verdict, now)?;
+        let written = patch_status(&self.context.client, &*claim, &after, Lock::Optimistic).await;
+        if let Some(stored) = found(written)?.flatten() {
+            cluster.wrote_claim(stored);
+        }
+        drift?;
+        Ok(Outcome::RequeueAfter(match verdict {
+            Consolidatable::NotBefore(at) => self.context.clock.until(at).min(AGAIN),
+            Consolidatable::Untouched | Consolidatable::No(_) | Consolidatable::Yes => AGAIN,
+        }))
     }
 }

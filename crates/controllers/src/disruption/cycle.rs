@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::future::join_all;
 use kerf_disruption::budget_faults;
 use kerf_runtime::metrics::catalogue;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError};
 use tokio::time::Instant;
 
 use super::cleanup::clean_up;
@@ -20,9 +19,8 @@ use super::registry::Registry;
 use super::retirement::retire;
 use super::start::Starter;
 use super::{annotations, events};
-use crate::changes::Change;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "disruption";
 /// The pause after a pass in which nothing was done (DIS-006).
@@ -41,7 +39,7 @@ pub(crate) struct Disruption {
     marker: Marker,
     starter: Starter,
     memory: Memory,
-    queue: Queue<()>,
+    work: WorkLoop<()>,
     /// When the loop and its methods last ran, by name.
     runs: Mutex<BTreeMap<&'static str, Instant>>,
 }
@@ -60,37 +58,9 @@ impl Disruption {
             marker: Marker::new(context),
             starter: Starter::new(context, orchestration),
             memory: Memory::default(),
-            queue: context.queue(NAME, retries()),
+            work: WorkLoop::new(context, NAME, retries()),
             runs: Mutex::default(),
         })
-    }
-
-    async fn pass(&self, shutdown: &CancellationToken) -> Result<Outcome, ReconcileError> {
-        self.note_pauses();
-        self.report_budget_faults();
-        annotations::report(&self.context);
-        if !self.context.cluster.is_synced() {
-            tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
-            return Ok(Outcome::RequeueAfter(UNSYNCED));
-        }
-        clean_up(&self.context, &self.registry, &self.marker, self.context.now()).await?;
-        if self.is_in_doubt() {
-            return Ok(Outcome::RequeueAfter(IDLE));
-        }
-        retire(&self.context, &self.registry, &self.marker).await?;
-        for method in Method::ORDER {
-            if self.is_in_doubt() {
-                break;
-            }
-            if self.take_turn(method, shutdown).await? {
-                return Ok(Outcome::RequeueAfter(Duration::ZERO));
-            }
-            // DIS-127: a wait that was cut off ends the pass; a process that stops begins nothing.
-            if shutdown.is_cancelled() {
-                return Ok(Outcome::Done);
-            }
-        }
-        Ok(Outcome::RequeueAfter(IDLE))
     }
 
     /// Whether the clock may not be gone by: what consolidates, drifts or is protected for a time is judged by it.
@@ -198,23 +168,43 @@ fn retries() -> RateLimit {
     }
 }
 
-#[async_trait]
 impl Reconciler for Disruption {
-    fn name(&self) -> &'static str {
-        NAME
+    type Key = ();
+
+    fn work(&self) -> &WorkLoop<()> {
+        &self.work
     }
 
-    /// It polls.
-    fn notify(&self, _change: &Change) {}
+    fn first_keys(&self) -> Vec<()> {
+        vec![()]
+    }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let (controller, queue) = (self.context.controller(NAME), self.queue.clone());
-        queue.add(());
-        let stop = shutdown.clone();
-        let reconcile = move |()| {
-            let (this, stop) = (Arc::clone(&self), stop.clone());
-            async move { this.pass(&stop).await }
-        };
-        controller.run(queue, reconcile, shutdown).await;
+    async fn reconcile(&self, _key: &()) -> Result<Outcome, ReconcileError> {
+        let shutdown = self.work.stopping();
+        self.note_pauses();
+        self.report_budget_faults();
+        annotations::report(&self.context);
+        if !self.context.cluster.is_synced() {
+            tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
+            return Ok(Outcome::RequeueAfter(UNSYNCED));
+        }
+        clean_up(&self.context, &self.registry, &self.marker, self.context.now()).await?;
+        if self.is_in_doubt() {
+            return Ok(Outcome::RequeueAfter(IDLE));
+        }
+        retire(&self.context, &self.registry, &self.marker).await?;
+        for method in Method::ORDER {
+            if self.is_in_doubt() {
+                break;
+            }
+            if self.take_turn(method, shutdown).await? {
+                return Ok(Outcome::RequeueAfter(Duration::ZERO));
+            }
+            // DIS-127: a wait that was cut off ends the pass; a process that stops begins nothing.
+            if shutdown.is_cancelled() {
+                return Ok(Outcome::Done);
+            }
+        }
+        Ok(Outcome::RequeueAfter(IDLE))
     }
 }

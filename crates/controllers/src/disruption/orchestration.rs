@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::future::join_all;
 use kerf_api::NodeClaim;
 use kerf_api::conditions::node_claim::INITIALIZED;
@@ -11,16 +10,15 @@ use kerf_api::status::Conditioned;
 use kerf_model::budget::DisruptionReason;
 use kerf_runtime::client::describe;
 use kerf_runtime::metrics::catalogue;
-use kerf_runtime::{CancellationToken, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{ObjectRef, Outcome, RateLimit, ReconcileError};
 use kube::Api;
 
 use super::events;
 use super::marking::Marker;
 use super::registry::{Member, Registry, Running};
-use crate::changes::Change;
 use crate::claim_facts::disrupt;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 use crate::retry::Retry;
 
 const NAME: &str = "disruption.queue";
@@ -43,7 +41,7 @@ pub(crate) struct Orchestration {
     registry: Registry,
     marker: Marker,
     retry: Retry,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
 }
 
 impl Orchestration {
@@ -55,7 +53,7 @@ impl Orchestration {
             registry: Registry::default(),
             marker: Marker::new(context),
             retry: Retry::new(context, "disruption-deletions"),
-            queue: context.queue(NAME, limit),
+            work: WorkLoop::new(context, NAME, limit).workers(context.workers(100, 1000)),
         })
     }
 
@@ -68,35 +66,7 @@ impl Orchestration {
     pub(super) fn take(&self, command: Running) {
         let id = command.id.to_string();
         self.registry.insert(command);
-        self.queue.add(id);
-    }
-
-    async fn examine(&self, id: String) -> Result<Outcome, ReconcileError> {
-        let Some(command) = self.registry.get(&id) else {
-            tracing::error!(command = id, "examining a command that is not known");
-            return Ok(Outcome::Done);
-        };
-        let finding = match self.replacements_missing(&command).await {
-            None => self.delete_members(&command).await,
-            Some(finding) => finding,
-        };
-        let late = command.started.elapsed() > self.registry.time_limit(self.context.tuning.timeouts.replacement);
-        match finding {
-            Finding::Done => {
-                tracing::debug!(command = id, "command succeeded");
-                self.registry.remove(&id);
-                Ok(Outcome::Done)
-            }
-            Finding::Lost(why) => {
-                self.give_up(&id, &why).await;
-                Ok(Outcome::Done)
-            }
-            Finding::Waiting if late => {
-                self.give_up(&id, "command reached its time limit").await;
-                Ok(Outcome::Done)
-            }
-            Finding::Waiting => Ok(Outcome::RequeueAfter(EVERY)),
-        }
+        self.work.add(id);
     }
 
     /// What is found while some replacement is not initialised; `None` when all are (DIS-271 to DIS-274).
@@ -208,23 +178,39 @@ impl Orchestration {
     }
 }
 
-#[async_trait]
 impl Reconciler for Orchestration {
-    fn name(&self) -> &'static str {
-        NAME
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    /// Commands come from the loop.
-    fn notify(&self, _change: &Change) {}
-
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self.context.controller(NAME).workers(self.context.workers(100, 1000));
-        let queue = self.queue.clone();
-        let reconcile = move |id| {
-            let this = Arc::clone(&self);
-            async move { this.examine(id).await }
+    async fn reconcile(&self, id: &String) -> Result<Outcome, ReconcileError> {
+        let Some(command) = self.registry.get(id) else {
+            tracing::error!(command = id, "examining a command that is not known");
+            return Ok(Outcome::Done);
         };
-        controller.run(queue, reconcile, shutdown).await;
+        let finding = match self.replacements_missing(&command).await {
+            None => self.delete_members(&command).await,
+            Some(finding) => finding,
+        };
+        let late = command.started.elapsed() > self.registry.time_limit(self.context.tuning.timeouts.replacement);
+        match finding {
+            Finding::Done => {
+                tracing::debug!(command = id, "command succeeded");
+                self.registry.remove(id);
+                Ok(Outcome::Done)
+            }
+            Finding::Lost(why) => {
+                self.give_up(id, &why).await;
+                Ok(Outcome::Done)
+            }
+            Finding::Waiting if late => {
+                self.give_up(id, "command reached its time limit").await;
+                Ok(Outcome::Done)
+            }
+            Finding::Waiting => Ok(Outcome::RequeueAfter(EVERY)),
+        }
     }
 }
 
@@ -276,7 +262,7 @@ mod tests {
     }
 
     async fn examine(orchestration: &Orchestration) -> Outcome {
-        let outcome = orchestration.examine("command".to_owned()).await;
+        let outcome = orchestration.reconcile(&"command".to_owned()).await;
         outcome.expect("no error")
     }
 

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use kerf_api::{NodeClaim, StartupTaints, finalizers};
 use kerf_runtime::client::found;
-use kerf_runtime::{CancellationToken, Outcome, Priority, Queue, RateLimit, ReconcileError};
-use kube::Resource;
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
+use kerf_state::lean::LeanNode;
 
 use super::finalize::finalize;
 use super::health::RegistrationHealth;
@@ -18,7 +17,7 @@ use crate::claim_facts;
 use crate::context::{Context, startup_taints};
 use crate::patch::{Lock, patch_object, patch_status};
 use crate::pools::PoolStatus;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.lifecycle";
 /// LIF-223.
@@ -27,7 +26,7 @@ const WORKERS: (usize, usize) = (1000, 5000);
 /// Launches, registers and initializes claims, and ends them (LIF-015 to LIF-080).
 pub(crate) struct Lifecycle {
     pub(super) context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
     pub(super) launches: Launches,
     pub(super) health: RegistrationHealth,
     pub(super) pools: Arc<PoolStatus>,
@@ -49,34 +48,15 @@ impl Lifecycle {
         let limit = limit.with_worker_bucket(workers, 10, 1000);
         Arc::new(Self {
             context: context.clone(),
-            queue: context.queue(NAME, limit),
+            work: WorkLoop::new(context, NAME, limit)
+                .for_kind::<NodeClaim>()
+                .workers(workers),
             launches: Launches::default(),
             health,
             pools,
             timeouts,
             startup_taints: startup_taints(&context.options),
         })
-    }
-
-    async fn reconcile(&self, name: String) -> Result<Outcome, ReconcileError> {
-        let Some(claim) = self.context.cluster.claim(&name) else {
-            return Ok(Outcome::Done);
-        };
-        if claim_facts::is_deleting(&claim) {
-            return finalize(self, &claim).await;
-        }
-        let Some(claim) = self.guard(&claim).await? else {
-            return Ok(Outcome::Done);
-        };
-        let mut pass = Pass::new(self, &claim);
-        pass.run().await;
-        if pass.ended {
-            return pass.outcome();
-        }
-        if let Some(stored) = self.store(&claim, &pass.claim).await? {
-            pass.stored(&stored);
-        }
-        pass.outcome()
     }
 
     /// Puts the finalizer on before anything else happens, so that no instance can leak (LIF-017). `None` when the
@@ -123,52 +103,62 @@ impl Lifecycle {
         }
     }
 
-    /// Claims of the instance a Node stands for.
-    fn add_claims_of(&self, provider_id: &str, priority: Priority) {
-        for claim in self.context.cluster.claims_by_provider_id(provider_id) {
-            self.queue.add_with(claim_facts::name(&claim).to_owned(), priority);
-        }
+    /// The names of the claims of the instance a Node stands for.
+    fn claims_of(&self, node: &LeanNode) -> Vec<String> {
+        let claims = self.context.cluster.claims_by_provider_id(&node.spec.provider_id);
+        claims.iter().map(|claim| claim_facts::name(claim).to_owned()).collect()
     }
 }
 
-#[async_trait]
 impl Reconciler for Lifecycle {
-    fn name(&self) -> &'static str {
-        NAME
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    // LIF-015
-    fn notify(&self, change: &Change) {
-        match change {
-            Change::Claim(diff) if !diff.is_gone() => self.queue.add_with(diff.name().to_owned(), diff.priority()),
-            Change::Claim(diff) => {
-                if let Some(uid) = diff.last().and_then(|claim| claim.metadata.uid.as_deref()) {
-                    self.launches.forget(uid);
-                }
-            }
-            Change::Node(diff) => {
-                let id = |node: &kerf_state::lean::LeanNode| node.spec.provider_id.clone();
-                if let Some(before) = diff.before.as_deref().filter(|_| diff.differs(id)) {
-                    self.add_claims_of(&before.spec.provider_id, diff.priority());
-                }
-                if let Some(after) = diff.after.as_deref() {
-                    self.add_claims_of(&after.spec.provider_id, diff.priority());
-                }
-            }
-            Change::Pod(_) | Change::Pool(_) | Change::Overlay(_) | Change::Class(_) => {}
+    /// Forgets the launch of a claim that is gone.
+    fn observe(&self, change: &Change) {
+        if let Change::Claim(claim) = change
+            && claim.is_gone()
+            && let Some(uid) = claim.last().and_then(|claim| claim.metadata.uid.as_deref())
+        {
+            self.launches.forget(uid);
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self.context.controller(NAME);
-        let controller = controller
-            .for_kind(NodeClaim::group(&()), NodeClaim::kind(&()))
-            .workers(self.context.workers(WORKERS.0, WORKERS.1));
-        let queue = self.queue.clone();
-        let reconcile = move |name| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(name).await }
+    // LIF-015
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Claim(claim) if !claim.is_gone() => vec![claim.name().to_owned()],
+            Change::Node(node) => {
+                let id = |node: &LeanNode| node.spec.provider_id.clone();
+                let before = node.before.as_deref().filter(|_| node.differs(id));
+                let sides = before.into_iter().chain(node.after.as_deref());
+                sides.flat_map(|node| self.claims_of(node)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        let Some(claim) = self.context.cluster.claim(name) else {
+            return Ok(Outcome::Done);
         };
-        controller.run(queue, reconcile, shutdown).await;
+        if claim_facts::is_deleting(&claim) {
+            return finalize(self, &claim).await;
+        }
+        let Some(claim) = self.guard(&claim).await? else {
+            return Ok(Outcome::Done);
+        };
+        let mut pass = Pass::new(self, &claim);
+        pass.run().await;
+        if pass.ended {
+            return pass.outcome();
+        }
+        if let Some(stored) = self.store(&claim, &pass.claim).await? {
+            pass.stored(&stored);
+        }
+        pass.outcome()
     }
 }

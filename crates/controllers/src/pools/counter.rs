@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use kerf_api::{NodePool, ResourceList};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::client::found;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
 use crate::changes::Change;
 use crate::context::Context;
 use crate::patch::{Lock, patch_status};
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 /// How often a pool is counted.
 const EVERY: Duration = Duration::from_secs(5);
@@ -24,36 +23,18 @@ const UNSYNCED: Duration = Duration::from_secs(1);
 /// `nodepool.counter`.
 pub(crate) struct PoolCounter {
     context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
 }
 
 impl PoolCounter {
     /// The controller.
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
-            queue: context.queue("nodepool.counter", RateLimit::DEFAULT),
+            work: WorkLoop::new(context, "nodepool.counter", RateLimit::DEFAULT)
+                .for_kind::<NodePool>()
+                .workers(context.workers(10, 1000)),
             context: context.clone(),
         })
-    }
-
-    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
-        let cluster = &self.context.cluster;
-        let Some(before) = cluster.pool(name) else {
-            return Ok(Outcome::Done);
-        };
-        if !cluster.is_synced() {
-            return Ok(Outcome::RequeueAfter(UNSYNCED));
-        }
-        let snapshot = cluster.snapshot(self.context.now());
-        let (resources, nodes) = count(&snapshot, name, &self.context.interner);
-        let mut after = NodePool::clone(&before);
-        let status = after.status.get_or_insert_default();
-        (status.resources, status.nodes) = (resources, Some(nodes));
-        let written = patch_status(&self.context.client, &*before, &after, Lock::None).await;
-        if let Some(Some(pool)) = found(written)? {
-            cluster.wrote_pool(pool);
-        }
-        Ok(Outcome::RequeueAfter(EVERY))
     }
 }
 
@@ -76,32 +57,37 @@ fn count(snapshot: &Snapshot, pool: &str, interner: &Interner) -> (ResourceList,
     (kerf_cloud::quantities(&sum, interner), nodes)
 }
 
-#[async_trait]
 impl Reconciler for PoolCounter {
-    fn name(&self) -> &'static str {
-        "nodepool.counter"
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
-        if let Change::Pool(pool) = change
-            && pool.is_new()
-        {
-            self.queue.add_with(pool.name().to_owned(), pool.priority());
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Pool(pool) if pool.is_new() => vec![pool.name().to_owned()],
+            _ => Vec::new(),
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let workers = self.context.workers(10, 1000);
-        let controller = self
-            .context
-            .controller(self.name())
-            .for_kind("karpenter.sh", "NodePool")
-            .workers(workers);
-        let queue = self.queue.clone();
-        let reconcile = move |name: String| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(&name).await }
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let Some(before) = cluster.pool(name) else {
+            return Ok(Outcome::Done);
         };
-        controller.run(queue, reconcile, shutdown).await;
+        if !cluster.is_synced() {
+            return Ok(Outcome::RequeueAfter(UNSYNCED));
+        }
+        let snapshot = cluster.snapshot(self.context.now());
+        let (resources, nodes) = count(&snapshot, name, &self.context.interner);
+        let mut after = NodePool::clone(&before);
+        let status = after.status.get_or_insert_default();
+        (status.resources, status.nodes) = (resources, Some(nodes));
+        let written = patch_status(&self.context.client, &*before, &after, Lock::None).await;
+        if let Some(Some(pool)) = found(written)? {
+            cluster.wrote_pool(pool);
+        }
+        Ok(Outcome::RequeueAfter(EVERY))
     }
 }

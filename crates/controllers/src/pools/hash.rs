@@ -3,59 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use kerf_api::hash::NODE_POOL_HASH_VERSION;
 use kerf_api::{Conditioned, NodeClaim, NodePool, annotations, conditions, labels};
 use kerf_runtime::client::found;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
 use crate::changes::Change;
 use crate::context::Context;
 use crate::patch::{Lock, patch_object};
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 /// `nodepool.hash`.
 pub(crate) struct PoolHash {
     context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
 }
 
 impl PoolHash {
     /// The controller.
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
-            queue: context.queue("nodepool.hash", RateLimit::DEFAULT),
+            work: WorkLoop::new(context, "nodepool.hash", RateLimit::DEFAULT)
+                .for_kind::<NodePool>()
+                .workers(context.workers(10, 1000)),
             context: context.clone(),
         })
-    }
-
-    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
-        let cluster = &self.context.cluster;
-        let Some(pool) = cluster.pool(name) else {
-            return Ok(Outcome::Done);
-        };
-        let hash = pool.drift_hash();
-        if annotation(pool.metadata.annotations.as_ref(), annotations::NODE_POOL_HASH_VERSION)
-            != Some(NODE_POOL_HASH_VERSION)
-        {
-            // Claims first: should one fail, the pool keeps its version and everything is tried again (DIS-232).
-            for claim in cluster.claims() {
-                let Some(after) = restamped(&claim, name, &hash) else {
-                    continue;
-                };
-                let written = patch_object(&self.context.client, &*claim, &after, Lock::None).await;
-                if let Some(Some(claim)) = found(written)? {
-                    cluster.wrote_claim(claim);
-                }
-            }
-        }
-        let mut after = NodePool::clone(&pool);
-        stamp(after.metadata.annotations.get_or_insert_default(), Some(&hash));
-        let written = patch_object(&self.context.client, &*pool, &after, Lock::None).await;
-        if let Some(Some(pool)) = found(written)? {
-            cluster.wrote_pool(pool);
-        }
-        Ok(Outcome::Done)
     }
 }
 
@@ -95,33 +67,47 @@ fn restamped(claim: &NodeClaim, pool: &str, hash: &str) -> Option<NodeClaim> {
     Some(after)
 }
 
-#[async_trait]
 impl Reconciler for PoolHash {
-    fn name(&self) -> &'static str {
-        "nodepool.hash"
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
-        if let Change::Pool(pool) = change
-            && !pool.is_gone()
-        {
-            self.queue.add_with(pool.name().to_owned(), pool.priority());
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Pool(pool) if !pool.is_gone() => vec![pool.name().to_owned()],
+            _ => Vec::new(),
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let workers = self.context.workers(10, 1000);
-        let controller = self
-            .context
-            .controller(self.name())
-            .for_kind("karpenter.sh", "NodePool")
-            .workers(workers);
-        let queue = self.queue.clone();
-        let reconcile = move |name: String| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(&name).await }
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let Some(pool) = cluster.pool(name) else {
+            return Ok(Outcome::Done);
         };
-        controller.run(queue, reconcile, shutdown).await;
+        let hash = pool.drift_hash();
+        if annotation(pool.metadata.annotations.as_ref(), annotations::NODE_POOL_HASH_VERSION)
+            != Some(NODE_POOL_HASH_VERSION)
+        {
+            // Claims first: should one fail, the pool keeps its version and everything is tried again (DIS-232).
+            for claim in cluster.claims() {
+                let Some(after) = restamped(&claim, name, &hash) else {
+                    continue;
+                };
+                let written = patch_object(&self.context.client, &*claim, &after, Lock::None).await;
+                if let Some(Some(claim)) = found(written)? {
+                    cluster.wrote_claim(claim);
+                }
+            }
+        }
+        let mut after = NodePool::clone(&pool);
+        stamp(after.metadata.annotations.get_or_insert_default(), Some(&hash));
+        let written = patch_object(&self.context.client, &*pool, &after, Lock::None).await;
+        if let Some(Some(pool)) = found(written)? {
+            cluster.wrote_pool(pool);
+        }
+        Ok(Outcome::Done)
     }
 }
 

@@ -12,5 +12,5 @@ pub(crate) use hash::PoolHash;
 
 pub(crate) use health::health;
 pub(crate) use readiness::readiness;
-pub(crate) use status::{PoolStatus, enqueue_pools_of_class};
+pub(crate) use status::{PoolStatus, pools_of_class};
 pub(crate) use validation::validation;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use kerf_api::NodePool;
 use kerf_runtime::client::found;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
-use crate::changes::Change;
+use crate::changes::{Change, Diff};
+use crate::cluster::NodeClass;
 use crate::context::Context;
 use crate::patch::{Lock, patch_status};
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 /// What a pool's status should be now, written into the copy it is given.
 pub(crate) type PoolRule = dyn Fn(&Context, &mut NodePool, Timestamp) + Send + Sync;
@@ -19,9 +19,7 @@ pub(crate) type PoolRule = dyn Fn(&Context, &mut NodePool, Timestamp) + Send + S
 /// A controller that keeps pools' status as a rule says.
 pub(crate) struct PoolStatus {
     context: Context,
-    queue: Queue<String>,
-    name: &'static str,
-    workers: usize,
+    work: WorkLoop<String>,
     follows_classes: bool,
     rule: Box<PoolRule>,
 }
@@ -36,10 +34,10 @@ impl PoolStatus {
         rule: Box<PoolRule>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            queue: context.queue(name, RateLimit::DEFAULT),
+            work: WorkLoop::new(context, name, RateLimit::DEFAULT)
+                .for_kind::<NodePool>()
+                .workers(workers),
             context: context.clone(),
-            name,
-            workers,
             follows_classes,
             rule,
         })
@@ -47,10 +45,34 @@ impl PoolStatus {
 
     /// Has a pool looked at although nothing about it changed.
     pub(crate) fn look_at(&self, pool: &str) {
-        self.queue.add(pool.to_owned());
+        self.work.add(pool.to_owned());
+    }
+}
+
+/// The names of the pools that use a node class.
+pub(crate) fn pools_of_class(context: &Context, class: &Diff<NodeClass>) -> Vec<String> {
+    let Some(class) = class.last() else { return Vec::new() };
+    let mut pools = context.cluster.pools();
+    pools.retain(|pool| class.is(&pool.spec.template.spec.node_class_ref));
+    pools.iter().filter_map(|pool| pool.metadata.name.clone()).collect()
+}
+
+impl Reconciler for PoolStatus {
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Pool(pool) if !pool.is_gone() => vec![pool.name().to_owned()],
+            Change::Class(class) if self.follows_classes => pools_of_class(&self.context, class),
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
         let Some(before) = self.context.cluster.pool(name) else {
             return Ok(Outcome::Done);
         };
@@ -61,47 +83,5 @@ impl PoolStatus {
             self.context.cluster.wrote_pool(pool);
         }
         Ok(Outcome::Done)
-    }
-}
-
-/// Puts the pools of a changed node class into a queue.
-pub(crate) fn enqueue_pools_of_class(context: &Context, queue: &Queue<String>, change: &Change) {
-    let Change::Class(class) = change else { return };
-    let Some(class_now) = class.last() else { return };
-    for pool in context.cluster.pools() {
-        if class_now.is(&pool.spec.template.spec.node_class_ref)
-            && let Some(name) = &pool.metadata.name
-        {
-            queue.add_with(name.clone(), class.priority());
-        }
-    }
-}
-
-#[async_trait]
-impl Reconciler for PoolStatus {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn notify(&self, change: &Change) {
-        match change {
-            Change::Pool(pool) if !pool.is_gone() => self.queue.add_with(pool.name().to_owned(), pool.priority()),
-            Change::Class(_) if self.follows_classes => enqueue_pools_of_class(&self.context, &self.queue, change),
-            _ => {}
-        }
-    }
-
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self
-            .context
-            .controller(self.name)
-            .for_kind("karpenter.sh", "NodePool")
-            .workers(self.workers);
-        let queue = self.queue.clone();
-        let reconcile = move |name: String| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(&name).await }
-        };
-        controller.run(queue, reconcile, shutdown).await;
     }
 }

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use async_trait::async_trait;
 use futures::StreamExt;
 use kerf_api::NodePool;
 use kerf_model::plan::{Launch, Plan};
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::options::PreferencePolicy;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError, Rng};
+use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError, Rng};
 use tokio::time::Instant;
 
 use super::batch::Batcher;
@@ -17,11 +16,10 @@ use super::notices::Notices;
 use super::turns::Turns;
 use super::{events, pass, record};
 use crate::catalogue::refresh;
-use crate::changes::Change;
 use crate::cluster::claims_of;
 use crate::context::Context;
 use crate::creation::{Creation, create};
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 /// Claims written at once; the client's own limit sets the pace.
 const CREATIONS: usize = 100;
@@ -33,7 +31,7 @@ const OWED: &str = "unattempted";
 pub(crate) struct Provisioner {
     context: Context,
     batcher: Batcher,
-    queue: Queue<()>,
+    work: WorkLoop<()>,
     rng: Rng,
     notices: Notices,
     turns: Mutex<Turns>,
@@ -43,28 +41,13 @@ impl Provisioner {
     /// A provisioner that works off a batcher.
     pub(crate) fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
         Arc::new(Self {
-            queue: context.queue(record::CONTROLLER, RateLimit::DEFAULT),
+            work: WorkLoop::new(context, record::CONTROLLER, RateLimit::DEFAULT),
             rng: context.seed.derive("scheduling-id").rng(),
             context: context.clone(),
             batcher: batcher.clone(),
             notices: Notices::default(),
             turns: Mutex::default(),
         })
-    }
-
-    async fn iterate(&self, shutdown: &CancellationToken) -> Result<Outcome, ReconcileError> {
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => return Ok(Outcome::Done),
-            () = self.batcher.wait() => {}
-        }
-        // SCH-044: the pods come again by themselves.
-        if self.context.cluster.is_synced() {
-            self.pass(shutdown).await?;
-        } else {
-            tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
-        }
-        Ok(Outcome::RequeueAfter(std::time::Duration::ZERO))
     }
 
     /// One pass (SCH-045).
@@ -201,24 +184,31 @@ impl Provisioner {
     }
 }
 
-#[async_trait]
 impl Reconciler for Provisioner {
-    fn name(&self) -> &'static str {
-        record::CONTROLLER
+    type Key = ();
+
+    fn work(&self) -> &WorkLoop<()> {
+        &self.work
     }
 
-    /// Its triggers are other controllers.
-    fn notify(&self, _change: &Change) {}
+    fn first_keys(&self) -> Vec<()> {
+        vec![()]
+    }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let (controller, queue) = (self.context.controller(self.name()), self.queue.clone());
-        queue.add(());
-        let stop = shutdown.clone();
-        let reconcile = move |()| {
-            let (this, stop) = (Arc::clone(&self), stop.clone());
-            async move { this.iterate(&stop).await }
-        };
-        controller.run(queue, reconcile, shutdown).await;
+    async fn reconcile(&self, _key: &()) -> Result<Outcome, ReconcileError> {
+        let shutdown = self.work.stopping();
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return Ok(Outcome::Done),
+            () = self.batcher.wait() => {}
+        }
+        // SCH-044: the pods come again by themselves.
+        if self.context.cluster.is_synced() {
+            self.pass(shutdown).await?;
+        } else {
+            tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
+        }
+        Ok(Outcome::RequeueAfter(std::time::Duration::ZERO))
     }
 }
 

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Pod;
 use kerf_api::taints;
-use kerf_runtime::{CancellationToken, ObjectKey, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{ObjectKey, Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
 
 use super::batch::Batcher;
 use crate::changes::Change;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 /// SCH-042: workers at the least and at the most.
 const WORKERS: (usize, usize) = (10, 1000);
@@ -22,20 +22,22 @@ const AGAIN: Duration = Duration::from_secs(10);
 pub(crate) struct PodTrigger {
     context: Context,
     batcher: Batcher,
-    queue: Queue<ObjectKey>,
+    work: WorkLoop<ObjectKey>,
 }
 
 impl PodTrigger {
     /// A trigger of that batcher.
     pub(crate) fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
         Arc::new(Self {
-            queue: context.queue("provisioner.trigger.pod", RateLimit::DEFAULT),
+            work: WorkLoop::new(context, "provisioner.trigger.pod", RateLimit::DEFAULT)
+                .for_kind::<Pod>()
+                .workers(context.workers(WORKERS.0, WORKERS.1)),
             context: context.clone(),
             batcher: batcher.clone(),
         })
     }
 
-    fn reconcile(&self, key: &ObjectKey) -> Outcome {
+    fn look(&self, key: &ObjectKey) -> Outcome {
         let cluster = &self.context.cluster;
         let Some(pod) = cluster.pod(&key.namespace, &key.name) else {
             return Outcome::Done;
@@ -52,45 +54,37 @@ impl PodTrigger {
     }
 }
 
-#[async_trait]
 impl Reconciler for PodTrigger {
-    fn name(&self) -> &'static str {
-        "provisioner.trigger.pod"
+    type Key = ObjectKey;
+
+    fn work(&self) -> &WorkLoop<ObjectKey> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
-        match change {
-            Change::Pod(pod) if pod.after.as_ref().is_some_and(|facts| facts.provisionable) => {
-                let key = ObjectKey::new(&*pod.namespace, &*pod.name);
-                self.queue.add_with(key, pod.priority());
-            }
-            Change::Claim(claim) => {
-                let unlaunched = |claim: &kerf_api::NodeClaim| {
-                    let status = claim.status.as_ref();
-                    status.and_then(|status| status.provider_id.as_deref()).is_none()
-                };
-                let going = claim.is_gone() || claim.differs(|claim| claim.metadata.deletion_timestamp.is_some());
-                if going && !claim.is_new() && claim.last().is_some_and(|claim| unlaunched(claim)) {
-                    self.batcher.trigger(format!("nodeclaim/{}", claim.name()).into());
-                }
-            }
-            Change::Pod(_) | Change::Node(_) | Change::Pool(_) | Change::Overlay(_) | Change::Class(_) => {}
+    /// Starts a batch for the pods of a claim that went before it was launched.
+    fn observe(&self, change: &Change) {
+        let Change::Claim(claim) = change else { return };
+        let unlaunched = |claim: &kerf_api::NodeClaim| {
+            let status = claim.status.as_ref();
+            status.and_then(|status| status.provider_id.as_deref()).is_none()
+        };
+        let going = claim.is_gone() || claim.differs(|claim| claim.metadata.deletion_timestamp.is_some());
+        if going && !claim.is_new() && claim.last().is_some_and(|claim| unlaunched(claim)) {
+            self.batcher.trigger(format!("nodeclaim/{}", claim.name()).into());
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let workers = self.context.workers(WORKERS.0, WORKERS.1);
-        let controller = self
-            .context
-            .controller(self.name())
-            .for_kind("", "Pod")
-            .workers(workers);
-        let queue = self.queue.clone();
-        let reconcile = move |key: ObjectKey| {
-            let this = Arc::clone(&self);
-            async move { Ok::<_, ReconcileError>(this.reconcile(&key)) }
-        };
-        controller.run(queue, reconcile, shutdown).await;
+    fn keys_of(&self, change: &Change) -> Vec<ObjectKey> {
+        match change {
+            Change::Pod(pod) if pod.after.as_ref().is_some_and(|facts| facts.provisionable) => {
+                vec![ObjectKey::new(&*pod.namespace, &*pod.name)]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        Ok(self.look(key))
     }
 }
 
@@ -98,20 +92,22 @@ impl Reconciler for PodTrigger {
 pub(crate) struct NodeTrigger {
     context: Context,
     batcher: Batcher,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
 }
 
 impl NodeTrigger {
     /// A trigger of that batcher.
     pub(crate) fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
         Arc::new(Self {
-            queue: context.queue("provisioner.trigger.node", RateLimit::DEFAULT),
+            work: WorkLoop::new(context, "provisioner.trigger.node", RateLimit::DEFAULT)
+                .for_kind::<LeanNode>()
+                .workers(context.workers(WORKERS.0, WORKERS.1)),
             context: context.clone(),
             batcher: batcher.clone(),
         })
     }
 
-    fn reconcile(&self, name: &str) -> Outcome {
+    fn look(&self, name: &str) -> Outcome {
         match self.context.cluster.node(name).filter(|node| is_disrupted(node)) {
             Some(node) => {
                 self.batcher
@@ -130,33 +126,22 @@ fn is_disrupted(node: &LeanNode) -> bool {
     taints.any(|taint| taint.key == disrupted.key && taint.effect == disrupted.effect)
 }
 
-#[async_trait]
 impl Reconciler for NodeTrigger {
-    fn name(&self) -> &'static str {
-        "provisioner.trigger.node"
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
-        if let Change::Node(node) = change
-            && node.after.as_deref().is_some_and(is_disrupted)
-        {
-            self.queue.add_with(node.name().to_owned(), node.priority());
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Node(node) if node.after.as_deref().is_some_and(is_disrupted) => vec![node.name().to_owned()],
+            _ => Vec::new(),
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let workers = self.context.workers(WORKERS.0, WORKERS.1);
-        let controller = self
-            .context
-            .controller(self.name())
-            .for_kind("", "Node")
-            .workers(workers);
-        let queue = self.queue.clone();
-        let reconcile = move |name: String| {
-            let this = Arc::clone(&self);
-            async move { Ok::<_, ReconcileError>(this.reconcile(&name)) }
-        };
-        controller.run(queue, reconcile, shutdown).await;
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        Ok(self.look(name))
     }
 }
 

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_api::{NodeClaim, NodePool, annotations, labels};
@@ -16,7 +15,7 @@ use kerf_disruption::Allowance;
 use kerf_model::budget::DisruptionReason;
 use kerf_runtime::client::found;
 use kerf_runtime::metrics::catalogue::NODECLAIMS_UNHEALTHY_DISRUPTED;
-use kerf_runtime::{CancellationToken, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{CancellationToken, ObjectRef, Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
@@ -30,7 +29,7 @@ use super::telling::{self, Hindrance, Reason};
 use crate::changes::Change;
 use crate::claim_facts::{self, disrupt};
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 use crate::termination::deadline::{deadline, rfc3339};
 
 const NAME: &str = "node.health";
@@ -80,7 +79,7 @@ pub(super) fn nodes_with_claims(context: &Context) -> Vec<Arc<LeanNode>> {
 pub(crate) struct Repair {
     context: Context,
     policies: Policies,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
     /// Held while a drain is decided on, so that two do not count on the same budget.
     draining: Mutex<()>,
 }
@@ -90,7 +89,9 @@ impl Repair {
         Arc::new(Self {
             context: context.clone(),
             policies: policies.clone(),
-            queue: context.queue(NAME, RateLimit::SHARED),
+            work: WorkLoop::new(context, NAME, RateLimit::SHARED)
+                .for_kind::<LeanNode>()
+                .workers(context.workers(10, 1000)),
             draining: Mutex::default(),
         })
     }
@@ -101,47 +102,6 @@ impl Repair {
             true => &self.context.provider.profile().repair_policies,
             false => &[],
         }
-    }
-
-    async fn reconcile(&self, name: String) -> Result<Outcome, ReconcileError> {
-        let cluster = &self.context.cluster;
-        let Some(node) = cluster.node(&name).filter(|node| !node.spec.provider_id.is_empty()) else {
-            return Ok(Outcome::Done);
-        };
-        let claims = cluster.claims_by_provider_id(&node.spec.provider_id);
-        let [claim] = claims.as_slice() else {
-            return Ok(Outcome::Done);
-        };
-        let Some(Followed { policies, unread }) = self.policies.all() else {
-            return Ok(Outcome::RequeueAfter(UNKNOWN));
-        };
-        let findings = findings(&node, self.provider_rules(), &policies);
-        if findings.is_empty() {
-            return Ok(Outcome::Done);
-        }
-        if let Some(hold) = self.context.jump_guard.hold() {
-            return Ok(Outcome::RequeueAfter(hold));
-        }
-        let now = self.context.now();
-        let mut again: Option<Duration> = None;
-        let mut soonest = |delay: Duration| again = Some(again.map_or(delay, |known| known.min(delay)));
-        for finding in &findings {
-            if now < finding.at {
-                soonest(self.context.clock.until(finding.at));
-                continue;
-            }
-            if let Rule::Policy(policy, bad) = finding.rule
-                && policy.action == Action::Report
-            {
-                soonest(telling::report(&self.context, &node, policy, bad));
-                continue;
-            }
-            match self.take_away(&node, claim, finding, unread.as_deref(), now).await? {
-                None => return Ok(Outcome::Done),
-                Some(hindrance) => soonest(telling::hindrance(&self.context, &node, claim, &hindrance)),
-            }
-        }
-        Ok(again.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
     /// Takes a node away as the finding's rule wants, or says what is in the way.
@@ -297,44 +257,76 @@ impl Repair {
     }
 }
 
-#[async_trait]
 impl Reconciler for Repair {
-    fn name(&self) -> &'static str {
-        NAME
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
-        if let Change::Node(node) = change
-            && !node.is_gone()
-            && (node.listed || node.differs(conditions_of))
-        {
-            self.queue.add_with(node.name().to_owned(), node.priority());
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Node(node) if !node.is_gone() && (node.listed || node.differs(conditions_of)) => {
+                vec![node.name().to_owned()]
+            }
+            _ => Vec::new(),
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self
-            .context
-            .controller(NAME)
-            .for_kind(LeanNode::group(&()), LeanNode::kind(&()));
-        let controller = controller.workers(self.context.workers(10, 1000));
-        let (queue, this) = (self.queue.clone(), Arc::clone(&self));
-        let reconcile = move |name| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(name).await }
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let Some(node) = cluster.node(name).filter(|node| !node.spec.provider_id.is_empty()) else {
+            return Ok(Outcome::Done);
         };
-        // A policy that changes may be about any node.
+        let claims = cluster.claims_by_provider_id(&node.spec.provider_id);
+        let [claim] = claims.as_slice() else {
+            return Ok(Outcome::Done);
+        };
+        let Some(Followed { policies, unread }) = self.policies.all() else {
+            return Ok(Outcome::RequeueAfter(UNKNOWN));
+        };
+        let findings = findings(&node, self.provider_rules(), &policies);
+        if findings.is_empty() {
+            return Ok(Outcome::Done);
+        }
+        if let Some(hold) = self.context.jump_guard.hold() {
+            return Ok(Outcome::RequeueAfter(hold));
+        }
+        let now = self.context.now();
+        let mut again: Option<Duration> = None;
+        let mut soonest = |delay: Duration| again = Some(again.map_or(delay, |known| known.min(delay)));
+        for finding in &findings {
+            if now < finding.at {
+                soonest(self.context.clock.until(finding.at));
+                continue;
+            }
+            if let Rule::Policy(policy, bad) = finding.rule
+                && policy.action == Action::Report
+            {
+                soonest(telling::report(&self.context, &node, policy, bad));
+                continue;
+            }
+            match self.take_away(&node, claim, finding, unread.as_deref(), now).await? {
+                None => return Ok(Outcome::Done),
+                Some(hindrance) => soonest(telling::hindrance(&self.context, &node, claim, &hindrance)),
+            }
+        }
+        Ok(again.map_or(Outcome::Done, Outcome::RequeueAfter))
+    }
+
+    /// Puts every node in line when a policy changes, which may be about any of them.
+    async fn beside(&self, shutdown: CancellationToken) {
         let follow = async {
             loop {
-                this.policies.changed().await;
-                for node in this.context.cluster.nodes() {
-                    this.queue.add(node.metadata.name.clone().unwrap_or_default());
+                self.policies.changed().await;
+                for node in self.context.cluster.nodes() {
+                    self.work.add(node.metadata.name.clone().unwrap_or_default());
                 }
             }
         };
         tokio::select! {
             biased;
-            () = controller.run(queue, reconcile, shutdown) => {}
+            () = shutdown.cancelled() => {}
             () = follow => {}
         }
     }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use kerf_api::conditions::VALIDATION_SUCCEEDED;
 use kerf_api::conditions::node_repair_policy as condition;
 use kerf_api::{ConditionSet, NodeRepairPolicy};
 use kerf_runtime::client::found;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError};
 
 use super::controller::{conditions_of, nodes_with_claims};
 use super::findings::Health;
@@ -17,7 +16,7 @@ use super::policies::{Known, Policies};
 use crate::changes::Change;
 use crate::context::Context;
 use crate::patch::{Lock, patch_status};
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "noderepairpolicy.status";
 /// How long changes of nodes are collected before they are counted.
@@ -29,7 +28,7 @@ const EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct RepairStatus {
     context: Context,
     policies: Policies,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
 }
 
 impl RepairStatus {
@@ -37,24 +36,10 @@ impl RepairStatus {
         Arc::new(Self {
             context: context.clone(),
             policies: policies.clone(),
-            queue: context.queue(NAME, RateLimit::SHARED),
+            work: WorkLoop::new(context, NAME, RateLimit::SHARED)
+                .for_kind::<NodeRepairPolicy>()
+                .collect(COLLECT),
         })
-    }
-
-    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
-        let Some(known) = self.policies.get(name) else {
-            return Ok(Outcome::Done);
-        };
-        let now = self.context.now();
-        let nodes = nodes_with_claims(&self.context);
-        let health = Health::of(&known.policy, nodes.iter().map(|node| &**node), now);
-        let mut after = NodeRepairPolicy::clone(&known.object);
-        judge(&mut after, &known, &health, now);
-        let written = patch_status(&self.context.client, &*known.object, &after, Lock::Optimistic).await;
-        found(written)?;
-        let next = [health.next, known.policy.opens_after(now)].into_iter().flatten().min();
-        let left = next.map_or(EVERY, |next| self.context.clock.until(next).clamp(COLLECT, EVERY));
-        Ok(Outcome::RequeueAfter(left))
     }
 }
 
@@ -96,43 +81,54 @@ fn judge(after: &mut NodeRepairPolicy, known: &Known, health: &Health, now: Time
     }
 }
 
-#[async_trait]
 impl Reconciler for RepairStatus {
-    fn name(&self) -> &'static str {
-        NAME
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
-        if let Change::Node(node) = change
-            && (node.is_new()
-                || node.is_gone()
-                || node.differs(|node| (node.metadata.labels.clone(), conditions_of(node))))
-        {
-            for name in self.policies.names() {
-                self.queue.add_after(name, COLLECT);
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Node(node)
+                if node.is_new()
+                    || node.is_gone()
+                    || node.differs(|node| (node.metadata.labels.clone(), conditions_of(node))) =>
+            {
+                self.policies.names()
             }
+            _ => Vec::new(),
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let this = Arc::clone(&self);
-        let changed = move || {
-            for name in this.policies.names() {
-                this.queue.add(name);
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        let Some(known) = self.policies.get(name) else {
+            return Ok(Outcome::Done);
+        };
+        let now = self.context.now();
+        let nodes = nodes_with_claims(&self.context);
+        let health = Health::of(&known.policy, nodes.iter().map(|node| &**node), now);
+        let mut after = NodeRepairPolicy::clone(&known.object);
+        judge(&mut after, &known, &health, now);
+        let written = patch_status(&self.context.client, &*known.object, &after, Lock::Optimistic).await;
+        found(written)?;
+        let next = [health.next, known.policy.opens_after(now)].into_iter().flatten().min();
+        let left = next.map_or(EVERY, |next| self.context.clock.until(next).clamp(COLLECT, EVERY));
+        Ok(Outcome::RequeueAfter(left))
+    }
+
+    /// Watches the policies, for the whole module.
+    async fn beside(&self, shutdown: CancellationToken) {
+        let changed = || {
+            for name in self.policies.names() {
+                self.work.add(name);
             }
         };
         let rng = self.context.seed.derive(NAME).rng();
         let (client, cluster) = (self.context.client.clone(), self.context.cluster.clone());
-        let follow = self
-            .policies
+        self.policies
             .clone()
-            .follow(client, cluster, rng, changed, shutdown.clone());
-        let controller = self.context.controller(NAME).for_kind("kerf.sh", "NodeRepairPolicy");
-        let queue = self.queue.clone();
-        let reconcile = move |name: String| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(&name).await }
-        };
-        tokio::join!(follow, controller.run(queue, reconcile, shutdown));
+            .follow(client, cluster, rng, changed, shutdown)
+            .await;
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::changes::Change;
 use crate::cluster::Unreadable;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::LeaderTask;
 
 /// How often to look.
 const EVERY: Duration = Duration::from_secs(5);
@@ -81,7 +81,7 @@ impl ClusterState {
 }
 
 #[async_trait]
-impl Reconciler for ClusterState {
+impl LeaderTask for ClusterState {
     fn name(&self) -> &'static str {
         "state.report"
     }

@@ -3,19 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use kerf_api::{Condition, ConditionStatus, Conditioned, NodeClaim, NodePool};
 use kerf_cloud::NodeClassKind;
 use kerf_runtime::metrics::{
     Counter, Gauge, Histogram, LabelNames, MetricDef, Sample, Series, catalogue, status_conditions,
 };
-use kerf_runtime::{CancellationToken, Event, EventType, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Event, EventType, ObjectRef, Outcome, RateLimit, ReconcileError};
 
 use crate::changes::{Change, Diff};
 use crate::cluster::Cluster;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 /// A kind whose conditions are reported.
 pub(crate) trait Reported: Conditioned + Send + Sync + 'static {
@@ -64,7 +63,7 @@ impl Reported for NodePool {
 /// `operatorpkg.<kind>.status`.
 pub(crate) struct ConditionReport<K> {
     context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
     series: Series,
     families: Families,
     /// Objects as last reported.
@@ -193,7 +192,9 @@ fn seconds(from: Timestamp, to: Timestamp) -> f64 {
 impl<K: Reported> ConditionReport<K> {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         let this = Arc::new(Self {
-            queue: context.queue(K::CONTROLLER, RateLimit::DEFAULT),
+            work: WorkLoop::new(context, K::CONTROLLER, RateLimit::DEFAULT)
+                .for_kind::<K>()
+                .workers(10),
             series: Series::default(),
             families: Families::new(context, K::KIND),
             known: Mutex::default(),
@@ -360,32 +361,23 @@ fn with<'a>(own: &[&'a str], extra: &'a [String]) -> Vec<&'a str> {
     own.iter().copied().chain(extra.iter().map(String::as_str)).collect()
 }
 
-#[async_trait]
 impl<K: Reported> Reconciler for ConditionReport<K> {
-    fn name(&self) -> &'static str {
-        K::CONTROLLER
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
-        if let Some(diff) = K::of(change)
-            && let Some(name) = diff.last().and_then(|object| object.meta().name.clone())
-        {
-            self.queue.add_with(name, diff.priority());
-        }
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        let object = K::of(change).and_then(Diff::last);
+        object
+            .and_then(|object| object.meta().name.clone())
+            .into_iter()
+            .collect()
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self
-            .context
-            .controller(K::CONTROLLER)
-            .for_kind(K::group(&()), K::kind(&()))
-            .workers(10);
-        let queue = self.queue.clone();
-        let reconcile = move |name: String| {
-            let this = Arc::clone(&self);
-            async move { Ok::<_, ReconcileError>(this.report(&name)) }
-        };
-        controller.run(queue, reconcile, shutdown).await;
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        Ok(self.report(name))
     }
 }
 

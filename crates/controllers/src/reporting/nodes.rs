@@ -16,7 +16,7 @@ use kerf_runtime::metrics::{Gauge, LabelNames, MetricDef, Sample, Series, catalo
 use super::units;
 use crate::changes::Change;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::LeaderTask;
 
 /// `metrics.node`. Nodes are measured when somebody looks: thousands of them every few seconds would cost more than all decisions.
 pub(crate) struct NodeReport {
@@ -154,7 +154,7 @@ fn utilized(snapshot: &Snapshot, interner: &Interner) -> Vec<(String, f64)> {
 }
 
 #[async_trait]
-impl Reconciler for NodeReport {
+impl LeaderTask for NodeReport {
     fn name(&self) -> &'static str {
         "metrics.node"
     }

@@ -4,17 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use kerf_api::{NodePool, ResourceList};
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::{Counter, Gauge, Sample, Series, catalogue};
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use kerf_state::{PoolCost, pool_cost};
 
 use super::units;
 use crate::changes::Change;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 /// How often a pool is measured even if nothing about it changed.
 const EVERY: Duration = Duration::from_secs(10);
@@ -22,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// `metrics.nodepool`.
 pub(crate) struct PoolReport {
     context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
     series: Series,
     limit: Gauge,
     usage: Gauge,
@@ -36,7 +35,7 @@ impl PoolReport {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         let gauge = |def| context.metrics.gauge(def);
         Arc::new(Self {
-            queue: context.queue("metrics.nodepool", RateLimit::DEFAULT),
+            work: WorkLoop::new(context, "metrics.nodepool", RateLimit::DEFAULT).for_kind::<NodePool>(),
             series: Series::default(),
             limit: gauge(&catalogue::NODEPOOLS_LIMIT),
             usage: gauge(&catalogue::NODEPOOLS_USAGE),
@@ -103,28 +102,21 @@ impl PoolReport {
     }
 }
 
-#[async_trait]
 impl Reconciler for PoolReport {
-    fn name(&self) -> &'static str {
-        "metrics.nodepool"
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
-        if let Change::Pool(pool) = change {
-            self.queue.add_with(pool.name().to_owned(), pool.priority());
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Pool(pool) => vec![pool.name().to_owned()],
+            _ => Vec::new(),
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self
-            .context
-            .controller(self.name())
-            .for_kind("karpenter.sh", "NodePool");
-        let queue = self.queue.clone();
-        let reconcile = move |name: String| {
-            let this = Arc::clone(&self);
-            async move { Ok::<_, ReconcileError>(this.report(&name)) }
-        };
-        controller.run(queue, reconcile, shutdown).await;
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        Ok(self.report(name))
     }
 }

@@ -6,17 +6,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::future::join_all;
+use kerf_api::NodePool;
 use kerf_runtime::client::describe;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
 use super::victims::victims;
 use super::{list_claims, replicas};
 use crate::changes::Change;
 use crate::claim_facts;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 use crate::retry::Retry;
 
 const NAME: &str = "static.deprovisioning";
@@ -27,7 +27,7 @@ const SETTLED: Duration = Duration::from_secs(60);
 /// Deletes the claims that are too many.
 pub(crate) struct StaticDeprovisioning {
     context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
     retry: Retry,
 }
 
@@ -35,12 +35,61 @@ impl StaticDeprovisioning {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             context: context.clone(),
-            queue: context.queue(NAME, RateLimit::DEFAULT),
+            work: WorkLoop::new(context, NAME, RateLimit::DEFAULT)
+                .for_kind::<NodePool>()
+                .workers(WORKERS),
             retry: Retry::new(context, "static-deletions"),
         })
     }
 
-    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
+    /// How many claims of a pool the API server has now that are not being deleted.
+    async fn live(&self, pool: &str) -> Result<usize, kube::Error> {
+        let claims = list_claims(&self.context, pool).await?;
+        Ok(claims.iter().filter(|claim| !claim_facts::is_deleting(claim)).count())
+    }
+
+    /// Deletes a claim; the answer moves it among the deleting ones at once (SCH-489).
+    async fn delete(&self, name: &str) -> Result<(), String> {
+        let attempt = || async {
+            let Some(claim) = self.context.cluster.claim(name) else {
+                return Ok(());
+            };
+            claim_facts::delete(&self.context, &claim).await?;
+            tracing::debug!(NodeClaim = name, "deleting nodeclaim");
+            Ok(())
+        };
+        let deleted: Result<(), kube::Error> = self.retry.run(attempt).await;
+        deleted.map_err(|error| format!("{name}: {}", describe(&error)))
+    }
+}
+
+impl Reconciler for StaticDeprovisioning {
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
+    }
+
+    // LIF-181
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Pool(pool)
+                if !pool.is_gone() && (pool.is_new() || pool.listed || pool.differs(|pool| pool.spec.replicas)) =>
+            {
+                vec![pool.name().to_owned()]
+            }
+            Change::Claim(claim) if claim.is_new() => {
+                let pool = claim.after.as_deref().map(claim_facts::pool);
+                pool.filter(|pool| !pool.is_empty())
+                    .map(str::to_owned)
+                    .into_iter()
+                    .collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
         let cluster = &self.context.cluster;
         let pool = cluster.pool(name);
         let pool = pool.filter(|pool| pool.metadata.deletion_timestamp.is_none());
@@ -80,62 +129,5 @@ impl StaticDeprovisioning {
             "failed to deprovision nodeclaims, {}",
             errors.join("; ")
         )))
-    }
-
-    /// How many claims of a pool the API server has now that are not being deleted.
-    async fn live(&self, pool: &str) -> Result<usize, kube::Error> {
-        let claims = list_claims(&self.context, pool).await?;
-        Ok(claims.iter().filter(|claim| !claim_facts::is_deleting(claim)).count())
-    }
-
-    /// Deletes a claim; the answer moves it among the deleting ones at once (SCH-489).
-    async fn delete(&self, name: &str) -> Result<(), String> {
-        let attempt = || async {
-            let Some(claim) = self.context.cluster.claim(name) else {
-                return Ok(());
-            };
-            claim_facts::delete(&self.context, &claim).await?;
-            tracing::debug!(NodeClaim = name, "deleting nodeclaim");
-            Ok(())
-        };
-        let deleted: Result<(), kube::Error> = self.retry.run(attempt).await;
-        deleted.map_err(|error| format!("{name}: {}", describe(&error)))
-    }
-}
-
-#[async_trait]
-impl Reconciler for StaticDeprovisioning {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    // LIF-181
-    fn notify(&self, change: &Change) {
-        match change {
-            Change::Pool(pool)
-                if !pool.is_gone() && (pool.is_new() || pool.listed || pool.differs(|pool| pool.spec.replicas)) =>
-            {
-                self.queue.add_with(pool.name().to_owned(), pool.priority());
-            }
-            Change::Claim(claim) if claim.is_new() => {
-                if let Some(claim) = &claim.after
-                    && !claim_facts::pool(claim).is_empty()
-                {
-                    self.queue.add(claim_facts::pool(claim).to_owned());
-                }
-            }
-            _ => {}
-        }
-    }
-
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self.context.controller(NAME).for_kind("karpenter.sh", "NodePool");
-        let controller = controller.workers(WORKERS);
-        let queue = self.queue.clone();
-        let reconcile = move |name: String| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(&name).await }
-        };
-        controller.run(queue, reconcile, shutdown).await;
     }
 }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::future::join_all;
 use kerf_api::conditions::READY;
 use kerf_api::status::Conditioned;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_model::plan::Launch;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
 use super::backoff::LaunchBackoff;
 use super::reservation::{Reservation, node_limit};
@@ -18,7 +17,7 @@ use crate::changes::{Change, Diff};
 use crate::claim_facts;
 use crate::context::Context;
 use crate::creation::{Creation, create};
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "static.provisioning";
 const WORKERS: usize = 10;
@@ -32,7 +31,7 @@ const UNSYNCED: Duration = Duration::from_secs(1);
 /// Creates the claims that are missing.
 pub(crate) struct StaticProvisioning {
     context: Context,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
     launches: LaunchBackoff,
 }
 
@@ -40,48 +39,11 @@ impl StaticProvisioning {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             context: context.clone(),
-            queue: context.queue(NAME, RateLimit::DEFAULT),
+            work: WorkLoop::new(context, NAME, RateLimit::DEFAULT)
+                .for_kind::<NodePool>()
+                .workers(WORKERS),
             launches: LaunchBackoff::default(),
         })
-    }
-
-    async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
-        let cluster = &self.context.cluster;
-        let Some((pool, replicas)) = cluster.pool(name).and_then(|pool| {
-            let replicas = replicas(&pool).filter(|_| may_grow(&pool))?;
-            Some((pool, replicas))
-        }) else {
-            return Ok(Outcome::Done);
-        };
-        if !cluster.was_synced() && !cluster.is_synced() {
-            return Ok(Outcome::RequeueAfter(UNSYNCED));
-        }
-        if self.missing(name, replicas) == 0 {
-            return Ok(Outcome::RequeueAfter(SETTLED));
-        }
-        if let Some(left) = self.launches.left(name) {
-            return Ok(Outcome::RequeueAfter(left));
-        }
-        // What the watch has not shown yet exists all the same: claims of a leader before us, and those whose creation was answered
-        // with an error that was none.
-        self.learn(name).await?;
-        let missing = self.missing(name, replicas);
-        if missing == 0 {
-            return Ok(Outcome::RequeueAfter(SETTLED));
-        }
-        let Some(reservation) = Reservation::take(cluster, name, node_limit(&pool), missing) else {
-            tracing::info!(NodePool = name, "nodepool node limit reached");
-            return Ok(Outcome::RequeueAfter(LIMITED));
-        };
-        tracing::info!(
-            NodePool = name,
-            current = cluster.pool_claims(name).active.len(),
-            desired = replicas,
-            "provision-count" = reservation.left(),
-            "provisioning nodeclaims to satisfy replica count",
-        );
-        self.grow(&pool, reservation).await?;
-        Ok(Outcome::RequeueAfter(SETTLED))
     }
 
     /// How many claims are missing. Those pending disruption have a replacement coming (SCH-400).
@@ -133,32 +95,32 @@ impl StaticProvisioning {
         Err(ReconcileError::message(errors.join("; ")))
     }
 
-    /// What became of a claim, for the pool it belongs to.
+    /// Keeps the back-off of a claim's pool: a launch ends it, a claim that ends without one extends it.
     fn note(&self, claim: &Diff<NodeClaim>) {
-        let Some(pool) = claim.last().map(|claim| claim_facts::pool(claim).to_owned()) else {
-            return;
-        };
-        let is_static = self
-            .context
-            .cluster
-            .pool(&pool)
-            .is_some_and(|pool| pool.spec.is_static());
-        if !is_static {
-            return;
-        }
-        let is_launched = |claim: &NodeClaim| claim_facts::provider_id(claim).is_some();
+        let Some(pool) = self.static_pool(claim) else { return };
         if claim.after.as_deref().is_some_and(is_launched) && claim.differs(is_launched) {
             self.launches.reset(&pool);
         }
-        let goes = |claim: &NodeClaim| !claim_facts::is_deleting(claim);
-        let ends = claim.is_gone() || (claim.before.is_some() && claim.differs(goes));
-        if ends {
-            if claim.last().is_some_and(|claim| !is_launched(claim)) {
-                self.launches.failed(&pool);
-            }
-            self.queue.add_with(pool, claim.priority());
+        if ends(claim) && claim.last().is_some_and(|claim| !is_launched(claim)) {
+            self.launches.failed(&pool);
         }
     }
+
+    /// The pool of a claim, if it is one with a fixed number of nodes.
+    fn static_pool(&self, claim: &Diff<NodeClaim>) -> Option<String> {
+        let pool = claim.last().map(|claim| claim_facts::pool(claim).to_owned())?;
+        let known = self.context.cluster.pool(&pool)?;
+        known.spec.is_static().then_some(pool)
+    }
+}
+
+fn is_launched(claim: &NodeClaim) -> bool {
+    claim_facts::provider_id(claim).is_some()
+}
+
+/// Whether a change is the end of a claim: its deletion began, or it is gone.
+fn ends(claim: &Diff<NodeClaim>) -> bool {
+    claim.is_gone() || (claim.before.is_some() && claim.differs(|claim| !claim_facts::is_deleting(claim)))
 }
 
 /// Whether new nodes of a pool may be launched (SCH-396).
@@ -166,38 +128,71 @@ fn may_grow(pool: &NodePool) -> bool {
     pool.metadata.deletion_timestamp.is_none() && pool.condition_is_true(READY)
 }
 
-#[async_trait]
 impl Reconciler for StaticProvisioning {
-    fn name(&self) -> &'static str {
-        NAME
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    // LIF-173
-    fn notify(&self, change: &Change) {
+    fn observe(&self, change: &Change) {
         match change {
-            Change::Pool(pool) if !pool.is_gone() => {
-                let is_ready = |pool: &NodePool| pool.condition_is_true(READY);
-                let turned_ready = pool.after.as_deref().is_some_and(is_ready) && pool.differs(is_ready);
-                if pool.generation_changed() {
-                    self.launches.reset(pool.name());
-                }
-                if pool.is_new() || pool.listed || pool.differs(|pool| pool.spec.replicas) || turned_ready {
-                    self.queue.add_with(pool.name().to_owned(), pool.priority());
-                }
-            }
+            Change::Pool(pool) if !pool.is_gone() && pool.generation_changed() => self.launches.reset(pool.name()),
             Change::Claim(claim) => self.note(claim),
             _ => {}
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self.context.controller(NAME).for_kind("karpenter.sh", "NodePool");
-        let controller = controller.workers(WORKERS);
-        let queue = self.queue.clone();
-        let reconcile = move |name: String| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(&name).await }
+    // LIF-173
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Pool(pool) if !pool.is_gone() => {
+                let is_ready = |pool: &NodePool| pool.condition_is_true(READY);
+                let turned_ready = pool.after.as_deref().is_some_and(is_ready) && pool.differs(is_ready);
+                let due = pool.is_new() || pool.listed || pool.differs(|pool| pool.spec.replicas) || turned_ready;
+                due.then(|| pool.name().to_owned()).into_iter().collect()
+            }
+            Change::Claim(claim) => self.static_pool(claim).filter(|_| ends(claim)).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        let cluster = &self.context.cluster;
+        let Some((pool, replicas)) = cluster.pool(name).and_then(|pool| {
+            let replicas = replicas(&pool).filter(|_| may_grow(&pool))?;
+            Some((pool, replicas))
+        }) else {
+            return Ok(Outcome::Done);
         };
-        controller.run(queue, reconcile, shutdown).await;
+        if !cluster.was_synced() && !cluster.is_synced() {
+            return Ok(Outcome::RequeueAfter(UNSYNCED));
+        }
+        if self.missing(name, replicas) == 0 {
+            return Ok(Outcome::RequeueAfter(SETTLED));
+        }
+        if let Some(left) = self.launches.left(name) {
+            return Ok(Outcome::RequeueAfter(left));
+        }
+        // What the watch has not shown yet exists all the same: claims of a leader before us, and those whose creation was answered
+        // with an error that was none.
+        self.learn(name).await?;
+        let missing = self.missing(name, replicas);
+        if missing == 0 {
+            return Ok(Outcome::RequeueAfter(SETTLED));
+        }
+        let Some(reservation) = Reservation::take(cluster, name, node_limit(&pool), missing) else {
+            tracing::info!(NodePool = name, "nodepool node limit reached");
+            return Ok(Outcome::RequeueAfter(LIMITED));
+        };
+        tracing::info!(
+            NodePool = name,
+            current = cluster.pool_claims(name).active.len(),
+            desired = replicas,
+            "provision-count" = reservation.left(),
+            "provisioning nodeclaims to satisfy replica count",
+        );
+        self.grow(&pool, reservation).await?;
+        Ok(Outcome::RequeueAfter(SETTLED))
     }
 }

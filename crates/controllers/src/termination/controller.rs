@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
-use kerf_runtime::{CancellationToken, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
-use kube::Resource;
 
 use super::attachments::Attachments;
 use super::eviction::Evictions;
@@ -16,7 +14,7 @@ use super::pass::Pass;
 use crate::changes::Change;
 use crate::claim_facts;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "node.termination";
 /// LIF-223.
@@ -27,7 +25,7 @@ pub(crate) struct Termination {
     pub(super) context: Context,
     pub(super) evictions: Arc<Evictions>,
     pub(super) attachments: Attachments,
-    queue: Queue<String>,
+    work: WorkLoop<String>,
     /// Uids of Nodes that were let go and may still be in the cache; forgotten when the Node is.
     released: Mutex<BTreeSet<String>>,
 }
@@ -40,16 +38,11 @@ impl Termination {
             context: context.clone(),
             evictions,
             attachments: Attachments::new(context.client.clone()),
-            queue: context.queue(NAME, limit.with_worker_bucket(workers, 10, 100)),
+            work: WorkLoop::new(context, NAME, limit.with_worker_bucket(workers, 10, 100))
+                .for_kind::<Node>()
+                .workers(workers),
             released: Mutex::default(),
         })
-    }
-
-    async fn reconcile(&self, name: String) -> Result<Outcome, ReconcileError> {
-        let Some(node) = self.context.cluster.node(&name).filter(|node| self.is_ours(node)) else {
-            return Ok(Outcome::Done);
-        };
-        Pass::new(self, &node).run().await
     }
 
     /// Whether the Node is going, waits for us, and is of a class the provider serves (LIF-081, LIF-242).
@@ -82,38 +75,38 @@ impl Termination {
     }
 }
 
-#[async_trait]
 impl Reconciler for Termination {
-    fn name(&self) -> &'static str {
-        NAME
+    type Key = String;
+
+    fn work(&self) -> &WorkLoop<String> {
+        &self.work
     }
 
-    fn notify(&self, change: &Change) {
-        let Change::Node(diff) = change else { return };
-        match diff.after.as_deref() {
-            Some(node) if node.metadata.deletion_timestamp.is_some() => {
-                self.queue.add_with(diff.name().to_owned(), diff.priority());
-            }
-            Some(_) => {}
-            None => {
-                if let Some(node) = diff.last() {
-                    self.forget_released(node);
-                }
-            }
+    fn observe(&self, change: &Change) {
+        if let Change::Node(node) = change
+            && node.is_gone()
+            && let Some(node) = node.last()
+        {
+            self.forget_released(node);
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self.context.controller(NAME);
-        let controller = controller
-            .for_kind(Node::group(&()), Node::kind(&()))
-            .workers(self.context.workers(WORKERS.0, WORKERS.1));
-        let queue = self.queue.clone();
-        let reconcile = move |name| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(name).await }
+    fn keys_of(&self, change: &Change) -> Vec<String> {
+        match change {
+            Change::Node(node) => {
+                let is_deleting = |node: &Arc<LeanNode>| node.metadata.deletion_timestamp.is_some();
+                let node = node.after.as_ref().filter(|node| is_deleting(node));
+                node.and_then(|node| node.metadata.name.clone()).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
+        let Some(node) = self.context.cluster.node(name).filter(|node| self.is_ours(node)) else {
+            return Ok(Outcome::Done);
         };
-        controller.run(queue, reconcile, shutdown).await;
+        Pass::new(self, &node).run().await
     }
 }
 
@@ -139,7 +132,7 @@ mod tests {
         let termination = Termination::new(context, Evictions::new(context));
         context.follow(&termination);
         context.cluster.tell(Watched::apply(&context.cluster, going()));
-        let outcome = termination.reconcile("n".to_owned()).await;
+        let outcome = termination.reconcile(&"n".to_owned()).await;
         (termination, outcome)
     }
 

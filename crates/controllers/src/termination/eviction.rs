@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
 use kerf_api::conditions::node_claim::DISRUPTION_REASON;
 use kerf_api::status::Conditioned;
 use kerf_runtime::client::{ApiErrorKind, describe};
 use kerf_runtime::metrics::catalogue::{PODS_DRAINED, PODS_EVICTION_REQUESTS};
-use kerf_runtime::{CancellationToken, Event, EventType, Key, ObjectRef, Outcome, Queue, RateLimit, ReconcileError};
+use kerf_runtime::{Event, EventType, Key, ObjectRef, Outcome, RateLimit, ReconcileError};
 use kube::api::PostParams;
 use kube::core::Status;
 use kube::{Api, Client};
@@ -19,7 +18,7 @@ use serde_json::json;
 use crate::changes::Change;
 use crate::claim_facts;
 use crate::context::Context;
-use crate::reconciler::Reconciler;
+use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "eviction-queue";
 /// LIF-223.
@@ -73,7 +72,7 @@ enum Answer {
 /// The pods that are to be evicted, as many as the drains of all nodes have asked for and nobody has seen going yet.
 pub(crate) struct Evictions {
     context: Context,
-    queue: Queue<EvictionKey>,
+    work: WorkLoop<EvictionKey>,
     wanted: Mutex<BTreeMap<EvictionKey, Stage>>,
 }
 
@@ -84,7 +83,9 @@ impl Evictions {
         Arc::new(Self {
             context: context.clone(),
             // LIF-108
-            queue: context.queue(NAME, limit.with_worker_bucket(workers, 100, 100)),
+            work: WorkLoop::new(context, NAME, limit.with_worker_bucket(workers, 100, 100))
+                .for_kind::<Pod>()
+                .workers(workers),
             wanted: Mutex::default(),
         })
     }
@@ -95,7 +96,7 @@ impl Evictions {
             return;
         }
         self.locked().insert(key.clone(), Stage::Wanted);
-        self.queue.add(key);
+        self.work.add(key);
     }
 
     /// Whether the pod may still be told to go: since the drain asked it may have been protected (LIF-104), or the clock set back to a time at
@@ -108,48 +109,6 @@ impl Evictions {
 
     fn locked(&self) -> MutexGuard<'_, BTreeMap<EvictionKey, Stage>> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn reconcile(&self, key: EvictionKey) -> Result<Outcome, ReconcileError> {
-        if self.locked().get(&key) != Some(&Stage::Wanted) {
-            return Ok(Outcome::Done);
-        }
-        if !self.may_go(&key) {
-            self.locked().remove(&key);
-            return Ok(Outcome::Done);
-        }
-        let result = evict(&self.context.client, &key).await;
-        let code = match &result {
-            Ok(_) => Some("200".to_owned()),
-            Err(kube::Error::Api(status)) => Some(status.code.to_string()),
-            // LIF-109: nobody answered.
-            Err(_) => None,
-        };
-        if let Some(code) = code {
-            self.context.metrics.counter(&PODS_EVICTION_REQUESTS).inc(&[&code]);
-        }
-        match meaning(&result) {
-            Answer::Accepted => {
-                // Word of its end, which forgets it, may have come before the answer.
-                if let Some(stage) = self.locked().get_mut(&key) {
-                    *stage = Stage::Accepted;
-                }
-                self.tell_evicted(&key);
-                Ok(Outcome::Done)
-            }
-            Answer::Gone => {
-                self.locked().remove(&key);
-                Ok(Outcome::Done)
-            }
-            Answer::Refused(why) => {
-                self.tell_refused(&key, why);
-                Ok(Outcome::Requeue)
-            }
-            Answer::Failed => match result {
-                Err(error) => Err(error.into()),
-                Ok(_) => Ok(Outcome::Done),
-            },
-        }
     }
 
     /// LIF-110.
@@ -239,14 +198,15 @@ pub(super) fn pod_ref(namespace: &str, name: &str, uid: &str) -> ObjectRef {
     }
 }
 
-#[async_trait]
 impl Reconciler for Evictions {
-    fn name(&self) -> &'static str {
-        NAME
+    type Key = EvictionKey;
+
+    fn work(&self) -> &WorkLoop<EvictionKey> {
+        &self.work
     }
 
     /// Forgets pods that are going, gone, or of another uid by now.
-    fn notify(&self, change: &Change) {
+    fn observe(&self, change: &Change) {
         let Change::Pod(pod) = change else { return };
         let mut wanted = self.locked();
         if wanted.is_empty() {
@@ -271,15 +231,46 @@ impl Reconciler for Evictions {
         }
     }
 
-    async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let controller = self.context.controller(NAME).for_kind("", "Pod");
-        let controller = controller.workers(self.context.workers(WORKERS.0, WORKERS.1));
-        let queue = self.queue.clone();
-        let reconcile = move |key| {
-            let this = Arc::clone(&self);
-            async move { this.reconcile(key).await }
+    async fn reconcile(&self, key: &EvictionKey) -> Result<Outcome, ReconcileError> {
+        if self.locked().get(key) != Some(&Stage::Wanted) {
+            return Ok(Outcome::Done);
+        }
+        if !self.may_go(key) {
+            self.locked().remove(key);
+            return Ok(Outcome::Done);
+        }
+        let result = evict(&self.context.client, key).await;
+        let code = match &result {
+            Ok(_) => Some("200".to_owned()),
+            Err(kube::Error::Api(status)) => Some(status.code.to_string()),
+            // LIF-109: nobody answered.
+            Err(_) => None,
         };
-        controller.run(queue, reconcile, shutdown).await;
+        if let Some(code) = code {
+            self.context.metrics.counter(&PODS_EVICTION_REQUESTS).inc(&[&code]);
+        }
+        match meaning(&result) {
+            Answer::Accepted => {
+                // Word of its end, which forgets it, may have come before the answer.
+                if let Some(stage) = self.locked().get_mut(key) {
+                    *stage = Stage::Accepted;
+                }
+                self.tell_evicted(key);
+                Ok(Outcome::Done)
+            }
+            Answer::Gone => {
+                self.locked().remove(key);
+                Ok(Outcome::Done)
+            }
+            Answer::Refused(why) => {
+                self.tell_refused(key, why);
+                Ok(Outcome::Requeue)
+            }
+            Answer::Failed => match result {
+                Err(error) => Err(error.into()),
+                Ok(_) => Ok(Outcome::Done),
+            },
+        }
     }
 }
 
@@ -310,7 +301,7 @@ mod tests {
             node: "n".to_owned(),
         };
         evictions.add(key.clone());
-        let outcome = evictions.reconcile(key).await;
+        let outcome = evictions.reconcile(&key).await;
         assert!(matches!(outcome, Ok(Outcome::Done)), "{outcome:?}");
         assert!(evictions.locked().is_empty());
     }
