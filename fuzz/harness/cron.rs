@@ -1,8 +1,8 @@
 //! Cron schedules: the next hit lies ahead, on a whole second, and a window that opened there is open.
 
 use jiff::Timestamp;
-use kerf_model::cron::CronSchedule;
-use kerf_model::duration::GoDuration;
+use kerf_units::cron::CronSchedule;
+use kerf_units::duration::GoDuration;
 
 /// One input: eight bytes of time, then the schedule.
 pub(crate) fn check(data: &[u8]) {

@@ -1,6 +1,6 @@
 //! Durations: the canonical form reads as the same span, and fields come back as they were written.
 
-use kerf_model::duration::{GoDuration, NillableDuration, WrittenDuration};
+use kerf_units::duration::{GoDuration, NillableDuration, WrittenDuration};
 
 /// One input.
 pub(crate) fn check(data: &[u8]) {

@@ -1,6 +1,6 @@
 //! Quantities: what reads prints, and what was printed reads as the same amount.
 
-use kerf_model::quantity::{Quantity, Scale};
+use kerf_units::quantity::{Quantity, Scale};
 
 /// One input.
 pub(crate) fn check(data: &[u8]) {

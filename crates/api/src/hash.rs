@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Taint;
-use kerf_model::duration::{GoDuration, NillableDuration};
+use kerf_units::duration::{GoDuration, NillableDuration};
 
 use crate::annotations;
 use crate::node_pool::{NodeClaimTemplate, NodeClaimTemplateSpec, NodePool, TemplateMetadata};

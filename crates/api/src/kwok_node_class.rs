@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kerf_model::duration::{GoDuration, WrittenDuration};
+use kerf_units::duration::{GoDuration, WrittenDuration};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::condition::Condition;

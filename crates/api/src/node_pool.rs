@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Taint;
-use kerf_model::duration::{GoDuration, NillableDuration, WrittenDuration};
+use kerf_units::duration::{GoDuration, NillableDuration, WrittenDuration};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-use kerf_model::quantity::Quantity;
+use kerf_units::quantity::Quantity;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Amounts by resource name.

@@ -7,7 +7,7 @@ use kerf_api::{
     Budget, CapacityBuffer, ConsolidationPolicy, KwokNodeClass, NodeClaim, NodeOverlay, NodePool, NodeRepairPolicy,
     Operator, RepairAction, decode,
 };
-use kerf_model::duration::GoDuration;
+use kerf_units::duration::GoDuration;
 use kube::Resource;
 use proptest::prelude::*;
 use serde::Serialize;

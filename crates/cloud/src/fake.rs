@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use kerf_api::{LabelRules, NodeClaim, NodePool, kwok_node_class};
 use kerf_model::instance_type::{Catalogue, InstanceType, allocatable};
 use kerf_model::intern::Interner;
-use kerf_model::quantity::Quantity;
 use kerf_model::resources::Resources;
+use kerf_units::quantity::Quantity;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

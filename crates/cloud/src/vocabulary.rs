@@ -1,7 +1,7 @@
 //! The words a provider adds to the scheduler's vocabulary (SCH-007): fixed before the process starts deciding.
 
 use kerf_api::LabelRules;
-use kerf_model::duration::GoDuration;
+use kerf_units::duration::GoDuration;
 
 /// A provider's additions to label handling, volumes and the defaults of claims.
 #[derive(Clone, Debug)]

@@ -9,10 +9,10 @@ use kerf_api::conditions::node_claim::{
 };
 use kerf_api::status::Conditioned;
 use kerf_api::{ConditionSet, NodeClaim};
-use kerf_model::quantity::Quantity;
 use kerf_runtime::client::found;
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
+use kerf_units::quantity::Quantity;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 

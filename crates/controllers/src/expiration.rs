@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kerf_api::NodeClaimSpec;
-    use kerf_model::duration::{GoDuration, NillableDuration};
+    use kerf_units::duration::{GoDuration, NillableDuration};
 
     // LIF-125
     #[test]

@@ -13,7 +13,6 @@ use kerf_disruption::{
     consolidation_options, dollars, interleaved, settling_nodes, unchecked, underutilized,
 };
 use kerf_model::budget::{DisruptionPolicy, DisruptionReason};
-use kerf_model::duration::GoDuration;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
@@ -25,6 +24,7 @@ use kerf_model::resources::Resources;
 use kerf_model::selector::{LabelSelector, LabelSet, Match};
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
+use kerf_units::duration::GoDuration;
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::Arc;

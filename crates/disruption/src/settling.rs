@@ -1,8 +1,8 @@
 //! Nodes on which something happened too recently (DIS-104, DIS-105, DIS-121).
 
 use jiff::Timestamp;
-use kerf_model::duration::GoDuration;
 use kerf_model::snapshot::Snapshot;
+use kerf_units::duration::GoDuration;
 use std::collections::BTreeMap;
 
 /// When a machine has been left alone for `after`: counted from its last pod event, else from its initialisation. `None` while it is not

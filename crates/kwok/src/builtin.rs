@@ -4,8 +4,8 @@ use crate::recipe::{OfferingRecipe, Recipe};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_model::price::Price;
-use kerf_model::quantity::Quantity;
 use kerf_model::requirement::Operator;
+use kerf_units::quantity::Quantity;
 use std::sync::Arc;
 
 const CORES: [i64; 12] = [1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256];

@@ -8,9 +8,9 @@ use kerf_cloud::plain_offering;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::price::Price;
-use kerf_model::quantity::Quantity;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
+use kerf_units::quantity::Quantity;
 use std::sync::Arc;
 
 const DATA: &str = include_str!("../data/ec2_us_east_1.csv");

@@ -5,9 +5,9 @@ use kerf_cloud::plain_offering;
 use kerf_model::instance_type::{InstanceType, Offering, Reservation};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::price::Price;
-use kerf_model::quantity::Quantity;
 use kerf_model::requirement::{Operator, Requirement, Requirements};
 use kerf_model::resources::Resources;
+use kerf_units::quantity::Quantity;
 
 /// Pods per node where a description names no number (KWK-016).
 pub(crate) const PODS_DEFAULT: i64 = 110;

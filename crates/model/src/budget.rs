@@ -1,8 +1,8 @@
 //! Disruption policy of a pool: when its nodes may be taken away, and how many at a time (DIS-071 and following).
 
-use crate::cron::CronSchedule;
-use crate::duration::GoDuration;
 use jiff::Timestamp;
+use kerf_units::cron::CronSchedule;
+use kerf_units::duration::GoDuration;
 use std::sync::Arc;
 
 /// Why a node is taken away voluntarily.

@@ -5,8 +5,6 @@
 //! (bytes, counts), prices in 10⁻¹² dollars per hour, time as [`jiff::Timestamp`], durations in nanoseconds.
 
 pub mod budget;
-pub mod cron;
-pub mod duration;
 pub mod instance_type;
 pub mod intern;
 pub mod node;
@@ -14,7 +12,6 @@ pub mod nodepool;
 pub mod plan;
 pub mod pod;
 pub mod price;
-pub mod quantity;
 pub mod relaxation;
 pub mod requirement;
 pub mod resources;

@@ -246,6 +246,6 @@ fn quantities_the_schema_admits_are_read() {
     let pattern = Regex::new(QUANTITY).unwrap();
     for text in ["1", "+1", "-1.5", ".5", "5.", "500m", "2Gi", "1e3", "1E-3", "3n", "7Ei"] {
         assert!(pattern.is_match(text), "{text}");
-        assert!(text.parse::<kerf_model::quantity::Quantity>().is_ok(), "{text}");
+        assert!(text.parse::<kerf_units::quantity::Quantity>().is_ok(), "{text}");
     }
 }

@@ -298,7 +298,7 @@ impl Observer {
 /// What a claim was made to hold, daemons included.
 fn asked_for(claim: &NodeClaim) -> String {
     let requests = claim.spec.resources.clone().unwrap_or_default().requests;
-    let amount = |name: &str| requests.get(name).map_or(0.0, kerf_model::quantity::Quantity::to_f64);
+    let amount = |name: &str| requests.get(name).map_or(0.0, kerf_units::quantity::Quantity::to_f64);
     let gib = amount("memory") / f64::from(1 << 30);
     format!("for {} pods: {} cpu, {gib:.1} GiB", amount("pods"), amount("cpu"))
 }

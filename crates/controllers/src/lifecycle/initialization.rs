@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::Taint;
     use kerf_api::{NodeClaimSpec, ResourceRequests};
-    use kerf_model::quantity::Quantity;
+    use kerf_units::quantity::Quantity;
     use serde_json::json;
 
     fn taint(key: &str, value: &str, effect: &str) -> LeanTaint {

@@ -48,7 +48,7 @@ pub(crate) fn capacity_message(claim: &str, error: &CloudError) -> String {
 mod tests {
     use super::*;
     use kerf_api::conditions::READY;
-    use kerf_model::quantity::Quantity;
+    use kerf_units::quantity::Quantity;
     use std::collections::BTreeMap;
 
     fn at(text: &str) -> Timestamp {

@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use kerf_api::{NodeRepairPolicy, RepairAction, UnhealthyCondition};
 use kerf_model::budget::{NodeShare, Window};
-use kerf_model::duration::GoDuration;
 use kerf_model::selector::{LabelSelector, LabelSet, Match};
+use kerf_units::duration::GoDuration;
 
 /// The statuses a condition can have.
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];

@@ -1,8 +1,8 @@
 //! Amounts as metrics have them: cpu in cores, everything else in base units.
 
 use kerf_model::intern::{Interner, Sym, sym};
-use kerf_model::quantity::Quantity;
 use kerf_model::resources::Resources;
+use kerf_units::quantity::Quantity;
 
 /// A resource's name as a label value (OPS-128).
 pub(super) fn resource_type(name: &str) -> String {

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kerf_api::NodeClaimSpec;
-    use kerf_model::duration::GoDuration;
+    use kerf_units::duration::GoDuration;
     use std::collections::BTreeMap;
 
     fn at(text: &str) -> Timestamp {

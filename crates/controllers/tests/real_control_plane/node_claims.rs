@@ -50,7 +50,7 @@ async fn a_claim_with_requests(case: Case) {
         .clone()
         .and_then(|status| status.allocatable)
         .unwrap_or_default();
-    let amount = |name: &str| -> kerf_model::quantity::Quantity {
+    let amount = |name: &str| -> kerf_units::quantity::Quantity {
         allocatable
             .get(name)
             .and_then(|amount| amount.0.parse().ok())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use kerf_api::{NodeClaim, NodePool};
-use kerf_model::quantity::Quantity;
+use kerf_units::quantity::Quantity;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -4,9 +4,9 @@ use crate::fixture::{World, budget, now};
 use jiff::SignedDuration;
 use kerf_disruption::{Allowance, budget_faults};
 use kerf_model::budget::{Budget, DisruptionReason, NodeShare, Window};
-use kerf_model::duration::GoDuration;
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
+use kerf_units::duration::GoDuration;
 use proptest::prelude::*;
 
 const EMPTY: DisruptionReason = DisruptionReason::Empty;

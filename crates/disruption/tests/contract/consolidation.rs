@@ -3,7 +3,6 @@
 use crate::fixture::{Asked, World, ago, names, set_label, sized, text, types_of};
 use kerf_disruption::{DestinationRule, Stay, underutilized};
 use kerf_model::budget::ConsolidationPolicy;
-use kerf_model::duration::GoDuration;
 use kerf_model::instance_type::{Catalogue, InstanceType, Reservation};
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
@@ -12,6 +11,7 @@ use kerf_model::pod::{AffinityTerm, NamespaceScope, Pod, PodShape, SpreadConstra
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::selector::{LabelSelector, Match};
+use kerf_units::duration::GoDuration;
 use std::sync::Arc;
 
 const USUAL: [(&str, i64, f64); 3] = [("nano", 500, 0.02), ("small", 2000, 0.1), ("large", 8000, 0.4)];

@@ -3,10 +3,10 @@
 use crate::fixture::{Asked, World, ago, budget, names, now};
 use kerf_disruption::{Allowance, Class, Command, Staying, drift, drifted};
 use kerf_model::budget::DisruptionReason;
-use kerf_model::duration::GoDuration;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::{DoNotDisrupt, Owner};
 use kerf_scheduler::Options;
+use kerf_units::duration::GoDuration;
 
 fn decide(world: &World) -> (Option<Command>, Vec<Staying>) {
     let candidates = drifted(&world.sorted(Class::Eventual).free);

@@ -4,11 +4,11 @@ use crate::fixture::{Asked, World, ago, budget, now, set_label, sized};
 use jiff::SignedDuration;
 use kerf_disruption::{Allowance, Class, Explainer, Obstacle};
 use kerf_model::budget::{ConsolidationPolicy, DisruptionReason};
-use kerf_model::duration::GoDuration;
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::nodepool::NodePool;
 use kerf_model::pod::DoNotDisrupt;
+use kerf_units::duration::GoDuration;
 
 /// What is in the way of the first node.
 fn explain(world: &World) -> Vec<Obstacle> {

@@ -6,7 +6,6 @@ use kerf_disruption::{
     Stay, Survey, WhatIf, candidates, consolidation_options, interleaved, unchecked, underutilized,
 };
 use kerf_model::budget::{Budget, BudgetFault, DisruptionPolicy, DisruptionReason, NodeShare};
-use kerf_model::duration::GoDuration;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
@@ -19,6 +18,7 @@ use kerf_model::resources::Resources;
 use kerf_model::selector::{LabelSelector, LabelSet};
 use kerf_model::snapshot::{Pdb, Snapshot};
 use kerf_scheduler::Options;
+use kerf_units::duration::GoDuration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -2,13 +2,13 @@
 
 use crate::fixture::{Asked, World, ago, now, sized};
 use kerf_disruption::{Candidate, Consolidation, Simulation, Unplaced, WhatIf, settling_nodes};
-use kerf_model::duration::GoDuration;
 use kerf_model::intern::sym;
 use kerf_model::plan::Plan;
 use kerf_model::pod::{DoNotDisrupt, Phase, Pod, PodFault};
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
+use kerf_units::duration::GoDuration;
 use std::sync::{Arc, Mutex};
 
 fn without(world: &World, name: &str) -> Simulation {

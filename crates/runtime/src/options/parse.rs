@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kerf_model::duration::GoDuration;
+use kerf_units::duration::GoDuration;
 
 use super::{OptionDef, OptionKind, Parsed};
 

@@ -218,7 +218,7 @@ fn address(prefix: &str, name: &str) -> String {
 /// The duration an annotation holds.
 fn duration_annotation(pod: &k8s_openapi::api::core::v1::Pod, key: &str) -> Option<Duration> {
     let text = annotation(pod, key)?;
-    let parsed: Result<kerf_model::duration::GoDuration, _> = text.parse();
+    let parsed: Result<kerf_units::duration::GoDuration, _> = text.parse();
     match parsed {
         Ok(duration) => Some(duration.to_std()),
         Err(error) => {

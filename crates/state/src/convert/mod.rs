@@ -29,8 +29,8 @@ pub(crate) use usage::Usage;
 
 use crate::lean::Amounts;
 use kerf_model::intern::{Interner, Sym, sym};
-use kerf_model::quantity::Quantity;
 use kerf_model::resources::Resources;
+use kerf_units::quantity::Quantity;
 use sharing::{Pool, SharedText};
 use std::sync::Arc;
 

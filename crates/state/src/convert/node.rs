@@ -351,7 +351,7 @@ pub(super) fn api_taints(written: &[k8s_openapi::api::core::v1::Taint]) -> Vec<T
 pub(super) fn amounts(
     list: &ResourceList,
     interner: &Interner,
-    round: fn(Sym, &kerf_model::quantity::Quantity) -> i64,
+    round: fn(Sym, &kerf_units::quantity::Quantity) -> i64,
 ) -> Resources {
     list.iter()
         .map(|(name, quantity)| {

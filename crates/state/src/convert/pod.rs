@@ -5,12 +5,12 @@ use crate::lean::{LabelKeyExpression, LeanDaemonSet, LeanPod, LeanPodSpec, LeanP
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kerf_api::annotations;
-use kerf_model::duration::GoDuration;
 use kerf_model::intern::sym;
 use kerf_model::pod::{DoNotDisrupt, HostPort, Owner, Phase, Pod, PodFault, PodShape};
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::selector::LabelSet;
 use kerf_model::taint::{Effect, Toleration, TolerationOperator};
+use kerf_units::duration::GoDuration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

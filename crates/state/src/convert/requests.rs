@@ -3,8 +3,8 @@
 use super::ceil;
 use crate::lean::{Amounts, LeanContainer, LeanContainerStatus, LeanPodSpec, LeanPodStatus};
 use kerf_model::intern::{Interner, Sym, sym};
-use kerf_model::quantity::Quantity;
 use kerf_model::resources::Resources;
+use kerf_units::quantity::Quantity;
 use smallvec::SmallVec;
 
 /// The effective request of a pod, with `pods: 1`. Amounts that cannot be read are named in `faults` and left out.

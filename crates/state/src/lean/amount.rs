@@ -1,6 +1,6 @@
 //! Amounts of resources as an object writes them, legible or not.
 
-use kerf_model::quantity::Quantity;
+use kerf_units::quantity::Quantity;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;

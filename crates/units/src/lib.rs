@@ -1,0 +1,8 @@
+//! The text formats that Kubernetes and Karpenter objects use for amounts and times: quantities, durations and cron schedules.
+//!
+//! Each type parses its text, computes exactly, and prints the text Kubernetes prints. Nothing here does I/O or knows a clock: times are
+//! arguments.
+
+pub mod cron;
+pub mod duration;
+pub mod quantity;
