@@ -1,0 +1,9 @@
+//! The Laws, as far as source text can show them. Each module is one law; [`source`] reads and lexes the tree.
+
+mod comments;
+mod cycles;
+mod files;
+mod layers;
+mod lints;
+mod source;
+mod verdict;
