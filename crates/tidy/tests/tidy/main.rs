@@ -1,6 +1,7 @@
 //! The Laws, as far as source text can show them. Each module is one law; [`source`] reads and lexes the tree.
 
 mod comments;
+mod coverage;
 mod cycles;
 mod files;
 mod layers;
