@@ -140,5 +140,8 @@ fn the_catalogue_is_the_list_of_the_specification() {
         .iter()
         .filter(|def| def.name.starts_with("karpenter_"))
         .count();
-    assert_eq!(ours, listed, "the catalogue has metrics that docs/behaviour/operations.md does not list");
+    assert_eq!(
+        ours, listed,
+        "the catalogue has metrics that docs/behaviour/operations.md does not list"
+    );
 }
