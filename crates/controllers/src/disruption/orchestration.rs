@@ -215,7 +215,7 @@ impl Reconciler for Orchestration {
 }
 
 #[cfg(test)]
-#[path = "../../tests/shared/captured.rs"]
+#[path = "../../tests/all/captured.rs"]
 mod captured;
 
 #[cfg(test)]

@@ -1,0 +1,40 @@
+//! Whoever does not hold the lease changes nothing.
+
+use super::Invariant;
+use crate::chaos::caller::Caller;
+use crate::chaos::seen::{Event, Seen};
+
+pub(crate) struct Leadership;
+
+impl Invariant for Leadership {
+    fn name(&self) -> &'static str {
+        "only the leader acts"
+    }
+
+    fn after(&mut self, seen: &Seen, caller: Caller, _event: &Event) -> Option<String> {
+        let leader = seen
+            .leader
+            .filter(|leader| caller.is_kerf() && *leader != seen.acting)?;
+        Some(format!("life {} writes while {leader} leads", seen.acting))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_of_others_than_the_leader_are_told() {
+        let mut seen = Seen {
+            acting: 1,
+            ..Seen::default()
+        };
+        let judge = |seen: &Seen, caller| Leadership.after(seen, caller, &Event::Pool);
+        assert_eq!(judge(&seen, Caller::Kerf), None, "nobody competes");
+        seen.leader = Some(1);
+        assert_eq!(judge(&seen, Caller::Kerf), None);
+        seen.leader = Some(2);
+        assert!(judge(&seen, Caller::Kerf).is_some());
+        assert_eq!(judge(&seen, Caller::Others), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! What must hold after every event, and what once nothing goes on any more. One rule a module, each judging what the API and the cloud
+//! show, with a test that it can be broken.
+
+mod abandonment;
+mod budgets;
+mod finalizers;
+mod leadership;
+mod pairs;
+mod pod_budgets;
+mod protection;
+mod replacements;
+mod running;
+
+use crate::chaos::caller::Caller;
+use crate::chaos::seen::{Event, Seen};
+
+/// A rule.
+pub(crate) trait Invariant: Send {
+    /// What it is called in reports.
+    fn name(&self) -> &'static str;
+
+    /// Looks at an event, which is part of what is seen already; says what is wrong.
+    fn after(&mut self, _seen: &Seen, _caller: Caller, _event: &Event) -> Option<String> {
+        None
+    }
+
+    /// What is not as it must be once nothing goes on any more.
+    fn quiet(&self, _seen: &Seen) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// All of them.
+pub(crate) fn all() -> Vec<Box<dyn Invariant>> {
+    vec![
+        Box::new(pod_budgets::PodBudgets::default()),
+        Box::new(budgets::Budgets::default()),
+        Box::new(protection::Protection),
+        Box::new(abandonment::Abandonment),
+        Box::new(replacements::Replacements::default()),
+        Box::new(pairs::Pairs),
+        Box::new(running::Running),
+        Box::new(finalizers::Finalizers),
+        Box::new(leadership::Leadership),
+    ]
+}

@@ -1,0 +1,195 @@
+//! Watching a world: everything seen is folded, logged, and judged at once.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kerf_apiserver::Write;
+use kerf_runtime::Clock;
+use tokio::time::Instant;
+
+use crate::chaos::caller::Caller;
+use crate::chaos::invariants::{Invariant, all};
+use crate::chaos::seen::{self, Diff, Event, Instance, Seen};
+
+/// Lines remembered.
+const LINES_MAX: usize = 400_000;
+
+/// A world under observation; clones share it.
+#[derive(Clone)]
+pub(crate) struct Observation(Arc<Mutex<Inner>>);
+
+struct Inner {
+    clock: Clock,
+    began: Instant,
+    seen: Seen,
+    rules: Vec<Box<dyn Invariant>>,
+    log: VecDeque<String>,
+    whole: bool,
+    /// Nodes are the instances.
+    on_kwok: bool,
+    events: u64,
+    violations: Vec<String>,
+}
+
+impl Observation {
+    /// Of a world that begins now; `whole` keeps every line.
+    pub(crate) fn new(clock: Clock, whole: bool, on_kwok: bool) -> Self {
+        Self(Arc::new(Mutex::new(Inner {
+            clock,
+            began: Instant::now(),
+            seen: Seen::default(),
+            rules: all(),
+            log: VecDeque::new(),
+            whole,
+            on_kwok,
+            events: 0,
+            violations: Vec::new(),
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A write to the API.
+    pub(crate) fn write(&self, write: &Write<'_>) {
+        if seen::is_noise(write) {
+            return;
+        }
+        let caller = Caller::now();
+        let mut inner = self.lock();
+        inner.tick();
+        let elapsed = inner.seen.elapsed;
+        if write.plural != "leases" {
+            inner.note(|| seen::line(write, caller, elapsed));
+        }
+        inner.seen.acting = Caller::life();
+        let Some(event) = inner.seen.fold(write) else { return };
+        if !inner.on_kwok {
+            return inner.judge(caller, &event);
+        }
+        if let Event::Node(Diff { after: Some(node), .. }) = &event {
+            inner.seen.instances.entry(node.provider_id.clone()).or_default();
+        }
+        inner.judge(caller, &event);
+        if let Event::Node(Diff {
+            before: Some(node),
+            after: None,
+        }) = &event
+        {
+            inner.seen.instances.remove(&node.provider_id);
+        }
+    }
+
+    /// An instance began.
+    pub(crate) fn launched(&self, id: &str, claim: &str) {
+        self.remark(&format!("{id} was launched for {claim}"));
+        self.lock().seen.instances.insert(id.to_owned(), Instance::default());
+    }
+
+    /// An instance is about to end because the controllers said so.
+    pub(crate) fn ending(&self, id: &str) {
+        self.remark(&format!("{id} was told to end"));
+        let mut inner = self.lock();
+        inner.judge(Caller::Others, &Event::Ending(id.to_owned()));
+        if let Some(instance) = inner.seen.instances.get_mut(id) {
+            instance.stopping = true;
+        }
+    }
+
+    /// An instance is gone.
+    pub(crate) fn gone(&self, id: &str) {
+        self.remark(&format!("{id} is gone"));
+        let mut inner = self.lock();
+        inner.seen.instances.remove(id);
+        inner.seen.gone.insert(id.to_owned());
+    }
+
+    /// Something the driver did.
+    pub(crate) fn remark(&self, text: &str) {
+        let mut inner = self.lock();
+        inner.tick();
+        let at = inner.seen.elapsed.as_secs_f64();
+        inner.note(|| format!("{at:>9.3} ---- {text}"));
+    }
+
+    /// Notes whether watches may lose what happens from now on.
+    pub(crate) fn watches_lose(&self, lose: bool) {
+        let mut inner = self.lock();
+        inner.tick();
+        let now = inner.seen.elapsed;
+        inner.seen.honest_since = match inner.seen.honest_since {
+            _ if lose => Some(Duration::MAX),
+            Some(Duration::MAX) => Some(now),
+            before => before,
+        };
+    }
+
+    /// Notes which workloads there are, and whether they are daemons.
+    pub(crate) fn workload(&self, name: &str, is_daemon: bool) {
+        self.lock().seen.workloads.insert(name.to_owned(), is_daemon);
+    }
+
+    /// What is not as it must be once quiet.
+    pub(crate) fn unrest(&self) -> Vec<String> {
+        let inner = self.lock();
+        let rules = inner.rules.iter();
+        rules
+            .flat_map(|rule| {
+                let wrong = rule.quiet(&inner.seen);
+                wrong.into_iter().map(|text| format!("{}: {text}", rule.name()))
+            })
+            .collect()
+    }
+
+    /// Reports what never became quiet.
+    pub(crate) fn accuse(&self, wrong: Vec<String>) {
+        self.lock().violations.extend(wrong);
+    }
+
+    pub(crate) fn look<T>(&self, read: impl FnOnce(&Seen) -> T) -> T {
+        read(&self.lock().seen)
+    }
+
+    pub(crate) fn violations(&self) -> Vec<String> {
+        self.lock().violations.clone()
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        self.lock().events
+    }
+
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.lock().log.iter().cloned().collect()
+    }
+}
+
+impl Inner {
+    fn tick(&mut self) {
+        self.seen.elapsed = self.began.elapsed();
+        self.seen.now = self.clock.now();
+    }
+
+    fn note(&mut self, line: impl FnOnce() -> String) {
+        if !self.whole {
+            return;
+        }
+        self.log.push_back(line());
+        if self.log.len() > LINES_MAX {
+            self.log.pop_front();
+        }
+    }
+
+    fn judge(&mut self, caller: Caller, event: &Event) {
+        self.events += 1;
+        let at = self.seen.elapsed.as_secs_f64();
+        for rule in &mut self.rules {
+            if let Some(wrong) = rule.after(&self.seen, caller, event) {
+                self.violations.push(format!("{at:.3} s: {}: {wrong}", rule.name()));
+                let line = format!("{at:>9.3} !!!! {wrong}");
+                self.log.push_back(line);
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Expiry, and what changes of pods mean for a claim.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::simulation::emptiness::apart;
+use crate::simulation::harness::{Simulation, create};
+
+async fn with_one_pod(pool: Value) -> (Simulation, NodeClaim) {
+    let simulation = Simulation::start().await;
+    simulation.pool("web", pool).await;
+    simulation.deployment("web", 1, "1", json!({})).await;
+    simulation
+        .until("the pod runs", 60, async |s| s.running().await == 1)
+        .await;
+    let initialized = async |s: &Simulation| {
+        s.claims()
+            .await
+            .iter()
+            .all(|claim| claim.condition_is_true("Initialized"))
+    };
+    simulation.until("its node is initialized", 30, initialized).await;
+    let claim = simulation.claims().await.remove(0);
+    (simulation, claim)
+}
+
+async fn current(simulation: &Simulation, claim: &NodeClaim) -> Option<NodeClaim> {
+    let claims = simulation.claims().await;
+    claims
+        .into_iter()
+        .find(|other| other.metadata.uid == claim.metadata.uid)
+}
+
+async fn budget(simulation: &Simulation, min_available: usize) {
+    let budget = json!({"metadata": {"name": "web"}, "spec": {
+        "minAvailable": min_available, "selector": {"matchLabels": {"app": "web"}}}});
+    let api: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
+    let budget = serde_json::from_value(budget).expect("a budget");
+    api.create(&PostParams::default(), &budget).await.expect("created");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+// LIF-126, DIS-059, DIS-060, DIS-091
+#[tokio::test(start_paused = true)]
+async fn nothing_stops_expiry_but_the_drain_asks_everybody() {
+    let pool = json!({"template": {"spec": {"expireAfter": "10m"}}, "disruption": {"budgets": [{"nodes": "0"}]}});
+    let (simulation, claim) = with_one_pod(pool).await;
+    budget(&simulation, 1).await;
+    let name = simulation.pods().await.remove(0).metadata.name.unwrap_or_default();
+    let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    let protected = Patch::Merge(json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}));
+    api.patch(&name, &PatchParams::default(), &protected)
+        .await
+        .expect("patched");
+    simulation
+        .until("it is being deleted", 600, async |s| {
+            current(s, &claim)
+                .await
+                .is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    // The pod is waited for; nothing was launched ahead for it, since it may not move.
+    assert_eq!((simulation.running().await, simulation.claims().await.len()), (1, 1));
+    let released = Patch::Merge(json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": null}}}));
+    api.patch(&name, &PatchParams::default(), &released)
+        .await
+        .expect("patched");
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
+    budgets.delete("web", &DeleteParams::default()).await.expect("deleted");
+    simulation
+        .until("another node has the pod", 120, async |s| {
+            current(s, &claim).await.is_none() && s.running().await == 1
+        })
+        .await;
+    simulation.stop().await;
+}
+
+// LIF-127
+#[tokio::test(start_paused = true)]
+async fn a_claim_expires_by_its_own_age_also_without_a_node() {
+    let simulation = Simulation::start().await;
+    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "1h"}});
+    create::<KwokNodeClass>(&simulation.client(), slow).await;
+    let claim = json!({"metadata": {"name": "short"}, "spec": {
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"},
+        "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-1x-amd64-linux"]}],
+        "expireAfter": "5m",
+    }});
+    create::<NodeClaim>(&simulation.client(), claim).await;
+    tokio::time::sleep(Duration::from_secs(290)).await;
+    assert_eq!(simulation.claims().await.len(), 1);
+    simulation
+        .until("it is gone", 20, async |s| s.claims().await.is_empty())
+        .await;
+    simulation.stop().await;
+    // A pool that says something else now changes nothing about the age of its nodes.
+    let (simulation, claim) =
+        with_one_pod(json!({"template": {"spec": {"expireAfter": "1h"}}, "disruption": {"budgets": [{"nodes": "0"}]}}))
+            .await;
+    simulation
+        .patch::<NodePool>("web", json!({"spec": {"template": {"spec": {"expireAfter": "5m"}}}}))
+        .await;
+    tokio::time::sleep(Duration::from_secs(1800)).await;
+    assert!(
+        current(&simulation, &claim)
+            .await
+            .is_some_and(|claim| claim.metadata.deletion_timestamp.is_none())
+    );
+    tokio::time::sleep(Duration::from_secs(1850)).await;
+    assert!(current(&simulation, &claim).await.is_none());
+    simulation.stop().await;
+}
+
+// LIF-233
+#[tokio::test(start_paused = true)]
+async fn pods_of_an_expired_node_move_one_by_one() {
+    let simulation = Simulation::start().await;
+    let spec = json!({"template": {"spec": {"expireAfter": "3m"}}});
+    simulation.pool("web", spec).await;
+    simulation.deployment("web", 5, "100m", json!({})).await;
+    simulation
+        .until("the pods run", 60, async |s| s.running().await == 5)
+        .await;
+    budget(&simulation, 4).await;
+    let first = simulation.claims().await;
+    assert_eq!(first.len(), 1);
+    let never = json!({"spec": {"template": {"spec": {"expireAfter": "Never"}}}});
+    simulation.patch::<NodePool>("web", never).await;
+    let end = tokio::time::Instant::now() + Duration::from_secs(900);
+    let mut most = 0;
+    loop {
+        let claims = simulation.claims().await;
+        most = most.max(claims.len());
+        let running = simulation.running().await;
+        assert!(running >= 4, "the budget holds");
+        if claims.len() == 1 && claims[0].metadata.uid != first[0].metadata.uid && running == 5 {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < end, "{}", simulation.picture().await);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(most, 2, "one node takes them all");
+    simulation.stop().await;
+}
+
+fn pod_event(claim: &NodeClaim) -> Option<jiff::Timestamp> {
+    claim.status.as_ref()?.last_pod_event_time.as_ref().map(|time| time.0)
+}
+
+// LIF-137, LIF-139
+#[tokio::test(start_paused = true)]
+async fn changes_of_pods_are_noted_at_most_every_ten_seconds() {
+    let (simulation, claim) = with_one_pod(json!({})).await;
+    let node = simulation.nodes().await.remove(0).metadata.name.unwrap_or_default();
+    let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let mut noted = Vec::new();
+    for number in 0..25 {
+        let spec = json!({"nodeName": node, "containers": [{"name": "main", "image": "app"}]});
+        let pod = json!({"metadata": {"name": format!("p-{number}")}, "spec": spec});
+        api.create(&PostParams::default(), &serde_json::from_value(pod).expect("a pod"))
+            .await
+            .expect("created");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        noted.extend(current(&simulation, &claim).await.as_ref().and_then(pod_event));
+    }
+    noted.dedup();
+    assert_eq!(noted.len(), 3, "{noted:?}");
+    let apart = noted.windows(2).map(|pair| (pair[1] - pair[0]).get_seconds());
+    assert!(apart.into_iter().all(|seconds| seconds >= 10), "{noted:?}");
+    simulation.stop().await;
+}
+
+// LIF-140
+#[tokio::test(start_paused = true)]
+async fn pods_of_machines_that_are_not_known_or_not_one_are_no_events() {
+    let (simulation, claim) = with_one_pod(json!({})).await;
+    let node = simulation.nodes().await.remove(0);
+    let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let before = current(&simulation, &claim).await.as_ref().and_then(pod_event);
+    let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
+    let bind = async |name: &str, node: Option<&str>| {
+        let spec = json!({"nodeName": node, "containers": [{"name": "main", "image": "app"}],
+            "nodeSelector": {"never": "bound"}});
+        let pod = json!({"metadata": {"name": name}, "spec": spec});
+        let pod = serde_json::from_value(pod).expect("a pod");
+        api.create(&PostParams::default(), &pod).await.expect("created");
+        tokio::time::sleep(Duration::from_secs(15)).await;
+    };
+    create::<Node>(&simulation.client(), json!({"metadata": {"name": "own"}, "spec": {}})).await;
+    bind("nowhere", None).await;
+    bind("unmanaged", Some("own")).await;
+    bind("unknown", Some("unheard-of")).await;
+    let second = json!({"metadata": {"name": "second"}, "spec": claim.spec});
+    create::<NodeClaim>(&simulation.client(), second).await;
+    let claims: Api<NodeClaim> = Api::all(simulation.client());
+    let same = Patch::Merge(json!({"status": {"providerID": id}}));
+    let patched = claims.patch_status("second", &PatchParams::default(), &same).await;
+    patched.expect("patched");
+    bind("of-two", node.metadata.name.as_deref()).await;
+    let claims = simulation.claims().await;
+    assert_eq!(
+        claims.iter().filter(|claim| pod_event(claim) != before).count(),
+        1,
+        "only the second is without"
+    );
+    assert_eq!(current(&simulation, &claim).await.as_ref().and_then(pod_event), before);
+    simulation.stop().await;
+}
+
+// LIF-138, LIF-141
+#[tokio::test(start_paused = true)]
+async fn a_restart_counts_every_pod_anew() {
+    let (simulation, claim) = with_one_pod(json!({})).await;
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let before = current(&simulation, &claim).await.as_ref().and_then(pod_event);
+    let simulation = Simulation::join(simulation.crash().await, |_| {});
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let after = current(&simulation, &claim).await.as_ref().and_then(pod_event);
+    let (before, after) = (before.expect("a time"), after.expect("a time"));
+    assert!((after - before).get_seconds() >= 500, "{before} {after}");
+    simulation.stop().await;
+}
+
+// LIF-136
+#[tokio::test(start_paused = true)]
+async fn consistency_waits_for_the_next_time_where_there_is_no_one_node() {
+    let simulation = Simulation::start().await;
+    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "2m"}});
+    create::<KwokNodeClass>(&simulation.client(), slow).await;
+    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"});
+    simulation
+        .pool("web", json!({"template": {"spec": {"nodeClassRef": class}}}))
+        .await;
+    simulation.deployment("web", 1, "1", apart("web")).await;
+    simulation
+        .until("the pod runs", 240, async |s| s.running().await == 1)
+        .await;
+    let checked = async |s: &Simulation| {
+        s.claims()
+            .await
+            .iter()
+            .any(|claim| claim.condition("ConsistentStateFound").is_some())
+    };
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert!(!checked(&simulation).await, "the first look found no Node");
+    simulation.until("the next one does", 240, checked).await;
+    simulation.stop().await;
+}

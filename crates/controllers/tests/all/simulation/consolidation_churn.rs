@@ -1,0 +1,132 @@
+//! Over long random workloads consolidation never comes back to where it was, and never pays as much as before for a replacement.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use kerf_api::{Conditioned, NodeClaim};
+use kerf_model::price::Price;
+use kerf_runtime::Seed;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::simulation::consolidation::pool;
+use crate::simulation::emptiness::scale;
+use crate::simulation::harness::Simulation;
+
+/// How long the cluster must be left alone before it may not change any more.
+const QUIET: Duration = Duration::from_secs(15 * 60);
+
+fn text<'a>(claim: &'a NodeClaim, key: &str) -> &'a str {
+    let labels = claim.metadata.labels.as_ref();
+    labels.and_then(|labels| labels.get(key)).map_or("", String::as_str)
+}
+
+/// What the machines cost by the snapshot decisions are made from.
+fn prices(simulation: &Simulation) -> BTreeMap<String, Price> {
+    let snapshot = simulation.context.cluster.snapshot(simulation.context.now());
+    let managed = snapshot.nodes.iter().filter(|node| node.managed);
+    let priced = managed.filter_map(|node| Some((node.claim_name.as_deref()?.to_owned(), node.price?)));
+    priced.collect()
+}
+
+/// The machines by type, zone and capacity type.
+async fn state(simulation: &Simulation) -> Vec<String> {
+    let claims = simulation.claims().await;
+    let mut kinds: Vec<String> = claims
+        .iter()
+        .map(|claim| {
+            let keys = [
+                "node.kubernetes.io/instance-type",
+                "topology.kubernetes.io/zone",
+                "karpenter.sh/capacity-type",
+            ];
+            keys.map(|key| text(claim, key)).join("/")
+        })
+        .collect();
+    kinds.sort();
+    kinds
+}
+
+/// While the workload stays as it is, watches every machine come and go until nothing changes any more.
+async fn settle(simulation: &Simulation) {
+    let (mut seen, mut last) = (BTreeSet::new(), Vec::new());
+    let mut known: BTreeMap<String, Price> = BTreeMap::new();
+    let mut cost: Option<Price> = None;
+    let mut quiet = Instant::now();
+    let begun = Instant::now();
+    while quiet.elapsed() < QUIET {
+        assert!(
+            begun.elapsed() < Duration::from_secs(4 * 3600),
+            "it does not come to rest: {}",
+            simulation.picture().await
+        );
+        known.extend(prices(simulation));
+        let claims = simulation.claims().await;
+        // Only what is neither on its way in nor out says what was decided.
+        let still = |claim: &NodeClaim| {
+            claim.metadata.deletion_timestamp.is_none()
+                && claim.condition_is_true("Initialized")
+                && claim.condition("DisruptionReason").is_none()
+        };
+        if claims.iter().all(still) {
+            let now = state(simulation).await;
+            if now != last {
+                assert!(seen.insert(now.clone()), "back to where it was: {now:?}");
+                let names = claims.iter().filter_map(|claim| claim.metadata.name.as_ref());
+                let total: Price = names.filter_map(|name| known.get(name)).copied().sum();
+                assert!(
+                    cost.is_none_or(|before| total < before),
+                    "{total} per hour after {cost:?}: {now:?}"
+                );
+                (last, cost, quiet) = (now, Some(total), Instant::now());
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+}
+
+async fn live(seed: u64, capacity: &str) {
+    let rng = Seed(seed).derive("workloads").rng();
+    let simulation = Simulation::start_with(|options| {
+        options.feature_gates.spot_to_spot_consolidation = true;
+    })
+    .await;
+    let disruption = json!({"consolidateAfter": "30s", "budgets": [{"nodes": "100%"}]});
+    pool(&simulation, capacity, disruption).await;
+    let sizes = ["250m", "700m", "1", "1500m", "3"];
+    for (number, size) in sizes.iter().enumerate() {
+        simulation.deployment(&format!("w{number}"), 0, size, json!({})).await;
+    }
+    for _ in 0..6 {
+        let mut wanted = 0;
+        for number in 0..sizes.len() {
+            let replicas = u32::try_from(rng.below(9)).expect("few");
+            wanted += replicas as usize;
+            scale(&simulation, &format!("w{number}"), replicas).await;
+        }
+        simulation
+            .until("all run", 300, async |s| {
+                s.running().await == wanted && s.pods().await.len() == wanted
+            })
+            .await;
+        // What provisioning still has under way is not consolidation's doing.
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        settle(&simulation).await;
+        assert_eq!(simulation.running().await, wanted);
+    }
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn consolidation_only_ever_gets_cheaper_on_demand() {
+    for seed in 1..3 {
+        live(seed, "on-demand").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn consolidation_only_ever_gets_cheaper_on_spot() {
+    for seed in 1..3 {
+        live(seed, "spot").await;
+    }
+}

@@ -1,0 +1,330 @@
+//! An embedded cluster with the controllers on it, and words for what tests do to it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
+use kerf_cloud::CloudProvider;
+use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Tuning};
+use kerf_kwok::{KwokProvider, builtin_catalogue};
+use kerf_model::intern::Interner;
+use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
+use kerf_sandbox::Sandbox;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::core::{ClusterResourceScope, NamespaceResourceScope};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::merge::merge;
+pub(crate) use crate::objects::create;
+use crate::objects::create_in;
+
+/// How often a condition is looked at while waiting for it.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A cluster with controllers.
+pub(crate) struct Simulation {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) context: Context,
+    shutdown: CancellationToken,
+    manager: JoinHandle<Result<(), ManagerError>>,
+}
+
+impl Simulation {
+    /// Starts one, with a node class `default` in it.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    /// The same with other options.
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Options)) -> Self {
+        let sandbox = Sandbox::builder().seed(7).build().await.expect("a sandbox");
+        let class = json!({"metadata": {"name": "default"}, "spec": {}});
+        create::<KwokNodeClass>(&sandbox.client(), class).await;
+        Self::join(sandbox, change)
+    }
+
+    /// The same with a provider that is put around KWOK's.
+    pub(crate) async fn start_around(wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>) -> Self {
+        let sandbox = Sandbox::builder().seed(7).build().await.expect("a sandbox");
+        let class = json!({"metadata": {"name": "default"}, "spec": {}});
+        create::<KwokNodeClass>(&sandbox.client(), class).await;
+        let client = sandbox.client();
+        Self::join_around(sandbox, client, |_| {}, wrap)
+    }
+
+    /// Starts controllers on a cluster there is already.
+    pub(crate) fn join(sandbox: Sandbox, change: impl FnOnce(&mut Options)) -> Self {
+        let client = sandbox.client();
+        Self::join_as(sandbox, client, change)
+    }
+
+    /// The same with a client of the controllers' own, so that faults hit nobody else. The cloud is somebody else.
+    pub(crate) fn join_as(sandbox: Sandbox, client: Client, change: impl FnOnce(&mut Options)) -> Self {
+        Self::join_around(sandbox, client, change, |provider| provider)
+    }
+
+    /// The same with a provider that is put around KWOK's.
+    pub(crate) fn join_around(
+        sandbox: Sandbox,
+        client: Client,
+        change: impl FnOnce(&mut Options),
+        wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>,
+    ) -> Self {
+        Self::join_tuned(sandbox, client, change, wrap, Tuning::default())
+    }
+
+    /// The same with other settings.
+    pub(crate) fn join_tuned(
+        sandbox: Sandbox,
+        client: Client,
+        change: impl FnOnce(&mut Options),
+        wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>,
+        tuning: Tuning,
+    ) -> Self {
+        let clock = sandbox.clock().clone();
+        Self::join_clocked(sandbox, client, clock, change, wrap, tuning)
+    }
+
+    /// The same with a clock of the controllers' own.
+    pub(crate) fn join_clocked(
+        sandbox: Sandbox,
+        client: Client,
+        clock: Clock,
+        change: impl FnOnce(&mut Options),
+        wrap: impl FnOnce(Arc<dyn CloudProvider>) -> Arc<dyn CloudProvider>,
+        tuning: Tuning,
+    ) -> Self {
+        let mut options = Options::default();
+        change(&mut options);
+        let interner = Arc::new(Interner::default());
+        let catalogue = builtin_catalogue(&interner);
+        let provider = KwokProvider::new(sandbox.client(), Arc::clone(&interner), catalogue).with_announcements();
+        let manager = Manager::new(ManagerConfig {
+            provider: wrap(Arc::new(provider)),
+            client,
+            election: None,
+            options,
+            clock,
+            seed: Seed(7),
+            interner,
+            metrics: Metrics::default(),
+            listen: false,
+            tuning,
+        });
+        let (context, shutdown) = (manager.context().clone(), CancellationToken::new());
+        Self {
+            sandbox,
+            context,
+            manager: tokio::spawn(manager.run(shutdown.clone())),
+            shutdown,
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.sandbox.client()
+    }
+
+    /// Ends the controllers as a crash does; the cluster goes on.
+    pub(crate) async fn crash(self) -> Sandbox {
+        self.manager.abort();
+        let _ = self.manager.await;
+        self.sandbox
+    }
+
+    /// Ends the controllers in good order.
+    pub(crate) async fn stop(self) {
+        self.shutdown.cancel();
+        self.manager.await.expect("no panic").expect("no error");
+    }
+
+    /// Creates a pool of the class `default`; `spec` is merged over the least there must be.
+    pub(crate) async fn pool(&self, name: &str, spec: Value) -> NodePool {
+        let mut pool = json!({"metadata": {"name": name}, "spec": {
+            "template": {"spec": {
+                "requirements": [],
+                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+                "expireAfter": "Never",
+            }},
+            "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
+        }});
+        merge(&mut pool["spec"], spec);
+        create(&self.client(), pool).await
+    }
+
+    /// Creates the pool `web` and as many pods `web`, each of which wants a node of its own, and waits until all is as it should be.
+    pub(crate) async fn populate(&self, count: usize, pool: Value) {
+        self.pool("web", pool).await;
+        let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}}});
+        let replicas = u32::try_from(count).expect("few");
+        self.deployment("web", replicas, "1", apart).await;
+        self.until("the pods run", 120, async |s| s.running().await == count)
+            .await;
+        let ready = async |s: &Self| {
+            let claims = s.claims().await;
+            claims.len() == count && claims.iter().all(|claim| claim.condition_is_true("Initialized"))
+        };
+        self.until("the nodes are initialised", 120, ready).await;
+    }
+
+    /// Creates a Deployment; `spec` is merged over that of its pods.
+    pub(crate) async fn deployment(&self, name: &str, replicas: u32, cpu: &str, spec: Value) {
+        let requests = json!({"cpu": cpu, "memory": "256Mi"});
+        let mut template = json!({"spec": {
+            "containers": [{"name": "main", "image": "app", "resources": {"requests": requests}}],
+        }});
+        merge(&mut template["spec"], spec);
+        self.deploy(name, replicas, template).await;
+    }
+
+    /// Creates a Deployment with a template of its own; the label `app` is put on it.
+    pub(crate) async fn deploy(&self, name: &str, replicas: u32, mut template: Value) {
+        template["metadata"]["labels"]["app"] = json!(name);
+        let deployment = json!({"metadata": {"name": name}, "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template,
+        }});
+        create_in::<Deployment>(&self.client(), "default", deployment).await;
+    }
+
+    /// Makes every claim of the pool `web` drift that is not of that generation.
+    pub(crate) async fn change_template(&self, generation: &str) {
+        let patch = json!({"spec": {"template": {"metadata": {"labels": {"generation": generation}}}}});
+        self.patch::<NodePool>("web", patch).await;
+    }
+
+    /// Has nodes of the class `default` join so long after their launch.
+    pub(crate) async fn delay_registration(&self, delay: &str) {
+        let patch = json!({"spec": {"nodeRegistrationDelay": delay}});
+        self.patch::<KwokNodeClass>("default", patch).await;
+    }
+
+    pub(crate) async fn pods(&self) -> Vec<Pod> {
+        list_in(&self.client(), "default").await
+    }
+
+    /// Pods that run.
+    pub(crate) async fn running(&self) -> usize {
+        let pods = self.pods().await;
+        let running = |pod: &&Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+        pods.iter().filter(running).count()
+    }
+
+    pub(crate) async fn nodes(&self) -> Vec<Node> {
+        list(&self.client()).await
+    }
+
+    pub(crate) async fn claims(&self) -> Vec<NodeClaim> {
+        list(&self.client()).await
+    }
+
+    /// The Events with a reason.
+    pub(crate) async fn events(&self, reason: &str) -> Vec<Event> {
+        let all: Vec<Event> = list_in(&self.client(), "default").await;
+        all.into_iter()
+            .filter(|event| event.reason.as_deref() == Some(reason))
+            .collect()
+    }
+
+    /// The messages of Events with a reason.
+    pub(crate) async fn messages(&self, reason: &str) -> Vec<String> {
+        let events = self.events(reason).await;
+        events.into_iter().filter_map(|event| event.message).collect()
+    }
+
+    pub(crate) async fn delete<K>(&self, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::all(self.client());
+        api.delete(name, &DeleteParams::default()).await.expect("deleted");
+    }
+
+    pub(crate) async fn patch<K>(&self, name: &str, patch: Value)
+    where
+        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::all(self.client());
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+            .await
+            .expect("patched");
+    }
+
+    /// Waits until `look` says yes, at most `seconds` of the cluster's time.
+    pub(crate) async fn until(&self, what: &str, seconds: u64, look: impl AsyncFn(&Self) -> bool) {
+        let end = tokio::time::Instant::now() + Duration::from_secs(seconds);
+        while !look(self).await {
+            assert!(
+                tokio::time::Instant::now() < end,
+                "not within {seconds} s: {what}\n{}",
+                self.picture().await
+            );
+            assert!(
+                !self.manager.is_finished(),
+                "the controllers ended while waiting: {what}"
+            );
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// What there is, for failing tests.
+    pub(crate) async fn picture(&self) -> String {
+        let mut lines = vec![format!("sync: {:?}", self.context.cluster.sync_report())];
+        for pool in list::<NodePool>(&self.client()).await {
+            lines.push(format!("pool {:?}: {:?}", pool.metadata.name, pool.status));
+        }
+        for claim in self.claims().await {
+            lines.push(format!("claim {:?}: {:?}", claim.metadata.name, claim.status));
+        }
+        for node in self.nodes().await {
+            lines.push(format!("node {:?}: {:?}", node.metadata.name, node.spec));
+        }
+        for pod in self.pods().await {
+            let status = pod.status.unwrap_or_default();
+            let node = pod.spec.and_then(|spec| spec.node_name);
+            lines.push(format!(
+                "pod {:?} on {node:?}: {:?} {:?}",
+                pod.metadata.name, status.phase, status.conditions
+            ));
+        }
+        for event in list_in::<Event>(&self.client(), "default").await {
+            lines.push(format!("event {:?}: {:?}", event.reason, event.message));
+        }
+        lines.join("\n")
+    }
+}
+
+/// Lists a cluster-wide kind.
+pub(crate) async fn list<K>(client: &Client) -> Vec<K>
+where
+    K: Resource<DynamicType = (), Scope = ClusterResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
+{
+    let api: Api<K> = Api::all(client.clone());
+    api.list(&ListParams::default()).await.expect("listed").items
+}
+
+/// Lists a namespaced kind.
+pub(crate) async fn list_in<K>(client: &Client, namespace: &str) -> Vec<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    api.list(&ListParams::default()).await.expect("listed").items
+}
+
+/// An object's name.
+pub(crate) fn name<K: Resource>(object: &K) -> String {
+    object.meta().name.clone().unwrap_or_default()
+}
+
+/// Whether a claim was made after [`Simulation::change_template`].
+pub(crate) fn is_new(claim: &NodeClaim) -> bool {
+    let labels = claim.metadata.labels.as_ref();
+    labels.is_some_and(|labels| labels.contains_key("generation"))
+}

@@ -1,0 +1,211 @@
+//! What a cloud announces about instances.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::{NodeClaim, NodePool};
+use kerf_cloud::{
+    CloudError, CloudProvider, DriftReason, Interruption, InterruptionKind, Launched, Profile, SignalQueue,
+};
+use kerf_kwok::INTERRUPTION;
+use kerf_model::instance_type::Catalogue;
+use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
+use serde_json::json;
+
+use crate::simulation::harness::Simulation;
+
+/// A cloud with signals a test raises.
+struct Announcing {
+    inner: Arc<dyn CloudProvider>,
+    signals: Arc<SignalQueue>,
+}
+
+#[async_trait]
+impl CloudProvider for Announcing {
+    fn profile(&self) -> &Profile {
+        self.inner.profile()
+    }
+    async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
+        self.inner.create(claim).await
+    }
+    async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
+        self.inner.delete(claim).await
+    }
+    async fn get(&self, provider_id: &str) -> Result<Launched, CloudError> {
+        self.inner.get(provider_id).await
+    }
+    async fn list(&self) -> Result<Vec<Launched>, CloudError> {
+        self.inner.list().await
+    }
+    async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {
+        self.inner.instance_types(pool).await
+    }
+    async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
+        self.inner.is_drifted(claim).await
+    }
+    async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {
+        Ok(self.signals.receive().await)
+    }
+    async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
+        self.signals.acknowledge(handled);
+        Ok(())
+    }
+}
+
+async fn start() -> (Simulation, Arc<SignalQueue>, NodeClaim) {
+    let signals = Arc::new(SignalQueue::default());
+    let raised = Arc::clone(&signals);
+    let simulation = Simulation::start_around(move |inner| Arc::new(Announcing { inner, signals: raised })).await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("web", 1, "1", json!({})).await;
+    simulation
+        .until("the pod runs", 60, async |s| s.running().await == 1)
+        .await;
+    let claim = simulation.claims().await.pop().expect("a claim");
+    (simulation, signals, claim)
+}
+
+fn raise(simulation: &Simulation, signals: &SignalQueue, claim: &NodeClaim, kind: InterruptionKind) {
+    let id = claim
+        .status
+        .clone()
+        .and_then(|status| status.provider_id)
+        .unwrap_or_default();
+    signals.raise(kind, [id, "kwok://nobody".to_owned()], simulation.context.clock.now());
+}
+
+async fn is_gone(simulation: &Simulation, claim: &NodeClaim) -> bool {
+    let claims = simulation.claims().await;
+    claims.iter().all(|other| other.metadata.uid != claim.metadata.uid)
+}
+
+fn count(simulation: &Simulation, claim: &NodeClaim, reason: &str) -> f64 {
+    let labels = claim.metadata.labels.clone().unwrap_or_default();
+    let counter = simulation.context.metrics.counter(&NODECLAIMS_DISRUPTED);
+    counter.get(&[reason, "web", &labels["karpenter.sh/capacity-type"]])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reclaimed_instance_is_drained_before_it_goes() {
+    let (simulation, signals, claim) = start().await;
+    raise(&simulation, &signals, &claim, InterruptionKind::SpotReclaim);
+    simulation
+        .until("another node runs the pod", 120, async |s| {
+            is_gone(s, &claim).await && s.running().await == 1
+        })
+        .await;
+    assert_eq!(count(&simulation, &claim, "spot_interrupted"), 1.0);
+    // One on the claim, one on the Node.
+    assert_eq!(simulation.events("SpotInterrupted").await.len(), 2);
+    assert_eq!(simulation.events("Evicted").await.len(), 1);
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn advice_is_told_and_nothing_else() {
+    let (simulation, signals, claim) = start().await;
+    raise(&simulation, &signals, &claim, InterruptionKind::RebalanceRecommendation);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(!is_gone(&simulation, &claim).await);
+    assert_eq!(simulation.events("SpotRebalanceRecommendation").await.len(), 2);
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unwell_instance_does_not_wait_for_protected_pods() {
+    let (simulation, signals, claim) = start().await;
+    let pod = simulation
+        .pods()
+        .await
+        .pop()
+        .and_then(|pod| pod.metadata.name)
+        .unwrap_or_default();
+    let api: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::namespaced(simulation.client(), "default");
+    let protect = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    let protect = kube::api::Patch::Merge(protect);
+    api.patch(&pod, &kube::api::PatchParams::default(), &protect)
+        .await
+        .expect("patched");
+    raise(&simulation, &signals, &claim, InterruptionKind::InstanceUnhealthy);
+    simulation
+        .until("the node is gone", 60, async |s| is_gone(s, &claim).await)
+        .await;
+    assert_eq!(count(&simulation, &claim, "instance_status"), 1.0);
+    simulation.stop().await;
+}
+
+async fn annotate(simulation: &Simulation, node: &str, value: &str) {
+    let annotation = json!({"metadata": {"annotations": {INTERRUPTION: value}}});
+    simulation.patch::<Node>(node, annotation).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn anybody_can_play_the_cloud_by_annotating_a_node() {
+    let simulation = Simulation::start().await;
+    simulation.populate(2, json!({})).await;
+    let (claims, nodes) = (simulation.claims().await, simulation.nodes().await);
+    let node = |claim: &NodeClaim| claim.status.as_ref().and_then(|status| status.node_name.clone());
+    let (advised, reclaimed) = (&claims[0], &claims[1]);
+    // Advice is told and acted on no further; so is told again what is announced again.
+    let first = node(advised).expect("a node");
+    for times in [2, 4] {
+        annotate(&simulation, &first, "rebalance_recommendation").await;
+        let told = async |s: &Simulation| {
+            let counts = s.events("SpotRebalanceRecommendation").await;
+            counts.iter().map(|event| event.count.unwrap_or(1)).sum::<i32>() == times
+        };
+        simulation.until("it is told", 10, told).await;
+        let taken = async |s: &Simulation| {
+            let nodes = s.nodes().await;
+            let mut annotations = nodes.iter().filter_map(|node| node.metadata.annotations.as_ref());
+            !annotations.any(|annotations| annotations.contains_key(INTERRUPTION))
+        };
+        simulation.until("the annotation is taken off", 10, taken).await;
+        // The same event is not told more often than every two minutes (OPS-182).
+        tokio::time::sleep(Duration::from_secs(121)).await;
+    }
+    assert!(!is_gone(&simulation, advised).await);
+    // What is no interruption stands there and stops nothing.
+    annotate(&simulation, &first, "full_moon").await;
+    annotate(&simulation, &node(reclaimed).expect("a node"), "spot_interrupted").await;
+    simulation
+        .until("another node runs the pod", 120, async |s| {
+            is_gone(s, reclaimed).await && s.running().await == 2
+        })
+        .await;
+    assert_eq!(count(&simulation, reclaimed, "spot_interrupted"), 1.0);
+    assert!(!is_gone(&simulation, advised).await);
+    assert_eq!(simulation.nodes().await.len(), nodes.len());
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_announcement_outlives_the_controllers() {
+    let simulation = Simulation::start().await;
+    simulation.populate(1, json!({})).await;
+    let claim = simulation.claims().await.remove(0);
+    let node = claim
+        .status
+        .as_ref()
+        .and_then(|status| status.node_name.clone())
+        .expect("a node");
+    let sandbox = simulation.crash().await;
+    let annotation = json!({"metadata": {"annotations": {INTERRUPTION: "instance_terminated"}}});
+    let api: kube::Api<Node> = kube::Api::all(sandbox.client());
+    api.patch(
+        &node,
+        &kube::api::PatchParams::default(),
+        &kube::api::Patch::Merge(annotation),
+    )
+    .await
+    .expect("patched");
+    let simulation = Simulation::join(sandbox, |_| {});
+    simulation
+        .until("another node runs the pod", 120, async |s| {
+            is_gone(s, &claim).await && s.running().await == 1
+        })
+        .await;
+    simulation.stop().await;
+}

@@ -1,0 +1,209 @@
+//! From pending pods to running pods.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kerf_api::{Conditioned, NodePool, annotations};
+use kerf_cloud::{Fault, FaultyProvider, Method};
+use serde_json::json;
+
+use crate::simulation::harness::{Simulation, list};
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_wait_get_nodes_and_run() {
+    let simulation = Simulation::start().await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("web", 10, "1", json!({})).await;
+    simulation
+        .until("all pods run", 120, async |s| s.running().await == 10)
+        .await;
+    // SCH-309
+    for claim in simulation.claims().await {
+        assert!(claim.metadata.name.is_some_and(|name| name.starts_with("web-")));
+        let owner = claim
+            .metadata
+            .owner_references
+            .and_then(|mut owners| owners.pop())
+            .expect("owned");
+        assert_eq!((owner.kind.as_str(), owner.name.as_str()), ("NodePool", "web"));
+    }
+    // SCH-341
+    let nominated = simulation.events("Nominated").await;
+    assert!(!nominated.is_empty());
+    let message = nominated
+        .first()
+        .and_then(|event| event.message.clone())
+        .expect("a message");
+    assert!(
+        message.starts_with("Pod should schedule on: nodeclaim/web-"),
+        "{message}"
+    );
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pool_becomes_ready_and_carries_its_hash() {
+    let simulation = Simulation::start().await;
+    simulation.pool("web", json!({})).await;
+    simulation
+        .until("the pool is ready", 30, async |s| {
+            let pools: Vec<NodePool> = list(&s.client()).await;
+            pools.iter().all(|pool| pool.condition_is_true("Ready"))
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let pool = list::<NodePool>(&simulation.client()).await.pop().expect("one");
+    let annotations = pool.metadata.annotations.clone().expect("annotations");
+    // DIS-232
+    assert_eq!(annotations.get(annotations::NODE_POOL_HASH), Some(&pool.drift_hash()));
+    assert_eq!(
+        annotations.get(annotations::NODE_POOL_HASH_VERSION).map(String::as_str),
+        Some("v3")
+    );
+    // LIF-165 LIF-166
+    let status = serde_json::to_value(pool.status).expect("serialises");
+    let zeros = json!({"cpu": "0", "memory": "0", "pods": "0", "ephemeral-storage": "0", "nodes": "0"});
+    assert_eq!((&status["resources"], &status["nodes"]), (&zeros, &json!(0)));
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_claim_is_made_twice_while_machines_start() {
+    let simulation = Simulation::start().await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("first", 3, "1", json!({})).await;
+    simulation
+        .until("the first claims", 60, async |s| !s.claims().await.is_empty())
+        .await;
+    let first = simulation.claims().await.len();
+    // SCH-034: they trigger again every 10 s.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(simulation.claims().await.len(), first);
+    simulation
+        .until("all pods run", 120, async |s| s.running().await == 3)
+        .await;
+    assert_eq!(simulation.claims().await.len(), first);
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_scheduled_says_why() {
+    let simulation = Simulation::start().await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("huge", 1, "100000", json!({})).await;
+    simulation
+        .deployment(
+            "opted-out",
+            1,
+            "1",
+            json!({"affinity": {"nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [
+            {"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}]}]}}}}),
+        )
+        .await;
+    let from_kerf = async |s: &Simulation| {
+        let mut events = s.events("FailedScheduling").await;
+        events
+            .retain(|event| event.source.as_ref().and_then(|source| source.component.as_deref()) == Some("karpenter"));
+        events
+    };
+    simulation
+        .until("an event", 60, async |s| !from_kerf(s).await.is_empty())
+        .await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let events = from_kerf(&simulation).await;
+    // SCH-340 SCH-344: once per pod in 5 minutes. SCH-015: none for a pod that opted out.
+    assert_eq!(events.len(), 1, "{events:?}");
+    let message = events
+        .first()
+        .and_then(|event| event.message.clone())
+        .expect("a message");
+    assert!(
+        message.starts_with("Failed to schedule pod, no instance type has enough resources"),
+        "{message}"
+    );
+    assert!(simulation.claims().await.is_empty());
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_satisfy_part_of_a_batch() {
+    let simulation = Simulation::start().await;
+    simulation.pool("small", json!({"limits": {"cpu": "3"}})).await;
+    simulation.deployment("two", 2, "1500m", json!({})).await;
+    simulation
+        .until("one pod runs", 120, async |s| s.running().await == 1)
+        .await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    // SCH-151
+    assert_eq!((simulation.running().await, simulation.claims().await.len()), (1, 1));
+    simulation.stop().await;
+}
+
+/// A simulation whose next launches misbehave so.
+async fn with_faulty_launches(faults: &[Fault]) -> Simulation {
+    let faults = faults.to_vec();
+    Simulation::start_around(move |provider| {
+        let faulty = FaultyProvider::scripted(provider);
+        for fault in faults {
+            faulty.next(Method::Create, fault);
+        }
+        Arc::new(faulty)
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn planning_goes_on_while_a_machine_is_launched() {
+    let simulation = with_faulty_launches(&[Fault::Slow(Duration::from_secs(60))]).await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("first", 1, "1", json!({})).await;
+    simulation
+        .until("the first claim", 30, async |s| s.claims().await.len() == 1)
+        .await;
+    simulation.deployment("second", 1, "1", json!({})).await;
+    // Where upstream waits for the launch (SCH-075), a node for the second pod is up by then; kube-scheduler gives it to the first
+    // pod, and the second is content with the machine that is still on its way.
+    simulation
+        .until("one pod runs", 30, async |s| s.running().await == 1)
+        .await;
+    let launched =
+        |claim: &kerf_api::NodeClaim| claim.status.as_ref().is_some_and(|status| status.provider_id.is_some());
+    let claims = simulation.claims().await;
+    let counts = (claims.len(), claims.iter().filter(|claim| launched(claim)).count());
+    assert_eq!(counts, (2, 1), "{}", simulation.picture().await);
+    simulation
+        .until("both pods run", 120, async |s| s.running().await == 2)
+        .await;
+    assert_eq!(simulation.claims().await.len(), 2);
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_launch_that_failed_get_another_one_at_once() {
+    let simulation = with_faulty_launches(&[Fault::InsufficientCapacity]).await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("web", 1, "1", json!({})).await;
+    simulation
+        .until("the pod runs", 30, async |s| s.running().await == 1)
+        .await;
+    assert_eq!(simulation.claims().await.len(), 1);
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_of_an_earlier_life_are_counted_on() {
+    let simulation = with_faulty_launches(&[Fault::Slow(Duration::from_secs(600))]).await;
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("web", 3, "1", json!({})).await;
+    simulation
+        .until("the claim", 30, async |s| !s.claims().await.is_empty())
+        .await;
+    let simulation = Simulation::join(simulation.crash().await, |_| {});
+    simulation
+        .until("all pods run", 120, async |s| s.running().await == 3)
+        .await;
+    // SCH-074: what the claim was made for is not known any more, so nothing is planned until it is launched.
+    assert_eq!(simulation.claims().await.len(), 1);
+    simulation.stop().await;
+}

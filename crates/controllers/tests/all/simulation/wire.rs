@@ -1,0 +1,183 @@
+//! A client on whose way to the API server things happen to chosen calls, and that remembers what it wrote.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use kerf_apiserver::ApiServer;
+use kerf_runtime::Options;
+use kerf_sandbox::Sandbox;
+use kube::Client;
+use kube::client::Body;
+use tokio::time::Instant;
+use tower::Service;
+
+use crate::simulation::harness::Simulation;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+type Rule = dyn Fn(&Request<Body>) -> Fate + Send + Sync;
+
+/// What happens to a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    Passes,
+    /// It never arrives; the client sees a broken connection.
+    Lost,
+    /// The API server answers with this.
+    Refused(StatusCode),
+    /// It arrives so much later.
+    Late(Duration),
+}
+
+/// A write, when it was sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Write {
+    pub(crate) at: Instant,
+    /// `METHOD path`.
+    pub(crate) call: String,
+}
+
+struct State {
+    rule: Arc<Rule>,
+    writes: Vec<Write>,
+}
+
+/// The way to the API server; clones share it.
+#[derive(Clone)]
+pub(crate) struct Wire(Arc<Mutex<State>>);
+
+impl Wire {
+    /// One on which nothing happens yet.
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Mutex::new(State {
+            rule: Arc::new(|_| Fate::Passes),
+            writes: Vec::new(),
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides by this rule from now on.
+    pub(crate) fn rule(&self, rule: impl Fn(&Request<Body>) -> Fate + Send + Sync + 'static) {
+        self.lock().rule = Arc::new(rule);
+    }
+
+    /// The same for calls by method and end of the path.
+    pub(crate) fn on(&self, method: Method, path: &str, fate: Fate) {
+        let path = path.to_owned();
+        self.rule(move |request| {
+            let hit = *request.method() == method && request.uri().path().ends_with(&path);
+            if hit { fate } else { Fate::Passes }
+        });
+    }
+
+    /// Lets everything pass again.
+    pub(crate) fn heal(&self) {
+        self.rule(|_| Fate::Passes);
+    }
+
+    /// The writes whose `METHOD path` ends so, events and leases left out.
+    pub(crate) fn writes(&self, end: &str) -> Vec<Write> {
+        let state = self.lock();
+        let writes = state.writes.iter().filter(|write| write.call.ends_with(end));
+        writes.cloned().collect()
+    }
+
+    /// Forgets what was written.
+    pub(crate) fn forget(&self) {
+        self.lock().writes.clear();
+    }
+
+    /// A client of a sandbox on this way.
+    pub(crate) fn client(&self, sandbox: &Sandbox) -> Client {
+        let service = Wired {
+            inner: sandbox.api().clone(),
+            wire: self.clone(),
+        };
+        Client::new(service, "default")
+    }
+
+    fn judge(&self, request: &Request<Body>) -> Fate {
+        let mut state = self.lock();
+        let path = request.uri().path();
+        let counts = *request.method() != Method::GET && !path.contains("/events") && !path.contains("/leases");
+        if counts {
+            let call = format!("{} {path}", request.method());
+            state.writes.push(Write {
+                at: Instant::now(),
+                call,
+            });
+        }
+        let rule = Arc::clone(&state.rule);
+        drop(state);
+        rule(request)
+    }
+}
+
+/// The same cluster with other controllers, settled, whose way to it the test holds.
+pub(crate) async fn wired(simulation: Simulation, change: impl FnOnce(&mut Options)) -> (Simulation, Wire) {
+    let wire = Wire::new();
+    let sandbox = simulation.crash().await;
+    let client = wire.client(&sandbox);
+    let simulation = Simulation::join_as(sandbox, client, change);
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    wire.forget();
+    (simulation, wire)
+}
+
+#[derive(Clone)]
+struct Wired {
+    inner: ApiServer,
+    wire: Wire,
+}
+
+impl Service<Request<Body>> for Wired {
+    type Response = Answer;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        <ApiServer as Service<Request<Body>>>::poll_ready(&mut self.inner, context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let fate = self.wire.judge(&request);
+        let mut inner = self.inner.clone();
+        Box::pin(async move {
+            match fate {
+                Fate::Lost => return Err("connection reset before the call arrived".into()),
+                Fate::Refused(code) => return Ok(refusal(code)),
+                Fate::Late(time) => tokio::time::sleep(time).await,
+                Fate::Passes => {}
+            }
+            let answer = inner.call(request).await.map_err(BoxError::from)?;
+            Ok(answer.map(|body| body.map_err(BoxError::from).boxed_unsync()))
+        })
+    }
+}
+
+fn refusal(code: StatusCode) -> Answer {
+    let reason = match code {
+        StatusCode::CONFLICT => "Conflict",
+        StatusCode::NOT_FOUND => "NotFound",
+        _ => "InternalError",
+    };
+    let status = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": reason, "code": code.as_u16(), "message": "refused by the test",
+    });
+    let answer = Response::builder()
+        .status(code)
+        .header(http::header::CONTENT_TYPE, "application/json");
+    answer
+        .body(Full::from(status.to_string()).map_err(BoxError::from).boxed_unsync())
+        .expect("a status and a header are an answer")
+}
