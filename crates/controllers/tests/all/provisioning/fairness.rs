@@ -10,8 +10,8 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 
-use crate::simulation::harness::{Simulation, create, list_in};
 use crate::provisioning::metric;
+use crate::simulation::harness::{Simulation, create, list_in};
 
 /// More than the solver looks at between two looks at its deadline.
 const MANY: usize = 400;

@@ -26,8 +26,8 @@ use serde_json::{Value, json};
 
 use crate::captured::Captured;
 use crate::provisioning::decisions::object;
-use crate::simulation::harness::{Simulation, create, list};
 use crate::provisioning::metric;
+use crate::simulation::harness::{Simulation, create, list};
 
 const ZONES: [&str; 3] = ["zone-a", "zone-b", "zone-c"];
 const POOLS: [&str; 3] = ["batch", "gpu", "web"];

@@ -255,7 +255,8 @@ impl Observer {
         loop {
             let claims: Vec<kerf_api::NodeClaim> = crate::simulation::harness::list(&self.0.client()).await;
             seen.extend(claims.into_iter().filter_map(|claim| claim.metadata.name));
-            let pods: Vec<k8s_openapi::api::core::v1::Pod> = crate::simulation::harness::list_in(&self.0.client(), "default").await;
+            let pods: Vec<k8s_openapi::api::core::v1::Pod> =
+                crate::simulation::harness::list_in(&self.0.client(), "default").await;
             let runs = |pod: &&k8s_openapi::api::core::v1::Pod| {
                 pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
             };

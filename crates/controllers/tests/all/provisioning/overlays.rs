@@ -15,8 +15,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::captured::Captured;
-use crate::simulation::harness::{Simulation, create, list};
 use crate::provisioning::metric;
+use crate::simulation::harness::{Simulation, create, list};
 use crate::simulation::wire::{Fate, Wire};
 
 fn gate(options: &mut Options) {

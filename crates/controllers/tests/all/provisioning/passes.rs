@@ -16,8 +16,8 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::captured::Captured;
-use crate::simulation::harness::{Simulation, create};
 use crate::provisioning::metric;
+use crate::simulation::harness::{Simulation, create};
 use crate::simulation::wire::{Fate, Wire};
 
 /// Pods of which a machine holds one.

@@ -7,10 +7,10 @@ use kerf_api::{KwokNodeClass, NodeClaim};
 use serde_json::{Value, json};
 
 use crate::captured::Captured;
-use crate::simulation::harness::{Simulation, create};
-use crate::simulation::logs::Logs;
 use crate::provisioning::metric;
 use crate::provisioning::passes::budget;
+use crate::simulation::harness::{Simulation, create};
+use crate::simulation::logs::Logs;
 
 fn messages(events: &[Event], of: &str) -> Vec<String> {
     let about = |event: &&Event| {

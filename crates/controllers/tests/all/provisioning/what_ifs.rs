@@ -10,8 +10,8 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::captured::Captured;
-use crate::simulation::harness::Simulation;
 use crate::provisioning::metric;
+use crate::simulation::harness::Simulation;
 
 /// Karpenter's events of one reason about pods of one name, with how often each was told.
 async fn told(simulation: &Simulation, reason: &str, of: &str) -> Vec<(String, i32)> {

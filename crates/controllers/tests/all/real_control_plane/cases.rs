@@ -19,9 +19,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::real_control_plane::harness::{Cluster, Picture, Seen, deployment_manifest, is_tainted, list, name, pool_manifest, stays, uid};
 use crate::merge::merge;
 use crate::objects::{create, create_in};
+use crate::real_control_plane::harness::{
+    Cluster, Picture, Seen, deployment_manifest, is_tainted, list, name, pool_manifest, stays, uid,
+};
 
 /// How long the onlooker rests between two looks.
 const LOOK: Duration = Duration::from_millis(100);

@@ -6,9 +6,9 @@ use kube::core::GroupVersionKind;
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::merge::merge;
 use crate::real_control_plane::control_plane::ControlPlane;
 use crate::real_control_plane::harness::install_definitions;
-use crate::merge::merge;
 use kerf_runtime::client::ApiLayers;
 
 /// An object, and a part of what the server says if it refuses it.

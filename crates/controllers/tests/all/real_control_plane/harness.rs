@@ -25,9 +25,9 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::real_control_plane::control_plane::ControlPlane;
 use crate::merge::merge;
 use crate::objects::{create, create_in};
+use crate::real_control_plane::control_plane::ControlPlane;
 
 /// How often a condition is looked at while waiting for it.
 const LOOK: Duration = Duration::from_millis(50);

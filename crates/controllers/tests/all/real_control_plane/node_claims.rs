@@ -5,10 +5,10 @@ use kerf_api::{KwokNodeClass, NodeClaim};
 use kube::ResourceExt;
 use serde_json::json;
 
+use crate::objects::create;
 use crate::real_control_plane::cases::{Case, case, has, play};
 use crate::real_control_plane::harness::{Cluster, Picture, name, uid};
 use crate::real_control_plane::inheritance;
-use crate::objects::create;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs KUBEBUILDER_ASSETS"]

@@ -23,8 +23,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::real_control_plane::harness::Cluster;
 use crate::objects::create;
+use crate::real_control_plane::harness::Cluster;
 
 /// How long kube-scheduler may take over one pod; it backs off when it looks before it has seen the Node change.
 const BIND: Duration = Duration::from_secs(20);

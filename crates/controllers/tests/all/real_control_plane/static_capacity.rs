@@ -141,7 +141,11 @@ async fn which_nodes_go_first(case: Case) {
         .collect();
     replicas(&case, 3).await;
     let three = case.until("three nodes", 90, |picture| has(picture, 3)).await;
-    let left: BTreeSet<String> = three.nodes.iter().map(crate::real_control_plane::harness::name).collect();
+    let left: BTreeSet<String> = three
+        .nodes
+        .iter()
+        .map(crate::real_control_plane::harness::name)
+        .collect();
     assert_eq!(left, hosts, "the empty ones go first");
     replicas(&case, 1).await;
     let one = case.until("one node", 90, |picture| has(picture, 1)).await;
