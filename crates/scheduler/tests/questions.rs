@@ -1,22 +1,5 @@
 //! Many questions about one snapshot, threads and deadlines: the plan is the same however it is asked for, and whole whenever it is cut short.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a fixture that cannot be read is a mistake in the test"
-)]
-
-#[path = "support/fixture.rs"]
-#[allow(dead_code, reason = "shared with the contract's tests, which use more of it")]
-mod fixture;
-#[path = "contract/property/generate.rs"]
-#[allow(dead_code, reason = "shared with the contract's tests, which use more of it")]
-mod generate;
-#[path = "support/workload.rs"]
-#[allow(dead_code, reason = "shared with the contract's tests, which use more of it")]
-mod workload;
-
-use fixture::{Fixture, upstream};
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::plan::Plan;
@@ -24,9 +7,11 @@ use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Options, Packing, Prepared, Request, WhatIf, solve};
+use kerf_testkit::draw::Draw;
+use kerf_testkit::fixture::{Fixture, upstream};
+use kerf_testkit::{generate, workload};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use workload::Draw;
 
 /// Everything of a plan that anybody acts on.
 fn text(fixture: &Fixture, plan: &Plan) -> String {

@@ -1,12 +1,13 @@
 //! Clusters beyond the reference one: without limits, and with nodes that hold pods.
 
-use crate::workload::{Draw, cluster, diverse_pod};
 use jiff::Timestamp;
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
+use kerf_testkit::draw::Draw;
+use kerf_testkit::workload::{cluster, diverse_pod};
 use std::sync::Arc;
 
 /// The same cluster where pools have no limits.

@@ -9,18 +9,15 @@
 //! alone: the mean time to read the cluster, which is not part of it, the mean time of a solve by a fresh solver, pods per second of
 //! solving, and of the first of them the pods placed, the nodes and the pods per node (least, mean, most, standard deviation).
 
-#[path = "../../tests/support/workload.rs"]
-mod workload;
-
 mod allocations;
 mod clusters;
 mod measure;
 mod rows;
-mod timing;
 
 use criterion::{BatchSize, Criterion, Throughput};
 use kerf_model::pod::Pod;
 use kerf_scheduler::{Options, Packing, Request, solve};
+use kerf_testkit::workload;
 use std::hint::black_box;
 use std::sync::Arc;
 

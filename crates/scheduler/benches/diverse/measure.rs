@@ -1,9 +1,9 @@
 //! What a row's process measures of itself, and the line it prints.
 
 use crate::allocations;
-use crate::timing::{Timing, time};
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
+use kerf_testkit::timing::{Timing, time};
 use std::time::{Duration, Instant};
 
 /// Solves are repeated for so long, at most so often, for the mean.

@@ -2,10 +2,10 @@
 
 use crate::clusters;
 use crate::measure::{row, timing};
-use crate::workload;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Options, Packing, PreferencePolicy, Prepared, Request, WhatIf, solve};
+use kerf_testkit::workload;
 use std::sync::Arc;
 
 fn greedy() -> Options {

@@ -1,8 +1,8 @@
 //! Sections 16.1, 16.3 and 16.4: what is looked at in which order when a machine is offered a pod, and what placement changes.
 
-use crate::fixture::{Fixture, check, upstream};
 use kerf_model::plan::{Refusal, Refuser};
 use kerf_scheduler::{Request, explain};
+use kerf_testkit::fixture::{Fixture, check, upstream};
 
 /// Why the only node refuses the only pending pod.
 fn cause(text: &str) -> Option<String> {

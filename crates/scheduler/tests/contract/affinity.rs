@@ -1,6 +1,6 @@
 //! Sections 15.7 and 15.8: pod affinity and anti-affinity.
 
-use crate::fixture::{Fixture, check, upstream};
+use kerf_testkit::fixture::{Fixture, check, upstream};
 
 const WORLD: &str = "
     type t cpu=2 mem=4Gi price=0.1

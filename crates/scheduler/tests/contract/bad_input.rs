@@ -1,9 +1,9 @@
 //! Odd input: a reason on exactly the object at fault, everything else is placed, and time grows no faster than the input.
 
-use crate::fixture::{Fixture, check, upstream};
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_scheduler::{Options, Request, solve};
+use kerf_testkit::fixture::{Fixture, check, upstream};
 use std::sync::Arc;
 
 const WORLD: &str = "

@@ -1,7 +1,7 @@
 //! Section 20: what a launch asks for.
 
-use crate::fixture::{Fixture, upstream};
 use kerf_model::intern::sym;
+use kerf_testkit::fixture::{Fixture, upstream};
 
 fn requirements(text: &str) -> String {
     let fixture = Fixture::read(text);

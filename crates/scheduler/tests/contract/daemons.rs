@@ -1,6 +1,6 @@
 //! Section 12: DaemonSet overhead.
 
-use crate::fixture::{Fixture, check, upstream};
+use kerf_testkit::fixture::{Fixture, check, upstream};
 
 // SCH-154, SCH-157
 #[test]

@@ -1,6 +1,6 @@
 //! Sections 15.2 to 15.5: which domains there are, what is counted in them, and what groups demand together.
 
-use crate::fixture::{Fixture, check, upstream};
+use kerf_testkit::fixture::{Fixture, check, upstream};
 
 /// How many of the pods are placed per zone, and how many are left over.
 fn by_zone(text: &str) -> (Vec<(String, usize)>, usize) {

@@ -1,8 +1,8 @@
 //! Why each machine refuses one pod, and how near it was.
 
-use crate::fixture::{Fixture, check, upstream};
 use kerf_model::plan::{Refusal, Refuser};
 use kerf_scheduler::{Options, Request, explain};
+use kerf_testkit::fixture::{Fixture, check, upstream};
 
 fn refusals(options: &Options, text: &str) -> Vec<Refusal> {
     let fixture = Fixture::read(text);

@@ -1,8 +1,8 @@
 //! Section 11.4 where limits are tight: what the contract's greedy refuses, and what the default packing makes of it.
 
-use crate::fixture::{Fixture, check};
 use kerf_model::intern::sym;
 use kerf_scheduler::Options;
+use kerf_testkit::fixture::{Fixture, check};
 
 /// A family of sizes, with two cores at a dime.
 const FAMILY: &str = "

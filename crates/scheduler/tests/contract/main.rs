@@ -1,13 +1,10 @@
-//! The scheduling contract, statement by statement, on the fixture language of `tests/support/fixture.rs`.
+//! The scheduling contract, statement by statement, on the fixture language of `kerf-testkit`.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     reason = "a fixture that cannot be read is a mistake in the test"
 )]
-
-#[path = "../support/fixture.rs"]
-mod fixture;
 
 mod acceptance;
 mod affinity;
@@ -29,7 +26,3 @@ mod reserved;
 mod resources;
 mod spread;
 mod texts;
-#[path = "../../benches/diverse/timing.rs"]
-mod timing;
-#[path = "../support/workload.rs"]
-mod workload;

@@ -1,8 +1,8 @@
 //! Section 18: minValues.
 
-use crate::fixture::{Fixture, check, check_with, upstream};
 use kerf_model::intern::sym;
 use kerf_scheduler::{MinValuesPolicy, Options};
+use kerf_testkit::fixture::{Fixture, check, check_with, upstream};
 
 const TYPES: &str = "
     type t1 cpu=2 mem=4Gi price=0.1

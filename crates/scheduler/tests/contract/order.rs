@@ -1,8 +1,8 @@
 //! Section 16: the order of pods and of candidates.
 
-use crate::fixture::{Fixture, check, upstream};
 use kerf_model::pod::Phase;
 use kerf_scheduler::{Options, Request, solve};
+use kerf_testkit::fixture::{Fixture, check, upstream};
 use std::sync::Arc;
 
 // SCH-241

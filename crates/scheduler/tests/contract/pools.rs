@@ -1,6 +1,6 @@
 //! Section 11: pools, weights, limits.
 
-use crate::fixture::{Fixture, check, upstream};
+use kerf_testkit::fixture::{Fixture, check, upstream};
 
 // SCH-136, SCH-137
 #[test]

@@ -1,6 +1,6 @@
 //! Sections 13 and 14: host ports, volumes.
 
-use crate::fixture::{Fixture, check, upstream};
+use kerf_testkit::fixture::{Fixture, check, upstream};
 
 const WORLD: &str = "
     type t cpu=8 mem=16Gi price=0.1

@@ -1,12 +1,12 @@
 //! Section 29: the reference workloads, as a test of outcome; `benches/diverse.rs` measures them.
 
-use crate::timing::time;
-use crate::workload::{cluster, diverse, plain, preferences};
 use kerf_model::intern::sym;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_scheduler::{Options, Packing, PreferencePolicy, Prepared, Request, WhatIf, solve};
+use kerf_testkit::timing::time;
+use kerf_testkit::workload::{cluster, diverse, plain, preferences};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Section 17: preferences.
 
-use crate::fixture::{Fixture, check, check_with, upstream};
 use kerf_model::relaxation::Relaxation;
 use kerf_scheduler::{Options, PreferencePolicy};
+use kerf_testkit::fixture::{Fixture, check, check_with, upstream};
 
 const WORLD: &str = "
     type t cpu=2 mem=4Gi price=0.1

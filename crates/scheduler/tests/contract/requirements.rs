@@ -1,6 +1,6 @@
 //! Sections 6 to 8: requirements, labels, taints.
 
-use crate::fixture::check;
+use kerf_testkit::fixture::check;
 
 const TYPES: &str = "
     type small cpu=2 mem=4Gi price=0.1
@@ -127,7 +127,7 @@ fn claims_judge_a_well_known_key_by_the_truth_table() {
         ("zone:notin:a", "zone:notin:b", true),
     ] {
         let text = world(&format!("pool default req={pool}\npod p cpu=0.1 mem=1Gi select={pod}"));
-        let plan = crate::fixture::Fixture::read(&text).solve(&crate::fixture::upstream());
+        let plan = kerf_testkit::fixture::Fixture::read(&text).solve(&kerf_testkit::fixture::upstream());
         assert_eq!(plan.launches.len() == 1, fits, "pool {pool}, pod {pod}");
     }
 }

@@ -1,8 +1,8 @@
 //! Section 19: reserved capacity.
 
-use crate::fixture::{Fixture, check, check_with, upstream};
 use kerf_model::intern::sym;
 use kerf_scheduler::{Options, ReservedMode};
+use kerf_testkit::fixture::{Fixture, check, check_with, upstream};
 
 fn mode(reserved: ReservedMode) -> Options {
     Options { reserved, ..upstream() }

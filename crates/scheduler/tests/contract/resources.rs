@@ -1,6 +1,6 @@
 //! Sections 9 and 10: resources, instance types, offerings.
 
-use crate::fixture::check;
+use kerf_testkit::fixture::check;
 
 // SCH-261, SCH-132
 #[test]

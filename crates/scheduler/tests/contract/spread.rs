@@ -1,7 +1,7 @@
 //! Section 15.6: topology spread.
 
-use crate::fixture::{Fixture, check, upstream};
 use kerf_scheduler::Options;
+use kerf_testkit::fixture::{Fixture, check, upstream};
 
 const WORLD: &str = "
     type t cpu=2 mem=4Gi price=0.1

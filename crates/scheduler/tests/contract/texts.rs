@@ -1,6 +1,6 @@
 //! Section 22: error texts.
 
-use crate::fixture::{Fixture, check, upstream};
+use kerf_testkit::fixture::{Fixture, check, upstream};
 
 // SCH-329, SCH-330, SCH-471
 #[test]

@@ -12,7 +12,7 @@ const OWN_LINES: usize = 20;
 /// Crates whose `lib.rs` or `mod.rs` files still hold code.
 const HOLD_CODE: &[&str] = &["apiserver", "cli", "controllers", "sandbox", "scheduler", "state"];
 /// Crates that still use `#[path]`.
-const USE_PATH: &[&str] = &["apiserver", "cli", "controllers", "model", "scheduler", "units"];
+const USE_PATH: &[&str] = &["apiserver", "cli", "controllers", "model", "units"];
 /// Crates with names that still say nothing.
 const EMPTY_NAMES: &[&str] = &["controllers"];
 

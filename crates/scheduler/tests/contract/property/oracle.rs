@@ -1,7 +1,6 @@
 //! The slow and obvious way to ask whether a pod has a place: every node there is, every machine a pool can make, and every machine of a plan
 //! as any one of the things it may become, each judged by the checker.
 
-use crate::fixture::Fixture;
 use kerf_check::{CheckOptions, Rule, verify};
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Sym, sym};
@@ -11,6 +10,7 @@ use kerf_model::pod::Pod;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
+use kerf_testkit::fixture::Fixture;
 use std::sync::Arc;
 
 /// A plan that puts one more pod somewhere, if there is a good one.

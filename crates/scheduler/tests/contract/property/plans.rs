@@ -4,12 +4,13 @@
 //! it after what the plan places, be it a machine of the plan made to order. That the others could have been placed otherwise or later, so
 //! that one more finds room, is not asked: that is bin packing.
 
-use super::seeds::hold;
-use super::{generate, oracle};
-use crate::fixture::Fixture;
+use super::oracle;
 use kerf_model::plan::{Cause, Plan, Refusal, Unschedulable};
 use kerf_model::price::Price;
 use kerf_scheduler::{MinValuesPolicy, Options, Packing, PreferencePolicy, ReservedMode};
+use kerf_testkit::fixture::Fixture;
+use kerf_testkit::generate;
+use kerf_testkit::seeds::hold;
 use std::sync::Arc;
 
 fn result(plan: &Plan) -> (usize, Price) {

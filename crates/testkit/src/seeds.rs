@@ -1,12 +1,12 @@
 //! Trying many seeds, and making what fails small.
 
-use crate::workload::Draw;
+use crate::draw::Draw;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A property: nothing, or what is wrong with a cluster.
-pub(super) type Judge = fn(&str) -> Result<(), String>;
+pub type Judge = fn(&str) -> Result<(), String>;
 
 const CASES: u64 = 10_000;
 
@@ -21,7 +21,7 @@ fn judged(judge: Judge, text: &str) -> Result<(), String> {
 }
 
 /// Judges one cluster per seed, over all processors; `part` says how many of the configured cases are tried, in hundredths.
-pub(super) fn hold(part: u64, generate: fn(&mut Draw) -> String, judge: Judge) {
+pub fn hold(part: u64, generate: fn(&mut Draw) -> String, judge: Judge) {
     let first = number("KERF_PROPERTY_FIRST", 0);
     let cases = (number("KERF_PROPERTY_CASES", CASES) * part).div_ceil(100);
     let most = number("KERF_PROPERTY_FAILURES", 1) as usize;

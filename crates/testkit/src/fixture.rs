@@ -34,13 +34,14 @@ use kerf_scheduler::{MinValuesPolicy, Options, Packing, Request, solve};
 use std::sync::Arc;
 
 /// A cluster and its pending pods, read from text.
-pub(crate) struct Fixture {
-    pub(crate) snapshot: Snapshot,
+pub struct Fixture {
+    /// The cluster; its `pending` are the `pod` lines, in order.
+    pub snapshot: Snapshot,
     settling: Vec<usize>,
 }
 
 /// Options for tests of the contract's own order of things.
-pub(crate) fn upstream() -> Options {
+pub fn upstream() -> Options {
     Options {
         packing: Packing::Upstream,
         ..Options::default()
@@ -49,13 +50,13 @@ pub(crate) fn upstream() -> Options {
 
 /// Solves the fixture under the contract's greedy and compares the plan as text.
 #[track_caller]
-pub(crate) fn check(text: &str, expected: &str) {
+pub fn check(text: &str, expected: &str) {
     check_with(&upstream(), text, expected);
 }
 
 /// The same under other options.
 #[track_caller]
-pub(crate) fn check_with(options: &Options, text: &str, expected: &str) {
+pub fn check_with(options: &Options, text: &str, expected: &str) {
     let fixture = Fixture::read(text);
     let plan = fixture.solve(options);
     let expected: Vec<&str> = expected
@@ -67,14 +68,14 @@ pub(crate) fn check_with(options: &Options, text: &str, expected: &str) {
 }
 
 impl Fixture {
-    /// Solves and has the checker look at the plan.
+    /// Solves and panics where the checker objects to the plan.
     #[track_caller]
-    pub(crate) fn solve(&self, options: &Options) -> Plan {
+    pub fn solve(&self, options: &Options) -> Plan {
         self.try_solve(options).expect("a plan without violations")
     }
 
-    /// Solves and believes it.
-    pub(crate) fn plan(&self, options: &Options) -> Plan {
+    /// Solves, without asking the checker.
+    pub fn plan(&self, options: &Options) -> Plan {
         let request = Request {
             settling_nodes: &self.settling,
             ..Request::pending(&self.snapshot)
@@ -82,8 +83,8 @@ impl Fixture {
         solve(&request, options, &|| false)
     }
 
-    /// Solves; what the checker says where it objects.
-    pub(crate) fn try_solve(&self, options: &Options) -> Result<Plan, String> {
+    /// Solves and runs the checker on the plan. The error is the plan as text with the violations.
+    pub fn try_solve(&self, options: &Options) -> Result<Plan, String> {
         let pods = &self.snapshot.pending;
         let plan = self.plan(options);
         let strict = CheckOptions {
@@ -103,7 +104,7 @@ impl Fixture {
     }
 
     /// One line per launch (`pool/cheapest type zones: pods`), per existing node, and per pod left over.
-    pub(crate) fn show(&self, plan: &Plan) -> String {
+    pub fn show(&self, plan: &Plan) -> String {
         let text = |id: Sym| self.snapshot.interner.text(id);
         let names = |pods: &[Arc<Pod>]| {
             let mut names: Vec<&str> = pods.iter().map(|pod| &*pod.name).collect();
@@ -141,7 +142,9 @@ impl Fixture {
         lines.join("\n")
     }
 
-    pub(crate) fn read(text: &str) -> Self {
+    /// Reads one object a line; empty lines and lines that start with `#` are passed over.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
         let mut reader = Reader::default();
         for line in text
             .lines()

@@ -1,9 +1,9 @@
 //! Random clusters in the fixture language.
 
-use crate::workload::Draw;
+use crate::draw::Draw;
 
 /// Spread, affinity, ports, preferences, limits and existing nodes, with few values so that rules meet.
-pub(super) fn common(draw: &mut Draw) -> String {
+pub fn common(draw: &mut Draw) -> String {
     let mut lines = Vec::new();
     for number in 0..2 + draw.below(5) {
         let cpu = draw.pick(&[1, 2, 4, 8, 16]);
@@ -90,7 +90,7 @@ fn maybe(draw: &mut Draw, of: usize, texts: &[&'static str]) -> &'static str {
 const APPS: [&str; 4] = ["x", "y", "z", "q"];
 
 /// Everything the fixture language can say, a little of each.
-pub(super) fn wide(draw: &mut Draw) -> String {
+pub fn wide(draw: &mut Draw) -> String {
     let mut lines: Vec<String> = Vec::new();
     lines.extend((draw.below(8) == 0).then(|| "# ignore-preferences".to_owned()));
     lines.extend((draw.below(8) == 0).then(|| "# best-effort".to_owned()));
@@ -343,7 +343,7 @@ fn wide_term(draw: &mut Draw) -> String {
 /// A few machines and a few pods, so that everything can be tried: nothing reserved, no `minValues`, no label with countless values, no
 /// DaemonSet on some machines of a type only (it counts for the type as a whole: SCH-154), no required spread (its domains may have no machine
 /// yet).
-pub(super) fn small(draw: &mut Draw) -> String {
+pub fn small(draw: &mut Draw) -> String {
     fewer(&wide(draw), |line, word| {
         let odd = ["offer=reserved", "req=rack:exists", "req=gen", "settling", "moving"];
         !odd.iter().any(|start| word.starts_with(start))
@@ -355,7 +355,7 @@ pub(super) fn small(draw: &mut Draw) -> String {
 }
 
 /// The same without any rule between pods, so that limits and room are all they share.
-pub(super) fn plain(draw: &mut Draw) -> String {
+pub fn plain(draw: &mut Draw) -> String {
     fewer(&small(draw), |line, word| {
         let tied = ["spread", "near", "apart", "port", "vol"];
         let odd = ["claim-only", "deleting", "term=", "prefer=", "settling"];
@@ -364,7 +364,7 @@ pub(super) fn plain(draw: &mut Draw) -> String {
 }
 
 /// The same with spread over zones and hosts, a full machine being in each zone; none over all pods, of which kube-scheduler counts none.
-pub(super) fn zonal(draw: &mut Draw) -> String {
+pub fn zonal(draw: &mut Draw) -> String {
     let text = fewer(&wide(draw), |line, word| {
         let odd = [
             "offer=reserved",
@@ -413,7 +413,7 @@ fn fewer(text: &str, keep: impl Fn(&str, &str) -> bool) -> String {
 }
 
 /// A cluster where nothing is scarce, and a few pods unlike all others that go nowhere or to a pool of their own.
-pub(super) fn poisoned(draw: &mut Draw) -> String {
+pub fn poisoned(draw: &mut Draw) -> String {
     let text = wide(draw);
     let kept = text
         .lines()

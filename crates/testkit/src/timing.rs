@@ -5,33 +5,37 @@ use std::time::Duration;
 
 /// The figures of some iterations, each by a solver of its own.
 #[derive(Debug)]
-pub(crate) struct Timing {
+pub struct Timing {
     /// How long it took to read the cluster, on average.
-    pub(crate) construction: Duration,
+    pub construction: Duration,
     /// How long the solve took after that, on average.
-    pub(crate) solve: Duration,
+    pub solve: Duration,
     /// The pods of all iterations over the time of all their solves.
-    pub(crate) pods_per_second: f64,
+    pub pods_per_second: f64,
     /// Pods placed in the first iteration.
-    pub(crate) placed: usize,
+    pub placed: usize,
     /// Pods of each node of the first iteration.
-    pub(crate) per_node: PerNode,
+    pub per_node: PerNode,
 }
 
 /// How many pods nodes have.
 #[derive(PartialEq, Debug, Default)]
-pub(crate) struct PerNode {
-    pub(crate) nodes: usize,
-    pub(crate) least: usize,
-    pub(crate) most: usize,
-    pub(crate) mean: f64,
+pub struct PerNode {
+    /// How many nodes have been counted.
+    pub nodes: usize,
+    /// The fewest pods on one node.
+    pub least: usize,
+    /// The most pods on one node.
+    pub most: usize,
+    /// The mean number of pods on one node.
+    pub mean: f64,
     /// The standard deviation.
-    pub(crate) deviation: f64,
+    pub deviation: f64,
 }
 
 /// Reads the cluster and solves, once at least and then while `again` says so of the iterations and the time spent so far. `clock` tells
 /// the time since some moment.
-pub(crate) fn time<S>(
+pub fn time<S>(
     pods: usize,
     clock: &dyn Fn() -> Duration,
     again: &dyn Fn(u32, Duration) -> bool,

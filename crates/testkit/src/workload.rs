@@ -1,6 +1,7 @@
 //! The reference benchmark's cluster and pods (contract section 29), from a fixed generator: the same distributions, seed 42, drawn from
 //! SplitMix64 afresh for every workload.
 
+use crate::draw::Draw;
 use jiff::Timestamp;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
@@ -16,33 +17,8 @@ use std::sync::Arc;
 const GI: i64 = 1 << 30;
 const MI: i64 = 1 << 20;
 
-/// SplitMix64.
-pub(crate) struct Draw(u64);
-
-impl Draw {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-}
-
 /// `count` types `fake-it-<i>`: cpu i+1, twice as many GiB, five offerings each (SCH-436, SCH-437).
-pub(crate) fn catalogue(interner: &Interner, count: usize) -> Catalogue {
+pub fn catalogue(interner: &Interner, count: usize) -> Catalogue {
     let s = |text: &str| interner.intern(text);
     let zones = ["test-zone-1", "test-zone-2", "test-zone-3"].map(s);
     let types = (0..count).map(|i| {
@@ -108,7 +84,7 @@ pub(crate) fn catalogue(interner: &Interner, count: usize) -> Catalogue {
 }
 
 /// The empty cluster with its one pool (SCH-435).
-pub(crate) fn cluster(types: usize) -> Snapshot {
+pub fn cluster(types: usize) -> Snapshot {
     let interner = Arc::new(Interner::default());
     let catalogue = Arc::new(catalogue(&interner, types));
     let name = interner.intern("default");
@@ -169,7 +145,7 @@ fn requests(draw: &mut Draw) -> Resources {
 }
 
 /// A pod of the reference kind (SCH-448), created `number` nanoseconds into the epoch.
-pub(crate) fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Arc<Pod> {
+pub fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Arc<Pod> {
     let labels: LabelSet = labels
         .iter()
         .copied()
@@ -199,7 +175,7 @@ pub(crate) fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Ar
 }
 
 /// The diverse mix (SCH-440 to SCH-444).
-pub(crate) fn diverse(count: usize) -> Vec<Arc<Pod>> {
+pub fn diverse(count: usize) -> Vec<Arc<Pod>> {
     let mut draw = Draw::new(42);
     let n = count / 5;
     let kinds = [(n, 0), (n, 1), (n, 2), (n, 3), (n, 4), (count - 5 * n, 0)];
@@ -214,7 +190,7 @@ pub(crate) fn diverse(count: usize) -> Vec<Arc<Pod>> {
 }
 
 /// One pod of the mix: 0 is generic, then zone spread, hostname spread, zone affinity, hostname anti-affinity.
-pub(crate) fn diverse_pod(number: usize, kind: u8, draw: &mut Draw) -> Arc<Pod> {
+pub fn diverse_pod(number: usize, kind: u8, draw: &mut Draw) -> Arc<Pod> {
     let mut shape = PodShape::default();
     let label = match kind {
         1 | 2 => {
@@ -246,7 +222,7 @@ pub(crate) fn diverse_pod(number: usize, kind: u8, draw: &mut Draw) -> Arc<Pod> 
 }
 
 /// Pods that only ask for resources, from small to large and of every proportion.
-pub(crate) fn plain(count: usize) -> Vec<Arc<Pod>> {
+pub fn plain(count: usize) -> Vec<Arc<Pod>> {
     let mut draw = Draw::new(42);
     let one = |number| {
         let requests = Resources::new()
@@ -266,7 +242,7 @@ pub(crate) fn plain(count: usize) -> Vec<Arc<Pod>> {
 }
 
 /// The preference mix (SCH-445).
-pub(crate) fn preferences(count: usize, interner: &Interner) -> Vec<Arc<Pod>> {
+pub fn preferences(count: usize, interner: &Interner) -> Vec<Arc<Pod>> {
     let mut draw = Draw::new(42);
     let requests = requests(&mut draw);
     let zone = Requirement::is(sym::ZONE, interner.intern("test-zone-1"));

@@ -1,0 +1,17 @@
+//! Clusters for tests and benches. Other crates use this one as a dev-dependency only.
+//!
+//! In: text in the fixture language, seeds of random clusters, sizes of the reference workload. Out: snapshots, pods, and plans as text.
+//! A fixture that cannot be read is a mistake in the test, so everything here panics on bad input.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a fixture that cannot be read is a mistake in the test"
+)]
+
+pub mod draw;
+pub mod fixture;
+pub mod generate;
+pub mod seeds;
+pub mod timing;
+pub mod workload;
