@@ -1,21 +1,24 @@
-//! A list of metadata, read for the little that says whether the mirror has the same: of large clusters it comes every minute.
+//! A `PartialObjectMetadataList`. Only the fields that the comparison with the mirror needs are decoded, because a large cluster answers
+//! with many objects every minute.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
-/// One page.
+/// One page of the list.
 #[derive(Deserialize, Debug, Default)]
 #[serde(default)]
 pub(crate) struct MetadataList {
     pub(crate) metadata: PageMetadata,
+    /// API servers encode an empty list as `null`.
+    #[serde(deserialize_with = "null_as_default")]
     pub(crate) items: Vec<PartialObject>,
 }
 
-/// Where the list goes on.
+/// The metadata of a page.
 #[derive(Deserialize, Debug, Default)]
 #[serde(default)]
 pub(crate) struct PageMetadata {
-    /// Empty at the end.
-    #[serde(rename = "continue")]
+    /// The token that asks for the next page; empty on the last one.
+    #[serde(rename = "continue", deserialize_with = "null_as_default")]
     pub(crate) continue_token: String,
 }
 
@@ -26,14 +29,23 @@ pub(crate) struct PartialObject {
     pub(crate) metadata: Identity,
 }
 
-/// Which object, and which state of it.
+/// Which object it is, and which version of it.
 #[derive(Deserialize, Debug, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Identity {
+    #[serde(deserialize_with = "null_as_default")]
     pub(crate) name: String,
+    #[serde(deserialize_with = "null_as_default")]
     pub(crate) namespace: String,
+    #[serde(deserialize_with = "null_as_default")]
     pub(crate) uid: String,
+    #[serde(deserialize_with = "null_as_default")]
     pub(crate) resource_version: String,
+}
+
+/// Reads `null` like an absent field.
+fn null_as_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -59,5 +71,13 @@ mod tests {
         );
         let last: MetadataList = serde_json::from_str(r#"{"items": []}"#).expect("a list");
         assert!(last.metadata.continue_token.is_empty());
+    }
+
+    #[test]
+    fn the_empty_list_of_a_real_api_server_is_read() {
+        let text = r#"{"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+            "metadata": {"resourceVersion": "412", "continue": null}, "items": null}"#;
+        let list: MetadataList = serde_json::from_str(text).expect("a list");
+        assert!(list.items.is_empty() && list.metadata.continue_token.is_empty());
     }
 }

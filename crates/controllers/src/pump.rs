@@ -35,7 +35,7 @@ where
     let check = WatchCheck::new(
         client.clone(),
         K::url_path(&(), None),
-        K::SUBJECT,
+        (K::SUBJECT, K::kind(&()).into_owned()),
         cluster.clone(),
         gate.clone(),
         Arc::clone(&signal),
@@ -157,7 +157,7 @@ pub(crate) async fn follow_classes(
     let check = WatchCheck::new(
         client.clone(),
         DynamicObject::url_path(&resource, None),
-        Subject::Classes(kind),
+        (Subject::Classes(kind), kind.kind.to_owned()),
         cluster.clone(),
         gate.clone(),
         Arc::clone(&relist),

@@ -41,11 +41,13 @@ pub(crate) struct WatchCheck {
     /// Where all objects of the kind are.
     path: String,
     subject: Subject,
+    /// The kind, as unreadable objects are filed under it.
+    kind: String,
     cluster: Cluster,
     gate: SyncGate,
     relist: Arc<Notify>,
     rng: Rng,
-    /// What lists did not put right: objects that are not ours, or that cannot be read, or the list lost them as well.
+    /// Discrepancies that a relist did not end.
     excused: BTreeMap<Discrepancy, Excuse>,
 }
 
@@ -61,7 +63,7 @@ impl WatchCheck {
     pub(crate) fn new(
         client: Client,
         path: String,
-        subject: Subject,
+        (subject, kind): (Subject, String),
         cluster: Cluster,
         gate: SyncGate,
         relist: Arc<Notify>,
@@ -71,6 +73,7 @@ impl WatchCheck {
             client,
             path,
             subject,
+            kind,
             cluster,
             gate,
             relist,
@@ -98,17 +101,20 @@ impl WatchCheck {
         let fresh = self.list(unbound_only).await?;
         let mut found = compare(&before, &fresh);
         drop((before, fresh));
+        // The mirror keeps the last readable state of these, so they are behind by intention.
+        let unreadable = self.cluster.unreadable_keys(&self.kind);
+        found.retain(|one| !unreadable.contains(one.key()));
         self.excused.retain(|one, _| found.contains(one));
         let now = Instant::now();
         found.retain(|one| self.excused.get(one).is_none_or(|excuse| excuse.until <= now));
-        self.wait_for(&mut found, LAG).await;
+        self.wait_for(&mut found, LAG, unbound_only).await;
         self.cluster.heard(self.subject, found.is_empty());
         if found.is_empty() {
             return Ok(());
         }
         tracing::warn!(subject = ?self.subject, objects = found.len(), first = ?found.first(), "watch lost events, listing anew");
         self.relist.notify_one();
-        self.wait_for(&mut found, LISTING).await;
+        self.wait_for(&mut found, LISTING, unbound_only).await;
         for one in found {
             let excuse = self.excused.entry(one).or_insert(Excuse {
                 failures: 0,
@@ -120,14 +126,19 @@ impl WatchCheck {
         Ok(())
     }
 
-    /// Waits and strikes out what has come right.
-    async fn wait_for(&self, found: &mut BTreeSet<Discrepancy>, time: Duration) {
+    /// Waits, then removes the discrepancies that have ended.
+    async fn wait_for(&self, found: &mut BTreeSet<Discrepancy>, time: Duration, unbound_only: bool) {
         if found.is_empty() {
             return;
         }
         tokio::time::sleep(time).await;
         let known = self.cluster.known(self.subject, false);
-        found.retain(|one| one.persists(&known));
+        // A pod that was bound meanwhile has left the objects that were listed, as a deleted one has.
+        let unbound = unbound_only.then(|| self.cluster.known(self.subject, true));
+        found.retain(|one| match one {
+            Discrepancy::Behind { .. } => one.persists(&known),
+            Discrepancy::Ghost { .. } => one.persists(unbound.as_ref().unwrap_or(&known)),
+        });
     }
 
     /// What the API server has now: no resource version is named, so no cache may answer.
@@ -147,5 +158,112 @@ impl WatchCheck {
                 token => params = params.continue_token(&token),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+    use crate::cluster::Watched;
+    use crate::context::Context;
+    use kerf_api::NodeClaim;
+    use kerf_cloud::FAKE_NODE_CLASS;
+    use kerf_runtime::Seed;
+    use kerf_state::lean::LeanPod;
+
+    fn check(context: &Context, kind: Kind) -> WatchCheck {
+        WatchCheck::new(
+            context.client.clone(),
+            "/all".to_owned(),
+            (Subject::Mirrored(kind), format!("{kind:?}")),
+            context.cluster.clone(),
+            SyncGate::new(),
+            Arc::default(),
+            Seed(1).rng(),
+        )
+    }
+
+    fn claim(class: &str) -> NodeClaim {
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": class, "name": "default"});
+        let metadata = json!({"name": "web-1", "uid": "web-1", "resourceVersion": "3"});
+        from_value(json!({"metadata": metadata, "spec": {"requirements": [], "nodeClassRef": class}})).expect("a claim")
+    }
+
+    fn pod(version: u64, status: &Value) -> LeanPod {
+        let metadata = json!({"namespace": "shop", "name": "a", "uid": "a", "resourceVersion": version.to_string()});
+        from_value(json!({"metadata": metadata, "spec": {"nodeName": "n"}, "status": status})).expect("a pod")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn empty_lists_of_a_real_api_server_end_the_suspicion() {
+        let context = Context::answering(&json!({"metadata": {}, "items": null}), |_| ());
+        let cluster = &context.cluster;
+        NodeClaim::reset(cluster, vec![claim(FAKE_NODE_CLASS.kind)], &BTreeSet::new());
+        NodeClaim::reset(cluster, Vec::new(), &BTreeSet::new());
+        assert!(cluster.trustworthy().is_err());
+        let mut check = check(&context, Kind::NodeClaim);
+        for _ in 0..4 {
+            check.round().await.expect("the list is read");
+            tokio::time::sleep(EVERY_IN_DOUBT).await;
+        }
+        assert_eq!(cluster.trustworthy(), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_changes_nothing_the_mirror_reads_is_not_missed() {
+        let metadata = json!({"namespace": "shop", "name": "a", "uid": "a", "resourceVersion": "6"});
+        let context = Context::answering(&json!({"items": [{"metadata": metadata}]}), |_| ());
+        LeanPod::apply(&context.cluster, pod(5, &json!({"phase": "Running"})));
+        LeanPod::apply(
+            &context.cluster,
+            pod(6, &json!({"phase": "Running", "qosClass": "Burstable"})),
+        );
+        let mut check = check(&context, Kind::Pod);
+        check.round().await.expect("the list is read");
+        assert!(check.excused.is_empty(), "{:?}", check.excused);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn objects_of_other_providers_are_not_missed() {
+        let metadata = json!({"name": "web-1", "uid": "web-1", "resourceVersion": "3"});
+        let context = Context::answering(&json!({"items": [{"metadata": metadata}]}), |_| ());
+        let mut check = check(&context, Kind::NodeClaim);
+        NodeClaim::apply(&context.cluster, claim("EC2NodeClass"));
+        check.round().await.expect("the list is read");
+        assert!(check.excused.is_empty(), "{:?}", check.excused);
+        NodeClaim::reset(&context.cluster, vec![claim("EC2NodeClass")], &BTreeSet::new());
+        check.round().await.expect("the list is read");
+        assert!(check.excused.is_empty(), "{:?}", check.excused);
+        NodeClaim::delete(&context.cluster, &claim("EC2NodeClass"));
+        check.round().await.expect("the list is read");
+        assert_eq!(check.excused.len(), 1, "the object that is listed is not known");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unreadable_objects_are_not_missed() {
+        let metadata = json!({"name": "web-1", "uid": "web-1", "resourceVersion": "9"});
+        let context = Context::answering(&json!({"items": [{"metadata": metadata}]}), |_| ());
+        let mut check = check(&context, Kind::NodeClaim);
+        let mut unreadable = crate::cluster::Unreadables::default();
+        unreadable.note::<NodeClaim>(String::new(), "web-1".into(), "web-1".into(), "no spec".into());
+        context.cluster.set_unreadable("NodeClaim", unreadable.all());
+        check.round().await.expect("the list is read");
+        assert!(check.excused.is_empty(), "{:?}", check.excused);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_that_is_bound_during_the_comparison_is_no_ghost() {
+        let context = Context::without_api();
+        let unbound = json!({"metadata": {"namespace": "shop", "name": "a", "uid": "a", "resourceVersion": "4"}});
+        LeanPod::apply(&context.cluster, from_value(unbound).expect("a pod"));
+        let check = check(&context, Kind::Pod);
+        let before = context.cluster.known(check.subject, true);
+        let mut found = compare(&before, &BTreeMap::new());
+        assert_eq!(found.len(), 1);
+        LeanPod::apply(&context.cluster, pod(5, &json!({})));
+        check.wait_for(&mut found, LAG, true).await;
+        assert!(found.is_empty(), "{found:?}");
     }
 }

@@ -62,6 +62,12 @@ pub(crate) enum Discrepancy {
 }
 
 impl Discrepancy {
+    /// Which object it concerns.
+    pub(crate) const fn key(&self) -> &Key {
+        let (Self::Behind { key, .. } | Self::Ghost { key, .. }) = self;
+        key
+    }
+
     /// Whether it is still so, given what is known of the object by now.
     pub(crate) fn persists(&self, known: &BTreeMap<Key, Known>) -> bool {
         match self {
@@ -102,7 +108,15 @@ impl Cluster {
         let inner = self.lock();
         let known = match subject {
             Subject::Mirrored(Kind::Pod) if unbound_only => inner.mirror.known_unbound(),
-            Subject::Mirrored(kind) => inner.mirror.known(kind),
+            Subject::Mirrored(kind) => {
+                let mut known = inner.mirror.known(kind);
+                match kind {
+                    Kind::NodeClaim => known.extend(inner.claims.foreign()),
+                    Kind::NodePool => known.extend(inner.pools.foreign()),
+                    _ => {}
+                }
+                known
+            }
             Subject::Overlays => {
                 let overlays = inner.overlays.all();
                 overlays

@@ -78,9 +78,13 @@ macro_rules! kept_too {
             fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
                 let ours: fn(&Cluster, &Self) -> bool = $ours;
                 if !ours(cluster, &object) {
-                    return Vec::new();
+                    // Its node class may have been one of ours before.
+                    let changes = Self::delete(cluster, &object);
+                    cluster.lock().$field.note_foreign(&object);
+                    return changes;
                 }
                 let mut inner = cluster.lock();
+                inner.$field.forget_foreign(&object.key());
                 inner.$field.note_seen(&object);
                 if inner.$field.is_stale(&object) {
                     return Vec::new();
@@ -95,6 +99,7 @@ macro_rules! kept_too {
             fn delete(cluster: &Cluster, object: &Self) -> Vec<Change> {
                 let mut inner = cluster.lock();
                 inner.$field.note_seen(object);
+                inner.$field.forget_foreign(&object.key());
                 inner.mirror.delete(object);
                 let before = inner.$field.take_same(object);
                 before
@@ -109,8 +114,10 @@ macro_rules! kept_too {
 
             fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
                 let ours: fn(&Cluster, &Self) -> bool = $ours;
-                let mut objects: Vec<Self> = objects.into_iter().filter(|object| ours(cluster, object)).collect();
+                let (mut objects, foreign): (Vec<Self>, Vec<Self>) =
+                    objects.into_iter().partition(|object| ours(cluster, object));
                 let mut inner = cluster.lock();
+                inner.$field.reset_foreign(&foreign);
                 let kept = unreadable.iter().filter_map(|(_, name)| inner.$field.get(name));
                 objects.extend(kept.map(|object| Self::clone(&object)));
                 inner.$field.forget_seen();
@@ -563,6 +570,15 @@ mod tests {
         assert_eq!((&*pod.namespace, &*pod.name, pod.listed), ("team", "p", true));
         let node = pod.after.as_ref().and_then(|facts| facts.node.as_deref());
         assert!(pod.before.is_none() && node == Some("n"));
+    }
+
+    #[test]
+    fn an_object_that_changes_to_another_providers_class_is_gone() {
+        let cluster = cluster();
+        NodeClaim::apply(&cluster, claim("a", 1, Some("id")));
+        let changes = NodeClaim::apply(&cluster, claim_of("EC2NodeClass", "a", 2, Some("id")));
+        assert_eq!(sides(&changes), [(Some(1), None)]);
+        assert!(cluster.claim("a").is_none() && cluster.claims_by_provider_id("id").is_empty());
     }
 
     // LIF-005

@@ -131,6 +131,11 @@ impl Cluster {
         self.lock().mirror.snapshot(now)
     }
 
+    /// A pool with its limits and its usage as of now; see [`Mirror::pool`].
+    pub(crate) fn pool_usage(&self, pool: &str, now: Timestamp) -> Option<kerf_model::nodepool::NodePool> {
+        self.lock().mirror.pool(pool, now)
+    }
+
     /// Rises whenever consolidation should look again (LIF-207); up to date after [`Cluster::snapshot`].
     pub fn consolidation_epoch(&self) -> u64 {
         self.lock().mirror.consolidation_epoch()

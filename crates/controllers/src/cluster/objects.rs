@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kerf_api::{NodeClaim, NodeOverlay, NodePool};
+use kerf_state::Known;
 use kerf_state::lean::LeanNode;
 use kube::Resource;
 
@@ -55,6 +56,8 @@ pub(super) fn version(text: Option<&str>) -> u64 {
 pub(super) struct Objects<T> {
     objects: BTreeMap<String, Arc<T>>,
     index: BTreeMap<String, BTreeSet<String>>,
+    /// Objects that the provider does not serve. Only their unique ids and versions are kept, for the comparison with fresh lists.
+    foreign: BTreeMap<String, (Arc<str>, u64)>,
     /// The highest version a watch has shown.
     seen: u64,
     /// What was written here since a list was asked for that has not come yet.
@@ -66,6 +69,7 @@ impl<T> Default for Objects<T> {
         Self {
             objects: BTreeMap::new(),
             index: BTreeMap::new(),
+            foreign: BTreeMap::new(),
             seen: 0,
             written: None,
         }
@@ -84,6 +88,35 @@ impl<T: Kept> Objects<T> {
     pub(super) fn by_index(&self, value: &str) -> Vec<Arc<T>> {
         let keys = self.index.get(value).into_iter().flatten();
         keys.filter_map(|key| self.objects.get(key)).cloned().collect()
+    }
+
+    /// The objects that the provider does not serve; cluster-wide kinds only.
+    pub(super) fn foreign(&self) -> impl Iterator<Item = Known> {
+        self.foreign.iter().map(|(name, (uid, version))| Known {
+            namespace: Arc::from(""),
+            name: Arc::from(name.as_str()),
+            uid: Arc::clone(uid),
+            version: *version,
+        })
+    }
+
+    /// Notes an object that the provider does not serve.
+    pub(super) fn note_foreign(&mut self, object: &T) {
+        self.foreign
+            .insert(object.key(), (object.uid().into(), object.version()));
+    }
+
+    /// Forgets an object that the provider does not serve: it is gone, or it is served now.
+    pub(super) fn forget_foreign(&mut self, key: &str) {
+        self.foreign.remove(key);
+    }
+
+    /// Takes the objects that the provider does not serve from a complete list.
+    pub(super) fn reset_foreign(&mut self, objects: &[T]) {
+        self.foreign.clear();
+        for object in objects {
+            self.note_foreign(object);
+        }
     }
 
     pub(super) fn len(&self) -> usize {

@@ -2,8 +2,8 @@
 //!
 //! What was last read of them goes on to count. Whoever acts on objects that are *missing* has to ask here first.
 
-use std::collections::BTreeMap;
-use std::sync::PoisonError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
 
 use kerf_runtime::ObjectRef;
 use kube::Resource;
@@ -98,6 +98,15 @@ impl Cluster {
     pub(crate) fn unreadable(&self) -> Vec<Unreadable> {
         let unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
         unreadable.values().flatten().cloned().collect()
+    }
+
+    /// Those of a kind, by namespace and name.
+    pub(crate) fn unreadable_keys(&self, kind: &str) -> BTreeSet<(Arc<str>, Arc<str>)> {
+        let unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        let objects = unreadable.get(kind).into_iter().flatten().map(|one| &one.object);
+        objects
+            .map(|object| (object.namespace.as_str().into(), object.name.as_str().into()))
+            .collect()
     }
 
     /// Whether there are any of a kind.

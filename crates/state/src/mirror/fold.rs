@@ -204,7 +204,10 @@ impl Mirror {
                 });
                 None
             }
-            Some(known) if known.same(&entry) => return,
+            Some(known) if known.same(&entry) => {
+                self.pods.set_version(&id.key, id.version);
+                return;
+            }
             Some(known) => {
                 self.detach(&id.key, &known);
                 Some(known)

@@ -66,6 +66,13 @@ impl<T> Table<T> {
         self.entries.insert(id.key.clone(), entry)
     }
 
+    /// Notes a version of an object that has the same facts as the one before.
+    pub(super) fn set_version(&mut self, key: &Key, version: u64) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.version = version;
+        }
+    }
+
     /// Removes an object; an object of the same name with another unique id stays (the name was used again).
     pub(super) fn take(&mut self, id: &Identity) -> Option<Entry<T>> {
         let known = self.entries.get(&id.key)?;

@@ -5,6 +5,7 @@ use kerf_model::intern::sym;
 use kerf_model::pod::{DoNotDisrupt, Owner, PodFault};
 use kerf_model::requirement::Requirement;
 use kerf_model::selector::{LabelSelector, Match};
+use kerf_state::Kind;
 use kerf_state::lean::LeanPod;
 use std::sync::Arc;
 
@@ -502,4 +503,17 @@ fn label_values_of_pods_that_are_gone_are_forgotten() {
         live(&format!("job-{number}"));
     }
     assert_eq!(interner.len(), known);
+}
+
+#[test]
+fn a_version_without_news_is_known() {
+    let mut mirror = mirror();
+    let version = |version: &str| -> LeanPod {
+        yaml(&format!(
+            "{{metadata: {{name: a, namespace: default, uid: a, resourceVersion: '{version}'}}, spec: {{nodeName: n}}}}"
+        ))
+    };
+    mirror.apply(version("5"));
+    mirror.apply(version("6"));
+    assert_eq!(mirror.known(Kind::Pod)[0].version, 6);
 }
