@@ -77,9 +77,8 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     if current.is_none_or(|current| current.metadata.uid != pool.metadata.uid) {
         return Err(CreationError::PoolGone(Arc::clone(&launch.pool)));
     }
-    let snapshot = context.cluster.snapshot(context.now());
-    if let Some(pool) = snapshot.pools.iter().find(|pool| pool.name == launch.pool) {
-        check_limits(pool, &context.interner)?;
+    if let Some(pool) = context.cluster.pool_usage(&launch.pool, context.now()) {
+        check_limits(&pool, &context.interner)?;
     }
     let claim = build(Blueprint {
         launch,

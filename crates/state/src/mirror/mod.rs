@@ -92,6 +92,8 @@ pub struct Mirror {
 #[derive(Default, Debug)]
 struct Dirty {
     machines: BTreeSet<MachineKey>,
+    /// Machines were rebuilt and are different now.
+    shown: bool,
     pending: bool,
     pools: bool,
     daemons: bool,

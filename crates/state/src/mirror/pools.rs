@@ -104,17 +104,26 @@ impl Pools {
 
     /// The pools as snapshots hold them. Those of foreign node classes are there too; their eligibility says so.
     pub(super) fn shown(&self) -> Vec<Arc<NodePool>> {
-        let shown = |facts: &PoolFacts| {
-            let mut pool = facts.pool.clone();
-            pool.usage = self.usage(pool.label);
-            pool.catalogue = match self.catalogues.get(&pool.name) {
-                Some(Ok(indexed)) => Ok(Arc::clone(&indexed.catalogue)),
-                Some(Err(fault)) => Err(fault.clone()),
-                None => Err(CatalogueFault::Provider("instance types were not fetched yet".into())),
-            };
-            Arc::new(pool)
+        self.table
+            .iter()
+            .map(|(_, facts)| Arc::new(self.with_usage(facts)))
+            .collect()
+    }
+
+    /// One pool as snapshots hold it.
+    pub(super) fn shown_pool(&self, name: &str) -> Option<NodePool> {
+        Some(self.with_usage(self.table.named(&Arc::from(name))?))
+    }
+
+    fn with_usage(&self, facts: &PoolFacts) -> NodePool {
+        let mut pool = facts.pool.clone();
+        pool.usage = self.usage(pool.label);
+        pool.catalogue = match self.catalogues.get(&pool.name) {
+            Some(Ok(indexed)) => Ok(Arc::clone(&indexed.catalogue)),
+            Some(Err(fault)) => Err(fault.clone()),
+            None => Err(CatalogueFault::Provider("instance types were not fetched yet".into())),
         };
-        self.table.iter().map(|(_, facts)| shown(facts)).collect()
+        pool
     }
 
     /// Forgets the catalogue of a pool that is gone.

@@ -5,6 +5,7 @@ use super::machines::MachineKey;
 use crate::convert::{ClaimFacts, MachineParts, Usage};
 use jiff::Timestamp;
 use kerf_model::node::Node;
+use kerf_model::nodepool::NodePool;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use std::sync::Arc;
@@ -12,10 +13,9 @@ use std::sync::Arc;
 impl Mirror {
     /// The cluster as it is known now. Nominations that ended at `now` are gone. Without a change it is the snapshot given last.
     pub fn snapshot(&mut self, now: Timestamp) -> Arc<Snapshot> {
-        self.end_nominations(now);
-        self.end_relapses(now);
-        let machines = self.rebuild_machines(now);
+        self.update_machines(now);
         let dirty = std::mem::take(&mut self.dirty);
+        let machines = dirty.shown;
         let anything = machines || dirty.pending || dirty.pools || dirty.daemons || dirty.pdbs || dirty.namespaces;
         if !anything {
             return Arc::clone(&self.published);
@@ -63,6 +63,20 @@ impl Mirror {
         };
         self.published = Arc::new(next);
         Arc::clone(&self.published)
+    }
+
+    /// A pool with its usage and its limits as of `now`. It costs what changed since the last call or snapshot, not the size of the
+    /// cluster, so that every launch can check the limits.
+    pub fn pool(&mut self, name: &str, now: Timestamp) -> Option<NodePool> {
+        self.update_machines(now);
+        self.pools.shown_pool(name)
+    }
+
+    /// Brings the machines and the usage of the pools up to date.
+    fn update_machines(&mut self, now: Timestamp) {
+        self.end_nominations(now);
+        self.end_relapses(now);
+        self.dirty.shown |= self.rebuild_machines(now);
     }
 
     fn end_nominations(&mut self, now: Timestamp) {

@@ -142,6 +142,23 @@ fn usage_follows_the_machines_that_stay() {
     assert_eq!(usage(&mut mirror), "");
 }
 
+// SCH-150
+#[test]
+fn the_usage_of_one_pool_needs_no_snapshot() {
+    let mut mirror = mirror();
+    mirror.apply(pool("", "limits: {cpu: '10'}", READY));
+    mirror.snapshot(now());
+    let interner = Arc::clone(mirror.interner());
+    let used = |mirror: &mut Mirror| amounts(&mirror.pool("default", now()).unwrap().usage, &interner);
+    assert_eq!(used(&mut mirror), "");
+    mirror.apply(node("n", POOLED, "[]"));
+    assert_eq!(used(&mut mirror), "cpu=4000 memory=8589934592 nodes=1 pods=10");
+    assert!(mirror.pool("other", now()).is_none());
+    let snapshot = mirror.snapshot(now());
+    assert_eq!(snapshot.nodes.len(), 1, "the snapshot still shows what changed");
+    assert_eq!(snapshot.pools[0].usage.get(sym::CPU), 4000);
+}
+
 fn catalogue(interner: &Interner, price: f64, available: bool) -> Arc<Catalogue> {
     let is = |key, value: &str| Requirement::is(key, interner.intern(value));
     let offering = |zone: &str, price| Offering {
