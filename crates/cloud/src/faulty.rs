@@ -1,13 +1,11 @@
 //! A provider that misbehaves on request: the clouds' known ways to fail, scripted or drawn from a seeded generator.
 
 use crate::choose::Randomness;
+use crate::decorator::Decorator;
 use crate::error::CloudError;
-use crate::hook::RegistrationHook;
-use crate::interruption::{Interruption, InterruptionKind};
 use crate::metered::Method;
-use crate::provider::{CloudProvider, DriftReason, Launched, Profile};
+use crate::provider::{CloudProvider, DriftReason, Launched};
 use async_trait::async_trait;
-use jiff::Timestamp;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_model::instance_type::Catalogue;
 use std::collections::BTreeSet;
@@ -170,9 +168,9 @@ fn answer_lost() -> CloudError {
 }
 
 #[async_trait]
-impl CloudProvider for FaultyProvider {
-    fn profile(&self) -> &Profile {
-        self.inner.profile()
+impl Decorator for FaultyProvider {
+    fn inner(&self) -> &Arc<dyn CloudProvider> {
+        &self.inner
     }
 
     async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
@@ -217,21 +215,5 @@ impl CloudProvider for FaultyProvider {
 
     async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
         self.around(Method::IsDrifted, self.inner.is_drifted(claim)).await
-    }
-
-    async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {
-        self.inner.interruptions().await
-    }
-
-    async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
-        self.inner.acknowledge(handled).await
-    }
-
-    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
-        self.inner.registration_hooks()
-    }
-
-    fn note_interruption(&self, claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) {
-        self.inner.note_interruption(claim, kind, now);
     }
 }

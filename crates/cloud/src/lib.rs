@@ -6,6 +6,7 @@
 
 mod build;
 mod choose;
+mod decorator;
 mod error;
 mod fake;
 mod faulty;
@@ -23,6 +24,7 @@ mod vocabulary;
 
 pub use build::{TypeBuilder, plain_offering};
 pub use choose::{Choice, Randomness, cheapest, pick, usable};
+pub use decorator::Decorator;
 pub use error::{CloudError, LaunchVerdict};
 pub use fake::{FAKE_NODE_CLASS, FakeCloud, quantities};
 pub use faulty::{Fault, FaultRates, FaultyProvider};

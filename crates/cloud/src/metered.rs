@@ -1,11 +1,9 @@
 //! A provider whose calls are measured (OPS-167, OPS-168).
 
+use crate::decorator::Decorator;
 use crate::error::CloudError;
-use crate::hook::RegistrationHook;
-use crate::interruption::{Interruption, InterruptionKind};
-use crate::provider::{CloudProvider, DriftReason, Launched, Profile};
+use crate::provider::{CloudProvider, DriftReason, Launched};
 use async_trait::async_trait;
-use jiff::Timestamp;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_model::instance_type::Catalogue;
 use std::sync::Arc;
@@ -111,9 +109,9 @@ impl MeteredProvider {
 }
 
 #[async_trait]
-impl CloudProvider for MeteredProvider {
-    fn profile(&self) -> &Profile {
-        self.inner.profile()
+impl Decorator for MeteredProvider {
+    fn inner(&self) -> &Arc<dyn CloudProvider> {
+        &self.inner
     }
 
     async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
@@ -139,21 +137,5 @@ impl CloudProvider for MeteredProvider {
 
     async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
         self.measured(Method::IsDrifted, self.inner.is_drifted(claim)).await
-    }
-
-    async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {
-        self.inner.interruptions().await
-    }
-
-    async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
-        self.inner.acknowledge(handled).await
-    }
-
-    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
-        self.inner.registration_hooks()
-    }
-
-    fn note_interruption(&self, claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) {
-        self.inner.note_interruption(claim, kind, now);
     }
 }

@@ -1,13 +1,11 @@
 //! A provider whose catalogues node overlays change.
 
+use crate::decorator::Decorator;
 use crate::error::CloudError;
-use crate::hook::RegistrationHook;
-use crate::interruption::{Interruption, InterruptionKind};
 use crate::overlay::{Evaluation, PoolOverlay};
-use crate::provider::{CloudProvider, DriftReason, Launched, Profile};
+use crate::provider::CloudProvider;
 use async_trait::async_trait;
-use jiff::Timestamp;
-use kerf_api::{NodeClaim, NodePool};
+use kerf_api::NodePool;
 use kerf_model::instance_type::Catalogue;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,25 +77,9 @@ impl Published {
 }
 
 #[async_trait]
-impl CloudProvider for OverlayProvider {
-    fn profile(&self) -> &Profile {
-        self.inner.profile()
-    }
-
-    async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
-        self.inner.create(claim).await
-    }
-
-    async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
-        self.inner.delete(claim).await
-    }
-
-    async fn get(&self, provider_id: &str) -> Result<Launched, CloudError> {
-        self.inner.get(provider_id).await
-    }
-
-    async fn list(&self) -> Result<Vec<Launched>, CloudError> {
-        self.inner.list().await
+impl Decorator for OverlayProvider {
+    fn inner(&self) -> &Arc<dyn CloudProvider> {
+        &self.inner
     }
 
     async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {
@@ -111,25 +93,5 @@ impl CloudProvider for OverlayProvider {
         }
         let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(published.apply(&catalogue, &overlay))
-    }
-
-    async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
-        self.inner.is_drifted(claim).await
-    }
-
-    async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {
-        self.inner.interruptions().await
-    }
-
-    async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
-        self.inner.acknowledge(handled).await
-    }
-
-    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
-        self.inner.registration_hooks()
-    }
-
-    fn note_interruption(&self, claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) {
-        self.inner.note_interruption(claim, kind, now);
     }
 }

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// A cloud. Calls may be repeated at any time: `create` for a claim that was launched already answers with the same instance, `delete`
 /// of an instance that is going or gone is no error of its own.
+///
+/// [`Decorator`](crate::Decorator) forwards every method of this trait; a new one is added there as well.
 #[async_trait]
 pub trait CloudProvider: Send + Sync {
     /// What does not change while the process runs.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodeOverlay, NodePool, annotations};
-use kerf_cloud::{CloudError, CloudProvider, DriftReason, Launched, Profile};
+use kerf_api::{Conditioned, KwokNodeClass, NodeOverlay, NodePool, annotations};
+use kerf_cloud::{CloudError, CloudProvider, Decorator};
 use kerf_model::instance_type::Catalogue;
 use kerf_runtime::Options;
 use kerf_sandbox::Sandbox;
@@ -143,25 +143,9 @@ struct OnePoolFails {
 }
 
 #[async_trait]
-impl CloudProvider for OnePoolFails {
-    fn profile(&self) -> &Profile {
-        self.inner.profile()
-    }
-
-    async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
-        self.inner.create(claim).await
-    }
-
-    async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
-        self.inner.delete(claim).await
-    }
-
-    async fn get(&self, provider_id: &str) -> Result<Launched, CloudError> {
-        self.inner.get(provider_id).await
-    }
-
-    async fn list(&self) -> Result<Vec<Launched>, CloudError> {
-        self.inner.list().await
+impl Decorator for OnePoolFails {
+    fn inner(&self) -> &Arc<dyn CloudProvider> {
+        &self.inner
     }
 
     async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {
@@ -170,10 +154,6 @@ impl CloudProvider for OnePoolFails {
             return Err(CloudError::other("no types today"));
         }
         self.inner.instance_types(pool).await
-    }
-
-    async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
-        self.inner.is_drifted(claim).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use kerf_api::{NodeClaim, NodePool};
-use kerf_cloud::{CloudError, CloudProvider, DriftReason, Launched, Profile, RegistrationHook};
+use kerf_cloud::{CloudError, CloudProvider, Decorator, DriftReason, Launched, RegistrationHook};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Sym;
 use kerf_runtime::Options;
@@ -134,14 +134,16 @@ struct Scripted {
 }
 
 #[async_trait]
-impl CloudProvider for Scripted {
-    fn profile(&self) -> &Profile {
-        self.inner.profile()
+impl Decorator for Scripted {
+    fn inner(&self) -> &Arc<dyn CloudProvider> {
+        &self.inner
     }
+
     async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
         self.script.meet(Call::Create).await?;
         self.inner.create(claim).await
     }
+
     async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
         self.script.meet(Call::Delete).await?;
         if self.script.lingers() {
@@ -149,16 +151,19 @@ impl CloudProvider for Scripted {
         }
         self.inner.delete(claim).await
     }
+
     async fn get(&self, provider_id: &str) -> Result<Launched, CloudError> {
         self.script.meet(Call::Get).await?;
         self.inner.get(provider_id).await
     }
+
     async fn list(&self) -> Result<Vec<Launched>, CloudError> {
         self.script.meet(Call::List).await?;
         let mut listed = self.inner.list().await?;
         listed.extend(self.script.lock().listed.iter().cloned());
         Ok(listed)
     }
+
     async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {
         let all = self.inner.instance_types(pool).await?;
         let state = self.script.lock();
@@ -169,6 +174,7 @@ impl CloudProvider for Scripted {
         let types = left.cloned().collect();
         Ok(Arc::new(Catalogue { types }))
     }
+
     async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
         self.script.meet(Call::IsDrifted).await?;
         let scripted = self.script.lock().drifted;
@@ -177,6 +183,7 @@ impl CloudProvider for Scripted {
             None => self.inner.is_drifted(claim).await,
         }
     }
+
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
         &self.hooks
     }

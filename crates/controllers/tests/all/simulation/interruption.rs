@@ -5,12 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::{NodeClaim, NodePool};
-use kerf_cloud::{
-    CloudError, CloudProvider, DriftReason, Interruption, InterruptionKind, Launched, Profile, SignalQueue,
-};
+use kerf_api::NodeClaim;
+use kerf_cloud::{CloudError, CloudProvider, Decorator, Interruption, InterruptionKind, SignalQueue};
 use kerf_kwok::INTERRUPTION;
-use kerf_model::instance_type::Catalogue;
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
 use serde_json::json;
 
@@ -23,31 +20,15 @@ struct Announcing {
 }
 
 #[async_trait]
-impl CloudProvider for Announcing {
-    fn profile(&self) -> &Profile {
-        self.inner.profile()
+impl Decorator for Announcing {
+    fn inner(&self) -> &Arc<dyn CloudProvider> {
+        &self.inner
     }
-    async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
-        self.inner.create(claim).await
-    }
-    async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
-        self.inner.delete(claim).await
-    }
-    async fn get(&self, provider_id: &str) -> Result<Launched, CloudError> {
-        self.inner.get(provider_id).await
-    }
-    async fn list(&self) -> Result<Vec<Launched>, CloudError> {
-        self.inner.list().await
-    }
-    async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {
-        self.inner.instance_types(pool).await
-    }
-    async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
-        self.inner.is_drifted(claim).await
-    }
+
     async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {
         Ok(self.signals.receive().await)
     }
+
     async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
         self.signals.acknowledge(handled);
         Ok(())
