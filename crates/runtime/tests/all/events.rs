@@ -1,10 +1,8 @@
 //! What Events look like when they reach the API.
 
-mod fake;
-
 use std::time::Duration;
 
-use fake::{Server, failure, json_response};
+use crate::fake::{Server, failure, json_response};
 use kerf_runtime::events::write_events;
 use kerf_runtime::{CancellationToken, Clock, Event, EventType, ObjectRef, Recorder, Seed};
 use serde_json::json;
@@ -27,7 +25,7 @@ fn event(kind: &str, namespace: &str, message: &str) -> Event {
 }
 
 /// Publishes with ten seconds between and returns what the server was asked.
-async fn written(server: &Server, events: Vec<Event>) -> Vec<fake::Asked> {
+async fn written(server: &Server, events: Vec<Event>) -> Vec<crate::fake::Asked> {
     let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().expect("a timestamp"));
     let (recorder, receiver) = Recorder::new();
     let shutdown = CancellationToken::new();

@@ -1,11 +1,9 @@
 //! The watch against a server that behaves, misbehaves and goes away.
 
-mod fake;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fake::{Asked, Reply, Server, failure, json_response, watch_response};
+use crate::fake::{Asked, Reply, Server, failure, json_response, watch_response};
 use futures::channel::mpsc::UnboundedSender;
 use http::Response;
 use k8s_openapi::api::core::v1::ConfigMap;

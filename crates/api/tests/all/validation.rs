@@ -1,6 +1,5 @@
 //! The texts users read in the ValidationSucceeded condition.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::needless_pass_by_value, reason = "JSON literals read best as they are")]
 
 use kerf_api::{LabelRules, NodeOverlay, NodePool, decode, validate};

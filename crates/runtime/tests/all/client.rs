@@ -1,10 +1,8 @@
 //! The layers under the client: limits, retries, user agent, metrics.
 
-mod fake;
-
 use std::time::Duration;
 
-use fake::{Server, failure, json_response};
+use crate::fake::{Server, failure, json_response};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kerf_runtime::client::{ApiErrorKind, ApiLayers, Retry};
 use kerf_runtime::{Clock, Metrics, Seed};
@@ -55,7 +53,7 @@ async fn a_clock_hears_what_time_the_server_says_it_is() {
         ("Sat, 03 Jan 2026 12:00:00 GMT", "2026-01-03T12:00:00Z"),
         ("Thu, 01 Jan 2026 12:00:29 GMT", "2026-01-01T12:00:00Z"),
     ] {
-        let dated = move |mut response: http::Response<fake::Reply>| {
+        let dated = move |mut response: http::Response<crate::fake::Reply>| {
             let date = http::HeaderValue::from_static(date);
             response.headers_mut().insert(http::header::DATE, date);
             response

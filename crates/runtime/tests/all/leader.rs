@@ -1,11 +1,9 @@
 //! Elections over a lease that several electors share.
 
-mod fake;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fake::{Asked, Reply, Server, failure, json_response};
+use crate::fake::{Asked, Reply, Server, failure, json_response};
 use http::Response;
 use kerf_runtime::leader::{ElectionConfig, Elector, LeaderError};
 use kerf_runtime::{CancellationToken, Clock, Metrics, Recorder, Seed};

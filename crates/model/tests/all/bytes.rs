@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-#[path = "../../../fuzz/harness/requirement.rs"]
+#[path = "../../../../fuzz/harness/requirement.rs"]
 mod requirement;
 
 proptest! {

@@ -270,7 +270,7 @@ fn taints_well_known_software_takes_away() {
     ] {
         assert_eq!(taints.contains(key), passes, "{key}");
     }
-    let manual = include_str!("../../../docs/startup-taints.md");
+    let manual = include_str!("../../../../docs/startup-taints.md");
     for (at, row) in startup_taints::KNOWN.iter().enumerate() {
         assert!(row.source.starts_with("https://"), "{}", row.key);
         let line = format!("| `{}` | {} | <{}> |", row.key, row.by, row.source);

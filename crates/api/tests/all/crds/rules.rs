@@ -3,7 +3,7 @@
 use kerf_api::Provider;
 use regex::Regex;
 
-use crate::schema::{QUANTITY, core, field, messages};
+use super::schema::{QUANTITY, core, field, messages};
 
 #[test]
 fn rules_and_their_messages() {

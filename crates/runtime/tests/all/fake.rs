@@ -1,7 +1,5 @@
 //! An API server made of canned answers, for tests of what sits on top of a client.
 
-#![expect(dead_code, reason = "each test binary uses its part")]
-
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 
-#[path = "../../../fuzz/harness/cron.rs"]
+#[path = "../../../../fuzz/harness/cron.rs"]
 mod cron;
-#[path = "../../../fuzz/harness/duration.rs"]
+#[path = "../../../../fuzz/harness/duration.rs"]
 mod duration;
-#[path = "../../../fuzz/harness/quantity.rs"]
+#[path = "../../../../fuzz/harness/quantity.rs"]
 mod quantity;
 
 proptest! {

@@ -3,7 +3,7 @@
 use kerf_api::Provider;
 use serde_json::{Value, json};
 
-use crate::schema::{DURATION, DURATION_OR_NEVER, LABEL_VALUE, QUALIFIED_NAME, QUANTITY, core, facts, field, messages};
+use super::schema::{DURATION, DURATION_OR_NEVER, LABEL_VALUE, QUALIFIED_NAME, QUANTITY, core, facts, field, messages};
 
 #[test]
 fn fields_of_node_pools() {

@@ -1,8 +1,6 @@
 //! Objects decode into their types and encode back without losing or adding a field (DEP-033, DEP-034), and objects of the
 //! wrong shape are refused by name.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use kerf_api::{
     Budget, CapacityBuffer, ConsolidationPolicy, KwokNodeClass, NodeClaim, NodeOverlay, NodePool, NodeRepairPolicy,
     Operator, RepairAction, decode,

@@ -1,8 +1,6 @@
 //! The provider against a small API server: launches, Nodes, deletion (KWK-001 to KWK-060).
 
-mod api;
-
-use api::{CLAIMS, CLASSES, FakeApi, NODES};
+use crate::fake_api::{CLAIMS, CLASSES, FakeApi, NODES};
 use jiff::Timestamp;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_cloud::{CloudError, CloudProvider, InterruptionKind, RepairPolicy};

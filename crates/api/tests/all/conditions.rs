@@ -1,7 +1,5 @@
 //! What happens to conditions when they are read, set and removed.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kerf_api::conditions::node_claim::{

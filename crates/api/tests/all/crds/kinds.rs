@@ -3,7 +3,7 @@
 use kerf_api::Provider;
 use serde_json::{Value, json};
 
-use crate::schema::{crd, field};
+use super::schema::{crd, field};
 
 fn version(plural: &str) -> Value {
     crd(Provider::Kwok, plural).value["spec"]["versions"][0].clone()

@@ -110,7 +110,7 @@ fn buckets_are_the_contracts() {
 
 #[test]
 fn the_catalogue_is_the_list_of_the_specification() {
-    let text = include_str!("../../../docs/behaviour/operations.md");
+    let text = include_str!("../../../../docs/behaviour/operations.md");
     let mut listed = 0;
     let rows = text
         .lines()

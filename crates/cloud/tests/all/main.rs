@@ -1,0 +1,4 @@
+//! The tests of what goes around a provider.
+
+mod decorators;
+mod overlays;

@@ -1,0 +1,3 @@
+//! The tests of the model from outside.
+
+mod bytes;

@@ -1,0 +1,10 @@
+//! The runtime's tests: what sits on top of a client against an API server of canned answers, and what is configured and printed.
+
+mod catalogue;
+mod client;
+mod events;
+mod fake;
+mod leader;
+mod logging;
+mod options;
+mod watch;

@@ -1,0 +1,3 @@
+//! The tests of quantities, durations and schedules as texts.
+
+mod bytes;
