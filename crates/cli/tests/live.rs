@@ -7,7 +7,8 @@ use kube::core::Request;
 use kube::core::params::PostParams;
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use support::{Outcome, kerf, kerf_with_input};
@@ -207,4 +208,60 @@ fn a_cluster_is_asked_as_files_are() {
         kerf(&["explain", "pod/web-0", "-f", "x.yaml", "--context", "c"]).code,
         2
     );
+}
+
+/// Answers `GET path` of a server on this machine; `None` while it does not listen.
+fn get(port: u16, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    .ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn a_controller_that_cannot_write_its_lease_says_so_and_is_not_ready() {
+    let up = Up::start("lease");
+    let port = TcpListener::bind("127.0.0.1:0")
+        .and_then(|free| free.local_addr())
+        .expect("a free port")
+        .port();
+    let mut controller = Command::new(env!("CARGO_BIN_EXE_kerf"))
+        .args([
+            "controller",
+            "--leader-election-namespace",
+            "nowhere",
+            "--metrics-port",
+            "0",
+        ])
+        .args(["--health-probe-port", &port.to_string(), "--kubeconfig"])
+        .arg(&up.kubeconfig)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the controller starts");
+    let log = controller.stdout.take().expect("a pipe");
+    let said = BufReader::new(log)
+        .lines()
+        .map_while(Result::ok)
+        .find(|line| line.contains("\"ERROR\""));
+    let ready = get(port, "/readyz");
+    let alive = get(port, "/healthz");
+    let _ = controller.kill();
+    let _ = controller.wait();
+    let said = said.expect("an error line");
+    assert!(said.contains("the leader election lease cannot be written"), "{said}");
+    assert!(said.contains("nowhere"), "{said}");
+    let ready = ready.expect("an answer");
+    assert!(ready.starts_with("HTTP/1.1 500"), "{ready}");
+    assert!(
+        ready.contains(
+            "[-]leader-election failed: lease karpenter-leader-election in namespace nowhere cannot be written: "
+        ),
+        "{ready}"
+    );
+    assert!(alive.is_some_and(|answer| answer.starts_with("HTTP/1.1 200")));
 }

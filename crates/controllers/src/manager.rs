@@ -7,7 +7,7 @@ use futures::future::join_all;
 use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kerf_cloud::{CloudProvider, OverlayProvider};
 use kerf_model::intern::Interner;
-use kerf_runtime::leader::{ElectionConfig, Elector, LeaderError};
+use kerf_runtime::leader::{ElectionConfig, Elector, LeaderError, LeaseAccess};
 use kerf_runtime::server::BindError;
 use kerf_runtime::{
     CancellationToken, Clock, HealthChecks, Metrics, Options, Recorder, Seed, SyncGate, TaskError, TaskGroup, events,
@@ -167,9 +167,10 @@ impl Manager {
             overlays,
         } = self;
         let mut tasks = TaskGroup::new(&shutdown);
-        let gate = SyncGate::new();
+        let (gate, access) = (SyncGate::new(), LeaseAccess::default());
         if listen {
-            serve(&context, &gate, &mut tasks).await?;
+            let lease = election.is_some().then_some(&access);
+            serve(&context, &gate, lease, &mut tasks).await?;
         }
         let written = watch_all(&context, &gate, overlays, &mut tasks);
         let ended = tasks.token().clone();
@@ -185,7 +186,13 @@ impl Manager {
             Ok::<(), std::convert::Infallible>(())
         });
         // The leader's work and the tasks beside it end each other.
-        let lead = lead(&context, controllers, (gate, written), election, ended.clone());
+        let lead = lead(
+            &context,
+            controllers,
+            (gate, written),
+            (election, access),
+            ended.clone(),
+        );
         let beside = tasks.wait();
         tokio::pin!(lead, beside);
         tokio::select! {
@@ -261,7 +268,7 @@ async fn lead(
     context: &Context,
     controllers: Vec<Arc<dyn LeaderTask>>,
     (gate, written): (SyncGate, Vec<Arc<Relist>>),
-    election: Option<Election>,
+    (election, access): (Option<Election>, LeaseAccess),
     shutdown: CancellationToken,
 ) -> Result<(), ManagerError> {
     let elects = election.is_some();
@@ -294,6 +301,7 @@ async fn lead(
     };
     let rng = context.seed.derive("election").rng();
     let elector = Elector::new(client, config, context.clock.clone(), rng)
+        .access(&access)
         .recorder(context.recorder.clone())
         .metrics(&context.metrics);
     match elector.run(&shutdown, work).await? {
@@ -391,18 +399,26 @@ where
     relist
 }
 
-/// OPS-041 to OPS-045.
-async fn serve(context: &Context, gate: &SyncGate, tasks: &mut TaskGroup) -> Result<(), ManagerError> {
+/// Serves metrics and probes (OPS-041 to OPS-045). With an election, readiness also needs a lease that can be read and written.
+async fn serve(
+    context: &Context,
+    gate: &SyncGate,
+    lease: Option<&LeaseAccess>,
+    tasks: &mut TaskGroup,
+) -> Result<(), ManagerError> {
     let options = &context.options;
     let metrics = server::bind(options.metrics_port, "metrics", "--metrics-port").await?;
     let probes = server::bind(options.health_probe_port, "health probes", "--health-probe-port").await?;
     let router = server::metrics_router(context.metrics.clone(), options.enable_profiling);
     tasks.spawn("metrics server", server::serve(metrics, router, tasks.token().clone()));
     let client = context.client.clone();
-    let checks = HealthChecks::new()
+    let mut checks = HealthChecks::new()
         .synced("manager", gate)
         .with("crd", move || crds_served(client.clone()))
         .ping("readyz");
+    if let Some(lease) = lease.cloned() {
+        checks = checks.with_cause("leader-election", move || std::future::ready(lease.check()));
+    }
     let token = tasks.token().clone();
     tasks.spawn(
         "probe server",

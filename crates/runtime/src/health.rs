@@ -13,7 +13,14 @@ use axum::routing::any;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
-type Check = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+type Probe = Arc<dyn Fn() -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+#[derive(Clone)]
+struct Check {
+    probe: Probe,
+    /// Whether the aggregate answer says why the check fails.
+    shows_cause: bool,
+}
 
 /// Checks by name; all must pass. A check may wait for what it checks (OPS-046).
 #[derive(Clone, Default)]
@@ -27,12 +34,31 @@ impl HealthChecks {
 
     /// Adds a check. The error says what is wrong; the aggregate answer withholds it.
     #[must_use]
-    pub fn with<F, Fut>(mut self, name: &str, check: F) -> Self
+    pub fn with<F, Fut>(self, name: &str, check: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), String>> + Send + 'static,
     {
-        self.0.insert(name.to_owned(), Arc::new(move || Box::pin(check())));
+        self.insert(name, check, false)
+    }
+
+    /// Adds a check whose error the aggregate answer repeats: it must hold nothing that is secret.
+    #[must_use]
+    pub fn with_cause<F, Fut>(self, name: &str, check: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        self.insert(name, check, true)
+    }
+
+    fn insert<F, Fut>(mut self, name: &str, check: F, shows_cause: bool) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        let probe: Probe = Arc::new(move || Box::pin(check()));
+        self.0.insert(name.to_owned(), Check { probe, shows_cause });
         self
     }
 
@@ -114,7 +140,7 @@ async fn one(State(checks): State<HealthChecks>, Path(name): Path<String>) -> Re
     let Some(check) = checks.0.get(&name) else {
         return (StatusCode::NOT_FOUND, format!("no health check {name:?}\n")).into_response();
     };
-    match check().await {
+    match (check.probe)().await {
         Ok(()) => "ok".into_response(),
         Err(error) => (
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -141,10 +167,14 @@ async fn all(State(checks): State<HealthChecks>, RawQuery(query): RawQuery) -> R
     for (name, check) in &checks.0 {
         let line = if excluded.remove(name) {
             format!("[+]{name} excluded: ok")
-        } else if let Err(error) = check().await {
+        } else if let Err(error) = (check.probe)().await {
             failed = true;
             tracing::info!(check = %name, error = %error, "health check failed");
-            format!("[-]{name} failed: reason withheld")
+            if check.shows_cause {
+                format!("[-]{name} failed: {error}")
+            } else {
+                format!("[-]{name} failed: reason withheld")
+            }
         } else {
             format!("[+]{name} ok")
         };
@@ -246,6 +276,13 @@ mod tests {
                 healthz check passed\n"
             )
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_may_show_its_cause() {
+        let router = health_router(HealthChecks::new().with_cause("lease", || async { Err("forbidden".to_owned()) }));
+        let text = "[-]lease failed: forbidden\nhealthz check failed\n".to_owned();
+        assert_eq!(get(&router, "/readyz").await, (500, text));
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 //! Expiry is judged by our own monotonic time since the lease was last seen to change, never by comparing clocks of
 //! two machines, and every write carries the resource version it is based on.
 
+mod access;
 mod decision;
 
 use std::future::Future;
@@ -17,9 +18,11 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use access::LeaseAccess;
 pub use decision::{Held, Observed, Record, Step, step};
 
-use crate::client::{describe, found};
+use self::access::Attempt;
+use crate::client::{ApiErrorKind, describe, found};
 use crate::clock::Clock;
 use crate::events::{Event, EventType, ObjectRef, Recorder};
 use crate::metrics::{Counter, Gauge, Metrics, catalogue};
@@ -114,6 +117,7 @@ pub struct Elector {
     recorder: Option<Recorder>,
     status: Option<Gauge>,
     slowpath: Option<Counter>,
+    access: LeaseAccess,
     /// The zero of the decision's time.
     epoch: Instant,
     observed: Option<Observed>,
@@ -132,6 +136,7 @@ impl Elector {
             recorder: None,
             status: None,
             slowpath: None,
+            access: LeaseAccess::default(),
             epoch: Instant::now(),
             observed: None,
             lease: None,
@@ -143,6 +148,13 @@ impl Elector {
     #[must_use]
     pub fn recorder(mut self, recorder: Recorder) -> Self {
         self.recorder = Some(recorder);
+        self
+    }
+
+    /// Keeps `access` up to date with whether the lease can be read and written, for a readiness check.
+    #[must_use]
+    pub fn access(mut self, access: &LeaseAccess) -> Self {
+        self.access = access.clone();
         self
     }
 
@@ -189,8 +201,13 @@ impl Elector {
     /// Returns once this process leads.
     pub async fn acquire(&mut self) {
         loop {
-            self.observe(self.config.renew_deadline).await;
-            if matches!(self.decide(), Step::Acquire) && self.write(self.config.renew_deadline).await {
+            let was_read = self.observe(self.config.renew_deadline).await;
+            let step = self.decide();
+            if step == Step::Wait && was_read {
+                // Somebody else leads, so a write that failed before is not wanted any more.
+                self.access.works(&self.config);
+            }
+            if step == Step::Acquire && self.write(self.config.renew_deadline).await {
                 tracing::info!(lease = %self.config.name, identity = %self.config.identity, "became leader");
                 self.set_status(1.0);
                 self.announce();
@@ -266,16 +283,19 @@ impl Elector {
         self.epoch.elapsed()
     }
 
-    /// Reads the lease and notes when it last changed.
-    async fn observe(&mut self, limit: Duration) {
+    /// Reads the lease and notes when it last changed; returns whether it could be read.
+    async fn observe(&mut self, limit: Duration) -> bool {
         let read = tokio::time::timeout(limit, self.api.get(&self.config.name)).await;
-        match read {
-            Ok(result) => match found(result) {
-                Ok(lease) => self.see(lease),
-                Err(error) => tracing::debug!(error = %describe(&error), "lease cannot be read"),
-            },
-            Err(_) => tracing::debug!("lease cannot be read in time"),
-        }
+        let error = match read.map(found) {
+            Ok(Ok(lease)) => {
+                self.see(lease);
+                return true;
+            }
+            Ok(Err(error)) => describe(&error),
+            Err(_) => no_answer(limit),
+        };
+        self.access.fails(&self.config, Attempt::Read, &error);
+        false
     }
 
     fn see(&mut self, lease: Option<Lease>) {
@@ -308,14 +328,22 @@ impl Elector {
                 self.see(Some(lease));
                 // Counted from before the call: others may have seen the change that early.
                 self.held = Some(Held { renewed_at: started });
+                self.access.works(&self.config);
                 true
             }
             Ok(Err(error)) => {
-                tracing::debug!(error = %describe(&error), "lease cannot be written");
+                match ApiErrorKind::of(&error) {
+                    // Another process wrote first, as it may.
+                    ApiErrorKind::Conflict | ApiErrorKind::AlreadyExists => {
+                        tracing::debug!(error = %describe(&error), "lease was written by another process");
+                        self.access.works(&self.config);
+                    }
+                    _ => self.access.fails(&self.config, Attempt::Write, &describe(&error)),
+                }
                 false
             }
             Err(_) => {
-                tracing::debug!("lease cannot be written in time");
+                self.access.fails(&self.config, Attempt::Write, &no_answer(limit));
                 false
             }
         }
@@ -366,6 +394,10 @@ impl Elector {
             status.set(&[&self.config.name], value);
         }
     }
+}
+
+fn no_answer(limit: Duration) -> String {
+    format!("no answer within {limit:?}")
 }
 
 fn record_of(lease: &Lease) -> Record {

@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::buffer::Buffer;
 use crate::fake::{Asked, Reply, Server, failure, json_response};
 use http::Response;
-use kerf_runtime::leader::{ElectionConfig, Elector, LeaderError};
+use kerf_runtime::leader::{ElectionConfig, Elector, LeaderError, LeaseAccess};
+use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
 use kerf_runtime::{CancellationToken, Clock, Metrics, Recorder, Seed};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -19,6 +21,8 @@ struct Store {
     lease: Option<Value>,
     version: u64,
     cut_off: Option<String>,
+    /// Writes fail with this code and message.
+    refuses_writes: Option<(u16, &'static str)>,
 }
 
 impl LeaseStore {
@@ -34,6 +38,10 @@ impl LeaseStore {
         })
     }
 
+    fn refuse_writes(&self, failure: Option<(u16, &'static str)>) {
+        self.0.lock().expect("no panic holds it").refuses_writes = failure;
+    }
+
     fn cut_off(&self, user_agent: &str) {
         self.0.lock().expect("no panic holds it").cut_off = Some(user_agent.to_owned());
     }
@@ -43,6 +51,11 @@ impl Store {
     fn answer(&mut self, asked: &Asked) -> Response<Reply> {
         if self.cut_off.as_deref() == Some(&asked.user_agent) {
             return json_response(503, &failure(503, "ServiceUnavailable"));
+        }
+        if let Some((code, message)) = self.refuses_writes.filter(|_| asked.method != "GET") {
+            let mut answer = failure(code, "Forbidden");
+            answer["message"] = json!(message);
+            return json_response(code, &answer);
         }
         match (asked.method.as_str(), &self.lease) {
             ("GET", None) => json_response(404, &failure(404, "NotFound")),
@@ -239,4 +252,44 @@ async fn a_cancelled_candidate_never_leads() {
         .await;
     assert!(matches!(result, Ok(None::<()>)));
     assert_eq!(store.holder(), "a");
+}
+
+/// The error lines of a log.
+fn errors(buffer: &Buffer) -> Vec<Value> {
+    let lines = buffer.lines().into_iter();
+    lines.filter(|line| line["level"] == "ERROR").collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_cannot_be_written_is_logged_at_once_and_every_minute_and_fails_the_check() {
+    const DENIED: &str = "leases.coordination.k8s.io is forbidden: cannot create in the namespace \"kube-system\"";
+    let (store, clock, buffer) = (LeaseStore::default(), clock(), Buffer::default());
+    let log = LogConfig {
+        level: LogLevel::Info,
+        sinks: Sinks::to(buffer.clone()),
+        error_sinks: Sinks::to(std::io::sink()),
+        commit: None,
+        clock: clock.clone(),
+    };
+    let _guard = tracing::subscriber::set_default(log.subscriber());
+    store.refuse_writes(Some((403, DENIED)));
+    let access = LeaseAccess::default();
+    let server = store.server();
+    let mut elector = elector(&server, "a", &clock).access(&access);
+    assert_eq!(access.check(), Ok(()));
+    assert!(tokio::time::timeout(seconds(1), elector.acquire()).await.is_err());
+    let said = errors(&buffer);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(said[0]["error"], DENIED);
+    assert_eq!(said[0]["namespace"], "kube-system");
+    let cause = format!("lease karpenter-leader-election in namespace kube-system cannot be written: {DENIED}");
+    assert_eq!(access.check(), Err(cause));
+    assert!(tokio::time::timeout(seconds(299), elector.acquire()).await.is_err());
+    let said = errors(&buffer).len();
+    assert!((4..=5).contains(&said), "{said} lines in five minutes");
+    // Another process leads: there is nothing this one has to write.
+    store.refuse_writes(None);
+    self::elector(&server, "b", &clock).acquire().await;
+    assert!(tokio::time::timeout(seconds(4), elector.acquire()).await.is_err());
+    assert_eq!(access.check(), Ok(()));
 }

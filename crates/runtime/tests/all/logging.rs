@@ -1,38 +1,9 @@
 //! Log lines as the contract states them.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
+use crate::buffer::Buffer;
 use kerf_runtime::logging::{LogConfig, LogError, LogLevel, Sinks, json};
 use kerf_runtime::{CancellationToken, Clock, Controller, ObjectKey, Outcome, Queue, RateLimit, ReconcileError, Seed};
 use serde_json::{Value, json};
-
-#[derive(Clone, Default)]
-struct Buffer(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Buffer {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no panic holds it").extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Buffer {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().expect("no panic holds it").clone()).expect("UTF-8")
-    }
-
-    fn lines(&self) -> Vec<Value> {
-        self.text()
-            .lines()
-            .map(|line| serde_json::from_str(line).expect(line))
-            .collect()
-    }
-}
 
 fn config(level: LogLevel) -> (LogConfig, Buffer) {
     let buffer = Buffer::default();

@@ -1,5 +1,6 @@
 //! The runtime's tests: what sits on top of a client against an API server of canned answers, and what is configured and printed.
 
+mod buffer;
 mod catalogue;
 mod client;
 mod events;
