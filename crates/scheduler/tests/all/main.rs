@@ -1,4 +1,4 @@
-//! The scheduling contract, statement by statement, on the fixture language of `kerf-testkit`.
+//! The tests of the solver, in one binary: the scheduling contract statement by statement, and how questions may be asked.
 
 #![expect(
     clippy::unwrap_used,
@@ -19,6 +19,7 @@ mod order;
 mod pools;
 mod ports_and_volumes;
 mod property;
+mod questions;
 mod reference;
 mod relaxation;
 mod requirements;
