@@ -1,43 +1,25 @@
-//! The solver: from a snapshot and the pods that need a place to a [`kerf_model::plan::Plan`].
+//! The solver: it computes a [`kerf_model::plan::Plan`] from a snapshot and the pods that need a node.
 //!
-//! In come a [`Request`] (an immutable snapshot, pods, nodes that are no targets) and [`Options`]; out goes a plan: launches, placements on
-//! machines there are already, and typed reasons for every pod left over. Pure: no clock, no I/O, no randomness; the same input and effort
-//! give the same plan at any thread count. Who has many questions about one snapshot makes it [`Prepared`] once. Units are those of the
-//! model: milli-cores, bytes, counts, 10⁻¹² dollars per hour.
+//! Input is a [`Request`] (an immutable snapshot, pods, nodes to exclude) and [`Options`]. Output is a plan: launches, placements on
+//! existing nodes, and a typed reason for every pod that has no place. The solver is pure: no clock, no I/O, no randomness. Equal input and
+//! effort give an equal plan at any number of threads. A caller with many questions about one snapshot compiles it once as [`Prepared`].
+//! Units are those of the model: milli-cores, bytes, counts, 10⁻¹² dollars per hour.
+//!
+//! Folders, each importing only the ones before it: `dense` (data structures), `compile` (input to interned problem), `search` (what an
+//! assignment may still become), `strategy` (which claim a pod is offered to), `output` (plan and reasons).
 
-mod amounts;
-mod bits;
-mod bound;
-mod claims;
-mod classes;
-mod daemons;
-mod finish;
-mod held;
-mod labels;
-mod launches;
-mod limits;
-mod memo;
-mod nodes;
+mod compile;
+mod dense;
 mod options;
-mod prepared;
-mod reasons;
-mod relax;
-mod requirements;
-mod reservations;
-mod run;
+mod output;
+mod pinned;
+mod search;
 mod solve;
-mod states;
 mod strategy;
-mod taints;
-mod templates;
-mod topology;
-mod touched;
-mod types;
-mod world;
-mod zones;
 
-pub use held::{Held, Planned};
+pub use compile::prepared::Prepared;
 pub use options::{MinValuesPolicy, Options, Packing, PreferencePolicy, Request, ReservedMode, WhatIf};
-pub use prepared::Prepared;
-pub use solve::{explain, solve};
-pub use zones::EffectiveZone;
+pub use output::EffectiveZone;
+pub use pinned::{PinnedPlacements, PinnedRequest};
+pub use solve::{explain, solve, winning_strategy};
+pub use strategy::Strategy;

@@ -1,54 +1,55 @@
-//! What a caller asks of the solver, and how.
+//! What a caller asks of the solver, and how it is to solve it.
 
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use std::sync::Arc;
 
-/// Whether preferences are honoured until they stand in the way (SCH-266), or not at all (SCH-272).
+/// Whether preferences are honoured and relaxed step by step (SCH-266), or ignored (SCH-272).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PreferencePolicy {
-    /// Honour them, relax one at a time.
+    /// Honour preferences, and relax one at a time while a pod does not fit.
     #[default]
     Respect,
-    /// Behave as if they were not written.
+    /// Behave as if the pod had no preferences.
     Ignore,
 }
 
 /// Whether `minValues` may be lowered (section 18).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum MinValuesPolicy {
-    /// Never.
+    /// Never lower it: a pool that cannot meet it makes no node.
     #[default]
     Strict,
-    /// On new claims, to what there is (SCH-282).
+    /// Lower it on new claims to the number of values there are (SCH-282).
     BestEffort,
 }
 
-/// What happens when reserved capacity is compatible but taken (section 19).
+/// What happens when a compatible reservation exists but is used up (section 19).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReservedMode {
-    /// The gate is off: reserved offerings are ordinary ones (SCH-289).
+    /// The feature gate is off: reserved offerings are treated like others (SCH-289).
     Off,
-    /// The pod waits for a later pass (SCH-295): provisioning.
+    /// The pod waits for a later pass (SCH-295). Used for provisioning.
     #[default]
     Strict,
-    /// The claim goes without reservations (SCH-296): simulations of other controllers.
+    /// The claim is made without reservations (SCH-296). Used for simulations by other controllers.
     Fallback,
 }
 
-/// How nodes are chosen among those the constraints allow.
+/// Which strategies choose nodes among those the constraints allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Packing {
-    /// Several strategies within [`Options::effort`]; the plan that schedules most wins, then the cheapest. Never dearer than `Upstream` for
-    /// as many pods. Where limits leave pods over, launches offer fewer types, so that less of the limits is set aside for each.
+    /// Runs several strategies within [`Options::effort`]. The plan that places most pods wins, then the cheapest. For equally many pods it
+    /// is never dearer than `Upstream`. Where limits leave pods over, launches offer fewer instance types, so that each reserves less of
+    /// the limits.
     #[default]
     Cheapest,
-    /// The greedy of section 16 alone.
+    /// Runs only the greedy of section 16.
     Upstream,
 }
 
-/// How to solve.
+/// The settings of a solve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// See [`PreferencePolicy`].
@@ -59,9 +60,9 @@ pub struct Options {
     pub reserved: ReservedMode,
     /// See [`Packing`].
     pub packing: Packing,
-    /// How many threads may be used; the plan does not depend on it.
+    /// The largest number of threads. The plan does not depend on it.
     pub threads: usize,
-    /// Work units each strategy beyond the first may spend; one unit is about one attempt to place one pod.
+    /// Work units each strategy after the first may spend. One unit is about one attempt to place one pod.
     pub effort: u64,
 }
 
@@ -78,30 +79,30 @@ impl Default for Options {
     }
 }
 
-/// What to solve.
+/// A snapshot and the pods to place.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The cluster.
+    /// The state of the cluster.
     pub snapshot: &'a Snapshot,
-    /// Pods that need a place: pending ones first, faulty ones included, then those of deleting nodes (SCH-031).
+    /// Pods that need a node: pending ones first, invalid ones included, then those of deleting nodes (SCH-031).
     pub pods: &'a [Arc<Pod>],
-    /// Indices into the snapshot's nodes that are no targets, besides those marked for deletion (SCH-032, SCH-430).
+    /// Indices into the snapshot's nodes. These take no pods, like those marked for deletion (SCH-032, SCH-430).
     pub exclude_nodes: &'a [usize],
-    /// Indices into the snapshot's nodes that take no pod moved from a healthy node: too little time has passed since their last pod
-    /// event (SCH-251). Pending pods and pods of deleting nodes may still go there. Empty for provisioning.
+    /// Indices into the snapshot's nodes. These take no pod that moves from a healthy node, because too little time has passed since their
+    /// last pod event (SCH-251). Pending pods and pods of deleting nodes may still be placed there. Empty for provisioning.
     pub settling_nodes: &'a [usize],
 }
 
-/// One question to a [`Prepared`](crate::Prepared) snapshot: what if these pods needed a place, and these nodes were not there?
+/// One question to a [`Prepared`](crate::Prepared) snapshot: where would these pods go if these nodes did not exist?
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WhatIf<'a> {
-    /// As [`Request::pods`].
+    /// See [`Request::pods`].
     pub pods: &'a [Arc<Pod>],
-    /// As [`Request::exclude_nodes`].
+    /// See [`Request::exclude_nodes`].
     pub exclude_nodes: &'a [usize],
-    /// As [`Request::settling_nodes`].
+    /// See [`Request::settling_nodes`].
     pub settling_nodes: &'a [usize],
-    /// What is free again of the limits of pools, by the pool's name: the capacity of nodes that would go (DIS-312).
+    /// Resources to add back to the limits of pools, by the pool's name: the capacity of nodes that would be removed (DIS-312).
     pub freed: &'a [(Arc<str>, Resources)],
 }
 
@@ -117,12 +118,12 @@ impl<'a> From<&Request<'a>> for WhatIf<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The pending pods of a snapshot on all its nodes.
+    /// A request for the pending pods of a snapshot, with all nodes.
     pub fn pending(snapshot: &'a Snapshot) -> Self {
         Self::new(snapshot, &snapshot.pending)
     }
 
-    /// These pods on all nodes.
+    /// A request for these pods, with all nodes.
     pub fn new(snapshot: &'a Snapshot, pods: &'a [Arc<Pod>]) -> Self {
         Self {
             snapshot,

@@ -1,15 +1,16 @@
-//! The entry points.
+//! The entry points of the crate.
 
+use crate::compile::prepared::Prepared;
+use crate::compile::problem::Problem;
 use crate::options::{Options, Request, WhatIf};
-use crate::prepared::Prepared;
-use crate::reasons;
-use crate::strategy;
-use crate::world::World;
+use crate::output::{plan, reasons};
+use crate::search::instance::Instance;
+use crate::strategy::{Strategy, best, without};
 use kerf_model::plan::{Plan, Refusal};
 use kerf_model::pod::Pod;
 
-/// Decides where the pods of a request go. `stop` is polled between stages; once it says true, placements made so far are kept and pods
-/// not reached stand in [`Plan::unattempted`] (SCH-047).
+/// Decides where the pods of a request go. `stop` is polled between stages. Once it returns true, the placements made so far are kept, and
+/// pods not reached are in [`Plan::unattempted`] (SCH-047).
 pub fn solve(request: &Request<'_>, options: &Options, stop: &(dyn Fn() -> bool + Sync)) -> Plan {
     let prepared = prepare(request, options);
     prepared.solve(&WhatIf::from(request), options, stop)
@@ -20,22 +21,44 @@ fn prepare(request: &Request<'_>, options: &Options) -> Prepared {
     Prepared::with(request.snapshot, options, requests)
 }
 
-/// Why each pool and each existing node refuses one pod of the request, given where the others go; a machine that would take it is not
-/// named. Nodes come first, in the order they are tried and then those that take no pods; pools that take no part come last. A pod that
-/// [`solve`] leaves over is judged by the very plan that leaves it over. Empty for a pod that validation refuses or that is not asked for.
+/// Returns why each pool and each existing node refuses one pod of the request, given the placements of the others. Nodes and pools that
+/// would take the pod are left out. Nodes come first in the order they are tried, then nodes that take no pods, then pools, then pools that
+/// take no part. A pod that [`solve`] leaves over is explained by that same plan. Returns nothing for an invalid pod and for one that is
+/// not in the request.
 pub fn explain(request: &Request<'_>, options: &Options, pod: &Pod) -> Vec<Refusal> {
     let prepared = prepare(request, options);
-    let world = World::compile(&prepared, &WhatIf::from(request), options);
-    let others = |at: &usize| world.pods[*at].uid != pod.uid;
-    let Some(at) = (0..world.pods.len()).find(|at| !others(at)) else {
+    let instance = Instance::new(Problem::compile(&prepared, &WhatIf::from(request), options));
+    let problem = &instance.problem;
+    let Some(id) = problem.of_pod.ids().find(|id| problem.pod(*id).uid == pod.uid) else {
         return Vec::new();
     };
-    let Some(class) = world.of_pod[at] else {
+    let Some(class) = problem.of_pod[id] else {
         return Vec::new();
     };
-    let mut outcome = strategy::best(&world, &|| false);
-    if !outcome.failed.iter().any(|(failed, _)| *failed as usize == at) {
-        outcome = strategy::without(&world, at as u32);
+    let mut outcome = best(&instance, &|| false);
+    if !outcome.failed.iter().any(|(failed, _)| *failed == id) {
+        outcome = without(&instance, id);
     }
-    reasons::explain(&mut outcome.run, class)
+    reasons(&mut outcome.assignment, class)
+}
+
+/// Returns the strategy whose outcome is the plan of [`solve`], and whether limit retry placed more pods. For comparisons of strategies.
+pub fn winning_strategy(request: &Request<'_>, options: &Options) -> (Strategy, bool) {
+    let prepared = prepare(request, options);
+    let instance = Instance::new(Problem::compile(&prepared, &WhatIf::from(request), options));
+    let outcome = best(&instance, &|| false);
+    (outcome.strategy, outcome.limit_retried)
+}
+
+impl Prepared {
+    /// Decides where the pods of a question go. `stop` is as in [`solve`](crate::solve).
+    pub fn solve(&self, what_if: &WhatIf<'_>, options: &Options, stop: &(dyn Fn() -> bool + Sync)) -> Plan {
+        let requests = || what_if.pods.iter().map(|pod| &pod.shape.requests);
+        if self.min_values != options.min_values_policy || !self.resources.covers(requests()) {
+            let again = Self::with(&self.snapshot, options, requests());
+            return again.solve(what_if, options, stop);
+        }
+        let instance = Instance::new(Problem::compile(self, what_if, options));
+        plan(best(&instance, stop))
+    }
 }

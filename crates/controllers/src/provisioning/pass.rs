@@ -11,7 +11,8 @@ use kerf_model::snapshot::Snapshot;
 use kerf_runtime::options::{self, Options};
 use kerf_runtime::{CancellationToken, ReconcileError};
 use kerf_scheduler::{
-    EffectiveZone, Held, MinValuesPolicy, Planned, PreferencePolicy, Prepared, Request, ReservedMode, WhatIf,
+    EffectiveZone, MinValuesPolicy, PinnedPlacements, PinnedRequest, PreferencePolicy, Prepared, Request, ReservedMode,
+    WhatIf,
 };
 use tokio::time::Instant;
 
@@ -132,11 +133,11 @@ fn held_plan(
     prepared: &Prepared,
     snapshot: &Snapshot,
     pods: &[Arc<Pod>],
-    planned: &Planned,
+    planned: &PinnedPlacements,
     options: &kerf_scheduler::Options,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Plan> {
-    let held = Held::new(snapshot, pods, planned)?;
+    let held = PinnedRequest::new(snapshot, pods, planned)?;
     let request = Request::new(&held.snapshot, &held.rest);
     let plan = prepared
         .next(&held.snapshot, options)

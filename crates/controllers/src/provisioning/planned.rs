@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::Planned;
+use kerf_scheduler::PinnedPlacements;
 use kerf_state::PodTimes;
 
 fn is_coming(node: &Node) -> bool {
@@ -14,7 +14,7 @@ fn is_coming(node: &Node) -> bool {
 }
 
 /// Reads from memory where pods were planned that are not there yet.
-pub(super) fn planned(snapshot: &Snapshot, pods: &[Arc<Pod>], times: &PodTimes) -> Planned {
+pub(super) fn planned(snapshot: &Snapshot, pods: &[Arc<Pod>], times: &PodTimes) -> PinnedPlacements {
     let coming: BTreeMap<&str, &Arc<str>> = snapshot
         .nodes
         .iter()
@@ -22,7 +22,7 @@ pub(super) fn planned(snapshot: &Snapshot, pods: &[Arc<Pod>], times: &PodTimes) 
         .filter_map(|node| Some((node.claim_name.as_deref()?, &node.name)))
         .collect();
     if coming.is_empty() {
-        return Planned::new();
+        return PinnedPlacements::new();
     }
     let place = |pod: &Arc<Pod>| {
         let claim = times.get(&pod.namespace, &pod.name)?.claim.as_deref()?;

@@ -1,192 +1,229 @@
-//! The greedy of section 16: pods by size, each offered to existing nodes, then to claims by fewest pods, then to new claims by pool weight.
+//! The greedy of section 16: pods by size; each is offered to existing nodes, then to open claims by fewest pods, then to new claims by
+//! pool weight.
 
-use crate::claims::Cursor;
-use crate::classes::{Class, ClassId};
-use crate::run::{Ask, Fit, No, Run};
-use crate::strategy::{Outcome, Start, Stop};
-use crate::topology::Allowed;
+use crate::compile::classes::{ClassId, PodClass};
+use crate::compile::queue::PodId;
+use crate::dense::ids::IdVec;
+use crate::search::allowed::AllowedPlacement;
+use crate::search::assignment::Assignment;
+use crate::search::claims::ClaimCursor;
+use crate::search::instance::Instance;
+use crate::search::query::{Narrowed, Query, Rejection};
+use crate::strategy::outcome::{Outcome, Stop, Strategy};
+use crate::strategy::priced_start::PricedStart;
+use kerf_model::pod::Pod;
 use std::collections::VecDeque;
 
-/// How often the deadline is looked at, in pods.
+/// The deadline is polled once per this many pods, because a poll reads a clock.
 const STOP_EVERY: usize = 256;
 
-/// After so many claims that would take the pod at too high a price, another machine is opened.
-const DEAR_MAX: usize = 16;
+/// After this many claims whose growth does not pay, a new claim is opened. Bounds the cost per pod.
+const UNPROFITABLE_CLAIMS_MAX: usize = 16;
 
-/// How an attempt to place a pod ended.
+/// The result of an attempt to place a pod.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Attempt {
     Placed,
     Failed,
-    /// Only reservations were in the way.
+    /// Only reservations prevented it.
     Deferred,
 }
 
-impl From<No> for Attempt {
-    fn from(no: No) -> Self {
-        match no {
-            No::Reserved(_) => Self::Deferred,
-            No::Ever | No::Now => Self::Failed,
+impl From<Rejection> for Attempt {
+    fn from(rejection: Rejection) -> Self {
+        match rejection {
+            Rejection::Reserved(_) => Self::Deferred,
+            Rejection::Permanent | Rejection::Temporary => Self::Failed,
         }
     }
 }
 
-/// Chooses among claims there are and new ones, for a pod that no existing node takes.
-pub(crate) trait Choose {
-    /// Books the pod on a claim, if any takes it.
-    fn place(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt;
+/// Chooses between open claims and a new claim for a pod that no existing node takes.
+pub(crate) trait ClaimChooser {
+    /// Places the pod on a claim, if one accepts it.
+    fn place(&mut self, assignment: &mut Assignment<'_, '_>, query: &Query<'_>, class: ClassId, pod: PodId) -> Attempt;
 }
 
-/// The claim with the fewest pods (SCH-248), else a new one.
+/// Chooses the open claim with the fewest pods (SCH-248), else a new claim.
 pub(crate) struct FewestPods;
 
-impl Choose for FewestPods {
-    fn place(&mut self, run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
-        if join(run, ask, class, pod, |_, _, _| true) {
+impl ClaimChooser for FewestPods {
+    fn place(&mut self, assignment: &mut Assignment<'_, '_>, query: &Query<'_>, class: ClassId, pod: PodId) -> Attempt {
+        if place_on_open_claim(assignment, query, class, pod, |_, _, _| true) {
             return Attempt::Placed;
         }
-        open(run, ask, class, pod)
+        place_on_new_claim(assignment, query, class, pod)
     }
 }
 
-/// Places the pods of `queue`, again and again until a full cycle makes no progress (SCH-242, SCH-243).
+/// Places the pods of `queue`, and retries failed pods until a full cycle makes no progress (SCH-242, SCH-243).
 pub(crate) fn solve<'w, 'a>(
-    mut run: Run<'w, 'a>,
-    queue: &[u32],
-    choose: &mut dyn Choose,
+    mut assignment: Assignment<'w, 'a>,
+    queue: &[PodId],
+    choose: &mut dyn ClaimChooser,
     stop: Stop<'_>,
 ) -> Outcome<'w, 'a> {
-    let world = run.world;
-    let mut waiting: VecDeque<u32> = queue.iter().copied().collect();
-    let mut last_length: Vec<u32> = vec![0; world.pods.len()];
-    let mut failures: Vec<Option<(u64, Attempt)>> = vec![None; world.classes.len()];
-    let mut latest: Vec<Option<Attempt>> = vec![None; world.pods.len()];
+    let problem = assignment.problem;
+    let mut waiting: VecDeque<PodId> = queue.iter().copied().collect();
+    let mut last_length: IdVec<Pod, u32> = IdVec::filled(0, problem.pods.len());
+    let mut failures: IdVec<PodClass, Option<(u64, Attempt)>> = IdVec::filled(None, problem.classes.len());
+    let mut latest: IdVec<Pod, Option<Attempt>> = IdVec::filled(None, problem.pods.len());
     let mut steps = 0;
     while let Some(pod) = waiting.front().copied() {
-        if last_length[pod as usize] as usize == waiting.len() || (steps % STOP_EVERY == STOP_EVERY - 1 && stop()) {
+        if last_length[pod] as usize == waiting.len() || (steps % STOP_EVERY == STOP_EVERY - 1 && stop()) {
             break;
         }
         steps += 1;
         waiting.pop_front();
-        let Some(class) = world.of_pod[pod as usize] else {
+        let Some(class) = problem.of_pod[pod] else {
             continue;
         };
-        // Nothing has been placed since an equal pod failed: this one fails the same way.
-        let attempt = match failures[class as usize] {
-            Some((placed, failed)) if placed == run.placed => failed,
-            _ => attempt(&mut run, class, pod, choose),
+        // Nothing was placed since a pod of the same class failed, so this one fails the same way.
+        let attempt = match failures[class] {
+            Some((placed, failed)) if placed == assignment.placed => failed,
+            _ => attempt(&mut assignment, class, pod, choose),
         };
-        latest[pod as usize] = Some(attempt);
+        latest[pod] = Some(attempt);
         if attempt != Attempt::Placed {
-            failures[class as usize] = Some((run.placed, attempt));
+            failures[class] = Some((assignment.placed, attempt));
             waiting.push_back(pod);
-            last_length[pod as usize] = waiting.len() as u32;
+            last_length[pod] = waiting.len() as u32;
         }
     }
+    assignment.assert_consistent();
     let (mut failed, mut unattempted) = (Vec::new(), Vec::new());
     for pod in waiting {
-        match latest[pod as usize] {
+        match latest[pod] {
             Some(attempt) => failed.push((pod, attempt == Attempt::Deferred)),
             None => unattempted.push(pod),
         }
     }
     Outcome {
-        run,
+        assignment,
+        strategy: Strategy::Greedy,
+        limit_retried: false,
         failed,
         unattempted,
     }
 }
 
-/// One pod with all its relaxations, from existing nodes on each time (SCH-267).
-fn attempt(run: &mut Run<'_, '_>, class_id: ClassId, pod: u32, choose: &mut dyn Choose) -> Attempt {
-    let world = run.world;
-    let class = world.class(class_id);
-    if class.reach.unclear {
+/// Tries a pod at each of its levels; each level starts with existing nodes (SCH-267).
+fn attempt(
+    assignment: &mut Assignment<'_, '_>,
+    class_id: ClassId,
+    pod: PodId,
+    choose: &mut dyn ClaimChooser,
+) -> Attempt {
+    let problem = assignment.problem;
+    let class = problem.class(class_id);
+    if class.volume_topology.too_many {
         return Attempt::Failed;
     }
-    for (level, variant) in class.variants.iter().enumerate() {
-        if world.req_sets.get(variant.full).contradiction.is_some() {
+    for (level_index, level) in class.levels.iter().enumerate() {
+        if problem.req_sets.get(level.full).contradiction.is_some() {
             continue;
         }
-        let Ok(allowed) = Allowed::compute(world, &run.counts, class, variant) else {
+        let Ok(allowed) = AllowedPlacement::compute(problem, &assignment.counts, class, level) else {
             continue;
         };
-        let ask = Ask {
+        let query = Query {
             class,
-            variant,
+            level,
             allowed: &allowed,
-            reading: run.reading(class_id, level),
+            level_id: assignment.level_id(class_id, level_index),
         };
-        if let Some(target) = run.first_target(&ask) {
-            run.place_on_target(target, class_id, pod);
-            note_level(run, pod, level);
+        if let Some(target) = assignment.first_target(&query) {
+            assignment.place_on_target(target, class_id, pod);
+            record_relaxation(assignment, pod, level_index);
             return Attempt::Placed;
         }
-        match choose.place(run, &ask, class_id, pod) {
+        match choose.place(assignment, &query, class_id, pod) {
             Attempt::Failed => {}
             Attempt::Placed => {
-                note_level(run, pod, level);
+                record_relaxation(assignment, pod, level_index);
                 return Attempt::Placed;
             }
-            // SCH-271: nothing is relaxed to escape a reservation.
+            // No level is skipped because of a reservation (SCH-271).
             Attempt::Deferred => return Attempt::Deferred,
         }
     }
     Attempt::Failed
 }
 
-/// Remembers a pod whose strictest reading was not the one that placed it.
-fn note_level(run: &mut Run<'_, '_>, pod: u32, level: usize) {
-    if level > 0 {
-        run.relaxed.push((pod, level));
+/// Records a pod that was not placed at its strictest level.
+fn record_relaxation(assignment: &mut Assignment<'_, '_>, pod: PodId, level_index: usize) {
+    if level_index > 0 {
+        assignment.relaxed_pods.push((pod, level_index));
     }
 }
 
-/// The claim with the fewest pods that takes the pod (SCH-248) at a price that `pays`.
-pub(crate) fn join(
-    run: &mut Run<'_, '_>,
-    ask: &Ask<'_>,
+/// Places a pod on the open claim with the fewest pods that accepts it (SCH-248) and for which `growth_pays`. Returns whether there was
+/// one.
+pub(crate) fn place_on_open_claim(
+    assignment: &mut Assignment<'_, '_>,
+    query: &Query<'_>,
     class: ClassId,
-    pod: u32,
-    pays: impl Fn(&mut Run<'_, '_>, usize, &Fit) -> bool,
+    pod: PodId,
+    growth_pays: impl Fn(&mut Assignment<'_, '_>, usize, &Narrowed) -> bool,
 ) -> bool {
-    let mut cursor = Cursor::default();
-    let mut dear = 0;
-    while let Some(claim) = run.next_claim(ask, &mut cursor) {
-        if let Ok(fit) = run.try_claim(ask, claim) {
-            if !pays(run, claim, &fit) {
-                dear += 1;
-                if dear == DEAR_MAX {
+    let mut cursor = ClaimCursor::default();
+    let mut unprofitable = 0;
+    while let Some(claim) = assignment.next_claim(query, &mut cursor) {
+        if let Ok(narrowed) = assignment.try_claim(query, claim) {
+            if !growth_pays(assignment, claim, &narrowed) {
+                unprofitable += 1;
+                if unprofitable == UNPROFITABLE_CLAIMS_MAX {
                     return false;
                 }
                 continue;
             }
-            run.place_on_claim(claim, &fit, class, pod);
+            assignment.place_on_claim(claim, &narrowed, class, pod);
             return true;
         }
     }
     false
 }
 
-/// Opens a claim of the first template that takes the pod.
-pub(crate) fn open(run: &mut Run<'_, '_>, ask: &Ask<'_>, class: ClassId, pod: u32) -> Attempt {
-    match run.first_template(ask) {
-        Ok((template, fit)) => {
-            run.open(template, &fit, class, pod);
+/// Opens a claim of the first template that accepts the pod.
+pub(crate) fn place_on_new_claim(
+    assignment: &mut Assignment<'_, '_>,
+    query: &Query<'_>,
+    class: ClassId,
+    pod: PodId,
+) -> Attempt {
+    match assignment.first_template(query) {
+        Ok((template, narrowed)) => {
+            assignment.open(template, &narrowed, class, pod);
             Attempt::Placed
         }
-        Err(no) => no.into(),
+        Err(rejection) => rejection.into(),
     }
 }
 
-/// The greedy with ties broken by price.
-pub(super) fn plain<'w, 'a>(start: &Start<'w, 'a>, queue: &[u32], _: u64, stop: Stop<'_>) -> Option<Outcome<'w, 'a>> {
-    let world = start.run.world;
-    let settles =
-        |class: &Class| !class.settles.is_empty() || class.variants.iter().any(|variant| !variant.owned.is_empty());
-    world
-        .classes
-        .iter()
-        .any(settles)
-        .then(|| solve(Run::by_price(world), queue, &mut FewestPods, stop))
+/// Runs the greedy with ties between domains broken by price. Applies only where some class has topology constraints.
+pub(super) fn greedy_by_price<'w, 'a>(
+    start: &PricedStart<'w, 'a>,
+    queue: &[PodId],
+    _: u64,
+    stop: Stop<'_>,
+) -> Option<Outcome<'w, 'a>> {
+    let problem = start.assignment.problem;
+    let fixed_keys = |class: &PodClass| {
+        !class.fixed_keys.is_empty() || class.levels.iter().any(|level| !level.own_groups.is_empty())
+    };
+    problem.classes.iter().any(fixed_keys).then(|| {
+        solve(
+            Assignment::by_price(start.assignment.instance),
+            queue,
+            &mut FewestPods,
+            stop,
+        )
+    })
+}
+
+/// Runs the greedy for all pods except one.
+pub(crate) fn without<'w, 'a>(instance: &'w Instance<'a>, pod: PodId) -> Outcome<'w, 'a> {
+    let mut queue = instance.problem.queue.clone();
+    queue.retain(|other| *other != pod);
+    solve(Assignment::new(instance), &queue, &mut FewestPods, &|| false)
 }

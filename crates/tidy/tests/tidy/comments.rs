@@ -12,7 +12,6 @@ const NOT_YET: &[&str] = &[
     "disruption",
     "model",
     "runtime",
-    "scheduler",
     "state",
 ];
 

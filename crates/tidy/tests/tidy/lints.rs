@@ -23,7 +23,6 @@ const NOT_YET: &[&str] = &[
     "disruption",
     "lifecycle",
     "model",
-    "scheduler",
     "state",
     "units",
 ];

@@ -1,0 +1,48 @@
+//! Label profiles: the part of a pod that selectors can see.
+
+use kerf_model::pod::Pod;
+use kerf_model::selector::LabelSet;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// The distinct profiles: a namespace and the values of the labels that selectors read.
+pub(super) struct LabelProfiles<'a> {
+    keys: Vec<&'a str>,
+    by_pointer: FxHashMap<(*const LabelSet, &'a str), u32>,
+    by_value: FxHashMap<&'a str, FxHashMap<Vec<Option<&'a str>>, u32>>,
+    labels: Vec<Option<&'a str>>,
+}
+
+impl<'a> LabelProfiles<'a> {
+    pub(super) fn new(keys: Vec<&'a str>) -> Self {
+        Self {
+            keys,
+            by_pointer: FxHashMap::default(),
+            by_value: FxHashMap::default(),
+            labels: Vec::new(),
+        }
+    }
+
+    /// The id of a pod's profile. A new profile's pod is appended to `profiles`.
+    pub(super) fn number(&mut self, pod: &'a Arc<Pod>, profiles: &mut Vec<Arc<Pod>>) -> u32 {
+        let key = (Arc::as_ptr(&pod.labels), &*pod.namespace);
+        let shared = Arc::strong_count(&pod.labels) > 1;
+        if let Some(known) = self.by_pointer.get(&key).filter(|_| shared) {
+            return *known;
+        }
+        self.labels.clear();
+        let values = self.keys.iter().map(|key| pod.labels.get(key).map(|value| &**value));
+        self.labels.extend(values);
+        let by_value = self.by_value.entry(key.1).or_default();
+        let number = by_value.get(self.labels.as_slice()).copied().unwrap_or_else(|| {
+            let number = profiles.len() as u32;
+            profiles.push(Arc::clone(pod));
+            by_value.insert(self.labels.clone(), number);
+            number
+        });
+        if shared {
+            self.by_pointer.insert(key, number);
+        }
+        number
+    }
+}

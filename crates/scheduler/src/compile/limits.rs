@@ -1,0 +1,96 @@
+//! Pool limits (section 11.4): what the claims of a pass leave of them.
+
+use crate::compile::templates::Template;
+use crate::dense::bits::Bits;
+use kerf_model::intern::sym;
+use kerf_model::resources::Resources;
+use std::sync::Arc;
+
+/// The remaining amounts per template, in the order of its limited resources.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    left: Vec<Vec<i64>>,
+}
+
+/// The rows a new claim of a template may use.
+#[derive(Debug)]
+pub(crate) enum RowsWithinLimits {
+    /// Limits exclude no row.
+    All,
+    /// Only these rows; possibly none.
+    Rows(Bits),
+    /// The limit on the number of nodes is reached.
+    NoNode,
+}
+
+impl Limits {
+    /// What every pool has left. `freed` is added back by the pool's name.
+    pub(crate) fn new(templates: &[Template], freed: &[(Arc<str>, Resources)]) -> Self {
+        let left = |template: &Template| {
+            let freed = freed.iter().filter(|(pool, _)| *pool == template.pool.name);
+            let limits = template.limited.iter().map(|limit| {
+                let back = freed.clone().map(|(_, freed)| freed.get(limit.name));
+                back.fold(limit.left, i64::saturating_add)
+            });
+            limits.collect()
+        };
+        Self {
+            left: templates.iter().map(left).collect(),
+        }
+    }
+
+    /// The remaining amounts of a template, in the order of its limited resources.
+    pub(crate) fn left(&self, template: usize) -> &[i64] {
+        &self.left[template]
+    }
+
+    /// The rows a new claim of a template may use (SCH-146, SCH-147).
+    pub(crate) fn within(&self, templates: &[Template], template: usize) -> RowsWithinLimits {
+        let limited = templates[template].limited.iter().zip(&self.left[template]);
+        if limited
+            .clone()
+            .any(|(limit, left)| limit.name == sym::NODES && *left == 0)
+        {
+            return RowsWithinLimits::NoNode;
+        }
+        let mut rows: Option<Bits> = None;
+        for (limit, left) in limited {
+            let all = *left >= 0 && limit.largest.first().is_none_or(|(capacity, _)| capacity <= left);
+            if all || (limit.name == sym::NODES && *left > 0) {
+                continue;
+            }
+            let rows = rows.get_or_insert_with(|| templates[template].rows.clone());
+            for (capacity, row) in &limit.largest {
+                if *left < 0 || capacity > left {
+                    rows.remove(*row as usize);
+                }
+            }
+        }
+        rows.map_or(RowsWithinLimits::All, RowsWithinLimits::Rows)
+    }
+
+    /// Returns whether limits exclude some row that a pool could otherwise use.
+    pub(crate) fn bind(&self, templates: &[Template]) -> bool {
+        (0..self.left.len()).any(|template| matches!(self.within(templates, template), RowsWithinLimits::Rows(_)))
+    }
+
+    /// Returns whether these limits leave more of some resource than `other`.
+    pub(crate) fn leave_more_than(&self, other: &Self) -> bool {
+        let pairs = self.left.iter().flatten().zip(other.left.iter().flatten());
+        pairs.into_iter().any(|(mine, others)| mine > others)
+    }
+
+    /// Subtracts the largest of `rows` for a new claim (SCH-148), and one node (SCH-149).
+    pub(crate) fn take(&mut self, templates: &[Template], template: usize, rows: &Bits) {
+        for (limit, left) in templates[template].limited.iter().zip(&mut self.left[template]) {
+            let largest = || {
+                limit
+                    .largest
+                    .iter()
+                    .find(|(_, row)| rows.get(*row as usize))
+                    .map_or(0, |(capacity, _)| *capacity)
+            };
+            *left = left.saturating_sub(if limit.name == sym::NODES { 1 } else { largest() });
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The number of pods each group counts, by domain and by node. Updated in place as pods are placed.
+
+use crate::compile::topology::claim_domains::ClaimDomains;
+use crate::compile::topology::groups::{Group, GroupId, GroupKind};
+use crate::compile::topology::keys::KeyTable;
+use crate::dense::bits::Bits;
+use crate::dense::ids::IdVec;
+use kerf_model::node::Node;
+use std::sync::Arc;
+
+/// Where a pod is placed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Destination {
+    /// An existing node, by target.
+    Target(usize),
+    /// A claim of this assignment.
+    Claim(usize),
+}
+
+/// The counts of one group.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct GroupCounts {
+    pub(crate) by_domain: Vec<u32>,
+    /// Shared between clones until a pod is placed on a target.
+    pub(crate) by_target: Arc<Vec<u32>>,
+    pub(crate) by_claim: Vec<u32>,
+    /// Targets and claims with a count above zero.
+    pub(crate) occupied_targets: Bits,
+    pub(crate) occupied_claims: Bits,
+    /// All counted pods, those on nodes that are no targets included.
+    pub(crate) total: u64,
+}
+
+/// The counts of all groups.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) list: IdVec<Group, GroupCounts>,
+}
+
+impl GroupCounts {
+    /// Zero counts. `table` is the domain table of the key, `None` for the hostname.
+    pub(crate) fn none(table: Option<&KeyTable>, targets: usize) -> Self {
+        match table {
+            Some(table) => Self {
+                by_domain: vec![0; table.values.len()],
+                ..Self::default()
+            },
+            None => Self {
+                by_target: Arc::new(vec![0; targets]),
+                ..Self::default()
+            },
+        }
+    }
+
+    /// Counts `n` pods that run on a node.
+    pub(crate) fn add_running(&mut self, table: Option<&KeyTable>, node: &Node, target: Option<u32>, n: u32) {
+        match (table, target) {
+            (Some(table), target) => {
+                if let Some(domain) = table.domain_at(node, target) {
+                    self.total += u64::from(n);
+                    self.by_domain[domain as usize] += n;
+                }
+            }
+            (None, Some(at)) => {
+                self.total += u64::from(n);
+                Arc::make_mut(&mut self.by_target)[at as usize] += n;
+                self.occupied_targets.insert(at as usize);
+            }
+            (None, None) => self.total += u64::from(n),
+        }
+    }
+
+    /// Removes one pod that [`Self::add_running`] counted.
+    pub(crate) fn remove_running(&mut self, table: Option<&KeyTable>, node: &Node, target: Option<u32>) {
+        match (table, target) {
+            (Some(table), target) => {
+                if let Some(domain) = table.domain_at(node, target) {
+                    self.total -= 1;
+                    self.by_domain[domain as usize] -= 1;
+                }
+            }
+            (None, Some(at)) => {
+                self.total -= 1;
+                let count = &mut Arc::make_mut(&mut self.by_target)[at as usize];
+                *count -= 1;
+                if *count == 0 {
+                    self.occupied_targets.remove(at as usize);
+                }
+            }
+            (None, None) => self.total -= 1,
+        }
+    }
+}
+
+impl Counts {
+    pub(crate) fn get(&self, group: GroupId) -> &GroupCounts {
+        &self.list[group]
+    }
+
+    pub(crate) fn add_host(&mut self, group: GroupId, place: Destination, n: u32) {
+        let counts = &mut self.list[group];
+        counts.total += u64::from(n);
+        match place {
+            Destination::Target(at) => {
+                Arc::make_mut(&mut counts.by_target)[at] += n;
+                counts.occupied_targets.insert(at);
+            }
+            Destination::Claim(at) => {
+                if counts.by_claim.len() <= at {
+                    counts.by_claim.resize(at + 1, 0);
+                }
+                counts.by_claim[at] += n;
+                counts.occupied_claims.insert(at);
+            }
+        }
+    }
+
+    pub(crate) fn add_domain(&mut self, group: GroupId, domain: u32, n: u32) {
+        let counts = &mut self.list[group];
+        counts.total += u64::from(n);
+        counts.by_domain[domain as usize] += n;
+    }
+
+    /// Counts `n` pods on a claim. Spread and affinity count only a decided domain; anti-affinity counts every possible domain (SCH-206,
+    /// SCH-207, SCH-482).
+    pub(crate) fn add_claim_domains(&mut self, group: GroupId, kind: GroupKind, domains: &ClaimDomains, n: u32) {
+        for_counted_domains(kind, domains, |domain| self.add_domain(group, domain, n));
+    }
+
+    /// Removes what [`Self::add_claim_domains`] counted.
+    pub(crate) fn remove_claim_domains(&mut self, group: GroupId, kind: GroupKind, domains: &ClaimDomains, n: u32) {
+        let counts = &mut self.list[group];
+        for_counted_domains(kind, domains, |domain| {
+            counts.total = counts.total.saturating_sub(u64::from(n));
+            counts.by_domain[domain as usize] = counts.by_domain[domain as usize].saturating_sub(n);
+        });
+    }
+}
+
+fn for_counted_domains(kind: GroupKind, domains: &ClaimDomains, mut each: impl FnMut(u32)) {
+    match (kind, domains.one) {
+        (_, Some(one)) => each(one),
+        (GroupKind::Spread | GroupKind::Affinity, None) => {}
+        (GroupKind::AntiAffinity | GroupKind::Inverse, None) => domains.bits.iter().for_each(|bit| each(bit as u32)),
+    }
+}

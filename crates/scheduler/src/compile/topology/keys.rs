@@ -1,0 +1,172 @@
+//! Topology keys: their domains, and the existing nodes in each.
+
+use crate::dense::bits::{Bits, ones};
+use crate::dense::ids::{Id, IdVec};
+use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::node::Node;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// The id of a topology key other than the hostname.
+pub(crate) type KeyId = Id<KeyTable>;
+
+/// A topology key. Every node is its own domain of the hostname; other keys have a table of domains.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum TopologyKey {
+    Host,
+    Domain(KeyId),
+}
+
+impl TopologyKey {
+    /// The index of its domain table; `None` for the hostname.
+    pub(crate) fn table(self) -> Option<KeyId> {
+        match self {
+            Self::Host => None,
+            Self::Domain(table) => Some(table),
+        }
+    }
+}
+
+/// Up to this many domains, each has a set of its targets; with more, the domain of every target is looked up. 64 sets of 64 targets are as
+/// many words as one lookup per target reads.
+const TARGET_SETS_MAX: usize = 64;
+/// Marks a target without a domain.
+const NO_DOMAIN: u32 = u32::MAX;
+
+/// The domains of one topology key, numbered in the order of their text, and the existing nodes in each.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyTable {
+    pub(crate) key: Sym,
+    pub(crate) values: Vec<Sym>,
+    numbers: FxHashMap<Sym, u32>,
+    /// Per domain: the templates that can make nodes in it.
+    pub(crate) offered_by: Vec<Bits>,
+    /// Per target: its domain, or [`NO_DOMAIN`].
+    domain_of: Vec<u32>,
+    /// Per domain: its targets; empty where there are too many domains.
+    targets_in: Vec<Bits>,
+    /// Targets without the label.
+    targets_without: Bits,
+}
+
+impl KeyTable {
+    /// A key without domains.
+    fn named(key: Sym) -> Self {
+        Self {
+            key,
+            values: Vec::new(),
+            numbers: FxHashMap::default(),
+            offered_by: Vec::new(),
+            domain_of: Vec::new(),
+            targets_in: Vec::new(),
+            targets_without: Bits::default(),
+        }
+    }
+
+    /// A key with the values pools offer (value, template), those of all nodes, and those of the targets.
+    pub(crate) fn new(
+        key: Sym,
+        offered: &[(Sym, usize)],
+        nodes: impl Iterator<Item = Sym>,
+        targets: impl Iterator<Item = Option<Sym>>,
+        interner: &Interner,
+    ) -> Self {
+        let mut table = Self::named(key);
+        let mut values: Vec<Sym> = offered.iter().map(|(value, _)| *value).chain(nodes).collect();
+        values.sort_unstable();
+        values.dedup();
+        values.sort_by_key(|value| interner.text(*value));
+        let numbers = values.iter().enumerate().map(|(at, value)| (*value, at as u32));
+        table.numbers = numbers.collect();
+        table.offered_by = vec![Bits::default(); values.len()];
+        for (value, template) in offered {
+            if let Some(number) = table.number(*value) {
+                table.offered_by[number as usize].insert(*template);
+            }
+        }
+        if values.len() <= TARGET_SETS_MAX {
+            table.targets_in = vec![Bits::default(); values.len()];
+        }
+        for (at, value) in targets.enumerate() {
+            let domain = value.and_then(|value| table.number(value));
+            table.domain_of.push(domain.unwrap_or(NO_DOMAIN));
+            match domain {
+                Some(domain) if values.len() <= TARGET_SETS_MAX => table.targets_in[domain as usize].insert(at),
+                Some(_) => {}
+                None => table.targets_without.insert(at),
+            }
+        }
+        table.values = values;
+        table
+    }
+
+    /// The number of a domain.
+    pub(crate) fn number(&self, value: Sym) -> Option<u32> {
+        self.numbers.get(&value).copied()
+    }
+
+    /// The domain of a node, looked up by target where it is one.
+    pub(crate) fn domain_at(&self, node: &Node, target: Option<u32>) -> Option<u32> {
+        match target {
+            Some(target) => self.domain_of(target as usize),
+            None => node.label(self.key).and_then(|value| self.number(value)),
+        }
+    }
+
+    /// The domain of a target.
+    pub(crate) fn domain_of(&self, target: usize) -> Option<u32> {
+        self.domain_of
+            .get(target)
+            .copied()
+            .filter(|domain| *domain != NO_DOMAIN)
+    }
+
+    /// Of the targets `64 * word ..` in `wanted`: those in a valid domain, and those without the label unless it is needed.
+    pub(crate) fn targets_in(&self, valid: &Bits, needs_key: bool, word: usize, wanted: u64) -> u64 {
+        let mut inside = if needs_key { 0 } else { self.targets_without.word(word) };
+        if self.values.len() <= TARGET_SETS_MAX {
+            for domain in valid.iter() {
+                inside |= self.targets_in[domain].word(word);
+            }
+        } else {
+            for bit in ones(wanted) {
+                let valid = self
+                    .domain_of(word * 64 + bit)
+                    .is_some_and(|domain| valid.get(domain as usize));
+                inside |= u64::from(valid) << bit;
+            }
+        }
+        inside & wanted
+    }
+}
+
+/// All topology keys except the hostname.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TopologyKeys {
+    pub(crate) tables: IdVec<KeyTable, Arc<KeyTable>>,
+}
+
+impl TopologyKeys {
+    /// A key that was interned before.
+    pub(crate) fn find(&self, key: Sym) -> Option<TopologyKey> {
+        if key == sym::HOSTNAME {
+            return Some(TopologyKey::Host);
+        }
+        self.tables
+            .iter()
+            .position(|table| table.key == key)
+            .map(|at| TopologyKey::Domain(KeyId::new(at)))
+    }
+
+    pub(crate) fn intern(&mut self, key: Sym) -> TopologyKey {
+        self.find(key)
+            .unwrap_or_else(|| TopologyKey::Domain(self.tables.push(Arc::new(KeyTable::named(key)))))
+    }
+
+    /// Replaces every empty table by the table of its key.
+    pub(crate) fn fill(&mut self, table: impl Fn(Sym) -> Arc<KeyTable>) {
+        for entry in &mut self.tables {
+            *entry = table(entry.key);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! From claims to launches: final requirements, instance types and requests (section 20). Claims with equal spec, reservations and rows
+//! have equal launch options, which are computed once.
+
+use crate::compile::catalogue::TypeIndex;
+use crate::compile::daemons::least;
+use crate::compile::problem::Problem;
+use crate::compile::queue::PodId;
+use crate::compile::templates::unmet;
+use crate::dense::bits::Bits;
+use crate::options::MinValuesPolicy;
+use crate::search::assignment::Assignment;
+use crate::search::claims::Claim;
+use crate::search::launch_spec::launch_spec;
+use crate::search::reservations::HeldReservations;
+use crate::search::specs::SpecId;
+use kerf_model::intern::{Sym, sym};
+use kerf_model::plan::{Cause, Launch};
+use kerf_model::pod::Pod;
+use kerf_model::requirement::{Requirement, Requirements};
+use kerf_model::resources::Resources;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// The largest number of instance types of a launch (SCH-286).
+const TYPES_MAX: usize = 600;
+/// The cache of launch options is cleared at this size. Bounds memory.
+const CHOICES_MAX: usize = 4096;
+
+/// The launch options of claims with equal spec, reservations and rows.
+#[derive(Clone, Debug)]
+struct LaunchOptions {
+    requirements: Requirements,
+    types: Vec<u32>,
+    cheapest: Option<(u32, u32)>,
+}
+
+/// Builds launches, and caches their options.
+#[derive(Debug, Default)]
+pub(crate) struct LaunchBuilder {
+    cache: FxHashMap<(SpecId, HeldReservations, Bits), Result<LaunchOptions, Cause>>,
+}
+
+impl LaunchBuilder {
+    /// Builds the launch of a claim. Fails where truncation to the largest number of types leaves too few values for `minValues` (SCH-286).
+    pub(crate) fn launch(&mut self, assignment: &mut Assignment<'_, '_>, claim: &Claim) -> Result<Launch, Cause> {
+        let problem = assignment.problem;
+        let template = &problem.templates[claim.template];
+        if self.cache.len() == CHOICES_MAX {
+            self.cache.clear();
+        }
+        let key = (claim.spec, claim.held_reservations.clone(), claim.rows.clone());
+        let options = self
+            .cache
+            .entry(key)
+            .or_insert_with(|| launch_options(problem, assignment, claim));
+        let LaunchOptions {
+            requirements,
+            types,
+            cheapest,
+        } = options.clone()?;
+        Ok(Launch {
+            pool: Arc::clone(&template.pool.name),
+            catalogue: Arc::clone(&problem.catalogues[template.catalogue].catalogue),
+            requirements,
+            types,
+            pods: pods_of(problem, &claim.pods),
+            requests: requests(problem, claim),
+            min_values_relaxed: claim.min_values_lowered,
+            reservations: claim.held_reservations.to_vec(),
+            cheapest,
+        })
+    }
+}
+
+/// The pods at these indices of the request.
+pub(crate) fn pods_of(problem: &Problem<'_>, pods: &[PodId]) -> Vec<Arc<Pod>> {
+    pods.iter().map(|pod| Arc::clone(problem.pod(*pod))).collect()
+}
+
+/// Computes the launch options of a claim.
+fn launch_options(
+    problem: &Problem<'_>,
+    assignment: &mut Assignment<'_, '_>,
+    claim: &Claim,
+) -> Result<LaunchOptions, Cause> {
+    let template = &problem.templates[claim.template];
+    let types = &problem.catalogues[template.catalogue];
+    let (mut requirements, spec) = launch_spec(problem, &mut assignment.specs, claim);
+    let order = cheapest_first(problem, assignment, spec, claim, types);
+    let offers: Bits = order.iter().map(|number| *number as usize).collect();
+    let kept_rows = if order.len() < TYPES_MAX {
+        claim.rows.clone()
+    } else {
+        let kept_rows = claim
+            .rows
+            .iter()
+            .filter(|row| offers.get(types.rows[*row].instance_type));
+        kept_rows.collect()
+    };
+    if problem.options.min_values_policy == MinValuesPolicy::Strict && requirements.has_min_values() {
+        let unmet = unmet(types, &requirements, &kept_rows);
+        if !unmet.is_empty() {
+            let pool = Arc::clone(&template.pool.name);
+            return Err(Cause::MinValuesAfterTruncation {
+                pool,
+                keys: keys_text(problem, &unmet),
+            });
+        }
+    }
+    let cheapest = assignment
+        .specs
+        .cheapest(problem, spec, &kept_rows)
+        .map(|(_, row, offer)| {
+            (
+                types.rows[row as usize].instance_type as u32,
+                types.offers[offer as usize].offering as u32,
+            )
+        });
+    let capacity = assignment.specs.capacity_types(problem, spec, &kept_rows);
+    narrow(types, &offers, &capacity, &mut requirements);
+    Ok(LaunchOptions {
+        requirements,
+        types: order,
+        cheapest,
+    })
+}
+
+/// The instance types of a claim, cheapest first, then those without a price by name; at most as many as a launch may have.
+fn cheapest_first(
+    problem: &Problem<'_>,
+    assignment: &mut Assignment<'_, '_>,
+    spec: SpecId,
+    claim: &Claim,
+    types: &TypeIndex,
+) -> Vec<u32> {
+    let mut order: Vec<u32> = Vec::with_capacity(claim.rows.len().min(TYPES_MAX));
+    let (mut seen, mut unpriced) = (Bits::default(), claim.rows.clone());
+    let mut offer = |row: usize| {
+        let number = types.rows[row].instance_type;
+        if order.len() < TYPES_MAX && !seen.get(number) {
+            seen.insert(number);
+            order.push(number as u32);
+        }
+    };
+    for (_, row, _) in assignment.specs.offers_by_price(problem, spec) {
+        let row = *row as usize;
+        if claim.rows.get(row) {
+            unpriced.remove(row);
+            offer(row);
+        }
+    }
+    let mut unpriced: Vec<usize> = unpriced.iter().collect();
+    unpriced.sort_by_key(|row| types.name_rank[types.rows[*row].instance_type]);
+    unpriced.into_iter().for_each(offer);
+    order
+}
+
+/// Removes requirements that exist for the simulation only, adds the instance types, narrows the capacity types (SCH-314 to SCH-316).
+fn narrow(types: &TypeIndex, offers: &Bits, capacity: &[Sym], requirements: &mut Requirements) {
+    for key in [sym::HOSTNAME, sym::REGISTERED, sym::INITIALIZED] {
+        requirements.remove(key);
+    }
+    let mut replace = |key: Sym, values: Vec<Sym>| {
+        let least = requirements.get(key).and_then(|requirement| requirement.min_values);
+        requirements.replace(Requirement::any_of(key, values).with_min_values(least));
+    };
+    let offered = types.by_name_id.iter().filter(|number| offers.get(**number as usize));
+    let mut names = Vec::with_capacity(offers.len());
+    names.extend(offered.map(|number| types.catalogue.types[*number as usize].name));
+    replace(sym::INSTANCE_TYPE, names);
+    if !capacity.is_empty() {
+        replace(sym::CAPACITY_TYPE, capacity.to_vec());
+    }
+}
+
+/// The pods' requests plus the smallest overhead of the partitions that still have rows (SCH-319, SCH-320).
+fn requests(problem: &Problem<'_>, claim: &Claim) -> Resources {
+    let mut sum = Resources::new();
+    for (class, n) in &claim.members {
+        for (name, amount) in problem.class(*class).shape.requests.iter() {
+            let all = amount.saturating_mul(i64::from(*n));
+            sum.set(name, sum.get(name).saturating_add(all));
+        }
+    }
+    let partitions = problem.templates[claim.template].partitions.iter();
+    let mut left = partitions
+        .filter(|partition| partition.rows.intersects(&claim.rows))
+        .map(|partition| &partition.requests);
+    if let Some(first) = left.next() {
+        let overhead = left.fold(first.clone(), |one, other| least(&one, other));
+        sum.add(&overhead);
+    }
+    sum
+}
+
+/// Keys as printed in `minValues` errors: sorted, separated by blanks.
+pub(crate) fn keys_text(problem: &Problem<'_>, keys: &[(Sym, u32)]) -> String {
+    let mut texts: Vec<&str> = keys.iter().map(|(key, _)| problem.interner().text(*key)).collect();
+    texts.sort_unstable();
+    texts.join(" ")
+}

@@ -1,0 +1,83 @@
+//! The result of a strategy.
+
+use crate::compile::problem::Problem;
+use crate::compile::queue::PodId;
+use crate::dense::ids::IdVec;
+use crate::search::assignment::Assignment;
+use kerf_model::pod::Pod;
+use kerf_model::price::Price;
+use std::cmp::Reverse;
+
+/// The strategies; `strategy/README.md` describes them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Strategy {
+    /// The greedy of section 16.
+    Greedy,
+    /// Nodes opened by the fillings with the highest value per dollar.
+    Patterns,
+    /// Pods placed where they fill the slack of a claim best.
+    BestFit,
+    /// The greedy, where a claim grows only as long as its pods are worth its price.
+    BoundedGrowth,
+    /// The greedy, where the price breaks ties between domains.
+    GreedyByPrice,
+    /// As many pods as possible where limits or capacity run out.
+    MaxPods,
+}
+
+impl Strategy {
+    /// All strategies, in the order in which the earlier of equal outcomes wins.
+    pub const ALL: [Self; 6] = [
+        Self::Greedy,
+        Self::Patterns,
+        Self::BestFit,
+        Self::BoundedGrowth,
+        Self::GreedyByPrice,
+        Self::MaxPods,
+    ];
+
+    /// The name used in `strategy/README.md`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Greedy => "greedy",
+            Self::Patterns => "patterns",
+            Self::BestFit => "best fit",
+            Self::BoundedGrowth => "bounded growth",
+            Self::GreedyByPrice => "greedy by price",
+            Self::MaxPods => "max pods",
+        }
+    }
+}
+
+/// The result of a strategy.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome<'w, 'a> {
+    pub(crate) assignment: Assignment<'w, 'a>,
+    /// The strategy that computed it.
+    pub(crate) strategy: Strategy,
+    /// Whether limit retry placed more pods.
+    pub(crate) limit_retried: bool,
+    /// Pods without a place, and whether only reservations prevented it.
+    pub(crate) failed: Vec<(PodId, bool)>,
+    /// Pods that were not tried before the deadline.
+    pub(crate) unattempted: Vec<PodId>,
+}
+
+impl Outcome<'_, '_> {
+    /// The order of outcomes: more placed pods first, then lower cost.
+    pub(super) fn rank(&mut self) -> (Reverse<u64>, Price) {
+        (Reverse(self.assignment.placed), self.assignment.cost())
+    }
+}
+
+/// Returns whether the deadline has passed.
+pub(crate) type Stop<'x> = &'x (dyn Fn() -> bool + Sync);
+
+/// By pod: whether it failed.
+pub(super) fn left_over(problem: &Problem<'_>, failed: &[(PodId, bool)]) -> IdVec<Pod, bool> {
+    let mut left = IdVec::filled(false, problem.pods.len());
+    for (pod, _) in failed {
+        left[*pod] = true;
+    }
+    left
+}

@@ -1,0 +1,100 @@
+//! The portfolio: runs the strategies and keeps the best outcome.
+
+use crate::compile::queue::PodId;
+use crate::options::Packing;
+use crate::search::assignment::Assignment;
+use crate::search::instance::Instance;
+use crate::strategy::best_fit::best_fit;
+use crate::strategy::bounded_growth::bounded_growth;
+use crate::strategy::greedy::{FewestPods, greedy_by_price, solve};
+use crate::strategy::limit_retry::retry_limits;
+use crate::strategy::lower_bound::lower_bound;
+use crate::strategy::max_pods::max_pods;
+use crate::strategy::outcome::{Outcome, Stop, Strategy};
+use crate::strategy::patterns::patterns;
+use crate::strategy::priced_start::PricedStart;
+
+/// The algorithm of a strategy: computes an outcome from a start, a queue and an effort. Returns `None` where it does not apply.
+type Algorithm = for<'w, 'a> fn(&PricedStart<'w, 'a>, &[PodId], u64, Stop<'_>) -> Option<Outcome<'w, 'a>>;
+
+/// With more pods than this, only the first two strategies run (see README.md for how often the others win).
+const PRICED_PODS_MAX: usize = 2000;
+
+/// The strategies after the greedy. Of equal outcomes the earlier one wins.
+const STRATEGIES: [(Strategy, Algorithm); 4] = [
+    (Strategy::Patterns, patterns),
+    (Strategy::BestFit, best_fit),
+    (Strategy::BoundedGrowth, bounded_growth),
+    (Strategy::GreedyByPrice, greedy_by_price),
+];
+
+/// Runs the strategies of the options, each with limit retry, and returns the best outcome: most pods, then lowest cost, then the earlier
+/// strategy. Strategies do not depend on each other, so that they may run in parallel.
+pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcome<'w, 'a> {
+    let problem = &instance.problem;
+    let queue = &problem.queue;
+    let mut best = solve(Assignment::new(instance), queue, &mut FewestPods, stop);
+    if problem.options.packing == Packing::Upstream || best.assignment.claims.is_empty() || !best.unattempted.is_empty()
+    {
+        return best;
+    }
+    let effort = problem.options.effort;
+    best = retry_limits(best, queue, effort, stop);
+    if effort < queue.len() as u64 || lower_bound(&mut best) {
+        return best;
+    }
+    let mut rank = best.rank();
+    let strategies = if queue.len() > PRICED_PODS_MAX {
+        &STRATEGIES[..2]
+    } else {
+        &STRATEGIES
+    };
+    let start = PricedStart::new(instance, queue, effort);
+    let run = |(strategy, algorithm): &(Strategy, Algorithm)| {
+        let mut outcome = (!stop()).then(|| algorithm(&start, queue, effort, stop)).flatten()?;
+        outcome.strategy = *strategy;
+        let mut outcome = retry_limits(outcome, queue, effort, stop);
+        Some((outcome.rank(), outcome))
+    };
+    for (reached, outcome) in run_in_parallel(strategies, problem.options.threads, run)
+        .into_iter()
+        .flatten()
+    {
+        if reached < rank && outcome.unattempted.is_empty() {
+            (best, rank) = (outcome, reached);
+        }
+    }
+    if !best.failed.is_empty() {
+        for outcome in max_pods(instance, queue, &best.failed.clone(), effort, stop) {
+            let mut outcome = retry_limits(outcome, queue, effort, stop);
+            outcome.strategy = Strategy::MaxPods;
+            let reached = outcome.rank();
+            if reached < rank && outcome.unattempted.is_empty() {
+                (best, rank) = (outcome, reached);
+            }
+        }
+    }
+    best
+}
+
+/// The results of `work` on each item, in their order, computed by up to `threads` threads.
+fn run_in_parallel<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let mut results = Vec::with_capacity(items.len());
+    for together in items.chunks(threads.max(1)) {
+        let Some((first, others)) = together.split_first() else {
+            continue;
+        };
+        std::thread::scope(|scope| {
+            let work = &work;
+            let others: Vec<_> = others.iter().map(|item| scope.spawn(move || work(item))).collect();
+            results.push(work(first));
+            for other in others {
+                match other.join() {
+                    Ok(result) => results.push(result),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+        });
+    }
+    results
+}

@@ -1,0 +1,20 @@
+//! What the strategies that use unit prices share.
+
+use crate::compile::queue::PodId;
+use crate::search::assignment::Assignment;
+use crate::search::instance::Instance;
+use crate::strategy::pod_values::PodValues;
+
+/// The start of strategies that use unit prices.
+pub(super) struct PricedStart<'w, 'a> {
+    pub(super) assignment: Assignment<'w, 'a>,
+    pub(super) values: PodValues,
+}
+
+impl<'w, 'a> PricedStart<'w, 'a> {
+    pub(super) fn new(instance: &'w Instance<'a>, queue: &[PodId], effort: u64) -> Self {
+        let mut assignment = Assignment::by_price(instance);
+        let values = PodValues::new(&mut assignment, queue, effort);
+        Self { assignment, values }
+    }
+}
