@@ -1,4 +1,4 @@
-//! Counts allocations: an allocator that adds one and passes on to the system's.
+//! Counts allocations with an allocator that increments a counter and forwards to the system's.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How many allocations there were so far, growths included.
+/// The number of allocations so far, reallocations included.
 pub(crate) fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Clusters beyond the reference one: without limits, and with nodes that hold pods.
+//! Clusters besides the reference cluster: without limits, and with nodes that run pods.
 
 use jiff::Timestamp;
 use kerf_model::intern::sym;
@@ -10,7 +10,7 @@ use kerf_testkit::draw::Draw;
 use kerf_testkit::workload::{cluster, diverse_pod};
 use std::sync::Arc;
 
-/// The same cluster where pools have no limits.
+/// The same cluster without pool limits.
 pub(crate) fn without_limits(mut snapshot: Snapshot) -> Snapshot {
     for pool in &mut snapshot.pools {
         Arc::make_mut(pool).limits = None;
@@ -18,7 +18,7 @@ pub(crate) fn without_limits(mut snapshot: Snapshot) -> Snapshot {
     snapshot
 }
 
-/// Another order of the same.
+/// Shuffles a slice.
 pub(crate) fn shuffle<T>(all: &mut [T], seed: u64) {
     let mut draw = Draw::new(seed);
     for at in (1..all.len()).rev() {
@@ -26,11 +26,11 @@ pub(crate) fn shuffle<T>(all: &mut [T], seed: u64) {
     }
 }
 
-/// How many workloads the pods of a busy cluster belong to.
+/// The number of workloads the pods of a busy cluster belong to.
 const WORKLOADS: usize = 300;
 
-/// The reference cluster with `count` nodes of 16 cores over three zones that hold `each` pods of the diverse mix, so that some have room
-/// for another pod of some sizes. Pods of one workload share shape and labels, as they do in a mirror.
+/// The reference cluster with `count` nodes of 16 cores in three zones, each with `each` pods of the diverse mix. Some nodes have room for
+/// another pod of some sizes. Pods of one workload share shape and labels, as in a live cluster.
 pub(crate) fn busy(count: usize, each: usize) -> Snapshot {
     let mut snapshot = cluster(400);
     let mut draw = Draw::new(42);
@@ -100,7 +100,7 @@ pub(crate) fn busy(count: usize, each: usize) -> Snapshot {
     snapshot
 }
 
-/// Pods of the diverse mix that are new to a busy cluster: with one alone, one that must be counted against those there.
+/// Pods of the diverse mix that are new to a busy cluster. A single one has a spread constraint, so that running pods must be counted.
 pub(crate) fn newcomers(count: usize) -> Vec<Arc<Pod>> {
     let mut draw = Draw::new(43);
     (0..count)

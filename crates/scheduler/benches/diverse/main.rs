@@ -1,18 +1,29 @@
-//! The reference benchmark (contract section 29) and the rows of its table: `cargo bench -p kerf-scheduler --bench diverse`.
+//! The reference benchmark (contract section 29): `cargo bench -p kerf-scheduler --bench diverse`.
 //!
-//! Before criterion's figures it prints one line per row, each measured in a process of its own: the first, cold solve, and the mean of
-//! repeated ones. `KERF_BENCH_ONCE=1` stops after that table; `KERF_BENCH_ROWS=text` prints only rows whose name contains the text.
-//! Columns: pods asked for; wall time of the first solve, and pods per second and nanoseconds per pod by it; the same divided by what
-//! upstream reaches (its figure for one fresh solve on two shared processors); wall and processor time of a repeated solve; allocations
-//! per pod; memory of the process before the first solve and at its peak during it; what the plan launches, costs and leaves over.
-//! Where every solve begins anew, the last columns are the reference benchmark's own figures (SCH-446), whose clock runs during the solve
-//! alone: the mean time to read the cluster, which is not part of it, the mean time of a solve by a fresh solver, pods per second of
-//! solving, and of the first of them the pods placed, the nodes and the pods per node (least, mean, most, standard deviation).
+//! Before criterion's figures it prints one line per row. Each row is measured in its own process: the first, cold solve, and the mean of
+//! repeated solves. `KERF_BENCH_ONCE=1` stops after that table. `KERF_BENCH_ROWS=text` prints only rows whose name contains the text.
+//! `KERF_BENCH_WINS=1` prints how often each strategy wins instead.
+//!
+//! Columns: pods; wall time of the first solve, and its pods per second and nanoseconds per pod; the ratio to the pods per second of
+//! upstream (its figure for one fresh solve on two shared processors); wall and processor time of a repeated solve; allocations per pod;
+//! memory of the process before the first solve and at its peak; launches, cost per hour and pods left over of the plan.
+//!
+//! For rows that start each solve from the snapshot, the last columns are the figures of the reference benchmark (SCH-446), whose clock
+//! covers only the solve: mean time to compile the cluster, which is not part of it; mean time of a solve by a fresh solver; pods per
+//! second; and of the first solve the placed pods, the nodes, and the pods per node (least, mean, most, standard deviation).
+
+#![expect(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a benchmark reads clocks and its environment, and prints"
+)]
 
 mod allocations;
 mod clusters;
 mod measure;
 mod rows;
+mod wins;
 
 use criterion::{BatchSize, Criterion, Throughput};
 use kerf_model::pod::Pod;
@@ -26,6 +37,10 @@ const ROW: &str = "KERF_BENCH_ROW";
 fn main() {
     if let Ok(row) = std::env::var(ROW) {
         rows::run(&row);
+        return;
+    }
+    if std::env::var_os("KERF_BENCH_WINS").is_some() {
+        wins::print();
         return;
     }
     let wanted = std::env::var("KERF_BENCH_ROWS").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a row's process measures of itself, and the line it prints.
+//! What the process of a row measures, and the line it prints.
 
 use crate::allocations;
 use kerf_model::plan::{Launch, Plan};
@@ -6,7 +6,7 @@ use kerf_model::price::Price;
 use kerf_testkit::timing::{Timing, time};
 use std::time::{Duration, Instant};
 
-/// Solves are repeated for so long, at most so often, for the mean.
+/// Solves are repeated for this time, at most this often.
 const REPEAT_FOR: Duration = Duration::from_millis(400);
 const REPEAT_MAX: u32 = 10_000;
 
@@ -34,15 +34,15 @@ pub(crate) fn header() {
     );
 }
 
-/// The reference benchmark's figures for a solver that is made by `construct` for every solve.
+/// The figures of the reference benchmark for a solver that `construct` makes for every solve.
 pub(crate) fn timing<S>(pods: usize, construct: &dyn Fn() -> S, solve: &dyn Fn(&S) -> Plan) -> Timing {
     let start = Instant::now();
     let again = |iterations, spent| iterations < REPEAT_MAX && spent < REPEAT_FOR;
     time(pods, &|| start.elapsed(), &again, construct, solve)
 }
 
-/// Runs a question once cold and then again and again, and prints the row. `baseline`: what upstream places per second. `timing`: the
-/// reference benchmark's figures, where the row has them.
+/// Runs a solve once cold and then repeatedly, and prints the row. `baseline`: the pods per second of upstream. `timing`: the figures of
+/// the reference benchmark, where the row has them.
 pub(crate) fn row(
     name: &str,
     pods: usize,
@@ -95,7 +95,7 @@ fn printed(timing: &Timing) -> String {
     )
 }
 
-/// A figure of `/proc/self/status` in megabytes; zero where there is none.
+/// A value of `/proc/self/status` in megabytes; zero where there is none.
 fn megabytes(name: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -103,7 +103,7 @@ fn megabytes(name: &str) -> f64 {
     kilobytes.unwrap_or_default() / 1024.0
 }
 
-/// User and system time of this process, its ended threads included, in steps of 10 ms.
+/// User and system time of this process including ended threads, in seconds, in steps of 10 ms.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after_name = stat.rsplit(')').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The rows: which workload each measures.
+//! The rows, and the workload each measures.
 
 use crate::clusters;
 use crate::measure::{row, timing};
@@ -15,7 +15,7 @@ fn greedy() -> Options {
     }
 }
 
-/// What upstream places per second, by pods of the diverse mix.
+/// Pods per second of upstream, by number of pods of the diverse mix.
 const DIVERSE: [(usize, Option<f64>); 8] = [
     (1, None),
     (50, Some(920.0)),
@@ -30,7 +30,7 @@ const PREFERENCES: [(&str, PreferencePolicy, f64); 2] = [
     ("Respect", PreferencePolicy::Respect, 90.0),
     ("Ignore", PreferencePolicy::Ignore, 4549.0),
 ];
-/// Sizes for the cost per pod, which should stay flat.
+/// Sizes at which the cost per pod should stay flat.
 const DOUBLING: [usize; 8] = [1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000];
 const RESOURCES: [usize; 4] = [250, 1000, 5000, 20_000];
 const PACKINGS: [&str; 2] = ["greedy", "cheapest"];
@@ -42,7 +42,7 @@ fn packing(name: &str) -> Options {
     }
 }
 
-/// A row's name and what it does.
+/// The name of a row, and the function that runs it.
 type Row = (String, Box<dyn Fn(&str)>);
 
 fn fresh(name: &str, snapshot: &Snapshot, pods: &[Arc<Pod>], options: &Options, baseline: Option<f64>) {
@@ -87,7 +87,7 @@ fn rows() -> Vec<Row> {
                 );
             });
         }
-        // The reference pool's limits are used up by the largest type each launch may become; without them every pod finds a place.
+        // The largest type of each launch uses up the limits of the reference pool; without limits every pod finds a place.
         add(
             &mut rows,
             format!("diverse 100000 x 800, no limits, {name}"),
@@ -224,7 +224,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// All rows by name.
+/// The names of all rows.
 pub(crate) fn names() -> impl Iterator<Item = String> {
     rows().into_iter().map(|row| row.0)
 }
