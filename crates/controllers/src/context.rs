@@ -6,6 +6,7 @@ use std::time::Duration;
 use kerf_api::StartupTaints;
 use kerf_cloud::CloudProvider;
 use kerf_disruption::Relapses;
+use kerf_lifecycle::liveness::Timeouts;
 use kerf_model::intern::Interner;
 use kerf_runtime::{
     Clock, Controller, Key, Metrics, Options, Queue, RateLimit, ReconcileError, Recorder, Rng, Seed, workers,
@@ -16,7 +17,6 @@ use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::disruption::SearchLimits;
 use crate::index::Index;
-use crate::lifecycle::Timeouts;
 
 /// Shared by all controllers; clones are cheap.
 #[derive(Clone)]

@@ -1,40 +1,56 @@
-//! Claims without instances and instances without claims (the controller `nodeclaim.garbagecollection`; LIF-128 to LIF-131).
+//! Deletes claims without instances and instances without claims (the controller `nodeclaim.garbagecollection`; LIF-128 to LIF-131).
 //!
-//! What is missing from a list may only be missing from the list. So nothing goes while the cluster's lists are not to be trusted, a
-//! claim goes only after the provider denies its very instance, and an instance only after two rounds found nobody who wants it and the API
-//! server knows no claim of it either.
+//! A list may lack an object that exists. So nothing is deleted while a list of the cluster is suspicious. A claim is deleted only when
+//! the provider, asked for its instance alone, does not find it; an instance only when two rounds found no claim for it and the API server
+//! lists none either.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
-use jiff::{SignedDuration, Timestamp};
 use kerf_api::conditions::node_claim::{LAUNCHED, REGISTERED};
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, NodeClaim, NodeClaimSpec, labels};
 use kerf_cloud::{CloudError, Launched, NodeClassKind};
+use kerf_lifecycle::garbage_collection::{Claim, Instance, Suspects, launching_since, orphans};
 use kerf_runtime::{Outcome, RateLimit, Readable, ReconcileError};
 use kerf_state::lean::LeanNode;
 use kube::api::ListParams;
 use kube::{Api, Resource};
 
-use crate::claim_facts::{self, disrupt};
+use crate::claim_facts;
+use crate::claim_writes::disrupt;
 use crate::context::Context;
 use crate::lifecycle::initialization::is_ready;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.garbagecollection";
-/// LIF-128.
+/// The time between two rounds (LIF-128).
 const EVERY: Duration = Duration::from_secs(120);
-/// LIF-129.
+/// How many claims are checked at once (LIF-129).
 const PARALLEL: usize = 20;
-/// How far the clocks of cloud and API server may differ.
-const CLOCKS: SignedDuration = SignedDuration::from_secs(60);
+/// A claim in the terms of the rules.
+fn fact(claim: &NodeClaim) -> Claim<'_> {
+    Claim {
+        provider_id: claim_facts::provider_id(claim),
+        created: claim.metadata.creation_timestamp.as_ref().map(|time| time.0),
+        launching: claim.condition(LAUNCHED).is_none_or(Condition::is_unknown),
+        registered: claim.condition_is_true(REGISTERED),
+        deleting: claim_facts::is_deleting(claim),
+    }
+}
 
-/// Whether the claim's instance ought to exist (LIF-129, LIF-130).
-fn ought_to_run(claim: &NodeClaim) -> bool {
-    !claim_facts::is_deleting(claim) && claim.condition_is_true(REGISTERED) && claim_facts::provider_id(claim).is_some()
+/// An instance in the terms of the rules. Instances of our claims carry the label of one of the provider's node classes.
+fn instance<'a>(launched: &'a Launched, class_labels: &[String]) -> Instance<'a> {
+    let registered = launched.labels.get(labels::REGISTERED);
+    Instance {
+        provider_id: &launched.provider_id,
+        created: launched.created,
+        ours: class_labels.iter().any(|label| launched.labels.contains_key(label)),
+        registered: registered.is_some_and(|value| value == labels::TRUE),
+        deleting: launched.deleting,
+    }
 }
 
 /// Whether Nodes prove that the instance runs whatever the provider says: exactly one, and Ready (LIF-129, LIF-130).
@@ -42,47 +58,11 @@ fn proves_life(nodes: &[Arc<LeanNode>]) -> bool {
     matches!(nodes, [only] if is_ready(only))
 }
 
-/// Since when some claim waits for its launch.
-fn launching_since(claims: &[Arc<NodeClaim>]) -> Option<Timestamp> {
-    let launching = |claim: &&Arc<NodeClaim>| claim.condition(LAUNCHED).is_none_or(Condition::is_unknown);
-    let created = |claim: &Arc<NodeClaim>| claim.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let since = claims
-        .iter()
-        .filter(launching)
-        .map(|claim| created(claim).unwrap_or(Timestamp::MIN));
-    since.min()
-}
-
-/// Whether an instance may be that of a claim that waits for its launch: none is older than its claim.
-fn may_be_launching(instance: &Launched, since: Option<Timestamp>) -> bool {
-    let is_older = |created: Timestamp, since: Timestamp| since.duration_since(created) > CLOCKS;
-    since.is_some_and(|since| instance.created.is_none_or(|created| !is_older(created, since)))
-}
-
-/// Instances nobody wants: launched for a claim of ours, not going, and known to no claim.
-fn orphans<'a>(instances: &'a [Launched], claims: &[Arc<NodeClaim>], class_labels: &[String]) -> Vec<&'a Launched> {
-    let known: BTreeSet<&str> = claims
-        .iter()
-        .filter_map(|claim| claim_facts::provider_id(claim))
-        .collect();
-    let ours = |instance: &Launched| class_labels.iter().any(|label| instance.labels.contains_key(label));
-    let unwanted = |instance: &&Launched| {
-        // Registered Nodes own their end: their finalizer and their owner take care of it.
-        let registered = instance
-            .labels
-            .get(labels::REGISTERED)
-            .is_some_and(|value| value == labels::TRUE);
-        !instance.deleting && !registered && ours(instance) && !known.contains(instance.provider_id.as_str())
-    };
-    instances.iter().filter(unwanted).collect()
-}
-
-/// Collects both.
+/// Deletes claims whose instance is gone, and instances without a claim.
 pub(crate) struct GarbageCollection {
     context: Context,
     work: WorkLoop<()>,
-    /// Orphans of the rounds before.
-    suspects: Mutex<BTreeSet<String>>,
+    suspects: Mutex<Suspects>,
 }
 
 impl GarbageCollection {
@@ -94,7 +74,7 @@ impl GarbageCollection {
         })
     }
 
-    /// Deletes a claim whose instance was not listed, if the provider denies it when asked for it alone.
+    /// Deletes a claim whose instance was not listed, if the provider does not find it when asked for it alone.
     async fn collect(&self, claim: &NodeClaim) -> Result<(), ReconcileError> {
         let Some(id) = claim_facts::provider_id(claim) else {
             return Ok(());
@@ -117,25 +97,7 @@ impl GarbageCollection {
         Ok(())
     }
 
-    /// The orphans that were found to be some before; the others are suspects from now on. What cannot be judged now stays what it was, for
-    /// somewhere a claim is launching most of the time.
-    fn convicted<'a>(&self, orphans: Vec<&'a Launched>, since: Option<Timestamp>) -> Vec<&'a Launched> {
-        let mut suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::take(&mut *suspects);
-        let mut convicted = Vec::new();
-        for orphan in orphans {
-            let (known, is_judged) = (before.contains(&orphan.provider_id), !may_be_launching(orphan, since));
-            if known || is_judged {
-                suspects.insert(orphan.provider_id.clone());
-            }
-            if known && is_judged {
-                convicted.push(orphan);
-            }
-        }
-        convicted
-    }
-
-    /// Ends instances that were found to be orphans before.
+    /// Terminates instances that this round and an earlier one found to be orphans.
     async fn collect_orphans(&self, instances: &[Launched]) -> Result<(), ReconcileError> {
         // Any instance may belong to a claim that cannot be read.
         if self.context.cluster.has_unreadable(&NodeClaim::kind(&())) {
@@ -144,14 +106,25 @@ impl GarbageCollection {
         let classes = &self.context.provider.profile().node_classes;
         let class_labels: Vec<String> = classes.iter().map(NodeClassKind::label_key).collect();
         let claims = self.context.cluster.claims();
-        let since = launching_since(&claims);
-        let orphans = orphans(instances, &claims, &class_labels);
-        let mut unwanted = self.convicted(orphans, since);
+        let known: BTreeSet<&str> = claims
+            .iter()
+            .filter_map(|claim| claim_facts::provider_id(claim))
+            .collect();
+        let since = launching_since(claims.iter().map(|claim| fact(claim)));
+        let listed = instances.iter().map(|launched| instance(launched, &class_labels));
+        let orphans = orphans(listed, &known);
+        let confirmed = {
+            let mut suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+            suspects.confirm(orphans, since)
+        };
+        let confirmed: BTreeSet<&str> = confirmed.iter().map(|orphan| orphan.provider_id).collect();
+        let is_confirmed = |launched: &&Launched| confirmed.contains(launched.provider_id.as_str());
+        let mut unwanted: Vec<&Launched> = instances.iter().filter(is_confirmed).collect();
         unwanted.retain(|orphan| !self.context.cluster.has_registered_node(&orphan.provider_id));
         if unwanted.is_empty() {
             return Ok(());
         }
-        // An instance that ends cannot be taken back, and a watch may have lost a claim.
+        // A termination cannot be undone, and the watch may have missed a claim.
         let api: Api<Readable<NodeClaim>> = Api::all(self.context.client.clone());
         let listed = api.list(&ListParams::default()).await?.items;
         let claims: Option<Vec<NodeClaim>> = listed.into_iter().map(|claim| claim.0.ok()).collect();
@@ -159,7 +132,7 @@ impl GarbageCollection {
         let is_known = |id: &str| claims.iter().any(|claim| claim_facts::provider_id(claim) == Some(id));
         unwanted.retain(|orphan| !is_known(&orphan.provider_id));
         for orphan in unwanted {
-            match self.context.provider.delete(&stand_in(orphan)).await {
+            match self.context.provider.delete(&claim_of_orphan(orphan)).await {
                 Ok(()) | Err(CloudError::NodeClaimNotFound(_)) => {
                     tracing::info!(
                         provider_id = orphan.provider_id,
@@ -173,8 +146,8 @@ impl GarbageCollection {
     }
 }
 
-/// A claim that means an instance and no object: what the provider needs to end it.
-fn stand_in(orphan: &Launched) -> NodeClaim {
+/// A claim without an object, which tells the provider which instance to terminate.
+fn claim_of_orphan(orphan: &Launched) -> NodeClaim {
     let mut claim = NodeClaim::new(&orphan.name, NodeClaimSpec::default());
     claim.metadata.labels = Some(orphan.labels.clone());
     claim.status.get_or_insert_default().provider_id = Some(orphan.provider_id.clone());
@@ -198,7 +171,7 @@ impl Reconciler for GarbageCollection {
             tracing::error!(error = %distrust, "not collecting garbage");
             return Ok(Outcome::RequeueAfter(EVERY));
         }
-        // The claims first: an instance launched between the two lists is then merely not looked for.
+        // The claims first: the claim of an instance that is launched between the two lists has no provider id yet and is left out.
         let claims = cluster.claims();
         let instances = self.context.provider.list().await?;
         let alive: BTreeSet<&str> = instances
@@ -207,7 +180,7 @@ impl Reconciler for GarbageCollection {
             .map(|instance| instance.provider_id.as_str())
             .collect();
         let missing = claims.iter().filter(|claim| {
-            ought_to_run(claim) && claim_facts::provider_id(claim).is_some_and(|id| !alive.contains(id))
+            fact(claim).needs_instance() && claim_facts::provider_id(claim).is_some_and(|id| !alive.contains(id))
         });
         let collections: Vec<_> = missing.map(|claim| self.collect(claim)).collect();
         let collected = futures::stream::iter(collections).buffer_unordered(PARALLEL);
@@ -222,32 +195,45 @@ impl Reconciler for GarbageCollection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::Timestamp;
     use kerf_api::ConditionSet;
     use std::collections::BTreeMap;
 
-    fn claim(name: &str, id: Option<&str>, registered: bool) -> Arc<NodeClaim> {
-        let mut claim = NodeClaim::new(name, NodeClaimSpec::default());
-        claim.status.get_or_insert_default().provider_id = id.map(str::to_owned);
-        let mut conditions = ConditionSet::new(&mut claim, Timestamp::UNIX_EPOCH);
-        if id.is_some() {
-            conditions.set_true(LAUNCHED);
-        }
-        if registered {
-            conditions.set_true(REGISTERED);
-        }
-        Arc::new(claim)
+    #[test]
+    fn facts_of_a_claim_come_from_its_conditions() {
+        let mut claim = NodeClaim::new("a", NodeClaimSpec::default());
+        assert!(fact(&claim).launching && !fact(&claim).needs_instance());
+        claim.status.get_or_insert_default().provider_id = Some("x".to_owned());
+        ConditionSet::new(&mut claim, Timestamp::UNIX_EPOCH).set_true(LAUNCHED);
+        assert!(!fact(&claim).launching && !fact(&claim).needs_instance());
+        ConditionSet::new(&mut claim, Timestamp::UNIX_EPOCH).set_true(REGISTERED);
+        // LIF-130
+        assert!(fact(&claim).needs_instance());
+        let deleted = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(Timestamp::UNIX_EPOCH);
+        claim.metadata.deletion_timestamp = Some(deleted);
+        assert!(!fact(&claim).needs_instance());
     }
 
-    // LIF-130
     #[test]
-    fn only_registered_claims_are_missed() {
-        assert!(ought_to_run(&claim("a", Some("x"), true)));
-        assert!(!ought_to_run(&claim("a", Some("x"), false)));
-        let mut deleting = NodeClaim::clone(&claim("a", Some("x"), true));
-        deleting.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-            Timestamp::UNIX_EPOCH,
-        ));
-        assert!(!ought_to_run(&deleting));
+    fn instances_of_our_claims_carry_the_label_of_a_node_class() {
+        let class = "karpenter.kwok.sh/kwoknodeclass".to_owned();
+        let facts = |labels: &[(&str, &str)]| {
+            let labels = labels
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let launched = Launched {
+                provider_id: "x".to_owned(),
+                labels: labels.collect::<BTreeMap<_, _>>(),
+                ..Launched::default()
+            };
+            let instance = instance(&launched, std::slice::from_ref(&class));
+            (instance.ours, instance.registered)
+        };
+        let ours = (class.as_str(), "default");
+        assert_eq!(facts(&[]), (false, false));
+        assert_eq!(facts(&[ours]), (true, false));
+        assert_eq!(facts(&[ours, (labels::REGISTERED, "true")]), (true, true));
+        assert_eq!(facts(&[(labels::REGISTERED, "false")]), (false, false));
     }
 
     #[test]
@@ -263,63 +249,5 @@ mod tests {
         assert!(!proves_life(&[node("False")]));
         assert!(!proves_life(&[]));
         assert!(!proves_life(&[node("True"), node("True")]));
-    }
-
-    #[test]
-    fn instances_are_orphans_only_if_nobody_can_want_them() {
-        let class = "karpenter.kwok.sh/kwoknodeclass".to_owned();
-        let instance = |id: &str, labels: &[(&str, &str)]| Launched {
-            provider_id: id.to_owned(),
-            labels: labels
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect::<BTreeMap<_, _>>(),
-            ..Launched::default()
-        };
-        let ours = (class.as_str(), "default");
-        let instances = [
-            instance("orphan", &[ours]),
-            instance("known", &[ours]),
-            instance("registered", &[ours, (labels::REGISTERED, "true")]),
-            instance("foreign", &[]),
-            Launched {
-                deleting: true,
-                ..instance("going", &[ours])
-            },
-        ];
-        let known = claim("a", Some("known"), true);
-        let found = |claims: &[Arc<NodeClaim>]| -> Vec<String> {
-            let found = orphans(&instances, claims, std::slice::from_ref(&class));
-            found.iter().map(|orphan| orphan.provider_id.clone()).collect()
-        };
-        assert_eq!(found(&[Arc::clone(&known)]), ["orphan"]);
-    }
-
-    #[test]
-    fn an_instance_may_be_of_a_launch_that_is_not_younger() {
-        let at = |seconds: i64| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
-        let created = |name: &str, id: Option<&str>, seconds: i64| {
-            let mut claim = NodeClaim::clone(&claim(name, id, false));
-            claim.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(seconds)));
-            Arc::new(claim)
-        };
-        let launched = created("a", Some("known"), 0);
-        assert_eq!(launching_since(std::slice::from_ref(&launched)), None);
-        let since = launching_since(&[launched, created("b", None, 900), created("c", None, 600)]);
-        assert_eq!(since, Some(at(600)));
-        let may_be = |created: Option<i64>, since| {
-            let created = created.map(at);
-            may_be_launching(
-                &Launched {
-                    created,
-                    ..Launched::default()
-                },
-                since,
-            )
-        };
-        assert!(may_be(Some(700), since) && may_be(Some(540), since));
-        assert!(!may_be(Some(539), since), "no clock is so far off");
-        assert!(may_be(None, since), "nobody knows how old it is");
-        assert!(!may_be(None, None) && !may_be(Some(700), None));
     }
 }

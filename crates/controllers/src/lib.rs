@@ -1,8 +1,8 @@
-//! The controllers: what turns decisions into API objects and machines, and reports what became of them.
+//! The controllers: they carry decisions out as API objects and machines, and report the results.
 //!
 //! In come watch events, through the [`Cluster`]; out go NodeClaims, patches, evictions and calls of a
-//! [`CloudProvider`](kerf_cloud::CloudProvider). What to do is decided by pure functions here and in the crates below; a `Reconciler`
-//! only carries it out and survives being killed between any two of its calls, since all intent lives in the API server.
+//! [`CloudProvider`](kerf_cloud::CloudProvider). Pure functions, here and in the crates below, decide what to do; a `Reconciler` only
+//! carries it out. It can be killed between any two of its calls, since all intent is in the API server.
 //!
 //! [`run`] puts everything together. Times are wall time of the [`Clock`](kerf_runtime::Clock), durations tokio's; resources are those
 //! of the model: milli-cores, bytes, counts.
@@ -10,11 +10,14 @@
 mod catalogue;
 mod changes;
 mod claim_facts;
+mod claim_writes;
 mod clock_jump_guard;
 mod cluster;
 mod consistency;
 mod context;
 mod creation;
+mod deadline;
+mod deletion;
 mod disruption;
 mod expiration;
 mod garbage_collection;
@@ -44,7 +47,9 @@ pub use clock_jump_guard::ClockJumpGuard;
 pub use cluster::{Cluster, NodeClass, SuspiciousList, conventions_of};
 pub use context::{Context, Tuning};
 pub use disruption::SearchLimits;
-pub use lifecycle::{Health, RegistrationHealth, Timeouts};
+pub use kerf_lifecycle::liveness::Timeouts;
+pub use kerf_lifecycle::registration_health::Health;
 pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};
 pub use patch::{Lock, Patchable, patch_object, patch_status};
 pub use plan_check::violations;
+pub use pools::RegistrationHealth;

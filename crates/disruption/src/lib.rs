@@ -50,7 +50,7 @@ pub use eligible::underutilized;
 pub use emptiness::{Revalidated, emptiness, empty, revalidate};
 pub use explain::{Explainer, Object, Obstacle};
 pub use multi::Multi;
-pub use pods::{evictable, reschedulable, reschedulable_now};
+pub use pods::{evictable, reschedulable, reschedulable_now, tolerates_disruption};
 pub use protection::{Protection, protection};
 pub use relapse::Relapses;
 pub use retirement::{RETIRING, is_retiring, retiring};

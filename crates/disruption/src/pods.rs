@@ -23,14 +23,15 @@ pub fn reschedulable(pod: &Pod) -> bool {
 
 /// Whether a drain evicts the pod (DIS-062).
 pub fn evictable(pod: &Pod, now: Timestamp) -> bool {
-    pod.is_active()
-        && pod.owner != Owner::Node
-        && !pod.do_not_disrupt_active(now)
-        && !pod
-            .shape
-            .tolerations
-            .iter()
-            .any(|toleration| toleration.tolerates(&DISRUPTED))
+    pod.is_active() && pod.owner != Owner::Node && !pod.do_not_disrupt_active(now) && !tolerates_disruption(pod)
+}
+
+/// Whether the pod tolerates the taint of nodes that are disrupted, and so stays on them until they end.
+pub fn tolerates_disruption(pod: &Pod) -> bool {
+    pod.shape
+        .tolerations
+        .iter()
+        .any(|toleration| toleration.tolerates(&DISRUPTED))
 }
 
 fn budgets<'a>(pod: &'a Pod, snapshot: &'a Snapshot) -> impl Iterator<Item = &'a Pdb> {

@@ -135,7 +135,7 @@ fn time_limit(held: usize, least: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lifecycle::Timeouts;
+    use kerf_lifecycle::liveness::Timeouts;
 
     // DIS-279
     #[test]

@@ -1,12 +1,11 @@
-//! From a NodeClaim to a node that runs pods, and back to nothing (the controller `nodeclaim.lifecycle`).
+//! Takes NodeClaims from creation to an initialized node, and from deletion to their end (the controller `nodeclaim.lifecycle`).
 //!
-//! The rules are pure and live beside the controller: what a [launch](launch), a [registration], an [initialization] make of a claim,
-//! how long it may take ([liveness]), and what that says about its pool ([health]). The controller carries them out, one pass per
-//! look at a claim; every pass can be repeated and cut off anywhere.
+//! What a [launch](launch), a [registration] and an [initialization] change in a claim is written here as functions of API objects; how
+//! long they may take and what they say about the claim's pool is decided by [`kerf_lifecycle`]. A reconciliation is one pass, which can
+//! be repeated and interrupted anywhere.
 
 mod controller;
 pub(crate) mod finalize;
-pub(crate) mod health;
 mod hooks;
 pub(crate) mod initialization;
 mod launch;
@@ -15,9 +14,7 @@ mod liveness;
 mod pass;
 mod pool_health;
 mod registration;
-mod rejoin;
+mod reregistration;
 
 pub(crate) use controller::Lifecycle;
-pub use health::{Health, RegistrationHealth};
-pub use liveness::Timeouts;
 pub(crate) use registration::taints_mut;

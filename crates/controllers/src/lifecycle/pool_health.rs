@@ -1,19 +1,19 @@
-//! What the start of a claim's machine says about its pool (LIF-059 to LIF-063).
+//! What the registration of a claim's node says about its pool (LIF-059 to LIF-063).
 
 use kerf_api::conditions::node_claim::LAUNCHED;
 use kerf_api::conditions::node_pool::{REGISTRATION_FAILED, REGISTRATION_FAILED_MESSAGE};
 use kerf_api::status::Conditioned;
 use kerf_api::{NodeClaim, NodePool};
+use kerf_lifecycle::registration_health::{Failure, Registration};
 use kube::Resource;
 
 use super::controller::Lifecycle;
-use super::health::{Failure, Start};
 use crate::claim_facts;
 
-/// Records how the start of a claim's machine went. Only claims that name the pool as their owner count (LIF-059, LIF-063).
+/// Records whether the node of a claim registered. Only claims that name the pool as their owner count (LIF-059, LIF-063).
 ///
-/// The pool's own controller shows it (LIF-239): a pool that cannot be written holds no claim up, and no outcome is lost.
-pub(super) fn note(lifecycle: &Lifecycle, claim: &NodeClaim, start: Start) {
+/// The pool's own controller writes the condition (LIF-239): a pool that cannot be written delays no claim, and no outcome is lost.
+pub(super) fn record(lifecycle: &Lifecycle, claim: &NodeClaim, registration: Registration) {
     let name = claim_facts::pool(claim);
     let Some(pool) = lifecycle.context.cluster.pool(name) else {
         return;
@@ -24,12 +24,12 @@ pub(super) fn note(lifecycle: &Lifecycle, claim: &NodeClaim, start: Start) {
         .iter()
         .any(|owner| owner.kind == NodePool::kind(&()) && owner.uid == uid)
     {
-        lifecycle.health.record(uid, claim_facts::uid(claim), start);
+        lifecycle.health.record(uid, claim_facts::uid(claim), registration);
         lifecycle.pools.look_at(name);
     }
 }
 
-/// What is said of a machine that took too long (LIF-061).
+/// Reason and message for the pool of a claim that took too long (LIF-061).
 pub(super) fn failure(claim: &NodeClaim) -> Failure {
     let launched = claim.condition(LAUNCHED);
     let (reason, message) = match launched.filter(|launched| !launched.is_true()) {

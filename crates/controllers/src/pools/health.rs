@@ -1,5 +1,5 @@
-//! A pool's registration health: changes of pool and class start it over, and what came of its machines' starts is shown. That is recorded by
-//! the lifecycle of claims.
+//! A pool's registration health: changes of pool and class reset it, and the outcomes of registrations set its condition. The lifecycle of
+//! claims records the outcomes.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use kerf_api::conditions::{
     AWAITING_RECONCILIATION, AWAITING_RECONCILIATION_MESSAGE, node_pool::NODE_REGISTRATION_HEALTHY,
 };
 use kerf_api::{Condition, ConditionSet, Conditioned, NodePool};
+use kerf_lifecycle::registration_health::Verdict;
 
+use super::registration_health::RegistrationHealth;
 use super::status::PoolStatus;
 use crate::context::Context;
-use crate::lifecycle::RegistrationHealth;
-use crate::lifecycle::health::Verdict;
 
 /// `nodepool.registrationhealth` (LIF-059, LIF-061, LIF-064 to LIF-066).
 pub(crate) fn health(context: &Context, memory: &RegistrationHealth) -> Arc<PoolStatus> {
@@ -21,12 +21,12 @@ pub(crate) fn health(context: &Context, memory: &RegistrationHealth) -> Arc<Pool
         let uid = pool.metadata.uid.clone().unwrap_or_default();
         if let Some(class) = context.cluster.node_class(&pool.spec.template.spec.node_class_ref) {
             memory.restore(pool);
-            if judge(pool, class.generation, now) {
+            if reset_after_change(pool, class.generation, now) {
                 memory.reset(&uid);
             }
         }
         if let Some(verdict) = memory.verdict(&uid) {
-            show(pool, &verdict, now);
+            set_condition(pool, &verdict, now);
         }
     };
     PoolStatus::new(
@@ -38,8 +38,8 @@ pub(crate) fn health(context: &Context, memory: &RegistrationHealth) -> Arc<Pool
     )
 }
 
-/// Starts over after a change of pool or class; says whether it did.
-fn judge(pool: &mut NodePool, class_generation: i64, now: Timestamp) -> bool {
+/// Sets the condition to Unknown after a change of pool or class. Returns whether there was one.
+fn reset_after_change(pool: &mut NodePool, class_generation: i64, now: Timestamp) -> bool {
     let observed = pool
         .status
         .as_ref()
@@ -57,8 +57,8 @@ fn judge(pool: &mut NodePool, class_generation: i64, now: Timestamp) -> bool {
     !kept
 }
 
-/// Brings the condition in line with the outcomes; one that is False already keeps its reason.
-fn show(pool: &mut NodePool, verdict: &Verdict, now: Timestamp) {
+/// Sets the condition as the outcomes want it; one that is False already keeps its reason.
+fn set_condition(pool: &mut NodePool, verdict: &Verdict, now: Timestamp) {
     let is_false = pool
         .condition(NODE_REGISTRATION_HEALTHY)
         .is_some_and(Condition::is_false);
@@ -79,7 +79,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::lifecycle::health::Failure;
+    use kerf_lifecycle::registration_health::Failure;
 
     fn pool() -> NodePool {
         let spec = json!({"template": {
@@ -91,7 +91,7 @@ mod tests {
     fn the_condition_says_what_came_of_the_machines() {
         let (mut pool, now) = (pool(), Timestamp::UNIX_EPOCH);
         let mut shown = |verdict: &Verdict| {
-            show(&mut pool, verdict, now);
+            set_condition(&mut pool, verdict, now);
             let condition = pool.condition(NODE_REGISTRATION_HEALTHY).expect("a condition");
             format!("{} {} {}", condition.status, condition.reason(), condition.message())
         };
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_change_of_pool_or_class_starts_over() {
         let (mut pool, now) = (pool(), Timestamp::UNIX_EPOCH);
-        assert!(judge(&mut pool, 1, now), "no condition yet");
+        assert!(reset_after_change(&mut pool, 1, now), "no condition yet");
         assert_eq!(
             pool.status
                 .as_ref()
@@ -119,12 +119,12 @@ mod tests {
             Some(1)
         );
         ConditionSet::new(&mut pool, now).set_true(NODE_REGISTRATION_HEALTHY);
-        assert!(!judge(&mut pool, 1, now));
+        assert!(!reset_after_change(&mut pool, 1, now));
         assert!(pool.condition_is_true(NODE_REGISTRATION_HEALTHY));
-        assert!(judge(&mut pool, 2, now), "the class changed");
+        assert!(reset_after_change(&mut pool, 2, now), "the class changed");
         assert!(!pool.condition_is_true(NODE_REGISTRATION_HEALTHY));
         ConditionSet::new(&mut pool, now).set_true(NODE_REGISTRATION_HEALTHY);
         pool.metadata.generation = Some(2);
-        assert!(judge(&mut pool, 2, now), "the pool changed");
+        assert!(reset_after_change(&mut pool, 2, now), "the pool changed");
     }
 }

@@ -1,16 +1,17 @@
-//! What is reported about NodePools, and their drift hashes (LIF section 15, DIS-221 to DIS-234).
+//! Keeps the status of NodePools and their drift hashes (LIF section 15, DIS-221 to DIS-234).
 
 mod counter;
 mod hash;
 mod health;
 mod readiness;
+mod registration_health;
 mod status;
 mod validation;
 
 pub(crate) use counter::PoolCounter;
 pub(crate) use hash::PoolHash;
-
 pub(crate) use health::health;
 pub(crate) use readiness::readiness;
+pub use registration_health::RegistrationHealth;
 pub(crate) use status::{PoolStatus, pools_of_class};
 pub(crate) use validation::validation;

@@ -1,49 +1,40 @@
-//! Acting on unhealthy nodes.
+//! Replaces or drains unhealthy nodes.
 //!
-//! Replacing one asks neither disruption budgets nor pods; a cap on the share of unhealthy nodes keeps an outage from taking the rest
-//! as well. Draining one asks both.
+//! Replacing a node heeds neither disruption budgets nor do-not-disrupt. It stops when too large a share of the nodes is unhealthy, so that
+//! an outage does not take the healthy ones as well. Draining a node heeds both.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_api::{NodeClaim, NodePool, annotations, labels};
-use kerf_cloud::RepairPolicy;
 use kerf_disruption::Allowance;
+use kerf_lifecycle::repair::{
+    Action, Finding, Health, Rule, UnhealthyCondition, findings, is_unhealthy, is_within_provider_cap,
+};
 use kerf_model::budget::DisruptionReason;
-use kerf_runtime::client::found;
 use kerf_runtime::metrics::catalogue::NODECLAIMS_UNHEALTHY_DISRUPTED;
 use kerf_runtime::{CancellationToken, ObjectRef, Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Resource};
-use serde_json::json;
+use kube::Resource;
 use tokio::sync::Mutex;
 
-use super::findings::{Finding, Health, Rule, findings, is_unhealthy};
+use super::conditions::{conditions_of, node_conditions, nodes_with_claims, provider_rules};
+use super::events::{self, Block, Reason};
 use super::policies::{Followed, Policies};
-use super::policy::Action;
-use super::telling::{self, Hindrance, Reason};
 use crate::changes::Change;
-use crate::claim_facts::{self, disrupt};
+use crate::claim_facts;
+use crate::claim_writes::{disrupt, set_annotation};
 use crate::context::Context;
+use crate::deadline::{deadline, rfc3339};
 use crate::reconciler::{Reconciler, WorkLoop};
-use crate::termination::deadline::{deadline, rfc3339};
 
 const NAME: &str = "node.health";
-/// The share of nodes that may be unhealthy before the provider's rules stop, in per cent.
-const SHARE: usize = 20;
-/// How soon to look again while it is not known which policies there are.
+/// The time until a node is looked at again while the policies are not listed yet.
 const UNKNOWN: Duration = Duration::from_secs(1);
 
-/// Whether so many of so many nodes may be unhealthy (LIF-149, LIF-150): a fifth, rounded up.
-const fn may_repair(unhealthy: usize, nodes: usize) -> bool {
-    unhealthy <= (nodes * SHARE).div_ceil(100)
-}
-
-/// `KernelReady` as `kernel_ready`.
+/// `KernelReady` becomes `kernel_ready`.
 fn snake_case(text: &str) -> String {
     let mut snake = String::new();
     for letter in text.chars() {
@@ -55,32 +46,14 @@ fn snake_case(text: &str) -> String {
     snake
 }
 
-/// What of a node's conditions repair reacts to (LIF-147).
-pub(super) fn conditions_of(node: &LeanNode) -> BTreeMap<String, (String, Option<Timestamp>)> {
-    let conditions = node.status.conditions.iter();
-    let fact = |one: &kerf_state::lean::LeanCondition| {
-        let since = one.last_transition_time.as_ref().map(|time| time.0);
-        (one.kind.clone(), (one.status.clone(), since))
-    };
-    conditions.map(fact).collect()
-}
-
-/// The nodes policies can be about: those with exactly one claim (LIF-147).
-pub(super) fn nodes_with_claims(context: &Context) -> Vec<Arc<LeanNode>> {
-    let mut nodes = context.cluster.nodes();
-    nodes.retain(|node| {
-        let id = &node.spec.provider_id;
-        !id.is_empty() && context.cluster.claims_by_provider_id(id).len() == 1
-    });
-    nodes
-}
-
-/// Takes unhealthy nodes away.
+/// Replaces, drains or reports unhealthy nodes.
 pub(crate) struct Repair {
     context: Context,
     policies: Policies,
     work: WorkLoop<String>,
-    /// Held while a drain is decided on, so that two do not count on the same budget.
+    /// What the provider calls unhealthy; nothing with the gate off (LIF-145).
+    provider_rules: Vec<UnhealthyCondition>,
+    /// Held while a drain is decided, so that two drains do not use the same disruption budget.
     draining: Mutex<()>,
 }
 
@@ -92,19 +65,12 @@ impl Repair {
             work: WorkLoop::new(context, NAME, RateLimit::SHARED)
                 .for_kind::<LeanNode>()
                 .workers(context.workers(10, 1000)),
+            provider_rules: provider_rules(context),
             draining: Mutex::default(),
         })
     }
 
-    /// What the provider calls unhealthy; nothing with the gate off (LIF-145).
-    fn provider_rules(&self) -> &[RepairPolicy] {
-        match self.context.options.feature_gates.node_repair {
-            true => &self.context.provider.profile().repair_policies,
-            false => &[],
-        }
-    }
-
-    /// Takes a node away as the finding's rule wants, or says what is in the way.
+    /// Takes a node away as the finding's rule wants, or returns what prevents it.
     async fn take_away(
         &self,
         node: &LeanNode,
@@ -112,62 +78,57 @@ impl Repair {
         finding: &Finding<'_>,
         unread: Option<&str>,
         now: Timestamp,
-    ) -> Result<Option<Hindrance>, ReconcileError> {
+    ) -> Result<Option<Block>, ReconcileError> {
         let Rule::Policy(policy, _) = finding.rule else {
             if let Some(name) = unread {
-                return Ok(Some(Hindrance::Policy(name.into(), Reason::Unread)));
+                return Ok(Some(Block::Policy(name.into(), Reason::Unread)));
             }
             if !self.is_within_cap(claim) {
-                return Ok(Some(Hindrance::ProviderCap));
+                return Ok(Some(Block::ProviderCap));
             }
             self.replace(claim, finding).await?;
             return Ok(None);
         };
-        let hindered = |reason| Hindrance::Policy(Arc::clone(&policy.name), reason);
+        let blocked = |reason| Block::Policy(Arc::clone(&policy.name), reason);
         if !policy.is_open(now) {
-            return Ok(Some(hindered(Reason::Window(policy.opens_after(now)))));
+            return Ok(Some(blocked(Reason::Window(policy.opens_after(now)))));
         }
         let nodes = nodes_with_claims(&self.context);
-        let health = Health::of(policy, nodes.iter().map(|node| &**node), now);
+        let health = Health::of(policy, nodes.iter().map(|node| node_conditions(node)), now);
         if !health.is_within(policy) {
-            return Ok(Some(hindered(Reason::Cap(policy.max_unhealthy.of(health.nodes)))));
+            return Ok(Some(blocked(Reason::Cap(policy.max_unhealthy.of(health.nodes)))));
         }
         if policy.action == Action::Replace {
             self.replace(claim, finding).await?;
             return Ok(None);
         }
-        Ok(self.drain(node, claim, finding, now).await?.map(hindered))
+        Ok(self.drain(node, claim, finding, now).await?.map(blocked))
     }
 
-    /// LIF-149: nodes of the claim's pool, or of the whole cluster.
+    /// Whether few enough nodes of the claim's pool, or of the cluster for a claim without pool, are unhealthy (LIF-149).
     fn is_within_cap(&self, claim: &NodeClaim) -> bool {
         let pool = claim_facts::pool(claim);
         let of_pool =
             |node: &Arc<LeanNode>| claim_facts::label(node.metadata.labels.as_ref(), labels::NODE_POOL) == pool;
         let mut nodes = self.context.cluster.nodes();
         nodes.retain(|node| pool.is_empty() || of_pool(node));
-        let rules = self.provider_rules();
-        let unhealthy = nodes.iter().filter(|node| is_unhealthy(node, rules)).count();
-        may_repair(unhealthy, nodes.len())
+        let is_unhealthy = |node: &&Arc<LeanNode>| is_unhealthy(&node_conditions(node), &self.provider_rules);
+        let unhealthy = nodes.iter().filter(is_unhealthy).count();
+        is_within_provider_cap(unhealthy, nodes.len())
     }
 
-    /// LIF-153: the deadline of the drain is now, whatever the claim's grace period says.
+    /// Deletes the claim with a drain deadline of now, whatever its termination grace period (LIF-153).
     async fn replace(&self, claim: &NodeClaim, finding: &Finding<'_>) -> Result<(), ReconcileError> {
-        let (name, now) = (claim_facts::name(claim), self.context.now());
+        let now = self.context.now();
         let over = deadline(claim).is_ok_and(|deadline| deadline.is_some_and(|deadline| deadline < now));
         if !over {
-            let api: Api<NodeClaim> = Api::all(self.context.client.clone());
-            let patch = json!({"metadata": {"annotations": {annotations::TERMINATION_TIMESTAMP: rfc3339(now)}}});
-            let written = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-            if let Some(stored) = found(written)? {
-                self.context.cluster.wrote_claim(stored);
-            }
+            set_annotation(&self.context, claim, annotations::TERMINATION_TIMESTAMP, &rfc3339(now)).await?;
         }
         self.end(claim, finding).await
     }
 
-    /// Takes a node away as gently as any other: not while it asks to be left alone, and within the budgets its pool has for nodes that
-    /// are to be replaced. The pods are evicted as in any drain.
+    /// Deletes the claim unless Node or claim carry do-not-disrupt or the pool's disruption budgets for drift are used up. The pods are
+    /// evicted as in any drain. Returns what prevents it.
     async fn drain(
         &self,
         node: &LeanNode,
@@ -188,7 +149,7 @@ impl Repair {
         Ok(None)
     }
 
-    /// Which of Node and claim asks to be left alone, as they are now.
+    /// Which of Node and claim carries do-not-disrupt now.
     fn protected(&self, node: &LeanNode, claim: &NodeClaim) -> Option<&'static str> {
         let cluster = &self.context.cluster;
         let asks = |meta: &ObjectMeta| {
@@ -204,8 +165,8 @@ impl Repair {
             .then_some("its NodeClaim")
     }
 
-    /// What of its pool keeps a node. One that belongs to no pool has no budgets to keep to; of a pool that is not known none is left
-    /// (DIS-086).
+    /// What of the node's pool prevents a drain. A node without pool has no budgets; for a pool that is missing or unreadable, the budgets
+    /// count as used up (DIS-086).
     fn outside_budgets(&self, node: &LeanNode, claim: &NodeClaim, now: Timestamp) -> Option<Reason> {
         let name = claim_facts::pool(claim);
         if name.is_empty() {
@@ -224,7 +185,7 @@ impl Repair {
             .nodes
             .iter()
             .find(|node| node.provider_id.as_deref() == Some(id));
-        // A node that is not ready uses up budget already; it must not stand in its own way.
+        // A node that is not ready uses up budget itself; that must not prevent its own drain.
         let own = machine.is_some_and(|machine| {
             machine.initialized
                 && (!machine.lifecycle.ready || machine.marked_for_deletion || machine.lifecycle.deleting)
@@ -238,7 +199,7 @@ impl Repair {
         if !disrupt(&self.context, claim, "unhealthy").await? {
             return Ok(());
         }
-        let condition = finding.rule.condition_type();
+        let condition = finding.rule.condition().condition_type.as_str();
         tracing::info!(
             NodeClaim = claim_facts::name(claim),
             condition,
@@ -285,7 +246,7 @@ impl Reconciler for Repair {
         let Some(Followed { policies, unread }) = self.policies.all() else {
             return Ok(Outcome::RequeueAfter(UNKNOWN));
         };
-        let findings = findings(&node, self.provider_rules(), &policies);
+        let findings = findings(&node_conditions(&node), &self.provider_rules, &policies);
         if findings.is_empty() {
             return Ok(Outcome::Done);
         }
@@ -300,21 +261,21 @@ impl Reconciler for Repair {
                 soonest(self.context.clock.until(finding.at));
                 continue;
             }
-            if let Rule::Policy(policy, bad) = finding.rule
+            if let Rule::Policy(policy, condition) = finding.rule
                 && policy.action == Action::Report
             {
-                soonest(telling::report(&self.context, &node, policy, bad));
+                soonest(events::unhealthy(&self.context, &node, policy, condition));
                 continue;
             }
             match self.take_away(&node, claim, finding, unread.as_deref(), now).await? {
                 None => return Ok(Outcome::Done),
-                Some(hindrance) => soonest(telling::hindrance(&self.context, &node, claim, &hindrance)),
+                Some(block) => soonest(events::blocked(&self.context, &node, claim, &block)),
             }
         }
         Ok(again.map_or(Outcome::Done, Outcome::RequeueAfter))
     }
 
-    /// Puts every node in line when a policy changes, which may be about any of them.
+    /// Reconciles all nodes when a policy changes, since it may be about any of them.
     async fn beside(&self, shutdown: CancellationToken) {
         let follow = async {
             loop {
@@ -335,17 +296,6 @@ impl Reconciler for Repair {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    // LIF-150
-    #[test]
-    fn a_fifth_may_be_unhealthy() {
-        for (nodes, most) in [(10, 2), (3, 1), (1, 1), (11, 3)] {
-            assert!(
-                may_repair(most, nodes) && !may_repair(most + 1, nodes),
-                "{most} of {nodes}"
-            );
-        }
-    }
 
     // LIF-155
     #[test]

@@ -1,18 +1,18 @@
-//! Nodes that have been unhealthy for too long (the controller `node.health`; LIF-145 to LIF-156).
+//! Takes away nodes that have been unhealthy for too long (the controller `node.health`; LIF-145 to LIF-156).
 //!
-//! What unhealthy means is said by the provider (behind the gate `NodeRepair`, as upstream has it) and by NodeRepairPolicies, which are
-//! Kerf's own and need no gate: who creates one wants it. Without any, behaviour is upstream's. On the nodes a policy selects, it takes
-//! the place of what the provider says about the same condition and status.
+//! The provider says what unhealthy means (behind the gate `NodeRepair`, as upstream has it), and so do NodeRepairPolicies, which are
+//! Kerf's own and need no gate: whoever creates one wants it. Without any policy, behaviour is upstream's. The rules are in
+//! [`kerf_lifecycle::repair`].
 //!
 //! - [`Repair`] acts on nodes.
 //! - [`RepairStatus`] writes what policies find into their status.
 
+mod conditions;
 mod controller;
-mod findings;
+mod events;
 mod policies;
 mod policy;
 mod status;
-mod telling;
 
 pub(crate) use controller::Repair;
 pub(crate) use policies::Policies;

@@ -1,10 +1,11 @@
-//! The NodeRepairPolicies there are, followed as far as the cluster has the kind and lets it be read.
+//! Watches NodeRepairPolicies, if the cluster has the kind and permits to read it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kerf_api::NodeRepairPolicy;
+use kerf_lifecycle::repair::Policy;
 use kerf_runtime::client::{ApiErrorKind, describe};
 use kerf_runtime::watch::{Callback, WatchEvent, WatchOptions, watch};
 use kerf_runtime::{CancellationToken, Readable, Rng};
@@ -12,33 +13,33 @@ use kube::api::ListParams;
 use kube::{Api, Client, Resource};
 use tokio::sync::Notify;
 
-use super::policy::Policy;
+use super::policy;
 use crate::cluster::{Cluster, Unreadable, Unreadables};
 
-/// How soon it is looked again for a kind that is not there or may not be read.
+/// The time until a missing or forbidden kind is looked for again.
 const ABSENT: Duration = Duration::from_secs(60);
 /// The same when the API server did not answer.
 const UNANSWERED: Duration = Duration::from_secs(1);
 
-/// A policy as it was written and as it is read.
+/// A policy: the API object and its parsed form.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) object: Arc<NodeRepairPolicy>,
     pub(super) policy: Arc<Policy>,
 }
 
-/// What there is to go by.
+/// All policies.
 #[derive(Debug)]
 pub(super) struct Followed {
     /// The policies by name.
     pub(super) policies: Vec<Arc<Policy>>,
-    /// A policy of which nothing was ever read: it may be about any node and any condition.
+    /// The name of a policy that could never be read: it may be about any node and any condition.
     pub(super) unread: Option<String>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Whether it is known which policies there are.
+    /// Whether the policies have been listed.
     listed: bool,
     warned: bool,
     by_name: BTreeMap<String, Known>,
@@ -63,7 +64,7 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// Waits until a policy changes. For one listener; what happened before it listens is told as well.
+    /// Waits until a policy changes. For one listener; changes before it listens count as well.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }
@@ -72,7 +73,7 @@ impl Policies {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All policies; `None` while nobody knows. Where the cluster has no such kind, there are none.
+    /// All policies; `None` before the first list. Without the kind there are none.
     pub(super) fn all(&self) -> Option<Followed> {
         let inner = self.lock();
         let policies = inner.by_name.values().map(|known| Arc::clone(&known.policy));
@@ -92,7 +93,7 @@ impl Policies {
         self.lock().by_name.get(name).cloned()
     }
 
-    /// Follows the policies until shutdown; `changed` is called when any did. The cluster is told which cannot be read.
+    /// Watches the policies until shutdown and calls `changed` after every change. Unreadable ones are reported to the cluster.
     pub(super) async fn follow(
         self,
         client: Client,
@@ -123,13 +124,13 @@ impl Policies {
             let sink = Callback(|event| tell(self.take(event)));
             let watched = watch(Api::all(client.clone()), options, rng.clone(), sink, shutdown.clone()).await;
             let Err(error) = watched else { return };
-            tracing::warn!(error = %error, "NodeRepairPolicies are followed no longer");
+            tracing::warn!(error = %error, "NodeRepairPolicies are no longer watched");
             self.forget();
             tell(Vec::new());
         }
     }
 
-    /// Without the kind there are no policies, and none that cannot be read.
+    /// Forgets all policies, since the kind is gone.
     fn forget(&self) {
         let mut inner = self.lock();
         inner.by_name.clear();
@@ -138,7 +139,7 @@ impl Policies {
 
     /// How long to wait because the kind cannot be read now; `None` when it can.
     async fn missing(&self, client: &Client) -> Option<Duration> {
-        // A policy that cannot be read is an answer too.
+        // An unreadable policy proves that the kind exists.
         let api: Api<Readable<NodeRepairPolicy>> = Api::all(client.clone());
         let error = api.list(&ListParams::default().limit(1)).await.err()?;
         let kind = ApiErrorKind::of(&error);
@@ -156,7 +157,7 @@ impl Policies {
         Some(ABSENT)
     }
 
-    /// Takes an event in and gives back what nobody can read.
+    /// Applies a watch event. Returns the policies that cannot be read.
     fn take(&self, event: WatchEvent<NodeRepairPolicy>) -> Vec<Unreadable> {
         let mut guard = self.lock();
         let inner = &mut *guard;
@@ -200,7 +201,7 @@ impl Policies {
 }
 
 fn known(object: NodeRepairPolicy) -> (String, Known) {
-    let policy = Arc::new(Policy::read(&object));
+    let policy = Arc::new(policy::read(&object));
     let name = object.metadata.name.clone().unwrap_or_default();
     let object = Arc::new(object);
     (name, Known { object, policy })

@@ -1,4 +1,4 @@
-//! What policies find, written into their status (the controller `noderepairpolicy.status`).
+//! Writes what policies find into their status (the controller `noderepairpolicy.status`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use kerf_api::conditions::VALIDATION_SUCCEEDED;
 use kerf_api::conditions::node_repair_policy as condition;
 use kerf_api::{ConditionSet, NodeRepairPolicy};
+use kerf_lifecycle::repair::Health;
 use kerf_runtime::client::found;
 use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError};
 
-use super::controller::{conditions_of, nodes_with_claims};
-use super::findings::Health;
+use super::conditions::{conditions_of, node_conditions, nodes_with_claims};
 use super::policies::{Known, Policies};
 use crate::changes::Change;
 use crate::context::Context;
@@ -21,10 +21,10 @@ use crate::reconciler::{Reconciler, WorkLoop};
 const NAME: &str = "noderepairpolicy.status";
 /// How long changes of nodes are collected before they are counted.
 const COLLECT: Duration = Duration::from_secs(1);
-/// How often a policy is looked at when nothing calls for it.
+/// How often the status is computed when nothing changes.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Keeps the status of NodeRepairPolicies, and follows the policies for all of the module.
+/// Keeps the status of NodeRepairPolicies, and watches the policies for the whole module.
 pub(crate) struct RepairStatus {
     context: Context,
     policies: Policies,
@@ -43,8 +43,8 @@ impl RepairStatus {
     }
 }
 
-/// What a policy's status should be.
-fn judge(after: &mut NodeRepairPolicy, known: &Known, health: &Health, now: Timestamp) {
+/// Writes the status a policy should have into `after`.
+fn set_status(after: &mut NodeRepairPolicy, known: &Known, health: &Health, now: Timestamp) {
     let policy = &known.policy;
     let status = after.status.get_or_insert_default();
     let count = |count: u32| Some(i32::try_from(count).unwrap_or(i32::MAX));
@@ -107,9 +107,9 @@ impl Reconciler for RepairStatus {
         };
         let now = self.context.now();
         let nodes = nodes_with_claims(&self.context);
-        let health = Health::of(&known.policy, nodes.iter().map(|node| &**node), now);
+        let health = Health::of(&known.policy, nodes.iter().map(|node| node_conditions(node)), now);
         let mut after = NodeRepairPolicy::clone(&known.object);
-        judge(&mut after, &known, &health, now);
+        set_status(&mut after, &known, &health, now);
         let written = patch_status(&self.context.client, &*known.object, &after, Lock::Optimistic).await;
         found(written)?;
         let next = [health.next, known.policy.opens_after(now)].into_iter().flatten().min();

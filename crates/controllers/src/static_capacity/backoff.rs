@@ -1,7 +1,7 @@
-//! Patience with pools whose claims end before they are launched.
+//! Back-off of static pools whose claims end before they are launched.
 //!
-//! A claim for which there is no capacity is deleted at once (LIF-023), and its pool is one short again. Without a pause the two would
-//! chase each other as fast as the API server answers.
+//! A claim for which there is no capacity is deleted at once (LIF-023), and its pool has one node too few again. Without a pause, creation
+//! and deletion would alternate as fast as the API server answers.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,12 +18,12 @@ struct Failing {
     until: Instant,
 }
 
-/// Which pools wait, and until when; on the clock that does not jump.
+/// Which pools wait, and until when, by the monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct LaunchBackoff(Mutex<BTreeMap<String, Failing>>);
 
 impl LaunchBackoff {
-    /// A claim of the pool ended without having been launched. All that end while the pool waits count as one.
+    /// Records that a claim of the pool ended before it was launched. All that end while the pool waits count as one.
     pub(super) fn failed(&self, pool: &str) {
         let now = Instant::now();
         let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -36,7 +36,7 @@ impl LaunchBackoff {
         }
     }
 
-    /// A claim of the pool was launched, or the pool is another than it was.
+    /// Resets the back-off: a claim of the pool was launched, or the pool was changed.
     pub(super) fn reset(&self, pool: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(pool);
     }

@@ -1,30 +1,31 @@
-//! Down to the number of nodes asked for (LIF-175 to LIF-181).
+//! Deletes claims of a pool that has more than `spec.replicas` (LIF-175 to LIF-181).
 //!
-//! Neither budgets nor protected pods keep a node: who lowers the number of nodes means it. They only decide which nodes go, and the
-//! drain that follows is as gentle as any other.
+//! Neither disruption budgets nor do-not-disrupt prevent a deletion, because somebody lowered the number of nodes on purpose. They only
+//! decide which nodes go first, and the drain that follows evicts pods as any other.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
 use kerf_api::NodePool;
+use kerf_lifecycle::deletion_order::deletion_order;
 use kerf_runtime::client::describe;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
-use super::victims::victims;
 use super::{list_claims, replicas};
 use crate::changes::Change;
 use crate::claim_facts;
+use crate::claim_writes;
 use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 use crate::retry::Retry;
 
 const NAME: &str = "static.deprovisioning";
 const WORKERS: usize = 10;
-/// How soon to look again.
+/// The time until a pool is looked at again when nothing calls for it.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// Deletes the claims that are too many.
+/// Deletes the claims a pool has too many.
 pub(crate) struct StaticDeprovisioning {
     context: Context,
     work: WorkLoop<String>,
@@ -42,19 +43,19 @@ impl StaticDeprovisioning {
         })
     }
 
-    /// How many claims of a pool the API server has now that are not being deleted.
+    /// How many claims of a pool the API server has that are not being deleted.
     async fn live(&self, pool: &str) -> Result<usize, kube::Error> {
         let claims = list_claims(&self.context, pool).await?;
         Ok(claims.iter().filter(|claim| !claim_facts::is_deleting(claim)).count())
     }
 
-    /// Deletes a claim; the answer moves it among the deleting ones at once (SCH-489).
+    /// Deletes a claim. The API server's answer marks it as deleting in the cache at once (SCH-489).
     async fn delete(&self, name: &str) -> Result<(), String> {
         let attempt = || async {
             let Some(claim) = self.context.cluster.claim(name) else {
                 return Ok(());
             };
-            claim_facts::delete(&self.context, &claim).await?;
+            claim_writes::delete(&self.context, &claim).await?;
             tracing::debug!(NodeClaim = name, "deleting nodeclaim");
             Ok(())
         };
@@ -102,7 +103,7 @@ impl Reconciler for StaticDeprovisioning {
         let replicas = usize::try_from(replicas).unwrap_or(usize::MAX);
         let mut excess = claims.active.len().saturating_sub(replicas);
         if excess > 0 {
-            // A claim that went without the watch having said so is no reason to take another.
+            // The cache may still show a claim that is gone; then no other may be deleted in its place.
             excess = excess.min(self.live(name).await?.saturating_sub(replicas));
         }
         if excess == 0 {
@@ -119,7 +120,7 @@ impl Reconciler for StaticDeprovisioning {
             let claim = cluster.claim(claim);
             claim.is_some_and(|claim| claim_facts::provider_id(&claim).is_none())
         };
-        let chosen = victims(&snapshot, name, &claims, unlaunched, excess, now);
+        let chosen = deletion_order(&snapshot, name, &claims.active, unlaunched, excess, now);
         let results = join_all(chosen.iter().map(|claim| self.delete(claim))).await;
         let errors: Vec<String> = results.into_iter().filter_map(Result::err).collect();
         if errors.is_empty() {

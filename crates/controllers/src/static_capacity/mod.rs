@@ -1,17 +1,15 @@
-//! Pools with a fixed number of nodes (`spec.replicas`, behind the gate `StaticCapacity`; section 16 of the lifecycle contract, section
-//! 26 of the scheduling contract).
+//! Pools with a fixed number of nodes (`spec.replicas`, behind the gate `StaticCapacity`).
 //!
-//! - [`StaticProvisioning`] creates claims until there are as many as asked for, never more than the pool's node limit.
-//! - [`StaticDeprovisioning`] deletes what is too much, the cheapest to lose first.
-//! - Drift replaces nodes one for one; see the module `disruption`. It takes its room under the limit from the same [`Reservation`]s.
+//! - [`StaticProvisioning`] creates claims until there are as many as `spec.replicas`, within the pool's node limit.
+//! - [`StaticDeprovisioning`] deletes excess claims in the order of [`kerf_lifecycle::deletion_order`].
+//! - Drift replaces nodes one for one; see the module `disruption`. It reserves room under the limit with the same [`Reservation`]s.
 //!
-//! The count is that of the claims in the API server; nothing here survives a restart and nothing needs to.
+//! Claims are counted in the API server, so no state has to survive a restart.
 
 mod backoff;
 mod deprovisioning;
 mod provisioning;
 mod reservation;
-mod victims;
 
 pub(crate) use deprovisioning::StaticDeprovisioning;
 pub(crate) use provisioning::StaticProvisioning;
@@ -28,7 +26,7 @@ pub(crate) fn replicas(pool: &NodePool) -> Option<u64> {
     pool.spec.replicas.map(|replicas| u64::try_from(replicas).unwrap_or(0))
 }
 
-/// The claims of a pool as the API server has them now, whatever the watch has shown.
+/// The claims of a pool as the API server has them now.
 async fn list_claims(context: &Context, pool: &str) -> Result<Vec<NodeClaim>, kube::Error> {
     let api: Api<NodeClaim> = Api::all(context.client.clone());
     let of_pool = ListParams::default().labels(&format!("{}={pool}", labels::NODE_POOL));

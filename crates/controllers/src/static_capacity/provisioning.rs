@@ -1,4 +1,4 @@
-//! Up to the number of nodes asked for (LIF-169 to LIF-174).
+//! Creates claims of a pool that has fewer than `spec.replicas` (LIF-169 to LIF-174).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "static.provisioning";
 const WORKERS: usize = 10;
-/// How soon to look again when there is nothing to do.
+/// The time until the pool is looked at again when there is nothing to do.
 const SETTLED: Duration = Duration::from_secs(60);
-/// How soon to look again when the limit leaves nothing.
+/// The same when the node limit leaves no room.
 const LIMITED: Duration = Duration::from_secs(30);
-/// How soon to look again while the cluster was never known completely.
+/// The same while the cluster is not synced.
 const UNSYNCED: Duration = Duration::from_secs(1);
 
-/// Creates the claims that are missing.
+/// Creates the claims a pool lacks.
 pub(crate) struct StaticProvisioning {
     context: Context,
     work: WorkLoop<String>,
@@ -46,14 +46,14 @@ impl StaticProvisioning {
         })
     }
 
-    /// How many claims are missing. Those pending disruption have a replacement coming (SCH-400).
+    /// How many claims are missing. For those pending disruption a replacement is being created (SCH-400).
     fn missing(&self, pool: &str, replicas: u64) -> u64 {
         let claims = self.context.cluster.pool_claims(pool);
         let there = claims.active.len() + claims.pending_disruption.len();
         replicas.saturating_sub(u64::try_from(there).unwrap_or(u64::MAX))
     }
 
-    /// Makes the pool's claims known as the API server has them now.
+    /// Takes the pool's claims over from the API server.
     async fn learn(&self, pool: &str) -> Result<(), kube::Error> {
         for claim in list_claims(&self.context, pool).await? {
             self.context.cluster.created(claim);
@@ -61,7 +61,7 @@ impl StaticProvisioning {
         Ok(())
     }
 
-    /// Creates as many claims as are reserved, all at once; each gives its room back when it is there or has failed.
+    /// Creates the reserved claims, all at once. Each reservation ends when its claim is created or has failed.
     async fn grow(&self, pool: &Arc<NodePool>, mut reservation: Reservation) -> Result<(), ReconcileError> {
         let snapshot = self.context.cluster.snapshot(self.context.now());
         let name = pool.metadata.name.as_deref().unwrap_or_default();
@@ -174,8 +174,7 @@ impl Reconciler for StaticProvisioning {
         if let Some(left) = self.launches.left(name) {
             return Ok(Outcome::RequeueAfter(left));
         }
-        // What the watch has not shown yet exists all the same: claims of a leader before us, and those whose creation was answered
-        // with an error that was none.
+        // The cache may lack claims: those of an earlier leader, and those whose creation was answered with an error although it succeeded.
         self.learn(name).await?;
         let missing = self.missing(name, replicas);
         if missing == 0 {

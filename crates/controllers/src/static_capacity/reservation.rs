@@ -1,11 +1,10 @@
-//! Room under a pool's node limit that is spoken for (LIF-213).
+//! Reserved room under a pool's node limit (LIF-213).
 
 use kerf_api::NodePool;
 
 use crate::cluster::Cluster;
 
-/// Claims of a pool that may be created. What is not used is given back when this is dropped, so that no failure on the way to the API
-/// server can leave room locked up.
+/// Claims of a pool that may be created. Dropping it releases what was not used, so a failed creation cannot leave room reserved.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     cluster: Cluster,
@@ -29,7 +28,7 @@ impl Reservation {
         self.left
     }
 
-    /// Splits one claim's room off; `None` when nothing is left.
+    /// Takes the room of one claim out; `None` when nothing is left.
     pub(crate) fn split(&mut self) -> Option<Self> {
         self.left = self.left.checked_sub(1)?;
         Some(Self {

@@ -1,4 +1,4 @@
-//! Which volumes are attached to a node, and which of them belong to pods that stay (LIF-088, LIF-091).
+//! Reads which volumes are attached to a node, and which of them belong to pods that stay (LIF-088, LIF-091).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kerf_lifecycle::volumes::Attachment;
 use kerf_runtime::client::found;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Nodes that wait at the same time share a list this old: they all look once a second.
+/// How long a list is used: nodes that wait at the same time share one, and each looks once a second.
 const SHARED_FOR: Duration = Duration::from_millis(800);
 
-/// The attachments of the whole cluster, read when somebody asks. API servers cannot select them by node.
+/// The attachments of the whole cluster, read on demand. API servers cannot select them by node.
 pub(super) struct Attachments {
     client: Client,
     last: Mutex<Option<(Instant, Arc<Vec<VolumeAttachment>>)>>,
@@ -61,7 +62,16 @@ impl Attachments {
     }
 }
 
-/// Named claims and those made for generic ephemeral volumes.
+/// An attachment in the terms of the rules; `None` when it has no name.
+pub(super) fn attachment(object: &VolumeAttachment) -> Option<Attachment<'_>> {
+    Some(Attachment {
+        name: object.metadata.name.as_deref()?,
+        node: &object.spec.node_name,
+        volume: object.spec.source.persistent_volume_name.as_deref(),
+    })
+}
+
+/// The names of a pod's volume claims, those of generic ephemeral volumes included.
 fn claim_names(pod: &Pod) -> BTreeSet<String> {
     let name = pod.metadata.name.as_deref().unwrap_or_default();
     let volumes = pod

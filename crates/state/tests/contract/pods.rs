@@ -67,6 +67,21 @@ fn any_owner_of_the_full_kind_counts() {
     }
 }
 
+// LIF-101
+#[test]
+fn only_the_two_system_classes_are_critical() {
+    let table = [
+        ("system-node-critical", true),
+        ("system-cluster-critical", true),
+        ("my-critical", false),
+        ("", false),
+    ];
+    for (class, critical) in table {
+        let facts = converter().pod(&pod("a", &format!("{{priorityClassName: '{class}'}}"), "{}"));
+        assert_eq!(facts.pod.critical, critical, "{class}");
+    }
+}
+
 fn faults(spec: &str) -> Vec<String> {
     texts(&converter().pod(&pending("a", spec)).pod.faults)
 }

@@ -1,62 +1,67 @@
-//! Events about unhealthy nodes that stay.
+//! Events about unhealthy nodes that are not taken away.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::{NodeClaim, annotations};
+use kerf_lifecycle::repair::{Policy, UnhealthyCondition};
 use kerf_runtime::{Event, EventType, ObjectRef};
 use kerf_state::lean::LeanNode;
 
-use super::policy::{Bad, Policy};
 use crate::claim_facts;
 use crate::context::Context;
 
 /// How long repair pauses when too many nodes are unhealthy.
 const BLOCKED: Duration = Duration::from_secs(5 * 60);
-/// How long a node is not told of again.
-const TOLD_FOR: Duration = Duration::from_secs(15 * 60);
-/// How soon a drain is tried again that budgets did not allow.
+/// The time between two equal events about a node.
+const EVENT_EVERY: Duration = Duration::from_secs(15 * 60);
+/// The time until a drain is tried again that disruption budgets did not allow.
 const NO_BUDGET: Duration = Duration::from_secs(30);
 
-/// What keeps a node from being taken away now.
-pub(super) enum Hindrance {
-    /// More nodes are unhealthy than the provider's rules bear.
+/// What prevents a node from being taken away now.
+pub(super) enum Block {
+    /// More nodes are unhealthy than the provider's rules allow.
     ProviderCap,
-    /// Something about a policy; its name.
+    /// A reason of the policy of this name.
     Policy(Arc<str>, Reason),
 }
 
 /// Why a policy takes nothing away now.
 pub(super) enum Reason {
-    /// More nodes are unhealthy than it bears; how many may be.
+    /// More nodes are unhealthy than it allows; how many may be.
     Cap(u32),
     /// No maintenance window is open; when the next opens.
     Window(Option<Timestamp>),
-    /// Node or claim ask not to be disrupted; which of them.
+    /// Node or claim carry do-not-disrupt; which of them.
     Annotation(&'static str),
     /// The budgets of the node's pool.
     Budget,
-    /// The node's pool is not there, or cannot be read, and with it the budgets.
+    /// The node's pool, and with it the budgets, is missing or cannot be read.
     NoPool { readable: bool },
-    /// Nobody has ever read it, and it may take the place of the provider's rules.
+    /// It could never be read, and may take the place of the provider's rules.
     Unread,
 }
 
-/// Tells of a node that a policy only reports, and says how soon to look again.
-pub(super) fn report(context: &Context, node: &LeanNode, policy: &Policy, bad: &Bad) -> Duration {
+/// Publishes that a node is unhealthy by a policy that only reports. Returns how soon to look again.
+pub(super) fn unhealthy(
+    context: &Context,
+    node: &LeanNode,
+    policy: &Policy,
+    condition: &UnhealthyCondition,
+) -> Duration {
     let message = format!(
         "Condition {} is {} for longer than {:?} (NodeRepairPolicy={})",
-        bad.condition_type, bad.status, bad.toleration, policy.name
+        condition.condition_type, condition.status, condition.toleration, policy.name
     );
-    let dedupe = vec![policy.name.to_string(), bad.condition_type.clone()];
+    let dedupe = vec![policy.name.to_string(), condition.condition_type.clone()];
     warn(context, node, "NodeUnhealthy", message, dedupe);
-    TOLD_FOR
+    EVENT_EVERY
 }
 
-/// Tells what keeps an unhealthy node, and says how soon to look again.
-pub(super) fn hindrance(context: &Context, node: &LeanNode, claim: &NodeClaim, hindrance: &Hindrance) -> Duration {
-    let Hindrance::Policy(policy, reason) = hindrance else {
+/// Publishes what prevents an unhealthy node from being taken away. Returns how soon to look again.
+pub(super) fn blocked(context: &Context, node: &LeanNode, claim: &NodeClaim, block: &Block) -> Duration {
+    let Block::Policy(policy, reason) = block else {
         capped(context, node, claim);
         return BLOCKED;
     };
@@ -92,7 +97,7 @@ fn explain(claim: &NodeClaim, reason: &Reason) -> String {
     }
 }
 
-/// LIF-151, LIF-152: three times about the Node, each under its own key.
+/// Publishes the same event about the Node three times, each under its own deduplication key (LIF-151, LIF-152).
 fn capped(context: &Context, node: &LeanNode, claim: &NodeClaim) {
     let name = claim_facts::pool(claim);
     let pool = context.cluster.pool(name);
@@ -117,6 +122,6 @@ fn warn(context: &Context, node: &LeanNode, reason: &'static str, message: Strin
         reason: reason.into(),
         message,
         dedupe,
-        dedupe_timeout: Some(TOLD_FOR),
+        dedupe_timeout: Some(EVENT_EVERY),
     });
 }
