@@ -9,7 +9,6 @@ use kerf_api::conditions::node_claim::{
 };
 use kerf_api::status::Conditioned;
 use kerf_api::{ConditionSet, NodeClaim};
-use kerf_runtime::client::found;
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
 use kerf_units::quantity::Quantity;
@@ -18,8 +17,8 @@ use tokio::time::Instant;
 
 use crate::changes::Change;
 use crate::claim_facts;
+use crate::claim_writes::write_status;
 use crate::context::Context;
-use crate::patch::{Lock, patch_status};
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.consistency";
@@ -144,11 +143,7 @@ impl Consistency {
                 CONSISTENCY_CHECK_FAILED_MESSAGE,
             );
         }
-        let stored = found(patch_status(&self.context.client, claim, &after, Lock::Optimistic).await)?;
-        if let Some(stored) = stored.flatten() {
-            self.context.cluster.wrote_claim(stored);
-        }
-        Ok(())
+        write_status(&self.context, claim, &after).await.map(drop)
     }
 }
 

@@ -1,20 +1,18 @@
 //! The node class label on claims and their Nodes (the controllers `nodeclaim.hydration` and `node.hydration`; LIF-132).
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::NodeClaim;
 use kerf_runtime::client::found;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
+use kube::Api;
 use kube::api::{Patch, PatchParams};
-use kube::core::ClusterResourceScope;
-use kube::{Api, Resource};
-use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::changes::Change;
 use crate::claim_facts;
+use crate::claim_writes::set_label;
 use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 
@@ -73,10 +71,8 @@ impl Hydration {
             return Ok(());
         };
         let (key, value) = label_of(&claim);
-        if claim_facts::label(claim.metadata.labels.as_ref(), &key) != value
-            && let Some(stored) = self.write::<NodeClaim>(name, &key, value).await?
-        {
-            self.context.cluster.wrote_claim(stored);
+        if claim_facts::label(claim.metadata.labels.as_ref(), &key) != value {
+            set_label(&self.context, &claim, &key, value).await?;
         }
         Ok(())
     }
@@ -96,18 +92,11 @@ impl Hydration {
         };
         let (key, value) = label_of(claim);
         if claim_facts::label(node.metadata.labels.as_ref(), &key) != value {
-            self.write::<Node>(name, &key, value).await?;
+            let api: Api<Node> = Api::all(self.context.client.clone());
+            let patch = Patch::Merge(json!({"metadata": {"labels": {key: value}}}));
+            found(api.patch(name, &PatchParams::default(), &patch).await)?;
         }
         Ok(())
-    }
-
-    async fn write<K>(&self, name: &str, key: &str, value: &str) -> Result<Option<K>, kube::Error>
-    where
-        K: Resource<DynamicType = (), Scope = ClusterResourceScope> + Clone + Debug + DeserializeOwned,
-    {
-        let api: Api<K> = Api::all(self.context.client.clone());
-        let patch = json!({"metadata": {"labels": {key: value}}});
-        found(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a provider announces about instances, turned into the end of their claims (the controller `interruption`).
+//! Deletes claims whose instances the provider announces to interrupt (the controller `interruption`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,23 +6,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kerf_api::{NodeClaim, annotations};
 use kerf_cloud::{Interruption, InterruptionAction, InterruptionKind};
-use kerf_runtime::client::found;
 use kerf_runtime::{CancellationToken, Event, EventType, ObjectRef};
-use kube::Api;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 
 use crate::changes::Change;
-use crate::claim_facts::{self, disrupt};
+use crate::claim_facts;
+use crate::claim_writes::{disrupt, set_annotation};
 use crate::context::Context;
+use crate::deadline::rfc3339;
 use crate::reconciler::LeaderTask;
-use crate::termination::deadline::rfc3339;
 
 const NAME: &str = "interruption";
-/// The wait after signals could not be had.
+/// The pause after the provider's signals could not be read.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// Type, reason and text of the event a signal makes.
+/// Type, reason and text of the event for a signal.
 const fn told(kind: InterruptionKind) -> (EventType, &'static str, &'static str) {
     let warning = EventType::Warning;
     match kind {
@@ -60,7 +57,7 @@ impl Interruptions {
         })
     }
 
-    /// Acts on one signal; it is acknowledged only when all its claims are dealt with, and comes again otherwise.
+    /// Acts on one signal. It is acknowledged when all its claims are handled; otherwise the provider sends it again.
     async fn act(&self, signal: &Interruption) {
         let mut failed = false;
         for id in &signal.provider_ids {
@@ -85,7 +82,7 @@ impl Interruptions {
         match kind.action() {
             InterruptionAction::Report => return Ok(()),
             InterruptionAction::Drain => {}
-            InterruptionAction::Terminate => self.hurry(claim).await?,
+            InterruptionAction::Terminate => self.set_deadline_to_now(claim).await?,
         }
         if disrupt(&self.context, claim, kind.label()).await? {
             self.tell(
@@ -123,22 +120,15 @@ impl Interruptions {
         }
     }
 
-    /// Ends the node's time now: nobody gains from waiting for pods on a broken machine. An earlier end stays.
-    async fn hurry(&self, claim: &NodeClaim) -> Result<(), kube::Error> {
+    /// Sets the deadline of the node's drain to now: waiting for pods on a broken machine is useless. An earlier deadline stays.
+    async fn set_deadline_to_now(&self, claim: &NodeClaim) -> Result<(), kube::Error> {
         let now = self.context.now();
-        let known = crate::termination::deadline::deadline(claim).ok().flatten();
+        let known = crate::deadline::deadline(claim).ok().flatten();
         if known.is_some_and(|known| known <= now) {
             return Ok(());
         }
-        let api: Api<NodeClaim> = Api::all(self.context.client.clone());
-        let patch = json!({"metadata": {"annotations": {annotations::TERMINATION_TIMESTAMP: rfc3339(now)}}});
-        let written = api
-            .patch(claim_facts::name(claim), &PatchParams::default(), &Patch::Merge(patch))
-            .await;
-        if let Some(stored) = found(written)? {
-            self.context.cluster.wrote_claim(stored);
-        }
-        Ok(())
+        let written = set_annotation(&self.context, claim, annotations::TERMINATION_TIMESTAMP, &rfc3339(now)).await;
+        written.map(drop)
     }
 }
 

@@ -1,28 +1,24 @@
-//! When pods last came to or left a claim's node (the controller `nodeclaim.podevents`; LIF-137 to LIF-140).
+//! Records when pods last came to or left a claim's node (the controller `nodeclaim.podevents`; LIF-137 to LIF-140).
 
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
-use kerf_api::NodeClaim;
-use kerf_runtime::client::found;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
-use kube::Api;
-use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::changes::{Change, PodChange};
-use crate::claim_facts;
+use crate::claim_writes::set_status_field;
 use crate::context::Context;
+use crate::deadline::rfc3339;
 use crate::reconciler::{Reconciler, WorkLoop};
-use crate::termination::deadline::rfc3339;
 
 const NAME: &str = "nodeclaim.podevents";
-/// LIF-139: below the time consolidation waits before it acts, so that churn meanwhile is noticed.
+/// The least time between two writes (LIF-139): shorter than consolidation waits before it acts, so that it notices changes meanwhile.
 const EVERY: SignedDuration = SignedDuration::from_secs(10);
 
-/// The node on which something happened that counts: a pod that is no daemon was bound, finished or is to go (LIF-137), or is
-/// first seen bound (LIF-138). That it is gone counts no more; that it was to go did.
+/// The node of a change that counts: a pod of no DaemonSet was bound, finished or is being deleted (LIF-137), or is first seen bound
+/// (LIF-138). The end of a deleted pod does not count again.
 fn affected(change: &PodChange) -> Option<&Arc<str>> {
     let after = change.after.as_ref().filter(|facts| !facts.daemon)?;
     let node = after.node.as_ref()?;
@@ -62,7 +58,7 @@ impl Reconciler for PodEvents {
         }
     }
 
-    /// Notes an event on a node, by the node's name.
+    /// Records an event on the node of this name.
     async fn reconcile(&self, node: &String) -> Result<Outcome, ReconcileError> {
         let cluster = &self.context.cluster;
         let Some(node) = cluster.node(node).filter(|node| !node.spec.provider_id.is_empty()) else {
@@ -77,19 +73,12 @@ impl Reconciler for PodEvents {
             .status
             .as_ref()
             .and_then(|status| status.last_pod_event_time.as_ref());
-        // One in the future was written by a clock that was wrong.
+        // A time in the future was written when the clock was wrong.
         let is_fresh = |last: Timestamp| last <= now && now.duration_since(last) < EVERY;
         if last.is_some_and(|last| is_fresh(last.0)) {
             return Ok(Outcome::Done);
         }
-        let api: Api<NodeClaim> = Api::all(self.context.client.clone());
-        let patch = json!({"status": {"lastPodEventTime": rfc3339(now)}});
-        let written = api
-            .patch_status(claim_facts::name(claim), &PatchParams::default(), &Patch::Merge(patch))
-            .await;
-        if let Some(stored) = found(written)? {
-            cluster.wrote_claim(stored);
-        }
+        set_status_field(&self.context, claim, "lastPodEventTime", &json!(rfc3339(now))).await?;
         Ok(Outcome::Done)
     }
 }

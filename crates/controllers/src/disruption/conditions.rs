@@ -5,15 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kerf_api::{NodeClaim, NodePool};
-use kerf_runtime::client::found;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use tokio::time::Instant;
 
 use super::assessment::{self, Consolidatable, Drift, Words};
 use crate::changes::Change;
 use crate::claim_facts;
+use crate::claim_writes::write_status;
 use crate::context::Context;
-use crate::patch::{Lock, patch_status};
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.disruption";
@@ -157,10 +156,7 @@ impl Reconciler for ClaimConditions {
         }
         let verdict = assessment::consolidatable(&claim, &pool, now);
         assessment::apply_consolidatable(&mut after, verdict, now)?;
-        let written = patch_status(&self.context.client, &*claim, &after, Lock::Optimistic).await;
-        if let Some(stored) = found(written)?.flatten() {
-            cluster.wrote_claim(stored);
-        }
+        write_status(&self.context, &claim, &after).await?;
         drift?;
         Ok(Outcome::RequeueAfter(match verdict {
             Consolidatable::NotBefore(at) => self.context.clock.until(at).min(AGAIN),

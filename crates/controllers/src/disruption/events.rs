@@ -12,8 +12,8 @@ use kerf_runtime::{Event, EventType, ObjectRef};
 use kube::Resource;
 
 use crate::context::Context;
+use crate::deadline::rfc3339;
 use crate::provisioning::events::pod_ref;
-use crate::termination::deadline::rfc3339;
 
 /// The Node object, if there is one, and the claim of a machine.
 pub(super) fn objects(context: &Context, node: &Node) -> Vec<ObjectRef> {

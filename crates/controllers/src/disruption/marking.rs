@@ -15,8 +15,9 @@ use kerf_state::lean::LeanNode;
 use kube::Api;
 
 use super::registry::Member;
+use crate::claim_writes::write_status;
 use crate::context::Context;
-use crate::patch::{Lock, patch_object, patch_status};
+use crate::patch::{Lock, patch_object};
 use crate::retry::Retry;
 
 /// Writes and removes marks.
@@ -85,11 +86,7 @@ impl Marker {
         let before = newest.map_or(read, Arc::unwrap_or_clone);
         let mut after = before.clone();
         set_reason(&mut after, reason, self.context.now());
-        let written = patch_status(&self.context.client, &before, &after, Lock::Optimistic).await;
-        if let Some(stored) = found(written)?.flatten() {
-            cluster.wrote_claim(stored);
-        }
-        Ok(())
+        write_status(&self.context, &before, &after).await.map(drop)
     }
 }
 

@@ -16,7 +16,7 @@ use kube::Api;
 use super::events;
 use super::marking::Marker;
 use super::registry::{Member, Registry, Running};
-use crate::claim_facts::disrupt;
+use crate::claim_writes::disrupt;
 use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 use crate::retry::Retry;

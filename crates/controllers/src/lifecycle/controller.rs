@@ -1,26 +1,25 @@
-//! The loop around claims: one pass over what is due, then one write of what came of it.
+//! The controller of claims: one pass over the steps that are due, then one write of the changes.
 
 use std::sync::Arc;
 
 use kerf_api::{NodeClaim, StartupTaints, finalizers};
-use kerf_runtime::client::found;
+use kerf_lifecycle::liveness::Timeouts;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
 
 use super::finalize::finalize;
-use super::health::RegistrationHealth;
 use super::launches::{BACKOFF, Launches};
-use super::liveness::Timeouts;
 use super::pass::Pass;
 use crate::changes::Change;
 use crate::claim_facts;
+use crate::claim_writes::{Written, write_object, write_status};
 use crate::context::{Context, startup_taints};
-use crate::patch::{Lock, patch_object, patch_status};
-use crate::pools::PoolStatus;
+use crate::patch::Lock;
+use crate::pools::{PoolStatus, RegistrationHealth};
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.lifecycle";
-/// LIF-223.
+/// Parallel reconciliations, as upstream has it: at least and at most (LIF-223).
 const WORKERS: (usize, usize) = (1000, 5000);
 
 /// Launches, registers and initializes claims, and ends them (LIF-015 to LIF-080).
@@ -35,7 +34,7 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// The controller; `health` is shared with `pools`, which restores, resets and shows it.
+    /// The controller; `health` is shared with `pools`, which restores and resets it and sets the condition.
     pub(crate) fn new(
         context: &Context,
         health: RegistrationHealth,
@@ -59,8 +58,7 @@ impl Lifecycle {
         })
     }
 
-    /// Puts the finalizer on before anything else happens, so that no instance can leak (LIF-017). `None` when the
-    /// claim is gone.
+    /// Adds the finalizer before anything else happens, so that no instance can leak (LIF-017). `None` when the claim is gone.
     async fn guard(&self, claim: &Arc<NodeClaim>) -> Result<Option<Arc<NodeClaim>>, kube::Error> {
         if claim_facts::is_guarded(&claim.metadata) {
             return Ok(Some(Arc::clone(claim)));
@@ -71,39 +69,27 @@ impl Lifecycle {
             .finalizers
             .get_or_insert_default()
             .push(finalizers::TERMINATION.to_owned());
-        let stored = found(patch_object(&self.context.client, &**claim, &guarded, Lock::Optimistic).await)?;
-        Ok(stored.flatten().map(|stored| {
-            self.context.cluster.wrote_claim(stored.clone());
-            Arc::new(stored)
-        }))
+        let written = write_object(&self.context, claim, &guarded, Lock::Optimistic).await?;
+        Ok(written.stored().map(Arc::new))
     }
 
-    /// Writes metadata, then status (LIF-018). `None` when the claim is gone. Both lock: lists of conditions are replaced
-    /// as a whole, and others write conditions too.
+    /// Writes metadata, then status (LIF-018). `None` when the claim is gone.
     async fn store(&self, before: &NodeClaim, after: &NodeClaim) -> Result<Option<NodeClaim>, kube::Error> {
-        let client = &self.context.client;
-        let mut stored = before.clone();
-        match found(patch_object(client, before, after, Lock::Optimistic).await)? {
-            None => return Ok(None),
-            Some(None) => {}
-            Some(Some(written)) => {
-                self.context.cluster.wrote_claim(written.clone());
-                stored = written;
-            }
-        }
+        let stored = match write_object(&self.context, before, after, Lock::Optimistic).await? {
+            Written::Gone => return Ok(None),
+            Written::Unchanged => before.clone(),
+            Written::Stored(stored) => *stored,
+        };
         let mut wanted = stored.clone();
         wanted.status.clone_from(&after.status);
-        match found(patch_status(client, &stored, &wanted, Lock::Optimistic).await)? {
-            None => Ok(None),
-            Some(None) => Ok(Some(stored)),
-            Some(Some(written)) => {
-                self.context.cluster.wrote_claim(written.clone());
-                Ok(Some(written))
-            }
-        }
+        Ok(match write_status(&self.context, &stored, &wanted).await? {
+            Written::Gone => None,
+            Written::Unchanged => Some(stored),
+            Written::Stored(stored) => Some(*stored),
+        })
     }
 
-    /// The names of the claims of the instance a Node stands for.
+    /// The names of the claims with a Node's provider id.
     fn claims_of(&self, node: &LeanNode) -> Vec<String> {
         let claims = self.context.cluster.claims_by_provider_id(&node.spec.provider_id);
         claims.iter().map(|claim| claim_facts::name(claim).to_owned()).collect()

@@ -1,4 +1,4 @@
-//! The end of a claim: its Nodes first, then its instance, then the finalizer (LIF-068 to LIF-080).
+//! Ends a claim that is being deleted: its Nodes first, then its instance, then the finalizer (LIF-068 to LIF-080).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,16 @@ use kube::api::{ListParams, ObjectMeta};
 
 use super::controller::Lifecycle;
 use crate::claim_facts;
+use crate::claim_writes::{write_object, write_status};
 use crate::context::Context;
-use crate::patch::{Lock, patch_object, patch_status};
-use crate::termination::deadline;
+use crate::deadline;
+use crate::deletion::delete_exactly;
+use crate::patch::Lock;
 
-/// How often the end of an instance is asked for (LIF-074).
+/// How often the provider is asked whether an instance has ended (LIF-074).
 pub(crate) const INSTANCE_POLL: Duration = Duration::from_secs(5);
 
-/// One look at a claim that is being deleted.
+/// Takes the next step for a claim that is being deleted.
 pub(super) async fn finalize(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> Result<Outcome, ReconcileError> {
     if !claim_facts::is_guarded(&claim.metadata) {
         return Ok(Outcome::Done);
@@ -36,7 +38,7 @@ pub(super) async fn finalize(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> R
         return Ok(Outcome::Done);
     };
     match nodes_left(context, &claim).await? {
-        // The Nodes' events bring the claim back (LIF-072).
+        // Changes of the Nodes reconcile the claim again (LIF-072).
         Left::Known => return Ok(Outcome::Done),
         Left::Unseen => return Ok(Outcome::RequeueAfter(INSTANCE_POLL)),
         Left::None => {}
@@ -67,16 +69,15 @@ pub(super) async fn finalize(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> R
 
 /// Writes the time by which the node has to be empty (LIF-068 to LIF-070). `None` when the claim is gone.
 async fn set_deadline(context: &Context, claim: &Arc<NodeClaim>) -> Result<Option<Arc<NodeClaim>>, kube::Error> {
-    let Some(due) = deadline::due(claim) else {
+    let Some(due) = deadline::first_deadline(claim) else {
         return Ok(Some(Arc::clone(claim)));
     };
     let mut after = NodeClaim::clone(claim);
     let annotations = after.metadata.annotations.get_or_insert_default();
     annotations.insert(annotations::TERMINATION_TIMESTAMP.to_owned(), deadline::rfc3339(due));
-    let Some(stored) = found(patch_object(&context.client, &**claim, &after, Lock::Optimistic).await)?.flatten() else {
+    let Some(stored) = write_object(context, claim, &after, Lock::Optimistic).await?.stored() else {
         return Ok(None);
     };
-    context.cluster.wrote_claim(stored.clone());
     context.recorder.publish(Event {
         object: ObjectRef::of(&stored),
         kind: EventType::Warning,
@@ -97,9 +98,9 @@ enum Left {
     Unseen,
 }
 
-/// Deletes the Nodes of a registered claim as long as any is there. Those of other claims are none of our business (LIF-073, LIF-241).
+/// Deletes the Nodes of a registered claim. Those of other claims are left alone (LIF-073, LIF-241).
 ///
-/// An instance that ends cannot be taken back, and a cache may have lost its Node: so the API server has the last word.
+/// The termination of an instance cannot be undone, and the cache may lack its Node: so the API server is asked as well.
 async fn nodes_left(context: &Context, claim: &NodeClaim) -> Result<Left, kube::Error> {
     let Some(id) = claim_facts::provider_id(claim) else {
         return Ok(Left::None);
@@ -110,14 +111,14 @@ async fn nodes_left(context: &Context, claim: &NodeClaim) -> Result<Left, kube::
     }
     let known = context.cluster.nodes_by_provider_id(id);
     let api: Api<Node> = Api::all(context.client.clone());
-    // A Node is registered before its claim says so, and pods may be on it already.
+    // The Node is registered before the claim is, and may run pods already.
     if known.is_empty() {
         let unseen = match registered {
             Some(_) => node_by_name(&api, claim, id).await?.into_iter().collect(),
             None => registered_nodes(&api, claim).await?,
         };
         for node in unseen.iter().filter(|node| node.deletion_timestamp.is_none()) {
-            claim_facts::delete_exactly(&api, node).await?;
+            delete_exactly(&api, node).await?;
         }
         return Ok(match unseen.is_empty() {
             true => Left::None,
@@ -128,12 +129,12 @@ async fn nodes_left(context: &Context, claim: &NodeClaim) -> Result<Left, kube::
         return Ok(Left::None);
     }
     for node in known.iter().filter(|node| node.metadata.deletion_timestamp.is_none()) {
-        claim_facts::delete_exactly(&api, &node.metadata).await?;
+        delete_exactly(&api, &node.metadata).await?;
     }
     Ok(Left::Known)
 }
 
-/// The Node whose name a claim has noted, if it is there and of the claim's instance.
+/// The Node that the claim's status names, if it exists and has the claim's provider id.
 async fn node_by_name(api: &Api<Node>, claim: &NodeClaim, id: &str) -> Result<Option<ObjectMeta>, kube::Error> {
     let name = claim.status.as_ref().and_then(|status| status.node_name.as_deref());
     let Some(name) = name.filter(|name| !name.is_empty()) else {
@@ -143,7 +144,7 @@ async fn node_by_name(api: &Api<Node>, claim: &NodeClaim, id: &str) -> Result<Op
     Ok(found(api.get(name).await)?.filter(is_its).map(|node| node.metadata))
 }
 
-/// The registered Nodes a claim owns. Nobody knows their names; the type of the claim's instance keeps the list short in a large cluster.
+/// The registered Nodes a claim owns. Their names are not known; selecting the claim's instance type keeps the list short.
 async fn registered_nodes(api: &Api<Node>, claim: &NodeClaim) -> Result<Vec<ObjectMeta>, kube::Error> {
     let mut selector = format!("{}={}", labels::REGISTERED, labels::TRUE);
     let instance_type = claim_facts::label(claim.metadata.labels.as_ref(), labels::INSTANCE_TYPE);
@@ -159,7 +160,7 @@ async fn registered_nodes(api: &Api<Node>, claim: &NodeClaim) -> Result<Vec<Obje
     Ok(nodes.filter(is_owned).collect())
 }
 
-/// Whether one of these Nodes is registered, or was while the cache did not hear of it.
+/// Whether one of these Nodes is registered by the cache or by the API server.
 async fn is_any_registered(api: &Api<Node>, known: &[Arc<LeanNode>]) -> Result<bool, kube::Error> {
     if known.iter().any(|node| claim_facts::is_registered(&node.metadata)) {
         return Ok(true);
@@ -173,8 +174,7 @@ async fn is_any_registered(api: &Api<Node>, known: &[Arc<LeanNode>]) -> Result<b
     Ok(false)
 }
 
-/// The claim with the identity of its instance; `None` when it was never launched (LIF-078). A launch that could not
-/// be stored any more counts.
+/// The claim with its provider id; `None` when it was never launched (LIF-078). A launch that could not be stored counts.
 fn launched(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> Option<Arc<NodeClaim>> {
     if claim_facts::provider_id(claim).is_some() {
         return Some(Arc::clone(claim));
@@ -185,31 +185,25 @@ fn launched(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> Option<Arc<NodeCla
     Some(Arc::new(launched))
 }
 
-/// Notes on the claim that its instance is going (LIF-074). A claim that is gone needs no note.
+/// Sets the condition that the instance is terminating (LIF-074). Returns the claim as stored, or unchanged when it is gone.
 pub(crate) async fn set_instance_terminating(
     context: &Context,
     claim: &Arc<NodeClaim>,
 ) -> Result<Arc<NodeClaim>, kube::Error> {
     let mut after = NodeClaim::clone(claim);
     ConditionSet::new(&mut after, context.now()).set_true(INSTANCE_TERMINATING);
-    let stored = found(patch_status(&context.client, &**claim, &after, Lock::Optimistic).await)?;
-    let Some(stored) = stored.flatten() else {
-        return Ok(Arc::clone(claim));
-    };
-    context.cluster.wrote_claim(stored.clone());
-    Ok(Arc::new(stored))
+    let stored = write_status(context, claim, &after).await?.stored();
+    Ok(stored.map_or_else(|| Arc::clone(claim), Arc::new))
 }
 
-/// Lets the claim go (LIF-079).
+/// Removes the finalizer and counts the end of the claim (LIF-079).
 async fn release(lifecycle: &Lifecycle, claim: &NodeClaim) -> Result<Outcome, ReconcileError> {
     let context = &lifecycle.context;
     let mut after = claim.clone();
     let finalizers = after.metadata.finalizers.get_or_insert_default();
     finalizers.retain(|finalizer| finalizer != finalizers::TERMINATION);
-    if found(patch_object(&context.client, claim, &after, Lock::Optimistic).await)?
-        .flatten()
-        .is_none()
-    {
+    let written = write_object(context, claim, &after, Lock::Optimistic).await?;
+    if written.stored().is_none() {
         return Ok(Outcome::Done);
     }
     lifecycle.launches.forget(claim_facts::uid(claim));

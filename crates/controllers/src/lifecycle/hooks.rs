@@ -1,4 +1,4 @@
-//! Asking a provider's registration hooks, and what follows from their answers (LIF-034 to LIF-037).
+//! Calls a provider's registration hooks and combines their answers (LIF-034 to LIF-037).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use kerf_api::NodeClaim;
 use kerf_cloud::{CloudError, HookOutcome, RegistrationHook};
 use kerf_runtime::ReconcileError;
 
-/// What the hooks answered in one attempt.
+/// The answers of all hooks to one call.
 #[derive(Debug)]
 pub(super) struct Answers(Vec<(String, Result<HookOutcome, CloudError>)>);
 
-/// Asks all hooks at once.
+/// Calls all hooks at once.
 pub(super) async fn ask(hooks: &[Arc<dyn RegistrationHook>], claim: &NodeClaim) -> Answers {
     let asked = hooks
         .iter()
@@ -31,7 +31,7 @@ impl Answers {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// The shortest time a hook asked for; `None` when one that waits asked for none.
+    /// The shortest time after which a hook wants to be called again; `None` when a hook that is not ready gave none.
     pub(super) fn again(&self) -> Option<Duration> {
         let pending = self.0.iter().filter_map(|(_, answer)| match answer {
             Ok(HookOutcome::Pending(again)) => Some(*again),
@@ -56,7 +56,7 @@ impl Answers {
         Err(ReconcileError::message(texts.join("; ")))
     }
 
-    /// Writes what the hooks add onto the claim.
+    /// Adds the labels and annotations of the hooks to the claim.
     pub(super) fn apply(self, claim: &mut NodeClaim) {
         for (_, answer) in self.0 {
             let Ok(HookOutcome::Ready { labels, annotations }) = answer else {

@@ -1,10 +1,10 @@
-//! What a registered Node has to pass before it counts as ready for use (LIF-039 to LIF-047): pure.
+//! What a registered Node has to fulfil before it counts as initialized (LIF-039 to LIF-047).
 
 use kerf_api::conditions::node_claim;
 use kerf_api::{NodeClaim, StartupTaints, taints};
 use kerf_state::lean::{LeanNode, LeanTaint};
 
-/// The first thing that is missing.
+/// The first requirement that is not fulfilled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Gate {
     /// There is no Node, or more than one.
@@ -13,7 +13,7 @@ pub(crate) enum Gate {
     NotReady,
     /// A startup taint of the claim is still there, as `key=value:effect`.
     StartupTaint(String),
-    /// A taint that goes by itself is still there, as `key=value:effect`.
+    /// A taint that the cluster removes by itself is still there, as `key=value:effect`.
     EphemeralTaint(String),
     /// A requested resource is zero on the Node.
     Resource(String),
@@ -43,8 +43,8 @@ impl Gate {
     }
 }
 
-/// The first gate a Node does not pass; `None` when it is initialized. The order is the contract's (LIF-039). Startup taints that were
-/// forgotten count as declared.
+/// The first requirement a Node does not fulfil, in upstream's order (LIF-039); `None` when it is initialized. Known startup taints that
+/// the claim does not declare count as declared.
 pub(crate) fn closed_gate(claim: &NodeClaim, node: Option<&LeanNode>, known: &StartupTaints) -> Option<Gate> {
     let Some(node) = node else {
         return Some(Gate::NodeNotFound);
@@ -74,8 +74,8 @@ pub(crate) fn closed_gate(claim: &NodeClaim, node: Option<&LeanNode>, known: &St
     unregistered_resource(claim, node).map(Gate::Resource)
 }
 
-/// Taints of a Node that well-known software takes away while it starts, and that its claim declares neither as startup taints nor as
-/// ones that stay. Those the contract knows need no declaration.
+/// Taints of a Node that well-known software removes when it has started, and that the claim declares neither as startup taints nor as
+/// taints. Those that upstream knows need no declaration.
 pub(crate) fn forgotten<'a>(
     claim: &'a NodeClaim,
     node: &'a LeanNode,
@@ -100,7 +100,7 @@ pub(crate) fn is_ready(node: &LeanNode) -> bool {
     ready.is_some_and(|ready| ready.status == "True")
 }
 
-/// LIF-043: devices appear as zero until their plugin has registered them.
+/// The first requested resource that is zero on the Node: devices are, until their plugin has registered them (LIF-043).
 fn unregistered_resource(claim: &NodeClaim, node: &LeanNode) -> Option<String> {
     let requests = &claim.spec.resources.as_ref()?.requests;
     let is_there = |name: &str| {
@@ -111,7 +111,7 @@ fn unregistered_resource(claim: &NodeClaim, node: &LeanNode) -> Option<String> {
     wanted.find(|(name, _)| !is_there(name)).map(|(name, _)| name.clone())
 }
 
-/// A taint as people write it: `key[=value]:effect`.
+/// The text of a taint: `key[=value]:effect`.
 pub(crate) fn shown(taint: &LeanTaint) -> String {
     if taint.value.is_empty() {
         format!("{}:{}", taint.key, taint.effect)

@@ -1,4 +1,4 @@
-//! What the answer of a launch makes of a claim (LIF-021 to LIF-026): pure.
+//! Writes the result of a launch into a claim in memory (LIF-021 to LIF-026).
 
 use jiff::Timestamp;
 use kerf_api::conditions::node_claim::{LAUNCHED, launch_failed_message};
@@ -6,12 +6,12 @@ use kerf_api::status::Conditioned;
 use kerf_api::{Condition, ConditionSet, NodeClaim};
 use kerf_cloud::{CloudError, LaunchVerdict, Launched};
 
-/// Whether the claim still waits for its instance (LIF-021). A claim without the condition has not been looked at yet.
+/// Whether the claim still waits for its instance (LIF-021). A claim without the condition is new.
 pub(crate) fn is_due(claim: &NodeClaim) -> bool {
     claim.condition(LAUNCHED).is_none_or(Condition::is_unknown)
 }
 
-/// Writes a successful launch onto the claim: the claim's own labels win, the instance's annotations do (LIF-022).
+/// Writes a successful launch into the claim. Labels of the claim and annotations of the instance win (LIF-022).
 pub(crate) fn succeeded(claim: &mut NodeClaim, instance: &Launched, now: Timestamp) {
     let labels = claim.metadata.labels.get_or_insert_default();
     for (key, value) in &instance.labels {
@@ -29,7 +29,7 @@ pub(crate) fn succeeded(claim: &mut NodeClaim, instance: &Launched, now: Timesta
     ConditionSet::new(claim, now).set_true(LAUNCHED);
 }
 
-/// Writes a failed launch onto the claim, unless the claim has to go (LIF-023 to LIF-026).
+/// Writes a failed launch into the claim, unless the claim has to be deleted (LIF-023 to LIF-026).
 pub(crate) fn failed(claim: &mut NodeClaim, error: &CloudError, now: Timestamp) -> LaunchVerdict {
     let verdict = error.launch_verdict();
     if verdict == LaunchVerdict::Retry {
@@ -39,7 +39,7 @@ pub(crate) fn failed(claim: &mut NodeClaim, error: &CloudError, now: Timestamp) 
     verdict
 }
 
-/// The text of the Warning on a claim nothing could be found for (LIF-023).
+/// The text of the Warning on a claim for which there is no capacity (LIF-023).
 pub(crate) fn capacity_message(claim: &str, error: &CloudError) -> String {
     format!("NodeClaim {claim} event: {}", launch_failed_message(&error.to_string()))
 }

@@ -1,8 +1,8 @@
-//! What launches came to, as far as it is not stored on their claims (LIF-021, OPS-103).
+//! Results of launches that are not stored in the claims yet (LIF-021, OPS-103).
 //!
-//! A lost status write must not launch twice. Providers are idempotent per claim, so this only spares them the repetition, and tells
-//! a claim that is deleted before its status was stored which instance it has. And a launch that failed keeps its pace here (LIF-016): the
-//! queue's is lost as soon as the claim changes, which the text of each failure may see to.
+//! When the status write fails after a launch, the next pass must not launch again. Providers are idempotent per claim, so this only saves
+//! a call; and it names the instance of a claim that is deleted before its status was stored. The back-off of failed launches is kept here
+//! as well (LIF-016): that of the queue is reset when the claim changes, and the message of a failure may change with each attempt.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use kerf_runtime::Backoff;
 use rustc_hash::FxHashMap;
 use tokio::time::Instant;
 
-/// How long the outcome of a launch is kept, and the longest a provider may ask to wait.
+/// How long a result is kept, and the longest time a provider may ask to wait.
 const KEPT: Duration = Duration::from_secs(3600);
-/// LIF-016.
+/// The pauses between failed launches of a claim (LIF-016).
 pub(super) const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
 
-/// Outcomes by the uid of their claim. As many as there were within the last hour and are not stored.
+/// Results by the uid of their claim: those of the last hour that are not stored.
 #[derive(Debug, Default)]
 pub(crate) struct Launches(Mutex<Attempts>);
 
-/// With the time they were made at.
+/// Attempts with their time.
 type Attempts = FxHashMap<String, (Instant, Attempt)>;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ enum Attempt {
 }
 
 impl Launches {
-    /// What a claim's launch answered.
+    /// The instance of a claim's successful launch.
     pub(crate) fn get(&self, uid: &str) -> Option<Launched> {
         match self.locked().get(uid) {
             Some((_, Attempt::Launched(launched))) => Some(Launched::clone(launched)),
@@ -39,12 +39,12 @@ impl Launches {
         }
     }
 
-    /// Keeps an answer.
+    /// Keeps a successful launch.
     pub(crate) fn put(&self, uid: &str, launched: Launched) {
         keep(&mut self.locked(), uid, Attempt::Launched(Box::new(launched)));
     }
 
-    /// Keeps that a launch failed.
+    /// Keeps a failed launch, and with it the time of the next attempt.
     pub(crate) fn failed(&self, uid: &str, error: &CloudError) {
         let mut launches = self.locked();
         let before = match launches.get(uid) {
@@ -57,7 +57,7 @@ impl Launches {
         keep(&mut launches, uid, Attempt::Failed { failures, not_before });
     }
 
-    /// How long the next attempt of a launch that failed has to wait; `None` when it may be made now.
+    /// How long the next attempt has to wait after a failed launch; `None` when it may be made now.
     pub(crate) fn pause(&self, uid: &str) -> Option<Duration> {
         let not_before = match self.locked().get(uid) {
             Some((_, Attempt::Failed { not_before, .. })) => *not_before,
@@ -67,7 +67,7 @@ impl Launches {
         (!left.is_zero()).then_some(left)
     }
 
-    /// Forgets an outcome that is stored, or whose claim or instance is gone.
+    /// Forgets a result that is stored, or whose claim or instance is gone.
     pub(crate) fn forget(&self, uid: &str) {
         self.locked().remove(uid);
     }

@@ -1,7 +1,7 @@
-//! One look at a claim that is to live: launch, registration, initialization and liveness, in this order (LIF-018).
+//! One pass over a claim that is not being deleted: launch, registration, initialization and liveness, in this order (LIF-018).
 //!
-//! A pass changes a copy of the claim and remembers what to tell once the copy is stored, so that nothing is counted twice when
-//! the write fails and the pass is repeated.
+//! A pass changes a copy of the claim. Metrics and log lines follow once the copy is stored, so that nothing is counted twice when the
+//! write fails and the pass is repeated.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,6 +15,8 @@ use kerf_api::conditions::node_claim::{
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, ConditionSet, ConditionStatus, NodeClaim, labels};
 use kerf_cloud::LaunchVerdict;
+use kerf_lifecycle::liveness::{Liveness, measure};
+use kerf_lifecycle::registration_health::Registration;
 use kerf_runtime::client::found;
 use kerf_runtime::logging::json as logged;
 use kerf_runtime::metrics::catalogue::NODES_CREATED;
@@ -26,33 +28,33 @@ use serde_json::json;
 use std::sync::Arc;
 
 use super::controller::Lifecycle;
-use super::health::Start;
 use super::initialization::{closed_gate, forgotten, shown};
-use super::liveness::{Liveness, measure};
-use super::rejoin::rejoin;
+use super::liveness::progress;
+use super::reregistration::register_again;
 use super::{hooks, launch, pool_health, registration};
-use crate::claim_facts::{self, disrupt};
+use crate::claim_facts;
+use crate::claim_writes::disrupt;
 use crate::patch::{Lock, patch_object};
 
-/// How often a pool's owner is reminded of one forgotten taint.
+/// The time between two events about one undeclared startup taint of a pool.
 const FORGOTTEN_AGAIN: Duration = Duration::from_secs(3600);
 
-/// A claim on its way through one pass.
+/// The state of a pass.
 pub(super) struct Pass<'a> {
     lifecycle: &'a Lifecycle,
-    /// The claim with what the pass made of it.
+    /// The claim with the changes of the pass.
     pub(super) claim: NodeClaim,
-    /// The claim was deleted: nothing is left to write.
+    /// Whether the pass deleted the claim: then nothing is left to write.
     pub(super) ended: bool,
     again: Option<Duration>,
-    /// Something asked to be tried again after the claim's growing pause.
+    /// Whether a hook wants to be called again after the back-off of the queue.
     backed_off: bool,
     errors: Vec<ReconcileError>,
-    tell: Vec<Telling>,
+    milestones: Vec<Milestone>,
 }
 
-/// What is told once it is stored.
-enum Telling {
+/// What is logged and counted once the changes are stored.
+enum Milestone {
     Launched,
     Registered { zone: String },
     Initialized { allocatable: BTreeMap<String, Quantity> },
@@ -67,15 +69,15 @@ impl<'a> Pass<'a> {
             again: None,
             backed_off: false,
             errors: Vec::new(),
-            tell: Vec::new(),
+            milestones: Vec::new(),
         }
     }
 
-    /// The four steps. The error of one does not stop the next (LIF-018); the end of the claim does.
+    /// Runs the four steps. An error of one does not stop the next (LIF-018); the deletion of the claim does.
     pub(super) async fn run(&mut self) {
         ConditionSet::new(&mut self.claim, self.lifecycle.context.now());
         if let [node] = self.nodes().as_slice()
-            && let Err(error) = rejoin(
+            && let Err(error) = register_again(
                 &self.lifecycle.context,
                 &self.lifecycle.startup_taints,
                 &self.claim,
@@ -102,7 +104,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// LIF-019: errors win, else the soonest repetition.
+    /// What the queue does next: retry after an error, else repeat after the shortest time a step asked for (LIF-019).
     pub(super) fn outcome(self) -> Result<Outcome, ReconcileError> {
         let mut errors = self.errors.into_iter();
         match (errors.next(), self.again) {
@@ -116,25 +118,25 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The pass is stored: tell of it.
+    /// Logs and counts what is stored now.
     pub(super) fn stored(&mut self, stored: &NodeClaim) {
         let context = &self.lifecycle.context;
         let name = claim_facts::name(stored);
         let id = claim_facts::provider_id(stored).unwrap_or_default();
-        for telling in self.tell.drain(..) {
-            match telling {
-                Telling::Launched => {
+        for milestone in self.milestones.drain(..) {
+            match milestone {
+                Milestone::Launched => {
                     self.lifecycle.launches.forget(claim_facts::uid(stored));
                     tracing::info!(NodeClaim = name, provider_id = id, "launched nodeclaim");
                 }
-                Telling::Registered { zone } => {
+                Milestone::Registered { zone } => {
                     context
                         .metrics
                         .counter(&NODES_CREATED)
                         .inc(&[claim_facts::pool(stored), &zone]);
                     tracing::info!(NodeClaim = name, provider_id = id, "registered nodeclaim");
                 }
-                Telling::Initialized { allocatable } => {
+                Milestone::Initialized { allocatable } => {
                     let allocatable = logged(&allocatable);
                     tracing::info!(NodeClaim = name, provider_id = id, %allocatable, "initialized nodeclaim");
                 }
@@ -142,7 +144,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// LIF-021 to LIF-026.
+    /// Launches an instance unless there is one (LIF-021 to LIF-026).
     async fn launch(&mut self) -> Result<(), ReconcileError> {
         if !launch::is_due(&self.claim) {
             self.renew(LAUNCHED);
@@ -162,7 +164,7 @@ impl<'a> Pass<'a> {
             Ok(instance) => {
                 launch::succeeded(&mut self.claim, &instance, now);
                 self.lifecycle.launches.put(&uid, instance);
-                self.tell.push(Telling::Launched);
+                self.milestones.push(Milestone::Launched);
                 Ok(())
             }
             Err(error) => {
@@ -183,7 +185,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// LIF-028 to LIF-038.
+    /// Registers the Node (LIF-028 to LIF-038).
     async fn register(&mut self) -> Result<(), ReconcileError> {
         if self
             .claim
@@ -243,7 +245,7 @@ impl<'a> Pass<'a> {
         registration::sync(&self.claim, &mut after);
         registration::complete(&mut after);
         patch_object(&context.client, &before, &after, Lock::Optimistic).await?;
-        pool_health::note(self.lifecycle, &self.claim, Start::Registered);
+        pool_health::record(self.lifecycle, &self.claim, Registration::Succeeded);
         self.set(REGISTERED, ConditionStatus::True, REGISTERED, "");
         self.claim
             .status
@@ -251,11 +253,11 @@ impl<'a> Pass<'a> {
             .node_name
             .clone_from(&after.metadata.name);
         let zone = claim_facts::label(after.metadata.labels.as_ref(), labels::ZONE).to_owned();
-        self.tell.push(Telling::Registered { zone });
+        self.milestones.push(Milestone::Registered { zone });
         Ok(())
     }
 
-    /// LIF-039 to LIF-047.
+    /// Initializes the registered Node (LIF-039 to LIF-047).
     async fn initialize(&mut self) -> Result<(), ReconcileError> {
         if self
             .claim
@@ -273,7 +275,7 @@ impl<'a> Pass<'a> {
             [only] => Some(only),
             _ => None,
         };
-        // A Node as it was before its registration may lack startup taints; its next change comes here again.
+        // The cached Node may be older than its registration and lack startup taints; its next change reconciles the claim again.
         let is_synced = |node: &&Arc<LeanNode>| {
             claim_facts::label(node.metadata.labels.as_ref(), labels::REGISTERED) == labels::TRUE
         };
@@ -293,12 +295,12 @@ impl<'a> Pass<'a> {
         if let Some(node) = stored {
             self.set(INITIALIZED, ConditionStatus::True, INITIALIZED, "");
             let allocatable = node.status.and_then(|status| status.allocatable).unwrap_or_default();
-            self.tell.push(Telling::Initialized { allocatable });
+            self.milestones.push(Milestone::Initialized { allocatable });
         }
         Ok(())
     }
 
-    /// Names taints to the pool's owner that its nodes carry while they start and that it does not declare.
+    /// Publishes an event on the pool about startup taints of its nodes that it does not declare.
     fn tell_of_forgotten(&self, node: Option<&LeanNode>) {
         let context = &self.lifecycle.context;
         let (Some(node), Some(pool)) = (node, context.cluster.pool(claim_facts::pool(&self.claim))) else {
@@ -319,10 +321,10 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// LIF-051 to LIF-055.
+    /// Deletes the claim when it takes too long (LIF-051 to LIF-055).
     async fn check_liveness(&mut self) -> Result<(), ReconcileError> {
         let context = &self.lifecycle.context;
-        let timeout = match measure(&self.claim, &self.lifecycle.timeouts, context.now()) {
+        let timeout = match measure(progress(&self.claim), &self.lifecycle.timeouts, context.now()) {
             Liveness::Settled => return Ok(()),
             Liveness::Waiting(left) => {
                 self.look_again_in(left);
@@ -341,8 +343,8 @@ impl<'a> Pass<'a> {
             "terminating due to timeout"
         );
         disrupt(context, &self.claim, timeout.reason).await?;
-        let failed = Start::Failed(pool_health::failure(&self.claim));
-        pool_health::note(self.lifecycle, &self.claim, failed);
+        let failed = Registration::Failed(pool_health::failure(&self.claim));
+        pool_health::record(self.lifecycle, &self.claim, failed);
         self.ended = true;
         Ok(())
     }
@@ -357,7 +359,7 @@ impl<'a> Pass<'a> {
             .unwrap_or_default()
     }
 
-    /// The Node as the API server has it now: what is written back must not be based on an older one.
+    /// The Node as the API server has it now, because the write that follows replaces its taints.
     async fn live(&self, node: &LeanNode) -> Result<Option<Node>, kube::Error> {
         let api: Api<Node> = Api::all(self.lifecycle.context.client.clone());
         let live = found(api.get(node.metadata.name.as_deref().unwrap_or_default()).await)?;
@@ -368,7 +370,7 @@ impl<'a> Pass<'a> {
         ConditionSet::new(&mut self.claim, self.lifecycle.context.now()).set(type_, status, reason, message);
     }
 
-    /// Sets a condition as it is, for the current generation (LIF-013).
+    /// Sets a condition to its current value, for the current generation (LIF-013).
     fn renew(&mut self, type_: &str) {
         if let Some(Condition {
             status,

@@ -1,12 +1,12 @@
-//! How a Node joins its claim (LIF-028 to LIF-038): pure edits of a Node in memory; writing it is the controller's.
+//! Changes a Node in memory as registration wants it (LIF-028 to LIF-038); the controller writes it.
 
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kerf_api::{NodeClaim, finalizers, labels, taints};
 use kube::Resource;
 
-/// Whether the Node joined without the taint that keeps pods away until it is registered (LIF-030). The label, whatever its value, says that
-/// registration took the taint off, perhaps in an earlier run that could not store it on the claim.
+/// Whether the Node joined without the taint that keeps pods away until it is registered (LIF-030). When the registered label is there,
+/// whatever its value, registration removed the taint, perhaps in an earlier run that could not store it in the claim.
 pub(crate) fn lacks_unregistered_taint(node: &Node) -> bool {
     let labels = node.metadata.labels.as_ref();
     let is_labelled = labels.is_some_and(|labels| labels.contains_key(labels::REGISTERED));
@@ -16,7 +16,7 @@ pub(crate) fn lacks_unregistered_taint(node: &Node) -> bool {
             .any(|taint| taints::matches(taint, &taints::unregistered()))
 }
 
-/// Carries what the claim says over to its Node (LIF-031, LIF-032). Repeating it changes nothing.
+/// Copies labels, annotations and taints of the claim to its Node (LIF-031, LIF-032). Repeating it changes nothing.
 pub(crate) fn sync(claim: &NodeClaim, node: &mut Node) {
     let finalizers = node.metadata.finalizers.get_or_insert_default();
     if !finalizers.iter().any(|finalizer| finalizer == finalizers::TERMINATION) {
@@ -46,14 +46,14 @@ pub(crate) fn sync(claim: &NodeClaim, node: &mut Node) {
     }
 }
 
-/// Lets pods onto the Node: the last edit of registration (LIF-038).
+/// Marks the Node as registered, which lets pods onto it: the last change of registration (LIF-038).
 pub(crate) fn complete(node: &mut Node) {
     taints_mut(node).retain(|taint| !taints::matches(taint, &taints::unregistered()));
     let labels = node.metadata.labels.get_or_insert_default();
     labels.insert(labels::REGISTERED.to_owned(), labels::TRUE.to_owned());
 }
 
-/// Makes the claim an owner of the Node, so that the Node goes when the claim does (LIF-031).
+/// Makes the claim an owner of the Node, so that the Node is deleted with it (LIF-031).
 fn own(claim: &NodeClaim, node: &mut Node) {
     let owner = OwnerReference {
         api_version: NodeClaim::api_version(&()).into_owned(),

@@ -9,6 +9,7 @@ use kerf_runtime::client::found;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
 use crate::changes::Change;
+use crate::claim_writes::write_object;
 use crate::context::Context;
 use crate::patch::{Lock, patch_object};
 use crate::reconciler::{Reconciler, WorkLoop};
@@ -45,7 +46,7 @@ fn stamp(all: &mut BTreeMap<String, String>, hash: Option<&str>) {
     }
 }
 
-/// A claim of the pool as this version of the algorithm marks it, if it is not marked so already. One that has drifted keeps its hash and
+/// A claim of the pool with the hash of the current algorithm version; `None` when it has it already. A drifted claim keeps its hash and
 /// stays drifted (DIS-231).
 fn restamped(claim: &NodeClaim, pool: &str, hash: &str) -> Option<NodeClaim> {
     let meta = &claim.metadata;
@@ -90,15 +91,12 @@ impl Reconciler for PoolHash {
         if annotation(pool.metadata.annotations.as_ref(), annotations::NODE_POOL_HASH_VERSION)
             != Some(NODE_POOL_HASH_VERSION)
         {
-            // Claims first: should one fail, the pool keeps its version and everything is tried again (DIS-232).
+            // Claims first: if one fails, the pool keeps its old version and everything is tried again (DIS-232).
             for claim in cluster.claims() {
                 let Some(after) = restamped(&claim, name, &hash) else {
                     continue;
                 };
-                let written = patch_object(&self.context.client, &*claim, &after, Lock::None).await;
-                if let Some(Some(claim)) = found(written)? {
-                    cluster.wrote_claim(claim);
-                }
+                write_object(&self.context, &claim, &after, Lock::None).await?;
             }
         }
         let mut after = NodePool::clone(&pool);

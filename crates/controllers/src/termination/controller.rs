@@ -1,4 +1,4 @@
-//! The loop around Nodes that are being deleted (LIF-081).
+//! The controller of Nodes that are being deleted (LIF-081).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,16 +17,16 @@ use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "node.termination";
-/// LIF-223.
+/// Parallel reconciliations, as upstream has it: at least and at most (LIF-223).
 const WORKERS: (usize, usize) = (100, 5000);
 
-/// Drains Nodes and ends their instances.
+/// Drains Nodes and terminates their instances.
 pub(crate) struct Termination {
     pub(super) context: Context,
     pub(super) evictions: Arc<Evictions>,
     pub(super) attachments: Attachments,
     work: WorkLoop<String>,
-    /// Uids of Nodes that were let go and may still be in the cache; forgotten when the Node is.
+    /// Uids of Nodes whose finalizer was removed and that may still be in the cache.
     released: Mutex<BTreeSet<String>>,
 }
 
@@ -45,7 +45,7 @@ impl Termination {
         })
     }
 
-    /// Whether the Node is going, waits for us, and is of a class the provider serves (LIF-081, LIF-242).
+    /// Whether the Node is being deleted, has our finalizer, and is of a node class the provider serves (LIF-081, LIF-242).
     fn is_ours(&self, node: &LeanNode) -> bool {
         let labels = node.metadata.labels.as_ref();
         let classes = &self.context.provider.profile().node_classes;
@@ -60,12 +60,12 @@ impl Termination {
                 .contains(node.metadata.uid.as_deref().unwrap_or_default())
     }
 
-    /// Notes that a Node is let go, so that an old view of it does not end it twice.
+    /// Remembers that a Node's finalizer was removed, so that its cached state does not end it twice.
     pub(super) fn note_released(&self, node: &LeanNode) {
         self.released().insert(node.metadata.uid.clone().unwrap_or_default());
     }
 
-    /// Takes that back.
+    /// Undoes [`note_released`](Self::note_released).
     pub(super) fn forget_released(&self, node: &LeanNode) {
         self.released().remove(node.metadata.uid.as_deref().unwrap_or_default());
     }

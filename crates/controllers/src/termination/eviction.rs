@@ -1,4 +1,4 @@
-//! Evicting pods, each at its own pace (LIF-107 to LIF-113).
+//! Evicts pods, each with its own back-off (LIF-107 to LIF-113).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,17 +16,17 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use crate::changes::Change;
-use crate::claim_facts;
 use crate::context::Context;
+use crate::deletion::exactly;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "eviction-queue";
-/// LIF-223.
+/// Parallel reconciliations, as upstream has it: at least and at most (LIF-223).
 const WORKERS: (usize, usize) = (100, 5000);
-/// The reason of evictions nobody gave one for (LIF-111).
+/// The reason of evictions of a claim without a disruption reason (LIF-111).
 const FORCEFUL: &str = "Forceful Termination";
 
-/// A pod to evict; the uid keeps a namesake from being evicted in its place (LIF-107).
+/// A pod to evict; the uid prevents the eviction of another pod of the same name (LIF-107).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct EvictionKey {
     /// Its namespace.
@@ -48,12 +48,12 @@ impl Key for EvictionKey {
     }
 }
 
-/// Where a pod in the set stands.
+/// How far an eviction has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// To be evicted, or tried again.
+    /// Not accepted yet.
     Wanted,
-    /// Accepted: kept until the pod is seen going, so that a drain that does not see it yet does not ask again.
+    /// Accepted. Kept until the cache shows the pod's deletion, so that the drain does not add it again before.
     Accepted,
 }
 
@@ -63,13 +63,13 @@ enum Answer {
     Accepted,
     /// Gone, or another pod by now (LIF-112).
     Gone,
-    /// Not now: tell it on the Node and try again (LIF-113).
+    /// Refused for now: publish an event on the Node and try again (LIF-113).
     Refused(&'static str),
     /// Anything else.
     Failed,
 }
 
-/// The pods that are to be evicted, as many as the drains of all nodes have asked for and nobody has seen going yet.
+/// The pods to evict, for the drains of all nodes: at most all pods of the nodes that are draining.
 pub(crate) struct Evictions {
     context: Context,
     work: WorkLoop<EvictionKey>,
@@ -90,7 +90,7 @@ impl Evictions {
         })
     }
 
-    /// Asks for the eviction of a pod; one that is asked for already keeps its pace.
+    /// Adds a pod; one that is there already keeps its back-off.
     pub(crate) fn add(&self, key: EvictionKey) {
         if self.locked().contains_key(&key) {
             return;
@@ -99,8 +99,8 @@ impl Evictions {
         self.work.add(key);
     }
 
-    /// Whether the pod may still be told to go: since the drain asked it may have been protected (LIF-104), or the clock set back to a time at
-    /// which it is. The drain asks again when that is over.
+    /// Whether the pod may still be evicted. Since the drain added it, do-not-disrupt may have been set (LIF-104), or the clock may have been
+    /// set back to a time at which it holds. The drain adds the pod again when that is over.
     fn may_go(&self, key: &EvictionKey) -> bool {
         let judged_at = self.context.jump_guard.judged_at();
         let pod = self.context.cluster.pod(&key.namespace, &key.name);
@@ -111,7 +111,7 @@ impl Evictions {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// LIF-110.
+    /// Publishes that a pod was evicted, and why (LIF-110).
     fn tell_evicted(&self, key: &EvictionKey) {
         let reason = self.reason(&key.node);
         self.context.metrics.counter(&PODS_DRAINED).inc(&[&reason]);
@@ -134,7 +134,7 @@ impl Evictions {
             kind: EventType::Warning,
             reason: "FailedDraining".into(),
             message: format!("Failed to drain node, {why} (Pod={}/{})", key.namespace, key.name),
-            // Upstream shares the key of the drain's own event, which comes every second and leaves no room for this one.
+            // Upstream uses the deduplication key of the drain's own event, which is published every second and would suppress this one.
             dedupe: vec![key.node.clone(), key.namespace.clone(), key.name.clone()],
             dedupe_timeout: None,
         });
@@ -166,7 +166,7 @@ async fn evict(client: &Client, key: &EvictionKey) -> Result<Status, kube::Error
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": key.name, "namespace": key.namespace},
-        "deleteOptions": claim_facts::exactly(Some(&key.uid)),
+        "deleteOptions": exactly(Some(&key.uid)),
     });
     api.create_subresource("eviction", &key.name, &PostParams::default(), &eviction)
         .await
@@ -179,7 +179,7 @@ fn meaning<T>(result: &Result<T, kube::Error>) -> Answer {
     match ApiErrorKind::of(error) {
         ApiErrorKind::NotFound | ApiErrorKind::Conflict => Answer::Gone,
         ApiErrorKind::TooManyRequests => Answer::Refused("evicting pod violates a PDB"),
-        // The API has no code of its own for this.
+        // The API has no separate code for this.
         _ if describe(error).contains("more than one PodDisruptionBudget") => {
             Answer::Refused("eviction does not support multiple PDBs")
         }
@@ -187,7 +187,7 @@ fn meaning<T>(result: &Result<T, kube::Error>) -> Answer {
     }
 }
 
-/// A reference to a pod by what is known of it.
+/// A reference to a pod by namespace, name and uid.
 pub(super) fn pod_ref(namespace: &str, name: &str, uid: &str) -> ObjectRef {
     ObjectRef {
         api_version: "v1".to_owned(),
@@ -205,7 +205,7 @@ impl Reconciler for Evictions {
         &self.work
     }
 
-    /// Forgets pods that are going, gone, or of another uid by now.
+    /// Forgets pods that are being deleted, gone, or have another uid now.
     fn observe(&self, change: &Change) {
         let Change::Pod(pod) = change else { return };
         let mut wanted = self.locked();
@@ -243,7 +243,7 @@ impl Reconciler for Evictions {
         let code = match &result {
             Ok(_) => Some("200".to_owned()),
             Err(kube::Error::Api(status)) => Some(status.code.to_string()),
-            // LIF-109: nobody answered.
+            // LIF-109: the API server did not answer.
             Err(_) => None,
         };
         if let Some(code) = code {

@@ -1,4 +1,4 @@
-//! One look at a Node that is going: taint, drain, volumes, instance, finalizer (LIF-082 to LIF-097).
+//! One pass over a Node that is being deleted: taint, drain, volumes, instance, finalizer (LIF-082 to LIF-097).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,8 @@ use kerf_api::conditions::node_claim::{
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, ConditionSet, NodeClaim, finalizers, labels, taints};
 use kerf_cloud::CloudError;
+use kerf_lifecycle::drain::{drain, is_drainable};
+use kerf_lifecycle::volumes;
 use kerf_model::pod::Pod;
 use kerf_runtime::client::{ApiErrorKind, found};
 use kerf_runtime::metrics::catalogue::{
@@ -23,24 +25,25 @@ use kube::Api;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams};
 use serde_json::json;
 
+use super::attachments::attachment;
 use super::controller::Termination;
-use super::deadline::{deadline, default_text, expiring_message};
-use super::drain::{drain, is_drainable};
 use super::eviction::{EvictionKey, pod_ref};
-use super::volumes;
 use crate::claim_facts;
+use crate::claim_writes::{self, write_status};
 use crate::context::Context;
+use crate::deadline::{deadline, default_text, expiring_message};
+use crate::deletion::exactly;
 use crate::lifecycle::finalize::{INSTANCE_POLL, set_instance_terminating};
 use crate::lifecycle::initialization::is_ready;
 use crate::lifecycle::taints_mut;
-use crate::patch::{Lock, patch_object, patch_status};
+use crate::patch::{Lock, patch_object};
 
 /// How often a drain looks (LIF-086, LIF-089).
 const POLL: Duration = Duration::from_secs(1);
-/// The least time a drain takes: a scheduler that has not seen the taint yet may still bind a pod (LIF-087).
+/// The least time a drain takes: a scheduler that does not know of the taint yet may still bind a pod (LIF-087).
 const DRAIN_MIN: SignedDuration = SignedDuration::from_secs(5);
 
-/// Whether a step is done or has to be waited for.
+/// The result of a step.
 enum Step {
     Done,
     Wait(Duration),
@@ -52,7 +55,7 @@ pub(super) struct Pass<'a> {
     node: &'a LeanNode,
     name: &'a str,
     now: Timestamp,
-    /// The time pods are judged by.
+    /// The time that deadlines and do-not-disrupt of pods are compared with; see [`ClockJumpGuard`](crate::ClockJumpGuard).
     judged_at: Timestamp,
 }
 
@@ -71,8 +74,8 @@ impl<'a> Pass<'a> {
     pub(super) async fn run(&self) -> Result<Outcome, ReconcileError> {
         let claim = self.claim();
         if let Some(claim) = &claim {
-            // LIF-082: the Node's end is the claim's.
-            claim_facts::delete(self.context, claim).await?;
+            // LIF-082: the claim ends with its Node.
+            claim_writes::delete(self.context, claim).await?;
         }
         if self.is_instance_gone().await? {
             return self.release().await;
@@ -97,7 +100,7 @@ impl<'a> Pass<'a> {
             self.publish(EventType::Warning, "TerminationGracePeriodExpiring", message);
         }
         let deadline = deadline.filter(|_| self.context.jump_guard.hold().is_none());
-        // The newest the cache has: the deletion above may have come with a deadline and conditions meanwhile.
+        // Read again: the deletion above may have added a deadline and conditions.
         let Some(before) = claim.and_then(|claim| self.context.cluster.claim(claim_facts::name(&claim))) else {
             return self.run_alone().await;
         };
@@ -116,8 +119,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether pods run here that the cache does not show, or did not when the drain was judged. An instance that ends cannot be taken
-    /// back, so the API server has the last word; the cache hears of the pods before long.
+    /// Whether pods run here that the cache does not have, or did not have when the drain was judged. The termination of an instance cannot
+    /// be undone, so the API server is asked as well; the cache gets the pods before long.
     async fn has_unseen_pods(&self, deadline: Option<Timestamp>) -> Result<bool, kube::Error> {
         let api: Api<Readable<LeanPod>> = Api::all(self.context.client.clone());
         let here = ListParams::default().fields(&format!("spec.nodeName={}", self.name));
@@ -133,12 +136,12 @@ impl<'a> Pass<'a> {
         };
         Ok(listed.items.iter().any(|pod| match &pod.0 {
             Ok(pod) => !matches!(pod.status.phase.as_str(), "Succeeded" | "Failed") && is_unseen(&pod.metadata),
-            // Nobody knows whether it runs; it has an event that says what is wrong with it.
+            // It may be running; an event on it says what is wrong.
             Err(unreadable) => is_unseen(&unreadable.metadata),
         }))
     }
 
-    /// Without a claim, or with several: drain and let go; the instance is not ours to end (LIF-082, LIF-087).
+    /// Without a claim, or with several: drains the Node and removes the finalizer, but leaves the instance alone (LIF-082, LIF-087).
     async fn run_alone(&self) -> Result<Outcome, ReconcileError> {
         if let Step::Wait(delay) = self.empty(None).await? {
             return Ok(Outcome::RequeueAfter(delay));
@@ -152,7 +155,7 @@ impl<'a> Pass<'a> {
         self.release().await
     }
 
-    /// Drains and waits for volumes, with what that means for the claim's conditions.
+    /// Drains the Node, waits for its volumes, and sets the claim's conditions for both.
     async fn drain_with(&self, claim: &mut NodeClaim, deadline: Option<Timestamp>) -> Result<Step, ReconcileError> {
         if !claim.condition_is_true(DRAINED) {
             ConditionSet::new(claim, self.now).set_unknown(DRAINED, DRAINING, DRAINING);
@@ -160,13 +163,13 @@ impl<'a> Pass<'a> {
                 return Ok(Step::Wait(delay));
             }
             let since = claim.condition(DRAINED).map_or(self.now, Condition::transitioned);
-            // A beginning in the future was noted by a clock that has been set back since.
+            // A start in the future was written before the clock was set back.
             if since <= self.now && self.now.duration_since(since) < DRAIN_MIN {
                 return Ok(Step::Wait(POLL));
             }
             ConditionSet::new(claim, self.now).set_true(DRAINED);
         } else if let Step::Wait(delay) = self.empty(deadline).await? {
-            // Somebody bound a pod after all, past every taint.
+            // A pod was bound in spite of the taints.
             return Ok(Step::Wait(delay));
         }
         let (is_overdue, step) = self.detach(deadline).await?;
@@ -196,7 +199,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// LIF-083: a node that is not ready and whose instance does not exist has nothing to drain.
+    /// Whether the Node is not ready and its instance does not exist: then there is nothing to drain (LIF-083).
     async fn is_instance_gone(&self) -> Result<bool, ReconcileError> {
         let id = &self.node.spec.provider_id;
         if id.is_empty() || is_ready(self.node) {
@@ -209,7 +212,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Keeps pods and load balancers away before the first eviction (LIF-084). False when the Node is gone.
+    /// Taints the Node and excludes it from load balancers before the first eviction (LIF-084). False when the Node is gone.
     async fn taint(&self) -> Result<bool, ReconcileError> {
         let (key, value) = (
             labels::EXCLUDE_FROM_LOAD_BALANCERS,
@@ -251,7 +254,7 @@ impl<'a> Pass<'a> {
         Ok(true)
     }
 
-    /// Makes the pods leave; done when none is left to wait for (LIF-086).
+    /// Evicts and deletes pods; done when the drain waits for none (LIF-086).
     async fn empty(&self, deadline: Option<Timestamp>) -> Result<Step, ReconcileError> {
         let pods = self.context.cluster.pods_on(self.name);
         let plan = drain(&pods, deadline, self.judged_at);
@@ -274,10 +277,10 @@ impl<'a> Pass<'a> {
         Ok(Step::Wait(POLL))
     }
 
-    /// Deletes a pod for which the node's time runs out (LIF-115, LIF-119).
+    /// Deletes a pod that would not end before the node's deadline otherwise (LIF-115, LIF-119).
     async fn delete(&self, pod: &Pod, grace_seconds: i64, deadline: Option<Timestamp>) -> Result<(), kube::Error> {
         let api: Api<ApiPod> = Api::namespaced(self.context.client.clone(), &pod.namespace);
-        let mut params = claim_facts::exactly(Some(&pod.uid));
+        let mut params = exactly(Some(&pod.uid));
         params.grace_period_seconds = Some(u32::try_from(grace_seconds).unwrap_or(u32::MAX));
         match api
             .delete(&pod.name, &params)
@@ -305,7 +308,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Waits for volumes; also says whether it went on without them because the time is over (LIF-088 to LIF-090).
+    /// Waits for volumes. True when it stopped waiting because the deadline is over (LIF-088 to LIF-090).
     async fn detach(&self, deadline: Option<Timestamp>) -> Result<(bool, Step), ReconcileError> {
         let attachments = self.termination.attachments.list().await?;
         if !attachments
@@ -318,7 +321,7 @@ impl<'a> Pass<'a> {
         let staying = pods.iter().filter(|pod| !is_drainable(pod, self.judged_at));
         let staying: Vec<(&str, &str)> = staying.map(|pod| (&*pod.namespace, &*pod.name)).collect();
         let kept = self.termination.attachments.volumes_of(&staying).await?;
-        let blocking = volumes::blocking(&attachments, self.name, &kept);
+        let blocking = volumes::blocking(attachments.iter().filter_map(attachment), self.name, &kept);
         if blocking.is_empty() {
             return Ok((false, Step::Done));
         }
@@ -333,21 +336,18 @@ impl<'a> Pass<'a> {
         Ok((false, Step::Wait(POLL)))
     }
 
-    /// Writes the claim's conditions, once per pass (LIF-085), and counts a drain when its end is stored (LIF-087).
+    /// Writes the claim's conditions, once per pass (LIF-085), and counts a drain once its end is stored (LIF-087).
     async fn store(&self, before: &Arc<NodeClaim>, after: &NodeClaim) -> Result<Arc<NodeClaim>, kube::Error> {
-        let Some(stored) =
-            found(patch_status(&self.context.client, &**before, after, Lock::Optimistic).await)?.flatten()
-        else {
+        let Some(stored) = write_status(self.context, before, after).await?.stored() else {
             return Ok(Arc::clone(before));
         };
-        self.context.cluster.wrote_claim(stored.clone());
         if !before.condition_is_true(DRAINED) && stored.condition_is_true(DRAINED) {
             self.context.metrics.counter(&NODES_DRAINED).inc(&[self.pool()]);
         }
         Ok(Arc::new(stored))
     }
 
-    /// LIF-092.
+    /// Terminates the instance, and releases the Node when it is gone (LIF-092).
     async fn end_instance(&self, claim: &Arc<NodeClaim>) -> Result<Outcome, ReconcileError> {
         match self.context.provider.delete(claim).await {
             Ok(()) => {
@@ -362,15 +362,15 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Lets the Node go (LIF-092 to LIF-094). Other finalizers stay.
+    /// Removes the finalizer and counts the end of the Node (LIF-092 to LIF-094). Other finalizers stay.
     async fn release(&self) -> Result<Outcome, ReconcileError> {
         let patch = json!({"metadata": {
             "$deleteFromPrimitiveList/finalizers": [finalizers::TERMINATION],
-            // The patch is refused if another Node has the name by now.
+            // The patch is refused if another Node has the name now.
             "uid": self.node.metadata.uid,
         }});
         let api: Api<Node> = Api::all(self.context.client.clone());
-        // Word of its end, which forgets it, may come before the answer.
+        // The watch event that forgets the Node may come before the answer.
         self.termination.note_released(self.node);
         let patched = api
             .patch(self.name, &PatchParams::default(), &Patch::Strategic(patch))
@@ -379,7 +379,7 @@ impl<'a> Pass<'a> {
             self.termination.forget_released(self.node);
             return match ApiErrorKind::of(&error) {
                 ApiErrorKind::NotFound => Ok(Outcome::Done),
-                // A conflict may be another Node's or a passing one: whoever looks again finds out.
+                // A conflict may be another Node's or pass by itself: the retry finds out.
                 _ => Err(error.into()),
             };
         }

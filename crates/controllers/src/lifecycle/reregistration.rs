@@ -1,6 +1,6 @@
-//! A Node that came back: its object was lost and its kubelet registered it anew, or somebody changed its labels. The claim's conditions
-//! never revert (LIF-047), so nobody would put back what registration and initialization had put there, and its taint would keep every
-//! pod away for good.
+//! Re-registers a Node whose claim is registered already: its object was deleted and its kubelet created it again, or somebody changed its
+//! labels. The claim's conditions never revert (LIF-047), so without this nobody would restore what registration and initialization had
+//! written, and the unregistered taint would keep all pods away for ever.
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::conditions::node_claim::{INITIALIZED, REGISTERED};
@@ -18,8 +18,8 @@ use crate::claim_facts;
 use crate::context::Context;
 use crate::patch::{Lock, patch_object};
 
-/// Registers and initializes the Node of a claim again where the claim says it is and the Node does not. Counts and tells nothing.
-pub(super) async fn rejoin(
+/// Registers and initializes the Node of a claim again when the claim is and the Node is not. Changes no metric and publishes no event.
+pub(super) async fn register_again(
     context: &Context,
     known: &StartupTaints,
     claim: &NodeClaim,
@@ -32,7 +32,7 @@ pub(super) async fn rejoin(
     let name = node.metadata.name.as_deref().unwrap_or_default();
     let api: Api<Node> = Api::all(context.client.clone());
     if !claim_facts::is_registered(&node.metadata) {
-        // What is known of the Node may be older than its registration.
+        // The cached Node may be older than its registration.
         let live = found(api.get(name).await)?.filter(|live| live.metadata.uid == node.metadata.uid);
         let Some(before) = live.filter(|live| !claim_facts::is_registered(&live.metadata)) else {
             return Ok(());

@@ -1,0 +1,147 @@
+//! The one way to change or delete a NodeClaim.
+//!
+//! All functions treat the API server's answer alike. A claim that is gone is no error (OPS-105). The stored claim enters the
+//! [`Cluster`](crate::Cluster) at once, so the next look sees it before the watch delivers it. A conflict is an error: the reconciliation
+//! fails and is repeated with the newest state.
+
+use kerf_api::{NodeClaim, labels};
+use kerf_runtime::client::found;
+use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::claim_facts;
+use crate::context::Context;
+use crate::deletion::delete_exactly;
+use crate::patch::{Lock, patch_object, patch_status};
+
+/// What became of a change.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// The claim is gone.
+    Gone,
+    /// There was nothing to change.
+    Unchanged,
+    /// The claim as it is stored now.
+    Stored(Box<NodeClaim>),
+}
+
+impl Written {
+    /// The claim as it is stored now, if this call changed it.
+    pub(crate) fn stored(self) -> Option<NodeClaim> {
+        match self {
+            Self::Gone | Self::Unchanged => None,
+            Self::Stored(claim) => Some(*claim),
+        }
+    }
+}
+
+/// Writes what `after` changes in `before`, except the status. `lock` has to be [`Lock::Optimistic`] when a list changes, such as the
+/// finalizers.
+pub(crate) async fn write_object(
+    context: &Context,
+    before: &NodeClaim,
+    after: &NodeClaim,
+    lock: Lock,
+) -> Result<Written, kube::Error> {
+    let answer = patch_object(&context.client, before, after, lock).await;
+    take_over(context, answer)
+}
+
+/// Writes what `after` changes in the status of `before`. Always with the lock, since conditions are a list that others write as well.
+pub(crate) async fn write_status(
+    context: &Context,
+    before: &NodeClaim,
+    after: &NodeClaim,
+) -> Result<Written, kube::Error> {
+    let answer = patch_status(&context.client, before, after, Lock::Optimistic).await;
+    take_over(context, answer)
+}
+
+/// Sets one annotation, whatever else has changed meanwhile.
+pub(crate) async fn set_annotation(
+    context: &Context,
+    claim: &NodeClaim,
+    key: &str,
+    value: &str,
+) -> Result<Written, kube::Error> {
+    merge_metadata(context, claim, &json!({"annotations": {key: value}})).await
+}
+
+/// Sets one label, whatever else has changed meanwhile.
+pub(crate) async fn set_label(
+    context: &Context,
+    claim: &NodeClaim,
+    key: &str,
+    value: &str,
+) -> Result<Written, kube::Error> {
+    merge_metadata(context, claim, &json!({"labels": {key: value}})).await
+}
+
+/// Sets one field of the status, whatever else has changed meanwhile.
+pub(crate) async fn set_status_field(
+    context: &Context,
+    claim: &NodeClaim,
+    field: &str,
+    value: &Value,
+) -> Result<Written, kube::Error> {
+    let patch = Patch::Merge(json!({"status": {field: value}}));
+    let answer = api(context)
+        .patch_status(claim_facts::name(claim), &PatchParams::default(), &patch)
+        .await;
+    take_over(context, answer.map(Some))
+}
+
+/// Deletes a claim unless it is being deleted. Returns whether this call did it.
+pub(crate) async fn delete(context: &Context, claim: &NodeClaim) -> Result<bool, kube::Error> {
+    if claim_facts::is_deleting(claim) {
+        return Ok(false);
+    }
+    let Some(deleted) = delete_exactly(&api(context), &claim.metadata).await? else {
+        return Ok(false);
+    };
+    if let Some(marked) = deleted.left {
+        context.cluster.wrote_claim(marked);
+    }
+    Ok(true)
+}
+
+/// Deletes a claim and counts the reason (OPS-117). Returns whether this call did it.
+pub(crate) async fn disrupt(context: &Context, claim: &NodeClaim, reason: &str) -> Result<bool, kube::Error> {
+    let deleted = delete(context, claim).await?;
+    if deleted {
+        let capacity_type = claim_facts::label(claim.metadata.labels.as_ref(), labels::CAPACITY_TYPE);
+        let counter = context.metrics.counter(&NODECLAIMS_DISRUPTED);
+        counter.inc(&[reason, claim_facts::pool(claim), capacity_type]);
+    }
+    Ok(deleted)
+}
+
+async fn merge_metadata(context: &Context, claim: &NodeClaim, metadata: &Value) -> Result<Written, kube::Error> {
+    let patch = Patch::Merge(json!({"metadata": metadata}));
+    let answer = api(context)
+        .patch(claim_facts::name(claim), &PatchParams::default(), &patch)
+        .await;
+    take_over(context, answer.map(Some))
+}
+
+fn api(context: &Context) -> Api<NodeClaim> {
+    Api::all(context.client.clone())
+}
+
+fn take_over(context: &Context, answer: Result<Option<NodeClaim>, kube::Error>) -> Result<Written, kube::Error> {
+    Ok(match found(answer)? {
+        None => Written::Gone,
+        Some(None) => Written::Unchanged,
+        Some(Some(stored)) => {
+            // A deleted claim without finalizers ended with this write: the cluster must not keep it.
+            let ended = claim_facts::is_deleting(&stored)
+                && stored.metadata.finalizers.as_deref().unwrap_or_default().is_empty();
+            if !ended {
+                context.cluster.wrote_claim(stored.clone());
+            }
+            Written::Stored(Box::new(stored))
+        }
+    })
+}
