@@ -1,8 +1,8 @@
-//! Writing what changed of an object and nothing else.
+//! Writes the fields of an object that changed, and nothing else.
 //!
-//! A change is made on a copy, and the difference goes out as a JSON merge patch. A merge patch replaces lists as a whole, so whoever
-//! writes conditions, taints or finalizers asks for the lock, which makes the patch fail with a conflict when the object has changed
-//! since it was read (OPS-106).
+//! The caller changes a copy; the difference is sent as a JSON merge patch. A merge patch replaces lists as a whole. So a change of
+//! conditions, taints or finalizers needs [`Lock::Optimistic`], with which the patch fails with a conflict when the object has changed
+//! since it was read (OPS-106). NodeClaims are written through `claim_writes`.
 
 use std::fmt::Debug;
 
@@ -16,9 +16,9 @@ use serde_json::{Map, Value, json};
 /// Whether a patch is refused when the object has changed meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lock {
-    /// Refused: what replaces lists.
+    /// It is refused: needed when lists change.
     Optimistic,
-    /// Written all the same.
+    /// It is written all the same.
     None,
 }
 
@@ -49,7 +49,7 @@ impl<K> Patchable for K where
 {
 }
 
-/// Writes the difference in everything but the status. `Ok(None)` when there is none.
+/// Writes the difference except that in the status. `Ok(None)` when there is none.
 pub async fn patch_object<K: Patchable>(
     client: &Client,
     before: &K,

@@ -1,4 +1,4 @@
-//! What a controller is: keys that wait, the changes that put them in line, and one function that reconciles a key.
+//! What a controller is: a queue of keys, the changes that add keys to it, and one function that reconciles a key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(crate) trait LeaderTask: Send + Sync + 'static {
     /// The name in metrics and logs (OPS-100).
     fn name(&self) -> &'static str;
 
-    /// Takes note of a change. Must not block.
+    /// Handles a change. Must not block.
     fn notify(&self, change: &Change);
 
     /// Works until `shutdown` is cancelled.
@@ -97,7 +97,7 @@ impl<K: Key> WorkLoop<K> {
         self
     }
 
-    /// Puts a key in line for another reason than a change.
+    /// Adds a key for another reason than a change.
     pub(crate) fn add(&self, key: K) {
         self.queue.add(key);
     }

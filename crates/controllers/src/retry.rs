@@ -1,4 +1,4 @@
-//! Writing again what failed: four attempts with growing pauses (OPS-108; DIS-013, DIS-276, LIF-180).
+//! Repeats failed calls: four attempts with growing pauses (OPS-108; DIS-013, DIS-276, LIF-180).
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use crate::context::Context;
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const FACTOR: u32 = 5;
-/// How much the pauses vary, as a share of them.
+/// How much the pauses vary at random, as a share of them.
 const JITTER: f64 = 0.1;
 
-/// Repeats calls; clones share where their pauses vary from.
+/// Repeats calls. Clones share one source of randomness for the pauses.
 #[derive(Clone)]
 pub(crate) struct Retry(Rng);
 
 impl Retry {
-    /// With pauses drawn for `user`.
+    /// A retry whose pauses are drawn for the controller `user`.
     pub(crate) fn new(context: &Context, user: &str) -> Self {
         Self(context.seed.derive(user).rng())
     }
 
-    /// The first success, or what the last attempt failed with. What is no failure to the caller, such as an object that is gone, the
-    /// attempt has to return as a success.
+    /// Returns the first success, or the error of the last attempt. An attempt returns as a success what the caller does not count as an
+    /// error, such as an object that is gone.
     pub(crate) async fn run<T, E, F>(&self, attempt: impl Fn() -> F + Send) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>> + Send,

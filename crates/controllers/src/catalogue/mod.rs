@@ -1,4 +1,4 @@
-//! Which instance types pools can have, and what NodeOverlays make of them.
+//! Keeps the instance types of pools, with NodeOverlays applied, up to date.
 
 mod overlays;
 mod refresh;

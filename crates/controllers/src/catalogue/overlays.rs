@@ -1,4 +1,4 @@
-//! Evaluating NodeOverlays (SCH-361 to SCH-377; gate NodeOverlay).
+//! Evaluates NodeOverlays (SCH-361 to SCH-377; gate NodeOverlay).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::patch::{Lock, patch_status};
 use crate::reconciler::{Reconciler, WorkLoop};
 
-/// How long an evaluation stands when nothing changes (SCH-362).
+/// The time until overlays are evaluated again when nothing changes (SCH-362).
 const EVERY: Duration = Duration::from_secs(6 * 3600);
 
 /// `nodeoverlay.controller`.
@@ -27,7 +27,7 @@ pub(crate) struct OverlayEvaluation {
 }
 
 impl OverlayEvaluation {
-    /// The controller that publishes to that provider.
+    /// The controller; it publishes to this provider.
     pub(crate) fn new(context: &Context, provider: &Arc<OverlayProvider>) -> Arc<Self> {
         Arc::new(Self {
             work: WorkLoop::new(context, "nodeoverlay.controller", RateLimit::SHARED),
@@ -73,7 +73,7 @@ impl Reconciler for OverlayEvaluation {
         for pool in context.cluster.pools() {
             match self.provider.inner().instance_types(&pool).await {
                 Ok(catalogue) => pools.push(OverlayPool::new(&pool, catalogue, rules, &context.interner)),
-                // SCH-375: the others go on.
+                // SCH-375: the others are still evaluated.
                 Err(error) => errors.push(format!(
                     "{}: {error}",
                     pool.metadata.name.as_deref().unwrap_or_default()
@@ -90,7 +90,7 @@ impl Reconciler for OverlayEvaluation {
             let after = with_status(overlay, status, context.now());
             match patch_status(&context.client, overlay, &after, Lock::Optimistic).await {
                 Ok(_) => {}
-                // SCH-376: what was evaluated is out of date; the watch will say how.
+                // SCH-376: the overlay has changed meanwhile; its watch event starts a new evaluation.
                 Err(error)
                     if matches!(
                         ApiErrorKind::of(&error),

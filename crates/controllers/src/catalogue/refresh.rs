@@ -1,4 +1,4 @@
-//! Fetching pools' instance types into the mirror.
+//! Fetches the instance types of pools from the provider.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::context::Context;
 use crate::pools;
 use crate::reconciler::{Reconciler, WorkLoop};
 
-/// How often pools' types are fetched even if nothing changed: prices and availability do. Providers answer from a cache, with the same
-/// object as long as nothing changed.
+/// How often instance types are fetched when no pool changes, since prices and availability change. Providers answer from a cache, with
+/// the same object as long as nothing changed.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Fetches the types of all pools; decisions begin with it (SCH-139).
+/// Fetches the types of all pools; every decision begins with it (SCH-139).
 pub(crate) async fn refresh(context: &Context) {
     let pools = context.cluster.pools();
     let fetched = futures::future::join_all(pools.iter().map(|pool| fetch(context, pool))).await;
@@ -45,13 +45,13 @@ fn store(context: &Context, pool: &NodePool, catalogue: Result<Arc<Catalogue>, C
         Err(fault) => tracing::error!(NodePool = name, error = %fault, "skipping, unable to resolve instance types"),
         Ok(_) => {}
     }
-    // It may have gone while we fetched.
+    // The pool may be gone by now.
     if context.cluster.pool(name).is_some() {
         context.cluster.set_catalogue(name, catalogue);
     }
 }
 
-/// Keeps catalogues up to date between decisions. Kerf's own; upstream asks its provider wherever it needs types.
+/// Keeps catalogues up to date between decisions. Only Kerf has this; upstream asks its provider whenever it needs types.
 pub(crate) struct CatalogueRefresh {
     context: Context,
     work: WorkLoop<String>,

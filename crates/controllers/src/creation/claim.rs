@@ -1,4 +1,4 @@
-//! What a NodeClaim says, given what was planned: pure.
+//! Builds the NodeClaim for a planned launch.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use kerf_model::plan::Launch;
 use kerf_model::requirement::Requirement;
 use kube::Resource;
 
-/// What a claim is made from.
+/// The input of a claim.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blueprint<'a> {
-    /// What was planned.
+    /// The planned launch.
     pub launch: &'a Launch,
     /// The pool as it was when the plan was made.
     pub pool: &'a NodePool,
-    /// The provider's words.
+    /// The provider's label keys.
     pub vocabulary: &'a Vocabulary,
     /// The texts behind all ids.
     pub interner: &'a Interner,
@@ -58,7 +58,7 @@ fn name(pool: &NodePool) -> &str {
     pool.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// SCH-319; a claim for no pods asks for nothing.
+/// The requested resources (SCH-319); none for a claim without pods.
 fn resources(blueprint: Blueprint<'_>) -> Option<ResourceRequests> {
     let requests = quantities(&blueprint.launch.requests, blueprint.interner);
     (!requests.is_empty()).then_some(ResourceRequests { requests })
@@ -99,8 +99,8 @@ fn claim_labels(blueprint: Blueprint<'_>) -> BTreeMap<String, String> {
     all
 }
 
-/// The label value that stands for a requirement: the first by text, or the least integer, so that the same plan makes the same claim
-/// (SCH-310). Exclusions are heeded (SCH-093).
+/// The label value for a requirement: the first by text, or the least integer, so that the same plan gives the same claim (SCH-310).
+/// Excluded values are skipped (SCH-093).
 fn pick(requirement: &Requirement, interner: &Interner) -> Option<String> {
     let texts = || requirement.values.iter().map(|value| interner.text(*value));
     if !requirement.complement {
@@ -155,7 +155,7 @@ fn requirements(blueprint: Blueprint<'_>) -> Vec<Written> {
     all
 }
 
-/// One requirement as the API writes it; bounds and exclusions take an entry each, so that none is lost.
+/// One requirement in the form of the API. Bounds and excluded values get an entry each, so that none is lost.
 fn written(requirement: &Requirement, interner: &Interner) -> Vec<Written> {
     let key = interner.text(requirement.key);
     let mut values: Vec<&str> = requirement.values.iter().map(|value| interner.text(*value)).collect();

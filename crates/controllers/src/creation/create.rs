@@ -1,4 +1,4 @@
-//! Writing NodeClaims, one at a time; every controller that launches goes through here.
+//! Creates NodeClaims; every controller that launches does it here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use kube::api::PostParams;
 use super::claim::{Blueprint, build};
 use crate::context::Context;
 
-/// Instance types a log line names.
+/// How many instance types a log line names.
 const TYPES_NAMED: usize = 5;
 
-/// How often a claim is written that may or may not have been, and the pauses in between.
+/// How often a creation without a clear answer is tried, and the pauses in between.
 const ATTEMPTS: u32 = 8;
 const PAUSE: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
 
@@ -30,34 +30,34 @@ const PAUSE: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_s
 const NAME_MAX: usize = 63;
 const SUFFIX: usize = 5;
 
-/// A claim to write.
+/// A claim to create.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Creation<'a> {
-    /// What was planned.
+    /// The planned launch.
     pub launch: &'a Launch,
     /// The pool as it was when the plan was made.
     pub pool: &'a NodePool,
-    /// Why, as the metric says it: `provisioned`, or a disruption reason in lower case (SCH-325).
+    /// Why, as the label of the metric: `provisioned`, or a disruption reason in lower case (SCH-325).
     pub reason: &'static str,
-    /// The pods that are to wait for this machine and for no other, until it is launched. None for nodes of a fixed number: those may
-    /// take any pod, so planning waits for them a while.
+    /// The pods planned onto this node; they count as placed until it is launched. Empty for nodes of static pools: any pod may run
+    /// there.
     pub promised: &'a [Arc<Pod>],
 }
 
-/// Why a claim was not written.
+/// Why a claim was not created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CreationError {
     /// The pool is gone or another one has its name (SCH-324).
     #[error("getting current resource usage, NodePool.karpenter.sh \"{0}\" not found")]
     PoolGone(Arc<str>),
-    /// SCH-150.
+    /// The pool's limit does not allow it (SCH-150).
     #[error("resource usage exceeds limit (limit={limit}, resource-name={resource}, usage={usage})")]
     Limit {
         /// The limit.
         limit: String,
         /// The resource.
         resource: String,
-        /// What is used.
+        /// The amount in use.
         usage: String,
     },
     /// The API server refused it.
@@ -65,7 +65,7 @@ pub(crate) enum CreationError {
     Api(#[from] kube::Error),
 }
 
-/// Writes a claim and makes it known at once, so that the next decision counts on it (SCH-323).
+/// Creates a claim and adds it to the cluster's memory at once, so that the next decision includes it (SCH-323).
 pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<NodeClaim, CreationError> {
     let Creation {
         launch,
@@ -111,8 +111,8 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     Ok(created)
 }
 
-/// Writes a claim under a name of Kerf's choosing: whoever gets no answer can ask again without writing it twice, and its pods do not get
-/// another machine because nobody knew of the first.
+/// Creates a claim under a name that Kerf chooses. A call without an answer can so be repeated without creating two claims, and its pods do
+/// not get a second node.
 async fn write(context: &Context, mut claim: NodeClaim) -> Result<NodeClaim, kube::Error> {
     let api: Api<NodeClaim> = Api::all(context.client.clone());
     claim.metadata.name = Some(new_name(context, &claim));
@@ -143,14 +143,14 @@ async fn write(context: &Context, mut claim: NodeClaim) -> Result<NodeClaim, kub
     }
 }
 
-/// A name as the API server would make one of `generateName`.
+/// A name as the API server would generate one from `generateName`.
 fn new_name(context: &Context, claim: &NodeClaim) -> String {
     let prefix = claim.metadata.generate_name.as_deref().unwrap_or_default();
     let kept: String = prefix.chars().take(NAME_MAX - SUFFIX).collect();
     format!("{kept}{}", context.names.name_suffix(SUFFIX))
 }
 
-/// SCH-150: what is used already may be more than the plan knew.
+/// Compares the launch with the pool's limits as they are now (SCH-150): usage may have grown since the plan.
 fn check_limits(pool: &Pool, interner: &Interner) -> Result<(), CreationError> {
     for (name, limit) in pool.limits.iter().flat_map(Resources::iter) {
         let usage = pool.usage.get(name);
@@ -181,7 +181,7 @@ fn requests_text(requests: &Resources, interner: &Interner) -> String {
     serde_json::to_string(&kerf_cloud::quantities(requests, interner)).unwrap_or_default()
 }
 
-/// The types of a launch as log lines have them (SCH-326).
+/// The instance types of a launch for a log line (SCH-326).
 pub(crate) fn types_text(launch: &Launch, interner: &Interner) -> String {
     let types = launch
         .types
@@ -191,7 +191,7 @@ pub(crate) fn types_text(launch: &Launch, interner: &Interner) -> String {
     listed(&names, TYPES_NAMED)
 }
 
-/// The first few names, and how many there are besides.
+/// The first few names, and the number of the others.
 pub(crate) fn listed<T: AsRef<str>>(names: &[T], most: usize) -> String {
     let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
     let shown = shown.join(", ");

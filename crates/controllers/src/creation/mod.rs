@@ -1,4 +1,4 @@
-//! From a planned launch to a NodeClaim in the API server (sections 20 and 21 of the scheduling contract).
+//! Creates NodeClaims for planned launches (SCH-309 to SCH-326).
 
 mod claim;
 pub(crate) mod create;

@@ -1,4 +1,4 @@
-//! What the machines of a pool have together (LIF-165 to LIF-167).
+//! Sums up the resources of a pool's nodes (LIF-165 to LIF-167).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::reconciler::{Reconciler, WorkLoop};
 
 /// How often a pool is counted.
 const EVERY: Duration = Duration::from_secs(5);
-/// How soon to look again while the cluster is not known.
+/// The time until a pool is counted again while the cluster is not synced.
 const UNSYNCED: Duration = Duration::from_secs(1);
 
 /// `nodepool.counter`.
@@ -38,8 +38,8 @@ impl PoolCounter {
     }
 }
 
-/// The capacity of a pool's machines that are not going, with zeros where there is none, and how many they are. Claims that are not
-/// launched yet have no machine.
+/// The capacity of a pool's nodes that are not being deleted, zero where there is none, and their number. Claims without an instance do not
+/// count.
 fn count(snapshot: &Snapshot, pool: &str, interner: &Interner) -> (ResourceList, i64) {
     let zeros = [sym::CPU, sym::MEMORY, sym::PODS, sym::EPHEMERAL_STORAGE, sym::NODES];
     let mut sum: Resources = zeros.into_iter().map(|name| (name, 0)).collect();

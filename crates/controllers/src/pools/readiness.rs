@@ -1,4 +1,4 @@
-//! Whether a pool's node class can be used.
+//! Sets the condition whether a pool's node class is ready.
 
 use std::sync::Arc;
 

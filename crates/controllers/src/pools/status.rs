@@ -1,4 +1,4 @@
-//! Controllers that keep a condition of pools up to date: the same loop around different rules.
+//! The loop of the controllers that keep one condition of pools up to date.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::context::Context;
 use crate::patch::{Lock, patch_status};
 use crate::reconciler::{Reconciler, WorkLoop};
 
-/// What a pool's status should be now, written into the copy it is given.
+/// Writes the status a pool should have now into the copy it is given.
 pub(crate) type PoolRule = dyn Fn(&Context, &mut NodePool, Timestamp) + Send + Sync;
 
-/// A controller that keeps pools' status as a rule says.
+/// A controller that applies one rule to the status of pools.
 pub(crate) struct PoolStatus {
     context: Context,
     work: WorkLoop<String>,
@@ -25,7 +25,7 @@ pub(crate) struct PoolStatus {
 }
 
 impl PoolStatus {
-    /// A controller of that name; with `follows_classes` a pool is looked at again when its node class changes.
+    /// A controller of this name; with `follows_classes` a pool is looked at again when its node class changes.
     pub(crate) fn new(
         context: &Context,
         name: &'static str,
@@ -43,7 +43,7 @@ impl PoolStatus {
         })
     }
 
-    /// Has a pool looked at although nothing about it changed.
+    /// Reconciles a pool that has not changed.
     pub(crate) fn look_at(&self, pool: &str) {
         self.work.add(pool.to_owned());
     }

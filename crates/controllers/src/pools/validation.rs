@@ -1,4 +1,4 @@
-//! Whether a pool makes sense, as far as admission cannot tell.
+//! Validates pools beyond what admission checks.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Whether the cluster is known well enough for decisions, how large it is (SCH-077), and what in it cannot be read.
+//! Reports whether the cluster is synced, how many objects it has (SCH-077), and which of them cannot be read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::reconciler::LeaderTask;
 
 /// How often to look.
 const EVERY: Duration = Duration::from_secs(5);
-/// How long the cluster may be unknown before somebody should be told.
+/// How long the cluster may be out of sync before a log line says so.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often they are told (OPS-061).
+/// The time between two such lines (OPS-061).
 const COMPLAIN: Duration = Duration::from_secs(10);
 
-/// How long what cannot be read is not told again.
+/// The time between two events about an unreadable object.
 const REMIND: Duration = Duration::from_secs(600);
 
-/// What the owner of an unreadable object is told on it: nobody reads our log for that.
+/// The event on an unreadable object, since its owner does not read our log.
 fn invalid(unreadable: Unreadable) -> Event {
     let Unreadable { object, error } = unreadable;
     Event {
@@ -62,7 +62,7 @@ impl ClusterState {
         })
     }
 
-    /// Looks once; gives back how long the cluster has been unknown.
+    /// Reports once. Returns since when the cluster has been out of sync.
     fn look(&self, unsynced_since: &mut Option<Instant>) -> Duration {
         let synced = self.context.cluster.is_synced();
         *unsynced_since = (!synced).then(|| unsynced_since.unwrap_or_else(Instant::now));

@@ -1,4 +1,4 @@
-//! Conditions over time, and how long objects take to go (OPS-170 to OPS-175, OPS-208, OPS-209, OPS-213).
+//! Metrics and events about conditions, and how long objects take to end (OPS-170 to OPS-175, OPS-208, OPS-209, OPS-213).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ pub(crate) trait Reported: Conditioned + Send + Sync + 'static {
     const CONTROLLER: &'static str;
     /// The object of that name.
     fn find(cluster: &Cluster, name: &str) -> Option<Arc<Self>>;
-    /// What a change says about an object of the kind.
+    /// The object of this kind that a change is about.
     fn of(change: &Change) -> Option<&Diff<Self>>
     where
         Self: Sized;
@@ -74,7 +74,7 @@ struct Known<K> {
     object: Arc<K>,
 }
 
-/// The families of one kind, and their elder twins (OPS-172), which carry group and kind as labels instead.
+/// The metric families of one kind, and the deprecated ones with group and kind as labels (OPS-172).
 struct Families {
     defs: Defs,
     transition: Histogram,
@@ -154,15 +154,15 @@ fn extra_labels(context: &Context, def: &MetricDef) -> Vec<String> {
         .collect()
 }
 
-/// A condition that is not what it was.
+/// A changed condition.
 #[derive(Clone, PartialEq, Debug)]
 struct Transition<'a> {
-    /// What it was, if it was seen before.
+    /// Its former state, if it was seen before.
     from: Option<&'a Condition>,
     to: &'a Condition,
 }
 
-/// OPS-174: what changed from one look at an object to the next. A condition nobody has seen counts as Unknown.
+/// The conditions that differ between two states of an object (OPS-174). A condition that is missing counts as Unknown.
 fn transitions<'a>(before: &'a [Condition], after: &'a [Condition]) -> Vec<Transition<'a>> {
     let was = |to: &Condition| before.iter().find(|from| from.type_ == to.type_);
     let changed = after.iter().map(|to| Transition { from: was(to), to });
@@ -200,8 +200,8 @@ impl<K: Reported> ConditionReport<K> {
             known: Mutex::default(),
             context: context.clone(),
         });
-        // OPS-173: gauges that move with time are brought up to date when somebody looks; thousands of them every few seconds would
-        // cost more than all decisions.
+        // OPS-173: gauges that change with time are computed at scrape time. Updating thousands of them every few seconds would cost
+        // more than all decisions.
         let looked_at = Arc::downgrade(&this);
         let refresh = move || looked_at.upgrade().map(|this| this.refresh()).is_some();
         context.metrics.before_scrape(refresh);

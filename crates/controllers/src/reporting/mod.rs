@@ -1,4 +1,4 @@
-//! What is measured about the cluster rather than about work done: sync, nodes, pools, and conditions over time (OPS sections 8 and 9).
+//! Metrics about the state of the cluster: sync, nodes, pools and conditions (OPS sections 8 and 9).
 
 mod cluster_state;
 mod conditions;

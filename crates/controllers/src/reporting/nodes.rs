@@ -1,4 +1,4 @@
-//! What nodes have and hold (`metrics.node`, OPS-131 to OPS-133, OPS-262).
+//! Metrics about nodes: capacity, requests, limits (`metrics.node`, OPS-131 to OPS-133, OPS-262).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::changes::Change;
 use crate::context::Context;
 use crate::reconciler::LeaderTask;
 
-/// `metrics.node`. Nodes are measured when somebody looks: thousands of them every few seconds would cost more than all decisions.
+/// `metrics.node`. Values are computed at scrape time: updating thousands of nodes every few seconds would cost more than all decisions.
 pub(crate) struct NodeReport {
     context: Context,
-    /// This process leads.
+    /// Whether this process leads.
     leads: AtomicBool,
     series: Series,
-    /// Well-known label keys by the metric label that shows them.
+    /// Well-known label keys by the name of their metric label.
     well_known: BTreeMap<String, Sym>,
 }
 
@@ -115,7 +115,7 @@ impl NodeReport {
     }
 }
 
-/// Allocatable, requests of pods, requests of daemons, and what the system keeps.
+/// Allocatable, requests of pods, requests of daemons, and system overhead.
 fn amounts(node: &Node) -> [Resources; 4] {
     let less = |of: &Resources, part: &Resources| {
         let mut left = of.clone();
@@ -136,7 +136,7 @@ fn age(node: &Node, now: Timestamp) -> f64 {
     now.duration_since(node.created).as_secs_f64()
 }
 
-/// OPS-133: per resource how much of all nodes together is asked for, in percent.
+/// The requested share of each resource of all nodes together, in per cent (OPS-133).
 fn utilized(snapshot: &Snapshot, interner: &Interner) -> Vec<(String, f64)> {
     let (mut allocatable, mut requested) = (Resources::new(), Resources::new());
     for node in snapshot.nodes.iter().filter(|node| node.node_name.is_some()) {

@@ -1,4 +1,4 @@
-//! Limits, usage and cost of pools (`metrics.nodepool`, OPS-128, OPS-129).
+//! Metrics about pools: limits, usage and cost (`metrics.nodepool`, OPS-128, OPS-129).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::changes::Change;
 use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 
-/// How often a pool is measured even if nothing about it changed.
+/// How often a pool is measured when nothing about it changes.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// `metrics.nodepool`.
@@ -27,7 +27,7 @@ pub(crate) struct PoolReport {
     usage: Gauge,
     cost: Gauge,
     errors: Counter,
-    /// The machines of unknown price that were told of, by pool.
+    /// The nodes of unknown price that were counted, by pool.
     unpriced: Mutex<BTreeMap<String, BTreeSet<Arc<str>>>>,
 }
 
@@ -84,7 +84,7 @@ impl PoolReport {
         samples
     }
 
-    /// What a pool costs per hour. Each machine of unknown price is told and counted once (LIF-218, LIF-219).
+    /// The cost of a pool per hour. Each node of unknown price is logged and counted once (LIF-218, LIF-219).
     fn cost(&self, snapshot: &Snapshot, pool: &str) -> f64 {
         let PoolCost { price, unpriced } = pool_cost(snapshot, pool);
         let unpriced: BTreeSet<Arc<str>> = unpriced.into_iter().collect();

@@ -1,4 +1,4 @@
-//! Amounts as metrics have them: cpu in cores, everything else in base units.
+//! Amounts in the units of metrics: cpu in cores, everything else in base units.
 
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::resources::Resources;
@@ -18,7 +18,7 @@ pub(super) fn amount(name: Sym, amount: i64) -> f64 {
     }
 }
 
-/// An amount as written in an object.
+/// An amount of an API object.
 pub(super) fn quantity(name: &str, written: &Quantity) -> f64 {
     if name == "cpu" {
         written.milli_ceil() as f64 / 1000.0
@@ -27,7 +27,7 @@ pub(super) fn quantity(name: &str, written: &Quantity) -> f64 {
     }
 }
 
-/// Every amount with its label value, but for the count of nodes, which no node has.
+/// All amounts with their label values, except the number of nodes, which nodes do not have.
 pub(super) fn of_node<'a>(
     resources: &'a Resources,
     interner: &'a Interner,
