@@ -1,4 +1,5 @@
-//! Who makes a write: the API server carries writes out while the caller's request is polled, on the same thread.
+//! Which process makes a write. The API server executes a write while the request is polled on the caller's thread, so a thread-local value can
+//! name the caller.
 
 use std::cell::Cell;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! A cloud whose instances are not Nodes: they boot, join as Nodes after a while or never, end in their own time, and fail in the ways
-//! clouds fail.
+//! A simulated cloud whose instances are not Nodes: they boot, join as Nodes after a while or never, take time to terminate, and fail as clouds
+//! do.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

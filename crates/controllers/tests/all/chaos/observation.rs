@@ -1,4 +1,4 @@
-//! Watching a world: everything seen is folded, logged, and judged at once.
+//! Observes a world: every event is folded into the view, logged, and checked by the invariants at once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::chaos::caller::Caller;
 use crate::chaos::invariants::{Invariant, all};
-use crate::chaos::seen::{self, Diff, Event, Instance, Seen};
+use crate::chaos::view::{self, Diff, Event, Instance, View};
 
 /// Lines remembered.
 const LINES_MAX: usize = 400_000;
@@ -22,7 +22,7 @@ pub(crate) struct Observation(Arc<Mutex<Inner>>);
 struct Inner {
     clock: Clock,
     began: Instant,
-    seen: Seen,
+    seen: View,
     rules: Vec<Box<dyn Invariant>>,
     log: VecDeque<String>,
     whole: bool,
@@ -38,7 +38,7 @@ impl Observation {
         Self(Arc::new(Mutex::new(Inner {
             clock,
             began: Instant::now(),
-            seen: Seen::default(),
+            seen: View::default(),
             rules: all(),
             log: VecDeque::new(),
             whole,
@@ -54,7 +54,7 @@ impl Observation {
 
     /// A write to the API.
     pub(crate) fn write(&self, write: &Write<'_>) {
-        if seen::is_noise(write) {
+        if view::is_noise(write) {
             return;
         }
         let caller = Caller::now();
@@ -62,7 +62,7 @@ impl Observation {
         inner.tick();
         let elapsed = inner.seen.elapsed;
         if write.plural != "leases" {
-            inner.note(|| seen::line(write, caller, elapsed));
+            inner.note(|| view::line(write, caller, elapsed));
         }
         inner.seen.acting = Caller::life();
         let Some(event) = inner.seen.fold(write) else { return };
@@ -132,7 +132,7 @@ impl Observation {
     }
 
     /// What is not as it must be once quiet.
-    pub(crate) fn unrest(&self) -> Vec<String> {
+    pub(crate) fn unfinished(&self) -> Vec<String> {
         let inner = self.lock();
         let rules = inner.rules.iter();
         rules
@@ -144,11 +144,11 @@ impl Observation {
     }
 
     /// Reports what never became quiet.
-    pub(crate) fn accuse(&self, wrong: Vec<String>) {
+    pub(crate) fn report(&self, wrong: Vec<String>) {
         self.lock().violations.extend(wrong);
     }
 
-    pub(crate) fn look<T>(&self, read: impl FnOnce(&Seen) -> T) -> T {
+    pub(crate) fn look<T>(&self, read: impl FnOnce(&View) -> T) -> T {
         read(&self.lock().seen)
     }
 

@@ -1,4 +1,4 @@
-//! A process of the controllers: its way to the API with what goes wrong on it, its cloud, its manager.
+//! A process of the controllers: its client with faults, its cloud, its manager.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use kube::Client;
 use tokio::task::JoinHandle;
 use tower::Layer;
 
+use crate::chaos::any_cloud::AnyCloud;
 use crate::chaos::caller::KerfCalls;
-use crate::chaos::ground::Ground;
 
 /// The lease the processes of a world compete for.
 pub(crate) const LEASE: &str = "karpenter-leader-election";
 
 /// What a process is started in.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct Environment<'a> {
     /// How many processes there were, this one included.
     pub(crate) life: u64,
     pub(crate) sandbox: &'a Sandbox,
-    pub(crate) ground: &'a Ground,
+    pub(crate) any_cloud: &'a AnyCloud,
     pub(crate) interner: &'a Arc<Interner>,
     pub(crate) options: &'a Options,
     pub(crate) plan: &'a FaultPlan,
@@ -54,7 +54,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn start(around: &Surroundings<'_>) -> Self {
+    pub(crate) fn start(around: &Environment<'_>) -> Self {
         let seed = around.sandbox.seed().derive(&format!("life {}", around.life));
         let faults = Faults::new("controller", seed.derive("faults"));
         faults.set(around.plan.clone());
@@ -72,7 +72,7 @@ impl Process {
             config: ElectionConfig::new(LEASE, "default", around.life.to_string()),
         });
         let manager = Manager::new(ManagerConfig {
-            provider: around.ground.provider(&client_of_all),
+            provider: around.any_cloud.provider(&client_of_all),
             client: client_of_all,
             election,
             options: around.options.clone(),
@@ -98,7 +98,7 @@ impl Process {
     }
 
     /// Lets these things go wrong on its way to the API.
-    pub(crate) fn suffer(&self, plan: &FaultPlan) {
+    pub(crate) fn set_faults(&self, plan: &FaultPlan) {
         self.faults.set(plan.clone());
     }
 

@@ -1,4 +1,4 @@
-//! A small world and an hour of its life, drawn from a seed.
+//! A small world and the steps of one hour in it, drawn from a seed.
 
 use std::time::Duration;
 

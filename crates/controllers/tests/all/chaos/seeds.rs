@@ -1,11 +1,11 @@
-//! Which worlds are lived through.
+//! The tests: which seeds are run.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::chaos::life::live;
+use crate::chaos::run::run;
 use crate::chaos::scenario::Scenario;
 
 /// Worlds of an ordinary run; `KERF_CHAOS_SEEDS` says otherwise.
@@ -45,7 +45,7 @@ fn explore(seeds: impl IntoIterator<Item = u64>) -> BTreeMap<u64, Vec<String>> {
                 loop {
                     let index = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX);
                     let Some(seed) = seeds.get(index) else { return };
-                    let report = live(&Scenario::of(*seed), false);
+                    let report = run(&Scenario::of(*seed), false);
                     let nodes = report.nodes_max as u64;
                     let more = [report.events, report.calls, nodes, report.lived.as_secs()];
                     for (total, more) in totals.iter().zip(more) {
@@ -106,7 +106,7 @@ fn worlds_that_went_wrong_once_do_not_again() {
 #[test]
 fn one_world() {
     let seed = number("KERF_CHAOS_SEED");
-    let report = live(&Scenario::of(seed.unwrap_or(1)), seed.is_some());
+    let report = run(&Scenario::of(seed.unwrap_or(1)), seed.is_some());
     for line in &report.log {
         println!("{line}");
     }
@@ -121,7 +121,7 @@ fn one_world() {
 fn the_same_seed_lives_the_same_life() {
     for seed in [3, 4] {
         let scenario = Scenario::of(seed);
-        let (first, second) = (live(&scenario, true), live(&scenario, true));
+        let (first, second) = (run(&scenario, true), run(&scenario, true));
         let differs = first.log.iter().zip(&second.log).find(|(a, b)| a != b);
         assert_eq!(differs, None);
         assert_eq!(first.log.len(), second.log.len());

@@ -1,4 +1,4 @@
-//! What one decision is made from: a mirror that was told of objects, and the solver on its snapshot.
+//! One decision: the solver on the snapshot of a mirror that was given objects.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Deadlines: whom a pass that is cut short leaves over, and when they have their turn.
+//! Deadlines: which pods a pass that runs out of time leaves over, and when they are planned.
 
 use std::time::Duration;
 

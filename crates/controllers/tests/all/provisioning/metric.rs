@@ -1,4 +1,4 @@
-//! Metrics as a scrape shows them.
+//! Values of metrics, read from a scrape.
 
 use crate::simulation::harness::Simulation;
 

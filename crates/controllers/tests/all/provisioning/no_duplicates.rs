@@ -109,9 +109,7 @@ async fn late_network(simulation: Simulation) {
     assert_eq!(seen.len(), 1, "{seen:?}\n{}", simulation.picture().await);
     assert_eq!(simulation.running().await, 0);
     taint(&simulation, &node, |taints| taints.retain(|taint| taint.key != CILIUM)).await;
-    simulation
-        .until("the pod runs", 120, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 120).await;
     assert_eq!(simulation.claims().await.len(), 1);
     let warnings = warnings(&simulation).await;
     assert_eq!(
@@ -143,9 +141,7 @@ async fn a_claim_whose_creation_was_not_answered_is_not_written_twice() {
         let seen = claims_within(&simulation, 60).await;
         assert_eq!(seen.len(), 1, "round {round}: {seen:?}");
         faults.set(FaultPlan::default());
-        simulation
-            .until("the pods run", 300, async |s| s.running().await == 2)
-            .await;
+        simulation.until_running(2, 300).await;
         assert_eq!(simulation.claims().await.len(), 1);
         simulation.stop().await;
     }
@@ -197,9 +193,7 @@ async fn nor_do_they_while_nothing_can_be_launched() {
             }
             assert_eq!(claims_within(&simulation, 20).await.len(), 2);
         }
-        simulation
-            .until("both run", 120, async |s| s.running().await == 2)
-            .await;
+        simulation.until_running(2, 120).await;
         assert_eq!(simulation.claims().await.len(), 2);
         simulation.stop().await;
     }
@@ -264,9 +258,7 @@ async fn a_declared_taint_is_no_news() {
     assert!(warnings(&simulation).await.is_empty());
     let node = node_name(&simulation).await;
     taint(&simulation, &node, |taints| taints.retain(|taint| taint.key != CILIUM)).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 60).await;
     simulation.stop().await;
 }
 
@@ -328,9 +320,7 @@ async fn a_node_that_stays_broken_is_given_up() {
         .await
         .expect("set");
     assert_eq!(claims_within(&simulation, 240).await.len(), 1);
-    simulation
-        .until("another claim", 120, async |s| s.claims().await.len() == 2)
-        .await;
+    simulation.until_claims(2, 120).await;
     simulation.stop().await;
 }
 
@@ -408,9 +398,7 @@ async fn a_machine_that_boots_slowly_keeps_its_pods() {
     assert_eq!((seen.len(), simulation.running().await), (1, 3), "{seen:?}");
     // The controller starts anew while a machine boots.
     simulation.deployment("more", 1, "100", json!({})).await;
-    simulation
-        .until("a second claim", 60, async |s| s.claims().await.len() == 2)
-        .await;
+    simulation.until_claims(2, 60).await;
     let simulation = Simulation::join(simulation.crash().await, |_| {});
     let launched: Vec<NodeClaim> = simulation.claims().await;
     assert_eq!(claims_within(&simulation, 600).await.len(), launched.len());

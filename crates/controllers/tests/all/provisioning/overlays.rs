@@ -1,4 +1,4 @@
-//! NodeOverlays behind their gate: when they are evaluated, and what a failure of one leaves alone.
+//! NodeOverlays behind their gate: when they are evaluated, and that an invalid one does not affect the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::captured::Captured;
 use crate::provisioning::metric;
+use crate::simulation::api_faults::{ApiFaults, CallFault};
 use crate::simulation::harness::{Simulation, create, list};
-use crate::simulation::wire::{Fate, Wire};
 
 fn gate(options: &mut Options) {
     options.feature_gates.node_overlay = true;
@@ -49,9 +49,7 @@ async fn pools_are_usable_without_any_overlay() {
     let simulation = Simulation::join(sandbox().await, gate);
     simulation.pool("first", json!({})).await;
     simulation.deployment("first", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 60).await;
     // So is one that comes later, and one whose class does.
     let later = json!({"template": {"spec": {
         "taints": [{"key": "team", "effect": "NoSchedule"}],
@@ -67,9 +65,7 @@ async fn pools_are_usable_without_any_overlay() {
         .await;
     tokio::time::sleep(Duration::from_secs(20)).await;
     create::<KwokNodeClass>(&simulation.client(), json!({"metadata": {"name": "late"}, "spec": {}})).await;
-    simulation
-        .until("both pods run", 60, async |s| s.running().await == 2)
-        .await;
+    simulation.until_running(2, 60).await;
     simulation.stop().await;
 }
 
@@ -177,18 +173,14 @@ async fn a_pool_whose_types_cannot_be_listed_blocks_no_other() {
         simulation.pool("fine", json!({})).await;
         simulation.deployment("fine", 1, "1", only("fine")).await;
         simulation.deployment("broken", 1, "1", only("broken")).await;
-        simulation
-            .until("the pod of the other pool runs", 60, async |s| s.running().await == 1)
-            .await;
+        simulation.until_running(1, 60).await;
         if with_overlays {
             let failed = format!("{EVALUATIONS},result=\"error\"}}");
             assert!(metric::value(&simulation, &failed).is_some_and(|count| count > 0.0));
         }
         // It heals by itself: the evaluation is retried with backoff.
         broken.store(false, Ordering::Relaxed);
-        simulation
-            .until("both pods run", 400, async |s| s.running().await == 2)
-            .await;
+        simulation.until_running(2, 400).await;
         simulation.stop().await;
     }
 }
@@ -214,12 +206,12 @@ async fn nothing_is_published_before_the_verdicts_are_written() {
             with_conflicts
         } else {
             let switch = Arc::clone(&refuses);
-            let wire = Wire::new();
-            wire.rule(move |request| {
+            let api_faults = ApiFaults::new();
+            api_faults.rule(move |request| {
                 let lost = switch.load(Ordering::Relaxed) && request.uri().path().contains("/nodeoverlays/");
-                if lost { Fate::Lost } else { Fate::Passes }
+                if lost { CallFault::Lost } else { CallFault::None }
             });
-            wire.client(&sandbox)
+            api_faults.client(&sandbox)
         };
         let simulation = Simulation::join_as(sandbox, client, gate);
         simulation.pool("web", json!({})).await;
@@ -240,9 +232,7 @@ async fn nothing_is_published_before_the_verdicts_are_written() {
         assert_eq!(errors > 0.0, !conflicts, "{errors}");
         faults.clear();
         refuses.store(false, Ordering::Relaxed);
-        simulation
-            .until("the pod runs", 120, async |s| s.running().await == 1)
-            .await;
+        simulation.until_running(1, 120).await;
         assert!(usable(&simulation));
         let overlays: Vec<NodeOverlay> = list(&simulation.client()).await;
         assert!(

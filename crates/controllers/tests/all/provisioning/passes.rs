@@ -1,4 +1,4 @@
-//! When a pass runs, what it is about, and what becomes of its claims.
+//! When a provisioning pass runs, for which pods, and what becomes of its claims.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 use crate::captured::Captured;
 use crate::provisioning::metric;
+use crate::simulation::api_faults::{ApiFaults, CallFault};
 use crate::simulation::harness::{Simulation, create};
-use crate::simulation::wire::{Fate, Wire};
 
 /// Pods of which a machine holds one.
 fn alone(app: &str) -> Value {
@@ -65,16 +65,16 @@ async fn a_claim_that_cannot_be_written_stops_no_other_and_is_tried_again() {
     let sandbox = sandbox(true).await;
     let posts = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&posts);
-    let wire = Wire::new();
-    wire.rule(move |request| {
+    let api_faults = ApiFaults::new();
+    api_faults.rule(move |request| {
         let creates = request.method() == Method::POST && request.uri().path().ends_with("/nodeclaims");
         let first = creates && count.fetch_add(1, Ordering::Relaxed) == 0;
         match first {
-            true => Fate::Refused(StatusCode::FORBIDDEN),
-            false => Fate::Passes,
+            true => CallFault::Refused(StatusCode::FORBIDDEN),
+            false => CallFault::None,
         }
     });
-    let client = wire.client(&sandbox);
+    let client = api_faults.client(&sandbox);
     let simulation = Simulation::join_as(sandbox, client, |_| {});
     simulation.pool("web", json!({})).await;
     simulation.deployment("web", 3, "1", alone("web")).await;
@@ -85,9 +85,7 @@ async fn a_claim_that_cannot_be_written_stops_no_other_and_is_tried_again() {
     simulation
         .until("the loop failed", 5, async |s| metric::value(s, errors) == Some(1.0))
         .await;
-    simulation
-        .until("all pods run", 120, async |s| s.running().await == 3)
-        .await;
+    simulation.until_running(3, 120).await;
     assert_eq!(simulation.claims().await.len(), 3);
     assert_eq!(posts.load(Ordering::Relaxed), 4);
     // SCH-325
@@ -186,9 +184,7 @@ async fn without_a_pool_nothing_happens_and_nobody_is_told() {
     }
     // A pool that comes later gets them within their next look.
     simulation.pool("web", json!({})).await;
-    simulation
-        .until("all pods run", 60, async |s| s.running().await == 2)
-        .await;
+    simulation.until_running(2, 60).await;
     simulation.stop().await;
 }
 
@@ -229,12 +225,7 @@ async fn unbound_pods_of_every_namespace_get_machines_and_nobody_is_bound() {
 // SCH-025, SCH-026, SCH-035, SCH-045, SCH-046
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_node_that_goes_get_a_place_before_they_are_evicted() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
-    simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    let simulation = Simulation::with_one_pod(json!({}), json!({})).await;
     // It may not be evicted now, though no budget blocks it for good (SCH-030).
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
     let budget =
@@ -255,14 +246,10 @@ async fn pods_of_a_node_that_goes_get_a_place_before_they_are_evicted() {
         .map(|pod| pod.metadata.uid)
         .collect();
     simulation.delete::<NodeClaim>(&old).await;
-    simulation
-        .until("a second machine", 30, async |s| s.claims().await.len() == 2)
-        .await;
+    simulation.until_claims(2, 30).await;
     // It has room left, but one that goes is no target.
     simulation.deployment("late", 1, "100m", json!({})).await;
-    simulation
-        .until("the second machine is ready", 60, async |s| s.running().await == 2)
-        .await;
+    simulation.until_running(2, 60).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(
         simulation.claims().await.len(),
@@ -283,12 +270,7 @@ async fn pods_of_a_node_that_goes_get_a_place_before_they_are_evicted() {
 // SCH-035, DIS-286: the node is looked at again every ten seconds while it is tainted.
 #[tokio::test(start_paused = true)]
 async fn a_draining_node_triggers_again_when_there_was_no_room() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({"limits": {"nodes": "1"}})).await;
-    simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    let simulation = Simulation::with_one_pod(json!({"limits": {"nodes": "1"}}), json!({})).await;
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
     let budget =
         json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
@@ -310,21 +292,14 @@ async fn a_draining_node_triggers_again_when_there_was_no_room() {
     simulation
         .patch::<NodePool>("web", json!({"spec": {"limits": null}}))
         .await;
-    simulation
-        .until("a second machine", 12, async |s| s.claims().await.len() == 2)
-        .await;
+    simulation.until_claims(2, 12).await;
     simulation.stop().await;
 }
 
 // SCH-035: a deletion timestamp alone is no trigger, and neither is a taint of another effect.
 #[tokio::test(start_paused = true)]
 async fn nothing_to_place_means_no_solve() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
-    simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    let simulation = Simulation::with_one_pod(json!({}), json!({})).await;
     tokio::time::sleep(Duration::from_secs(15)).await;
     let solves = "karpenter_scheduler_scheduling_duration_seconds_count{controller=\"provisioner\"}";
     let before = metric::value(&simulation, solves);
@@ -383,9 +358,7 @@ async fn a_batch_that_closes_unsynced_is_dropped_and_comes_again() {
                 .all(|claim| claim.status.as_ref().is_some_and(|status| status.provider_id.is_some()))
         })
         .await;
-    simulation
-        .until("its own claim", 12, async |s| s.claims().await.len() == 2)
-        .await;
+    simulation.until_claims(2, 12).await;
     simulation.stop().await;
 }
 
@@ -421,12 +394,9 @@ pub(crate) async fn budget(simulation: &Simulation, app: &str, rule: Value) {
 #[tokio::test(start_paused = true)]
 async fn pods_that_cannot_leave_their_node_are_not_moved_ahead_of_time() {
     for protection in ["budget", "annotation"] {
-        let simulation = Simulation::start().await;
-        simulation.pool("web", json!({})).await;
+        let simulation = Simulation::with_pool(json!({})).await;
         simulation.deployment("web", 1, "1", json!({})).await;
-        simulation
-            .until("the pod runs", 60, async |s| s.running().await == 1)
-            .await;
+        simulation.until_running(1, 60).await;
         if protection == "budget" {
             budget(&simulation, "web", json!({"maxUnavailable": 0})).await;
         } else {
@@ -490,12 +460,9 @@ async fn pods_that_cannot_leave_their_node_are_not_moved_ahead_of_time() {
 // SCH-467
 #[tokio::test(start_paused = true)]
 async fn limits_count_what_stays_and_are_used_up_within_a_pass() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({"limits": {"nodes": "2"}})).await;
+    let simulation = Simulation::with_pool(json!({"limits": {"nodes": "2"}})).await;
     simulation.deployment("web", 3, "1", alone("web")).await;
-    simulation
-        .until("two pods run", 60, async |s| s.running().await == 2)
-        .await;
+    simulation.until_running(2, 60).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(simulation.claims().await.len(), 2);
     let failed = simulation.events("FailedScheduling").await;
@@ -516,9 +483,7 @@ async fn limits_count_what_stays_and_are_used_up_within_a_pass() {
         .and_then(|claim| claim.metadata.name)
         .expect("one");
     simulation.delete::<NodeClaim>(&old).await;
-    simulation
-        .until("a third machine", 30, async |s| s.claims().await.len() == 3)
-        .await;
+    simulation.until_claims(3, 30).await;
     simulation.stop().await;
 }
 
@@ -526,8 +491,7 @@ async fn limits_count_what_stays_and_are_used_up_within_a_pass() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_written_is_known_counted_and_told_of() {
     let log = Captured::start();
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
+    let simulation = Simulation::with_pool(json!({})).await;
     simulation.deployment("web", 2, "1", json!({})).await;
     simulation
         .until("a claim", 30, async |s| !s.context.cluster.claims().is_empty())

@@ -1,4 +1,4 @@
-//! What the what-ifs of disruption leave behind in the cluster and tell of (section 28 of the scheduling contract).
+//! What-if solves of disruption leave nothing in the cluster and publish no events of provisioning.
 
 use std::time::Duration;
 
@@ -46,8 +46,7 @@ async fn initialized(simulation: &Simulation) -> usize {
 // SCH-434, SCH-496, SCH-497, DIS-266, DIS-313, DIS-316
 #[tokio::test(start_paused = true)]
 async fn what_ifs_are_silent_until_a_command_starts() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
+    let simulation = Simulation::with_pool(json!({})).await;
     let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}]}}});
     simulation.deployment("web", 2, "1", apart).await;
@@ -64,9 +63,7 @@ async fn what_ifs_are_silent_until_a_command_starts() {
         options.batch_max_duration = hour;
     });
     simulation.deployment("little", 1, "500m", json!({})).await;
-    simulation
-        .until("it runs beside one of them", 30, async |s| s.running().await == 3)
-        .await;
+    simulation.until_running(3, 30).await;
     simulation.deployment("huge", 1, "100000", json!({})).await;
     let invalid = json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "karpenter.sh/unknown", "operator": "In", "values": ["x"]}]}]}}}});
@@ -120,9 +117,7 @@ async fn what_ifs_are_silent_until_a_command_starts() {
     // With room there is a command, and its plan is told.
     let limit = json!({"spec": {"limits": null}});
     simulation.patch::<NodePool>("web", limit).await;
-    simulation
-        .until("the replacement", 120, async |s| s.claims().await.len() == 3)
-        .await;
+    simulation.until_claims(3, 120).await;
     simulation
         .until("a nomination", 5, async |s| {
             !told(s, "Nominated", "little").await.is_empty()
@@ -153,8 +148,7 @@ async fn what_ifs_are_silent_until_a_command_starts() {
 // SCH-497: neither the end of empty nodes nor the drift of nodes of a fixed number asks what if, so there is nothing to tell.
 #[tokio::test(start_paused = true)]
 async fn commands_without_a_what_if_tell_nothing() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
+    let simulation = Simulation::with_pool(json!({})).await;
     simulation.deployment("web", 1, "1", json!({})).await;
     simulation
         .until("a node", 120, async |s| {
@@ -184,9 +178,7 @@ async fn commands_without_a_what_if_tell_nothing() {
         .expect("scaled");
     let empty = json!({"spec": {"disruption": {"consolidateAfter": "0s", "consolidationPolicy": "WhenEmpty"}}});
     simulation.patch::<NodePool>("web", empty).await;
-    simulation
-        .until("the empty node goes", 120, async |s| s.claims().await.len() == 1)
-        .await;
+    simulation.until_claims(1, 120).await;
     let drifts = json!({"spec": {"template": {"metadata": {"labels": {"generation": "2"}}}}});
     simulation.patch::<NodePool>("fixed", drifts).await;
     let renewed = async |s: &Simulation| {

@@ -1,4 +1,4 @@
-//! Several cases at once on one control plane: each has a namespace and a pool of its own, and sees nothing of the others.
+//! Several cases at once on one control plane: each has its own namespace and pool, and does not see the others.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Everything is deleted at once, in no order, each object with everything that is owned by it.
+//! Everything is deleted at once, in any order, each object with all that it owns.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};

@@ -1,4 +1,4 @@
-//! The definitions on a real API server, and the embedded one measured against it.
+//! The CRDs on a real API server, and the embedded API server compared with it.
 
 use kerf_sandbox::Sandbox;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};

@@ -1,4 +1,4 @@
-//! Room for daemons: with what their namespace makes them ask for, and beside the host ports they take.
+//! Nodes have room for daemons: with the requests their namespace defaults, and beside the host ports they use.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Event, LimitRange, Pod};

@@ -1,4 +1,4 @@
-//! Nodes that are no longer what their pool asks for are replaced within its budgets.
+//! Drifted nodes are replaced within disruption budgets.
 
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;

@@ -1,4 +1,4 @@
-//! Replacements that never come: what was to be replaced stays.
+//! Replacements that never come: the drifted nodes stay.
 
 use std::time::Duration;
 

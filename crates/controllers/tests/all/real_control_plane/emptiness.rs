@@ -1,4 +1,4 @@
-//! Nodes nobody uses go, unless a budget keeps them.
+//! Empty nodes are deleted, unless a budget prevents it.
 
 use kerf_api::Conditioned;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Nodes that are old enough go, one replacement each.
+//! Expired nodes are deleted, with one replacement each.
 
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::json;

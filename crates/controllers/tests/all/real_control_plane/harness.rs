@@ -1,4 +1,4 @@
-//! A real control plane with simulated kubelets, controllers on it, and words for what tests do to them.
+//! A real control plane with simulated kubelets and the controllers, and methods for what tests do with it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

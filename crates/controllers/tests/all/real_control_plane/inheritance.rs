@@ -1,4 +1,4 @@
-//! What a Node takes over from its claim, and with it from its pool's template.
+//! What a Node gets from its claim, and so from its pool's template.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! A hundred pods, and what holds them drifts.
+//! A hundred pods, and drift of all their nodes.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Programs that end with what started them, and the folder they write to.
+//! Programs that end with the process that started them, and their data folder.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

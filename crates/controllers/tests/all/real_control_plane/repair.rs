@@ -1,4 +1,4 @@
-//! Nodes that stay unwell are replaced, whatever stands in the way of a voluntary disruption.
+//! Nodes that stay unhealthy are replaced, even when voluntary disruption is blocked.
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Node;

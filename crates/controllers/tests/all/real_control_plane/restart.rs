@@ -1,4 +1,4 @@
-//! The controllers die in the middle of a launch and of a drain; the next ones finish it. Nothing leaks, nothing is done twice.
+//! The controllers are killed during a launch and during a drain; their successors finish it. Nothing leaks, nothing is done twice.
 
 use kerf_api::{Conditioned, NodeClaim};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Somebody makes every new node useless: nodes come, but they go as well.
+//! Somebody makes every new node useless: nodes are launched, but deleted as well.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Nodes come when pods need them and go when none does.
+//! Nodes are launched when pods need them and deleted when none does.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

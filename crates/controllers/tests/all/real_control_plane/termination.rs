@@ -1,4 +1,4 @@
-//! How nodes empty before they go.
+//! How nodes are drained before they end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Annotations with nonsense: their owner is told, nothing is disrupted for them, and nothing is protected by them.
+//! Invalid annotations: an event tells their owner, they cause no disruption and protect from none.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::{Conditioned, NodeClaim, NodePool};
 use serde_json::json;
 
-use crate::simulation::emptiness::{scale, with_nodes};
+use crate::simulation::emptiness::with_nodes;
 use crate::simulation::harness::name;
 
 // DIS-029, DIS-218: see docs/deviations.md.
@@ -53,9 +53,7 @@ async fn nonsense_is_told_and_has_no_effect() {
     );
     let claims = simulation.claims().await;
     assert!(claims[0].metadata.uid == claim.metadata.uid && claims[0].condition("Drifted").is_none());
-    scale(&simulation, "web", 0).await;
-    simulation
-        .until("nothing protects it", 120, async |s| s.nodes().await.is_empty())
-        .await;
+    simulation.scale("web", 0).await;
+    simulation.until_nodes(0, 120).await;
     simulation.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Wall clocks that are set: the cluster's with everything in it, and that of the controllers' machine alone.
+//! Wall clocks that jump: that of the whole cluster, and that of the controllers' machine alone.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
-use crate::simulation::emptiness::{scale, tainted, with_nodes};
+use crate::simulation::emptiness::{tainted, with_nodes};
 use crate::simulation::hand_edited::{goes_on, staying};
 use crate::simulation::harness::{Simulation, create, name};
 
@@ -116,7 +116,7 @@ async fn a_drain_ends_although_the_clock_was_set_back() {
 async fn a_command_that_waits_while_the_clock_is_set_is_decided_again() {
     let simulation = with_nodes(1, json!({"consolidateAfter": "30s"})).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     for is_settled in [false, true] {
         simulation
             .until("the node settles", 60, async |s| {
@@ -130,8 +130,6 @@ async fn a_command_that_waits_while_the_clock_is_set_is_decided_again() {
     simulation.sandbox.clock().jump(SignedDuration::from_hours(48));
     tokio::time::sleep(Duration::from_secs(840)).await;
     assert_eq!((simulation.claims().await.len(), tainted(&simulation).await), (1, 0));
-    simulation
-        .until("the node goes", 180, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 180).await;
     simulation.stop().await;
 }

@@ -1,4 +1,4 @@
-//! How many objects each controller works on at once.
+//! How many objects each controller reconciles at once.
 
 use std::time::Duration;
 

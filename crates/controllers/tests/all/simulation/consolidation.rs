@@ -1,4 +1,4 @@
-//! Nodes that are not empty go where their pods fit elsewhere, or become cheaper.
+//! Nodes that are not empty are deleted when their pods fit elsewhere, or replaced by cheaper ones.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use kerf_runtime::metrics::catalogue::{
 use serde_json::{Value, json};
 
 use crate::simulation::disruption_loop::{bind, protected};
-use crate::simulation::emptiness::{apart, scale, tainted};
+use crate::simulation::emptiness::{apart, tainted};
 use crate::simulation::harness::{Simulation, name};
 use crate::simulation::logs::Logs;
 
@@ -46,9 +46,7 @@ pub(crate) async fn filled(count: u32, capacity: &str, disruption: Value) -> Sim
 async fn fill(simulation: &Simulation, count: u32) {
     simulation.deployment("big", count, "1", apart("big")).await;
     let all = count as usize;
-    simulation
-        .until("the big pods run", 120, async |s| s.running().await == all)
-        .await;
+    simulation.until_running(all, 120).await;
     simulation.deployment("little", count, "500m", json!({})).await;
     simulation
         .until("the little pods run", 120, async |s| s.running().await == 2 * all)
@@ -108,7 +106,7 @@ async fn nodes_whose_pods_fit_together_go_at_once() {
         .metrics
         .counter(&DISRUPTION_CONSOLIDATION_TIMEOUTS)
         .clone();
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     simulation
         .until("two are marked at once", 120, async |s| tainted(s).await == 2)
         .await;
@@ -138,7 +136,7 @@ async fn nodes_whose_pods_fit_together_go_at_once() {
 async fn a_node_becomes_cheaper_and_its_pods_move() {
     let simulation = filled(1, ON_DEMAND, json!({"consolidateAfter": "10s"})).await;
     let before = simulation.claims().await.remove(0);
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     simulation
         .until("another node runs the pod", 180, async |s| {
             let claims = s.claims().await;
@@ -198,7 +196,7 @@ async fn why_a_node_stays_is_told_once_per_object() {
 async fn a_spot_node_stays_one_while_the_gate_is_off() {
     let simulation = filled(1, "spot", json!({"consolidateAfter": "10s"})).await;
     let before = simulation.claims().await.remove(0);
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     tokio::time::sleep(Duration::from_secs(17 * 60)).await;
     assert_eq!(simulation.claims().await[0].metadata.uid, before.metadata.uid);
     let told = simulation.messages("Unconsolidatable").await;
@@ -217,7 +215,7 @@ async fn a_protected_pod_that_comes_during_the_wait_keeps_the_node() {
         .as_ref()
         .and_then(|status| status.node_name.clone())
         .expect("a node");
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     simulation
         .until("the command waits", 60, async |s| {
             !s.messages("ConsolidationCandidate").await.is_empty()
@@ -251,14 +249,10 @@ async fn after_a_command_that_no_longer_stands_the_next_node_waits_for_the_next_
     pool(&simulation, ON_DEMAND, json!({"consolidateAfter": "Never"})).await;
     // The little pods want a node each as well: no node can go without another.
     simulation.deployment("big", 2, "1", apart("big")).await;
-    simulation
-        .until("the big pods run", 120, async |s| s.running().await == 2)
-        .await;
+    simulation.until_running(2, 120).await;
     simulation.deployment("little", 2, "500m", apart("little")).await;
-    simulation
-        .until("the little pods run", 120, async |s| s.running().await == 4)
-        .await;
-    scale(&simulation, "big", 0).await;
+    simulation.until_running(4, 120).await;
+    simulation.scale("big", 0).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(simulation.claims().await.len(), 2, "{}", simulation.picture().await);
     let at_once = json!({"spec": {"disruption": {"consolidateAfter": "0s"}}});
@@ -310,14 +304,10 @@ async fn what_proceeds_is_what_was_decided_before_the_wait() {
     let simulation = Simulation::start().await;
     pool(&simulation, ON_DEMAND, json!({"consolidateAfter": "Never"})).await;
     simulation.deployment("big", 1, "2200m", json!({})).await;
-    simulation
-        .until("the big pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 60).await;
     simulation.deployment("little", 2, "700m", json!({})).await;
-    simulation
-        .until("the little pods run", 60, async |s| s.running().await == 3)
-        .await;
-    scale(&simulation, "big", 0).await;
+    simulation.until_running(3, 60).await;
+    simulation.scale("big", 0).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     let old = simulation.claims().await.remove(0);
     let at_once = json!({"spec": {"disruption": {"consolidateAfter": "0s"}}});
@@ -328,10 +318,8 @@ async fn what_proceeds_is_what_was_decided_before_the_wait() {
         })
         .await;
     // For one pod a single core would do by now.
-    scale(&simulation, "little", 1).await;
-    simulation
-        .until("the replacement is made", 20, async |s| s.claims().await.len() == 2)
-        .await;
+    simulation.scale("little", 1).await;
+    simulation.until_claims(2, 20).await;
     let claims = simulation.claims().await;
     let new = claims.iter().find(|claim| claim.metadata.uid != old.metadata.uid);
     assert_eq!(
@@ -351,7 +339,7 @@ async fn a_balanced_pool_weighs_its_moves() {
     let logs = Logs::listen();
     let disruption = json!({"consolidateAfter": "10s", "consolidationPolicy": "Balanced"});
     let simulation = filled(1, ON_DEMAND, disruption).await;
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     simulation
         .until("it is replaced", 180, async |s| {
             decisions(s, "replace", "single") == 1.0

@@ -1,4 +1,4 @@
-//! Over long random workloads consolidation never comes back to where it was, and never pays as much as before for a replacement.
+//! Over long random workloads consolidation never returns to an earlier state, and never replaces a node at the same cost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,6 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::simulation::consolidation::pool;
-use crate::simulation::emptiness::scale;
 use crate::simulation::harness::Simulation;
 
 /// How long the cluster must be left alone before it may not change any more.
@@ -102,7 +101,7 @@ async fn live(seed: u64, capacity: &str) {
         for number in 0..sizes.len() {
             let replicas = u32::try_from(rng.below(9)).expect("few");
             wanted += replicas as usize;
-            scale(&simulation, &format!("w{number}"), replicas).await;
+            simulation.scale(&format!("w{number}"), replicas).await;
         }
         simulation
             .until("all run", 300, async |s| {

@@ -1,4 +1,4 @@
-//! Nodes that only protected pods keep take no more pods and go when those have finished.
+//! Nodes that only protected pods keep get no more pods, and are deleted when those have finished.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kerf_api::NodePool;
@@ -7,7 +7,6 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::simulation::consolidation::filled;
-use crate::simulation::emptiness::scale;
 use crate::simulation::harness::Simulation;
 
 fn is_retiring(node: &Node) -> bool {
@@ -43,7 +42,7 @@ async fn blocked() -> Simulation {
             .await
             .expect("patched");
     }
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     simulation
 }
 
@@ -70,8 +69,8 @@ async fn blocked_nodes_retire_where_their_pool_asks_for_it() {
         pods.iter().filter(bound).count()
     };
     assert_eq!(on_it(&simulation).await, 1);
-    scale(&simulation, "little", 4).await;
-    simulation.until("it runs", 60, async |s| s.running().await == 4).await;
+    simulation.scale("little", 4).await;
+    simulation.until_running(4, 60).await;
     assert_eq!(on_it(&simulation).await, 1);
     // The protected pod of the node finishes: its twin goes elsewhere, and the node goes.
     let pods = simulation.pods().await;

@@ -1,4 +1,4 @@
-//! The policy Balanced at work: what sets and single nodes score, which of them go, and what is counted and told of it.
+//! The policy Balanced: the scores of single nodes and sets, which of them are deleted, and the metrics and events about it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::simulation::consolidation::{filled, pool};
 use crate::simulation::disruption_loop::evaluations;
-use crate::simulation::emptiness::{scale, tainted};
+use crate::simulation::emptiness::tainted;
 use crate::simulation::harness::Simulation;
 use crate::simulation::logs::Logs;
 
@@ -50,17 +50,13 @@ async fn a_node_whose_replacement_saves_too_little_stays_without_a_word() {
     simulation
         .deploy("big", 1, json!({"spec": {"containers": [container]}}))
         .await;
-    simulation
-        .until("the big pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 60).await;
     simulation.deployment("little", 2, "600m", json!({})).await;
-    simulation
-        .until("all pods run", 60, async |s| s.running().await == 3)
-        .await;
+    simulation.until_running(3, 60).await;
     let before = simulation.claims().await;
     let labels = before[0].metadata.labels.clone().unwrap_or_default();
     assert_eq!((before.len(), labels[KIND].as_str()), (1, "m-2x-amd64-linux"));
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     simulation
         .until("the big pod is gone", 60, async |s| s.pods().await.len() == 2)
         .await;
@@ -101,7 +97,7 @@ async fn a_node_whose_replacement_saves_too_little_stays_without_a_word() {
 async fn a_set_is_counted_and_told_once_per_pool() {
     let allowed = json!({"consolidateAfter": "10s", "consolidationPolicy": BALANCED, "budgets": [{"nodes": "100%"}]});
     let simulation = filled(4, "spot", allowed).await;
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     simulation
         .until("two are left", 180, async |s| {
             s.nodes().await.len() == 2 && s.running().await == 4
@@ -135,9 +131,7 @@ async fn sets_a_pool_refuses_are_counted_once_per_search_and_not_told() {
     let simulation = filled(3, "on-demand", json!({"consolidateAfter": "1h"})).await;
     // All the money is in a machine nobody may touch.
     simulation.deployment("huge", 1, "60", json!({})).await;
-    simulation
-        .until("the huge pod runs", 60, async |s| s.running().await == 7)
-        .await;
+    simulation.until_running(7, 60).await;
     let huge = |claim: &kerf_api::NodeClaim| {
         let labels = claim.metadata.labels.as_ref();
         labels.is_some_and(|labels| labels[KIND] == "c-64x-amd64-linux") && claim.condition_is_true("Initialized")
@@ -152,7 +146,7 @@ async fn sets_a_pool_refuses_are_counted_once_per_search_and_not_told() {
     let node = claim.status.as_ref().and_then(|status| status.node_name.clone());
     let protect = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     simulation.patch::<Node>(&node.expect("a node"), protect).await;
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     let searches = |s: &Simulation| evaluations(s, "underutilized", "multi");
     let begun = searches(&simulation);

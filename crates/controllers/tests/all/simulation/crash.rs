@@ -1,5 +1,5 @@
-//! The controllers are killed between any two calls of a launch and of a termination, before the call arrives and after it was
-//! carried out: nothing leaks, nothing is done twice (Law 6).
+//! The controllers are killed between any two calls of a launch and of a termination, before and after the call is executed: nothing leaks,
+//! nothing is done twice (Law 6).
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use kerf_api::{Conditioned, NodeClaim};
 use kerf_runtime::Options;
 use serde_json::json;
 
-use crate::simulation::deaths::{Death, Life, Seen, die_everywhere, mortal, survive};
 use crate::simulation::harness::Simulation;
+use crate::simulation::kills::{EverSeen, KillPoint, Run, kill_at_every_call, run_until, with_kill};
 
 fn plain(_: &mut Options) {}
 
@@ -31,31 +31,31 @@ async fn is_settled(simulation: &Simulation) -> bool {
 }
 
 /// A launch whose controllers die at a call.
-async fn launch(death: Death) -> Life {
+async fn launch(kill: KillPoint) -> Run {
     let begun = Simulation::start().await;
     begun.pool("web", json!({})).await;
-    let (simulation, faults) = mortal(begun.crash().await, death, plain);
+    let (simulation, faults) = with_kill(begun.crash().await, kill, plain);
     simulation.deployment("web", 1, "1", json!({})).await;
-    let mut seen = Seen::default();
-    let simulation = survive(simulation, &faults, plain, &mut seen, is_settled).await;
-    let context = format!("{death:?} {:?}\n{:?}", faults.trace(), seen);
+    let mut seen = EverSeen::default();
+    let simulation = run_until(simulation, &faults, plain, &mut seen, is_settled).await;
+    let context = format!("{kill:?} {:?}\n{:?}", faults.trace(), seen);
     assert_eq!(seen.pods.len(), 1, "the pod was never replaced {context}");
     assert_eq!(seen.nodes.len(), seen.claims.len(), "one machine per claim {context}");
     assert_eq!(seen.claims.len(), 1, "one claim per need {context}");
     simulation.stop().await;
-    Life::of(&faults)
+    Run::of(&faults)
 }
 
 /// A termination whose controllers die at a call.
-async fn terminate(death: Death) -> Life {
+async fn terminate(kill: KillPoint) -> Run {
     let begun = Simulation::start().await;
     begun.pool("web", json!({})).await;
     begun.deployment("web", 1, "1", json!({})).await;
     begun.until("the pod runs", 60, is_settled).await;
-    let mut seen = Seen::default();
+    let mut seen = EverSeen::default();
     seen.look(&begun).await;
     let old = begun.claims().await.pop().and_then(|claim| claim.metadata.uid);
-    let (simulation, faults) = mortal(begun.crash().await, death, plain);
+    let (simulation, faults) = with_kill(begun.crash().await, kill, plain);
     let name = simulation
         .claims()
         .await
@@ -65,21 +65,21 @@ async fn terminate(death: Death) -> Life {
     simulation.delete::<NodeClaim>(&name).await;
     let moved =
         async |s: &Simulation| is_settled(s).await && s.claims().await.iter().all(|claim| claim.metadata.uid != old);
-    let simulation = survive(simulation, &faults, plain, &mut seen, moved).await;
-    let context = format!("{death:?} {:?}\n{:?}", faults.trace(), seen);
+    let simulation = run_until(simulation, &faults, plain, &mut seen, moved).await;
+    let context = format!("{kill:?} {:?}\n{:?}", faults.trace(), seen);
     assert_eq!(seen.pods.len(), 2, "the pod was evicted once {context}");
     assert_eq!(seen.nodes.len(), seen.claims.len(), "one machine per claim {context}");
     assert_eq!(seen.claims.len(), 2, "one claim per need {context}");
     simulation.stop().await;
-    Life::of(&faults)
+    Run::of(&faults)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_launch_survives_death_at_any_call() {
-    die_everywhere(launch).await;
+    kill_at_every_call(launch).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_termination_survives_death_at_any_call() {
-    die_everywhere(terminate).await;
+    kill_at_every_call(terminate).await;
 }

@@ -1,4 +1,4 @@
-//! The loop that decides: when it looks, in which order, and what an error of one part does to the others.
+//! The disruption loop: when it runs, in which order, and the effect of an error in one part on the others.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::simulation::clouds::{Call, scripted_on};
+use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::consolidation::filled;
-use crate::simulation::emptiness::{is_tainted, scale, tainted, with_nodes};
+use crate::simulation::emptiness::{is_tainted, tainted, with_nodes};
 use crate::simulation::harness::{Simulation, create, list, name};
 use crate::simulation::logs::Logs;
+use crate::simulation::scripted_cloud::{Call, scripted_on};
 use crate::simulation::static_capacity;
-use crate::simulation::wire::{Fate, wired};
 
 /// How often a method was evaluated.
 pub(crate) fn evaluations(simulation: &Simulation, reason: &str, kind: &str) -> u64 {
@@ -54,7 +54,7 @@ pub(crate) fn protected() -> Value {
 #[tokio::test(start_paused = true)]
 async fn the_loop_looks_every_ten_seconds_and_at_once_after_it_did_something() {
     let simulation = with_nodes(3, json!({"consolidateAfter": "Never"})).await;
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     simulation
         .until("the pods are gone", 60, async |s| s.pods().await.is_empty())
         .await;
@@ -91,7 +91,7 @@ async fn the_loop_looks_every_ten_seconds_and_at_once_after_it_did_something() {
 #[tokio::test(start_paused = true)]
 async fn while_one_method_waits_no_other_decides() {
     let simulation = with_nodes(2, json!({"consolidateAfter": "0s"})).await;
-    scale(&simulation, "web", 1).await;
+    simulation.scale("web", 1).await;
     simulation
         .until("the empty node is chosen", 30, async |s| eligible(s, "empty") == 1.0)
         .await;
@@ -129,7 +129,7 @@ pub(crate) fn decisions_of(simulation: &Simulation, reason: &str) -> f64 {
 async fn the_next_method_sees_what_came_while_the_last_one_waited() {
     let simulation = with_nodes(1, json!({"consolidateAfter": "0s"})).await;
     let node = name(&simulation.nodes().await[0]);
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     simulation
         .until("the empty node is chosen", 30, async |s| eligible(s, "empty") == 1.0)
         .await;
@@ -157,7 +157,7 @@ async fn every_pod_bound_to_a_node_is_asked() {
     let node = name(&simulation.nodes().await[0]);
     // Nobody scheduled it, and it is of another namespace than the pod the node was made for.
     bind(&simulation, "kube-system", "pinned", &node, protected()).await;
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     tokio::time::sleep(Duration::from_secs(180)).await;
     assert_eq!((simulation.nodes().await.len(), tainted(&simulation).await), (1, 0));
     let told = simulation.messages("DisruptionBlocked").await;
@@ -207,10 +207,8 @@ async fn a_node_a_pending_pod_is_to_run_on_is_not_empty() {
     // Nobody binds the pod: the node stays empty, and promised.
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!((simulation.nodes().await.len(), tainted(&simulation).await), (1, 0));
-    scale(&simulation, "web", 0).await;
-    simulation
-        .until("without the pod it goes", 90, async |s| s.nodes().await.is_empty())
-        .await;
+    simulation.scale("web", 0).await;
+    simulation.until_nodes(0, 90).await;
     simulation.stop().await;
 }
 
@@ -278,21 +276,24 @@ async fn a_replacement_that_launches_slowly_does_not_stop_the_next() {
 // DIS-013
 #[tokio::test(start_paused = true)]
 async fn marks_that_cannot_be_removed_are_tried_again_and_again() {
-    for (fate, result) in [(Fate::Refused(StatusCode::CONFLICT), "requeue"), (Fate::Lost, "error")] {
+    for (fault, result) in [
+        (CallFault::Refused(StatusCode::CONFLICT), "requeue"),
+        (CallFault::Lost, "error"),
+    ] {
         let logs = Logs::listen();
         let simulation = with_nodes(2, json!({"consolidateAfter": "Never"})).await;
         let nodes: Vec<String> = simulation.nodes().await.iter().map(name).collect();
-        let (simulation, wire) = wired(simulation, |_| {}).await;
-        wire.rule(move |request| {
+        let (simulation, api_faults) = with_api_faults(simulation, |_| {}).await;
+        api_faults.rule(move |request| {
             let hit = *request.method() == Method::PATCH && request.uri().path().starts_with("/api/v1/nodes/");
-            if hit { fate } else { Fate::Passes }
+            if hit { fault } else { CallFault::None }
         });
         let taints = json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}});
         for node in &nodes {
             simulation.patch::<Node>(node, taints.clone()).await;
         }
         tokio::time::sleep(Duration::from_secs(30)).await;
-        let of = |node: &String| wire.writes(&format!("PATCH /api/v1/nodes/{node}"));
+        let of = |node: &String| api_faults.writes(&format!("PATCH /api/v1/nodes/{node}"));
         let (first, second) = (of(&nodes[0]), of(&nodes[1]));
         // In rounds of four attempts, all nodes at once.
         assert!(first.len() >= 8, "{first:?}");
@@ -314,7 +315,7 @@ async fn marks_that_cannot_be_removed_are_tried_again_and_again() {
         // A conflict is nothing to make noise about.
         let loud = logs.with("ERROR Reconciler error");
         assert_eq!(loud.is_empty(), result == "requeue", "{loud:?}");
-        wire.heal();
+        api_faults.heal();
         simulation
             .until("they are removed", 15, async |s| tainted(s).await == 0)
             .await;
@@ -329,7 +330,7 @@ async fn the_error_of_a_method_ends_the_pass_and_those_that_starve_are_named() {
     let simulation = with_nodes(2, json!({"consolidateAfter": "0s"})).await;
     let patch = json!({"spec": {"disruption": {"budgets": [{"nodes": "0", "reasons": ["Empty"]}]}}});
     simulation.patch::<NodePool>("web", patch).await;
-    scale(&simulation, "web", 1).await;
+    simulation.scale("web", 1).await;
     let class = json!({"metadata": {"finalizers": null}});
     simulation.patch::<KwokNodeClass>("default", class).await;
     simulation.delete::<KwokNodeClass>("default").await;
@@ -369,9 +370,7 @@ async fn the_error_of_a_method_ends_the_pass_and_those_that_starve_are_named() {
     // Emptiness needs nobody's answer.
     let patch = json!({"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}});
     simulation.patch::<NodePool>("web", patch).await;
-    simulation
-        .until("the empty node goes", 60, async |s| s.nodes().await.len() == 1)
-        .await;
+    simulation.until_nodes(1, 60).await;
     simulation.stop().await;
 }
 
@@ -383,7 +382,7 @@ async fn consolidation_goes_on_as_soon_as_a_pool_is_ready_again() {
     let class = json!({"metadata": {"finalizers": null}});
     simulation.patch::<KwokNodeClass>("default", class).await;
     simulation.delete::<KwokNodeClass>("default").await;
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     let soon = json!({"spec": {"disruption": {"consolidateAfter": "0s"}}});
     simulation.patch::<NodePool>("web", soon).await;
     simulation
@@ -405,7 +404,7 @@ async fn consolidation_goes_on_as_soon_as_a_pool_is_ready_again() {
 #[tokio::test(start_paused = true)]
 async fn a_process_that_stops_while_it_waits_begins_nothing_else() {
     let simulation = with_nodes(2, json!({"consolidateAfter": "0s"})).await;
-    scale(&simulation, "web", 1).await;
+    simulation.scale("web", 1).await;
     simulation
         .until("the empty node is chosen", 30, async |s| eligible(s, "empty") == 1.0)
         .await;
@@ -432,11 +431,12 @@ async fn commands_of_one_method_start_side_by_side() {
         .await;
     let nodes: Vec<String> = simulation.nodes().await.iter().map(name).collect();
     let (bad, slow) = (nodes[0].clone(), nodes[1].clone());
-    let (simulation, wire) = wired(simulation, |options| options.feature_gates.static_capacity = true).await;
-    wire.rule(move |request| match (request.method(), request.uri().path()) {
-        (&Method::PATCH, path) if path.ends_with(&bad) => Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR),
-        (&Method::PATCH, path) if path.ends_with(&slow) => Fate::Late(Duration::from_secs(3)),
-        _ => Fate::Passes,
+    let (simulation, api_faults) =
+        with_api_faults(simulation, |options| options.feature_gates.static_capacity = true).await;
+    api_faults.rule(move |request| match (request.method(), request.uri().path()) {
+        (&Method::PATCH, path) if path.ends_with(&bad) => CallFault::Refused(StatusCode::INTERNAL_SERVER_ERROR),
+        (&Method::PATCH, path) if path.ends_with(&slow) => CallFault::Late(Duration::from_secs(3)),
+        _ => CallFault::None,
     });
     simulation.change_template("2").await;
     simulation
@@ -462,7 +462,7 @@ async fn commands_of_one_method_start_side_by_side() {
             !logs.with("ERROR Reconciler error error=marking disrupted, ").is_empty()
         })
         .await;
-    wire.heal();
+    api_faults.heal();
     simulation
         .until("all are renewed", 120, async |s| {
             let names: Vec<String> = s.nodes().await.iter().map(name).collect();

@@ -1,4 +1,4 @@
-//! Commands from their start to their end: in which order things are written, what is repeated, and what is told.
+//! Disruption commands from start to end: the order of writes, retries and events.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::consolidation::filled;
-use crate::simulation::emptiness::{is_tainted, scale, tainted, with_nodes};
+use crate::simulation::emptiness::{is_tainted, tainted, with_nodes};
 use crate::simulation::harness::{Simulation, name};
 use crate::simulation::logs::Logs;
-use crate::simulation::wire::{Fate, wired};
 
 const NEVER: &str = "Never";
 
@@ -39,17 +39,18 @@ fn failures(simulation: &Simulation) -> f64 {
 #[tokio::test(start_paused = true)]
 async fn a_replacement_goes_step_by_step() {
     let logs = Logs::listen();
-    let (simulation, wire) = wired(filled(1, "on-demand", json!({"consolidateAfter": "10s"})).await, |_| {}).await;
+    let (simulation, api_faults) =
+        with_api_faults(filled(1, "on-demand", json!({"consolidateAfter": "10s"})).await, |_| {}).await;
     let (old, node) = (name(&simulation.claims().await[0]), name(&simulation.nodes().await[0]));
     simulation.delay_registration("30s").await;
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     simulation
         .until("it is announced", 90, async |s| {
             !s.messages("ConsolidationCandidate").await.is_empty()
         })
         .await;
     let announced = Instant::now();
-    wire.forget();
+    api_faults.forget();
     simulation
         .until("the old one is gone", 120, async |s| {
             let claims = s.claims().await;
@@ -57,7 +58,7 @@ async fn a_replacement_goes_step_by_step() {
         })
         .await;
     let first = |end: &str, from: Instant| {
-        let mut writes = wire.writes(end).into_iter().map(|write| write.at);
+        let mut writes = api_faults.writes(end).into_iter().map(|write| write.at);
         writes.find(|at| *at >= from).expect("a write")
     };
     // The wait and the second look come before anything is written.
@@ -108,14 +109,15 @@ async fn a_replacement_goes_step_by_step() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_cannot_be_marked_is_left_out_of_a_deletion() {
     let logs = Logs::listen();
-    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "0s"})).await, |_| {}).await;
+    let (simulation, api_faults) =
+        with_api_faults(with_nodes(2, json!({"consolidateAfter": "0s"})).await, |_| {}).await;
     let (bad, good) = {
         let nodes = simulation.nodes().await;
         (name(&nodes[0]), name(&nodes[1]))
     };
-    let refused = Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR);
-    wire.on(Method::PATCH, &format!("/nodes/{bad}"), refused);
-    scale(&simulation, "web", 0).await;
+    let refused = CallFault::Refused(StatusCode::INTERNAL_SERVER_ERROR);
+    api_faults.on(Method::PATCH, &format!("/nodes/{bad}"), refused);
+    simulation.scale("web", 0).await;
     simulation
         .until("the other goes", 60, async |s| {
             s.nodes()
@@ -129,9 +131,7 @@ async fn a_node_that_cannot_be_marked_is_left_out_of_a_deletion() {
     assert_eq!(said.len(), 1, "{said:?}");
     let decisions = simulation.context.metrics.counter(&DISRUPTION_DECISIONS);
     assert_eq!(decisions.get(&["delete", "empty", "empty"]), 1.0);
-    simulation
-        .until("it is gone", 30, async |s| s.nodes().await.len() == 1)
-        .await;
+    simulation.until_nodes(1, 30).await;
     // Alone it cannot even begin to go.
     simulation
         .until("another start fails", 60, async |_| {
@@ -144,10 +144,8 @@ async fn a_node_that_cannot_be_marked_is_left_out_of_a_deletion() {
         (tainted(&simulation).await, claim.metadata.deletion_timestamp),
         (0, None)
     );
-    wire.heal();
-    simulation
-        .until("then it goes as well", 90, async |s| s.nodes().await.is_empty())
-        .await;
+    api_faults.heal();
+    simulation.until_nodes(0, 90).await;
     simulation.stop().await;
 }
 
@@ -157,7 +155,7 @@ async fn a_replacement_needs_every_mark() {
     let logs = Logs::listen();
     let budgets = |nodes: &str| json!({"spec": {"disruption": {"budgets": [{"nodes": nodes}]}}});
     let closed = json!({"consolidateAfter": NEVER, "budgets": [{"nodes": "0"}]});
-    let (simulation, wire) = wired(with_nodes(1, closed).await, |_| {}).await;
+    let (simulation, api_faults) = with_api_faults(with_nodes(1, closed).await, |_| {}).await;
     let claim = name(&simulation.claims().await[0]);
     simulation.change_template("2").await;
     simulation
@@ -166,8 +164,8 @@ async fn a_replacement_needs_every_mark() {
         })
         .await;
     // The Node can be marked, its claim cannot.
-    let refused = Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR);
-    wire.on(Method::PATCH, &format!("/nodeclaims/{claim}/status"), refused);
+    let refused = CallFault::Refused(StatusCode::INTERNAL_SERVER_ERROR);
+    api_faults.on(Method::PATCH, &format!("/nodeclaims/{claim}/status"), refused);
     simulation.patch::<NodePool>("web", budgets("100%")).await;
     simulation
         .until("the start fails", 30, async |_| {
@@ -187,7 +185,7 @@ async fn a_replacement_needs_every_mark() {
     simulation
         .until("the mark on the Node is taken off", 15, async |s| tainted(s).await == 0)
         .await;
-    wire.heal();
+    api_faults.heal();
     simulation.patch::<NodePool>("web", budgets("100%")).await;
     simulation
         .until("it is replaced after all", 120, async |s| {
@@ -202,19 +200,20 @@ async fn a_replacement_needs_every_mark() {
 #[tokio::test(start_paused = true)]
 async fn nodes_that_change_while_they_are_marked_are_tried_again_without_noise() {
     let logs = Logs::listen();
-    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "0s"})).await, |_| {}).await;
+    let (simulation, api_faults) =
+        with_api_faults(with_nodes(2, json!({"consolidateAfter": "0s"})).await, |_| {}).await;
     let claims = simulation.claims().await;
-    let changed = Fate::Refused(StatusCode::CONFLICT);
-    wire.rule(move |request| {
+    let changed = CallFault::Refused(StatusCode::CONFLICT);
+    api_faults.rule(move |request| {
         let path = request.uri().path();
         let mark = |claim| path.ends_with(&format!("/nodeclaims/{}/status", name(claim)));
         match *request.method() == Method::PATCH && claims.iter().any(mark) {
             true => changed,
-            false => Fate::Passes,
+            false => CallFault::None,
         }
     });
-    scale(&simulation, "web", 0).await;
-    let attempts = |node: &str| wire.writes(&format!("PATCH /api/v1/nodes/{node}")).len();
+    simulation.scale("web", 0).await;
+    let attempts = |node: &str| api_faults.writes(&format!("PATCH /api/v1/nodes/{node}")).len();
     let node = name(&simulation.nodes().await[0]);
     simulation
         .until("it was tried more than once", 120, async |_| attempts(&node) >= 3)
@@ -224,10 +223,8 @@ async fn nodes_that_change_while_they_are_marked_are_tried_again_without_noise()
     }
     let decisions = simulation.context.metrics.counter(&DISRUPTION_DECISIONS);
     assert_eq!(decisions.get(&["delete", "empty", "empty"]), 0.0);
-    wire.heal();
-    simulation
-        .until("they go", 90, async |s| s.nodes().await.is_empty())
-        .await;
+    api_faults.heal();
+    simulation.until_nodes(0, 90).await;
     simulation.stop().await;
 }
 
@@ -243,9 +240,7 @@ async fn a_replacement_is_known_before_the_watch_tells_of_it() {
         ..FaultPlan::default()
     });
     simulation.change_template("2").await;
-    simulation
-        .until("the replacement is there", 90, async |s| s.claims().await.len() == 2)
-        .await;
+    simulation.until_claims(2, 90).await;
     let known = simulation.context.cluster.claims().len();
     assert_eq!(known, 2);
     simulation.stop().await;
@@ -257,9 +252,7 @@ async fn a_command_is_examined_every_second_and_planning_goes_on_meanwhile() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
     simulation.delay_registration("3m").await;
     simulation.change_template("2").await;
-    simulation
-        .until("it is on its way", 30, async |s| s.claims().await.len() == 2)
-        .await;
+    simulation.until_claims(2, 30).await;
     let examined = |s: &Simulation| metric(s, "controller_runtime_reconcile_total{controller=\"disruption.queue\"");
     let planned = |s: &Simulation| {
         s.context
@@ -288,19 +281,18 @@ async fn a_command_is_examined_every_second_and_planning_goes_on_meanwhile() {
 // DIS-275, DIS-276, DIS-318
 #[tokio::test(start_paused = true)]
 async fn claims_are_deleted_at_once_and_again_where_that_fails() {
-    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "0s"})).await, |_| {}).await;
+    let (simulation, api_faults) =
+        with_api_faults(with_nodes(2, json!({"consolidateAfter": "0s"})).await, |_| {}).await;
     let (bad, good) = {
         let claims = simulation.claims().await;
         (name(&claims[0]), name(&claims[1]))
     };
     let path = |claim: &str| format!("/apis/karpenter.sh/v1/nodeclaims/{claim}");
-    let refused = Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR);
-    wire.on(Method::DELETE, &path(&bad), refused);
-    scale(&simulation, "web", 0).await;
-    simulation
-        .until("one is gone", 90, async |s| s.claims().await.len() == 1)
-        .await;
-    let writes = |method: &str, claim: &str| wire.writes(&format!("{method} {}", path(claim)));
+    let refused = CallFault::Refused(StatusCode::INTERNAL_SERVER_ERROR);
+    api_faults.on(Method::DELETE, &path(&bad), refused);
+    simulation.scale("web", 0).await;
+    simulation.until_claims(1, 90).await;
+    let writes = |method: &str, claim: &str| api_faults.writes(&format!("{method} {}", path(claim)));
     let (first, other) = (writes("DELETE", &bad), writes("DELETE", &good));
     assert_eq!(first[0].at, other[0].at, "both at once");
     assert_eq!(other.len(), 1, "what goes is not deleted again");
@@ -318,10 +310,8 @@ async fn claims_are_deleted_at_once_and_again_where_that_fails() {
         "{since:?}"
     );
     assert_eq!(tainted(&simulation).await, 1);
-    wire.heal();
-    simulation
-        .until("the other goes", 30, async |s| s.claims().await.is_empty())
-        .await;
+    api_faults.heal();
+    simulation.until_claims(0, 30).await;
     // Each is counted once, however often the command was examined.
     assert_eq!(metric(&simulation, "karpenter_nodeclaims_disrupted_total{"), 2.0);
     assert_eq!(simulation.messages("DisruptionTerminating").await.len(), 4);
@@ -334,12 +324,12 @@ async fn a_claim_that_is_gone_already_is_no_failure() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
     simulation.delay_registration("1m").await;
     let logs = Logs::listen();
-    let (simulation, wire) = wired(simulation, |_| {}).await;
+    let (simulation, api_faults) = with_api_faults(simulation, |_| {}).await;
     let old = name(&simulation.claims().await[0]);
-    wire.on(
+    api_faults.on(
         Method::DELETE,
         &format!("/nodeclaims/{old}"),
-        Fate::Refused(StatusCode::NOT_FOUND),
+        CallFault::Refused(StatusCode::NOT_FOUND),
     );
     simulation.change_template("2").await;
     simulation
@@ -348,7 +338,8 @@ async fn a_claim_that_is_gone_already_is_no_failure() {
         })
         .await;
     assert_eq!(
-        wire.writes(&format!("DELETE /apis/karpenter.sh/v1/nodeclaims/{old}"))
+        api_faults
+            .writes(&format!("DELETE /apis/karpenter.sh/v1/nodeclaims/{old}"))
             .len(),
         1
     );
@@ -395,14 +386,15 @@ async fn a_node_that_takes_long_to_drain_stays_marked_without_its_command() {
 #[tokio::test(start_paused = true)]
 async fn a_command_that_ends_a_little_late_has_succeeded() {
     let logs = Logs::listen();
-    let (simulation, wire) = wired(with_nodes(1, json!({"consolidateAfter": NEVER})).await, |_| {}).await;
+    let (simulation, api_faults) =
+        with_api_faults(with_nodes(1, json!({"consolidateAfter": NEVER})).await, |_| {}).await;
     let old = name(&simulation.claims().await[0]);
     // The replacement comes within the ten minutes, and the deletion is answered after them.
     simulation.delay_registration("9m20s").await;
-    wire.on(
+    api_faults.on(
         Method::DELETE,
         &format!("/nodeclaims/{old}"),
-        Fate::Late(Duration::from_secs(60)),
+        CallFault::Late(Duration::from_secs(60)),
     );
     simulation.change_template("2").await;
     simulation

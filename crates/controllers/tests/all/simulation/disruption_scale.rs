@@ -11,7 +11,7 @@ use kerf_units::quantity::Quantity;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::simulation::emptiness::{apart, is_tainted, scale};
+use crate::simulation::emptiness::{apart, is_tainted};
 use crate::simulation::harness::Simulation;
 
 /// The cluster has come to rest when nothing was on its way out for so long.
@@ -185,7 +185,7 @@ async fn a_thousand_pods_become_seven_hundred() {
     is_used(&simulation, 53.0, 65.0).await;
     let before = simulation.nodes().await.len();
     for name in ["small", "large"] {
-        scale(&simulation, name, 350).await;
+        simulation.scale(name, 350).await;
     }
     let took = rest(&simulation, 20).await;
     assert_eq!(simulation.running().await, 700);
@@ -239,7 +239,7 @@ async fn a_hundred_protected_pods_keep_their_nodes_and_no_others() {
     let protected = nodes_of(&simulation, "protected").await;
     let before = simulation.nodes().await.len();
     for name in ["small", "large"] {
-        scale(&simulation, name, 250).await;
+        simulation.scale(name, 250).await;
     }
     let took = rest(&simulation, 35).await;
     assert_eq!(simulation.running().await, 600);
@@ -267,7 +267,7 @@ async fn two_thousand_pods_spread_over_nodes_become_fourteen_hundred() {
     is_used(&simulation, 38.0, 40.0).await;
     let before = simulation.nodes().await.len();
     for name in ["small", "large"] {
-        scale(&simulation, name, 700).await;
+        simulation.scale(name, 700).await;
     }
     let took = rest(&simulation, 35).await;
     assert_eq!(simulation.running().await, 1400);
@@ -328,7 +328,9 @@ async fn thirty_deployments_of_all_sizes_shrink_together() {
     is_used(&simulation, 20.0, 20.0).await;
     let before = simulation.nodes().await.len();
     for index in 0..WIDE.len() {
-        scale(&simulation, &format!("wide-{index}"), if index < 20 { 25 } else { 20 }).await;
+        simulation
+            .scale(&format!("wide-{index}"), if index < 20 { 25 } else { 20 })
+            .await;
     }
     let took = rest(&simulation, 40).await;
     assert_eq!(simulation.running().await, 700);
@@ -343,12 +345,12 @@ async fn thirty_deployments_of_all_sizes_shrink_together() {
 async fn one_deployment_grows_while_another_shrinks_and_both_stand_apart() {
     let simulation = with_loads(vec![Load::small(500).apart()]).await;
     is_used(&simulation, 38.0, 40.0).await;
-    scale(&simulation, "small", 250).await;
+    simulation.scale("small", 250).await;
     Load::large(500).apart().create(&simulation).await;
     all_run(&simulation, 750, 5).await;
     is_used(&simulation, 38.0, 40.0).await;
-    scale(&simulation, "small", 400).await;
-    scale(&simulation, "large", 200).await;
+    simulation.scale("small", 400).await;
+    simulation.scale("large", 200).await;
     all_run(&simulation, 600, 5).await;
     rest(&simulation, 25).await;
     assert_eq!(simulation.running().await, 600);

@@ -1,4 +1,4 @@
-//! What users see, in the numbers of upstream's end-to-end suites (section 14 of the disruption contract).
+//! What users see, in the numbers of upstream's end-to-end suites (DIS section 14).
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use kerf_api::{Conditioned, NodeClaim};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::simulation::emptiness::{is_tainted, scale, with_nodes};
+use crate::simulation::emptiness::{is_tainted, with_nodes};
 use crate::simulation::harness::{Simulation, is_new, name};
 use crate::simulation::static_capacity;
 
@@ -40,7 +40,7 @@ async fn empty_drifted_nodes_go_two_of_three_at_once() {
     let simulation = with_nodes(3, json!({"consolidateAfter": "Never", "budgets": [{"nodes": "50%"}]})).await;
     // Until no pod is on its way to them any more.
     tokio::time::sleep(Duration::from_secs(30)).await;
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     simulation
         .until("the pods are gone", 60, async |s| s.pods().await.is_empty())
         .await;
@@ -94,8 +94,7 @@ async fn a_foreign_taint_on_every_node_does_not_make_nodes_without_end() {
         json!({"consolidateAfter": "0s"}),
         json!({"consolidateAfter": "30s", "consolidationPolicy": "WhenEmpty"}),
     ] {
-        let simulation = Simulation::start().await;
-        simulation.pool("web", json!({"disruption": disruption})).await;
+        let simulation = Simulation::with_pool(json!({"disruption": disruption})).await;
         simulation.deployment("web", 1, "1", json!({})).await;
         let (mut most, end) = (0, Instant::now() + Duration::from_secs(300));
         while Instant::now() < end {

@@ -1,4 +1,4 @@
-//! Nodes that are no longer what their pool asks for are replaced, and nothing is lost on the way.
+//! Drifted nodes are replaced, and no pod is lost on the way.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use kerf_sandbox::faults::FaultPlan;
 use serde_json::{Value, json};
 
 use crate::simulation::disruption_loop::{decisions_of, evaluations};
-use crate::simulation::emptiness::{is_tainted, scale, tainted, with_nodes};
+use crate::simulation::emptiness::{is_tainted, tainted, with_nodes};
 use crate::simulation::harness::Simulation;
 
 const NEVER: &str = "Never";
@@ -160,7 +160,7 @@ async fn drift_asks_for_no_machine_that_provisioning_asks_for_at_the_same_time()
             .until("it has drifted", 60, async |s| drifted(s).await == 1)
             .await;
         tokio::time::sleep(Duration::from_millis(tenths * 500)).await;
-        scale(&simulation, "web", 2).await;
+        simulation.scale("web", 2).await;
         simulation
             .until("both run on new machines", 300, async |s| {
                 is_renewed(s, "2", 2, 2).await
@@ -288,11 +288,9 @@ async fn annotate_pod(simulation: &Simulation, name: &str, value: Value) {
 #[tokio::test(start_paused = true)]
 async fn an_empty_drifted_node_goes_as_drifted_while_it_may_not_be_consolidated() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     simulation.change_template("2").await;
-    simulation
-        .until("it is gone", 60, async |s| s.nodes().await.is_empty())
-        .await;
+    simulation.until_nodes(0, 60).await;
     let metrics = &simulation.context.metrics;
     assert_eq!(
         metrics.counter(&DISRUPTION_DECISIONS).get(&["delete", "drifted", ""]),
@@ -307,7 +305,7 @@ async fn an_empty_drifted_node_goes_as_empty_where_it_may() {
     let simulation = with_nodes(1, json!({"consolidateAfter": "0s"})).await;
     let patch = json!({"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}});
     simulation.patch::<NodePool>("web", patch).await;
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     simulation.change_template("2").await;
     let both = async |s: &Simulation| {
         let claims = s.claims().await;
@@ -316,9 +314,7 @@ async fn an_empty_drifted_node_goes_as_empty_where_it_may() {
     simulation.until("it is both", 60, both).await;
     let patch = json!({"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}});
     simulation.patch::<NodePool>("web", patch).await;
-    simulation
-        .until("it is gone", 60, async |s| s.nodes().await.is_empty())
-        .await;
+    simulation.until_nodes(0, 60).await;
     let metrics = &simulation.context.metrics;
     assert_eq!(
         metrics
@@ -477,11 +473,7 @@ async fn a_restart_in_the_middle_wastes_nothing() {
 async fn a_grace_period_opens_the_door_for_drift() {
     let simulation = Simulation::start().await;
     let template = json!({"spec": {"terminationGracePeriod": "60s"}});
-    simulation.pool("web", json!({"template": template})).await;
-    simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 120, async |s| s.running().await == 1)
-        .await;
+    simulation.run_one_pod(json!({"template": template}), json!({})).await;
     let pod = simulation.pods().await[0].metadata.name.clone().expect("a name");
     annotate_pod(&simulation, &pod, json!("true")).await;
     simulation.change_template("2").await;

@@ -1,13 +1,13 @@
-//! The controllers are killed between any two calls of a replacement, before the call arrives and after it was carried out: the node is
-//! renewed all the same, once, and nothing is left behind (Law 6).
+//! The controllers are killed between any two calls of a replacement, before and after the call is executed: the node is replaced all the same,
+//! once, and nothing is left behind (Law 6).
 
 use kerf_api::{Conditioned, NodePool};
 use kerf_runtime::Options;
 use serde_json::json;
 
-use crate::simulation::deaths::{Death, Life, Seen, die_everywhere, mortal, survive};
 use crate::simulation::emptiness::{is_tainted, with_nodes};
 use crate::simulation::harness::Simulation;
+use crate::simulation::kills::{EverSeen, KillPoint, Run, kill_at_every_call, run_until, with_kill};
 
 fn plain(_: &mut Options) {}
 
@@ -26,15 +26,15 @@ async fn is_renewed(simulation: &Simulation) -> bool {
 }
 
 /// Renews a node with controllers that die at a call, if one is given, and come back.
-async fn renew(death: Death) -> Life {
+async fn renew(kill: KillPoint) -> Run {
     let begun = with_nodes(1, json!({"consolidateAfter": "Never"})).await;
-    let mut seen = Seen::default();
+    let mut seen = EverSeen::default();
     seen.look(&begun).await;
-    let (simulation, faults) = mortal(begun.crash().await, death, plain);
+    let (simulation, faults) = with_kill(begun.crash().await, kill, plain);
     let patch = json!({"spec": {"template": {"metadata": {"labels": {"generation": "2"}}}}});
     simulation.patch::<NodePool>("web", patch).await;
-    let simulation = survive(simulation, &faults, plain, &mut seen, is_renewed).await;
-    let context = format!("{death:?} {:?}\n{seen:?}", faults.trace());
+    let simulation = run_until(simulation, &faults, plain, &mut seen, is_renewed).await;
+    let context = format!("{kill:?} {:?}\n{seen:?}", faults.trace());
     assert_eq!(seen.nodes.len(), seen.claims.len(), "one machine per claim {context}");
     // A simulated machine that is lost between being made and joining is the only reason for another claim.
     let dead = faults.killed().is_cancelled();
@@ -44,11 +44,11 @@ async fn renew(death: Death) -> Life {
     );
     assert_eq!(seen.pods.len(), 2, "the pod was evicted once {context}");
     simulation.stop().await;
-    Life::of(&faults)
+    Run::of(&faults)
 }
 
 // DIS-004, DIS-014, DIS-261, DIS-263
 #[tokio::test(start_paused = true)]
 async fn a_replacement_survives_death_at_any_call() {
-    die_everywhere(renew).await;
+    kill_at_every_call(renew).await;
 }

@@ -1,4 +1,4 @@
-//! How claims come to be drifted and cease to be: what the provider says, what is logged, and whose pools are marked.
+//! How claims become drifted and stop being so: the provider's answer, log lines, and which pools are affected.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::simulation::clouds::{Call, scripted, scripted_on};
 use crate::simulation::emptiness::with_nodes;
 use crate::simulation::harness::{Simulation, create, is_new, list, name};
 use crate::simulation::logs::Logs;
+use crate::simulation::scripted_cloud::{Call, scripted, scripted_on};
 
 async fn drifted(simulation: &Simulation) -> Option<bool> {
     let claim = simulation.claims().await.remove(0);

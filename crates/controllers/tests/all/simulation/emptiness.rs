@@ -1,11 +1,10 @@
-//! Empty nodes go, when they may and as many as may.
+//! Empty nodes are deleted when they may be, and as many as may be.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::Method;
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::{Conditioned, NodeClaim, NodePool};
 use kerf_runtime::metrics::catalogue::{
@@ -16,19 +15,13 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
+use crate::simulation::api_faults::{ApiFaults, CallFault, with_api_faults};
 use crate::simulation::harness::{Simulation, name};
-use crate::simulation::wire::{Fate, Wire, wired};
 
 /// Pods that want a node each.
 pub(crate) fn apart(name: &str) -> Value {
     json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
         {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": name}}}]}}})
-}
-
-pub(crate) async fn scale(simulation: &Simulation, name: &str, replicas: u32) {
-    let api: Api<Deployment> = Api::namespaced(simulation.client(), "default");
-    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-    api.patch(name, &PatchParams::default(), &patch).await.expect("scaled");
 }
 
 /// Whether a Node is marked as one that is to go.
@@ -93,7 +86,7 @@ async fn an_empty_node_goes_when_it_was_left_alone_for_long_enough() {
     // LIF-142: left alone is not empty.
     assert_eq!((consolidatable(&simulation).await, tainted(&simulation).await), (1, 0));
     let spent = evaluated(&simulation, "sum", "").expect("passes");
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     simulation
         .until("the window starts anew", 5, async |s| consolidatable(s).await == 0)
         .await;
@@ -159,7 +152,7 @@ async fn an_empty_node_goes_when_it_was_left_alone_for_long_enough() {
 #[tokio::test(start_paused = true)]
 async fn no_more_go_at_once_than_the_budget_allows() {
     let simulation = with_nodes(5, json!({"consolidateAfter": "0s", "budgets": [{"nodes": "2"}]})).await;
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     let mut most = 0;
     let end = tokio::time::Instant::now() + Duration::from_secs(300);
     while !simulation.nodes().await.is_empty() {
@@ -175,7 +168,7 @@ async fn no_more_go_at_once_than_the_budget_allows() {
 #[tokio::test(start_paused = true)]
 async fn a_closed_budget_keeps_nodes_and_says_so() {
     let simulation = with_nodes(2, json!({"consolidateAfter": "0s", "budgets": [{"nodes": "0"}]})).await;
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     for _ in 0..60 {
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(tainted(&simulation).await, 0);
@@ -194,9 +187,7 @@ async fn a_closed_budget_keeps_nodes_and_says_so() {
     // DIS-092
     let patch = json!({"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}});
     simulation.patch::<NodePool>("web", patch).await;
-    simulation
-        .until("they go", 60, async |s| s.nodes().await.is_empty())
-        .await;
+    simulation.until_nodes(0, 60).await;
     simulation.stop().await;
 }
 
@@ -205,14 +196,10 @@ async fn a_closed_budget_keeps_nodes_and_says_so() {
 async fn what_budgets_allow_and_what_uses_them_up_are_shown_apart() {
     let simulation = with_nodes(5, json!({"consolidateAfter": "0s", "budgets": [{"nodes": "2"}]})).await;
     for node in simulation.nodes().await.iter().take(3) {
-        simulation
-            .sandbox
-            .set_kubelet(&name(node), Some("not-ready"))
-            .await
-            .expect("set");
+        simulation.set_kubelet(node, Some("not-ready")).await;
     }
     tokio::time::sleep(Duration::from_secs(15)).await;
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     // More are away than may be: nothing goes, and what is allowed is shown as the budget says.
     assert_eq!(tainted(&simulation).await, 0);
@@ -234,7 +221,7 @@ async fn an_annotated_node_stays_until_the_annotation_goes() {
     let node = simulation.nodes().await[0].metadata.name.clone().expect("a name");
     let annotate = |value: Value| json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}}});
     simulation.patch::<Node>(&node, annotate(json!("true"))).await;
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     // What kept the node while it started was told under the same key, which is good for two minutes (DIS-289).
     tokio::time::sleep(Duration::from_secs(180)).await;
     assert_eq!((simulation.nodes().await.len(), tainted(&simulation).await), (1, 0));
@@ -249,9 +236,7 @@ async fn an_annotated_node_stays_until_the_annotation_goes() {
     kinds.dedup();
     assert_eq!(kinds, ["Node", "NodeClaim"]);
     simulation.patch::<Node>(&node, annotate(Value::Null)).await;
-    simulation
-        .until("it goes", 60, async |s| s.nodes().await.is_empty())
-        .await;
+    simulation.until_nodes(0, 60).await;
     simulation.stop().await;
 }
 
@@ -260,15 +245,13 @@ async fn an_annotated_node_stays_until_the_annotation_goes() {
 async fn a_pod_that_comes_during_the_wait_saves_its_node() {
     let simulation = with_nodes(1, json!({"consolidateAfter": "0s"})).await;
     let claim = simulation.claims().await[0].metadata.uid.clone();
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     let eligible = simulation.context.metrics.gauge(&DISRUPTION_ELIGIBLE_NODES);
     simulation
         .until("it is chosen", 30, async |_| eligible.get(&["empty"]) == 1.0)
         .await;
-    scale(&simulation, "web", 1).await;
-    simulation
-        .until("the pod runs", 10, async |s| s.running().await == 1)
-        .await;
+    simulation.scale("web", 1).await;
+    simulation.until_running(1, 10).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(simulation.claims().await[0].metadata.uid, claim);
     assert_eq!(tainted(&simulation).await, 0);
@@ -281,7 +264,7 @@ async fn a_pod_that_comes_during_the_wait_saves_its_node() {
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_never_consolidates_keeps_its_empty_nodes() {
     let simulation = with_nodes(1, json!({"consolidateAfter": "Never"})).await;
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(
         (simulation.nodes().await.len(), consolidatable(&simulation).await),
@@ -346,14 +329,14 @@ async fn marks_nobody_stands_behind_are_removed() {
 }
 
 /// Has the next PATCH of an object arrive late.
-fn delay_next(wire: &Wire, path: &str) {
+fn delay_next(api_faults: &ApiFaults, path: &str) {
     let (path, waits) = (path.to_owned(), AtomicBool::new(true));
-    wire.forget();
-    wire.rule(move |request| {
+    api_faults.forget();
+    api_faults.rule(move |request| {
         let hit = *request.method() == Method::PATCH && request.uri().path() == path;
         match hit && waits.swap(false, Ordering::Relaxed) {
-            true => Fate::Late(Duration::from_secs(3)),
-            false => Fate::Passes,
+            true => CallFault::Late(Duration::from_secs(3)),
+            false => CallFault::None,
         }
     });
 }
@@ -362,7 +345,7 @@ fn delay_next(wire: &Wire, path: &str) {
 #[tokio::test(start_paused = true)]
 async fn taints_that_come_while_a_mark_is_on_its_way_survive() {
     let simulation = with_nodes(1, json!({"consolidateAfter": "Never"})).await;
-    let (simulation, wire) = wired(simulation, |_| {}).await;
+    let (simulation, api_faults) = with_api_faults(simulation, |_| {}).await;
     let node = name(&simulation.nodes().await[0]);
     let path = format!("/api/v1/nodes/{node}");
     let taint = async |keys: &[&str]| {
@@ -372,7 +355,7 @@ async fn taints_that_come_while_a_mark_is_on_its_way_survive() {
             .patch::<Node>(&node, json!({"spec": {"taints": taints}}))
             .await;
     };
-    let sent = async |_: &Simulation| !wire.writes(&path).is_empty();
+    let sent = async |_: &Simulation| !api_faults.writes(&path).is_empty();
     let keys = async |s: &Simulation| {
         let nodes = s.nodes().await;
         let node = nodes.iter().find(|other| name(*other) == node).expect("the node");
@@ -382,7 +365,7 @@ async fn taints_that_come_while_a_mark_is_on_its_way_survive() {
         keys
     };
 
-    delay_next(&wire, &path);
+    delay_next(&api_faults, &path);
     taint(&["karpenter.sh/disrupted"]).await;
     simulation.until("its removal is sent", 15, sent).await;
     taint(&["karpenter.sh/disrupted", "mine"]).await;
@@ -390,9 +373,9 @@ async fn taints_that_come_while_a_mark_is_on_its_way_survive() {
         .until("the mark is gone", 15, async |s| tainted(s).await == 0)
         .await;
     assert_eq!(keys(&simulation).await, ["mine"]);
-    assert_eq!(wire.writes(&path).len(), 2, "the late one was refused");
+    assert_eq!(api_faults.writes(&path).len(), 2, "the late one was refused");
 
-    delay_next(&wire, &path);
+    delay_next(&api_faults, &path);
     simulation.change_template("2").await;
     simulation.until("the mark is sent", 15, sent).await;
     taint(&["mine", "theirs"]).await;
@@ -407,7 +390,7 @@ async fn taints_that_come_while_a_mark_is_on_its_way_survive() {
 #[tokio::test(start_paused = true)]
 async fn conditions_that_come_while_a_reason_is_removed_survive() {
     let simulation = with_nodes(1, json!({"consolidateAfter": "Never"})).await;
-    let (simulation, wire) = wired(simulation, |_| {}).await;
+    let (simulation, api_faults) = with_api_faults(simulation, |_| {}).await;
     let path = format!(
         "/apis/karpenter.sh/v1/nodeclaims/{}/status",
         name(&simulation.claims().await[0])
@@ -420,10 +403,12 @@ async fn conditions_that_come_while_a_reason_is_removed_survive() {
         let written = kerf_controllers::patch_status(&simulation.client(), &before, &after, lock).await;
         written.expect("written");
     };
-    delay_next(&wire, &path);
+    delay_next(&api_faults, &path);
     set("DisruptionReason").await;
     simulation
-        .until("its removal is sent", 15, async |_| !wire.writes(&path).is_empty())
+        .until("its removal is sent", 15, async |_| {
+            !api_faults.writes(&path).is_empty()
+        })
         .await;
     set("Mine").await;
     simulation
@@ -432,6 +417,6 @@ async fn conditions_that_come_while_a_reason_is_removed_survive() {
         })
         .await;
     assert!(simulation.claims().await[0].condition_is_true("Mine"));
-    assert_eq!(wire.writes(&path).len(), 2, "the late one was refused");
+    assert_eq!(api_faults.writes(&path).len(), 2, "the late one was refused");
     simulation.stop().await;
 }

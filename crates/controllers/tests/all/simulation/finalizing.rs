@@ -1,4 +1,4 @@
-//! What holds the end of a node up, and what does not.
+//! What delays the end of a node, and what does not.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,39 +15,17 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::simulation::clouds::{Call, Script, scripted, scripted_as};
+use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::harness::{Simulation, create, name};
-use crate::simulation::wire::{Fate, wired};
+use crate::simulation::scripted_cloud::{Call, Script, scripted, scripted_as};
 
 /// A cluster with one pod on one node, and the script of its cloud.
 pub(crate) async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, Script, NodeClaim, Node) {
     let (simulation, script) = scripted().await;
-    simulation.pool("web", pool).await;
-    simulation.deployment("web", 1, "1", pod).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
-    let initialized = async |s: &Simulation| {
-        s.claims()
-            .await
-            .iter()
-            .all(|claim| claim.condition_is_true("Initialized"))
-    };
-    simulation.until("its node is initialized", 30, initialized).await;
+    simulation.run_one_pod(pool, pod).await;
+    simulation.until_initialized(30).await;
     let (claim, node) = (simulation.claims().await.remove(0), simulation.nodes().await.remove(0));
     (simulation, script, claim, node)
-}
-
-pub(crate) async fn current(simulation: &Simulation, claim: &NodeClaim) -> Option<NodeClaim> {
-    let claims = simulation.claims().await;
-    claims
-        .into_iter()
-        .find(|other| other.metadata.uid == claim.metadata.uid)
-}
-
-async fn current_node(simulation: &Simulation, node: &Node) -> Option<Node> {
-    let nodes = simulation.nodes().await;
-    nodes.into_iter().find(|other| other.metadata.uid == node.metadata.uid)
 }
 
 fn is_tainted(node: &Node) -> bool {
@@ -80,7 +58,7 @@ async fn deleting_a_claim_taints_its_node_at_once() {
     simulation.delete::<NodeClaim>(&name(&claim)).await;
     simulation
         .until("it is tainted", 3, async |s| {
-            current_node(s, &node).await.is_none_or(|node| is_tainted(&node))
+            s.current_node(&node).await.is_none_or(|node| is_tainted(&node))
         })
         .await;
     simulation.stop().await;
@@ -137,9 +115,7 @@ async fn a_node_of_whose_registration_nobody_told_is_drained_first() {
             "ownerReferences": [owner],
         }, "spec": {"taints": null}});
         simulation.patch::<Node>(&name(&node), registered).await;
-        simulation
-            .until("the pod runs", 20, async |s| s.running().await == 1)
-            .await;
+        simulation.until_running(1, 20).await;
         protect(&simulation).await;
         let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         let id = id.expect("it was launched");
@@ -150,7 +126,7 @@ async fn a_node_of_whose_registration_nobody_told_is_drained_first() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(script.count(Call::Delete), 0, "a pod runs there");
         assert_eq!(simulation.running().await, 1);
-        let node = current_node(&simulation, &node).await;
+        let node = simulation.current_node(&node).await;
         assert!(node.is_some_and(|node| node.metadata.deletion_timestamp.is_some()));
         simulation.stop().await;
     }
@@ -163,7 +139,7 @@ async fn an_instance_that_will_not_end_keeps_the_claim() {
     script.fail(Call::Delete, || CloudError::other("throttled"));
     simulation.delete::<NodeClaim>(&name(&claim)).await;
     tokio::time::sleep(Duration::from_secs(300)).await;
-    let kept = current(&simulation, &claim).await.expect("kept");
+    let kept = simulation.current_claim(&claim).await.expect("kept");
     assert_eq!(
         kept.metadata.finalizers,
         Some(vec!["karpenter.sh/termination".to_owned()])
@@ -184,23 +160,17 @@ async fn an_instance_that_will_not_end_keeps_the_claim() {
     );
     script.heal(Call::Delete);
     let terminating = async |s: &Simulation| {
-        let claim = current(s, &claim).await;
+        let claim = s.current_claim(&claim).await;
         assert!(claim.as_ref().is_none_or(|claim| claim.condition_is_true("Ready")));
         claim.is_none_or(|claim| claim.condition_is_true("InstanceTerminating"))
     };
     simulation.until("it is ended", 30, terminating).await;
-    simulation
-        .until("it is gone", 30, async |s| current(s, &claim).await.is_none())
-        .await;
+    simulation.until_claim_gone(&claim, 30).await;
     simulation.stop().await;
 }
 
 async fn set_kubelet(simulation: &Simulation, node: &Node, conduct: &str) {
-    simulation
-        .sandbox
-        .set_kubelet(&name(node), Some(conduct))
-        .await
-        .expect("set");
+    simulation.set_kubelet(node, Some(conduct)).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
@@ -215,7 +185,8 @@ async fn a_node_without_a_machine_is_let_go_without_a_drain() {
     simulation.delete::<NodeClaim>(&name(&claim)).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert!(
-        current_node(&simulation, &node)
+        simulation
+            .current_node(&node)
             .await
             .is_some_and(|node| is_tainted(&node))
     );
@@ -228,7 +199,8 @@ async fn a_node_without_a_machine_is_let_go_without_a_drain() {
     simulation.delete::<NodeClaim>(&name(&claim)).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert!(
-        current_node(&simulation, &node)
+        simulation
+            .current_node(&node)
             .await
             .is_some_and(|node| !is_tainted(&node))
     );
@@ -236,7 +208,7 @@ async fn a_node_without_a_machine_is_let_go_without_a_drain() {
     script.fail(Call::Get, gone);
     simulation
         .until("the Node is let go", 15, async |s| {
-            current_node(s, &node).await.is_none()
+            s.current_node(&node).await.is_none()
         })
         .await;
     simulation.stop().await;
@@ -261,7 +233,7 @@ async fn a_volume_that_is_attached_keeps_the_instance() {
     attach_volume(&simulation, &node).await;
     simulation.delete::<NodeClaim>(&name(&claim)).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let waiting = current(&simulation, &claim).await.expect("there");
+    let waiting = simulation.current_claim(&claim).await.expect("there");
     // Drained first, then waiting, and the instance untouched.
     assert!(waiting.condition_is_true("Drained"));
     let text = "Unknown AwaitingVolumeDetachment AwaitingVolumeDetachment";
@@ -271,9 +243,7 @@ async fn a_volume_that_is_attached_keeps_the_instance() {
     let told: Vec<&str> = told.iter().filter_map(|event| event.message.as_deref()).collect();
     assert_eq!(told, ["Awaiting deletion of bound volumeattachments (data-on-node)"]);
     simulation.delete::<VolumeAttachment>("data-on-node").await;
-    simulation
-        .until("it is gone", 30, async |s| current(s, &claim).await.is_none())
-        .await;
+    simulation.until_claim_gone(&claim, 30).await;
     simulation.stop().await;
 }
 
@@ -292,9 +262,7 @@ async fn a_deadline_ends_the_wait_for_volumes() {
         messages.any(|message| message.contains("Status: Unknown -> False, Reason: TerminationGracePeriodElapsed"))
     };
     simulation.until("the wait is over", 10, elapsed).await;
-    simulation
-        .until("it is gone", 15, async |s| current(s, &claim).await.is_none())
-        .await;
+    simulation.until_claim_gone(&claim, 15).await;
     simulation.stop().await;
 }
 
@@ -304,9 +272,7 @@ async fn a_nodes_life_is_measured() {
     let (simulation, _, claim, _) = with_one_pod(json!({}), json!({})).await;
     tokio::time::sleep(Duration::from_secs(3000)).await;
     simulation.delete::<NodeClaim>(&name(&claim)).await;
-    simulation
-        .until("it is gone", 60, async |s| current(s, &claim).await.is_none())
-        .await;
+    simulation.until_claim_gone(&claim, 60).await;
     let metrics = simulation.context.metrics.encode();
     let bucket = |bound: &str| {
         let line = format!("karpenter_nodes_lifetime_duration_seconds_bucket{{nodepool=\"web\",le=\"{bound}\"}} ");
@@ -381,12 +347,10 @@ async fn ten_nodes_of_one_claim_end_together() {
         .until("all are gone", 120, async |s| {
             let nodes = s.nodes().await;
             let theirs = |node: &Node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(&*id);
-            current(s, &claim).await.is_none() && !nodes.iter().any(theirs)
+            s.current_claim(&claim).await.is_none() && !nodes.iter().any(theirs)
         })
         .await;
-    simulation
-        .until("the pod runs again", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 60).await;
     simulation.stop().await;
 }
 
@@ -412,15 +376,12 @@ async fn a_node_is_drained_although_its_claim_never_learned_that_it_registered()
     let budgets: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
     budgets.create(&PostParams::default(), &budget).await.expect("created");
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert!(
-        current_node(&simulation, &node).await.is_some(),
-        "its pod may not leave"
-    );
-    assert!(current(&simulation, &claim).await.is_some());
+    assert!(simulation.current_node(&node).await.is_some(), "its pod may not leave");
+    assert!(simulation.current_claim(&claim).await.is_some());
     budgets.delete("web", &DeleteParams::default()).await.expect("deleted");
     simulation
         .until("the pod moved", 300, async |s| {
-            s.running().await == 1 && current(s, &claim).await.is_none()
+            s.running().await == 1 && s.current_claim(&claim).await.is_none()
         })
         .await;
     simulation.stop().await;
@@ -431,18 +392,16 @@ async fn a_node_is_drained_although_its_claim_never_learned_that_it_registered()
 async fn a_node_whose_deletion_meets_a_conflict_is_deleted_again() {
     let begun = Simulation::start().await;
     begun.populate(1, json!({})).await;
-    let (simulation, wire) = wired(begun, |_| {}).await;
+    let (simulation, api_faults) = with_api_faults(begun, |_| {}).await;
     let (claim, node) = (simulation.claims().await.remove(0), simulation.nodes().await.remove(0));
     let path = format!("/api/v1/nodes/{}", name(&node));
-    wire.on(Method::DELETE, &path, Fate::Refused(StatusCode::CONFLICT));
+    api_faults.on(Method::DELETE, &path, CallFault::Refused(StatusCode::CONFLICT));
     simulation.delete::<NodeClaim>(&name(&claim)).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
-    let tried = wire.writes(&format!("DELETE {path}")).len();
+    let tried = api_faults.writes(&format!("DELETE {path}")).len();
     assert!(tried > 2, "{tried}");
-    wire.heal();
-    simulation
-        .until("it is gone", 60, async |s| current(s, &claim).await.is_none())
-        .await;
+    api_faults.heal();
+    simulation.until_claim_gone(&claim, 60).await;
     simulation.stop().await;
 }
 
@@ -460,7 +419,7 @@ async fn a_namesake_is_not_evicted_in_a_pods_place() {
     sets.create(&PostParams::default(), &serde_json::from_value(set).expect("a set"))
         .await
         .expect("created");
-    simulation.until("both run", 60, async |s| s.running().await == 2).await;
+    simulation.until_running(2, 60).await;
     let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
     let on = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     let first = api.get("db-0").await.expect("there");
@@ -497,7 +456,7 @@ async fn a_pod_that_takes_its_time_gets_its_grace_and_no_more() {
     api.create(&PostParams::default(), &serde_json::from_value(slow).expect("a pod"))
         .await
         .expect("created");
-    simulation.until("it runs", 30, async |s| s.running().await == 2).await;
+    simulation.until_running(2, 30).await;
     simulation.delete::<NodeClaim>(&name(&claim)).await;
     let going = async |_: &Simulation| {
         let pod = api.get_opt("slow").await.expect("an answer");
@@ -507,9 +466,7 @@ async fn a_pod_that_takes_its_time_gets_its_grace_and_no_more() {
     tokio::time::sleep(Duration::from_secs(24)).await;
     let pod = api.get("slow").await.expect("there");
     assert_eq!(pod.status.and_then(|status| status.phase).as_deref(), Some("Running"));
-    simulation
-        .until("all is gone", 60, async |s| current(s, &claim).await.is_none())
-        .await;
+    simulation.until_claim_gone(&claim, 60).await;
     assert!(api.get_opt("slow").await.expect("an answer").is_none());
     simulation.stop().await;
 }
@@ -525,12 +482,10 @@ async fn a_grace_period_begins_with_the_deletion_and_lets_drift_pass_protection(
     protect(&simulation).await;
     // DIS-244: only a pod that may move gets a place ahead.
     simulation.deployment("other", 1, "100m", json!({})).await;
-    simulation
-        .until("it runs there too", 60, async |s| s.running().await == 2)
-        .await;
+    simulation.until_running(2, 60).await;
     tokio::time::sleep(Duration::from_secs(1800)).await;
     // Consolidation does not choose it, grace period or not.
-    let kept = current(&simulation, &claim).await.expect("kept");
+    let kept = simulation.current_claim(&claim).await.expect("kept");
     assert!(kept.metadata.deletion_timestamp.is_none() && kept.condition("DisruptionReason").is_none());
     // The claim keeps the period it was made with; a changed template makes it drift.
     let changed = json!({"spec": {"template": {"spec": {"terminationGracePeriod": "5m"}}}});
@@ -540,20 +495,20 @@ async fn a_grace_period_begins_with_the_deletion_and_lets_drift_pass_protection(
         annotations.get("karpenter.sh/nodeclaim-termination-timestamp").cloned()
     };
     let chosen = async |s: &Simulation| {
-        current(s, &claim)
+        s.current_claim(&claim)
             .await
             .is_some_and(|claim| claim.condition("DisruptionReason").is_some())
     };
     simulation.until("drift chooses it", 60, chosen).await;
-    let decided = current(&simulation, &claim).await.expect("there");
+    let decided = simulation.current_claim(&claim).await.expect("there");
     assert_eq!(deadline_of(&decided), None, "the time does not run yet");
     let deleted = async |s: &Simulation| {
-        current(s, &claim)
+        s.current_claim(&claim)
             .await
             .is_some_and(|claim| deadline_of(&claim).is_some())
     };
     simulation.until("it is deleted", 120, deleted).await;
-    let going = current(&simulation, &claim).await.expect("there");
+    let going = simulation.current_claim(&claim).await.expect("there");
     let since = going.metadata.deletion_timestamp.as_ref().expect("deleted").0;
     let deadline: jiff::Timestamp = deadline_of(&going).expect("a deadline").parse().expect("a time");
     assert_eq!((deadline - since).get_seconds(), 600);
@@ -574,13 +529,9 @@ async fn a_grace_period_begins_with_the_deletion_and_lets_drift_pass_protection(
     );
     // The protected pod goes when the time is nearly over.
     tokio::time::sleep(Duration::from_secs(500)).await;
-    assert!(current(&simulation, &claim).await.is_some());
-    simulation
-        .until("it is gone", 180, async |s| current(s, &claim).await.is_none())
-        .await;
-    simulation
-        .until("the pods run elsewhere", 60, async |s| s.running().await == 2)
-        .await;
+    assert!(simulation.current_claim(&claim).await.is_some());
+    simulation.until_claim_gone(&claim, 180).await;
+    simulation.until_running(2, 60).await;
     simulation.stop().await;
 }
 
@@ -606,9 +557,7 @@ async fn capacity_is_looked_for_as_long_as_a_node_drains() {
     tokio::time::sleep(Duration::from_secs(18 * 60)).await;
     assert_eq!(simulation.claims().await.len(), 1);
     // Then it is, though nothing happened but that time passed: the budget still keeps the pod where it is.
-    simulation
-        .until("a place is launched for it", 180, async |s| s.claims().await.len() == 2)
-        .await;
+    simulation.until_claims(2, 180).await;
     assert_eq!(name(&simulation.pods().await.remove(0)), pod);
     simulation.stop().await;
 }

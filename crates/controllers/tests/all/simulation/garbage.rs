@@ -1,29 +1,24 @@
-//! Claims without instances, instances without claims.
+//! Garbage collection: claims without instances, instances without claims.
 
 use std::time::Duration;
 
 use http::{Method, StatusCode};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::{Conditioned, NodeClaim};
+use kerf_api::NodeClaim;
 use kerf_cloud::{CloudError, Launched};
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::simulation::clouds::{Call, Script, scripted};
+use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::harness::{Simulation, create, name};
-use crate::simulation::wire::{Fate, wired};
+use crate::simulation::scripted_cloud::{Call, Script, scripted};
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_instance_vanished_is_replaced() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
-    simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    let simulation = Simulation::with_one_pod(json!({}), json!({})).await;
     let claim = simulation.claims().await.pop().expect("a claim");
     let node = simulation.nodes().await.pop().expect("a node");
     let name = node.metadata.name.clone().unwrap_or_default();
@@ -58,9 +53,7 @@ async fn an_instance_nobody_wants_is_ended() {
     create::<Node>(&simulation.client(), node("foreign", json!({}))).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(simulation.nodes().await.len(), 2, "it may still be somebody's");
-    simulation
-        .until("it is gone", 300, async |s| s.nodes().await.len() == 1)
-        .await;
+    simulation.until_nodes(1, 300).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     let left = simulation.nodes().await.pop().and_then(|node| node.metadata.name);
     assert_eq!(left.as_deref(), Some("foreign"));
@@ -107,9 +100,7 @@ async fn a_suspicion_outlasts_a_launch() {
     launching(&simulation, "stuck").await;
     tokio::time::sleep(Duration::from_secs(90)).await;
     simulation.delete::<NodeClaim>("stuck").await;
-    simulation
-        .until("the claim is gone", 30, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 30).await;
     assert_eq!(script.count(Call::Delete), 0, "it may have been the claim's");
     simulation
         .until("it is ended in the next round", 100, async |_| {
@@ -122,18 +113,8 @@ async fn a_suspicion_outlasts_a_launch() {
 /// A cluster with a pod on a node whose Node object, and with it its machine, is then lost.
 async fn with_a_lost_machine() -> (Simulation, Script, NodeClaim) {
     let (simulation, script) = scripted().await;
-    simulation.pool("web", json!({})).await;
-    simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
-    let initialized = async |s: &Simulation| {
-        s.claims()
-            .await
-            .iter()
-            .all(|claim| claim.condition_is_true("Initialized"))
-    };
-    simulation.until("its node is initialized", 30, initialized).await;
+    simulation.run_one_pod(json!({}), json!({})).await;
+    simulation.until_initialized(30).await;
     let claim = simulation.claims().await.remove(0);
     (simulation, script, claim)
 }
@@ -209,11 +190,15 @@ async fn an_empty_list_costs_no_claim_whose_instance_is_known() {
 async fn a_claim_that_cannot_be_deleted_keeps_no_other_and_is_tried_again_soon() {
     let begun = Simulation::start().await;
     begun.populate(2, json!({})).await;
-    let (simulation, wire) = wired(begun, |_| {}).await;
+    let (simulation, api_faults) = with_api_faults(begun, |_| {}).await;
     let claims = simulation.claims().await;
     let (stuck, other) = (&claims[0], &claims[1]);
     let path = format!("/apis/karpenter.sh/v1/nodeclaims/{}", name(stuck));
-    wire.on(Method::DELETE, &path, Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR));
+    api_faults.on(
+        Method::DELETE,
+        &path,
+        CallFault::Refused(StatusCode::INTERNAL_SERVER_ERROR),
+    );
     for _ in 0..2 {
         lose_node(&simulation).await;
     }
@@ -221,10 +206,10 @@ async fn a_claim_that_cannot_be_deleted_keeps_no_other_and_is_tried_again_soon()
         .until("the other is collected", 130, async |s| !is_kept(s, other).await)
         .await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let asked = wire.writes(&format!("DELETE {path}")).len();
+    let asked = api_faults.writes(&format!("DELETE {path}")).len();
     assert!(asked > 5, "{asked}");
     assert!(is_kept(&simulation, stuck).await && !is_kept(&simulation, other).await);
-    wire.heal();
+    api_faults.heal();
     simulation
         .until("it is collected", 30, async |s| !is_kept(s, stuck).await)
         .await;
@@ -267,8 +252,6 @@ async fn a_claim_whose_instance_never_was_is_collected() {
         .await
         .expect("patched");
     let simulation = Simulation::join(sandbox, |_| {});
-    simulation
-        .until("it is gone", 130, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 130).await;
     simulation.stop().await;
 }

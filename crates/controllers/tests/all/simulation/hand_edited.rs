@@ -11,9 +11,9 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::simulation::clouds::{Call, scripted};
 use crate::simulation::emptiness::apart;
 use crate::simulation::harness::{Simulation, create, list, name};
+use crate::simulation::scripted_cloud::{Call, scripted};
 
 /// A cluster with so many pods, each on a node of its own, all initialized.
 pub(crate) async fn with_nodes(count: usize, pool: Value) -> Simulation {
@@ -86,9 +86,7 @@ async fn a_clock_that_jumps_gives_up_no_claim_that_is_about_to_register() {
     tokio::time::sleep(Duration::from_secs(30)).await;
     let (claims, _) = staying(&simulation).await;
     simulation.sandbox.clock().jump(SignedDuration::from_hours(2));
-    simulation
-        .until("the pod runs", 600, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 600).await;
     assert_eq!(staying(&simulation).await.0, claims, "it is the same claim");
     simulation.stop().await;
 }
@@ -97,16 +95,12 @@ async fn a_clock_that_jumps_gives_up_no_claim_that_is_about_to_register() {
 async fn an_unhealthy_node_is_not_replaced_because_the_clock_was_set() {
     let simulation = with_nodes(1, json!({})).await;
     let node = simulation.nodes().await.remove(0);
-    simulation
-        .sandbox
-        .set_kubelet(&name(&node), Some("not-ready"))
-        .await
-        .expect("set");
+    simulation.set_kubelet(&node, Some("not-ready")).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     simulation.sandbox.clock().jump(SignedDuration::from_hours(1));
     tokio::time::sleep(Duration::from_secs(60)).await;
     // It was restarted.
-    simulation.sandbox.set_kubelet(&name(&node), None).await.expect("set");
+    simulation.set_kubelet(&node, None).await;
     tokio::time::sleep(Duration::from_secs(1200)).await;
     assert!(
         simulation
@@ -143,9 +137,7 @@ async fn a_claim_nobody_can_launch_stops_planning_for_less_than_a_minute() {
     let metrics = simulation.context.metrics.encode();
     assert!(metrics.contains("karpenter_cluster_state_synced 0"), "{metrics}");
     script.heal(Call::Create);
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 60).await;
     let metrics = simulation.context.metrics.encode();
     for line in [
         "karpenter_cluster_state_synced 1",
@@ -186,14 +178,7 @@ async fn a_pool_deleted_from_under_its_nodes_leaves_them_running() {
         .find(|claim| before.0.contains(claim.metadata.uid.as_ref().expect("a uid")));
     let claim = claim.expect("there");
     simulation.delete::<NodeClaim>(&name(&claim)).await;
-    simulation
-        .until("it is gone", 120, async |s| {
-            s.claims()
-                .await
-                .iter()
-                .all(|other| other.metadata.uid != claim.metadata.uid)
-        })
-        .await;
+    simulation.until_claim_gone(&claim, 120).await;
     simulation.stop().await;
 }
 
@@ -218,14 +203,7 @@ async fn a_class_deleted_from_under_its_nodes_leaves_them_running() {
     // Deleting one works without its class.
     let claim = simulation.claims().await.remove(0);
     simulation.delete::<NodeClaim>(&name(&claim)).await;
-    simulation
-        .until("it is gone", 120, async |s| {
-            s.claims()
-                .await
-                .iter()
-                .all(|other| other.metadata.uid != claim.metadata.uid)
-        })
-        .await;
+    simulation.until_claim_gone(&claim, 120).await;
     simulation.stop().await;
 }
 
@@ -272,9 +250,7 @@ async fn labels_changed_on_a_node_neither_end_nor_double_it() {
                 .all(|other| other.metadata.uid != nodes[0].metadata.uid)
         })
         .await;
-    simulation
-        .until("all pods run", 120, async |s| s.running().await == 3)
-        .await;
+    simulation.until_running(3, 120).await;
     simulation.stop().await;
 }
 
@@ -320,9 +296,7 @@ async fn annotations_with_nonsense_stop_nothing_else() {
     simulation
         .until("it goes", 120, async |s| !is_there(s, &claims[0]).await)
         .await;
-    simulation
-        .until("the pods run again", 120, async |s| s.running().await == 2)
-        .await;
+    simulation.until_running(2, 120).await;
     simulation.stop().await;
 }
 
@@ -374,14 +348,7 @@ async fn budgets_that_overlap_are_named_and_wait_for_somebody() {
     goes_on(&simulation).await;
     let api: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
     api.delete("two", &DeleteParams::default()).await.expect("deleted");
-    simulation
-        .until("the node goes", 60, async |s| {
-            s.claims()
-                .await
-                .iter()
-                .all(|other| other.metadata.uid != claim.metadata.uid)
-        })
-        .await;
+    simulation.until_claim_gone(&claim, 60).await;
     simulation.stop().await;
 }
 
@@ -457,13 +424,11 @@ async fn a_budget_nobody_can_read_closes_its_pool_and_no_other() {
     simulation
         .deployment("other", 1, "1", json!({"nodeSelector": {"team": "other"}}))
         .await;
-    simulation.until("both run", 60, async |s| s.running().await == 2).await;
+    simulation.until_running(2, 60).await;
     for app in ["web", "other"] {
-        crate::simulation::emptiness::scale(&simulation, app, 0).await;
+        simulation.scale(app, 0).await;
     }
-    simulation
-        .until("the other goes", 120, async |s| s.nodes().await.len() == 1)
-        .await;
+    simulation.until_nodes(1, 120).await;
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(name(&simulation.nodes().await[0]), kept);
     let told = simulation.events("InvalidDisruptionBudget").await;

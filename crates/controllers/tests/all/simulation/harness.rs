@@ -1,10 +1,11 @@
-//! An embedded cluster with the controllers on it, and words for what tests do to it.
+//! An embedded cluster with the controllers on it, and methods for what tests do with it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kerf_cloud::CloudProvider;
 use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Tuning};
@@ -38,6 +39,20 @@ impl Simulation {
     /// Starts one, with a node class `default` in it.
     pub(crate) async fn start() -> Self {
         Self::start_with(|_| {}).await
+    }
+
+    /// The same with a pool `web`; `spec` is merged over the least there must be.
+    pub(crate) async fn with_pool(spec: Value) -> Self {
+        let simulation = Self::start().await;
+        simulation.pool("web", spec).await;
+        simulation
+    }
+
+    /// The same with a pool `web` and one pod `web`, which runs.
+    pub(crate) async fn with_one_pod(pool: Value, pod: Value) -> Self {
+        let simulation = Self::start().await;
+        simulation.run_one_pod(pool, pod).await;
+        simulation
     }
 
     /// The same with other options.
@@ -271,6 +286,87 @@ impl Simulation {
             );
             tokio::time::sleep(LOOK).await;
         }
+    }
+
+    /// Waits until exactly so many pods run.
+    pub(crate) async fn until_running(&self, count: usize, seconds: u64) {
+        let what = format!("{count} pods run");
+        self.until(&what, seconds, async |s| s.running().await == count).await;
+    }
+
+    /// Waits until there are exactly so many claims.
+    pub(crate) async fn until_claims(&self, count: usize, seconds: u64) {
+        let what = format!("{count} claims");
+        self.until(&what, seconds, async |s| s.claims().await.len() == count)
+            .await;
+    }
+
+    /// Waits until there are exactly so many Nodes.
+    pub(crate) async fn until_nodes(&self, count: usize, seconds: u64) {
+        let what = format!("{count} nodes");
+        self.until(&what, seconds, async |s| s.nodes().await.len() == count)
+            .await;
+    }
+
+    /// Waits until all claims are initialized.
+    pub(crate) async fn until_initialized(&self, seconds: u64) {
+        let initialized = async |s: &Self| {
+            let claims = s.claims().await;
+            claims.iter().all(|claim| claim.condition_is_true("Initialized"))
+        };
+        self.until("all claims are initialized", seconds, initialized).await;
+    }
+
+    /// Waits until a claim is gone.
+    pub(crate) async fn until_claim_gone(&self, claim: &NodeClaim, seconds: u64) {
+        let gone = async |s: &Self| s.current_claim(claim).await.is_none();
+        self.until("the claim is gone", seconds, gone).await;
+    }
+
+    /// Waits until a Node is gone.
+    pub(crate) async fn until_node_gone(&self, node: &Node, seconds: u64) {
+        let gone = async |s: &Self| s.current_node(node).await.is_none();
+        self.until("the node is gone", seconds, gone).await;
+    }
+
+    /// A claim as it is now, if it still exists.
+    pub(crate) async fn current_claim(&self, claim: &NodeClaim) -> Option<NodeClaim> {
+        let mut claims = self.claims().await.into_iter();
+        claims.find(|other| other.metadata.uid == claim.metadata.uid)
+    }
+
+    /// A Node as it is now, if it still exists.
+    pub(crate) async fn current_node(&self, node: &Node) -> Option<Node> {
+        let mut nodes = self.nodes().await.into_iter();
+        nodes.find(|other| other.metadata.uid == node.metadata.uid)
+    }
+
+    /// Creates the pool `web` with one pod `web` and waits until it runs.
+    pub(crate) async fn run_one_pod(&self, pool: Value, pod: Value) {
+        self.pool("web", pool).await;
+        self.deployment("web", 1, "1", pod).await;
+        self.until_running(1, 60).await;
+    }
+
+    /// Changes the replicas of a Deployment.
+    pub(crate) async fn scale(&self, name: &str, replicas: u32) {
+        let api: Api<Deployment> = Api::namespaced(self.client(), "default");
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        api.patch(name, &PatchParams::default(), &patch).await.expect("scaled");
+    }
+
+    /// Creates a PodDisruptionBudget for the pods `web`.
+    pub(crate) async fn budget(&self, min_available: usize) {
+        let budget = json!({"metadata": {"name": "web"}, "spec": {
+            "minAvailable": min_available, "selector": {"matchLabels": {"app": "web"}}}});
+        create_in::<PodDisruptionBudget>(&self.client(), "default", budget).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+
+    /// Makes the kubelet of a node fail in some way; `None` ends that.
+    pub(crate) async fn set_kubelet(&self, node: &Node, failure: Option<&str>) {
+        let set = self.sandbox.set_kubelet(&name(node), failure).await;
+        set.expect("set");
     }
 
     /// What there is, for failing tests.

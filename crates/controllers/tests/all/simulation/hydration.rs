@@ -1,4 +1,4 @@
-//! The node class label, which everything that ends nodes goes by.
+//! The node class label, on which everything that terminates nodes depends.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How long an instance may take to end, and what is measured of it.
+//! How long an instance may take to terminate, and the metrics about it.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use kerf_api::{Conditioned, KwokNodeClass, NodeClaim};
 use serde_json::json;
 
-use crate::simulation::clouds::{Call, Script, scripted};
-use crate::simulation::finalizing::{current, with_one_pod};
+use crate::simulation::finalizing::with_one_pod;
 use crate::simulation::harness::{Simulation, create, name};
+use crate::simulation::scripted_cloud::{Call, Script, scripted};
 
 /// A claim without a pool whose node does not come.
 async fn with_an_absent_node() -> (Simulation, Script, NodeClaim) {
@@ -35,12 +35,12 @@ async fn end_slowly(simulation: &Simulation, script: &Script, claim: &NodeClaim)
     script.linger();
     simulation.delete::<NodeClaim>(&name(claim)).await;
     let ends = async |s: &Simulation| {
-        let claim = current(s, claim).await;
+        let claim = s.current_claim(claim).await;
         claim.expect("it waits").condition_is_true("InstanceTerminating")
     };
     simulation.until("its instance ends", 30, ends).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let waiting = current(simulation, claim).await.expect("it waits");
+    let waiting = simulation.current_claim(claim).await.expect("it waits");
     assert_eq!(
         waiting.metadata.finalizers,
         Some(vec!["karpenter.sh/termination".to_owned()])
@@ -55,7 +55,7 @@ async fn end_slowly(simulation: &Simulation, script: &Script, claim: &NodeClaim)
     );
     script.heal(Call::Delete);
     simulation
-        .until("it is gone", 15, async |s| current(s, claim).await.is_none())
+        .until("it is gone", 15, async |s| s.current_claim(claim).await.is_none())
         .await;
 }
 
@@ -106,9 +106,7 @@ async fn an_instance_that_is_gone_at_once_is_measured_too() {
     let (absent, _, unregistered) = with_an_absent_node().await;
     for (simulation, claim, pool) in [(drained, registered, "web"), (absent, unregistered, "")] {
         simulation.delete::<NodeClaim>(&name(&claim)).await;
-        simulation
-            .until("it is gone", 60, async |s| current(s, &claim).await.is_none())
-            .await;
+        simulation.until_claim_gone(&claim, 60).await;
         measured(&simulation, OF_INSTANCE, pool, 0.0..=2.0);
         simulation.stop().await;
     }

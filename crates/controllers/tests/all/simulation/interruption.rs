@@ -1,4 +1,4 @@
-//! What a cloud announces about instances.
+//! Interruptions that a cloud announces.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,11 +39,7 @@ async fn start() -> (Simulation, Arc<SignalQueue>, NodeClaim) {
     let signals = Arc::new(SignalQueue::default());
     let raised = Arc::clone(&signals);
     let simulation = Simulation::start_around(move |inner| Arc::new(Announcing { inner, signals: raised })).await;
-    simulation.pool("web", json!({})).await;
-    simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.run_one_pod(json!({}), json!({})).await;
     let claim = simulation.claims().await.pop().expect("a claim");
     (simulation, signals, claim)
 }

@@ -1,4 +1,4 @@
-//! What takes a node without asking: neither budgets nor protected pods have a say in the decision, only in the drain that follows.
+//! Involuntary disruption: neither budgets nor protected pods prevent it; they count only in the drain that follows.
 
 use std::time::Duration;
 

@@ -11,10 +11,10 @@ use kerf_runtime::metrics::catalogue::{NODECLAIMS_DISRUPTED, NODES_CREATED};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::simulation::clouds::{Call, scripted_as};
+use crate::simulation::api_faults::{ApiFaults, CallFault};
 use crate::simulation::harness::{Simulation, create, list};
 use crate::simulation::logs::Logs;
-use crate::simulation::wire::{Fate, Wire};
+use crate::simulation::scripted_cloud::{Call, scripted_as};
 
 /// A claim without a pool; `requirements` name its instance type.
 async fn standalone(simulation: &Simulation, name: &str, class: &str, requirements: Value) -> NodeClaim {
@@ -128,17 +128,17 @@ async fn a_standalone_claim_becomes_an_initialized_node() {
 // LIF-021
 #[tokio::test(start_paused = true)]
 async fn a_launch_that_could_not_be_stored_is_not_repeated() {
-    let (sandbox, wire) = (Simulation::start().await.crash().await, Wire::new());
-    let client = wire.client(&sandbox);
+    let (sandbox, api_faults) = (Simulation::start().await.crash().await, ApiFaults::new());
+    let client = api_faults.client(&sandbox);
     let (simulation, script) = scripted_as(sandbox, client, |_| {}, Vec::new());
     let status = "/apis/karpenter.sh/v1/nodeclaims/alone/status";
-    wire.on(Method::PATCH, status, Fate::Lost);
+    api_faults.on(Method::PATCH, status, CallFault::Lost);
     standalone(&simulation, "alone", "default", small()).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let tried = wire.writes(&format!("PATCH {status}")).len();
+    let tried = api_faults.writes(&format!("PATCH {status}")).len();
     assert!(tried > 3, "{tried}");
     assert_eq!(script.count(Call::Create), 1);
-    wire.heal();
+    api_faults.heal();
     let launched = async |s: &Simulation| claim(s, "alone").await.is_some_and(|c| c.condition_is_true("Launched"));
     simulation.until("it is launched", 65, launched).await;
     assert_eq!(script.count(Call::Create), 1);
@@ -147,11 +147,11 @@ async fn a_launch_that_could_not_be_stored_is_not_repeated() {
 
 /// When a claim's launch is tried within a minute and a half, in seconds, if it fails so each time.
 async fn attempts(error: impl Fn(usize) -> CloudError + Send + Sync + 'static) -> Vec<f64> {
-    let (sandbox, wire) = (Simulation::start().await.crash().await, Wire::new());
+    let (sandbox, api_faults) = (Simulation::start().await.crash().await, ApiFaults::new());
     // Without it a loop without pauses would take no time.
-    let slow = Fate::Late(Duration::from_millis(10));
-    wire.on(Method::PATCH, "/nodeclaims/stuck/status", slow);
-    let client = wire.client(&sandbox);
+    let slow = CallFault::Late(Duration::from_millis(10));
+    api_faults.on(Method::PATCH, "/nodeclaims/stuck/status", slow);
+    let client = api_faults.client(&sandbox);
     let (simulation, script) = scripted_as(sandbox, client, |_| {}, Vec::new());
     let calls = AtomicUsize::new(0);
     script.fail(Call::Create, move || error(calls.fetch_add(1, Ordering::SeqCst)));
@@ -211,9 +211,7 @@ async fn a_node_waits_for_its_startup_taints_to_go() {
     simulation
         .patch::<Node>(&name, json!({"spec": {"taints": lasting}}))
         .await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 60).await;
     // LIF-033
     let node = simulation.nodes().await.pop().expect("a node");
     assert_eq!(taint_keys(&node), ["team"]);
@@ -225,9 +223,7 @@ async fn claims_that_cannot_be_served_go_at_once() {
     let simulation = Simulation::start().await;
     standalone(&simulation, "lost", "missing", small()).await;
     // LIF-025, LIF-231
-    simulation
-        .until("the claim is gone", 30, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 30).await;
     // LIF-023
     simulation
         .until("the event", 30, async |s| {
@@ -260,9 +256,7 @@ async fn claims_that_cannot_be_served_go_at_once() {
         .expect("patched");
     standalone(&simulation, "lost", "broken", small()).await;
     // LIF-024, LIF-231
-    simulation
-        .until("the claim is gone", 30, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 30).await;
     assert_eq!(disrupted(&simulation, "nodeclass_not_ready"), 1.0);
     assert!(simulation.nodes().await.is_empty());
     simulation.stop().await;
@@ -281,9 +275,7 @@ async fn a_claim_that_cannot_launch_is_given_up_after_five_minutes() {
         shown(&stuck, "Launched")
     );
     // LIF-051
-    simulation
-        .until("it is given up", 20, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 20).await;
     assert_eq!(disrupted(&simulation, "launch_timeout"), 1.0);
     // LIF-054
     assert_eq!(disrupted(&simulation, "registration_timeout"), 0.0);
@@ -305,9 +297,7 @@ async fn a_node_that_never_registers_takes_its_claim_along() {
     );
     assert!(late.condition_is_true("Launched"));
     // LIF-052
-    simulation
-        .until("it is given up", 20, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 20).await;
     assert_eq!(disrupted(&simulation, "registration_timeout"), 1.0);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(simulation.nodes().await.is_empty(), "its machine never comes");
@@ -352,9 +342,7 @@ async fn with_two_nodes() -> Simulation {
 #[tokio::test(start_paused = true)]
 async fn two_nodes_for_one_claim_end_the_claim_and_are_left_alone() {
     let simulation = with_two_nodes().await;
-    simulation
-        .until("it is given up", 17 * 60, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 17 * 60).await;
     // LIF-241
     let nodes = simulation.nodes().await;
     assert_eq!(
@@ -377,9 +365,7 @@ async fn a_claim_in_doubt_stays_so_when_one_of_its_nodes_goes() {
     let left = simulation.nodes().await;
     assert_eq!(left.len(), 1);
     assert!(taint_keys(&left[0]).contains(&"karpenter.sh/unregistered"));
-    simulation
-        .until("it is given up", 7 * 60, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 7 * 60).await;
     assert_eq!(disrupted(&simulation, "registration_timeout"), 1.0);
     simulation.stop().await;
 }
@@ -387,8 +373,8 @@ async fn a_claim_in_doubt_stays_so_when_one_of_its_nodes_goes() {
 // LIF-125, LIF-224
 #[tokio::test(start_paused = true)]
 async fn claims_of_one_age_expire_one_after_the_other() {
-    let (sandbox, wire) = (Simulation::start().await.crash().await, Wire::new());
-    let client = wire.client(&sandbox);
+    let (sandbox, api_faults) = (Simulation::start().await.crash().await, ApiFaults::new());
+    let client = api_faults.client(&sandbox);
     let simulation = Simulation::join_as(sandbox, client, |_| {});
     let names: Vec<String> = (0..5).map(|number| format!("old-{number}")).collect();
     for name in &names {
@@ -399,11 +385,9 @@ async fn claims_of_one_age_expire_one_after_the_other() {
         });
         create::<NodeClaim>(&simulation.client(), json!({"metadata": {"name": name}, "spec": spec})).await;
     }
-    simulation
-        .until("all are gone", 11 * 60, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 11 * 60).await;
     let first = |name: &String| {
-        let deletions = wire.writes(&format!("DELETE /apis/karpenter.sh/v1/nodeclaims/{name}"));
+        let deletions = api_faults.writes(&format!("DELETE /apis/karpenter.sh/v1/nodeclaims/{name}"));
         deletions.first().expect("it was deleted").at
     };
     let mut times: Vec<Instant> = names.iter().map(first).collect();
@@ -418,14 +402,9 @@ async fn claims_of_one_age_expire_one_after_the_other() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_expires_at_its_own_age() {
-    let simulation = Simulation::start().await;
-    simulation
-        .pool("web", json!({"template": {"spec": {"expireAfter": "10m"}}}))
-        .await;
+    let simulation = Simulation::with_pool(json!({"template": {"spec": {"expireAfter": "10m"}}})).await;
     simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 60).await;
     let first = simulation.claims().await.pop().expect("a claim");
     tokio::time::sleep(Duration::from_secs(8 * 60)).await;
     assert_eq!(

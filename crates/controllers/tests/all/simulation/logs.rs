@@ -1,4 +1,4 @@
-//! What the controllers log, for tests of it.
+//! Captures log lines of the controllers.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Write};

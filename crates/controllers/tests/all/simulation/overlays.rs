@@ -20,9 +20,7 @@ async fn an_overlay_changes_prices_once_it_is_evaluated() {
     let only = json!({"nodeSelector": {"kubernetes.io/arch": "amd64"}});
     simulation.deployment("web", 1, "1", only).await;
     // SCH-374: a pool nobody evaluated would be skipped.
-    simulation
-        .until("the pod runs", 120, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 120).await;
     // SCH-373
     let claim = simulation.claims().await.pop().expect("one");
     let marks = claim.metadata.annotations.expect("annotations");

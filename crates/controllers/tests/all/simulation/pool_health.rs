@@ -1,4 +1,4 @@
-//! What becomes of a pool's health and hash.
+//! A pool's registration health and drift hash.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use kube::Api;
 use kube::api::{DeleteParams, PropagationPolicy};
 use serde_json::{Value, json};
 
+use crate::simulation::api_faults::{ApiFaults, CallFault, with_api_faults};
 use crate::simulation::emptiness::{apart, with_nodes};
 use crate::simulation::harness::{Simulation, create, list, name};
 use crate::simulation::logs::Logs;
-use crate::simulation::wire::{Fate, Wire, wired};
 
 /// The template of a pool whose nodes take so long to register.
 async fn slow(simulation: &Simulation, delay: &str) -> Value {
@@ -61,9 +61,7 @@ async fn an_unhealthy_pool_is_still_launched_from() {
     simulation
         .patch::<KwokNodeClass>("slow", json!({"spec": {"nodeRegistrationDelay": "0s"}}))
         .await;
-    simulation
-        .until("a pod runs", 30 * 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 30 * 60).await;
     simulation.stop().await;
 }
 
@@ -88,9 +86,7 @@ async fn a_namesake_of_a_deleted_pool_is_not_blamed() {
     let spec = slow(&simulation, "3h").await;
     simulation.pool("web", spec.clone()).await;
     simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("a claim is made", 60, async |s| s.claims().await.len() == 1)
-        .await;
+    simulation.until_claims(1, 60).await;
     delete_pool(&simulation).await;
     simulation.pool("web", spec).await;
     // One claim of the old pool and one of the new: one failure is not enough.
@@ -119,13 +115,9 @@ async fn a_claim_is_given_up_whether_its_pool_is_there_or_not() {
     let spec = slow(&simulation, "3h").await;
     simulation.pool("web", spec).await;
     simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("a claim is made", 60, async |s| s.claims().await.len() == 1)
-        .await;
+    simulation.until_claims(1, 60).await;
     delete_pool(&simulation).await;
-    simulation
-        .until("it is given up", 20 * 60, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 20 * 60).await;
     let told = logs.with("terminating due to timeout");
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(
@@ -162,9 +154,7 @@ async fn conflicts_do_not_lose_a_success() {
         ..FaultPlan::default()
     });
     simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 600, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 600).await;
     faults.clear();
     simulation
         .until("the pool is well", 120, async |s| health(s).await.starts_with("True"))
@@ -173,11 +163,11 @@ async fn conflicts_do_not_lose_a_success() {
 }
 
 /// The same cluster, whose pool's status cannot be written.
-async fn with_a_pool_nobody_can_write(begun: Simulation) -> (Simulation, Wire) {
-    let (simulation, wire) = wired(begun, |_| {}).await;
-    let refused = Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR);
-    wire.on(Method::PATCH, "/nodepools/web/status", refused);
-    (simulation, wire)
+async fn with_a_pool_nobody_can_write(begun: Simulation) -> (Simulation, ApiFaults) {
+    let (simulation, api_faults) = with_api_faults(begun, |_| {}).await;
+    let refused = CallFault::Refused(StatusCode::INTERNAL_SERVER_ERROR);
+    api_faults.on(Method::PATCH, "/nodepools/web/status", refused);
+    (simulation, api_faults)
 }
 
 // LIF-239
@@ -185,7 +175,7 @@ async fn with_a_pool_nobody_can_write(begun: Simulation) -> (Simulation, Wire) {
 async fn a_pool_that_cannot_be_written_keeps_no_node_from_registering_and_hears_of_it_later() {
     let begun = Simulation::start().await;
     begun.pool("web", json!({})).await;
-    let (simulation, wire) = with_a_pool_nobody_can_write(begun).await;
+    let (simulation, api_faults) = with_a_pool_nobody_can_write(begun).await;
     simulation.deployment("web", 1, "1", json!({})).await;
     let registered = async |s: &Simulation| {
         let claims = s.claims().await;
@@ -196,7 +186,7 @@ async fn a_pool_that_cannot_be_written_keeps_no_node_from_registering_and_hears_
         health(&simulation).await.starts_with("Unknown"),
         "nobody could write it"
     );
-    wire.heal();
+    api_faults.heal();
     simulation
         .until("the pool is well", 60, async |s| health(s).await.starts_with("True"))
         .await;
@@ -209,7 +199,7 @@ async fn a_pool_that_cannot_be_written_keeps_no_claim_that_took_too_long() {
     let begun = Simulation::start().await;
     let spec = slow(&begun, "3h").await;
     begun.pool("web", spec).await;
-    let (simulation, wire) = with_a_pool_nobody_can_write(begun).await;
+    let (simulation, api_faults) = with_a_pool_nobody_can_write(begun).await;
     simulation.deployment("web", 2, "1", apart("web")).await;
     simulation
         .until("both are given up", 16 * 60, async |s| timeouts(s) == 2.0)
@@ -218,7 +208,7 @@ async fn a_pool_that_cannot_be_written_keeps_no_claim_that_took_too_long() {
         health(&simulation).await.starts_with("Unknown"),
         "nobody could write it"
     );
-    wire.heal();
+    api_faults.heal();
     simulation
         .until("the pool is not well", 120, async |s| {
             health(s).await == "False RegistrationFailed"
@@ -245,12 +235,7 @@ fn foreign_hash() -> Value {
 // LIF-164, LIF-236
 #[tokio::test(start_paused = true)]
 async fn foreign_hash_versions_are_stamped_over_without_drift() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
-    simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    let simulation = Simulation::with_one_pod(json!({}), json!({})).await;
     let before = simulation.claims().await.remove(0);
     let own = hash_of(before.metadata.annotations.clone());
     let name = before.metadata.name.clone().unwrap_or_default();
@@ -280,22 +265,23 @@ async fn foreign_hash_versions_are_stamped_over_without_drift() {
 // DIS-231, DIS-232
 #[tokio::test(start_paused = true)]
 async fn a_pool_is_stamped_over_when_all_its_claims_are() {
-    let (simulation, wire) = wired(with_nodes(2, json!({"consolidateAfter": "Never"})).await, |_| {}).await;
+    let (simulation, api_faults) =
+        with_api_faults(with_nodes(2, json!({"consolidateAfter": "Never"})).await, |_| {}).await;
     let own = hash_of(pool(&simulation).await.metadata.annotations);
     let claims: Vec<String> = simulation.claims().await.iter().map(name).collect();
     let of_claim = |claim: &str| format!("PATCH /apis/karpenter.sh/v1/nodeclaims/{claim}");
-    let refused = Fate::Refused(StatusCode::INTERNAL_SERVER_ERROR);
-    wire.on(Method::PATCH, &format!("/nodeclaims/{}", claims[1]), refused);
+    let refused = CallFault::Refused(StatusCode::INTERNAL_SERVER_ERROR);
+    api_faults.on(Method::PATCH, &format!("/nodeclaims/{}", claims[1]), refused);
     for claim in &claims {
         simulation.patch::<NodeClaim>(claim, foreign_hash()).await;
     }
     simulation.patch::<NodePool>("web", foreign_hash()).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let tries = wire.writes(&of_claim(&claims[1])).len();
+    let tries = api_faults.writes(&of_claim(&claims[1])).len();
     assert!(tries >= 3, "it was tried {tries} times");
     let stamp = hash_of(pool(&simulation).await.metadata.annotations);
     assert_eq!(stamp, ("1234".to_owned(), "v999".to_owned()));
-    wire.heal();
+    api_faults.heal();
     simulation
         .until("all are stamped over", 300, async |s| {
             let claims = s.claims().await.into_iter().map(|claim| claim.metadata.annotations);
@@ -304,7 +290,7 @@ async fn a_pool_is_stamped_over_when_all_its_claims_are() {
                 .all(|all| hash_of(all) == own)
         })
         .await;
-    let writes = wire.writes("");
+    let writes = api_faults.writes("");
     let last = |end: &str| writes.iter().rposition(|write| write.call.ends_with(end));
     let first = writes.iter().position(|write| write.call.ends_with("/nodepools/web"));
     for claim in &claims {

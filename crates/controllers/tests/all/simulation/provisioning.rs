@@ -11,12 +11,9 @@ use crate::simulation::harness::{Simulation, list};
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_wait_get_nodes_and_run() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
+    let simulation = Simulation::with_pool(json!({})).await;
     simulation.deployment("web", 10, "1", json!({})).await;
-    simulation
-        .until("all pods run", 120, async |s| s.running().await == 10)
-        .await;
+    simulation.until_running(10, 120).await;
     // SCH-309
     for claim in simulation.claims().await {
         assert!(claim.metadata.name.is_some_and(|name| name.starts_with("web-")));
@@ -43,8 +40,7 @@ async fn pods_that_wait_get_nodes_and_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_becomes_ready_and_carries_its_hash() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
+    let simulation = Simulation::with_pool(json!({})).await;
     simulation
         .until("the pool is ready", 30, async |s| {
             let pools: Vec<NodePool> = list(&s.client()).await;
@@ -69,8 +65,7 @@ async fn a_pool_becomes_ready_and_carries_its_hash() {
 
 #[tokio::test(start_paused = true)]
 async fn no_claim_is_made_twice_while_machines_start() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
+    let simulation = Simulation::with_pool(json!({})).await;
     simulation.deployment("first", 3, "1", json!({})).await;
     simulation
         .until("the first claims", 60, async |s| !s.claims().await.is_empty())
@@ -79,17 +74,14 @@ async fn no_claim_is_made_twice_while_machines_start() {
     // SCH-034: they trigger again every 10 s.
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(simulation.claims().await.len(), first);
-    simulation
-        .until("all pods run", 120, async |s| s.running().await == 3)
-        .await;
+    simulation.until_running(3, 120).await;
     assert_eq!(simulation.claims().await.len(), first);
     simulation.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_scheduled_says_why() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
+    let simulation = Simulation::with_pool(json!({})).await;
     simulation.deployment("huge", 1, "100000", json!({})).await;
     simulation
         .deployment(
@@ -131,9 +123,7 @@ async fn limits_satisfy_part_of_a_batch() {
     let simulation = Simulation::start().await;
     simulation.pool("small", json!({"limits": {"cpu": "3"}})).await;
     simulation.deployment("two", 2, "1500m", json!({})).await;
-    simulation
-        .until("one pod runs", 120, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 120).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     // SCH-151
     assert_eq!((simulation.running().await, simulation.claims().await.len()), (1, 1));
@@ -158,23 +148,17 @@ async fn planning_goes_on_while_a_machine_is_launched() {
     let simulation = with_faulty_launches(&[Fault::Slow(Duration::from_secs(60))]).await;
     simulation.pool("web", json!({})).await;
     simulation.deployment("first", 1, "1", json!({})).await;
-    simulation
-        .until("the first claim", 30, async |s| s.claims().await.len() == 1)
-        .await;
+    simulation.until_claims(1, 30).await;
     simulation.deployment("second", 1, "1", json!({})).await;
     // Where upstream waits for the launch (SCH-075), a node for the second pod is up by then; kube-scheduler gives it to the first
     // pod, and the second is content with the machine that is still on its way.
-    simulation
-        .until("one pod runs", 30, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 30).await;
     let launched =
         |claim: &kerf_api::NodeClaim| claim.status.as_ref().is_some_and(|status| status.provider_id.is_some());
     let claims = simulation.claims().await;
     let counts = (claims.len(), claims.iter().filter(|claim| launched(claim)).count());
     assert_eq!(counts, (2, 1), "{}", simulation.picture().await);
-    simulation
-        .until("both pods run", 120, async |s| s.running().await == 2)
-        .await;
+    simulation.until_running(2, 120).await;
     assert_eq!(simulation.claims().await.len(), 2);
     simulation.stop().await;
 }
@@ -184,9 +168,7 @@ async fn pods_of_a_launch_that_failed_get_another_one_at_once() {
     let simulation = with_faulty_launches(&[Fault::InsufficientCapacity]).await;
     simulation.pool("web", json!({})).await;
     simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 30, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 30).await;
     assert_eq!(simulation.claims().await.len(), 1);
     simulation.stop().await;
 }
@@ -200,9 +182,7 @@ async fn claims_of_an_earlier_life_are_counted_on() {
         .until("the claim", 30, async |s| !s.claims().await.is_empty())
         .await;
     let simulation = Simulation::join(simulation.crash().await, |_| {});
-    simulation
-        .until("all pods run", 120, async |s| s.running().await == 3)
-        .await;
+    simulation.until_running(3, 120).await;
     // SCH-074: what the claim was made for is not known any more, so nothing is planned until it is launched.
     assert_eq!(simulation.claims().await.len(), 1);
     simulation.stop().await;

@@ -1,4 +1,4 @@
-//! How nodes join: hooks of the provider, standalone claims, and objects that are not ours.
+//! Registration of nodes: hooks of the provider, standalone claims, and objects that are not ours.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,9 +15,9 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::simulation::clouds::{Call, scripted, scripted_with};
 use crate::simulation::harness::{Simulation, create, list, name};
 use crate::simulation::logs::Logs;
+use crate::simulation::scripted_cloud::{Call, scripted, scripted_with};
 
 fn small() -> Value {
     json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-4x-amd64-linux"]}])
@@ -406,9 +406,7 @@ async fn a_claim_without_an_instance_takes_no_node_for_its_own() {
     );
     // LIF-078: nor is anything ended that never was.
     simulation.delete::<NodeClaim>("alone").await;
-    simulation
-        .until("it is gone", 5, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 5).await;
     assert_eq!(script.count(Call::Delete), 0);
     assert!(simulation.nodes().await.remove(0).metadata.deletion_timestamp.is_none());
     simulation.stop().await;
@@ -463,9 +461,7 @@ async fn a_lack_of_capacity_says_nothing_about_a_pools_nodes() {
             .is_some_and(kerf_api::Condition::is_unknown)
     );
     script.heal(Call::Create);
-    simulation
-        .until("the pod runs", 120, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 120).await;
     simulation.stop().await;
 }
 
@@ -493,9 +489,7 @@ async fn a_taint_nobody_declared_leads_to_another_node() {
     let first = simulation.nodes().await.remove(0).metadata.name.unwrap_or_default();
     let surprise = json!({"spec": {"taints": [{"key": "surprise.example/agent", "effect": "NoSchedule"}]}});
     simulation.patch::<Node>(&first, surprise).await;
-    simulation
-        .until("another is launched", 60, async |s| s.claims().await.len() == 2)
-        .await;
+    simulation.until_claims(2, 60).await;
     simulation.stop().await;
 }
 
@@ -511,9 +505,7 @@ async fn a_step_that_fails_does_not_stop_the_next() {
         "what was done before is stored"
     );
     // Registration fails at every attempt; the time it may take is measured all the same.
-    simulation
-        .until("it is given up", 2 * 60, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 2 * 60).await;
     simulation.stop().await;
 }
 

@@ -1,4 +1,4 @@
-//! Whether a pool's nodes register, told by outcomes that come one by one or several at a time.
+//! A pool's registration health when outcomes come one by one or several at a time.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
 use kerf_cloud::{CloudError, HookOutcome, RegistrationHook};
 use serde_json::json;
 
-use crate::simulation::clouds::scripted_as;
-use crate::simulation::emptiness::{apart, scale};
+use crate::simulation::api_faults::{ApiFaults, CallFault};
+use crate::simulation::emptiness::apart;
 use crate::simulation::harness::{Simulation, list};
-use crate::simulation::wire::{Fate, Wire};
+use crate::simulation::scripted_cloud::scripted_as;
 
 /// Lets so many nodes register. The others wait, until they are given up.
 #[derive(Default)]
@@ -59,20 +59,20 @@ impl RegistrationHook for Turnstile {
 
 /// So many pods of the pool `web`, each of which wants a node, and the turnstile those nodes have to pass.
 async fn behind_a_turnstile(pods: u32) -> (Simulation, Arc<Turnstile>) {
-    let (sandbox, wire, turnstile) = (
+    let (sandbox, api_faults, turnstile) = (
         Simulation::start().await.crash().await,
-        Wire::new(),
+        ApiFaults::new(),
         Arc::<Turnstile>::default(),
     );
     // Writes take their time, so that those of one moment overlap.
-    wire.rule(|request| {
+    api_faults.rule(|request| {
         let ours = request.uri().path().starts_with("/apis/karpenter.sh/");
         match *request.method() != Method::GET && ours {
-            true => Fate::Late(Duration::from_millis(100)),
-            false => Fate::Passes,
+            true => CallFault::Late(Duration::from_millis(100)),
+            false => CallFault::None,
         }
     });
-    let client = wire.client(&sandbox);
+    let client = api_faults.client(&sandbox);
     let hooks = vec![Arc::clone(&turnstile) as Arc<dyn RegistrationHook>];
     let (simulation, _) = scripted_as(sandbox, client, |_| {}, hooks);
     simulation.pool("web", json!({})).await;
@@ -100,9 +100,7 @@ async fn becomes(simulation: &Simulation, expected: &str, seconds: u64) {
 #[tokio::test(start_paused = true)]
 async fn two_nodes_that_fail_at_one_moment_make_their_pool_unhealthy() {
     let (simulation, _) = behind_a_turnstile(2).await;
-    simulation
-        .until("both have a claim", 30, async |s| s.claims().await.len() == 2)
-        .await;
+    simulation.until_claims(2, 30).await;
     let first = simulation.claims().await;
     tokio::time::sleep(Duration::from_secs(14 * 60)).await;
     assert_eq!(health(&simulation).await, UNKNOWN);
@@ -122,16 +120,12 @@ async fn two_nodes_that_register_at_one_moment_heal_their_pool() {
     let (simulation, turnstile) = behind_a_turnstile(1).await;
     becomes(&simulation, FAILED, 35 * 60).await;
     turnstile.admit(1);
-    simulation
-        .until("a pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 60).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!(health(&simulation).await, FAILED, "one success after two failures");
     turnstile.admit(2);
-    scale(&simulation, "web", 3).await;
-    simulation
-        .until("all pods run", 60, async |s| s.running().await == 3)
-        .await;
+    simulation.scale("web", 3).await;
+    simulation.until_running(3, 60).await;
     becomes(&simulation, HEALTHY, 5).await;
     simulation.stop().await;
 }

@@ -1,4 +1,4 @@
-//! Nodes that stay unhealthy are replaced, unless too many are.
+//! Nodes that stay unhealthy are replaced, unless too many are unhealthy.
 
 use std::time::Duration;
 
@@ -21,41 +21,22 @@ pub(crate) async fn with_nodes(count: usize, repair: bool) -> Simulation {
         .await;
     let replicas = u32::try_from(count).expect("few");
     simulation.deployment("web", replicas, "1", apart("web")).await;
-    simulation
-        .until("the pods run", 120, async |s| s.running().await == count)
-        .await;
+    simulation.until_running(count, 120).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     simulation
-}
-
-pub(crate) async fn has(simulation: &Simulation, node: &Node) -> bool {
-    simulation
-        .nodes()
-        .await
-        .iter()
-        .any(|other| other.metadata.uid == node.metadata.uid)
-}
-
-/// Has a kubelet misbehave, or not any more.
-async fn set_kubelet(simulation: &Simulation, node: &Node, conduct: Option<&str>) {
-    simulation.sandbox.set_kubelet(&name(node), conduct).await.expect("set");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stays_unready_is_replaced() {
     let simulation = with_nodes(1, true).await;
     let node = simulation.nodes().await.remove(0);
-    set_kubelet(&simulation, &node, Some("not-ready")).await;
+    simulation.set_kubelet(&node, Some("not-ready")).await;
     // LIF-146, LIF-148
     tokio::time::sleep(Duration::from_secs(590)).await;
-    assert!(has(&simulation, &node).await);
+    assert!(simulation.current_node(&node).await.is_some());
     let claim = simulation.claims().await.remove(0);
-    simulation
-        .until("it is gone", 120, async |s| !has(s, &node).await)
-        .await;
-    simulation
-        .until("its pod runs on another", 120, async |s| s.running().await == 1)
-        .await;
+    simulation.until_node_gone(&node, 120).await;
+    simulation.until_running(1, 120).await;
     let labels = claim.metadata.labels.unwrap_or_default();
     let capacity_type = &labels["karpenter.sh/capacity-type"];
     let metrics = &simulation.context.metrics;
@@ -77,11 +58,11 @@ async fn a_node_that_stays_unready_is_replaced() {
 async fn a_node_that_recovers_in_time_stays() {
     let simulation = with_nodes(1, true).await;
     let node = simulation.nodes().await.remove(0);
-    set_kubelet(&simulation, &node, Some("not-ready")).await;
+    simulation.set_kubelet(&node, Some("not-ready")).await;
     tokio::time::sleep(Duration::from_secs(540)).await;
-    set_kubelet(&simulation, &node, None).await;
+    simulation.set_kubelet(&node, None).await;
     tokio::time::sleep(Duration::from_secs(300)).await;
-    assert!(has(&simulation, &node).await);
+    assert!(simulation.current_node(&node).await.is_some());
     simulation.stop().await;
 }
 
@@ -90,9 +71,9 @@ async fn a_node_that_recovers_in_time_stays() {
 async fn nothing_is_repaired_with_the_gate_off() {
     let simulation = with_nodes(1, false).await;
     let node = simulation.nodes().await.remove(0);
-    set_kubelet(&simulation, &node, Some("not-ready")).await;
+    simulation.set_kubelet(&node, Some("not-ready")).await;
     tokio::time::sleep(Duration::from_secs(1200)).await;
-    assert!(has(&simulation, &node).await);
+    assert!(simulation.current_node(&node).await.is_some());
     simulation.stop().await;
 }
 
@@ -102,11 +83,11 @@ async fn an_outage_stops_repair() {
     let simulation = with_nodes(4, true).await;
     let nodes = simulation.nodes().await;
     for node in &nodes[..2] {
-        set_kubelet(&simulation, node, Some("not-ready")).await;
+        simulation.set_kubelet(node, Some("not-ready")).await;
     }
     tokio::time::sleep(Duration::from_secs(1000)).await;
     for node in &nodes {
-        assert!(has(&simulation, node).await);
+        assert!(simulation.current_node(node).await.is_some());
     }
     let events = simulation.events("NodeRepairBlocked").await;
     let text = "more than 20% nodes are unhealthy in the nodepool";
@@ -118,10 +99,8 @@ async fn an_outage_stops_repair() {
         .collect();
     assert_eq!(told, [(Some("Node"), Some(3)); 2]);
     // One recovers: the other may go.
-    set_kubelet(&simulation, &nodes[0], None).await;
-    simulation
-        .until("the other goes", 600, async |s| !has(s, &nodes[1]).await)
-        .await;
+    simulation.set_kubelet(&nodes[0], None).await;
+    simulation.until_node_gone(&nodes[1], 600).await;
     simulation.stop().await;
 }
 
@@ -130,20 +109,18 @@ async fn an_outage_stops_repair() {
 async fn a_node_that_is_unhealthy_for_a_while_only_counts_too() {
     let simulation = with_nodes(4, true).await;
     let nodes = simulation.nodes().await;
-    set_kubelet(&simulation, &nodes[0], Some("not-ready")).await;
+    simulation.set_kubelet(&nodes[0], Some("not-ready")).await;
     tokio::time::sleep(Duration::from_secs(300)).await;
-    set_kubelet(&simulation, &nodes[1], Some("not-ready")).await;
+    simulation.set_kubelet(&nodes[1], Some("not-ready")).await;
     // Two minutes too long for the first, three to go for the other.
     tokio::time::sleep(Duration::from_secs(420)).await;
-    assert!(has(&simulation, &nodes[0]).await);
+    assert!(simulation.current_node(&nodes[0]).await.is_some());
     let events = simulation.events("NodeRepairBlocked").await;
     let told: Vec<_> = events.iter().map(|event| event.involved_object.name.clone()).collect();
     assert_eq!(told, [nodes[0].metadata.name.clone()]);
-    set_kubelet(&simulation, &nodes[1], None).await;
+    simulation.set_kubelet(&nodes[1], None).await;
     // LIF-151: looked at every five minutes.
-    simulation
-        .until("the first goes", 310, async |s| !has(s, &nodes[0]).await)
-        .await;
+    simulation.until_node_gone(&nodes[0], 310).await;
     simulation.stop().await;
 }
 
@@ -169,9 +146,12 @@ async fn a_claim_without_a_pool_is_measured_by_all_nodes_of_the_cluster() {
     };
     stranger("sick").await;
     set_condition(&simulation, "sick", "Ready", "False").await;
-    set_kubelet(&simulation, &own, Some("not-ready")).await;
+    simulation.set_kubelet(&own, Some("not-ready")).await;
     tokio::time::sleep(Duration::from_secs(720)).await;
-    assert!(has(&simulation, &own).await, "both of two are unhealthy");
+    assert!(
+        simulation.current_node(&own).await.is_some(),
+        "both of two are unhealthy"
+    );
     let events = simulation.events("NodeRepairBlocked").await;
     let told: Vec<_> = events
         .iter()
@@ -189,7 +169,7 @@ async fn a_claim_without_a_pool_is_measured_by_all_nodes_of_the_cluster() {
     for number in 0..4 {
         stranger(&format!("sound-{number}")).await;
     }
-    simulation.until("it goes", 310, async |s| !has(s, &own).await).await;
+    simulation.until_node_gone(&own, 310).await;
     simulation.stop().await;
 }
 
@@ -205,17 +185,15 @@ async fn an_outage_among_nodes_without_their_pool_stops_repair_in_silence() {
     pools.delete("web", &orphan).await.expect("deleted");
     let nodes = simulation.nodes().await;
     for node in &nodes[..2] {
-        set_kubelet(&simulation, node, Some("not-ready")).await;
+        simulation.set_kubelet(node, Some("not-ready")).await;
     }
     tokio::time::sleep(Duration::from_secs(1000)).await;
     for node in &nodes {
-        assert!(has(&simulation, node).await);
+        assert!(simulation.current_node(node).await.is_some());
     }
     assert_eq!(simulation.messages("NodeRepairBlocked").await, [""; 0]);
-    set_kubelet(&simulation, &nodes[0], None).await;
-    simulation
-        .until("the other goes", 310, async |s| !has(s, &nodes[1]).await)
-        .await;
+    simulation.set_kubelet(&nodes[0], None).await;
+    simulation.until_node_gone(&nodes[1], 310).await;
     simulation.stop().await;
 }
 
@@ -256,11 +234,7 @@ async fn with_a_protected_pod() -> (Simulation, Node, NodeClaim) {
     let simulation = Simulation::start_with(|options| options.feature_gates.node_repair = true).await;
     let pool =
         json!({"template": {"spec": {"terminationGracePeriod": "5h"}}, "disruption": {"budgets": [{"nodes": "0"}]}});
-    simulation.pool("web", pool).await;
-    simulation.deployment("web", 1, "1", stubborn()).await;
-    simulation
-        .until("the pod runs", 120, async |s| s.running().await == 1)
-        .await;
+    simulation.run_one_pod(pool, stubborn()).await;
     let budget =
         json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
     let budgets: Api<k8s_openapi::api::policy::v1::PodDisruptionBudget> =
@@ -305,12 +279,10 @@ async fn repair_waits_for_nobody() {
         simulation
             .patch::<NodeClaim>(&name(&claim), json!({"metadata": metadata}))
             .await;
-        set_kubelet(&simulation, &node, Some("not-ready")).await;
+        simulation.set_kubelet(&node, Some("not-ready")).await;
         let began = simulation.context.now();
         // Neither the disruption budget nor the pods' own holds it up.
-        simulation
-            .until("the node is gone", 720, async |s| !has(s, &node).await)
-            .await;
+        simulation.until_node_gone(&node, 720).await;
         let claims = simulation.claims().await;
         let claim = claims
             .into_iter()
@@ -335,11 +307,9 @@ async fn a_node_that_turns_unhealthy_while_it_drains_is_cut_short() {
         .delete::<NodeClaim>(&claim.metadata.name.clone().unwrap_or_default())
         .await;
     tokio::time::sleep(Duration::from_secs(1200)).await;
-    assert!(has(&simulation, &node).await, "its pod is protected");
-    set_kubelet(&simulation, &node, Some("not-ready")).await;
-    simulation
-        .until("the node is gone", 800, async |s| !has(s, &node).await)
-        .await;
+    assert!(simulation.current_node(&node).await.is_some(), "its pod is protected");
+    simulation.set_kubelet(&node, Some("not-ready")).await;
+    simulation.until_node_gone(&node, 800).await;
     // It was deleted by somebody else.
     let metrics = simulation.context.metrics.encode();
     assert!(
@@ -376,7 +346,7 @@ async fn nodes_without_exactly_one_claim_are_not_repaired() {
         .expect("patched");
     let simulation = Simulation::join(sandbox, |options| options.feature_gates.node_repair = true);
     set_condition(&simulation, "stranger", "Ready", "False").await;
-    set_kubelet(&simulation, &own, Some("not-ready")).await;
+    simulation.set_kubelet(&own, Some("not-ready")).await;
     tokio::time::sleep(Duration::from_secs(1800)).await;
     assert_eq!(simulation.nodes().await.len(), 2);
     assert!(

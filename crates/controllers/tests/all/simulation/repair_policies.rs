@@ -1,4 +1,4 @@
-//! NodeRepairPolicies: what is unhealthy and what is done about it, as users want it.
+//! NodeRepairPolicies: which conditions are unhealthy, and what is done about them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use kube::{Api, Client, Resource};
 use serde_json::{Value, json};
 
 use crate::simulation::harness::{Simulation, create, list, name};
-use crate::simulation::repair::{has, set_condition, with_nodes};
+use crate::simulation::repair::{set_condition, with_nodes};
 
 /// Creates a policy about the condition `DiskHealthy`; `spec` is merged over its spec.
 async fn policy(simulation: &Simulation, name: &str, spec: Value) {
@@ -43,7 +43,7 @@ async fn spoil(simulation: &Simulation, nodes: &[Node]) {
 async fn all_stay(simulation: &Simulation, nodes: &[Node]) -> bool {
     let going = |claim: &NodeClaim| claim.metadata.deletion_timestamp.is_some();
     for node in nodes {
-        if !has(simulation, node).await {
+        if simulation.current_node(node).await.is_none() {
             return false;
         }
     }
@@ -100,13 +100,9 @@ async fn a_policy_names_conditions_of_its_own_and_needs_no_gate() {
     let found = the_policy(&simulation).await;
     assert!(found.condition_is_true("Ready") && found.condition_is_true("RepairAllowed"));
     tokio::time::sleep(Duration::from_secs(280)).await;
-    assert!(has(&simulation, &sick).await);
-    simulation
-        .until("it is gone", 120, async |s| !has(s, &sick).await)
-        .await;
-    simulation
-        .until("all pods run", 120, async |s| s.running().await == 5)
-        .await;
+    assert!(simulation.current_node(&sick).await.is_some());
+    simulation.until_node_gone(&sick, 120).await;
+    simulation.until_running(5, 120).await;
     let metrics = simulation.context.metrics.encode();
     assert!(
         metrics.contains("karpenter_nodeclaims_unhealthy_disrupted_total{"),
@@ -127,11 +123,7 @@ async fn a_policy_that_reports_changes_nothing_else() {
     )
     .await;
     let node = simulation.nodes().await.remove(0);
-    simulation
-        .sandbox
-        .set_kubelet(&name(&node), Some("not-ready"))
-        .await
-        .expect("set");
+    simulation.set_kubelet(&node, Some("not-ready")).await;
     simulation
         .until("it is told of", 90, async |s| {
             !s.events("NodeUnhealthy").await.is_empty()
@@ -149,7 +141,7 @@ async fn a_policy_that_reports_changes_nothing_else() {
     );
     // The provider would have replaced it after ten minutes; the policy took its rule over.
     tokio::time::sleep(Duration::from_secs(1800)).await;
-    assert!(has(&simulation, &node).await);
+    assert!(simulation.current_node(&node).await.is_some());
     simulation.stop().await;
 }
 
@@ -183,12 +175,12 @@ async fn a_gentle_policy_asks_budgets_and_the_node() {
         "the node carries karpenter.sh/do-not-disrupt, which keeps it from being drained (NodeRepairPolicy=gentle)";
     assert!(blocked.iter().any(|message| message == annotation), "{blocked:?}");
     for node in &nodes {
-        assert!(has(&simulation, node).await);
+        assert!(simulation.current_node(node).await.is_some());
     }
     let one = json!({"spec": {"limits": {"nodes": "9"}, "disruption": {"budgets": [{"nodes": "1"}]}}});
     simulation.patch::<NodePool>("web", one).await;
     let end = tokio::time::Instant::now() + Duration::from_secs(900);
-    while has(&simulation, &nodes[0]).await || has(&simulation, &nodes[1]).await {
+    while simulation.current_node(&nodes[0]).await.is_some() || simulation.current_node(&nodes[1]).await.is_some() {
         let claims = simulation.claims().await;
         let going = |claim: &&NodeClaim| claim.metadata.deletion_timestamp.is_some();
         assert!(claims.iter().filter(going).count() <= 1, "one at a time");
@@ -201,7 +193,7 @@ async fn a_gentle_policy_asks_budgets_and_the_node() {
         assert!(tokio::time::Instant::now() < end, "{}", simulation.picture().await);
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    assert!(has(&simulation, &nodes[2]).await);
+    assert!(simulation.current_node(&nodes[2]).await.is_some());
     simulation.stop().await;
 }
 
@@ -220,9 +212,7 @@ async fn a_gentle_policy_asks_the_claim_too() {
     let told = "its NodeClaim carries karpenter.sh/do-not-disrupt, which keeps it from being drained (NodeRepairPolicy=gentle)";
     assert_eq!(simulation.messages("NodeRepairBlocked").await, [told]);
     simulation.patch::<NodeClaim>(&name(&claim), protect(Value::Null)).await;
-    simulation
-        .until("it goes", 120, async |s| !has(s, &nodes[0]).await)
-        .await;
+    simulation.until_node_gone(&nodes[0], 120).await;
     simulation.stop().await;
 }
 
@@ -301,9 +291,7 @@ async fn a_gentle_policy_needs_no_budget_for_a_claim_without_a_pool() {
     simulation.until("it is initialized", 60, initialized).await;
     let nodes = simulation.nodes().await;
     spoil(&simulation, &nodes).await;
-    simulation
-        .until("it goes", 420, async |s| !has(s, &nodes[0]).await)
-        .await;
+    simulation.until_node_gone(&nodes[0], 420).await;
     simulation.stop().await;
 }
 
@@ -317,7 +305,7 @@ async fn a_policy_stops_when_too_many_nodes_are_unhealthy() {
     }
     tokio::time::sleep(Duration::from_secs(900)).await;
     for node in &nodes {
-        assert!(has(&simulation, node).await);
+        assert!(simulation.current_node(node).await.is_some());
     }
     let found = the_policy(&simulation).await;
     let why = "False TooManyUnhealthyNodes 2 of 4 nodes are unhealthy, at most 1 may be";
@@ -325,10 +313,8 @@ async fn a_policy_stops_when_too_many_nodes_are_unhealthy() {
     let status = found.status.clone().unwrap_or_default();
     assert_eq!((status.unhealthy_nodes, status.overdue_nodes), (Some(2), Some(2)));
     set_condition(&simulation, &name(&nodes[0]), "DiskHealthy", "True").await;
-    simulation
-        .until("the other goes", 600, async |s| !has(s, &nodes[1]).await)
-        .await;
-    assert!(has(&simulation, &nodes[0]).await);
+    simulation.until_node_gone(&nodes[1], 600).await;
+    assert!(simulation.current_node(&nodes[0]).await.is_some());
     simulation.stop().await;
 }
 
@@ -343,15 +329,13 @@ async fn a_policy_waits_for_its_window() {
     let node = simulation.nodes().await.remove(0);
     set_condition(&simulation, &name(&node), "DiskHealthy", "False").await;
     tokio::time::sleep(Duration::from_secs(7000)).await;
-    assert!(has(&simulation, &node).await);
+    assert!(simulation.current_node(&node).await.is_some());
     let blocked = shown(&the_policy(&simulation).await, "RepairAllowed");
     assert!(
         blocked.starts_with("False OutsideMaintenanceWindow the next maintenance window opens at "),
         "{blocked}"
     );
-    simulation
-        .until("it goes when the window is open", 400, async |s| !has(s, &node).await)
-        .await;
+    simulation.until_node_gone(&node, 400).await;
     simulation.stop().await;
 }
 
@@ -380,13 +364,11 @@ async fn an_invalid_policy_says_so_and_does_nothing() {
         .await
         .expect("set");
     tokio::time::sleep(Duration::from_secs(1800)).await;
-    assert!(has(&simulation, &nodes[0]).await);
+    assert!(simulation.current_node(&nodes[0]).await.is_some());
     // Mended, it is followed.
     let mended = json!({"spec": {"maintenanceWindows": null}});
     simulation.patch::<NodeRepairPolicy>("broken", mended).await;
-    simulation
-        .until("the node goes", 60, async |s| !has(s, &nodes[0]).await)
-        .await;
+    simulation.until_node_gone(&nodes[0], 60).await;
     simulation.stop().await;
 }
 
@@ -412,9 +394,7 @@ async fn a_policy_nobody_can_read_from_the_start_stops_no_other() {
         .await;
     let nodes = simulation.nodes().await;
     spoil(&simulation, &nodes[..1]).await;
-    simulation
-        .until("the node goes", 420, async |s| !has(s, &nodes[0]).await)
-        .await;
+    simulation.until_node_gone(&nodes[0], 420).await;
     simulation.stop().await;
 }
 
@@ -448,11 +428,7 @@ async fn a_policy_nobody_ever_read_holds_the_providers_rules() {
     let disks = json!([{"type": "DiskHealthy", "status": "False", "toleration": "5m"}]);
     let corrected = json!({"spec": {"unhealthyConditions": disks}});
     patch_raw(&raw::<NodeRepairPolicy>(&simulation.client()), "broken", corrected).await;
-    simulation
-        .until("it is about something else: the node goes", 60, async |s| {
-            !has(s, &nodes[0]).await
-        })
-        .await;
+    simulation.until_node_gone(&nodes[0], 60).await;
     simulation.stop().await;
 }
 
@@ -465,9 +441,7 @@ async fn the_provider_has_its_say_again_when_the_kind_is_gone() {
         .delete("noderepairpolicies.kerf.sh", &DeleteParams::default())
         .await;
     deleted.expect("deleted");
-    simulation
-        .until("it is replaced", 60, async |s| !has(s, &nodes[0]).await)
-        .await;
+    simulation.until_node_gone(&nodes[0], 60).await;
     simulation.stop().await;
 }
 
@@ -485,18 +459,14 @@ async fn a_policy_that_becomes_unreadable_is_followed_as_it_was() {
     patch_raw(&raw::<NodeRepairPolicy>(&simulation.client()), "disks", mangled).await;
     let nodes = simulation.nodes().await;
     spoil(&simulation, &nodes[..1]).await;
-    simulation
-        .until("it goes", 420, async |s| !has(s, &nodes[0]).await)
-        .await;
+    simulation.until_node_gone(&nodes[0], 420).await;
     // What it is not about is the provider's.
     let stopped = simulation
         .sandbox
         .set_kubelet(&name(&nodes[1]), Some("not-ready"))
         .await;
     stopped.expect("set");
-    simulation
-        .until("the other goes", 720, async |s| !has(s, &nodes[1]).await)
-        .await;
+    simulation.until_node_gone(&nodes[1], 720).await;
     simulation.stop().await;
 }
 
@@ -509,14 +479,8 @@ async fn without_the_kind_all_is_as_upstream_has_it() {
     crds.delete(name_of, &DeleteParams::default()).await.expect("deleted");
     let simulation = Simulation::join(sandbox, |options| options.feature_gates.node_repair = true);
     let node = simulation.nodes().await.remove(0);
-    simulation
-        .sandbox
-        .set_kubelet(&name(&node), Some("not-ready"))
-        .await
-        .expect("set");
-    simulation
-        .until("it is replaced", 900, async |s| !has(s, &node).await)
-        .await;
+    simulation.set_kubelet(&node, Some("not-ready")).await;
+    simulation.until_node_gone(&node, 900).await;
     // Once the kind is there, it is followed without a restart.
     let crd = kerf_api::crds(kerf_api::Provider::Kwok);
     let crd = crd.into_iter().find(|crd| crd.name == name_of).expect("the definition");

@@ -1,4 +1,4 @@
-//! Replacements that come to nothing: what was begun with their nodes is taken back, and what was made stays.
+//! Replacements that fail: the nodes to be replaced are unmarked, and nodes that were launched stay.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use kerf_runtime::metrics::catalogue::{DISRUPTION_DECISIONS, NODECLAIMS_CREATED}
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::emptiness::{tainted, with_nodes};
 use crate::simulation::harness::{Simulation, name};
 use crate::simulation::logs::Logs;
-use crate::simulation::wire::{Fate, wired};
 
 /// How many replacements drift has decided on.
 fn decisions(simulation: &Simulation) -> f64 {
@@ -37,7 +37,7 @@ fn with_cores(count: &str) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_refused_creation_fails_the_start_and_what_was_created_stays() {
     let logs = Logs::listen();
-    let (simulation, wire) = wired(Simulation::start().await, |_| {}).await;
+    let (simulation, api_faults) = with_api_faults(Simulation::start().await, |_| {}).await;
     simulation.pool("web", with_cores("4")).await;
     simulation.deployment("web", 2, "1500m", json!({})).await;
     simulation
@@ -47,14 +47,14 @@ async fn a_refused_creation_fails_the_start_and_what_was_created_stays() {
         .await;
     let (old, node) = (name(&simulation.claims().await[0]), name(&simulation.nodes().await[0]));
     let asked = AtomicUsize::new(0);
-    wire.rule(move |request| {
+    api_faults.rule(move |request| {
         let creates = *request.method() == Method::POST && request.uri().path().ends_with("/nodeclaims");
         match creates && asked.fetch_add(1, Ordering::Relaxed) > 0 {
-            true => Fate::Refused(StatusCode::FORBIDDEN),
-            false => Fate::Passes,
+            true => CallFault::Refused(StatusCode::FORBIDDEN),
+            false => CallFault::None,
         }
     });
-    wire.forget();
+    api_faults.forget();
     // Each of the pods fills a machine of two cores.
     let patch = json!({"spec": with_cores("2")});
     simulation.patch::<NodePool>("web", patch).await;
@@ -69,7 +69,7 @@ async fn a_refused_creation_fails_the_start_and_what_was_created_stays() {
     simulation
         .until("the mark is taken off", 15, async |s| tainted(s).await == 0)
         .await;
-    let edits = wire.writes(&format!("PATCH /api/v1/nodes/{node}")).len();
+    let edits = api_faults.writes(&format!("PATCH /api/v1/nodes/{node}")).len();
     assert!(edits >= 2, "it was put on before: {edits}");
     tokio::time::sleep(Duration::from_secs(30)).await;
     let claims = simulation.claims().await;
@@ -85,7 +85,7 @@ async fn a_refused_creation_fails_the_start_and_what_was_created_stays() {
         (1.0, 0.0)
     );
     // What is there already is counted on when it is tried again.
-    wire.heal();
+    api_faults.heal();
     simulation.patch::<NodePool>("web", budget("100%")).await;
     simulation
         .until("it is replaced after all", 120, async |s| {

@@ -1,4 +1,4 @@
-//! What dashboards and alerts see.
+//! Metrics and events for dashboards and alerts.
 
 use std::time::Duration;
 
@@ -7,7 +7,6 @@ use kerf_api::{NodeClaim, NodePool};
 use kerf_runtime::metrics::catalogue;
 use serde_json::json;
 
-use crate::simulation::emptiness::scale;
 use crate::simulation::harness::{Simulation, name};
 
 type Labels = &'static [(&'static str, &'static str)];
@@ -27,12 +26,9 @@ fn has(scrape: &str, family: &str, labels: &[(&str, &str)], value: &str) -> bool
 
 #[tokio::test(start_paused = true)]
 async fn a_scale_up_shows_in_metrics_and_events() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({"limits": {"cpu": "100"}})).await;
+    let simulation = Simulation::with_pool(json!({"limits": {"cpu": "100"}})).await;
     simulation.deployment("web", 2, "1", json!({})).await;
-    simulation
-        .until("all pods run", 120, async |s| s.running().await == 2)
-        .await;
+    simulation.until_running(2, 120).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     let scrape = simulation.context.metrics.encode();
     const POOL: (&str, &str) = ("nodepool", "web");
@@ -116,13 +112,11 @@ async fn a_pool_s_cost_follows_its_machines() {
     let one = cost.get(&["web"]);
     assert!(one > 0.0 && one < both, "{one} of {both}");
     assert_eq!(errors.get(&["web"]), 1.0, "each machine is told of once");
-    scale(&simulation, "web", 0).await;
+    simulation.scale("web", 0).await;
     for claim in simulation.claims().await {
         simulation.delete::<NodeClaim>(&name(&claim)).await;
     }
-    simulation
-        .until("all are gone", 120, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 120).await;
     tokio::time::sleep(Duration::from_secs(15)).await;
     assert_eq!(cost.get(&["web"]), 0.0);
     simulation.delete::<NodePool>("web").await;

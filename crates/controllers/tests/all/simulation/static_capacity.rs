@@ -10,9 +10,9 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::simulation::clouds::{Call, scripted_on};
 use crate::simulation::harness::Simulation;
 use crate::simulation::logs::Logs;
+use crate::simulation::scripted_cloud::{Call, scripted_on};
 
 fn with_gate(options: &mut Options) {
     options.feature_gates.static_capacity = true;
@@ -234,9 +234,7 @@ async fn pods_of_nodes_that_go_move_to_those_that_stay() {
     simulation.until("there are four", 60, async |s| has(s, 4).await).await;
     let selector = json!({"nodeSelector": {"karpenter.sh/nodepool": "web"}});
     simulation.deployment("app", 4, "100m", selector).await;
-    simulation
-        .until("the pods run", 60, async |s| s.running().await == 4)
-        .await;
+    simulation.until_running(4, 60).await;
     scale(&simulation, 2).await;
     simulation
         .until("two are left and the pods run", 180, async |s| {
@@ -304,10 +302,10 @@ async fn what_static_nodes_cannot_hold_goes_to_dynamic_pools() {
     simulation.until("there are two", 60, async |s| has(s, 2).await).await;
     simulation.pool("burst", json!({})).await;
     simulation.deployment("few", 2, "3", json!({})).await;
-    simulation.until("they run", 60, async |s| s.running().await == 2).await;
+    simulation.until_running(2, 60).await;
     assert_eq!(simulation.claims().await.len(), 2, "there was room");
     simulation.deployment("many", 3, "3", json!({})).await;
-    simulation.until("all run", 120, async |s| s.running().await == 5).await;
+    simulation.until_running(5, 120).await;
     assert!(has(&simulation, 2).await, "the static pool does not follow the pods");
     assert!(simulation.claims().await.iter().any(|claim| pool_of(claim) == "burst"));
     simulation.stop().await;
@@ -368,9 +366,7 @@ async fn a_pool_without_capacity_neither_spins_nor_stops_others() {
     simulation.pool("burst", json!({})).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     simulation.deployment("app", 2, "1", json!({})).await;
-    simulation
-        .until("the pods run", 30, async |s| s.running().await == 2)
-        .await;
+    simulation.until_running(2, 30).await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert!(provisioned(&simulation) > 30.0, "{}", provisioned(&simulation));
     // Three a round, a round a minute at the end.

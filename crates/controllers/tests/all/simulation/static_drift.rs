@@ -138,9 +138,7 @@ async fn a_protected_pod_keeps_a_drifted_node_and_not_one_that_is_too_many() {
     simulation.until("there is one", 60, async |s| has(s, 1).await).await;
     let protected = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
     simulation.deployment("job", 1, "100m", apart("job")).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 60).await;
     let pod = simulation.pods().await.remove(0).metadata.name.unwrap_or_default();
     let pods: Api<k8s_openapi::api::core::v1::Pod> = Api::namespaced(simulation.client(), "default");
     pods.patch(&pod, &PatchParams::default(), &Patch::Merge(protected))

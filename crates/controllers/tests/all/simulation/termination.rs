@@ -1,4 +1,4 @@
-//! The end of nodes: drained in order, within their time, with nothing left behind.
+//! The end of nodes: drained in order, within their deadline, with nothing left behind.
 
 use std::time::Duration;
 
@@ -13,16 +13,11 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::harness::{Simulation, create, name};
-use crate::simulation::wire::{Fate, wired};
 
 async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, NodeClaim, Node) {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", pool).await;
-    simulation.deployment("web", 1, "1", pod).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    let simulation = Simulation::with_one_pod(pool, pod).await;
     let claim = simulation.claims().await.pop().expect("a claim");
     let node = simulation.nodes().await.pop().expect("a node");
     (simulation, claim, node)
@@ -36,23 +31,10 @@ async fn is_gone(simulation: &Simulation, claim: &NodeClaim, node: &Node) -> boo
 }
 
 async fn scale_to_zero(simulation: &Simulation) {
-    let api: Api<k8s_openapi::api::apps::v1::Deployment> = Api::namespaced(simulation.client(), "default");
-    let patch = kube::api::Patch::Merge(json!({"spec": {"replicas": 0}}));
-    api.patch("web", &kube::api::PatchParams::default(), &patch)
-        .await
-        .expect("scaled");
+    simulation.scale("web", 0).await;
     simulation
         .until("no pod is left", 60, async |s| s.pods().await.is_empty())
         .await;
-}
-
-async fn budget(simulation: &Simulation, min_available: u32) {
-    let budget = json!({"metadata": {"name": "web"}, "spec": {
-        "minAvailable": min_available, "selector": {"matchLabels": {"app": "web"}}}});
-    let api: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
-    let budget = serde_json::from_value(budget).expect("a budget");
-    api.create(&PostParams::default(), &budget).await.expect("created");
-    tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,9 +64,7 @@ async fn deleting_a_node_ends_its_claim_and_moves_its_pods() {
     simulation
         .until("both are gone", 120, async |s| is_gone(s, &claim, &node).await)
         .await;
-    simulation
-        .until("the pod runs elsewhere", 120, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 120).await;
     let metrics = &simulation.context.metrics;
     let labels = node.metadata.labels.clone().unwrap_or_default();
     let (zone, capacity_type) = (
@@ -133,7 +113,7 @@ async fn an_empty_node_still_takes_five_seconds() {
 #[tokio::test(start_paused = true)]
 async fn a_budget_stops_a_drain_until_it_allows_more() {
     let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
-    budget(&simulation, 1).await;
+    simulation.budget(1).await;
     simulation.delete::<NodeClaim>(&name(&claim)).await;
     // LIF-086
     let waits = async |s: &Simulation| {
@@ -165,7 +145,7 @@ async fn a_budget_stops_a_drain_until_it_allows_more() {
 async fn the_grace_period_of_a_node_ends_what_protects_its_pods() {
     let pool = json!({"template": {"spec": {"terminationGracePeriod": "60s"}}});
     let (simulation, claim, node) = with_one_pod(pool, json!({"terminationGracePeriodSeconds": 30})).await;
-    budget(&simulation, 1).await;
+    simulation.budget(1).await;
     let pod = simulation.pods().await.pop().expect("a pod");
     let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
     let patch = kube::api::Patch::Merge(json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}));
@@ -269,9 +249,7 @@ async fn a_claim_that_never_registered_leaves_without_a_drain() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     simulation.delete::<NodeClaim>("early").await;
     // LIF-073
-    simulation
-        .until("it is gone", 3, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 3).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert!(simulation.nodes().await.is_empty());
     simulation.stop().await;
@@ -354,9 +332,7 @@ async fn an_eviction_from_a_node_without_a_claim_says_no_reason() {
         })
         .await;
     simulation.delete::<Node>("stray").await;
-    simulation
-        .until("the Node is gone", 60, async |s| s.nodes().await.is_empty())
-        .await;
+    simulation.until_nodes(0, 60).await;
     assert_eq!(simulation.messages("Evicted").await, ["Evicted pod: "]);
     simulation.stop().await;
 }
@@ -366,8 +342,12 @@ async fn an_eviction_from_a_node_without_a_claim_says_no_reason() {
 async fn nothing_is_evicted_before_its_node_is_marked() {
     let tolerations = json!([{"key": "karpenter.sh/disrupted", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3600}]);
     let (simulation, claim, node) = with_one_pod(json!({}), json!({"tolerations": tolerations})).await;
-    let (simulation, wire) = wired(simulation, |_| {}).await;
-    wire.on(Method::POST, "/eviction", Fate::Refused(StatusCode::TOO_MANY_REQUESTS));
+    let (simulation, api_faults) = with_api_faults(simulation, |_| {}).await;
+    api_faults.on(
+        Method::POST,
+        "/eviction",
+        CallFault::Refused(StatusCode::TOO_MANY_REQUESTS),
+    );
     // Somebody used the key for something else.
     let taint = json!([{"key": "karpenter.sh/disrupted", "effect": "NoExecute"}]);
     let node = name(&node);
@@ -377,7 +357,7 @@ async fn nothing_is_evicted_before_its_node_is_marked() {
     simulation.delete::<NodeClaim>(&name(&claim)).await;
     simulation
         .until("an eviction is asked for", 10, async |_| {
-            !wire.writes("/eviction").is_empty()
+            !api_faults.writes("/eviction").is_empty()
         })
         .await;
     let marked = simulation.nodes().await.remove(0);
@@ -388,7 +368,7 @@ async fn nothing_is_evicted_before_its_node_is_marked() {
     let excluded = labels.get("node.kubernetes.io/exclude-from-external-load-balancers");
     assert_eq!(excluded.map(String::as_str), Some("karpenter"));
     // In one patch, before any eviction.
-    let calls: Vec<String> = wire.writes("").into_iter().map(|write| write.call).collect();
+    let calls: Vec<String> = api_faults.writes("").into_iter().map(|write| write.call).collect();
     let patched = format!("PATCH /api/v1/nodes/{node}");
     let patches = calls.iter().take_while(|call| !call.ends_with("/eviction"));
     assert_eq!(patches.filter(|call| **call == patched).count(), 1, "{calls:?}");
@@ -400,12 +380,16 @@ async fn nothing_is_evicted_before_its_node_is_marked() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_protected_while_its_eviction_waits_stays() {
     let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
-    let (simulation, wire) = wired(simulation, |_| {}).await;
-    wire.on(Method::POST, "/eviction", Fate::Refused(StatusCode::TOO_MANY_REQUESTS));
+    let (simulation, api_faults) = with_api_faults(simulation, |_| {}).await;
+    api_faults.on(
+        Method::POST,
+        "/eviction",
+        CallFault::Refused(StatusCode::TOO_MANY_REQUESTS),
+    );
     simulation.delete::<NodeClaim>(&name(&claim)).await;
     simulation
         .until("an eviction is asked for", 10, async |_| {
-            !wire.writes("/eviction").is_empty()
+            !api_faults.writes("/eviction").is_empty()
         })
         .await;
     let pod = name(&simulation.pods().await.remove(0));
@@ -418,10 +402,10 @@ async fn a_pod_that_is_protected_while_its_eviction_waits_stays() {
         tokio::time::sleep(Duration::from_secs(2)).await;
     };
     protect(json!("true")).await;
-    let asked = wire.writes("/eviction").len();
-    wire.heal();
+    let asked = api_faults.writes("/eviction").len();
+    api_faults.heal();
     tokio::time::sleep(Duration::from_secs(120)).await;
-    assert_eq!(wire.writes("/eviction").len(), asked, "nobody asks any longer");
+    assert_eq!(api_faults.writes("/eviction").len(), asked, "nobody asks any longer");
     let stays = pods.get(&pod).await.expect("there");
     assert_eq!(stays.metadata.deletion_timestamp, None);
     protect(Value::Null).await;
@@ -435,18 +419,18 @@ async fn a_pod_that_is_protected_while_its_eviction_waits_stays() {
 #[tokio::test(start_paused = true)]
 async fn an_eviction_nobody_answered_has_no_code() {
     let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
-    let (simulation, wire) = wired(simulation, |_| {}).await;
-    wire.on(Method::POST, "/eviction", Fate::Lost);
+    let (simulation, api_faults) = with_api_faults(simulation, |_| {}).await;
+    api_faults.on(Method::POST, "/eviction", CallFault::Lost);
     simulation.delete::<NodeClaim>(&name(&claim)).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
-    let asked = wire.writes("/eviction").len();
+    let asked = api_faults.writes("/eviction").len();
     assert!(asked > 3, "{asked}");
     let metrics = simulation.context.metrics.encode();
     assert!(
         !metrics.contains("karpenter_pods_eviction_requests_total{"),
         "{metrics}"
     );
-    wire.heal();
+    api_faults.heal();
     simulation
         .until("both are gone", 60, async |s| is_gone(s, &claim, &node).await)
         .await;

@@ -1,5 +1,5 @@
-//! Objects that admission lets pass and Kerf cannot hold: it is said on them what to correct, what was last read counts, and everything
-//! else goes on.
+//! Objects that admission accepts and Kerf cannot read: an event says what to correct, the last readable state counts, and everything else goes
+//! on.
 
 use std::time::Duration;
 

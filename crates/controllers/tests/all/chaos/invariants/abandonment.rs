@@ -1,10 +1,10 @@
-//! No machine is ended under running pods: when the controllers tell the cloud to end a healthy instance, or let its Node go, the pods on it
-//! were drained or their time is over.
+//! No node is terminated under running pods: when the controllers terminate a healthy instance or remove its Node's finalizer, its pods were
+//! drained or its deadline is over.
 
 use super::Invariant;
 use super::protection::is_due_on;
 use crate::chaos::caller::Caller;
-use crate::chaos::seen::{Event, Node, Pod, Seen};
+use crate::chaos::view::{Event, Node, Pod, View};
 
 pub(crate) struct Abandonment;
 
@@ -13,7 +13,7 @@ fn counts(pod: &Pod) -> bool {
     pod.is_active() && pod.phase == "Running" && !pod.is_daemon()
 }
 
-fn left_behind<'a>(seen: &'a Seen, node: &'a Node) -> Option<&'a Pod> {
+fn left_behind<'a>(seen: &'a View, node: &'a Node) -> Option<&'a Pod> {
     let healthy = node.ready == Some(true);
     seen.pods_on(&node.name)
         .filter(|_| healthy)
@@ -25,7 +25,7 @@ impl Invariant for Abandonment {
         "machines are drained before they end"
     }
 
-    fn after(&mut self, seen: &Seen, caller: Caller, event: &Event) -> Option<String> {
+    fn after(&mut self, seen: &View, caller: Caller, event: &Event) -> Option<String> {
         match event {
             Event::Ending(id) => {
                 let node = seen.nodes.values().find(|node| node.provider_id == *id)?;
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn judge(ready: bool, phase: &str, owner: &str) -> Option<String> {
-        let mut seen = Seen::default();
+        let mut seen = View::default();
         let node = Node {
             name: "n".into(),
             provider_id: "id".into(),

@@ -1,12 +1,12 @@
-//! No disruption budget is exceeded: whenever a claim is marked for a voluntary reason, no more of its pool are so marked than the budgets
-//! for that reason allow.
+//! No disruption budget is exceeded: when a claim is marked for a voluntary reason, no more claims of its pool are marked than the budgets for
+//! that reason allow.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Invariant;
 use crate::chaos::caller::Caller;
-use crate::chaos::seen::{Budget, Claim, Event, Pool, Seen};
+use crate::chaos::view::{Budget, Claim, Event, Pool, View};
 
 /// A decision is made on what was listed at most this long ago.
 const STALE_MAX: Duration = Duration::from_secs(11 * 60);
@@ -21,7 +21,7 @@ pub(crate) struct Budgets {
 
 impl Budgets {
     /// The most claims the pool had lately.
-    fn total(&self, seen: &Seen, pool: &str) -> usize {
+    fn total(&self, seen: &View, pool: &str) -> usize {
         let history = self.totals.get(pool).map(Vec::as_slice).unwrap_or_default();
         let mut lately = history.iter().rev();
         let mut most = 0;
@@ -35,7 +35,7 @@ impl Budgets {
         most
     }
 
-    fn allowed(&self, seen: &Seen, pool: &Pool, reason: &str) -> usize {
+    fn allowed(&self, seen: &View, pool: &Pool, reason: &str) -> usize {
         let total = self.total(seen, &pool.name);
         let minute = seen.now.as_second().rem_euclid(86_400) / 60;
         let applies = |budget: &&Budget| {
@@ -67,7 +67,7 @@ impl Invariant for Budgets {
         "disruption budgets hold"
     }
 
-    fn after(&mut self, seen: &Seen, caller: Caller, event: &Event) -> Option<String> {
+    fn after(&mut self, seen: &View, caller: Caller, event: &Event) -> Option<String> {
         let Event::Claim(diff) = event else { return None };
         let claim = diff.after.as_ref().or(diff.before.as_ref())?;
         if diff.before.is_none() || diff.after.is_none() {
@@ -106,10 +106,10 @@ impl Invariant for Budgets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::seen::{Diff, Node};
+    use crate::chaos::view::{Diff, Node};
 
     fn judge(nodes: &str, marked: usize, reasons: &[&str]) -> Option<String> {
-        let mut seen = Seen::default();
+        let mut seen = View::default();
         let budget = Budget {
             nodes: nodes.into(),
             reasons: reasons.iter().map(ToString::to_string).collect(),

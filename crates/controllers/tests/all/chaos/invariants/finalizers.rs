@@ -1,7 +1,7 @@
-//! Once quiet, nothing that was deleted is still there.
+//! In the end nothing that was deleted still exists.
 
 use super::Invariant;
-use crate::chaos::seen::Seen;
+use crate::chaos::view::View;
 
 pub(crate) struct Finalizers;
 
@@ -10,7 +10,7 @@ impl Invariant for Finalizers {
         "what is deleted goes"
     }
 
-    fn quiet(&self, seen: &Seen) -> Vec<String> {
+    fn quiet(&self, seen: &View) -> Vec<String> {
         let pods = seen
             .pods
             .values()
@@ -31,11 +31,11 @@ impl Invariant for Finalizers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::seen::Claim;
+    use crate::chaos::view::Claim;
 
     #[test]
     fn what_is_held_is_told() {
-        let mut seen = Seen::default();
+        let mut seen = View::default();
         seen.claims.insert("c".into(), Claim::default());
         assert!(Finalizers.quiet(&seen).is_empty());
         let claim = Claim {

@@ -1,8 +1,8 @@
-//! Whoever does not hold the lease changes nothing.
+//! A process without the lease changes nothing.
 
 use super::Invariant;
 use crate::chaos::caller::Caller;
-use crate::chaos::seen::{Event, Seen};
+use crate::chaos::view::{Event, View};
 
 pub(crate) struct Leadership;
 
@@ -11,7 +11,7 @@ impl Invariant for Leadership {
         "only the leader acts"
     }
 
-    fn after(&mut self, seen: &Seen, caller: Caller, _event: &Event) -> Option<String> {
+    fn after(&mut self, seen: &View, caller: Caller, _event: &Event) -> Option<String> {
         let leader = seen
             .leader
             .filter(|leader| caller.is_kerf() && *leader != seen.acting)?;
@@ -25,11 +25,11 @@ mod tests {
 
     #[test]
     fn writes_of_others_than_the_leader_are_told() {
-        let mut seen = Seen {
+        let mut seen = View {
             acting: 1,
-            ..Seen::default()
+            ..View::default()
         };
-        let judge = |seen: &Seen, caller| Leadership.after(seen, caller, &Event::Pool);
+        let judge = |seen: &View, caller| Leadership.after(seen, caller, &Event::Pool);
         assert_eq!(judge(&seen, Caller::Kerf), None, "nobody competes");
         seen.leader = Some(1);
         assert_eq!(judge(&seen, Caller::Kerf), None);

@@ -12,7 +12,7 @@ mod replacements;
 mod running;
 
 use crate::chaos::caller::Caller;
-use crate::chaos::seen::{Event, Seen};
+use crate::chaos::view::{Event, View};
 
 /// A rule.
 pub(crate) trait Invariant: Send {
@@ -20,12 +20,12 @@ pub(crate) trait Invariant: Send {
     fn name(&self) -> &'static str;
 
     /// Looks at an event, which is part of what is seen already; says what is wrong.
-    fn after(&mut self, _seen: &Seen, _caller: Caller, _event: &Event) -> Option<String> {
+    fn after(&mut self, _seen: &View, _caller: Caller, _event: &Event) -> Option<String> {
         None
     }
 
     /// What is not as it must be once nothing goes on any more.
-    fn quiet(&self, _seen: &Seen) -> Vec<String> {
+    fn quiet(&self, _seen: &View) -> Vec<String> {
         Vec::new()
     }
 }

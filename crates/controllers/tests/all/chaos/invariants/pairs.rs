@@ -1,9 +1,9 @@
-//! Once quiet, every instance has its claim, every claim its instance, and both their Node.
+//! In the end every instance has its claim, every claim its instance, and both their Node.
 
 use std::collections::BTreeSet;
 
 use super::Invariant;
-use crate::chaos::seen::Seen;
+use crate::chaos::view::View;
 
 pub(crate) struct Pairs;
 
@@ -12,7 +12,7 @@ impl Invariant for Pairs {
         "claims, instances and nodes belong together"
     }
 
-    fn quiet(&self, seen: &Seen) -> Vec<String> {
+    fn quiet(&self, seen: &View) -> Vec<String> {
         let claims: BTreeSet<&str> = seen.claims.values().map(|claim| claim.provider_id.as_str()).collect();
         let nodes: BTreeSet<&str> = seen.nodes.values().map(|node| node.provider_id.as_str()).collect();
         let instances: BTreeSet<&str> = seen.instances.keys().map(String::as_str).collect();
@@ -32,7 +32,7 @@ impl Invariant for Pairs {
         if seen.claims.len() != claims.len() {
             wrong.push("two claims have one instance".to_owned());
         }
-        let unready = |claim: &&crate::chaos::seen::Claim| !claim.is_true("Initialized");
+        let unready = |claim: &&crate::chaos::view::Claim| !claim.is_true("Initialized");
         wrong.extend(
             seen.claims
                 .values()
@@ -46,11 +46,11 @@ impl Invariant for Pairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::seen::{Claim, Instance, Node};
+    use crate::chaos::view::{Claim, Instance, Node};
 
     #[test]
     fn each_of_the_three_is_missed() {
-        let mut seen = Seen::default();
+        let mut seen = View::default();
         let claim = Claim {
             provider_id: "id".into(),
             conditions: [("Initialized".to_owned(), "True".to_owned())].into(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Invariant;
 use super::protection::is_due;
 use crate::chaos::caller::Caller;
-use crate::chaos::seen::{Event, Pdb, Pod, Seen};
+use crate::chaos::view::{Event, Pdb, Pod, View};
 
 /// A budget's status follows the pods' with this delay, and the API server can only ask the status.
 const STATUS_LAG: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ fn is_healthy(pod: &Pod) -> bool {
 }
 
 impl PodBudgets {
-    fn broken(&self, seen: &Seen, pdb: &Pdb, evicted: &Pod) -> bool {
+    fn broken(&self, seen: &View, pdb: &Pdb, evicted: &Pod) -> bool {
         let now = seen.pods.values().filter(|pod| is_healthy(pod));
         let is_fresh = |at: Duration| seen.elapsed.saturating_sub(at) < STATUS_LAG;
         let lately = self
@@ -44,7 +44,7 @@ impl Invariant for PodBudgets {
         "pod disruption budgets hold"
     }
 
-    fn after(&mut self, seen: &Seen, caller: Caller, event: &Event) -> Option<String> {
+    fn after(&mut self, seen: &View, caller: Caller, event: &Event) -> Option<String> {
         let Event::Pod(diff) = event else { return None };
         let before = diff.before.as_ref()?;
         if is_healthy(before) {
@@ -78,7 +78,7 @@ impl Invariant for PodBudgets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::seen::Diff;
+    use crate::chaos::view::Diff;
 
     fn pod(name: &str, ready: bool) -> Pod {
         Pod {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     fn judge(others_ready: bool, desired: i64, caller: Caller) -> Option<String> {
-        let mut seen = Seen::default();
+        let mut seen = View::default();
         let pdb = Pdb {
             key: "pdb".into(),
             desired,
@@ -119,7 +119,7 @@ mod tests {
     // The API server grants by the budget's status, which has not heard of the deletion.
     #[test]
     fn a_pod_that_has_just_gone_is_in_the_status_still() {
-        let mut seen = Seen::default();
+        let mut seen = View::default();
         let pdb = Pdb {
             key: "pdb".into(),
             desired: 1,

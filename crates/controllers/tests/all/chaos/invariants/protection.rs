@@ -5,7 +5,7 @@ use jiff::SignedDuration;
 
 use super::Invariant;
 use crate::chaos::caller::Caller;
-use crate::chaos::seen::{Event, Node, Pod, Seen};
+use crate::chaos::view::{Event, Node, Pod, View};
 
 pub(crate) struct Protection;
 
@@ -13,13 +13,13 @@ pub(crate) struct Protection;
 const SLACK: SignedDuration = SignedDuration::from_secs(2);
 
 /// Whether the deadline of a pod's node allows it to be deleted now.
-pub(super) fn is_due(seen: &Seen, pod: &Pod) -> bool {
+pub(super) fn is_due(seen: &View, pod: &Pod) -> bool {
     let node = pod.node.as_ref().and_then(|name| seen.nodes.get(name));
     node.is_some_and(|node| is_due_on(seen, node, pod))
 }
 
 /// The same where the Node may be gone already.
-pub(super) fn is_due_on(seen: &Seen, node: &Node, pod: &Pod) -> bool {
+pub(super) fn is_due_on(seen: &View, node: &Node, pod: &Pod) -> bool {
     let deadline = seen.claim_of(node).and_then(|claim| claim.deadline);
     deadline.is_some_and(|deadline| deadline.duration_since(seen.now) <= SignedDuration::from_secs(pod.grace_s) + SLACK)
 }
@@ -29,7 +29,7 @@ impl Invariant for Protection {
         "protected pods are left alone"
     }
 
-    fn after(&mut self, seen: &Seen, caller: Caller, event: &Event) -> Option<String> {
+    fn after(&mut self, seen: &View, caller: Caller, event: &Event) -> Option<String> {
         let Event::Pod(diff) = event else { return None };
         let before = diff
             .before
@@ -44,10 +44,10 @@ impl Invariant for Protection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::seen::{Claim, Diff};
+    use crate::chaos::view::{Claim, Diff};
 
     fn judge(protection: &str, deadline_in: Option<i64>, caller: Caller) -> Option<String> {
-        let mut seen = Seen::default();
+        let mut seen = View::default();
         let before = Pod {
             key: "default/a".into(),
             node: Some("n".into()),

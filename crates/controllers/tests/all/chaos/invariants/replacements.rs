@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Invariant;
 use crate::chaos::caller::Caller;
-use crate::chaos::seen::{Claim, Event, Node, Pod, Seen};
+use crate::chaos::view::{Claim, Event, Node, Pod, View};
 
 /// How long a need is remembered.
 const MEMORY: Duration = Duration::from_secs(60);
@@ -29,7 +29,7 @@ pub(crate) struct Replacements {
 }
 
 /// A pod that waits for a place, or will have to move because its node goes.
-fn needs_place(seen: &Seen, pod: &Pod) -> bool {
+fn needs_place(seen: &View, pod: &Pod) -> bool {
     if pod.is_finished() || pod.is_daemon() {
         return false;
     }
@@ -44,7 +44,7 @@ fn needs_place(seen: &Seen, pod: &Pod) -> bool {
 }
 
 /// Room on a machine on its way, and the labels it will have.
-fn room(seen: &Seen, claim: &Claim) -> i64 {
+fn room(seen: &View, claim: &Claim) -> i64 {
     let daemons = seen.workloads.values().filter(|is_daemon| **is_daemon).count();
     let node = seen.nodes.values().find(|node| node.provider_id == claim.provider_id);
     let bound = node.into_iter().flat_map(|node| seen.pods_on(&node.name));
@@ -56,7 +56,7 @@ fn room(seen: &Seen, claim: &Claim) -> i64 {
 }
 
 /// Whether the pods fit, the largest first, each to the first machine that has room.
-fn fit(seen: &Seen, coming: &[&Claim], mut pods: Vec<&Pod>) -> bool {
+fn fit(seen: &View, coming: &[&Claim], mut pods: Vec<&Pod>) -> bool {
     let mut machines: Vec<(&Claim, i64)> = coming.iter().map(|claim| (*claim, room(seen, claim))).collect();
     pods.sort_by_key(|pod| -pod.cpu_m);
     pods.into_iter().all(|pod| {
@@ -76,7 +76,7 @@ fn fit(seen: &Seen, coming: &[&Claim], mut pods: Vec<&Pod>) -> bool {
 }
 
 impl Replacements {
-    fn update(&mut self, seen: &Seen, pod: &Pod) {
+    fn update(&mut self, seen: &View, pod: &Pod) {
         if needs_place(seen, pod) {
             self.needs.insert(pod.uid.clone(), (pod.clone(), None));
         } else if let Some((_, until)) = self.needs.get_mut(&pod.uid) {
@@ -84,7 +84,7 @@ impl Replacements {
         }
     }
 
-    fn note(&mut self, seen: &Seen, event: &Event) {
+    fn note(&mut self, seen: &View, event: &Event) {
         let node = match event {
             Event::Pod(diff) => {
                 match (&diff.before, &diff.after) {
@@ -128,7 +128,7 @@ impl Invariant for Replacements {
         "one machine per need"
     }
 
-    fn after(&mut self, seen: &Seen, _caller: Caller, event: &Event) -> Option<String> {
+    fn after(&mut self, seen: &View, _caller: Caller, event: &Event) -> Option<String> {
         self.note(seen, event);
         let Event::Claim(diff) = event else { return None };
         let new = diff.after.as_ref().filter(|_| diff.before.is_none())?;
@@ -180,17 +180,17 @@ impl Invariant for Replacements {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chaos::seen::{Diff, Pool};
+    use crate::chaos::view::{Diff, Pool};
 
     /// A world and the rule that looks on.
     struct World {
-        seen: Seen,
+        seen: View,
         rule: Replacements,
     }
 
     impl World {
         fn new() -> Self {
-            let mut seen = Seen::default();
+            let mut seen = View::default();
             for pool in ["a", "b"] {
                 seen.pools.insert(pool.to_owned(), Pool::default());
             }

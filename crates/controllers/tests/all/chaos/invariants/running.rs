@@ -2,7 +2,7 @@
 //! stand in the way.
 
 use super::Invariant;
-use crate::chaos::seen::{Pod, Pool, Seen};
+use crate::chaos::view::{Pod, Pool, View};
 
 /// The largest type of the worlds' catalogue has this much cpu, in thousandths.
 pub(crate) const LARGEST_CPU_M: i64 = 16_000;
@@ -19,12 +19,12 @@ fn suits(pool: &Pool, pod: &Pod) -> bool {
 }
 
 /// Whether the pool's limit may stand in the way: a machine of the largest type does not fit under it any more.
-fn is_limited(seen: &Seen, pool: &Pool) -> bool {
+fn is_limited(seen: &View, pool: &Pool) -> bool {
     let used: i64 = seen.claims_of(&pool.name).map(|claim| claim.cpu_m).sum();
     pool.cpu_limit_m.is_some_and(|limit| used + LARGEST_CPU_M > limit)
 }
 
-fn could_hold(seen: &Seen, pool: &Pool, pod: &Pod) -> bool {
+fn could_hold(seen: &View, pool: &Pool, pod: &Pod) -> bool {
     suits(pool, pod) && !is_limited(seen, pool) && !pool.is_static
 }
 
@@ -33,7 +33,7 @@ impl Invariant for Running {
         "every pod that fits somewhere runs"
     }
 
-    fn quiet(&self, seen: &Seen) -> Vec<String> {
+    fn quiet(&self, seen: &View) -> Vec<String> {
         let waiting = seen
             .pods
             .values()
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_pod_may_wait_only_for_a_limit() {
-        let mut seen = Seen::default();
+        let mut seen = View::default();
         let pod = Pod {
             selector: [("team".to_owned(), "a".to_owned())].into(),
             phase: "Pending".into(),

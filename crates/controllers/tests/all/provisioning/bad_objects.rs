@@ -1,4 +1,4 @@
-//! One bad object never blocks the others: each kind of poison beside pods that are fine.
+//! One bad object never blocks the others: each kind of bad object beside pods that are fine.
 
 use std::time::Duration;
 
@@ -28,13 +28,10 @@ async fn told(simulation: &Simulation, about: &str) -> Vec<String> {
 
 /// Pods nobody can place beside a Deployment that is fine; what is told of the former.
 async fn beside(bad: Value) -> Vec<String> {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
+    let simulation = Simulation::with_pool(json!({})).await;
     simulation.deployment("bad", 3, "1", bad).await;
     simulation.deployment("fine", 5, "1", json!({})).await;
-    simulation
-        .until("the others run", 60, async |s| s.running().await == 5)
-        .await;
+    simulation.until_running(5, 60).await;
     tokio::time::sleep(Duration::from_secs(15)).await;
     let messages = told(&simulation, "bad").await;
     assert!(told(&simulation, "fine").await.is_empty());
@@ -138,9 +135,7 @@ async fn a_bad_pool_or_class_keeps_nobody_waiting() {
         .await;
     simulation.pool("web", json!({})).await;
     simulation.deployment("fine", 5, "1", json!({})).await;
-    simulation
-        .until("the pods run", 60, async |s| s.running().await == 5)
-        .await;
+    simulation.until_running(5, 60).await;
     for claim in simulation.claims().await {
         let name = claim.metadata.name.unwrap_or_default();
         assert!(name.starts_with("web-"), "{name}");
@@ -179,9 +174,7 @@ async fn a_bad_overlay_keeps_nobody_waiting() {
     }
     simulation.pool("web", json!({})).await;
     simulation.deployment("fine", 5, "1", json!({})).await;
-    simulation
-        .until("the pods run", 60, async |s| s.running().await == 5)
-        .await;
+    simulation.until_running(5, 60).await;
     let overlays: Vec<NodeOverlay> = list(&simulation.client()).await;
     let valid: Vec<&str> = overlays
         .iter()
@@ -209,8 +202,6 @@ async fn a_bad_zone_of_one_pool_empties_no_domain_of_another() {
     let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "fine"}}}]});
     simulation.deployment("fine", 12, "1", spread).await;
-    simulation
-        .until("the pods run", 90, async |s| s.running().await == 12)
-        .await;
+    simulation.until_running(12, 90).await;
     simulation.stop().await;
 }

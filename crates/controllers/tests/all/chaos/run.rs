@@ -1,4 +1,4 @@
-//! Living through a scenario: the sandbox, the cloud, the controllers and what befalls them, on one thread in virtual time.
+//! Runs a scenario: sandbox, cloud, controllers and faults, on one thread in virtual time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::chaos::any_cloud::{AnyCloud, Kwok};
 use crate::chaos::cloud::{Cloud, CloudFaults};
-use crate::chaos::ground::{Ground, Kwok};
 use crate::chaos::observation::Observation;
-use crate::chaos::people::{create, delete, merge, pick};
-use crate::chaos::process::{End, LEASE, Process, Surroundings};
+use crate::chaos::process::{End, Environment, LEASE, Process};
 use crate::chaos::scenario::{Kind, LIFE, Scenario, Stage, Step};
+use crate::chaos::users::{create, delete, merge, pick};
 
 /// How long a world may take to become quiet once nothing happens to it any more.
 const PATIENCE: Duration = Duration::from_secs(75 * 60);
@@ -62,7 +62,7 @@ async fn first_end(processes: &mut [Process]) -> (usize, End) {
 }
 
 /// Lives through a scenario on a runtime of its own; `whole` keeps the log.
-pub(crate) fn live(scenario: &Scenario, whole: bool) -> Report {
+pub(crate) fn run(scenario: &Scenario, whole: bool) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -80,7 +80,7 @@ pub(crate) struct World {
     pub(crate) sandbox: Sandbox,
     pub(crate) observation: Observation,
     pub(crate) workloads: Vec<(String, Kind)>,
-    ground: Ground,
+    any_cloud: AnyCloud,
     interner: Arc<Interner>,
     options: Options,
     retries: bool,
@@ -135,15 +135,15 @@ impl World {
         }
         let interner = Arc::new(Interner::default());
         let rng = Seed(scenario.seed).derive("cloud").rng();
-        let ground = match delay {
-            Some(_) => Ground::Kwok(Kwok::new(clock, rng, &interner)),
-            None => Ground::Cloud(Cloud::new(sandbox.client(), clock, rng, &interner, observation.clone())),
+        let any_cloud = match delay {
+            Some(_) => AnyCloud::Kwok(Kwok::new(clock, rng, &interner)),
+            None => AnyCloud::Cloud(Cloud::new(sandbox.client(), clock, rng, &interner, observation.clone())),
         };
         let mut options = Options::default();
         options.feature_gates.node_repair = scenario.repair;
         let mut world = Self {
             sandbox,
-            ground,
+            any_cloud,
             observation,
             interner,
             options,
@@ -170,10 +170,10 @@ impl World {
     /// Starts a process of the controllers.
     fn start(&mut self) {
         self.lives += 1;
-        let process = Process::start(&Surroundings {
+        let process = Process::start(&Environment {
             life: self.lives,
             sandbox: &self.sandbox,
-            ground: &self.ground,
+            any_cloud: &self.any_cloud,
             interner: &self.interner,
             options: &self.options,
             plan: &self.plan,
@@ -237,7 +237,7 @@ impl World {
                     }
                     End::LostLease => {
                         self.observation
-                            .accuse(vec!["a lease was lost that nobody asked for".to_owned()]);
+                            .report(vec!["a lease was lost that nobody asked for".to_owned()]);
                         RESTART
                     }
                     // Only while something is in its way.
@@ -247,7 +247,7 @@ impl World {
                     }
                     End::NotSynced(how) | End::Failed(how) => {
                         self.observation
-                            .accuse(vec![format!("the controllers ended by themselves: {how}")]);
+                            .report(vec![format!("the controllers ended by themselves: {how}")]);
                         RESTART
                     }
                 };
@@ -284,7 +284,7 @@ impl World {
             .watches_lose(self.isolated.is_some() || self.plan.watch_loss > 0.0);
         for process in &self.processes {
             let isolated = self.isolated == Some(process.life());
-            process.suffer(if isolated { &nothing_passes } else { &self.plan });
+            process.set_faults(if isolated { &nothing_passes } else { &self.plan });
         }
     }
 
@@ -311,7 +311,7 @@ impl World {
                 self.plan = plan.clone();
                 self.set_faults();
             }
-            Step::CloudFaults(faults) => self.ground.set_faults(*faults),
+            Step::CloudFaults(faults) => self.any_cloud.set_faults(*faults),
             Step::Isolate(on) => {
                 let leader = self.leader().await.filter(|_| *on);
                 let process = leader.and_then(|index| self.processes.get(index));
@@ -347,7 +347,7 @@ impl World {
             }
             Step::Reclaim(which) => {
                 if let Some(id) = pick(self.running(), *which) {
-                    self.ground.reclaim(&id);
+                    self.any_cloud.reclaim(&id);
                 }
             }
             Step::Jump(seconds) => self.sandbox.clock().jump(jiff::SignedDuration::from_secs(*seconds)),
@@ -397,13 +397,13 @@ impl World {
 
     /// Instances that run, by id.
     fn running(&self) -> Vec<String> {
-        self.ground.running(&self.observation)
+        self.any_cloud.running(&self.observation)
     }
 
     /// Ends an instance behind everybody's back.
     async fn vanish(&self, id: &str) {
-        self.ground.vanish(id);
-        if self.ground.is_kwok() {
+        self.any_cloud.vanish(id);
+        if self.any_cloud.is_kwok() {
             let node = self.observation.look(|seen| {
                 let mut nodes = seen.nodes.values();
                 nodes.find(|node| node.provider_id == id).map(|node| node.name.clone())
@@ -458,13 +458,13 @@ impl World {
         }
         let began = Instant::now();
         let mut calm_since: Option<Instant> = None;
-        let mut unrest = Vec::new();
+        let mut unfinished = Vec::new();
         let mut quiet_after = None;
         while began.elapsed() < PATIENCE {
             self.free_pods().await;
             self.wait(Instant::now() + Duration::from_secs(10)).await;
-            unrest = self.observation.unrest();
-            if !unrest.is_empty() {
+            unfinished = self.observation.unfinished();
+            if !unfinished.is_empty() {
                 calm_since = None;
             } else if calm_since.get_or_insert_with(Instant::now).elapsed() >= CALM {
                 quiet_after = Some(began.elapsed());
@@ -472,7 +472,7 @@ impl World {
             }
         }
         if quiet_after.is_none() {
-            self.observation.accuse(unrest);
+            self.observation.report(unfinished);
         }
         while !self.processes.is_empty() {
             self.die(0).await;

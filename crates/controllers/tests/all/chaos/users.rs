@@ -1,4 +1,4 @@
-//! What people do in a world: they deploy, scale, roll and retire workloads, and change objects by hand.
+//! What users do in a world: they deploy, scale, roll out and delete workloads, and change objects by hand.
 
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
@@ -8,7 +8,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::chaos::life::World;
+use crate::chaos::run::World;
 use crate::chaos::scenario::{Kind, Workload};
 pub(crate) use crate::objects::create;
 use crate::objects::create_in;

@@ -1,4 +1,4 @@
-//! Planning goes on while claims are launched, and nothing is planned twice for it.
+//! Planning goes on while claims launch, and plans nothing twice.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -63,9 +63,7 @@ async fn slow_launches_delay_only_their_own_pods() {
     let simulation = with_launches([slow; 3]).await;
     simulation.pool("web", json!({})).await;
     simulation.deployment("first", 3, "100m", alone("first")).await;
-    simulation
-        .until("three claims", 60, async |s| s.claims().await.len() == 3)
-        .await;
+    simulation.until_claims(3, 60).await;
     for (at, app) in ["second", "third", "fourth"].into_iter().enumerate() {
         simulation.deployment(app, 2, "100m", alone(app)).await;
         simulation
@@ -97,9 +95,7 @@ async fn a_controller_that_knows_no_promise_waits_for_the_launch() {
     let before = with_launches([Fault::Slow(Duration::from_secs(600))]).await;
     before.pool("web", json!({})).await;
     before.deployment("first", 1, "1", json!({})).await;
-    before
-        .until("the claim", 30, async |s| s.claims().await.len() == 1)
-        .await;
+    before.until_claims(1, 30).await;
     let sandbox = before.crash().await;
     // Its launch takes a minute in the next life too.
     let (client, faults) = sandbox.client_with_faults("controller");

@@ -1,4 +1,4 @@
-//! A client on whose way to the API server things happen to chosen calls, and that remembers what it wrote.
+//! A client with faults at chosen calls that records its writes.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,12 +21,13 @@ use crate::simulation::harness::Simulation;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
-type Rule = dyn Fn(&Request<Body>) -> Fate + Send + Sync;
+type Rule = dyn Fn(&Request<Body>) -> CallFault + Send + Sync;
 
-/// What happens to a call.
+/// What goes wrong with a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
-    Passes,
+pub(crate) enum CallFault {
+    /// Nothing: the call passes.
+    None,
     /// It never arrives; the client sees a broken connection.
     Lost,
     /// The API server answers with this.
@@ -48,15 +49,15 @@ struct State {
     writes: Vec<Write>,
 }
 
-/// The way to the API server; clones share it.
+/// The faults of a client and its writes; clones share both.
 #[derive(Clone)]
-pub(crate) struct Wire(Arc<Mutex<State>>);
+pub(crate) struct ApiFaults(Arc<Mutex<State>>);
 
-impl Wire {
-    /// One on which nothing happens yet.
+impl ApiFaults {
+    /// No faults.
     pub(crate) fn new() -> Self {
         Self(Arc::new(Mutex::new(State {
-            rule: Arc::new(|_| Fate::Passes),
+            rule: Arc::new(|_| CallFault::None),
             writes: Vec::new(),
         })))
     }
@@ -66,22 +67,22 @@ impl Wire {
     }
 
     /// Decides by this rule from now on.
-    pub(crate) fn rule(&self, rule: impl Fn(&Request<Body>) -> Fate + Send + Sync + 'static) {
+    pub(crate) fn rule(&self, rule: impl Fn(&Request<Body>) -> CallFault + Send + Sync + 'static) {
         self.lock().rule = Arc::new(rule);
     }
 
     /// The same for calls by method and end of the path.
-    pub(crate) fn on(&self, method: Method, path: &str, fate: Fate) {
+    pub(crate) fn on(&self, method: Method, path: &str, fault: CallFault) {
         let path = path.to_owned();
         self.rule(move |request| {
             let hit = *request.method() == method && request.uri().path().ends_with(&path);
-            if hit { fate } else { Fate::Passes }
+            if hit { fault } else { CallFault::None }
         });
     }
 
-    /// Lets everything pass again.
+    /// Ends all faults.
     pub(crate) fn heal(&self) {
-        self.rule(|_| Fate::Passes);
+        self.rule(|_| CallFault::None);
     }
 
     /// The writes whose `METHOD path` ends so, events and leases left out.
@@ -96,16 +97,16 @@ impl Wire {
         self.lock().writes.clear();
     }
 
-    /// A client of a sandbox on this way.
+    /// A client of a sandbox with these faults.
     pub(crate) fn client(&self, sandbox: &Sandbox) -> Client {
-        let service = Wired {
+        let service = FaultyApi {
             inner: sandbox.api().clone(),
-            wire: self.clone(),
+            api_faults: self.clone(),
         };
         Client::new(service, "default")
     }
 
-    fn judge(&self, request: &Request<Body>) -> Fate {
+    fn judge(&self, request: &Request<Body>) -> CallFault {
         let mut state = self.lock();
         let path = request.uri().path();
         let counts = *request.method() != Method::GET && !path.contains("/events") && !path.contains("/leases");
@@ -122,24 +123,27 @@ impl Wire {
     }
 }
 
-/// The same cluster with other controllers, settled, whose way to it the test holds.
-pub(crate) async fn wired(simulation: Simulation, change: impl FnOnce(&mut Options)) -> (Simulation, Wire) {
-    let wire = Wire::new();
+/// The same cluster with new controllers, settled, and the faults of their client.
+pub(crate) async fn with_api_faults(
+    simulation: Simulation,
+    change: impl FnOnce(&mut Options),
+) -> (Simulation, ApiFaults) {
+    let api_faults = ApiFaults::new();
     let sandbox = simulation.crash().await;
-    let client = wire.client(&sandbox);
+    let client = api_faults.client(&sandbox);
     let simulation = Simulation::join_as(sandbox, client, change);
     tokio::time::sleep(Duration::from_secs(15)).await;
-    wire.forget();
-    (simulation, wire)
+    api_faults.forget();
+    (simulation, api_faults)
 }
 
 #[derive(Clone)]
-struct Wired {
+struct FaultyApi {
     inner: ApiServer,
-    wire: Wire,
+    api_faults: ApiFaults,
 }
 
-impl Service<Request<Body>> for Wired {
+impl Service<Request<Body>> for FaultyApi {
     type Response = Answer;
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
@@ -149,14 +153,14 @@ impl Service<Request<Body>> for Wired {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let fate = self.wire.judge(&request);
+        let fault = self.api_faults.judge(&request);
         let mut inner = self.inner.clone();
         Box::pin(async move {
-            match fate {
-                Fate::Lost => return Err("connection reset before the call arrived".into()),
-                Fate::Refused(code) => return Ok(refusal(code)),
-                Fate::Late(time) => tokio::time::sleep(time).await,
-                Fate::Passes => {}
+            match fault {
+                CallFault::Lost => return Err("connection reset before the call arrived".into()),
+                CallFault::Refused(code) => return Ok(refusal(code)),
+                CallFault::Late(time) => tokio::time::sleep(time).await,
+                CallFault::None => {}
             }
             let answer = inner.call(request).await.map_err(BoxError::from)?;
             Ok(answer.map(|body| body.map_err(BoxError::from).boxed_unsync()))

@@ -1,4 +1,4 @@
-//! What the API and the cloud show: the few fields invariants look at, read from raw objects and from nothing inside the controllers.
+//! The few fields that invariants look at, read from raw API objects and the cloud, and from nothing inside the controllers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -170,7 +170,7 @@ pub(crate) struct Diff<T> {
 
 /// Everything that can be seen.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct View {
     /// Since the start, on a clock that does not jump.
     pub(crate) elapsed: Duration,
     /// On the wall.
@@ -192,7 +192,7 @@ pub(crate) struct Seen {
     pub(crate) acting: u64,
 }
 
-impl Seen {
+impl View {
     /// Takes a write in.
     pub(crate) fn fold(&mut self, write: &Write<'_>) -> Option<Event> {
         let gone = write.change == Change::Deleted;

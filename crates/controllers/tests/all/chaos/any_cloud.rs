@@ -1,4 +1,4 @@
-//! What worlds stand on: a cloud, or KWOK with its faults.
+//! The cloud of a world: either the simulated cloud, or KWOK with faults.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,12 @@ use crate::chaos::observation::Observation;
 /// The calls of a kind a spell of faults strikes at most.
 const CALLS: usize = 4;
 
-pub(crate) enum Ground {
+pub(crate) enum AnyCloud {
     Cloud(Cloud),
     Kwok(Kwok),
 }
 
-impl Ground {
+impl AnyCloud {
     /// The provider of a process that reaches the API in this way.
     pub(crate) fn provider(&self, client: &Client) -> Arc<dyn CloudProvider> {
         match self {

@@ -1,4 +1,4 @@
-//! A cloud that fails when a test says so, and remembers what it was asked.
+//! A cloud that fails as a test wants it and records its calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ pub(crate) enum Call {
 
 /// What happens to calls of one kind.
 #[derive(Clone)]
-enum Fate {
+enum CloudFault {
     Fails(Arc<dyn Fn() -> CloudError + Send + Sync>),
     Hangs,
     /// It succeeds, and nothing comes of it.
@@ -36,7 +36,7 @@ enum Fate {
 
 #[derive(Default)]
 struct State {
-    fates: BTreeMap<Call, Fate>,
+    faults: BTreeMap<Call, CloudFault>,
     calls: Vec<(Call, Instant)>,
     withdrawn: BTreeSet<Sym>,
     drifted: Option<&'static str>,
@@ -55,21 +55,21 @@ impl Script {
 
     /// Calls of this kind fail from now on.
     pub(crate) fn fail(&self, call: Call, error: impl Fn() -> CloudError + Send + Sync + 'static) {
-        self.lock().fates.insert(call, Fate::Fails(Arc::new(error)));
+        self.lock().faults.insert(call, CloudFault::Fails(Arc::new(error)));
     }
 
     /// Calls of this kind are never answered from now on.
     pub(crate) fn hang(&self, call: Call) {
-        self.lock().fates.insert(call, Fate::Hangs);
+        self.lock().faults.insert(call, CloudFault::Hangs);
     }
 
     /// Instances take their time to end from now on: each deletion is accepted, and nothing comes of it.
     pub(crate) fn linger(&self) {
-        self.lock().fates.insert(Call::Delete, Fate::Accepted);
+        self.lock().faults.insert(Call::Delete, CloudFault::Accepted);
     }
 
     fn lingers(&self) -> bool {
-        matches!(self.lock().fates.get(&Call::Delete), Some(Fate::Accepted))
+        matches!(self.lock().faults.get(&Call::Delete), Some(CloudFault::Accepted))
     }
 
     /// These instances are listed besides those there are from now on.
@@ -79,7 +79,7 @@ impl Script {
 
     /// Calls of this kind are carried out from now on.
     pub(crate) fn heal(&self, call: Call) {
-        self.lock().fates.remove(&call);
+        self.lock().faults.remove(&call);
     }
 
     /// These types, and no others, are no longer on offer from now on.
@@ -114,15 +114,15 @@ impl Script {
     }
 
     async fn meet(&self, call: Call) -> Result<(), CloudError> {
-        let fate = {
+        let fault = {
             let mut state = self.lock();
             state.calls.push((call, Instant::now()));
-            state.fates.get(&call).cloned()
+            state.faults.get(&call).cloned()
         };
-        match fate {
-            None | Some(Fate::Accepted) => Ok(()),
-            Some(Fate::Fails(error)) => Err(error()),
-            Some(Fate::Hangs) => std::future::pending().await,
+        match fault {
+            None | Some(CloudFault::Accepted) => Ok(()),
+            Some(CloudFault::Fails(error)) => Err(error()),
+            Some(CloudFault::Hangs) => std::future::pending().await,
         }
     }
 }

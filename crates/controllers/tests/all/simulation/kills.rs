@@ -1,4 +1,4 @@
-//! Controllers that die at a chosen call, and whatever was there at any time of their cluster's life.
+//! Controllers that are killed at a chosen call, and a record of every object that ever existed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use tokio::time::Instant;
 
 use crate::simulation::harness::Simulation;
 
-/// The call the controllers die at, and whether it still counts; `None` for never.
-pub(crate) type Death = Option<(u64, KillMoment)>;
+/// The call at which the controllers are killed, and whether it is still executed; `None` for never.
+pub(crate) type KillPoint = Option<(u64, KillMoment)>;
 
-/// Controllers on a cluster, and the switch of their faults.
-pub(crate) fn mortal(sandbox: Sandbox, death: Death, change: fn(&mut Options)) -> (Simulation, Faults) {
+/// Starts controllers on a cluster that are killed at a call. Also returns the control of their faults.
+pub(crate) fn with_kill(sandbox: Sandbox, kill: KillPoint, change: fn(&mut Options)) -> (Simulation, Faults) {
     let (client, faults) = sandbox.client_with_faults("controller");
-    if let Some((call, moment)) = death {
+    if let Some((call, moment)) = kill {
         faults.kill_at(call, moment);
     }
     (Simulation::join_as(sandbox, client, change), faults)
 }
 
-/// Everything that was ever there, by uid.
+/// All objects that ever existed, by uid.
 #[derive(Default, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct EverSeen {
     pub(crate) claims: BTreeSet<String>,
     pub(crate) nodes: BTreeSet<String>,
     pub(crate) pods: BTreeSet<String>,
@@ -32,7 +32,7 @@ pub(crate) struct Seen {
     pub(crate) most_claims: usize,
 }
 
-impl Seen {
+impl EverSeen {
     pub(crate) async fn look(&mut self, simulation: &Simulation) {
         let uid = |meta: kube::api::ObjectMeta| meta.uid.unwrap_or_default();
         let claims = simulation.claims().await;
@@ -45,12 +45,12 @@ impl Seen {
     }
 }
 
-/// Watches until it has been done for five seconds; controllers that die meanwhile come back, immortal.
-pub(crate) async fn survive(
+/// Runs until `done` has held for five seconds. Killed controllers are started again, and not killed a second time.
+pub(crate) async fn run_until(
     mut simulation: Simulation,
     faults: &Faults,
     change: fn(&mut Options),
-    seen: &mut Seen,
+    seen: &mut EverSeen,
     done: impl AsyncFn(&Simulation) -> bool,
 ) -> Simulation {
     let end = Instant::now() + Duration::from_secs(40 * 60);
@@ -59,7 +59,7 @@ pub(crate) async fn survive(
         seen.look(&simulation).await;
         if !died && faults.killed().is_cancelled() {
             died = true;
-            simulation = mortal(simulation.crash().await, None, change).0;
+            simulation = with_kill(simulation.crash().await, None, change).0;
             since = None;
         }
         if done(&simulation).await {
@@ -79,13 +79,13 @@ pub(crate) async fn survive(
     }
 }
 
-/// How the first controllers of a life ended.
-pub(crate) struct Life {
+/// How the first controllers of a run ended.
+pub(crate) struct Run {
     calls: u64,
     killed: bool,
 }
 
-impl Life {
+impl Run {
     pub(crate) fn of(faults: &Faults) -> Self {
         Self {
             calls: faults.calls(),
@@ -94,18 +94,15 @@ impl Life {
     }
 }
 
-/// Lives once undisturbed, then dies at each call of that life, before and after it.
-pub(crate) async fn die_everywhere(live: impl AsyncFn(Death) -> Life) {
-    let calls = live(None).await.calls;
-    let mut deaths = 0;
+/// Runs once undisturbed, then once for each call of that run, killed before it and after it.
+pub(crate) async fn kill_at_every_call(run: impl AsyncFn(KillPoint) -> Run) {
+    let calls = run(None).await.calls;
+    let mut kills = 0;
     for call in 1..=calls {
         for moment in [KillMoment::Before, KillMoment::After] {
-            deaths += u64::from(live(Some((call, moment))).await.killed);
+            kills += u64::from(run(Some((call, moment))).await.killed);
         }
     }
-    // The last calls of a life may come after the end of what is looked at.
-    assert!(
-        calls > 10 && deaths >= 2 * calls - 8,
-        "{deaths} deaths at {calls} calls"
-    );
+    // The last calls of a run may come after `done` holds.
+    assert!(calls > 10 && kills >= 2 * calls - 8, "{kills} kills at {calls} calls");
 }

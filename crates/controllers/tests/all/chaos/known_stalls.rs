@@ -1,11 +1,11 @@
-//! What has brought autoscalers to a standstill before, each as a world of its own.
+//! Situations in which autoscalers have stalled before, each as a scenario.
 
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::chaos::cloud::CloudFaults;
-use crate::chaos::life::{Report, live};
+use crate::chaos::run::{Report, run};
 use crate::chaos::scenario::{Kind, Scenario, Stage, Step, Workload};
 
 fn seconds(seconds: u64) -> Duration {
@@ -68,7 +68,7 @@ fn one_claim_never_gets_two_nodes() {
         (seconds(300), Step::Crash(seconds(5))),
         (seconds(900), Step::CloudFaults(CloudFaults::default())),
     ];
-    let report = live(&scenario(pool(&json!({})), steps), true);
+    let report = run(&scenario(pool(&json!({})), steps), true);
     assert_eq!(report.violations, [""; 0]);
     assert_eq!(
         told(&report, "was launched for"),
@@ -90,7 +90,7 @@ fn a_replacement_that_never_registers_is_given_up() {
         (seconds(310), Step::ChangePool(0, drift)),
         (seconds(1800), Step::CloudFaults(CloudFaults::default())),
     ];
-    let report = live(&scenario(pool(&json!({})), steps), true);
+    let report = run(&scenario(pool(&json!({})), steps), true);
     assert_eq!(report.violations, [""; 0]);
     assert!(report.quiet_after.is_some());
 }
@@ -107,7 +107,7 @@ fn an_hour_without_capacity_passes() {
         (seconds(1), web(20, "1500m", json!({}))),
         (seconds(3599), Step::CloudFaults(CloudFaults::default())),
     ];
-    let report = live(&scenario(pool(&json!({})), steps), true);
+    let report = run(&scenario(pool(&json!({})), steps), true);
     assert_eq!(report.violations, [""; 0]);
     assert!(
         report.quiet_after.is_some_and(|after| after < seconds(300)),
@@ -135,7 +135,7 @@ fn a_protected_pod_holds_its_own_node_and_no_other() {
         (seconds(5), web(4, "12", json!({}))),
         (seconds(600), Step::ChangePool(0, drift)),
     ];
-    let report = live(&scenario(pool(&json!({})), steps), true);
+    let report = run(&scenario(pool(&json!({})), steps), true);
     assert_eq!(report.violations, [""; 0]);
     let peace = report
         .log
@@ -167,7 +167,7 @@ fn pods_at_the_start(machines: usize) {
     ];
     let mut world = scenario(pool(&json!({})), steps);
     world.stage.delay = Some("10s");
-    let report = live(&world, true);
+    let report = run(&world, true);
     assert_eq!(report.violations, [""; 0]);
     assert_eq!(
         (told(&report, "Kerf ADDED nodeclaims"), report.nodes_max),

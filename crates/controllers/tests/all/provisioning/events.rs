@@ -1,4 +1,4 @@
-//! What passes tell: events, metrics and log lines (section 23 of the scheduling contract).
+//! Events, metrics and log lines of provisioning passes.
 
 use std::time::Duration;
 
@@ -85,8 +85,7 @@ async fn pods_placed_on_a_machine_that_starts_nominate_it() {
 // SCH-342
 #[tokio::test(start_paused = true)]
 async fn a_pool_without_types_is_told_so_once_a_minute() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
+    let simulation = Simulation::with_pool(json!({})).await;
     let nothing = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["there-is-none"]}]);
     simulation
         .pool("empty", json!({"template": {"spec": {"requirements": nothing}}}))
@@ -127,16 +126,13 @@ const SOLVES: &str = "karpenter_scheduler_scheduling_duration_seconds";
 #[tokio::test(start_paused = true)]
 async fn passes_are_measured() {
     let log = Captured::start();
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
+    let simulation = Simulation::with_pool(json!({})).await;
     simulation.deployment("web", 3, "1", json!({})).await;
     simulation.deployment("huge", 1, "100000", json!({})).await;
     let no = json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}]}]}}}});
     simulation.deployment("opted-out", 2, "1", no).await;
-    simulation
-        .until("all that can run", 60, async |s| s.running().await == 3)
-        .await;
+    simulation.until_running(3, 60).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     let of = |series: &str| metric::value(&simulation, series);
     // Once per solve, under the loop's name.
@@ -187,13 +183,10 @@ fn text(line: &Value, key: &str) -> String {
 #[tokio::test(start_paused = true)]
 async fn passes_are_logged() {
     let log = Captured::start();
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({"limits": {"cpu": "64"}})).await;
+    let simulation = Simulation::with_pool(json!({"limits": {"cpu": "64"}})).await;
     simulation.deployment("web", 7, "1", json!({})).await;
     simulation.deployment("huge", 1, "100000", json!({})).await;
-    simulation
-        .until("the pods run", 60, async |s| s.running().await == 7)
-        .await;
+    simulation.until_running(7, 60).await;
     let found = log.lines("found provisionable pod(s)");
     assert_eq!(found.len(), 1, "only where a claim results");
     let pods = text(&found[0], "Pods");
@@ -267,8 +260,7 @@ async fn preferences_that_hinder_consolidation_are_named_once_a_day() {
 // SCH-027, SCH-028
 #[tokio::test(start_paused = true)]
 async fn what_do_not_disrupt_means_is_told_when_the_node_goes() {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", json!({})).await;
+    let simulation = Simulation::with_pool(json!({})).await;
     for (app, value) in [("timed", "5m"), ("odd", "sometimes"), ("over", "1s")] {
         let template = json!({"metadata": {"name": app}, "spec": {
             "replicas": 1, "selector": {"matchLabels": {"app": app}},
@@ -283,9 +275,7 @@ async fn what_do_not_disrupt_means_is_told_when_the_node_goes() {
         // So that nobody is evicted before a pass has seen it.
         budget(&simulation, app, json!({"minAvailable": 1})).await;
     }
-    simulation
-        .until("the pods run", 60, async |s| s.running().await == 3)
-        .await;
+    simulation.until_running(3, 60).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     for claim in simulation.claims().await {
         simulation
@@ -319,9 +309,7 @@ async fn simulations_of_other_controllers_report_nothing_about_pending_pods() {
         )
         .await;
     simulation.deployment("web", 2, "1", json!({})).await;
-    simulation
-        .until("the pods run", 60, async |s| s.running().await == 2)
-        .await;
+    simulation.until_running(2, 60).await;
     let no = json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "karpenter.sh/unknown", "operator": "In", "values": ["x"]}]}]}}}});
     simulation.deployment("invalid", 1, "1", no).await;
@@ -368,9 +356,7 @@ async fn every_preference_given_up_is_logged() {
         "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["wary", "weary"]}]}}]);
     let spec = json!({"affinity": affinity, "topologySpreadConstraints": spread});
     simulation.deployment("wary", 1, "1", spec).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 60).await;
     let told = logs.with("relaxing soft constraints");
     let reasons: Vec<&str> = told
         .iter()

@@ -1,5 +1,5 @@
-//! What a pass keeps for the next one changes no plan: clusters live through random changes, and after each the solver that takes over
-//! what has not changed answers as one that reads everything anew.
+//! What a pass reuses from the one before changes no plan: clusters go through random changes, and after each one the solver with the reused
+//! parts answers as one that reads everything again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn now() -> Timestamp {
 }
 
 /// A cluster that is told of random changes.
-struct Life {
+struct World {
     mirror: Mirror,
     rng: Rng,
     serial: u64,
@@ -49,9 +49,9 @@ struct Life {
     claims: Vec<(String, String)>,
 }
 
-impl Life {
+impl World {
     fn new(seed: u64) -> Self {
-        let mut life = Self {
+        let mut world = Self {
             mirror: Mirror::new(Arc::new(Interner::default()), &MirrorOptions::default()),
             rng: Seed(seed).rng(),
             serial: 0,
@@ -60,14 +60,14 @@ impl Life {
             claims: Vec::new(),
         };
         for pool in POOLS {
-            life.pool(pool);
-            life.catalogue(pool);
+            world.pool(pool);
+            world.catalogue(pool);
         }
         for _ in 0..4 {
-            life.node();
-            life.pod();
+            world.node();
+            world.pod();
         }
-        life
+        world
     }
 
     fn below(&self, bound: usize) -> usize {
@@ -398,13 +398,13 @@ fn a_solver_that_keeps_what_has_not_changed_plans_as_one_that_keeps_nothing() {
             packing,
             ..Options::default()
         };
-        let mut life = Life::new(seed);
+        let mut world = World::new(seed);
         let mut kept: Option<Prepared> = None;
         for step in 0..40 {
-            for _ in 0..=life.below(3) {
-                life.change();
+            for _ in 0..=world.below(3) {
+                world.change();
             }
-            let snapshot = life.mirror.snapshot(now());
+            let snapshot = world.mirror.snapshot(now());
             let pods = batch(&snapshot);
             let request = Request::new(&snapshot, &pods);
             let prepared = match kept {
@@ -421,7 +421,7 @@ fn a_solver_that_keeps_what_has_not_changed_plans_as_one_that_keeps_nothing() {
                 .sum::<usize>();
             launched += plan.launches.len();
             left += plan.unschedulable.len();
-            life.carry_out(&plan);
+            world.carry_out(&plan);
             kept = Some(prepared);
         }
     }

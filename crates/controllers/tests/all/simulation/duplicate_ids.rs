@@ -1,4 +1,5 @@
-//! Machines with two claims or two Nodes: somebody wrote an id that is another one's. It is told, nothing ends, and everything else goes on.
+//! Instances with two claims or two Nodes, because somebody wrote a provider id twice: an event says so, nothing is terminated, and everything
+//! else goes on.
 
 use std::time::Duration;
 

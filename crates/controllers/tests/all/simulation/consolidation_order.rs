@@ -1,4 +1,4 @@
-//! Consolidation's turns in the loop: single nodes after sets of them, and searches that run out of time.
+//! The order of consolidation methods in the loop: sets of nodes before single nodes, and searches that run out of time.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::simulation::consolidation::filled;
 use crate::simulation::disruption_loop::{bind, decisions_of, eligible, evaluations, protected};
-use crate::simulation::emptiness::{scale, tainted};
+use crate::simulation::emptiness::tainted;
 use crate::simulation::harness::{Simulation, name};
 use crate::simulation::logs::Logs;
 
@@ -21,7 +21,7 @@ async fn after_a_set_of_nodes_that_no_longer_goes_single_ones_have_their_turn() 
     let disruption = json!({"consolidateAfter": "10s", "budgets": [{"nodes": "100%"}]});
     let simulation = filled(4, "spot", disruption).await;
     let nodes: Vec<String> = simulation.nodes().await.iter().map(name).collect();
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     let passes = evaluations(&simulation, "underutilized", "multi");
     simulation
         .until("a set waits", 90, async |s| eligible(s, "underutilized") == 4.0)
@@ -72,7 +72,7 @@ async fn searches_without_time_disrupt_nothing_and_drift_has_all_it_needs() {
         ..Tuning::default()
     };
     let simulation = Simulation::join_tuned(sandbox, client, |_| {}, |provider| provider, tuning);
-    scale(&simulation, "big", 0).await;
+    simulation.scale("big", 0).await;
     let message = "DEBUG prioritizing nodepools that have not yet been considered due to timeouts in previous runs";
     simulation
         .until("a search is cut off", 120, async |_| {

@@ -1,4 +1,4 @@
-//! What a watch lost is found within a minute, whatever the kind: the chaos worlds show it for pods and nodes.
+//! A change that a watch missed is found within a minute, whatever the kind. The chaos worlds show it for pods and nodes.
 
 use std::time::Duration;
 

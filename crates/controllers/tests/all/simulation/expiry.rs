@@ -1,4 +1,4 @@
-//! Expiry, and what changes of pods mean for a claim.
+//! Expiration, and the effect of pod changes on a claim.
 
 use std::time::Duration;
 
@@ -13,37 +13,10 @@ use crate::simulation::emptiness::apart;
 use crate::simulation::harness::{Simulation, create};
 
 async fn with_one_pod(pool: Value) -> (Simulation, NodeClaim) {
-    let simulation = Simulation::start().await;
-    simulation.pool("web", pool).await;
-    simulation.deployment("web", 1, "1", json!({})).await;
-    simulation
-        .until("the pod runs", 60, async |s| s.running().await == 1)
-        .await;
-    let initialized = async |s: &Simulation| {
-        s.claims()
-            .await
-            .iter()
-            .all(|claim| claim.condition_is_true("Initialized"))
-    };
-    simulation.until("its node is initialized", 30, initialized).await;
+    let simulation = Simulation::with_one_pod(pool, json!({})).await;
+    simulation.until_initialized(30).await;
     let claim = simulation.claims().await.remove(0);
     (simulation, claim)
-}
-
-async fn current(simulation: &Simulation, claim: &NodeClaim) -> Option<NodeClaim> {
-    let claims = simulation.claims().await;
-    claims
-        .into_iter()
-        .find(|other| other.metadata.uid == claim.metadata.uid)
-}
-
-async fn budget(simulation: &Simulation, min_available: usize) {
-    let budget = json!({"metadata": {"name": "web"}, "spec": {
-        "minAvailable": min_available, "selector": {"matchLabels": {"app": "web"}}}});
-    let api: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
-    let budget = serde_json::from_value(budget).expect("a budget");
-    api.create(&PostParams::default(), &budget).await.expect("created");
-    tokio::time::sleep(Duration::from_secs(2)).await;
 }
 
 // LIF-126, DIS-059, DIS-060, DIS-091
@@ -51,7 +24,7 @@ async fn budget(simulation: &Simulation, min_available: usize) {
 async fn nothing_stops_expiry_but_the_drain_asks_everybody() {
     let pool = json!({"template": {"spec": {"expireAfter": "10m"}}, "disruption": {"budgets": [{"nodes": "0"}]}});
     let (simulation, claim) = with_one_pod(pool).await;
-    budget(&simulation, 1).await;
+    simulation.budget(1).await;
     let name = simulation.pods().await.remove(0).metadata.name.unwrap_or_default();
     let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
     let protected = Patch::Merge(json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}}));
@@ -60,7 +33,7 @@ async fn nothing_stops_expiry_but_the_drain_asks_everybody() {
         .expect("patched");
     simulation
         .until("it is being deleted", 600, async |s| {
-            current(s, &claim)
+            s.current_claim(&claim)
                 .await
                 .is_some_and(|claim| claim.metadata.deletion_timestamp.is_some())
         })
@@ -76,7 +49,7 @@ async fn nothing_stops_expiry_but_the_drain_asks_everybody() {
     budgets.delete("web", &DeleteParams::default()).await.expect("deleted");
     simulation
         .until("another node has the pod", 120, async |s| {
-            current(s, &claim).await.is_none() && s.running().await == 1
+            s.current_claim(&claim).await.is_none() && s.running().await == 1
         })
         .await;
     simulation.stop().await;
@@ -96,9 +69,7 @@ async fn a_claim_expires_by_its_own_age_also_without_a_node() {
     create::<NodeClaim>(&simulation.client(), claim).await;
     tokio::time::sleep(Duration::from_secs(290)).await;
     assert_eq!(simulation.claims().await.len(), 1);
-    simulation
-        .until("it is gone", 20, async |s| s.claims().await.is_empty())
-        .await;
+    simulation.until_claims(0, 20).await;
     simulation.stop().await;
     // A pool that says something else now changes nothing about the age of its nodes.
     let (simulation, claim) =
@@ -109,12 +80,13 @@ async fn a_claim_expires_by_its_own_age_also_without_a_node() {
         .await;
     tokio::time::sleep(Duration::from_secs(1800)).await;
     assert!(
-        current(&simulation, &claim)
+        simulation
+            .current_claim(&claim)
             .await
             .is_some_and(|claim| claim.metadata.deletion_timestamp.is_none())
     );
     tokio::time::sleep(Duration::from_secs(1850)).await;
-    assert!(current(&simulation, &claim).await.is_none());
+    assert!(simulation.current_claim(&claim).await.is_none());
     simulation.stop().await;
 }
 
@@ -125,10 +97,8 @@ async fn pods_of_an_expired_node_move_one_by_one() {
     let spec = json!({"template": {"spec": {"expireAfter": "3m"}}});
     simulation.pool("web", spec).await;
     simulation.deployment("web", 5, "100m", json!({})).await;
-    simulation
-        .until("the pods run", 60, async |s| s.running().await == 5)
-        .await;
-    budget(&simulation, 4).await;
+    simulation.until_running(5, 60).await;
+    simulation.budget(4).await;
     let first = simulation.claims().await;
     assert_eq!(first.len(), 1);
     let never = json!({"spec": {"template": {"spec": {"expireAfter": "Never"}}}});
@@ -169,7 +139,7 @@ async fn changes_of_pods_are_noted_at_most_every_ten_seconds() {
             .await
             .expect("created");
         tokio::time::sleep(Duration::from_secs(1)).await;
-        noted.extend(current(&simulation, &claim).await.as_ref().and_then(pod_event));
+        noted.extend(simulation.current_claim(&claim).await.as_ref().and_then(pod_event));
     }
     noted.dedup();
     assert_eq!(noted.len(), 3, "{noted:?}");
@@ -185,7 +155,7 @@ async fn pods_of_machines_that_are_not_known_or_not_one_are_no_events() {
     let node = simulation.nodes().await.remove(0);
     let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let before = current(&simulation, &claim).await.as_ref().and_then(pod_event);
+    let before = simulation.current_claim(&claim).await.as_ref().and_then(pod_event);
     let api: Api<Pod> = Api::namespaced(simulation.client(), "default");
     let bind = async |name: &str, node: Option<&str>| {
         let spec = json!({"nodeName": node, "containers": [{"name": "main", "image": "app"}],
@@ -212,7 +182,10 @@ async fn pods_of_machines_that_are_not_known_or_not_one_are_no_events() {
         1,
         "only the second is without"
     );
-    assert_eq!(current(&simulation, &claim).await.as_ref().and_then(pod_event), before);
+    assert_eq!(
+        simulation.current_claim(&claim).await.as_ref().and_then(pod_event),
+        before
+    );
     simulation.stop().await;
 }
 
@@ -221,10 +194,10 @@ async fn pods_of_machines_that_are_not_known_or_not_one_are_no_events() {
 async fn a_restart_counts_every_pod_anew() {
     let (simulation, claim) = with_one_pod(json!({})).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let before = current(&simulation, &claim).await.as_ref().and_then(pod_event);
+    let before = simulation.current_claim(&claim).await.as_ref().and_then(pod_event);
     let simulation = Simulation::join(simulation.crash().await, |_| {});
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let after = current(&simulation, &claim).await.as_ref().and_then(pod_event);
+    let after = simulation.current_claim(&claim).await.as_ref().and_then(pod_event);
     let (before, after) = (before.expect("a time"), after.expect("a time"));
     assert!((after - before).get_seconds() >= 500, "{before} {after}");
     simulation.stop().await;
@@ -241,9 +214,7 @@ async fn consistency_waits_for_the_next_time_where_there_is_no_one_node() {
         .pool("web", json!({"template": {"spec": {"nodeClassRef": class}}}))
         .await;
     simulation.deployment("web", 1, "1", apart("web")).await;
-    simulation
-        .until("the pod runs", 240, async |s| s.running().await == 1)
-        .await;
+    simulation.until_running(1, 240).await;
     let checked = async |s: &Simulation| {
         s.claims()
             .await

@@ -1,5 +1,5 @@
-//! One machine's life as the watches of Node and claim may tell it: whatever order their events come in, and wherever the controller
-//! starts anew, the pod the machine was launched for gets no second one.
+//! The watch events of one node and its claim in every order, with a restart of the controller at every point: the pod it was launched for
+//! never gets a second node.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! What the controllers did not hear of they find out by themselves, within a minute.
+//! The controllers find out within a minute what their watches did not deliver.
 
 use std::time::Duration;
 
 use kerf_sandbox::faults::FaultPlan;
 use serde_json::json;
 
-use crate::chaos::life::{Report, live};
+use crate::chaos::run::{Report, run};
 use crate::chaos::scenario::{Kind, Scenario, Stage, Step, Workload};
 
 fn seconds(seconds: u64) -> Duration {
@@ -50,7 +50,7 @@ fn deaf(from: u64, to: u64, steps: Vec<(Duration, Step)>) -> Report {
         retries: true,
         stage: Stage::default(),
     };
-    let report = live(&scenario, true);
+    let report = run(&scenario, true);
     assert_eq!(report.violations, [""; 0]);
     report
 }
