@@ -1,87 +1,19 @@
-//! What the server serves, as documents: versions, groups, resources, OpenAPI, health.
+//! What the server serves, as documents: versions, groups, resources, OpenAPI.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Method;
 use serde_json::{Value, json};
 
-use crate::answer::Answer;
-use crate::body::ResponseBody;
-use crate::dispatch::Call;
-use crate::error::ApiError;
 use crate::openapi::{self, DocumentedResource};
-use crate::registry::{Resource, Verbs};
-use crate::request::{Format, Route};
-use crate::state::State;
-
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+use crate::registry::{Registry, Resource, Verbs, api_version};
 
 /// The OpenAPI documents by path, made when first asked for and dropped when the registry changes.
 pub(crate) type Documents = BTreeMap<String, Bytes>;
 
-/// Answers everything that is no object.
-pub(crate) fn answer(state: &mut State, call: &Call<'_>, route: &Route) -> Result<Answer, ApiError> {
-    if *call.method != Method::GET && *call.method != Method::HEAD {
-        return Err(ApiError::method_not_allowed());
-    }
-    let aggregated = call.format == Format::AggregatedDiscovery;
-    match route {
-        Route::Health => Ok(Answer::text("ok")),
-        Route::Version => Ok(Answer::json(200, &version())),
-        Route::Root => Ok(Answer::json(200, &root(state))),
-        Route::CoreVersions if aggregated => Ok(aggregate(state, str::is_empty)),
-        Route::Groups if aggregated => Ok(aggregate(state, |group| !group.is_empty())),
-        Route::CoreVersions => Ok(Answer::json(
-            200,
-            &json!({
-                "kind": "APIVersions", "versions": ["v1"],
-                "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"}],
-            }),
-        )),
-        Route::Groups => {
-            let groups: Vec<Value> = groups(state)
-                .iter()
-                .filter(|(name, _)| !name.is_empty())
-                .map(|(name, versions)| group(name, versions.keys()))
-                .collect();
-            Ok(Answer::json(
-                200,
-                &json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}),
-            ))
-        }
-        Route::Group(name) => match groups(state).get(name) {
-            Some(versions) if !name.is_empty() => {
-                let mut group = group(name, versions.keys());
-                group["kind"] = "APIGroup".into();
-                group["apiVersion"] = "v1".into();
-                Ok(Answer::json(200, &group))
-            }
-            _ => Err(ApiError::no_such_path()),
-        },
-        Route::Resources { group, version } => resources(state, group, version),
-        Route::OpenApiIndex => {
-            let documents = documents(state);
-            let texts: Vec<(&str, &str)> = documents
-                .iter()
-                .map(|(path, text)| (path.as_str(), std::str::from_utf8(text).unwrap_or_default()))
-                .collect();
-            Ok(Answer::json(200, &openapi::index(texts)))
-        }
-        Route::OpenApi { group, version } => {
-            let path = openapi::document_path(group, version);
-            let text = documents(state)
-                .get(&path)
-                .cloned()
-                .ok_or_else(ApiError::no_such_path)?;
-            Ok(Answer::new(200, ResponseBody::whole(text)))
-        }
-        Route::Object(_) | Route::Unknown => Err(ApiError::no_such_path()),
-    }
-}
-
-fn version() -> Value {
+/// The document at `/version`.
+pub(crate) fn version() -> Value {
     json!({
         "major": "1", "minor": "36", "gitVersion": "v1.36.0+kerf", "gitCommit": "", "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z", "goVersion": "", "compiler": "rustc", "platform": "linux/amd64",
@@ -89,7 +21,8 @@ fn version() -> Value {
     })
 }
 
-fn root(state: &State) -> Value {
+/// The list of paths at `/`.
+pub(crate) fn root(registry: &Registry) -> Value {
     let mut paths: Vec<String> = [
         "/api",
         "/api/v1",
@@ -102,7 +35,7 @@ fn root(state: &State) -> Value {
     ]
     .map(str::to_owned)
     .to_vec();
-    for (group, versions) in groups(state).iter().filter(|(group, _)| !group.is_empty()) {
+    for (group, versions) in groups(registry).iter().filter(|(group, _)| !group.is_empty()) {
         paths.push(format!("/apis/{group}"));
         paths.extend(versions.keys().map(|v| format!("/apis/{group}/{v}")));
     }
@@ -112,9 +45,9 @@ fn root(state: &State) -> Value {
 
 type Groups = BTreeMap<String, BTreeMap<String, Vec<Arc<Resource>>>>;
 
-fn groups(state: &State) -> Groups {
+fn groups(registry: &Registry) -> Groups {
     let mut groups = Groups::new();
-    for resource in state.registry.iter() {
+    for resource in registry.iter() {
         let versions = groups.entry(resource.group.clone()).or_default();
         versions
             .entry(resource.version.clone())
@@ -153,6 +86,26 @@ fn group<'a>(name: &str, versions: impl Iterator<Item = &'a String>) -> Value {
     json!({"name": name, "preferredVersion": versions.first(), "versions": versions})
 }
 
+/// The `APIGroupList` at `/apis`.
+pub(crate) fn group_list(registry: &Registry) -> Value {
+    let groups: Vec<Value> = groups(registry)
+        .iter()
+        .filter(|(name, _)| !name.is_empty())
+        .map(|(name, versions)| group(name, versions.keys()))
+        .collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// The `APIGroup` called `name`; `None` when nothing is served in it.
+pub(crate) fn api_group(registry: &Registry, name: &str) -> Option<Value> {
+    let groups = groups(registry);
+    let versions = groups.get(name).filter(|_| !name.is_empty())?;
+    let mut group = group(name, versions.keys());
+    group["kind"] = "APIGroup".into();
+    group["apiVersion"] = "v1".into();
+    Some(group)
+}
+
 /// What a subresource takes and gives.
 struct Subresource {
     name: &'static str,
@@ -188,13 +141,10 @@ fn subresources(resource: &Resource) -> Vec<Subresource> {
     list
 }
 
-fn resources(state: &State, group: &str, version: &str) -> Result<Answer, ApiError> {
+/// The `APIResourceList` of a group version; `None` when nothing is served under it.
+pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     let mut list = Vec::new();
-    for resource in state
-        .registry
-        .iter()
-        .filter(|r| r.group == group && r.version == version)
-    {
+    for resource in registry.iter().filter(|r| r.group == group && r.version == version) {
         let mut entry = json!({
             "name": resource.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
             "kind": resource.kind, "verbs": resource.verbs.names(),
@@ -219,17 +169,18 @@ fn resources(state: &State, group: &str, version: &str) -> Result<Answer, ApiErr
         }
     }
     if list.is_empty() {
-        return Err(ApiError::no_such_path());
+        return None;
     }
-    let group_version = crate::registry::api_version(group, version);
+    let group_version = api_version(group, version);
     let document = json!({
         "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list,
     });
-    Ok(Answer::json(200, &document))
+    Some(document)
 }
 
-fn aggregate(state: &State, wanted: impl Fn(&str) -> bool) -> Answer {
-    let items: Vec<Value> = groups(state)
+/// The aggregated discovery document of the groups that `wanted` selects by name.
+pub(crate) fn aggregated(registry: &Registry, wanted: impl Fn(&str) -> bool) -> Value {
+    let items: Vec<Value> = groups(registry)
         .iter()
         .filter(|(group, _)| wanted(group))
         .map(|(group, versions)| {
@@ -248,10 +199,7 @@ fn aggregate(state: &State, wanted: impl Fn(&str) -> bool) -> Answer {
             json!({"metadata": {"name": group, "creationTimestamp": null}, "versions": list})
         })
         .collect();
-    let document = json!({
-        "kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items,
-    });
-    Answer::json(200, &document).content_type(AGGREGATED)
+    json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items})
 }
 
 fn aggregated_resource(resource: &Resource) -> Value {
@@ -282,25 +230,23 @@ fn aggregated_resource(resource: &Resource) -> Value {
     entry
 }
 
-fn documents(state: &mut State) -> &Documents {
-    let groups = groups(state);
-    state.documents.get_or_insert_with(|| {
-        let mut documents = Documents::new();
-        for (group, versions) in &groups {
-            for (version, resources) in versions {
-                let described: Vec<DocumentedResource<'_>> = resources
-                    .iter()
-                    .filter(|r| r.verbs == Verbs::All)
-                    .map(|r| described(r))
-                    .collect();
-                if !described.is_empty() {
-                    let document = openapi::document(group, version, &described);
-                    documents.insert(openapi::document_path(group, version), document.to_string().into());
-                }
+/// The OpenAPI documents of all served group versions.
+pub(crate) fn open_api(registry: &Registry) -> Documents {
+    let mut documents = Documents::new();
+    for (group, versions) in &groups(registry) {
+        for (version, resources) in versions {
+            let described: Vec<DocumentedResource<'_>> = resources
+                .iter()
+                .filter(|r| r.verbs == Verbs::All)
+                .map(|r| described(r))
+                .collect();
+            if !described.is_empty() {
+                let document = openapi::document(group, version, &described);
+                documents.insert(openapi::document_path(group, version), document.to_string().into());
             }
         }
-        documents
-    })
+    }
+    documents
 }
 
 fn described(resource: &Resource) -> DocumentedResource<'_> {

@@ -12,38 +12,29 @@
 //! Units: timestamps come from one clock callback ([`Clock`]), durations are tokio time, `resourceVersion` is one counter
 //! over all resources.
 
-mod admit;
-mod answer;
-mod apply;
-mod body;
-mod crd;
+mod admission;
 mod discovery;
-mod dispatch;
 mod error;
-mod events;
-mod gc;
-mod https;
+mod garbage_collection;
+mod handlers;
 mod json;
-mod observe;
-mod offline;
 mod openapi;
 mod patch;
-mod persist;
-mod random;
+mod printing;
 mod registry;
 mod request;
 mod schema;
 mod server;
+mod server_side_apply;
 mod state;
 mod storage;
-mod subresource;
-mod table;
 mod verbs;
 mod view;
+mod watch;
+mod write;
 
-pub use body::ResponseBody;
-pub use https::{ServeError, ServingHandle, serve_https};
-pub use observe::{Change, Write};
-pub use offline::{Admission, Problem};
-pub use persist::OpenError;
-pub use server::{ApiServer, ApiServerBuilder, Clock};
+pub use admission::{Admission, Problem};
+pub use handlers::ResponseBody;
+pub use server::{ApiServer, ApiServerBuilder, ServeError, ServingHandle, serve_https};
+pub use state::{Clock, Write};
+pub use storage::{Change, OpenError};

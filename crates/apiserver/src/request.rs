@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 use crate::json;
+use crate::printing::IncludeObject;
 use crate::schema::FieldValidation;
-use crate::table::IncludeObject;
 
 /// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,6 +144,17 @@ impl Query {
     pub(crate) fn number<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>, ApiError> {
         let bad = |v: &str| ApiError::bad_request(format!("query parameter {key} is no valid number: {v:?}"));
         self.get(key).map(|v| v.parse().map_err(|_| bad(v))).transpose()
+    }
+
+    /// The resourceVersion of a list, get or watch; an empty one counts as absent.
+    pub(crate) fn resource_version(&self) -> Result<Option<u64>, ApiError> {
+        let invalid = |text: &str| {
+            let message = format!("resourceVersion: Invalid value: {text:?}: invalid resource version");
+            ApiError::bad_request(message)
+        };
+        self.get("resourceVersion")
+            .map(|v| v.parse().map_err(|_| invalid(v)))
+            .transpose()
     }
 
     pub(crate) fn dry_run(&self) -> Result<bool, ApiError> {

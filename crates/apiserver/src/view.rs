@@ -6,13 +6,11 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::events;
 use crate::json;
-use crate::registry::Resource;
+use crate::printing::{self, IncludeObject, KindInfo};
+use crate::registry::{Resource, converted};
 use crate::request::Format;
-use crate::storage::{Change, Stored, named_event_line};
-use crate::table::{self, IncludeObject, KindInfo};
-use crate::verbs::Page;
+use crate::storage::{Change, Page, Stored, named_event_line};
 
 /// How a client wants its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,29 +132,7 @@ fn table(resource: &Resource, objects: &[Value], include: IncludeObject, now: Ti
         kind: &resource.kind,
     };
     let columns = resource.crd.as_ref().map(|crd| crd.printer_columns.as_slice());
-    table::render(kind, columns, objects, include, now, metadata)
-}
-
-/// A stored object in the version of `resource`.
-pub(crate) fn converted(resource: &Resource, mut value: Value) -> Value {
-    if resource.is_new_event_view() {
-        return events::from_core(value);
-    }
-    json::set(&mut value, &["apiVersion"], resource.api_version().into());
-    value
-}
-
-/// An object in the version of `resource` as it is stored.
-pub(crate) fn stored_form(resource: &Resource, mut value: Value) -> Value {
-    if resource.is_new_event_view() {
-        return events::to_core(value);
-    }
-    json::set(
-        &mut value,
-        &["apiVersion"],
-        resource.storage_api_version.as_str().into(),
-    );
-    value
+    printing::render(kind, columns, objects, include, now, metadata)
 }
 
 /// The metadata of a stored object, around the stored bytes.

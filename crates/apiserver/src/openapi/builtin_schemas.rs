@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Schemas, gvk, reference};
+use super::documents::{Schemas, custom_component, gvk, reference};
 use crate::schema::builtin::{self, FieldDef, Ownership, TypeRef};
 
 impl Schemas {
@@ -11,7 +11,7 @@ impl Schemas {
         let component = match builtin::kind_type(group, version, kind) {
             Some(ty) => self.add_type(ty.name),
             None => {
-                let component = super::custom_component(group, version, kind);
+                let component = custom_component(group, version, kind);
                 let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
                 self.0.insert(component.clone(), open);
                 component

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{DocumentedResource, gvk, reference};
+use super::documents::{DocumentedResource, document_path, gvk, reference};
 
 const PATCH_TYPES: [&str; 4] = [
     "application/json-patch+json",
@@ -34,7 +34,7 @@ pub(super) fn of(
     resource: &DocumentedResource<'_>,
     component: &str,
 ) -> Vec<(String, Value)> {
-    let base = format!("/{}", super::document_path(group, version));
+    let base = format!("/{}", document_path(group, version));
     let subject = Subject {
         patch_types: if resource.custom.is_some() {
             &CUSTOM_PATCH_TYPES

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use super::PatchError;
+use super::formats::PatchError;
 use crate::schema::builtin::{self, FieldDef, TypeDef, TypeRef};
 
 const PATCH: &str = "$patch";

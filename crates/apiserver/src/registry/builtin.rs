@@ -1,6 +1,6 @@
 //! The one table of built-in resources.
 
-use super::{Names, Resource, Rules, ScalePaths, Verbs};
+use super::resource::{Names, Resource, Rules, ScalePaths, Verbs, api_version};
 use crate::storage::TableId;
 
 /// One row of the table.
@@ -156,7 +156,7 @@ impl Builtin {
             }),
             rules: self.rules,
             table,
-            storage_api_version: super::api_version(storage_group, storage_version),
+            storage_api_version: api_version(storage_group, storage_version),
             crd: None,
         }
     }

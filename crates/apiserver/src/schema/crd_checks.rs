@@ -113,7 +113,7 @@ fn check_columns(version: &Value, path: &str, out: &mut Vec<FieldError>) {
                 &supported,
             ));
         }
-        if let Err(reason) = crate::table::check_json_path(text("jsonPath")) {
+        if let Err(reason) = crate::printing::check_json_path(text("jsonPath")) {
             out.push(FieldError::invalid(
                 &child(&at, "jsonPath"),
                 &text("jsonPath").into(),

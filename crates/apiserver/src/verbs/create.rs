@@ -2,14 +2,14 @@
 
 use serde_json::Value;
 
-use super::{Write, Written};
-use crate::admit;
+use crate::admission;
 use crate::error::ApiError;
 use crate::json;
+use crate::registry::stored_form;
 use crate::schema::FieldError;
 use crate::state::{State, seconds};
 use crate::storage::Change;
-use crate::view;
+use crate::write::{WriteRequest, WriteResult};
 
 /// Longest prefix of a generated name: the suffix must fit into a label value's 63 bytes.
 const GENERATED_PREFIX_MAX: usize = 58;
@@ -18,12 +18,12 @@ impl State {
     /// Creates `object`. `name` is given when the URL named it (an apply or PUT of a missing object).
     pub(crate) fn create(
         &mut self,
-        write: &mut Write<'_>,
+        write: &mut WriteRequest<'_>,
         name: Option<&str>,
         mut object: Value,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteResult, ApiError> {
         let resource = write.resource;
-        admit::envelope(resource, write.namespace, name, &mut object)?;
+        admission::envelope(resource, write.namespace, name, &mut object)?;
         self.name_object(write, &mut object)?;
         let name = json::text(&object, &["metadata", "name"])
             .unwrap_or_default()
@@ -49,18 +49,18 @@ impl State {
         if resource.status && !resource.rules.keep_status_on_create {
             json::take(&mut object, &["status"]);
         }
-        admit::create(self, write, &mut object)?;
-        object = view::stored_form(resource, object);
+        admission::create(self, write, &mut object)?;
+        object = stored_form(resource, object);
         if write.dry_run {
-            return Ok(Written::Draft(object, true));
+            return Ok(WriteResult::Draft(object, true));
         }
-        Ok(Written::Stored(
+        Ok(WriteResult::Stored(
             self.commit(resource.table, Change::Added, &key, object),
             true,
         ))
     }
 
-    fn name_object(&mut self, write: &Write<'_>, object: &mut Value) -> Result<(), ApiError> {
+    fn name_object(&mut self, write: &WriteRequest<'_>, object: &mut Value) -> Result<(), ApiError> {
         if json::text(object, &["metadata", "name"]).is_some() {
             return Ok(());
         }
@@ -83,7 +83,7 @@ impl State {
         Ok(())
     }
 
-    fn namespace_takes_objects(&self, write: &Write<'_>, name: &str) -> Result<(), ApiError> {
+    fn namespace_takes_objects(&self, write: &WriteRequest<'_>, name: &str) -> Result<(), ApiError> {
         if !write.resource.namespaced {
             return Ok(());
         }

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Written;
 use super::create::mark_deleting;
 use super::update::nothing_holds;
 use crate::error::ApiError;
-use crate::gc::{FOREGROUND, ORPHAN};
 use crate::json;
 use crate::registry::Resource;
 use crate::request::{DeleteOptions, Propagation};
+use crate::state::{FOREGROUND, ORPHAN};
 use crate::state::{ObjectRef, State};
 use crate::storage::{Change, Filter, Stored};
+use crate::write::WriteResult;
 
 /// What a pod gets when its spec does not say (seconds).
 const POD_GRACE_S: i64 = 30;
@@ -27,7 +27,7 @@ impl State {
         key: &str,
         options: &DeleteOptions,
         now: Timestamp,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteResult, ApiError> {
         let Some(live) = self.table(resource.table).get(key).cloned() else {
             let name = key.rsplit_once('/').map_or(key, |(_, name)| name);
             return Err(ApiError::not_found(resource, name));
@@ -48,7 +48,7 @@ impl State {
         }
         if nothing_holds(&object) {
             if options.dry_run {
-                return Ok(Written::Gone(object));
+                return Ok(WriteResult::Gone(object));
             }
             let at = ObjectRef {
                 table: resource.table,
@@ -58,17 +58,17 @@ impl State {
                 // The object never was in the state "being deleted": watchers see it go as it was.
                 object = Arc::unwrap_or_clone(old);
             }
-            return Ok(Written::Gone(self.erase(&at, object)));
+            return Ok(WriteResult::Gone(self.erase(&at, object)));
         }
         if object == *old {
-            return Ok(Written::Stored(live, false));
+            return Ok(WriteResult::Stored(live, false));
         }
         if options.dry_run {
-            return Ok(Written::Draft(object, false));
+            return Ok(WriteResult::Draft(object, false));
         }
         let stored = self.commit(resource.table, Change::Modified, key, object);
         self.after_marking(resource, &stored);
-        Ok(Written::Stored(stored, false))
+        Ok(WriteResult::Stored(stored, false))
     }
 
     /// Deletes what a list would show.
@@ -101,7 +101,7 @@ impl State {
         mut object: Value,
         options: &DeleteOptions,
         now: Timestamp,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteResult, ApiError> {
         if matches!(live.name(), "default" | "kube-system" | "kube-public") {
             return Err(ApiError::forbidden(
                 resource,
@@ -110,18 +110,18 @@ impl State {
             ));
         }
         if live.deleting {
-            return Ok(Written::Stored(Arc::clone(live), false));
+            return Ok(WriteResult::Stored(Arc::clone(live), false));
         }
         mark_deleting(&mut object, now, 0);
         json::take(&mut object, &["metadata", "deletionGracePeriodSeconds"]);
         json::set(&mut object, &["status", "phase"], "Terminating".into());
         if options.dry_run {
-            return Ok(Written::Draft(object, false));
+            return Ok(WriteResult::Draft(object, false));
         }
         let stored = self.commit(resource.table, Change::Modified, &live.key, object);
         self.gc
-            .push_back(crate::gc::Task::NamespaceMarked(live.name().to_owned()));
-        Ok(Written::Stored(stored, false))
+            .push_back(crate::state::GarbageTask::NamespaceMarked(live.name().to_owned()));
+        Ok(WriteResult::Stored(stored, false))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::json;
 use crate::registry::Resource;
 use crate::request::Query;
 use crate::state::State;
-use crate::storage::{FieldSelector, Filter, LabelSelector, Stored};
+use crate::storage::{FieldSelector, Filter, LabelSelector, Page, Stored};
 
 /// Which objects, as of when, and how many at a time.
 #[derive(Debug, Clone, Default)]
@@ -20,15 +20,6 @@ pub(crate) struct ListRequest {
     continue_token: Option<String>,
     version: Option<u64>,
     exact: bool,
-}
-
-/// One page of a list.
-#[derive(Debug)]
-pub(crate) struct Page {
-    pub(crate) version: u64,
-    pub(crate) continue_token: Option<String>,
-    pub(crate) remaining: Option<usize>,
-    pub(crate) items: Vec<Arc<Stored>>,
 }
 
 /// The selectors of a list, watch or collection delete.
@@ -61,21 +52,9 @@ pub(crate) fn parse_filter(
     })
 }
 
-/// A resourceVersion of a query; the empty one is none.
-pub(crate) fn parse_version(query: &Query) -> Result<Option<u64>, ApiError> {
-    let invalid = |text: &str| {
-        let message = format!("resourceVersion: Invalid value: {text:?}: invalid resource version");
-        ApiError::bad_request(message)
-    };
-    query
-        .get("resourceVersion")
-        .map(|v| v.parse().map_err(|_| invalid(v)))
-        .transpose()
-}
-
 impl ListRequest {
     pub(crate) fn parse(filter: Filter, query: &Query) -> Result<Self, ApiError> {
-        let version = parse_version(query)?;
+        let version = query.resource_version()?;
         let limit = query.number("limit")?.unwrap_or(0);
         let continue_token = query.get("continue").map(str::to_owned);
         let exact = match (query.get("resourceVersionMatch"), version) {
@@ -131,7 +110,7 @@ impl State {
         name: &str,
         query: &Query,
     ) -> Result<Arc<Stored>, ApiError> {
-        if let Some(asked) = parse_version(query)?
+        if let Some(asked) = query.resource_version()?
             && asked > self.version
         {
             return Err(ApiError::version_from_the_future(asked, self.version));

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Part, Write};
-use crate::apply::{self, ApplyError, BuiltinSchema, MergeSchema, Writer};
 use crate::error::ApiError;
 use crate::json;
 use crate::patch::Gvk;
 use crate::registry::Resource;
 use crate::schema::CompiledVersion;
+use crate::server_side_apply::{self, ApplyError, BuiltinSchema, MergeSchema, Writer};
+use crate::write::{Part, WriteRequest};
 
 fn with_schema<T>(resource: &Resource, run: impl FnOnce(&dyn MergeSchema, &Gvk) -> T) -> T {
     let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
@@ -22,7 +22,7 @@ fn with_schema<T>(resource: &Resource, run: impl FnOnce(&dyn MergeSchema, &Gvk) 
     }
 }
 
-fn writer<'a>(write: &Write<'a>) -> Writer<'a> {
+fn writer<'a>(write: &WriteRequest<'a>) -> Writer<'a> {
     Writer {
         manager: write.manager,
         subresource: write.subresource,
@@ -48,11 +48,16 @@ pub(crate) fn keep_part(resource: &Resource, part: Part, applied: &mut Value) {
 }
 
 /// The live object with the applied configuration merged in, and its books brought up to date.
-pub(crate) fn merge(write: &Write<'_>, live: Option<&Value>, applied: &Value, force: bool) -> Result<Value, ApiError> {
+pub(crate) fn merge(
+    write: &WriteRequest<'_>,
+    live: Option<&Value>,
+    applied: &Value,
+    force: bool,
+) -> Result<Value, ApiError> {
     let resource = write.resource;
     let name = json::text(applied, &["metadata", "name"]).unwrap_or_default();
     let merged = with_schema(resource, |schema, gvk| {
-        apply::server_side_apply(live, applied, writer(write), force, schema, gvk)
+        server_side_apply::server_side_apply(live, applied, writer(write), force, schema, gvk)
     });
     merged.map_err(|error| match &error {
         ApplyError::BadRequest(message) => ApiError::bad_request(message.clone()),
@@ -69,8 +74,8 @@ pub(crate) fn merge(write: &Write<'_>, live: Option<&Value>, applied: &Value, fo
 }
 
 /// Books an ordinary write.
-pub(crate) fn track(write: &Write<'_>, old: &Value, new: Value) -> Value {
+pub(crate) fn track(write: &WriteRequest<'_>, old: &Value, new: Value) -> Value {
     with_schema(write.resource, |schema, gvk| {
-        apply::track_update(Some(old), new, writer(write), schema, gvk)
+        server_side_apply::track_update(Some(old), new, writer(write), schema, gvk)
     })
 }

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Part, Write, Written, ownership};
+use super::ownership;
 use crate::error::ApiError;
 use crate::patch::{self, Gvk, PatchKind};
+use crate::registry::converted;
 use crate::state::State;
-use crate::view;
+use crate::write::{Part, WriteRequest, WriteResult};
 
 /// A patch as it came in.
 #[derive(Debug)]
@@ -45,11 +46,11 @@ impl State {
     /// Patches an object or its status.
     pub(crate) fn patch(
         &mut self,
-        write: &mut Write<'_>,
+        write: &mut WriteRequest<'_>,
         name: &str,
         body: PatchBody,
         part: Part,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteResult, ApiError> {
         let resource = write.resource;
         let gvk = Gvk::new(&resource.group, &resource.version, &resource.kind);
         let (kind, patch) = match body {
@@ -68,28 +69,28 @@ impl State {
             return Err(ApiError::not_found(resource, name));
         };
         let old = live.value();
-        let target = view::converted(resource, (*old).clone());
+        let target = converted(resource, (*old).clone());
         let mut new = patch::apply_patch(kind, target, &patch, &gvk).map_err(|e| patch_error(&e))?;
-        crate::admit::envelope(resource, write.namespace, Some(name), &mut new)?;
+        crate::admission::envelope(resource, write.namespace, Some(name), &mut new)?;
         self.replace(write, &live, &old, new, part)
     }
 
     /// Server-side apply: creates what is missing.
     fn apply(
         &mut self,
-        write: &mut Write<'_>,
+        write: &mut WriteRequest<'_>,
         name: &str,
         mut object: Value,
         force: bool,
         part: Part,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteResult, ApiError> {
         let resource = write.resource;
         if write.manager.is_empty() {
             let message = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for \
                            apply patch";
             return Err(ApiError::new(422, "Invalid", message));
         }
-        crate::admit::envelope(resource, write.namespace, Some(name), &mut object)?;
+        crate::admission::envelope(resource, write.namespace, Some(name), &mut object)?;
         ownership::keep_part(resource, part, &mut object);
         write.applied = true;
         let key = resource.key(write.namespace, name);
@@ -101,7 +102,7 @@ impl State {
             return self.create(write, Some(name), merged);
         };
         let old = live.value();
-        let target = view::converted(resource, (*old).clone());
+        let target = converted(resource, (*old).clone());
         let merged = ownership::merge(write, Some(&target), &object, force)?;
         self.replace(write, &live, &old, merged, part)
     }

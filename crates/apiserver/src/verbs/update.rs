@@ -5,28 +5,27 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::ownership;
-use super::{Part, Write, Written};
-use crate::admit;
-use crate::apply;
+use crate::admission;
 use crate::error::ApiError;
 use crate::json;
-use crate::registry::Resource;
+use crate::registry::{Resource, stored_form};
 use crate::schema::{ErrorKind, FieldError};
+use crate::server_side_apply;
 use crate::state::{ObjectRef, State};
 use crate::storage::{Change, Stored};
-use crate::view;
+use crate::write::{Part, WriteRequest, WriteResult};
 
 impl State {
     /// Replaces an object, or its status, by what the client sent.
     pub(crate) fn update(
         &mut self,
-        write: &mut Write<'_>,
+        write: &mut WriteRequest<'_>,
         name: &str,
         mut new: Value,
         part: Part,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteResult, ApiError> {
         let resource = write.resource;
-        admit::envelope(resource, write.namespace, Some(name), &mut new)?;
+        admission::envelope(resource, write.namespace, Some(name), &mut new)?;
         let key = resource.key(write.namespace, name);
         let Some(live) = self.table(resource.table).get(&key).cloned() else {
             if resource.rules.create_on_update && part == Part::Main {
@@ -47,12 +46,12 @@ impl State {
     /// change, admits, counts the generation, and removes the object when nothing holds it any more.
     pub(crate) fn replace(
         &mut self,
-        write: &mut Write<'_>,
+        write: &mut WriteRequest<'_>,
         live: &Arc<Stored>,
         old: &Value,
         mut new: Value,
         part: Part,
-    ) -> Result<Written, ApiError> {
+    ) -> Result<WriteResult, ApiError> {
         let resource = write.resource;
         check_preconditions(resource, live, &new, old)?;
         keep_server_fields(old, &mut new);
@@ -62,37 +61,37 @@ impl State {
             Part::Main | Part::Internal => {}
         }
         if part != Part::Internal {
-            admit::update(self, write, &mut new, old, part)?;
+            admission::update(self, write, &mut new, old, part)?;
         }
         no_new_finalizers(resource, live, old, &new)?;
         count_generation(resource, old, &mut new);
-        new = view::stored_form(resource, new);
+        new = stored_form(resource, new);
         if !write.applied {
             json::copy(old, &mut new, &["metadata", "managedFields"]);
             // The books are kept for objects somebody applies; for all others the first apply opens them.
-            if apply::was_applied(old) {
+            if server_side_apply::was_applied(old) {
                 new = ownership::track(write, old, new);
             }
         }
 
         if live.deleting && nothing_holds(&new) {
             if write.dry_run {
-                return Ok(Written::Gone(new));
+                return Ok(WriteResult::Gone(new));
             }
             let at = ObjectRef {
                 table: resource.table,
                 key: Arc::clone(&live.key),
             };
-            return Ok(Written::Gone(self.erase(&at, new)));
+            return Ok(WriteResult::Gone(self.erase(&at, new)));
         }
         // An update that changes nothing writes nothing: no version, no event.
         if new == *old {
-            return Ok(Written::Stored(Arc::clone(live), false));
+            return Ok(WriteResult::Stored(Arc::clone(live), false));
         }
         if write.dry_run {
-            return Ok(Written::Draft(new, false));
+            return Ok(WriteResult::Draft(new, false));
         }
-        Ok(Written::Stored(
+        Ok(WriteResult::Stored(
             self.commit(resource.table, Change::Modified, &live.key, new),
             false,
         ))

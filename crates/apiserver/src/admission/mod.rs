@@ -1,0 +1,20 @@
+//! What happens to an object before it is stored: identity checks, defaults, validation.
+
+mod admit;
+mod checks;
+mod cluster;
+mod definitions;
+mod envelope;
+mod meta;
+mod offline;
+mod pod;
+mod quantity;
+mod selector;
+mod typed;
+mod workload;
+
+use checks::Checks;
+
+pub(crate) use admit::{create, update};
+pub(crate) use envelope::envelope;
+pub use offline::{Admission, Problem};

@@ -1,0 +1,86 @@
+//! Reading the state from the log on disk, and writing it back in full.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::State;
+use crate::json;
+use crate::storage::{Change, Log, LogEntry, OpenError, Stored, TableId};
+
+impl State {
+    /// Reads the log of `folder` and continues it: every later write is appended.
+    ///
+    /// History is not kept: watches from before the restart end with 410 Expired.
+    pub(crate) fn recover(&mut self, folder: &Path) -> Result<(), OpenError> {
+        let mut log = Log::open(folder)?;
+        log.replay(|entry| self.apply_log_entry(entry))?;
+        log.rewrite(self.log_entries()).map_err(|source| log.error(source))?;
+        self.log = Some(log);
+        self.compact();
+        Ok(())
+    }
+
+    /// Every stored object. Definitions come first, because their tables are made before the tables they define.
+    pub(crate) fn log_entries(&self) -> impl Iterator<Item = LogEntry<'_>> {
+        self.tables().flat_map(|(id, table)| {
+            let (group, plural) = self.table_name(id);
+            table.range(None).map(move |object| LogEntry {
+                group,
+                plural,
+                change: Change::Added,
+                object,
+            })
+        })
+    }
+
+    fn apply_log_entry(&mut self, entry: &Value) -> Result<(), String> {
+        let text = |field: &str| {
+            entry
+                .get(field)
+                .and_then(Value::as_str)
+                .ok_or_else(|| format!("no {field}"))
+        };
+        let (group, plural, key) = (text("group")?, text("resource")?, text("key")?);
+        let table = self
+            .table_id(group, plural)
+            .ok_or_else(|| format!("no resource {plural} of group {group:?}"))?;
+        if let Some(version) = json::at(entry, &["deleted"]).as_u64() {
+            self.unrestore(table, key, version);
+            return Ok(());
+        }
+        let object = json::at(entry, &["object"]);
+        if !object.is_object() {
+            return Err("no object".to_owned());
+        }
+        self.restore(table, key, object);
+        Ok(())
+    }
+
+    /// Puts back an object read from disk: no event, no garbage collection.
+    fn restore(&mut self, table: TableId, key: &str, object: &Value) {
+        let version = json::text(object, &["metadata", "resourceVersion"])
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(1);
+        self.version = self.version.max(version);
+        let fields = Arc::clone(&self.table(table).fields);
+        let stored = Arc::new(Stored::new(key, version, Change::Added, object, &fields));
+        if let Some(previous) = self.table_mut(table).forget(key) {
+            self.unindex(table, &previous);
+        }
+        self.index(table, &stored);
+        self.table_mut(table).restore(stored);
+        if self.table_id("apiextensions.k8s.io", "customresourcedefinitions") == Some(table) {
+            self.serve_custom_resource(object);
+        }
+    }
+
+    /// Forgets an object that the log on disk says was deleted.
+    fn unrestore(&mut self, table: TableId, key: &str, version: u64) {
+        self.version = self.version.max(version);
+        if let Some(previous) = self.table_mut(table).forget(key) {
+            self.unindex(table, &previous);
+        }
+    }
+}
