@@ -44,7 +44,7 @@ mod watch_check;
 
 pub use changes::{Change, Diff, PodChange, PodFacts};
 pub use clock_jump_guard::ClockJumpGuard;
-pub use cluster::{Cluster, NodeClass, SuspiciousList, conventions_of};
+pub use cluster::{Cluster, NodeClass, conventions_of};
 pub use context::{Context, Tuning};
 pub use disruption::SearchLimits;
 pub use kerf_lifecycle::liveness::Timeouts;

@@ -7,14 +7,15 @@
 pub mod convert;
 mod cost;
 pub mod lean;
+mod in_flight;
+mod key;
 mod mirror;
-mod shared;
-mod times;
+mod object;
 mod world;
 
 pub use convert::{Conventions, Converter};
 pub use cost::{PoolCost, pool_cost};
-pub use mirror::{Event, Kind, Known, Mirror, MirrorOptions, Mirrored, Object, PoolClaims, ResetReport, SyncReport};
-pub use shared::Shared;
-pub use times::{Placed, PodTime, PodTimes};
+pub use in_flight::{Now, Placed, PodTime, PodTimes, SuspiciousList};
+pub use mirror::{Known, Mirror, MirrorOptions, PoolClaims, SyncReport};
+pub use object::{Event, Kind, Mirrored, Object, ResetReport};
 pub use world::World;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use kerf_cloud::NodeClassKind;
 use kerf_state::{Kind, Known};
-use tokio::time::Instant;
 
 use super::Cluster;
 use super::objects::{Kept, version};
@@ -145,16 +144,14 @@ impl Cluster {
     pub(crate) fn suspects(&self, subject: Subject) -> bool {
         subject
             .mirrored()
-            .is_some_and(|kind| self.lock().suspicious_lists.suspects(kind))
+            .is_some_and(|kind| self.lock().mirror.suspects(kind))
     }
 
     /// A fresh list of the objects agrees with what is known, or does not.
     pub(crate) fn heard(&self, subject: Subject, agrees: bool) {
         let Some(kind) = subject.mirrored() else { return };
-        let mut inner = self.lock();
-        if !agrees {
-            inner.suspicious_lists.contradict(kind);
-        } else if let Some(believed) = inner.suspicious_lists.confirm(kind, Instant::now()) {
+        let believed = self.lock().mirror.compared(kind, agrees, self.uptime());
+        if let Some(believed) = believed {
             let (kind, missing) = (believed.kind, believed.missing);
             tracing::warn!(
                 ?kind,

@@ -89,7 +89,6 @@ macro_rules! kept_too {
                 if inner.$field.is_stale(&object) {
                     return Vec::new();
                 }
-                inner.suspicious_lists.present(<$kind as Mirrored>::KIND, &object.key());
                 inner.mirror.apply(object.clone());
                 let after = Arc::new(object);
                 let before = inner.$field.put(Arc::clone(&after));
@@ -127,15 +126,7 @@ macro_rules! kept_too {
                 let objects = inner.$field.with_written(objects);
                 let report = inner.mirror.reset(objects.clone());
                 log(&report);
-                inner.suspicious_lists.judge(&report);
-                let mut changes = Vec::with_capacity(objects.len());
-                for diff in replace(&mut inner.$field, objects) {
-                    if let Some(after) = &diff.after {
-                        inner.suspicious_lists.present(<$kind as Mirrored>::KIND, &after.key());
-                    }
-                    changes.push(Change::$change(diff));
-                }
-                changes
+                replace(&mut inner.$field, objects).into_iter().map(Change::$change).collect()
             }
         }
     )+};

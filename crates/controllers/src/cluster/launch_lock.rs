@@ -1,7 +1,4 @@
-//! Pods a machine is being asked for: between a decision and the answer to the creation, nobody else may ask for one for them.
-//!
-//! Two loops launch for pods that wait: provisioning, and disruption where its replacements take such pods in. Each decides on a snapshot
-//! that shows nothing of what the other is about to write.
+//! A guard that locks pods while a claim is created for them, so that no other loop creates one for them too.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,38 +17,21 @@ pub(crate) fn claims_of(snapshot: &Snapshot) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Pods that are asked for until this is dropped.
-#[must_use = "the pods are free again when this is dropped"]
+/// Pods that are locked until this is dropped.
+#[must_use = "the pods are unlocked when this is dropped"]
 pub(crate) struct LaunchLock {
     cluster: Cluster,
     uids: Vec<Arc<str>>,
 }
 
 impl Cluster {
-    /// Takes pods before a machine is asked for; `None`, and none is taken, where somebody else was first: is asking, or has got a claim that
-    /// the caller did not know when it decided. What moves is taken with its node, so only pods without a node count.
+    /// Locks pods before a claim is created for them; see [`kerf_state::Mirror::lock_launch`].
     pub(crate) fn lock_for_launch<'a>(
         &self,
         pods: impl IntoIterator<Item = &'a Arc<Pod>>,
         known: &BTreeSet<&str>,
     ) -> Option<LaunchLock> {
-        let waiting: Vec<&Arc<Pod>> = pods.into_iter().filter(|pod| pod.node_name.is_none()).collect();
-        let mut guard = self.lock();
-        let inner = &mut *guard;
-        let times = inner.mirror.times();
-        let is_planned = |pod: &Pod| {
-            let planned = times.get(&pod.namespace, &pod.name);
-            let claim = planned.and_then(|planned| planned.claim.as_deref());
-            claim.is_some_and(|claim| !known.contains(claim) && inner.claims.get(claim).is_some())
-        };
-        if waiting
-            .iter()
-            .any(|pod| inner.launch_locks.contains(&pod.uid) || is_planned(pod))
-        {
-            return None;
-        }
-        let uids: Vec<Arc<str>> = waiting.iter().map(|pod| Arc::clone(&pod.uid)).collect();
-        inner.launch_locks.extend(uids.iter().cloned());
+        let uids = self.lock().mirror.lock_launch(pods, known)?;
         let cluster = self.clone();
         Some(LaunchLock { cluster, uids })
     }
@@ -59,10 +39,7 @@ impl Cluster {
 
 impl Drop for LaunchLock {
     fn drop(&mut self) {
-        let mut inner = self.cluster.lock();
-        for uid in &self.uids {
-            inner.launch_locks.remove(uid);
-        }
+        self.cluster.lock().mirror.unlock_launch(&self.uids);
     }
 }
 
@@ -108,7 +85,8 @@ mod tests {
             "metadata": {"name": "web-1", "uid": "web-1", "resourceVersion": "1"},
             "spec": {"requirements": [], "nodeClassRef": class},
         });
-        cluster.with_times(|times| times.planned_onto("shop", "a", &"web-1".into()));
+        let planned = |times: &mut kerf_state::PodTimes| times.planned_onto("shop", "a", &"web-1".into());
+        cluster.note_times(&a, planned);
         assert!(ask(&[&a], &[]).is_some(), "the claim it was for is gone");
         cluster.created(from_value(claim).expect("a claim"));
         assert!(ask(&[&a], &[]).is_none(), "it has a machine");

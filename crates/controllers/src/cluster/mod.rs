@@ -8,13 +8,12 @@ mod comparison;
 mod fold;
 mod launch_lock;
 mod objects;
-mod suspicious_list;
-mod unlaunched_timeout;
 mod unreadable;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::{NodeClaim, NodeOverlay, NodePool, StartupTaints};
@@ -25,11 +24,12 @@ use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_state::lean::LeanNode;
-use kerf_state::{Conventions, Mirror, MirrorOptions, PodTimes, PoolClaims, SyncReport};
+use kerf_state::{Conventions, Mirror, MirrorOptions, Now, PodTimes, PoolClaims, SuspiciousList, SyncReport};
+
+use tokio::time::Instant;
 
 pub use class::NodeClass;
 pub(crate) use launch_lock::claims_of;
-pub use suspicious_list::SuspiciousList;
 
 use crate::changes::Change;
 use crate::claim_facts;
@@ -45,6 +45,8 @@ pub struct Cluster {
     inner: Arc<Mutex<Inner>>,
     interner: Arc<Interner>,
     classes: Arc<[NodeClassKind]>,
+    /// Uptime counts from here.
+    started: Instant,
     listeners: Arc<RwLock<Vec<Listener>>>,
     /// By kind.
     unreadable: Arc<Mutex<BTreeMap<String, Vec<Unreadable>>>>,
@@ -59,11 +61,7 @@ struct Inner {
     pools: Objects<NodePool>,
     overlays: Objects<NodeOverlay>,
     node_classes: Objects<NodeClass>,
-    suspicious_lists: suspicious_list::SuspiciousLists,
     synced_once: bool,
-    unlaunched_timeouts: unlaunched_timeout::UnlaunchedTimeouts,
-    /// Pods a launch is under way for, by uid.
-    launch_locks: BTreeSet<Arc<str>>,
 }
 
 impl Cluster {
@@ -89,14 +87,12 @@ impl Cluster {
                 pools: Objects::default(),
                 overlays: Objects::default(),
                 node_classes: Objects::default(),
-                suspicious_lists: suspicious_list::SuspiciousLists::default(),
                 synced_once: false,
-                unlaunched_timeouts: unlaunched_timeout::UnlaunchedTimeouts::default(),
-                launch_locks: BTreeSet::new(),
             })),
             listeners: Arc::default(),
             unreadable: Arc::default(),
             interner,
+            started: Instant::now(),
             classes: profile.node_classes.clone().into(),
         }
     }
@@ -229,38 +225,38 @@ impl Cluster {
         self.lock().mirror.promised_to(pod).cloned()
     }
 
-    /// What is missing before decisions may be made (SCH-074, SCH-075). Claims nobody will wait for any longer are not in it, but machines on their
-    /// way from now on.
+    /// Ends what has expired of what is in flight (see [`Mirror::expire`]), and notes whether decisions may be made. Loops that decide call it
+    /// before they ask whether the cluster is synced.
+    pub fn expire(&self, now: Timestamp) {
+        let uptime = self.uptime();
+        let mut inner = self.lock();
+        inner.mirror.expire(Now { wall: now, uptime });
+        inner.synced_once |= inner.mirror.sync_report().is_synced();
+    }
+
+    /// How long this cluster has been followed, by the clock that does not jump.
+    fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// What is missing before decisions may be made (SCH-074, SCH-075).
     pub fn sync_report(&self) -> SyncReport {
-        let mut guard = self.lock();
-        let inner = &mut *guard;
-        let mut report = inner.mirror.sync_report();
-        for claim in inner.unlaunched_timeouts.reduce(&mut report.unlaunched, &inner.claims) {
-            inner.mirror.adopt(&claim);
-        }
-        report
+        self.lock().mirror.sync_report()
     }
 
     /// Whether decisions may be made.
     pub fn is_synced(&self) -> bool {
-        let synced = self.sync_report().is_synced();
-        self.lock().synced_once |= synced;
-        synced
+        self.sync_report().is_synced()
     }
 
-    /// Whether [`Cluster::is_synced`] has ever said yes (SCH-397).
+    /// Whether decisions could be made at any time so far (SCH-397).
     pub fn was_synced(&self) -> bool {
         self.lock().synced_once
     }
 
-    /// Whether what was listed may be taken for the truth about what exists.
-    ///
-    /// A list that lost everything or shows the past is what a restored etcd looks like: instances then run whose claims nobody
-    /// remembers. The mirror follows such a list, because decisions must be about objects that exist, but whoever would delete
-    /// instances because something is *missing* asks here first and leaves it when the answer is an error. It stays one until
-    /// everything that vanished is back, or fresh lists have said the same for a while.
+    /// Whether the lists of Nodes and NodeClaims may be taken for the truth about what exists; see [`Mirror::trustworthy`].
     pub fn trustworthy(&self) -> Result<(), SuspiciousList> {
-        self.lock().suspicious_lists.verdict()
+        self.lock().mirror.trustworthy()
     }
 
     /// Inserts a claim that was just created, without waiting for the watch (SCH-076).
@@ -345,7 +341,7 @@ impl Cluster {
     }
 
     /// Reads when pods were seen, decided on and planned.
-    pub fn with_times<T>(&self, look: impl FnOnce(&mut PodTimes) -> T) -> T {
+    pub fn with_times<T>(&self, look: impl FnOnce(&PodTimes) -> T) -> T {
         look(self.lock().mirror.times())
     }
 }

@@ -184,6 +184,7 @@ impl Reconciler for Disruption {
         self.note_pauses();
         self.report_budget_faults();
         annotations::report(&self.context);
+        self.context.cluster.expire(self.context.now());
         if !self.context.cluster.is_synced() {
             tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
             return Ok(Outcome::RequeueAfter(UNSYNCED));

@@ -76,6 +76,7 @@ impl Reconciler for PoolCounter {
         let Some(before) = cluster.pool(name) else {
             return Ok(Outcome::Done);
         };
+        cluster.expire(self.context.now());
         if !cluster.is_synced() {
             return Ok(Outcome::RequeueAfter(UNSYNCED));
         }

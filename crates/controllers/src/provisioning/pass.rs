@@ -160,7 +160,7 @@ mod tests {
     use kerf_model::plan::Unschedulable;
     use kerf_runtime::metrics::catalogue;
     use kerf_state::lean::LeanPod;
-    use kerf_state::{Conventions, Converter, Placed};
+    use kerf_state::{Conventions, Converter, Placed, PodTimes};
     use serde_json::json;
 
     // SCH-050
@@ -245,14 +245,15 @@ mod tests {
         };
         let seen = Timestamp::UNIX_EPOCH;
         let snapshot = context.cluster.snapshot(seen);
-        context.cluster.with_times(|times| {
-            times.acknowledge("default", "new", seen);
-            let placed = Placed {
-                healthy_pool: true,
-                claim: Some("claim".into()),
-            };
-            times.decide("default", "placed-before", Some(placed), seen);
-        });
+        let pod = |name: &str| context.cluster.pod("default", name).expect("it is known");
+        let acknowledge = |times: &mut PodTimes| times.acknowledge("default", "new", seen);
+        context.cluster.note_times(&pod("new"), acknowledge);
+        let placed = Placed {
+            healthy_pool: true,
+            claim: Some("claim".into()),
+        };
+        let decide = |times: &mut PodTimes| times.decide("default", "placed-before", Some(placed), seen);
+        context.cluster.note_times(&pod("placed-before"), decide);
         record::record(&context, &snapshot, &plan, seen + jiff::SignedDuration::from_secs(3));
         let histogram = context.metrics.histogram(&catalogue::PODS_SCHEDULING_DECISION_DURATION);
         assert_eq!(histogram.count(&[]), 1);

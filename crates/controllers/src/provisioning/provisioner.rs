@@ -203,6 +203,7 @@ impl Reconciler for Provisioner {
             () = self.batcher.wait() => {}
         }
         // SCH-044: the pods come again by themselves.
+        self.context.cluster.expire(self.context.now());
         if self.context.cluster.is_synced() {
             self.pass(shutdown).await?;
         } else {

@@ -64,6 +64,7 @@ impl ClusterState {
 
     /// Reports once. Returns since when the cluster has been out of sync.
     fn look(&self, unsynced_since: &mut Option<Instant>) -> Duration {
+        self.context.cluster.expire(self.context.now());
         let synced = self.context.cluster.is_synced();
         *unsynced_since = (!synced).then(|| unsynced_since.unwrap_or_else(Instant::now));
         let lasted = unsynced_since.map_or(Duration::ZERO, |since| since.elapsed());

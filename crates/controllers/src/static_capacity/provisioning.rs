@@ -165,7 +165,10 @@ impl Reconciler for StaticProvisioning {
         }) else {
             return Ok(Outcome::Done);
         };
-        if !cluster.was_synced() && !cluster.is_synced() {
+        if !cluster.was_synced() {
+            cluster.expire(self.context.now());
+        }
+        if !cluster.was_synced() {
             return Ok(Outcome::RequeueAfter(UNSYNCED));
         }
         if self.missing(name, replicas) == 0 {

@@ -3,7 +3,8 @@
 use super::{Converter, Usage, ceil, floor, pod};
 use crate::lean::{LeanNode, LeanTaint};
 use jiff::{SignedDuration, Timestamp};
-use kerf_api::conditions::node_claim as condition;
+use kerf_api::conditions::{AWAITING_RECONCILIATION, node_claim as condition};
+use kerf_api::status::Conditioned;
 use kerf_api::{NodeClaim, ResourceList, annotations, taints};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
@@ -77,6 +78,8 @@ pub struct ClaimFacts {
     pub created: Timestamp,
     /// It is being deleted.
     pub deleting: bool,
+    /// The provider was asked for its machine and did not launch one.
+    pub launch_refused: bool,
     /// It says that its node is not initialised yet.
     pub initializing: bool,
     /// What disruption reads of it.
@@ -172,6 +175,9 @@ impl Converter {
             do_not_disrupt: is_protected(meta.annotations.as_ref()),
             created,
             deleting,
+            launch_refused: claim
+                .condition(condition::LAUNCHED)
+                .is_some_and(|launched| launched.is_unknown() && launched.reason() != AWAITING_RECONCILIATION),
             initializing: status
                 .conditions
                 .iter()

@@ -1,6 +1,6 @@
 //! DaemonSets and the newest pod of each (SCH-071, SCH-153).
 
-use super::object::Key;
+use crate::key::Key;
 use super::table::Table;
 use crate::convert::Converter;
 use jiff::Timestamp;

@@ -1,7 +1,8 @@
 //! The fold: what each kind's events do to the tables (STY-003).
 
-use super::machines::{MachineKey, claim_key, node_key};
-use super::object::{Event, Identity, Key, Kind, Mirrored, Object, ResetReport, shown};
+use super::machines::{claim_key, node_key};
+use crate::key::{Key, MachineKey};
+use crate::object::{Event, Identity, Kind, Mirrored, Object, ResetReport, shown};
 use super::{Mirror, PodEntry};
 use crate::convert::{ClaimFacts, NodeFacts, PodFacts};
 use crate::lean::{LeanDaemonSet, LeanPod};
@@ -47,6 +48,7 @@ impl Mirror {
             vanished: Vec::new(),
             rewound: Vec::new(),
         };
+        let mut listed = Vec::new();
         let mut left: BTreeMap<Key, Identity> = known.into_iter().map(|id| (id.key.clone(), id)).collect();
         for object in objects {
             let id = Identity::of(K::KIND, object.meta());
@@ -61,6 +63,9 @@ impl Mirror {
                 Some(_) | None => {}
             }
             self.apply_object(&id, object.into());
+            if K::KIND.stands_for_machines() {
+                listed.push(id.key.1);
+            }
         }
         for id in left.into_values().filter(|id| !unreadable(&id.key.0, &id.key.1)) {
             report.vanished.push(shown(&id.key));
@@ -68,6 +73,10 @@ impl Mirror {
         }
         report.vanished.sort();
         report.rewound.sort();
+        self.in_flight.suspicious_lists.judge(&report);
+        for name in listed {
+            self.in_flight.suspicious_lists.present(K::KIND, &name);
+        }
         self.listed.insert(K::KIND);
         report
     }
@@ -92,6 +101,7 @@ impl Mirror {
         match object {
             Object::Pod(pod) => self.apply_pod(id, &pod),
             Object::Node(node) => {
+                self.in_flight.suspicious_lists.present(Kind::Node, &id.key.1);
                 let facts = self.converter.node(&node);
                 self.set_node(id, Some(&facts));
             }
@@ -232,13 +242,13 @@ impl Mirror {
         let Some(entry) = self.pods.take(id) else { return };
         self.detach(&id.key, &entry.facts);
         self.withdraw_promise(&id.key);
-        self.times.forget(&id.key.0, &id.key.1);
+        self.in_flight.pod_times.forget(&id.key.0, &id.key.1);
         self.epoch += 1;
         self.refresh_pending(&id.key);
     }
 
     pub(super) fn withdraw_promise(&mut self, pod: &Key) {
-        let claim = self.promises.withdraw(pod);
+        let claim = self.in_flight.promises.withdraw(pod);
         self.dirty.machines.extend(claim.map(MachineKey::Planned));
     }
 
@@ -275,7 +285,7 @@ impl Mirror {
             self.occupancy.put(&node, Arc::clone(&entry.pod));
             self.touch_node(&node);
         }
-        let promised = self.promises.of_pod(key, &uid).cloned();
+        let promised = self.in_flight.promises.of_pod(key, &uid).cloned();
         self.dirty.machines.extend(promised.map(MachineKey::Planned));
         self.refresh_pending(key);
     }
@@ -322,6 +332,7 @@ impl Mirror {
     fn apply_claim(&mut self, id: &Identity, claim: &NodeClaim) {
         // LIF-005: claims of other providers' node classes are none of ours.
         if self.converter.serves(&claim.spec.node_class_ref) {
+            self.in_flight.suspicious_lists.present(Kind::NodeClaim, &id.key.1);
             let facts = self.converter.claim(claim);
             self.set_claim(id, Some(&facts));
         }
@@ -332,7 +343,7 @@ impl Mirror {
             Some(facts) => self.machines.claims.put(id, facts.clone()).map(|entry| entry.facts),
             None => match self.machines.claims.take(id) {
                 Some(entry) => {
-                    self.claim_states.forget(&entry.facts);
+                    self.in_flight.replacements.forget(&entry.facts.uid);
                     Some(entry.facts)
                 }
                 None => return,

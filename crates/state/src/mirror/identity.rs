@@ -1,7 +1,7 @@
 //! What the mirror knows objects as, for those who compare it with the API server.
 
 use super::Mirror;
-use super::object::{Identity, Kind};
+use crate::object::{Identity, Kind};
 use std::sync::Arc;
 
 /// An object as the mirror knows it.

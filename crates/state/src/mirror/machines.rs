@@ -2,28 +2,17 @@
 //!
 //! The tables of Nodes and claims are the truth; a machine is a function of what they hold for its key. So events may come in any order.
 
-use super::promise::Promise;
 use super::table::Table;
 use crate::convert::{ClaimFacts, Converter, NodeFacts, value};
-use jiff::Timestamp;
+use crate::in_flight::Promise;
+use crate::key::MachineKey;
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What identifies a machine.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum MachineKey {
-    /// The provider's id (SCH-054).
-    Provider(Arc<str>),
-    /// The name of an unmanaged Node without provider id.
-    Node(Arc<str>),
-    /// The name of a NodeClaim that is not launched.
-    Planned(Arc<str>),
-}
-
-/// Nodes, claims, and what is known of machines besides.
+/// Nodes and claims.
 #[derive(Default, Debug)]
 pub(super) struct Machines {
     pub(super) nodes: Table<NodeFacts>,
@@ -32,11 +21,6 @@ pub(super) struct Machines {
     claims_by_provider: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// Attach limits by node name.
     pub(super) limits: Table<Vec<(Arc<str>, u32)>>,
-    /// Held by a disruption command.
-    pub(super) marked: BTreeSet<Arc<str>>,
-    pub(super) nominated: BTreeMap<MachineKey, Timestamp>,
-    /// Machines that count as starting again, and until when at most.
-    pub(super) relapsed: BTreeMap<MachineKey, Timestamp>,
 }
 
 /// SCH-054, SCH-055: whether a Node object counts, and under which key.
@@ -134,7 +118,7 @@ fn reindex(
 }
 
 impl Converter {
-    /// A claim that is not launched, as a machine that is full of what was promised to it (see the module `promise`).
+    /// A claim that is not launched, as a machine that is full of what was promised to it (see [`Promise`]).
     pub(super) fn planned(&self, claim: &ClaimFacts, promise: &Promise, pods: Vec<Arc<Pod>>) -> Node {
         let mut labels = claim.labels.clone();
         let known = claim.labels.clone();

@@ -4,27 +4,27 @@
 //! may come in any order, and a relist is nothing but many events. A snapshot costs what changed since the last one, plus one pointer per
 //! node, pool and pending pod.
 //!
-//! What no API object says lives here too, in memory, and is allowed to be lost: nominations (SCH-072), marks of disruption commands
-//! (SCH-067) and promises of pods to claims (see [`Mirror::promise`]).
+//! What no API object says is in [`InFlight`]; the mirror's commands change it together with the machines and pods it concerns.
 
-mod claim_states;
+mod commands;
 mod daemons;
 mod fold;
 mod identity;
 mod machines;
-mod object;
 mod occupancy;
+mod pool_claims;
 mod pools;
-mod promise;
 mod publish;
 mod storage;
 mod table;
 
-pub use claim_states::PoolClaims;
+pub use pool_claims::PoolClaims;
 pub use identity::Known;
-pub use object::{Event, Kind, Mirrored, Object, ResetReport};
 
 use crate::convert::{ClaimFacts, Conventions, Converter};
+use crate::in_flight::{InFlight, PodTimes};
+use crate::key::{Key, MachineKey};
+use crate::object::{Identity, Kind};
 use jiff::Timestamp;
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::{Interner, Sym};
@@ -33,8 +33,7 @@ use kerf_model::pod::{Owner, Pod};
 use kerf_model::resources::Resources;
 use kerf_model::selector::LabelSet;
 use kerf_model::snapshot::{Pdb, Snapshot};
-use machines::{MachineKey, node_key};
-use object::Key;
+use machines::node_key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -76,9 +75,7 @@ pub struct Mirror {
     storage: storage::Storage,
     pdbs: table::Table<Arc<Pdb>>,
     namespaces: table::Table<Arc<LabelSet>>,
-    promises: promise::Promises,
-    claim_states: claim_states::ClaimStates,
-    times: crate::times::PodTimes,
+    in_flight: InFlight,
     listed: BTreeSet<Kind>,
     /// Machines by the name shown; what snapshots list.
     shown: BTreeMap<(Arc<str>, MachineKey), Arc<Node>>,
@@ -136,9 +133,7 @@ impl Mirror {
             storage: storage::Storage::default(),
             pdbs: table::Table::default(),
             namespaces: table::Table::default(),
-            promises: promise::Promises::default(),
-            claim_states: claim_states::ClaimStates::default(),
-            times: crate::times::PodTimes::default(),
+            in_flight: InFlight::default(),
             listed: BTreeSet::new(),
             shown: BTreeMap::new(),
             shown_name: BTreeMap::new(),
@@ -153,30 +148,12 @@ impl Mirror {
         self.converter.interner()
     }
 
-    /// When pods were first seen, decided on and planned, for latency metrics.
-    pub fn times(&mut self) -> &mut crate::times::PodTimes {
-        &mut self.times
-    }
-
     /// What is missing before decisions may be made.
     pub fn sync_report(&self) -> SyncReport {
-        let unlaunched = |claim: &&ClaimFacts| {
-            claim.provider_id.is_none() && !claim.deleting && self.promises.of_claim(&claim.name).is_none()
-        };
+        let kinds = Kind::ALL.iter().filter(|kind| !self.listed.contains(kind));
         SyncReport {
-            unlisted: Kind::ALL
-                .iter()
-                .filter(|kind| !self.listed.contains(kind))
-                .copied()
-                .collect(),
-            unlaunched: self
-                .machines
-                .claims
-                .iter()
-                .map(|(_, claim)| claim)
-                .filter(unlaunched)
-                .map(|claim| Arc::clone(&claim.name))
-                .collect(),
+            unlisted: kinds.copied().collect(),
+            unlaunched: self.unlaunched().map(|one| one.claim).collect(),
         }
     }
 
@@ -210,7 +187,7 @@ impl Mirror {
     /// Inserts a claim its creator just wrote, without waiting for the watch (SCH-076). What the watch has shown already stands: the
     /// claim is not put back to how it was made.
     pub fn created(&mut self, claim: kerf_api::NodeClaim) {
-        let id = object::Identity::of(Kind::NodeClaim, &claim.metadata);
+        let id = Identity::of(Kind::NodeClaim, &claim.metadata);
         if self
             .machines
             .claims
@@ -221,116 +198,10 @@ impl Mirror {
         }
     }
 
-    /// Promises pods to a claim that was just created: until it is launched, is being deleted or is gone they are not pending, and the
-    /// claim counts as a machine that is full of them. `capacity` is the most its instance type may have per resource, for the pool's
-    /// limits. False if no such claim waits to be launched; then nothing is promised.
-    pub fn promise(&mut self, claim: &str, pods: &[Arc<Pod>], capacity: Resources) -> bool {
-        let name = self.converter.text(claim);
-        let waits = |claim: &ClaimFacts| claim.provider_id.is_none() && !claim.deleting;
-        if !self.machines.claims.named(&name).is_some_and(waits) {
-            return false;
-        }
-        self.end_promise(&name);
-        for loser in self.promises.give(&name, pods, capacity) {
-            self.dirty.machines.insert(MachineKey::Planned(loser));
-        }
-        for pod in pods {
-            self.refresh_pending(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name)));
-        }
-        self.dirty.machines.insert(MachineKey::Planned(name));
-        true
-    }
-
-    /// Counts a claim that is not launched, and of which nobody knows what it was made for, as a machine on its way with all it asks for to
-    /// give. False if there is no such claim.
-    pub fn adopt(&mut self, claim: &str) -> bool {
-        let name = self.converter.text(claim);
-        let Some(free) = self.machines.claims.named(&name).map(|claim| claim.requests.clone()) else {
-            return false;
-        };
-        self.promises.of_claim(&name).is_none()
-            && self.promise(claim, &[], Resources::new())
-            && self.promises.free(&name, &free)
-    }
-
-    /// The claim a pod is promised to, if any. Pods on nodes that are to go can be promised too; a plan must leave them alone.
-    pub fn promised_to(&self, pod: &Pod) -> Option<&Arc<str>> {
-        let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
-        self.promises.of_pod(&key, &pod.uid)
-    }
-
-    fn end_promise(&mut self, claim: &Arc<str>) {
-        let Some(pods) = self.promises.end(claim) else { return };
-        for pod in pods {
-            self.refresh_pending(&pod);
-        }
-        self.dirty.machines.insert(MachineKey::Planned(Arc::clone(claim)));
-    }
-
-    /// Notes that pods were placed on a machine, by the name snapshots show: until then disruption stays away (SCH-072). A later time
-    /// extends, an earlier one changes nothing.
-    pub fn nominate(&mut self, machine: &str, until: Timestamp) {
-        let Some(key) = self.key_shown(machine) else { return };
-        let known = self.machines.nominated.entry(key.clone()).or_insert(until);
-        *known = until.max(*known);
-        self.dirty.machines.insert(key);
-    }
-
-    /// Marks a machine as held by a disruption command (SCH-067). An id no machine has changes nothing (LIF-211).
-    pub fn mark_for_deletion(&mut self, provider_id: &str) {
-        let key = MachineKey::Provider(self.converter.text(provider_id));
-        if let MachineKey::Provider(id) = &key
-            && (self.machines.node_of(&key).is_some() || self.machines.claim_of(&key).is_some())
-            && self.machines.marked.insert(Arc::clone(id))
-        {
-            self.dirty.machines.insert(key);
-        }
-    }
-
-    /// Takes the mark of a disruption command away, and what was promised to the machine's pods if it stays.
-    pub fn unmark_for_deletion(&mut self, provider_id: &str) {
-        let key = MachineKey::Provider(self.converter.text(provider_id));
-        let node = self.machines.node_of(&key).map(|node| Arc::clone(&node.name));
-        if self.machines.marked.remove(provider_id) {
-            self.dirty.machines.insert(key);
-        }
-        if let Some(node) = node {
-            self.release(&self.pods_on_node(&node));
-        }
-    }
-
-    /// Ends the promises to those of the pods that stay where they are, because their machine does not go after all.
-    pub fn release<'a>(&mut self, pods: impl IntoIterator<Item = &'a Arc<Pod>>) {
-        for pod in pods {
-            if self.promised_to(pod).is_some() && self.stays(pod) {
-                self.withdraw_promise(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name)));
-            }
-        }
-    }
-
-    /// Whether a pod is on a machine that nothing takes away.
-    fn stays(&self, pod: &Pod) -> bool {
-        let node = pod.node_name.as_ref().and_then(|name| self.machines.nodes.named(name));
-        let Some((node, key)) = node.and_then(|node| Some((node, node_key(node)?))) else {
-            return false;
-        };
-        let is_marked = matches!(&key, MachineKey::Provider(id) if self.machines.marked.contains(id));
-        let is_going = self.machines.claim_of(&key).map_or(node.deleting, ClaimFacts::is_going);
-        !is_marked && !is_going
-    }
-
     /// A pod, bound or not.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
         let key = (Arc::from(namespace), Arc::from(name));
         self.pods.get(&key).map(|entry| Arc::clone(&entry.pod))
-    }
-
-    /// When pods were seen, decided on and planned, for a note about this one; `None` where it is gone meanwhile: nobody would forget the
-    /// note again.
-    pub fn times_of(&mut self, pod: &Pod) -> Option<&mut crate::times::PodTimes> {
-        let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
-        let is_known = self.pods.get(&key).is_some_and(|entry| entry.pod.uid == pod.uid);
-        is_known.then_some(&mut self.times)
     }
 
     /// All pods, by namespace and name.
@@ -369,7 +240,7 @@ impl Mirror {
 
     /// Puts a pod into the pending ones or takes it out, as it is now.
     fn refresh_pending(&mut self, key: &Key) {
-        let waits = |entry: &&PodEntry| self.is_pending(entry) && self.promises.of_pod(key, &entry.pod.uid).is_none();
+        let waits = |entry: &&PodEntry| self.is_pending(entry) && self.in_flight.promises.of_pod(key, &entry.pod.uid).is_none();
         let now = self.pods.get(key).filter(waits).map(|entry| Arc::clone(&entry.pod));
         let changed = match now {
             Some(pod) => {

@@ -1,6 +1,6 @@
 //! Which pods hold the resources of which node, and how much of them: kept as pods come and go, so that a machine costs its own pods only.
 
-use super::object::Key;
+use crate::key::Key;
 use crate::convert::Usage;
 use kerf_model::pod::Pod;
 use std::cmp::Ordering;

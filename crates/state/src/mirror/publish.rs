@@ -1,7 +1,7 @@
 //! Snapshots: rebuilding what changed and sharing the rest.
 
 use super::Mirror;
-use super::machines::MachineKey;
+use crate::key::MachineKey;
 use crate::convert::{ClaimFacts, MachineParts, Usage};
 use jiff::Timestamp;
 use kerf_model::node::Node;
@@ -74,24 +74,8 @@ impl Mirror {
 
     /// Brings the machines and the usage of the pools up to date.
     fn update_machines(&mut self, now: Timestamp) {
-        self.end_nominations(now);
-        self.end_relapses(now);
+        self.expire_machines(now);
         self.dirty.shown |= self.rebuild_machines(now);
-    }
-
-    fn end_nominations(&mut self, now: Timestamp) {
-        let ended = self.machines.nominated.iter().filter(|(_, until)| **until <= now);
-        let ended: Vec<MachineKey> = ended.map(|(key, _)| key.clone()).collect();
-        for key in ended {
-            self.machines.nominated.remove(&key);
-            self.dirty.machines.insert(key);
-        }
-    }
-
-    fn end_relapses(&mut self, now: Timestamp) {
-        let relapsed = &mut self.machines.relapsed;
-        let ended = relapsed.extract_if(.., |_, until| *until <= now).map(|(key, _)| key);
-        self.dirty.machines.extend(ended);
     }
 
     /// Brings every machine something happened to up to date; true if any is different now.
@@ -99,7 +83,7 @@ impl Mirror {
         let mut changed = false;
         for key in std::mem::take(&mut self.dirty.machines) {
             let after = self.machine(&key, now);
-            self.note_relapse(&key, after.as_ref(), now);
+            self.note_restart(&key, after.as_ref(), now);
             let name = self.shown_name.get(&key).cloned();
             let before = name.and_then(|name| self.shown.remove(&(name, key.clone())));
             self.note_consolidation(before.as_deref(), after.as_ref());
@@ -129,21 +113,17 @@ impl Mirror {
     }
 
     /// A machine that counts as starting although it was initialised is looked at again when it may be so no longer.
-    fn note_relapse(&mut self, key: &MachineKey, shown: Option<&Node>, now: Timestamp) {
+    fn note_restart(&mut self, key: &MachineKey, shown: Option<&Node>, now: Timestamp) {
         let starts = shown.is_some_and(|node| node.managed && !node.initialized);
         let until = self.machines.claim_of(key).and_then(ClaimFacts::settled_at);
-        match until.filter(|until| starts && now < *until) {
-            Some(until) => self.machines.relapsed.insert(key.clone(), until),
-            None => self.machines.relapsed.remove(key),
-        };
+        let until = until.filter(|until| starts && now < *until);
+        self.in_flight.restarts.set(key, until);
     }
 
     /// What was in memory about a machine goes with it.
     fn forget_machine(&mut self, key: &MachineKey) {
-        self.machines.nominated.remove(key);
-        if let MachineKey::Provider(id) = key {
-            self.machines.marked.remove(id);
-        }
+        self.in_flight.nominations.forget(key);
+        self.in_flight.deletion_marks.forget(key);
     }
 
     /// LIF-207, LIF-208: a machine appeared, or the API said that it is initialised or going. Marks of commands do not count.
@@ -161,7 +141,7 @@ impl Mirror {
     fn machine(&mut self, key: &MachineKey, now: Timestamp) -> Option<Node> {
         let claim = self.machines.claim_of(key);
         if let MachineKey::Planned(name) = key {
-            let promise = self.promises.of_claim(name)?;
+            let promise = self.in_flight.promises.of_claim(name)?;
             let pods: Vec<Arc<Pod>> = promise
                 .pods
                 .iter()
@@ -172,7 +152,6 @@ impl Mirror {
             return Some(self.converter.planned(claim?, promise, pods));
         }
         let node = self.machines.node_of(key);
-        let marked = matches!(key, MachineKey::Provider(id) if self.machines.marked.contains(id));
         let limits = node.and_then(|node| self.machines.limits.named(&node.name));
         let parts = MachineParts {
             node,
@@ -180,9 +159,9 @@ impl Mirror {
             pods: node.map_or_else(Vec::new, |node| self.occupancy.pods(&node.name).to_vec()),
             usage: node.map_or_else(Usage::default, |node| self.occupancy.usage(&node.name)),
             volume_limits: limits.cloned().unwrap_or_default(),
-            marked,
+            marked: self.in_flight.deletion_marks.has(key),
             doubled: self.machines.is_doubled(key),
-            nominated_until: self.machines.nominated.get(key).copied(),
+            nominated_until: self.in_flight.nominations.until(key),
             settling: claim.and_then(ClaimFacts::settled_at).is_some_and(|until| now < until),
         };
         self.converter.machine(parts, |labels| self.pools.price(labels))

@@ -1,6 +1,6 @@
 //! Volume claims, volumes and classes, and which pods depend on them.
 
-use super::object::Key;
+use crate::key::Key;
 use super::table::Table;
 use crate::convert::{ClassFacts, Converter, PvFacts, PvcFacts, VolumeSource, missing_claim};
 use kerf_model::pod::{Pod, PodFault, PodVolume};

@@ -1,6 +1,7 @@
 //! Objects of one kind by key.
 
-use super::object::{Identity, Key};
+use crate::key::Key;
+use crate::object::Identity;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use crate::fixture::{mirror, now, pending};
 use jiff::SignedDuration;
-use kerf_state::Placed;
+use kerf_state::{Placed, PodTimes};
 
 fn placed(healthy_pool: bool) -> Option<Placed> {
     Some(Placed {
@@ -14,8 +14,7 @@ fn placed(healthy_pool: bool) -> Option<Placed> {
 // SCH-078, LIF-214
 #[test]
 fn the_first_decision_is_observed_once_and_only_for_acknowledged_pods() {
-    let mut mirror = mirror();
-    let times = mirror.times();
+    let mut times = PodTimes::default();
     let second = |n| now() + SignedDuration::from_secs(n);
     times.acknowledge("default", "a", now());
     times.acknowledge("default", "a", second(1));
@@ -30,8 +29,7 @@ fn the_first_decision_is_observed_once_and_only_for_acknowledged_pods() {
 // SCH-079, SCH-080, SCH-082, LIF-215
 #[test]
 fn success_times_stay_while_successes_last() {
-    let mut mirror = mirror();
-    let times = mirror.times();
+    let mut times = PodTimes::default();
     let second = |n| now() + SignedDuration::from_secs(n);
     times.decide("default", "a", placed(true), now());
     times.decide("default", "a", placed(true), second(1));
@@ -58,7 +56,9 @@ fn success_times_stay_while_successes_last() {
 fn deleting_the_pod_forgets_it() {
     let mut mirror = mirror();
     mirror.apply(pending("a", "{}"));
-    mirror.times().acknowledge("default", "a", now());
+    let pod = mirror.pod("default", "a").unwrap();
+    let times = mirror.times_of(&pod).unwrap();
+    times.acknowledge("default", "a", now());
     mirror.delete(&pending("a", "{}"));
     assert_eq!(mirror.times().get("default", "a"), None);
 }

@@ -55,7 +55,7 @@ async fn no_namespace_starves_another_under_a_deadline() {
         .await;
     // A pass was cut short, and everybody was attempted within the next.
     let decided = |namespace: &str, at: usize| {
-        let times = |times: &mut kerf_state::PodTimes| times.get(namespace, &format!("{namespace}-{at}")).cloned();
+        let times = |times: &kerf_state::PodTimes| times.get(namespace, &format!("{namespace}-{at}")).cloned();
         simulation
             .context
             .cluster

@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kerf_state::{Kind, ResetReport};
-use tokio::time::Instant;
+use crate::object::{Kind, ResetReport};
 
 /// How long fresh lists have to agree with the mirror before what is missing counts as gone.
 const CONFIRMATION: Duration = Duration::from_secs(45);
@@ -27,7 +26,7 @@ pub struct SuspiciousList {
 
 /// Suspicions by kind: which objects vanished or went back in time.
 #[derive(Debug, Default)]
-pub(super) struct SuspiciousLists {
+pub(crate) struct SuspiciousLists {
     suspicions: BTreeMap<Kind, Suspicion>,
 }
 
@@ -36,14 +35,14 @@ struct Suspicion {
     missing: BTreeSet<String>,
     /// Objects were older than they had been.
     rewound: bool,
-    /// Since when fresh lists say the same.
-    confirmed_since: Option<Instant>,
+    /// Since when fresh lists say the same, as uptime.
+    confirmed_since: Option<Duration>,
 }
 
 impl SuspiciousLists {
     /// Judges a list of objects that stand for machines; other kinds may come and go.
-    pub(super) fn judge(&mut self, report: &ResetReport) {
-        if !matches!(report.kind, Kind::Node | Kind::NodeClaim) || !report.is_suspicious() {
+    pub(crate) fn judge(&mut self, report: &ResetReport) {
+        if !report.kind.stands_for_machines() || !report.is_suspicious() {
             return;
         }
         let suspicion = self.suspicions.entry(report.kind).or_default();
@@ -53,15 +52,15 @@ impl SuspiciousLists {
     }
 
     /// Whether a kind's last lists were suspicious.
-    pub(super) fn suspects(&self, kind: Kind) -> bool {
+    pub(crate) fn suspects(&self, kind: Kind) -> bool {
         self.suspicions.contains_key(&kind)
     }
 
     /// A fresh list of the kind agrees with the mirror. Gives back what is believed from now on, if it was not before.
-    pub(super) fn confirm(&mut self, kind: Kind, now: Instant) -> Option<SuspiciousList> {
+    pub(crate) fn confirm(&mut self, kind: Kind, uptime: Duration) -> Option<SuspiciousList> {
         let suspicion = self.suspicions.get_mut(&kind)?;
-        let since = *suspicion.confirmed_since.get_or_insert(now);
-        if now.duration_since(since) < CONFIRMATION {
+        let since = *suspicion.confirmed_since.get_or_insert(uptime);
+        if uptime.saturating_sub(since) < CONFIRMATION {
             return None;
         }
         let missing = self.suspicions.remove(&kind)?.missing.len();
@@ -69,14 +68,14 @@ impl SuspiciousLists {
     }
 
     /// A fresh list of the kind does not agree with the mirror.
-    pub(super) fn contradict(&mut self, kind: Kind) {
+    pub(crate) fn contradict(&mut self, kind: Kind) {
         if let Some(suspicion) = self.suspicions.get_mut(&kind) {
             suspicion.confirmed_since = None;
         }
     }
 
     /// Notes that an object is there.
-    pub(super) fn present(&mut self, kind: Kind, name: &str) {
+    pub(crate) fn present(&mut self, kind: Kind, name: &str) {
         if let Some(suspicion) = self.suspicions.get_mut(&kind) {
             suspicion.missing.remove(name);
             if suspicion.missing.is_empty() && !suspicion.rewound {
@@ -85,7 +84,7 @@ impl SuspiciousLists {
         }
     }
 
-    pub(super) fn verdict(&self) -> Result<(), SuspiciousList> {
+    pub(crate) fn verdict(&self) -> Result<(), SuspiciousList> {
         match self.suspicions.iter().next() {
             None => Ok(()),
             Some((kind, suspicion)) => Err(SuspiciousList {
@@ -120,27 +119,24 @@ mod tests {
         assert_eq!(lists.verdict(), Ok(()));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn what_fresh_lists_say_for_a_while_is_believed() {
+    #[test]
+    fn what_fresh_lists_say_for_a_while_is_believed() {
         let mut lists = SuspiciousLists::default();
         lists.judge(&report(Kind::Node, 3, &["d"], &["a"]));
         lists.present(Kind::Node, "d");
         assert!(lists.verdict().is_err(), "it still shows the past");
-        assert_eq!(lists.confirm(Kind::Node, Instant::now()), None);
-        tokio::time::advance(CONFIRMATION).await;
+        let mut uptime = Duration::ZERO;
+        assert_eq!(lists.confirm(Kind::Node, uptime), None);
+        uptime += CONFIRMATION;
         lists.contradict(Kind::Node);
-        assert_eq!(lists.confirm(Kind::Node, Instant::now()), None);
-        tokio::time::advance(CONFIRMATION / 2).await;
+        assert_eq!(lists.confirm(Kind::Node, uptime), None);
+        uptime += CONFIRMATION / 2;
         lists.judge(&report(Kind::Node, 0, &["b", "c"], &[]));
-        tokio::time::advance(CONFIRMATION / 2).await;
-        assert_eq!(
-            lists.confirm(Kind::Node, Instant::now()),
-            None,
-            "lost something meanwhile"
-        );
-        tokio::time::advance(CONFIRMATION).await;
-        assert_eq!(lists.confirm(Kind::NodeClaim, Instant::now()), None, "another kind");
-        let believed = lists.confirm(Kind::Node, Instant::now());
+        uptime += CONFIRMATION / 2;
+        assert_eq!(lists.confirm(Kind::Node, uptime), None, "lost something meanwhile");
+        uptime += CONFIRMATION;
+        assert_eq!(lists.confirm(Kind::NodeClaim, uptime), None, "another kind");
+        let believed = lists.confirm(Kind::Node, uptime);
         assert_eq!(believed.map(|distrust| distrust.missing), Some(2));
         assert_eq!(lists.verdict(), Ok(()));
     }

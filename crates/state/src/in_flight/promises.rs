@@ -2,7 +2,7 @@
 //!
 //! Upstream stops all planning until every NodeClaim is launched (SCH-075). Kerf goes on, under this rule:
 //!
-//! - Whoever creates a claim promises pods to it ([`super::Mirror::promise`]). While the claim is alive and not launched, these pods are
+//! - Whoever creates a claim promises pods to it ([`crate::Mirror::promise`]). While the claim is alive and not launched, these pods are
 //!   not pending, and the claim stands in the snapshot as a machine without provider id that holds exactly them: allocatable is what the
 //!   claim asks for, and all of it is taken. So nothing is planned twice, later pods see the promised ones in topology and affinity, and
 //!   the pool's limits see the machine's capacity as pessimistically as the plan that made it (SCH-148).
@@ -13,10 +13,10 @@
 //!   is a machine like any other and takes them back by its real size.
 //! - A claim without provider id and without a promise was not made in this process's life, or for no pods in particular. It blocks
 //!   planning as upstream's rule says, until it is launched or gone. So promises may live in memory: after a restart the rule falls back to
-//!   upstream's. Whoever asks bounds that wait and has the claim adopted ([`super::Mirror::adopt`]): it is then a machine on its way that
+//!   upstream's. Whoever asks bounds that wait and has the claim adopted ([`crate::Mirror::adopt`]): it is then a machine on its way that
 //!   holds nothing yet.
 
-use super::object::Key;
+use crate::key::Key;
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use std::collections::BTreeMap;
@@ -24,31 +24,31 @@ use std::sync::Arc;
 
 /// A pod as a promise names it: by name and unique id, since names are used again.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct PromisedPod {
-    pub(super) key: Key,
-    pub(super) uid: Arc<str>,
-    pub(super) requests: Resources,
+pub(crate) struct PromisedPod {
+    pub(crate) key: Key,
+    pub(crate) uid: Arc<str>,
+    pub(crate) requests: Resources,
 }
 
 /// What one claim was made for.
 #[derive(Clone, Debug)]
-pub(super) struct Promise {
-    pub(super) pods: Vec<PromisedPod>,
-    pub(super) capacity: Resources,
+pub(crate) struct Promise {
+    pub(crate) pods: Vec<PromisedPod>,
+    pub(crate) capacity: Resources,
     /// What the pods asked for that left meanwhile.
-    pub(super) freed: Resources,
+    pub(crate) freed: Resources,
 }
 
 /// All promises, by claim name.
 #[derive(Default, Debug)]
-pub(super) struct Promises {
+pub(crate) struct Promises {
     by_claim: BTreeMap<Arc<str>, Promise>,
     by_pod: BTreeMap<Key, Arc<str>>,
 }
 
 impl Promises {
     /// Promises pods to a claim. Gives back the claims that thereby lost one.
-    pub(super) fn give(&mut self, claim: &Arc<str>, pods: &[Arc<Pod>], capacity: Resources) -> Vec<Arc<str>> {
+    pub(crate) fn give(&mut self, claim: &Arc<str>, pods: &[Arc<Pod>], capacity: Resources) -> Vec<Arc<str>> {
         let named = |pod: &Arc<Pod>| PromisedPod {
             key: (Arc::clone(&pod.namespace), Arc::clone(&pod.name)),
             uid: Arc::clone(&pod.uid),
@@ -66,7 +66,7 @@ impl Promises {
     }
 
     /// Ends a claim's promise and gives back the pods that are free again.
-    pub(super) fn end(&mut self, claim: &Arc<str>) -> Option<Vec<Key>> {
+    pub(crate) fn end(&mut self, claim: &Arc<str>) -> Option<Vec<Key>> {
         let promise = self.by_claim.remove(claim)?;
         let keys: Vec<Key> = promise.pods.into_iter().map(|pod| pod.key).collect();
         for key in &keys {
@@ -76,7 +76,7 @@ impl Promises {
     }
 
     /// Ends the promise to one pod, because it needs no place or is gone, and gives back the claim.
-    pub(super) fn withdraw(&mut self, pod: &Key) -> Option<Arc<str>> {
+    pub(crate) fn withdraw(&mut self, pod: &Key) -> Option<Arc<str>> {
         let claim = self.by_pod.remove(pod)?;
         if let Some(promise) = self.by_claim.get_mut(&claim) {
             let Promise { pods, freed, .. } = promise;
@@ -88,17 +88,17 @@ impl Promises {
     }
 
     /// Frees this much of what a claim asks for.
-    pub(super) fn free(&mut self, claim: &Arc<str>, amount: &Resources) -> bool {
+    pub(crate) fn free(&mut self, claim: &Arc<str>, amount: &Resources) -> bool {
         let promise = self.by_claim.get_mut(claim);
         promise.map(|promise| promise.freed.add(amount)).is_some()
     }
 
-    pub(super) fn of_claim(&self, claim: &Arc<str>) -> Option<&Promise> {
+    pub(crate) fn of_claim(&self, claim: &Arc<str>) -> Option<&Promise> {
         self.by_claim.get(claim)
     }
 
     /// The claim a pod is promised to.
-    pub(super) fn of_pod(&self, pod: &Key, uid: &str) -> Option<&Arc<str>> {
+    pub(crate) fn of_pod(&self, pod: &Key, uid: &str) -> Option<&Arc<str>> {
         let claim = self.by_pod.get(pod)?;
         let same = |promise: &Promise| {
             promise

@@ -1,12 +1,11 @@
 //! The claims of a pool by what is to become of them, and room under a node limit that is spoken for (LIF-210 to LIF-213, LIF-247).
 //!
-//! The states are read off the claims, the marks of disruption commands and the notes kept here whenever somebody asks; so no order of
-//! events can leave one behind. Reservations close the gap between deciding to create a claim and its being known.
+//! Each answer is computed from the claims and from what is in flight, so no order of events can leave a wrong state behind.
 
 use super::Mirror;
-use crate::convert::{ClaimFacts, value};
+use crate::convert::value;
 use kerf_model::intern::sym;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The claims of one pool, by name. No claim is in two of the sets.
@@ -27,22 +26,6 @@ impl PoolClaims {
     }
 }
 
-/// What no API object says about the claims of pools with a fixed number of nodes.
-#[derive(Default, Debug)]
-pub(super) struct ClaimStates {
-    /// Unique ids of claims whose replacement is being made.
-    pending: BTreeSet<Arc<str>>,
-    /// Claims that may still be created, by pool; a pool without any is not there.
-    reserved: BTreeMap<Arc<str>, u64>,
-}
-
-impl ClaimStates {
-    /// Forgets a claim that is gone.
-    pub(super) fn forget(&mut self, claim: &ClaimFacts) {
-        self.pending.remove(&claim.uid);
-    }
-}
-
 impl Mirror {
     /// The claims of a pool by state. A claim that is being deleted counts as deleting even if it was never launched: it makes no node
     /// any more.
@@ -56,10 +39,10 @@ impl Mirror {
             let marked = claim
                 .provider_id
                 .as_ref()
-                .is_some_and(|id| self.machines.marked.contains(id));
+                .is_some_and(|id| self.in_flight.deletion_marks.contains(id));
             let set = if claim.is_going() || marked {
                 &mut claims.deleting
-            } else if self.claim_states.pending.contains(&claim.uid) {
+            } else if self.in_flight.replacements.contains(&claim.uid) {
                 &mut claims.pending_disruption
             } else {
                 &mut claims.active
@@ -71,13 +54,8 @@ impl Mirror {
 
     /// Notes that a claim's replacement is being made, or that it is not any more. A claim that is not known is not noted.
     pub fn set_pending_disruption(&mut self, claim: &str, pending: bool) {
-        let Some(facts) = self.machines.claims.named(&Arc::from(claim)) else {
-            return;
-        };
-        if pending {
-            self.claim_states.pending.insert(Arc::clone(&facts.uid));
-        } else {
-            self.claim_states.pending.remove(&facts.uid);
+        if let Some(facts) = self.machines.claims.named(&Arc::from(claim)) {
+            self.in_flight.replacements.set(&facts.uid, pending);
         }
     }
 
@@ -85,27 +63,17 @@ impl Mirror {
     /// those reserved already (LIF-213). `None` is no limit.
     pub fn reserve_claims(&mut self, pool: &str, limit: Option<u64>, wanted: u64) -> u64 {
         let pool: Arc<str> = Arc::from(pool);
-        let reserved = self.claim_states.reserved.get(&pool).copied().unwrap_or(0);
+        let reserved = self.in_flight.claim_reservations.of(&pool);
         let granted = limit.map_or(wanted, |limit| {
             let taken = u64::try_from(self.pool_claims(&pool).total()).unwrap_or(u64::MAX);
             wanted.min(limit.saturating_sub(taken).saturating_sub(reserved))
         });
-        if granted > 0 {
-            self.claim_states
-                .reserved
-                .insert(pool, reserved.saturating_add(granted));
-        }
+        self.in_flight.claim_reservations.add(pool, granted);
         granted
     }
 
     /// Gives back reservations: their claims were created, or will not be. More than there are give back all (LIF-247).
     pub fn release_claims(&mut self, pool: &str, count: u64) {
-        let Some(reserved) = self.claim_states.reserved.get_mut(pool) else {
-            return;
-        };
-        *reserved = reserved.saturating_sub(count);
-        if *reserved == 0 {
-            self.claim_states.reserved.remove(pool);
-        }
+        self.in_flight.claim_reservations.release(pool, count);
     }
 }

@@ -3,13 +3,11 @@
 use crate::lean::{
     LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPdb, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
 };
+use crate::key::Key;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_api::{NodeClaim, NodePool};
 use kube::Resource;
 use std::sync::Arc;
-
-/// Namespace (empty for cluster-wide kinds) and name. The order of keys is the order of snapshots.
-pub(super) type Key = (Arc<str>, Arc<str>);
 
 /// What happened to objects of one kind.
 #[derive(Clone, Debug)]
@@ -30,6 +28,11 @@ macro_rules! kinds {
         pub enum Kind { $($kind),+ }
 
         impl Kind {
+    /// Whether an object of the kind that is missing may mean that an instance has no owner.
+    pub(crate) fn stands_for_machines(self) -> bool {
+        matches!(self, Self::Node | Self::NodeClaim)
+    }
+
             /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$kind),+];
         }
@@ -84,15 +87,15 @@ impl Kind {
 
 /// Who an object is: its key, its unique id and its version.
 #[derive(Clone, Debug)]
-pub(super) struct Identity {
-    pub(super) key: Key,
-    pub(super) uid: Arc<str>,
+pub(crate) struct Identity {
+    pub(crate) key: Key,
+    pub(crate) uid: Arc<str>,
     /// The resource version as a number, 0 where there is none.
-    pub(super) version: u64,
+    pub(crate) version: u64,
 }
 
 impl Identity {
-    pub(super) fn of(kind: Kind, meta: &ObjectMeta) -> Self {
+    pub(crate) fn of(kind: Kind, meta: &ObjectMeta) -> Self {
         let namespace = match (kind.is_namespaced(), meta.namespace.as_deref()) {
             (true, Some(namespace)) => namespace,
             (true, None) => "default",
@@ -139,7 +142,7 @@ impl ResetReport {
 }
 
 /// A key as people write it.
-pub(super) fn shown(key: &Key) -> String {
+pub(crate) fn shown(key: &Key) -> String {
     if key.0.is_empty() {
         key.1.to_string()
     } else {

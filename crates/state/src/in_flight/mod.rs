@@ -1,0 +1,58 @@
+//! What no API object says: actions of this process that are under way, and what it waits for.
+//!
+//! All of it lives in memory and may be lost with the process. Each kind of knowledge has its store in a file of its own. A store changes
+//! through commands and through [`crate::Mirror::expire`] only; questions change nothing.
+
+mod claim_reservations;
+mod deletion_marks;
+mod launch_locks;
+mod nominations;
+mod pod_times;
+mod promises;
+mod replacements;
+mod restarts;
+mod suspicious_lists;
+mod unlaunched_timeouts;
+
+pub use pod_times::{Placed, PodTime, PodTimes};
+pub use suspicious_lists::SuspiciousList;
+
+pub(crate) use promises::Promise;
+pub(crate) use unlaunched_timeouts::Unlaunched;
+
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// The current time on two clocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Now {
+    /// The wall time, which API objects are written in. It may jump.
+    pub wall: Timestamp,
+    /// How long the process has run, by a clock that does not jump.
+    pub uptime: Duration,
+}
+
+/// Everything that is in flight.
+#[derive(Default, Debug)]
+pub(crate) struct InFlight {
+    /// Pods that wait for a claim that is not launched.
+    pub(crate) promises: promises::Promises,
+    /// Machines that disruption leaves alone because pods were placed on them.
+    pub(crate) nominations: nominations::Nominations,
+    /// Machines that disruption commands hold.
+    pub(crate) deletion_marks: deletion_marks::DeletionMarks,
+    /// Initialised machines that count as starting again.
+    pub(crate) restarts: restarts::Restarts,
+    /// Claims whose replacement is being made.
+    pub(crate) replacements: replacements::Replacements,
+    /// Claims that may still be created under a node limit.
+    pub(crate) claim_reservations: claim_reservations::ClaimReservations,
+    /// When pods were seen, decided on and planned.
+    pub(crate) pod_times: PodTimes,
+    /// Pods for which a claim is being created.
+    pub(crate) launch_locks: launch_locks::LaunchLocks,
+    /// Lists that may not be the truth about what exists.
+    pub(crate) suspicious_lists: suspicious_lists::SuspiciousLists,
+    /// Claims that planning waits for.
+    pub(crate) unlaunched_timeouts: unlaunched_timeouts::UnlaunchedTimeouts,
+}

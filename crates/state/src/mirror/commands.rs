@@ -1,0 +1,209 @@
+//! The commands that change what is in flight, and the machines and pods that change with it.
+
+use super::Mirror;
+use super::machines::node_key;
+use crate::convert::ClaimFacts;
+use crate::in_flight::{Now, PodTimes, SuspiciousList, Unlaunched};
+use crate::key::{Key, MachineKey};
+use crate::object::Kind;
+use jiff::Timestamp;
+use kerf_model::pod::Pod;
+use kerf_model::resources::Resources;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Mirror {
+    /// Ends what has expired by `now`: nominations, the waits for machines that start again, and the waits for claims that are not launched.
+    /// Planning does not wait for those claims any longer; they count as machines on their way (see [`Mirror::adopt`]).
+    pub fn expire(&mut self, now: Now) {
+        self.expire_machines(now.wall);
+        let unlaunched: BTreeSet<Unlaunched> = self.unlaunched().collect();
+        for claim in self.in_flight.unlaunched_timeouts.expire(&unlaunched, now.uptime) {
+            self.adopt(&claim);
+        }
+    }
+
+    /// Ends what has expired of machines, by the wall time.
+    pub(super) fn expire_machines(&mut self, now: Timestamp) {
+        let in_flight = &mut self.in_flight;
+        self.dirty.machines.extend(in_flight.nominations.expire(now));
+        self.dirty.machines.extend(in_flight.restarts.expire(now));
+    }
+
+    /// The claims that are neither launched nor made for promised pods, by name.
+    pub(super) fn unlaunched(&self) -> impl Iterator<Item = Unlaunched> {
+        let claims = self.machines.claims.iter().map(|(_, claim)| claim);
+        let waits = |claim: &&ClaimFacts| {
+            let promised = self.in_flight.promises.of_claim(&claim.name).is_some();
+            claim.provider_id.is_none() && !claim.deleting && !promised
+        };
+        claims.filter(waits).map(|claim| Unlaunched {
+            claim: Arc::clone(&claim.name),
+            refused: claim.launch_refused,
+        })
+    }
+
+    /// When pods were first seen, decided on and planned, for latency metrics.
+    pub fn times(&self) -> &PodTimes {
+        &self.in_flight.pod_times
+    }
+
+    /// The same, for a note about a pod; `None` if the pod is not known, since nobody would forget the note again.
+    pub fn times_of(&mut self, pod: &Pod) -> Option<&mut PodTimes> {
+        let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
+        let is_known = self.pods.get(&key).is_some_and(|entry| entry.pod.uid == pod.uid);
+        is_known.then_some(&mut self.in_flight.pod_times)
+    }
+
+    /// Locks pods before a claim is created for them and returns the unique ids of the locked ones, which [`Mirror::unlock_launch`] takes.
+    /// `None`, and none is locked, if one of them is locked already or is planned onto a claim that is not among `known`, the names of the
+    /// claims the caller decided on. A pod that moves is taken with its node, so only pods without a node count.
+    pub fn lock_launch<'a>(
+        &mut self,
+        pods: impl IntoIterator<Item = &'a Arc<Pod>>,
+        known: &BTreeSet<&str>,
+    ) -> Option<Vec<Arc<str>>> {
+        let waiting: Vec<&Arc<Pod>> = pods.into_iter().filter(|pod| pod.node_name.is_none()).collect();
+        let is_taken = |pod: &&Arc<Pod>| {
+            let planned = self.in_flight.pod_times.get(&pod.namespace, &pod.name);
+            let claim = planned.and_then(|planned| planned.claim.as_ref());
+            let is_news = |claim: &Arc<str>| !known.contains(&**claim) && self.machines.claims.named(claim).is_some();
+            self.in_flight.launch_locks.contains(&pod.uid) || claim.is_some_and(is_news)
+        };
+        if waiting.iter().any(is_taken) {
+            return None;
+        }
+        let uids: Vec<Arc<str>> = waiting.iter().map(|pod| Arc::clone(&pod.uid)).collect();
+        self.in_flight.launch_locks.lock(&uids);
+        Some(uids)
+    }
+
+    /// Unlocks pods by their unique ids.
+    pub fn unlock_launch(&mut self, pod_uids: &[Arc<str>]) {
+        self.in_flight.launch_locks.unlock(pod_uids);
+    }
+
+    /// Whether the lists of Nodes and NodeClaims may be taken for the truth about what exists.
+    ///
+    /// A list that lost everything or shows the past is what a restored etcd looks like: instances then run whose claims the API does not
+    /// know. The mirror follows such a list, because decisions must be about objects that exist. Whoever deletes instances because
+    /// something is missing must ask here first. The answer is an error until everything that vanished is back, or until fresh lists have
+    /// said the same for a while.
+    pub fn trustworthy(&self) -> Result<(), SuspiciousList> {
+        self.in_flight.suspicious_lists.verdict()
+    }
+
+    /// Whether the last lists of a kind were suspicious.
+    pub fn suspects(&self, kind: Kind) -> bool {
+        self.in_flight.suspicious_lists.suspects(kind)
+    }
+
+    /// Notes whether a fresh list of a kind agrees with the mirror. Returns the suspicion that ends because fresh lists have agreed for long
+    /// enough.
+    pub fn compared(&mut self, kind: Kind, agrees: bool, uptime: Duration) -> Option<SuspiciousList> {
+        let lists = &mut self.in_flight.suspicious_lists;
+        if agrees {
+            return lists.confirm(kind, uptime);
+        }
+        lists.contradict(kind);
+        None
+    }
+
+    /// Promises pods to a claim that was just created: until it is launched, is being deleted or is gone they are not pending, and the
+    /// claim counts as a machine that is full of them. `capacity` is the most its instance type may have per resource, for the pool's
+    /// limits. False if no such claim waits to be launched; then nothing is promised.
+    pub fn promise(&mut self, claim: &str, pods: &[Arc<Pod>], capacity: Resources) -> bool {
+        let name = self.converter.text(claim);
+        let waits = |claim: &ClaimFacts| claim.provider_id.is_none() && !claim.deleting;
+        if !self.machines.claims.named(&name).is_some_and(waits) {
+            return false;
+        }
+        self.end_promise(&name);
+        for loser in self.in_flight.promises.give(&name, pods, capacity) {
+            self.dirty.machines.insert(MachineKey::Planned(loser));
+        }
+        for pod in pods {
+            self.refresh_pending(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name)));
+        }
+        self.dirty.machines.insert(MachineKey::Planned(name));
+        true
+    }
+
+    /// Counts a claim that is not launched, and of which nobody knows what it was made for, as a machine on its way with all it asks for to
+    /// give. False if there is no such claim.
+    pub fn adopt(&mut self, claim: &str) -> bool {
+        let name = self.converter.text(claim);
+        let Some(free) = self.machines.claims.named(&name).map(|claim| claim.requests.clone()) else {
+            return false;
+        };
+        self.in_flight.promises.of_claim(&name).is_none()
+            && self.promise(claim, &[], Resources::new())
+            && self.in_flight.promises.free(&name, &free)
+    }
+
+    /// The claim a pod is promised to, if any. Pods on nodes that are to go can be promised too; a plan must leave them alone.
+    pub fn promised_to(&self, pod: &Pod) -> Option<&Arc<str>> {
+        let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
+        self.in_flight.promises.of_pod(&key, &pod.uid)
+    }
+
+    fn end_promise(&mut self, claim: &Arc<str>) {
+        let Some(pods) = self.in_flight.promises.end(claim) else { return };
+        for pod in pods {
+            self.refresh_pending(&pod);
+        }
+        self.dirty.machines.insert(MachineKey::Planned(Arc::clone(claim)));
+    }
+
+    /// Notes that pods were placed on a machine, by the name snapshots show: until then disruption stays away (SCH-072). A later time
+    /// extends, an earlier one changes nothing.
+    pub fn nominate(&mut self, machine: &str, until: Timestamp) {
+        let Some(key) = self.key_shown(machine) else { return };
+        self.in_flight.nominations.nominate(key.clone(), until);
+        self.dirty.machines.insert(key);
+    }
+
+    /// Marks a machine as held by a disruption command (SCH-067). An id no machine has changes nothing (LIF-211).
+    pub fn mark_for_deletion(&mut self, provider_id: &str) {
+        let key = MachineKey::Provider(self.converter.text(provider_id));
+        if let MachineKey::Provider(id) = &key
+            && (self.machines.node_of(&key).is_some() || self.machines.claim_of(&key).is_some())
+            && self.in_flight.deletion_marks.insert(id)
+        {
+            self.dirty.machines.insert(key);
+        }
+    }
+
+    /// Takes the mark of a disruption command away, and what was promised to the machine's pods if it stays.
+    pub fn unmark_for_deletion(&mut self, provider_id: &str) {
+        let key = MachineKey::Provider(self.converter.text(provider_id));
+        let node = self.machines.node_of(&key).map(|node| Arc::clone(&node.name));
+        if self.in_flight.deletion_marks.remove(provider_id) {
+            self.dirty.machines.insert(key);
+        }
+        if let Some(node) = node {
+            self.release(&self.pods_on_node(&node));
+        }
+    }
+
+    /// Ends the promises to those of the pods that stay where they are, because their machine does not go after all.
+    pub fn release<'a>(&mut self, pods: impl IntoIterator<Item = &'a Arc<Pod>>) {
+        for pod in pods {
+            if self.promised_to(pod).is_some() && self.stays(pod) {
+                self.withdraw_promise(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name)));
+            }
+        }
+    }
+
+    /// Whether a pod is on a machine that nothing takes away.
+    fn stays(&self, pod: &Pod) -> bool {
+        let node = pod.node_name.as_ref().and_then(|name| self.machines.nodes.named(name));
+        let Some((node, key)) = node.and_then(|node| Some((node, node_key(node)?))) else {
+            return false;
+        };
+        let is_marked = self.in_flight.deletion_marks.has(&key);
+        let is_going = self.machines.claim_of(&key).map_or(node.deleting, ClaimFacts::is_going);
+        !is_marked && !is_going
+    }
+}
