@@ -6,9 +6,9 @@
 
 pub mod convert;
 mod cost;
-pub mod lean;
 mod in_flight;
 mod key;
+pub mod lean;
 mod mirror;
 mod object;
 mod world;
@@ -16,6 +16,6 @@ mod world;
 pub use convert::{Conventions, Converter};
 pub use cost::{PoolCost, pool_cost};
 pub use in_flight::{Now, Placed, PodTime, PodTimes, SuspiciousList};
-pub use mirror::{Known, Mirror, MirrorOptions, PoolClaims, SyncReport};
+pub use mirror::{Mirror, MirrorOptions, ObjectVersion, PoolClaims, Stored, SyncReport};
 pub use object::{Event, Kind, Mirrored, Object, ResetReport};
 pub use world::World;

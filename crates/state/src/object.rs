@@ -1,9 +1,9 @@
 //! The kinds a mirror holds, and what can happen to their objects.
 
+use crate::key::Key;
 use crate::lean::{
     LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPdb, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
 };
-use crate::key::Key;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_api::{NodeClaim, NodePool};
 use kube::Resource;
@@ -38,28 +38,28 @@ macro_rules! kinds {
         }
 
         /// An object of any kind the mirror holds.
-        #[derive(Clone, Debug)]
+        #[derive(Clone, Copy, Debug)]
         #[expect(missing_docs, reason = "the names are the kinds' own")]
-        pub enum Object { $($kind($type)),+ }
+        pub enum Object<'a> { $($kind(&'a Arc<$type>)),+ }
 
         $(
-            impl From<$type> for Object {
-                fn from(object: $type) -> Self {
-                    Self::$kind(object)
-                }
-            }
-
             impl Mirrored for $type {
                 const KIND: Kind = Kind::$kind;
+
+                fn as_object(this: &Arc<Self>) -> Object<'_> {
+                    Object::$kind(this)
+                }
             }
         )+
     };
 }
 
 /// A type whose objects the mirror holds.
-pub trait Mirrored: Into<Object> + Resource<DynamicType = ()> {
+pub trait Mirrored: Resource<DynamicType = ()> {
     /// Its kind.
     const KIND: Kind;
+    /// The object as one of any kind.
+    fn as_object(this: &Arc<Self>) -> Object<'_>;
 }
 
 kinds! {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kerf_cloud::NodeClassKind;
-use kerf_state::{Kind, Known};
+use kerf_state::{Kind, ObjectVersion};
 
 use super::Cluster;
 use super::objects::{Kept, version};
@@ -68,7 +68,7 @@ impl Discrepancy {
     }
 
     /// Whether it is still so, given what is known of the object by now.
-    pub(crate) fn persists(&self, known: &BTreeMap<Key, Known>) -> bool {
+    pub(crate) fn persists(&self, known: &BTreeMap<Key, ObjectVersion>) -> bool {
         match self {
             Self::Behind { key, version } => known.get(key).is_none_or(|known| known.version < *version),
             Self::Ghost { key, uid } => known.get(key).is_some_and(|known| known.uid == *uid),
@@ -77,7 +77,7 @@ impl Discrepancy {
 }
 
 /// What was known before a list was asked for, against the list.
-pub(crate) fn compare(before: &BTreeMap<Key, Known>, listed: &BTreeMap<Key, Listed>) -> BTreeSet<Discrepancy> {
+pub(crate) fn compare(before: &BTreeMap<Key, ObjectVersion>, listed: &BTreeMap<Key, Listed>) -> BTreeSet<Discrepancy> {
     let behind = listed.iter().map(|(key, listed)| Discrepancy::Behind {
         key: key.clone(),
         version: listed.version,
@@ -103,19 +103,11 @@ pub(crate) fn listed(object: &Identity) -> (Key, Listed) {
 
 impl Cluster {
     /// What objects are known as. Of pods only those that are not bound, if asked so.
-    pub(crate) fn known(&self, subject: Subject, unbound_only: bool) -> BTreeMap<Key, Known> {
+    pub(crate) fn known(&self, subject: Subject, unbound_only: bool) -> BTreeMap<Key, ObjectVersion> {
         let inner = self.lock();
         let known = match subject {
-            Subject::Mirrored(Kind::Pod) if unbound_only => inner.mirror.known_unbound(),
-            Subject::Mirrored(kind) => {
-                let mut known = inner.mirror.known(kind);
-                match kind {
-                    Kind::NodeClaim => known.extend(inner.claims.foreign()),
-                    Kind::NodePool => known.extend(inner.pools.foreign()),
-                    _ => {}
-                }
-                known
-            }
+            Subject::Mirrored(Kind::Pod) if unbound_only => inner.mirror.versions_of_unbound_pods(),
+            Subject::Mirrored(kind) => inner.mirror.versions(kind),
             Subject::Overlays => {
                 let overlays = inner.overlays.all();
                 overlays
@@ -142,9 +134,7 @@ impl Cluster {
 
     /// Whether lists of the objects are not trusted at the moment.
     pub(crate) fn suspects(&self, subject: Subject) -> bool {
-        subject
-            .mirrored()
-            .is_some_and(|kind| self.lock().mirror.suspects(kind))
+        subject.mirrored().is_some_and(|kind| self.lock().mirror.suspects(kind))
     }
 
     /// A fresh list of the objects agrees with what is known, or does not.
@@ -162,8 +152,8 @@ impl Cluster {
     }
 }
 
-fn kept<T: Kept>(object: &T, name: &str) -> Known {
-    Known {
+fn kept<T: Kept>(object: &T, name: &str) -> ObjectVersion {
+    ObjectVersion {
         namespace: Arc::from(""),
         name: Arc::from(name),
         uid: Arc::from(object.uid()),
@@ -179,8 +169,8 @@ mod tests {
         ("".into(), name.into())
     }
 
-    fn known(objects: &[(&str, &str, u64)]) -> BTreeMap<Key, Known> {
-        let known = |(name, uid, version): &(&str, &str, u64)| Known {
+    fn known(objects: &[(&str, &str, u64)]) -> BTreeMap<Key, ObjectVersion> {
+        let known = |(name, uid, version): &(&str, &str, u64)| ObjectVersion {
             namespace: "".into(),
             name: (*name).into(),
             uid: (*uid).into(),

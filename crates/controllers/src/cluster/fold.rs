@@ -1,16 +1,16 @@
 //! Taking watch events in, and telling what they changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kerf_model::pod::Owner;
 use kerf_state::lean::{LeanNode, LeanPod};
-use kerf_state::{Kind, Mirror, Mirrored, ResetReport};
-use kube::Resource;
+use kerf_state::{Kind, Mirror, Mirrored, ResetReport, Stored};
+use kube::{Resource, ResourceExt};
 
 use super::objects::{Kept, Objects};
-use super::{Cluster, Inner, NodeClass, Subject};
+use super::{Cluster, NodeClass, Subject};
 use crate::changes::{Change, Diff, PodChange, PodFacts};
 
 /// Namespace, empty for objects of the cluster, and name.
@@ -36,8 +36,8 @@ fn is_in(keys: &Keys, namespace: &str, name: &str) -> bool {
     !keys.is_empty() && keys.contains(&(namespace.to_owned(), name.to_owned()))
 }
 
-/// Kinds only the mirror is interested in.
-macro_rules! mirrored_only {
+/// Kinds whose changes trigger no controller.
+macro_rules! untold {
     ($($kind:ty),+ $(,)?) => {$(
         impl Watched for $kind {
             const SUBJECT: Subject = Subject::Mirrored(<$kind as Mirrored>::KIND);
@@ -51,15 +51,15 @@ macro_rules! mirrored_only {
                 Vec::new()
             }
             fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
-                let report = cluster.lock().mirror.reset_but(objects, &|namespace, name| is_in(unreadable, namespace, name));
-                log(&report);
+                let objects = shared(objects);
+                log(&reset(&mut cluster.lock().mirror, &objects, unreadable));
                 Vec::new()
             }
         }
     )+};
 }
 
-mirrored_only!(
+untold!(
     kerf_state::lean::LeanDaemonSet,
     kerf_state::lean::LeanPvc,
     kerf_state::lean::LeanPv,
@@ -69,73 +69,105 @@ mirrored_only!(
     kerf_state::lean::LeanNamespace,
 );
 
-/// Kinds of which the objects themselves are kept as well.
-macro_rules! kept_too {
-    ($($kind:ty: $field:ident, $change:ident, $ours:expr);+ $(;)?) => {$(
+/// Kinds whose changes show the objects themselves.
+macro_rules! told {
+    ($($kind:ty: $change:path),+ $(,)?) => {$(
         impl Watched for $kind {
             const SUBJECT: Subject = Subject::Mirrored(<$kind as Mirrored>::KIND);
 
             fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
-                let ours: fn(&Cluster, &Self) -> bool = $ours;
-                if !ours(cluster, &object) {
-                    // Its node class may have been one of ours before.
-                    let changes = Self::delete(cluster, &object);
-                    cluster.lock().$field.note_foreign(&object);
-                    return changes;
-                }
+                let name = object.name_any();
+                let object = Arc::new(object);
                 let mut inner = cluster.lock();
-                inner.$field.forget_foreign(&object.key());
-                inner.$field.note_seen(&object);
-                if inner.$field.is_stale(&object) {
-                    return Vec::new();
-                }
-                inner.mirror.apply(object.clone());
-                let after = Arc::new(object);
-                let before = inner.$field.put(Arc::clone(&after));
-                vec![Change::$change(Diff { before, after: Some(after), listed: false })]
+                let before = Self::named(&inner.mirror, &name);
+                inner.mirror.apply_shared(&object);
+                let after = Self::named(&inner.mirror, &name);
+                diff(before, after).map($change).into_iter().collect()
             }
 
             fn delete(cluster: &Cluster, object: &Self) -> Vec<Change> {
+                let name = object.name_any();
                 let mut inner = cluster.lock();
-                inner.$field.note_seen(object);
-                inner.$field.forget_foreign(&object.key());
+                let before = Self::named(&inner.mirror, &name);
                 inner.mirror.delete(object);
-                let before = inner.$field.take_same(object);
-                before
-                    .into_iter()
-                    .map(|before| Change::$change(Diff { before: Some(before), after: None, listed: false }))
-                    .collect()
+                let after = Self::named(&inner.mirror, &name);
+                diff(before, after).map($change).into_iter().collect()
             }
 
             fn expect_list(cluster: &Cluster) {
-                cluster.lock().$field.expect_list();
+                cluster.lock().mirror.expect_list(<$kind as Mirrored>::KIND);
             }
 
             fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
-                let ours: fn(&Cluster, &Self) -> bool = $ours;
-                let (mut objects, foreign): (Vec<Self>, Vec<Self>) =
-                    objects.into_iter().partition(|object| ours(cluster, object));
+                let objects = shared(objects);
                 let mut inner = cluster.lock();
-                inner.$field.reset_foreign(&foreign);
-                let kept = unreadable.iter().filter_map(|(_, name)| inner.$field.get(name));
-                objects.extend(kept.map(|object| Self::clone(&object)));
-                inner.$field.forget_seen();
-                for object in &objects {
-                    inner.$field.note_seen(object);
-                }
-                let objects = inner.$field.with_written(objects);
-                let report = inner.mirror.reset(objects.clone());
+                let before = Self::all(&inner.mirror);
+                let report = reset(&mut inner.mirror, &objects, unreadable);
+                let after = Self::all(&inner.mirror);
+                drop(inner);
                 log(&report);
-                replace(&mut inner.$field, objects).into_iter().map(Change::$change).collect()
+                relisted(before, after).map($change).collect()
             }
         }
     )+};
 }
 
-kept_too! {
-    LeanNode: nodes, Node, |_, _| true;
-    NodeClaim: claims, Claim, |cluster, claim| cluster.serves(&claim.spec.node_class_ref);
-    NodePool: pools, Pool, |cluster, pool| cluster.serves(&pool.spec.template.spec.node_class_ref);
+told! {
+    LeanNode: Change::Node,
+    NodeClaim: Change::Claim,
+    NodePool: Change::Pool,
+}
+
+fn shared<K>(objects: Vec<K>) -> Vec<Arc<K>> {
+    objects.into_iter().map(Arc::new).collect()
+}
+
+fn reset<K: Mirrored>(mirror: &mut Mirror, objects: &[Arc<K>], unreadable: &Keys) -> ResetReport {
+    mirror.reset_but(objects, &|namespace, name| is_in(unreadable, namespace, name))
+}
+
+/// What a live event changed; nothing if both sides are the same object.
+fn diff<T>(before: Option<Arc<T>>, after: Option<Arc<T>>) -> Option<Diff<T>> {
+    let same = match (&before, &after) {
+        (Some(before), Some(after)) => Arc::ptr_eq(before, after),
+        (before, after) => before.is_none() && after.is_none(),
+    };
+    (!same).then_some(Diff {
+        before,
+        after,
+        listed: false,
+    })
+}
+
+/// What a complete list changed, from all objects before and after it. An unchanged object makes a change as well, with equal sides: a
+/// relist is the occasion for controllers to look at everything again.
+fn relisted<T: Resource>(before: Vec<Arc<T>>, after: Vec<Arc<T>>) -> impl Iterator<Item = Diff<T>> {
+    let mut before: BTreeMap<String, Arc<T>> = before.into_iter().map(|object| (object.name_any(), object)).collect();
+    let mut diffs = Vec::with_capacity(after.len());
+    for after in after {
+        diffs.push(Diff {
+            before: before.remove(&after.name_any()),
+            after: Some(after),
+            listed: true,
+        });
+    }
+    let gone = before.into_values().map(|before| Diff {
+        before: Some(before),
+        after: None,
+        listed: true,
+    });
+    diffs.into_iter().chain(gone)
+}
+
+/// Takes over an object that was written here and returns what that changed.
+pub(super) fn written<K: Stored>(mirror: &mut Mirror, object: K, take: fn(&mut Mirror, K) -> bool) -> Option<Diff<K>> {
+    let name = object.name_any();
+    let before = K::named(mirror, &name);
+    take(mirror, object).then(|| Diff {
+        before,
+        after: K::named(mirror, &name),
+        listed: false,
+    })
 }
 
 impl Watched for NodeOverlay {
@@ -196,15 +228,15 @@ impl Watched for LeanPod {
     }
 
     fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
+        let keys: Vec<_> = objects.iter().map(key_of).collect();
+        let objects = shared(objects);
         let mut inner = cluster.lock();
         let mirror = &mut inner.mirror;
-        let keys: Vec<_> = objects.iter().map(key_of).collect();
         let before: Vec<_> = keys
             .iter()
             .map(|(namespace, name)| facts(mirror, namespace, name))
             .collect();
-        let report = mirror.reset_but(objects, &|namespace, name| is_in(unreadable, namespace, name));
-        log(&report);
+        let report = self::reset(mirror, &objects, unreadable);
         let mut changes = Vec::with_capacity(keys.len());
         for ((namespace, name), before) in keys.iter().zip(before) {
             let after = facts(mirror, namespace, name);
@@ -224,6 +256,8 @@ impl Watched for LeanPod {
                 }));
             }
         }
+        drop(inner);
+        log(&report);
         changes
     }
 }
@@ -231,8 +265,8 @@ impl Watched for LeanPod {
 impl Cluster {
     /// Everything controllers are triggered by, as if it had just been listed.
     pub(crate) fn everything(&self) -> Vec<Change> {
-        fn listed<T: Kept>(known: &Objects<T>) -> impl Iterator<Item = Diff<T>> {
-            known.all().into_iter().map(|object| Diff {
+        fn listed<T>(known: Vec<Arc<T>>) -> impl Iterator<Item = Diff<T>> {
+            known.into_iter().map(|object| Diff {
                 before: None,
                 after: Some(object),
                 listed: true,
@@ -248,11 +282,11 @@ impl Cluster {
                 listed: true,
             })
         });
-        let classes = listed(&inner.node_classes).map(Change::Class);
-        let overlays = listed(&inner.overlays).map(Change::Overlay);
-        let pools = listed(&inner.pools).map(Change::Pool);
-        let claims = listed(&inner.claims).map(Change::Claim);
-        let nodes = listed(&inner.nodes).map(Change::Node);
+        let classes = listed(inner.node_classes.all()).map(Change::Class);
+        let overlays = listed(inner.overlays.all()).map(Change::Overlay);
+        let pools = listed(NodePool::all(&inner.mirror)).map(Change::Pool);
+        let claims = listed(NodeClaim::all(&inner.mirror)).map(Change::Claim);
+        let nodes = listed(LeanNode::all(&inner.mirror)).map(Change::Node);
         let all = classes.chain(overlays).chain(pools).chain(claims).chain(nodes);
         all.chain(pods).collect()
     }
@@ -294,43 +328,6 @@ impl Cluster {
             .into_iter()
             .map(Change::Class)
             .collect()
-    }
-}
-
-impl Inner {
-    pub(super) fn created(&mut self, claim: NodeClaim) -> Option<Change> {
-        if !self.claims.may_insert(&claim) || self.claims.is_stale(&claim) {
-            return None;
-        }
-        self.mirror.created(claim.clone());
-        Some(Change::Claim(written(&mut self.claims, claim)))
-    }
-
-    pub(super) fn wrote_claim(&mut self, claim: NodeClaim) -> Option<Change> {
-        if !self.claims.is_newer(&claim) {
-            return None;
-        }
-        self.mirror.apply(claim.clone());
-        Some(Change::Claim(written(&mut self.claims, claim)))
-    }
-
-    pub(super) fn wrote_pool(&mut self, pool: NodePool) -> Option<Change> {
-        if !self.pools.is_newer(&pool) {
-            return None;
-        }
-        self.mirror.apply(pool.clone());
-        Some(Change::Pool(written(&mut self.pools, pool)))
-    }
-}
-
-fn written<T: Kept>(known: &mut Objects<T>, object: T) -> Diff<T> {
-    let after = Arc::new(object);
-    known.note_written(after.key());
-    let before = known.put(Arc::clone(&after));
-    Diff {
-        before,
-        after: Some(after),
-        listed: false,
     }
 }
 
@@ -445,7 +442,7 @@ mod tests {
 
     /// The sides of the changes of claims, as versions.
     fn sides(changes: &[Change]) -> Vec<(Option<u64>, Option<u64>)> {
-        let of = |claim: &Option<Arc<NodeClaim>>| claim.as_ref().map(|claim| claim.version());
+        let of = |claim: &Option<Arc<NodeClaim>>| claim.as_ref()?.resource_version()?.parse().ok();
         let sides = |change: &Change| match change {
             Change::Claim(diff) => (of(&diff.before), of(&diff.after)),
             _ => (None, None),

@@ -24,7 +24,9 @@ use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_state::lean::LeanNode;
-use kerf_state::{Conventions, Mirror, MirrorOptions, Now, PodTimes, PoolClaims, SuspiciousList, SyncReport};
+use kerf_state::{
+    Conventions, Kind, Mirror, MirrorOptions, Now, PodTimes, PoolClaims, Stored, SuspiciousList, SyncReport,
+};
 
 use tokio::time::Instant;
 
@@ -56,9 +58,6 @@ type Listener = Arc<dyn Fn(&Change) + Send + Sync>;
 
 struct Inner {
     mirror: Mirror,
-    nodes: Objects<LeanNode>,
-    claims: Objects<NodeClaim>,
-    pools: Objects<NodePool>,
     overlays: Objects<NodeOverlay>,
     node_classes: Objects<NodeClass>,
     synced_once: bool,
@@ -82,9 +81,6 @@ impl Cluster {
         Self {
             inner: Arc::new(Mutex::new(Inner {
                 mirror: Mirror::new(Arc::clone(&interner), &options),
-                nodes: Objects::default(),
-                claims: Objects::default(),
-                pools: Objects::default(),
                 overlays: Objects::default(),
                 node_classes: Objects::default(),
                 synced_once: false,
@@ -139,42 +135,42 @@ impl Cluster {
 
     /// A managed NodeClaim.
     pub fn claim(&self, name: &str) -> Option<Arc<NodeClaim>> {
-        self.lock().claims.get(name)
+        NodeClaim::named(&self.lock().mirror, name)
     }
 
     /// All managed NodeClaims by name.
     pub fn claims(&self) -> Vec<Arc<NodeClaim>> {
-        self.lock().claims.all()
+        NodeClaim::all(&self.lock().mirror)
     }
 
     /// The managed NodeClaims of an instance, by name; more than one is a fault to report.
     pub fn claims_by_provider_id(&self, id: &str) -> Vec<Arc<NodeClaim>> {
-        self.lock().claims.by_index(id)
+        self.lock().mirror.claims_by_provider_id(id)
     }
 
     /// A NodePool of a node class the provider serves.
     pub fn pool(&self, name: &str) -> Option<Arc<NodePool>> {
-        self.lock().pools.get(name)
+        NodePool::named(&self.lock().mirror, name)
     }
 
     /// All NodePools of node classes the provider serves, by name.
     pub fn pools(&self) -> Vec<Arc<NodePool>> {
-        self.lock().pools.all()
+        NodePool::all(&self.lock().mirror)
     }
 
     /// A Node.
     pub fn node(&self, name: &str) -> Option<Arc<LeanNode>> {
-        self.lock().nodes.get(name)
+        LeanNode::named(&self.lock().mirror, name)
     }
 
     /// All Nodes by name.
     pub fn nodes(&self) -> Vec<Arc<LeanNode>> {
-        self.lock().nodes.all()
+        LeanNode::all(&self.lock().mirror)
     }
 
     /// The Nodes of an instance, by name; more than one is a fault to report.
     pub fn nodes_by_provider_id(&self, id: &str) -> Vec<Arc<LeanNode>> {
-        self.lock().nodes.by_index(id)
+        self.lock().mirror.nodes_by_provider_id(id)
     }
 
     /// Whether several claims, or several Nodes, have one provider id: nobody knows whose the instance is (LIF-135).
@@ -259,25 +255,24 @@ impl Cluster {
         self.lock().mirror.trustworthy()
     }
 
-    /// Inserts a claim that was just created, without waiting for the watch (SCH-076).
+    /// Inserts a claim that was just created, without waiting for the watch (SCH-076); see [`Mirror::created`].
     pub fn created(&self, claim: NodeClaim) {
         if self.serves(&claim.spec.node_class_ref) {
-            let change = self.lock().created(claim);
-            self.tell(change);
+            let change = fold::written(&mut self.lock().mirror, claim, Mirror::created);
+            self.tell(change.map(Change::Claim));
         }
     }
 
-    /// Takes over the answer to a write or a read of a claim, so that the next look sees it before the watch tells of it. Older ones than
-    /// what is known, and claims that are gone, change nothing.
+    /// Takes over the answer to a write or a read of a claim; see [`Mirror::wrote`].
     pub fn wrote_claim(&self, claim: NodeClaim) {
-        let change = self.lock().wrote_claim(claim);
-        self.tell(change);
+        let change = fold::written(&mut self.lock().mirror, claim, Mirror::wrote);
+        self.tell(change.map(Change::Claim));
     }
 
-    /// Takes over the answer to a write of a pool; see [`Cluster::wrote_claim`].
+    /// Takes over the answer to a write of a pool; see [`Mirror::wrote`].
     pub fn wrote_pool(&self, pool: NodePool) {
-        let change = self.lock().wrote_pool(pool);
-        self.tell(change);
+        let change = fold::written(&mut self.lock().mirror, pool, Mirror::wrote);
+        self.tell(change.map(Change::Pool));
     }
 
     /// Promises pods to a claim that was just created; see [`Mirror::promise`].
@@ -349,7 +344,13 @@ impl Cluster {
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = self.lock();
-        write!(f, "Cluster({} nodes, {} claims)", inner.nodes.len(), inner.claims.len())
+        let count = |kind| inner.mirror.count(kind);
+        write!(
+            f,
+            "Cluster({} nodes, {} claims)",
+            count(Kind::Node),
+            count(Kind::NodeClaim)
+        )
     }
 }
 

@@ -34,7 +34,7 @@ impl Mirror {
     /// The claims that are neither launched nor made for promised pods, by name.
     pub(super) fn unlaunched(&self) -> impl Iterator<Item = Unlaunched> {
         let claims = self.machines.claims.iter().map(|(_, claim)| claim);
-        let waits = |claim: &&ClaimFacts| {
+        let waits = move |claim: &&ClaimFacts| {
             let promised = self.in_flight.promises.of_claim(&claim.name).is_some();
             claim.provider_id.is_none() && !claim.deleting && !promised
         };
@@ -148,8 +148,10 @@ impl Mirror {
         self.in_flight.promises.of_pod(&key, &pod.uid)
     }
 
-    fn end_promise(&mut self, claim: &Arc<str>) {
-        let Some(pods) = self.in_flight.promises.end(claim) else { return };
+    pub(super) fn end_promise(&mut self, claim: &Arc<str>) {
+        let Some(pods) = self.in_flight.promises.end(claim) else {
+            return;
+        };
         for pod in pods {
             self.refresh_pending(&pod);
         }

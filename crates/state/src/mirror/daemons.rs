@@ -1,8 +1,8 @@
 //! DaemonSets and the newest pod of each (SCH-071, SCH-153).
 
-use crate::key::Key;
-use super::table::Table;
+use super::store::Store;
 use crate::convert::Converter;
+use crate::key::Key;
 use jiff::Timestamp;
 use kerf_model::pod::PodShape;
 use kerf_model::requirement::Requirement;
@@ -25,7 +25,7 @@ pub(super) struct DaemonFacts {
 /// DaemonSets and their pods.
 #[derive(Default, Debug)]
 pub(super) struct Daemons {
-    pub(super) table: Table<DaemonFacts>,
+    pub(super) table: Store<DaemonFacts>,
     /// Pods by the unique id of the DaemonSet that controls them, oldest first.
     pods: BTreeMap<Arc<str>, BTreeSet<(Timestamp, Key)>>,
 }

@@ -1,12 +1,13 @@
 //! The fold: what each kind's events do to the tables (STY-003).
 
 use super::machines::{claim_key, node_key};
-use crate::key::{Key, MachineKey};
-use crate::object::{Event, Identity, Kind, Mirrored, Object, ResetReport, shown};
+use super::store::Freshness;
 use super::{Mirror, PodEntry};
 use crate::convert::{ClaimFacts, NodeFacts, PodFacts};
-use crate::lean::{LeanDaemonSet, LeanPod};
-use kerf_api::NodeClaim;
+use crate::key::{Key, MachineKey};
+use crate::lean::{LeanDaemonSet, LeanNode, LeanPod};
+use crate::object::{Event, Identity, Kind, Mirrored, Object, ResetReport, shown};
+use kerf_api::{NodeClaim, NodePool};
 use kerf_model::pod::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,24 +23,78 @@ impl Mirror {
         None
     }
 
-    /// An object is there, new or changed.
+    /// The watch says that an object is there, new or changed.
     pub fn apply<K: Mirrored>(&mut self, object: K) {
+        self.apply_shared(&Arc::new(object));
+    }
+
+    /// The same for an object that is shared. An older state of an object than the known one changes nothing.
+    pub fn apply_shared<K: Mirrored>(&mut self, object: &Arc<K>) {
         let id = Identity::of(K::KIND, object.meta());
-        self.apply_object(&id, object.into());
+        self.freshness_mut(K::KIND).note_event(&id);
+        let is_stale = |known: Identity| known.uid == id.uid && id.version < known.version && id.version != 0;
+        if !self.identity(K::KIND, &id.key).is_some_and(is_stale) {
+            self.apply_object(&id, K::as_object(object));
+        }
     }
 
-    /// An object is gone. If its name is used again by then, the new object stays.
+    /// The watch says that an object is gone. If its name is used again by then, the new object stays.
     pub fn delete<K: Mirrored>(&mut self, object: &K) {
-        self.remove(K::KIND, &Identity::of(K::KIND, object.meta()));
+        let id = Identity::of(K::KIND, object.meta());
+        self.freshness_mut(K::KIND).note_event(&id);
+        self.remove(K::KIND, &id);
     }
 
-    /// These are all the objects of the kind. What the mirror knows and the list lacks is gone; the report says so.
+    /// Inserts a claim its creator just wrote, without waiting for the watch (SCH-076), and returns whether that is news. What the watch has
+    /// shown already stands: an older state changes nothing, and a claim that is gone does not come back.
+    pub fn created(&mut self, claim: NodeClaim) -> bool {
+        let id = Identity::of(Kind::NodeClaim, &claim.metadata);
+        let store = &self.machines.claims;
+        let is_news = match store.entry(&id.key).filter(|known| known.uid == id.uid) {
+            Some(known) => known.version < id.version,
+            None => store.freshness.may_insert(id.version) || store.entry(&id.key).is_some(),
+        };
+        if is_news {
+            self.put_written(&id, &Arc::new(claim));
+        }
+        is_news
+    }
+
+    /// Takes over the answer to a write or a read of an object, so that the next look sees it before the watch reports it, and returns whether
+    /// that is news. An older state than the known one, and an object that is not known, change nothing.
+    pub fn wrote<K: Mirrored>(&mut self, object: K) -> bool {
+        let id = Identity::of(K::KIND, object.meta());
+        let known = self.identity(K::KIND, &id.key);
+        let is_news = known.is_some_and(|known| known.uid == id.uid && known.version < id.version);
+        if is_news {
+            self.put_written(&id, &Arc::new(object));
+        }
+        is_news
+    }
+
+    fn put_written<K: Mirrored>(&mut self, id: &Identity, object: &Arc<K>) {
+        self.freshness_mut(K::KIND).note_written(&id.key);
+        self.apply_object(id, K::as_object(object));
+    }
+
+    /// A complete list of a kind was asked for. What is written from now on stays although the list may be older than it.
+    pub fn expect_list(&mut self, kind: Kind) {
+        self.freshness_mut(kind).expect_list();
+    }
+
+    /// The watch says that these are all the objects of the kind. What the mirror knows and the list lacks is gone; the report says so.
     pub fn reset<K: Mirrored>(&mut self, objects: Vec<K>) -> ResetReport {
-        self.reset_but(objects, &|_, _| false)
+        let objects: Vec<Arc<K>> = objects.into_iter().map(Arc::new).collect();
+        self.reset_but(&objects, &|_, _| false)
     }
 
-    /// The same for a list with objects in it that could not be read: those, by namespace and name, stay as they were known.
-    pub fn reset_but<K: Mirrored>(&mut self, objects: Vec<K>, unreadable: &dyn Fn(&str, &str) -> bool) -> ResetReport {
+    /// The same for a list with objects in it that could not be read: those, by namespace and name, stay as they were known. So does what
+    /// was written here since the list was asked for, where the list is older.
+    pub fn reset_but<K: Mirrored>(
+        &mut self,
+        objects: &[Arc<K>],
+        unreadable: &dyn Fn(&str, &str) -> bool,
+    ) -> ResetReport {
         let known = self.identities(K::KIND);
         let mut report = ResetReport {
             kind: K::KIND,
@@ -48,12 +103,16 @@ impl Mirror {
             vanished: Vec::new(),
             rewound: Vec::new(),
         };
-        let mut listed = Vec::new();
+        let written = self.freshness_mut(K::KIND).begin_list();
         let mut left: BTreeMap<Key, Identity> = known.into_iter().map(|id| (id.key.clone(), id)).collect();
         for object in objects {
             let id = Identity::of(K::KIND, object.meta());
+            self.freshness_mut(K::KIND).note_event(&id);
             match left.remove(&id.key) {
                 Some(before) if before.uid == id.uid && id.version < before.version => {
+                    if written.contains(&id.key) {
+                        continue;
+                    }
                     report.rewound.push(shown(&id.key));
                 }
                 Some(before) if before.uid != id.uid => {
@@ -62,23 +121,30 @@ impl Mirror {
                 }
                 Some(_) | None => {}
             }
-            self.apply_object(&id, object.into());
-            if K::KIND.stands_for_machines() {
-                listed.push(id.key.1);
-            }
+            self.apply_object(&id, K::as_object(object));
         }
-        for id in left.into_values().filter(|id| !unreadable(&id.key.0, &id.key.1)) {
+        let stays = |id: &Identity| written.contains(&id.key) || unreadable(&id.key.0, &id.key.1);
+        let (stay, gone): (Vec<Identity>, Vec<Identity>) = left.into_values().partition(stays);
+        report.listed += stay.len();
+        for id in gone {
             report.vanished.push(shown(&id.key));
             self.remove(K::KIND, &id);
         }
         report.vanished.sort();
         report.rewound.sort();
-        self.in_flight.suspicious_lists.judge(&report);
-        for name in listed {
-            self.in_flight.suspicious_lists.present(K::KIND, &name);
-        }
+        self.judge(&report);
         self.listed.insert(K::KIND);
         report
+    }
+
+    /// Judges whether a complete list may be the truth, and notes which of the missing objects are back.
+    fn judge(&mut self, report: &ResetReport) {
+        self.in_flight.suspicious_lists.judge(report);
+        if self.in_flight.suspicious_lists.suspects(report.kind) {
+            for id in self.identities(report.kind) {
+                self.in_flight.suspicious_lists.present(report.kind, &id.key.1);
+            }
+        }
     }
 
     pub(super) fn identities(&self, kind: Kind) -> Vec<Identity> {
@@ -97,62 +163,103 @@ impl Mirror {
         }
     }
 
-    fn apply_object(&mut self, id: &Identity, object: Object) {
+    /// The unique id and the version of an object.
+    fn identity(&self, kind: Kind, key: &Key) -> Option<Identity> {
+        match kind {
+            Kind::Pod => self.pods.identity(key),
+            Kind::Node => self.machines.nodes.identity(key),
+            Kind::NodeClaim => self.machines.claims.identity(key),
+            Kind::NodePool => self.pools.table.identity(key),
+            Kind::DaemonSet => self.daemons.table.identity(key),
+            Kind::PersistentVolumeClaim => self.storage.claims.identity(key),
+            Kind::PersistentVolume => self.storage.volumes.identity(key),
+            Kind::StorageClass => self.storage.classes.identity(key),
+            Kind::CsiNode => self.machines.limits.identity(key),
+            Kind::PodDisruptionBudget => self.pdbs.identity(key),
+            Kind::Namespace => self.namespaces.identity(key),
+        }
+    }
+
+    pub(super) fn freshness(&self, kind: Kind) -> &Freshness {
+        match kind {
+            Kind::Pod => &self.pods.freshness,
+            Kind::Node => &self.machines.nodes.freshness,
+            Kind::NodeClaim => &self.machines.claims.freshness,
+            Kind::NodePool => &self.pools.table.freshness,
+            Kind::DaemonSet => &self.daemons.table.freshness,
+            Kind::PersistentVolumeClaim => &self.storage.claims.freshness,
+            Kind::PersistentVolume => &self.storage.volumes.freshness,
+            Kind::StorageClass => &self.storage.classes.freshness,
+            Kind::CsiNode => &self.machines.limits.freshness,
+            Kind::PodDisruptionBudget => &self.pdbs.freshness,
+            Kind::Namespace => &self.namespaces.freshness,
+        }
+    }
+
+    fn freshness_mut(&mut self, kind: Kind) -> &mut Freshness {
+        match kind {
+            Kind::Pod => &mut self.pods.freshness,
+            Kind::Node => &mut self.machines.nodes.freshness,
+            Kind::NodeClaim => &mut self.machines.claims.freshness,
+            Kind::NodePool => &mut self.pools.table.freshness,
+            Kind::DaemonSet => &mut self.daemons.table.freshness,
+            Kind::PersistentVolumeClaim => &mut self.storage.claims.freshness,
+            Kind::PersistentVolume => &mut self.storage.volumes.freshness,
+            Kind::StorageClass => &mut self.storage.classes.freshness,
+            Kind::CsiNode => &mut self.machines.limits.freshness,
+            Kind::PodDisruptionBudget => &mut self.pdbs.freshness,
+            Kind::Namespace => &mut self.namespaces.freshness,
+        }
+    }
+
+    fn apply_object(&mut self, id: &Identity, object: Object<'_>) {
         match object {
-            Object::Pod(pod) => self.apply_pod(id, &pod),
+            Object::Pod(pod) => self.apply_pod(id, pod),
             Object::Node(node) => {
                 self.in_flight.suspicious_lists.present(Kind::Node, &id.key.1);
-                let facts = self.converter.node(&node);
-                self.set_node(id, Some(&facts));
+                let facts = self.converter.node(node);
+                self.set_node(id, Some((Arc::clone(node), facts)));
             }
-            Object::NodeClaim(claim) => self.apply_claim(id, &claim),
-            Object::NodePool(pool) => {
-                let facts = self.converter.pool(&pool, self.offline);
-                let (generation, managed) = (facts.generation, facts.managed);
-                let before = self.pools.table.put(id, facts);
-                let moved = before.as_ref().is_none_or(|entry| entry.facts.generation != generation);
-                self.epoch += u64::from(managed && moved);
-                let same = |entry: &super::table::Entry<_>| self.pools.table.get(&id.key) == Some(&entry.facts);
-                self.dirty.pools |= !before.as_ref().is_some_and(same);
-            }
-            Object::DaemonSet(daemon_set) => self.apply_daemon_set(id, &daemon_set),
+            Object::NodeClaim(claim) => self.apply_claim(id, claim),
+            Object::NodePool(pool) => self.apply_pool(id, pool),
+            Object::DaemonSet(daemon_set) => self.apply_daemon_set(id, daemon_set),
             Object::PersistentVolumeClaim(claim) => {
-                let facts = self.converter.pvc(&claim);
-                let before = self.storage.claims.put(id, facts.clone()).map(|entry| entry.facts);
-                self.storage.rebind(&id.key, before.as_ref(), Some(&facts));
-                if before.as_ref() != Some(&facts) {
+                let facts = self.converter.pvc(claim);
+                self.storage.rebind(&id.key, Some(&facts));
+                let before = self.storage.claims.put(id, (), facts).map(|entry| entry.facts);
+                if before.as_ref() != self.storage.claims.get(&id.key) {
                     self.resolve_again(self.storage.users_of_claim(&id.key));
                 }
             }
             Object::PersistentVolume(volume) => {
-                let facts = self.converter.pv(&volume);
-                let before = self.storage.volumes.put(id, facts.clone());
-                if before.is_none_or(|before| before.facts != facts) {
+                let facts = self.converter.pv(volume);
+                let before = self.storage.volumes.put(id, (), facts).map(|entry| entry.facts);
+                if before.as_ref() != self.storage.volumes.get(&id.key) {
                     self.resolve_again(self.storage.users_of_volume(&id.key.1));
                 }
             }
             Object::StorageClass(class) => {
-                let facts = self.converter.storage_class(&class);
-                let before = self.storage.classes.put(id, facts.clone());
-                if before.is_none_or(|before| before.facts != facts) {
+                let facts = self.converter.storage_class(class);
+                let before = self.storage.classes.put(id, (), facts).map(|entry| entry.facts);
+                if before.as_ref() != self.storage.classes.get(&id.key) {
                     self.resolve_again(self.storage.users_of_class(&id.key.1));
                 }
             }
             Object::CsiNode(csi_node) => {
-                let limits = self.converter.volume_limits(&csi_node);
-                let before = self.machines.limits.put(id, limits.clone());
-                if before.is_none_or(|before| before.facts != limits) {
+                let limits = self.converter.volume_limits(csi_node);
+                let before = self.machines.limits.put(id, (), limits).map(|entry| entry.facts);
+                if before.as_ref() != self.machines.limits.get(&id.key) {
                     self.touch_node(&id.key.1);
                 }
             }
             Object::PodDisruptionBudget(pdb) => {
-                let facts = Arc::new(self.converter.pdb(&pdb));
-                let before = self.pdbs.put(id, Arc::clone(&facts));
+                let facts = Arc::new(self.converter.pdb(pdb));
+                let before = self.pdbs.put(id, (), Arc::clone(&facts));
                 self.dirty.pdbs |= before.is_none_or(|before| before.facts != facts);
             }
             Object::Namespace(namespace) => {
                 let labels = self.converter.label_set(namespace.metadata.labels.as_ref());
-                let before = self.namespaces.put(id, Arc::clone(&labels));
+                let before = self.namespaces.put(id, (), Arc::clone(&labels));
                 self.dirty.namespaces |= before.is_none_or(|before| before.facts != labels);
             }
         }
@@ -172,8 +279,9 @@ impl Mirror {
             }
             Kind::DaemonSet => self.dirty.daemons |= self.daemons.table.take(id).is_some(),
             Kind::PersistentVolumeClaim => {
-                if let Some(entry) = self.storage.claims.take(id) {
-                    self.storage.rebind(&id.key, Some(&entry.facts), None);
+                if self.storage.claims.entry(&id.key).is_some_and(|known| known.is(id)) {
+                    self.storage.rebind(&id.key, None);
+                    self.storage.claims.take(id);
                     self.resolve_again(self.storage.users_of_claim(&id.key));
                 }
             }
@@ -234,7 +342,7 @@ impl Mirror {
         if let Some(daemon_set) = &entry.daemon_set {
             self.dirty.daemons |= self.daemons.joins(daemon_set, entry.base.created, &id.key);
         }
-        self.pods.put(id, entry);
+        self.pods.put(id, (), entry);
         self.resolve(&id.key);
     }
 
@@ -298,7 +406,7 @@ impl Mirror {
             terms: required.then(|| self.converter.required_terms(spec)),
             ignored: self.converter.refuses_claims(spec),
         };
-        let before = self.daemons.table.put(id, facts);
+        let before = self.daemons.table.put(id, (), facts);
         let entry = self.daemons.table.entry(&id.key);
         let same =
             before.is_some_and(|before| entry.is_some_and(|now| now.uid == before.uid && now.facts == before.facts));
@@ -312,55 +420,66 @@ impl Mirror {
             .extend(self.machines.nodes.named(name).and_then(node_key));
     }
 
-    fn set_node(&mut self, id: &Identity, after: Option<&NodeFacts>) {
-        let before = match after {
-            Some(facts) => self.machines.nodes.put(id, facts.clone()).map(|entry| entry.facts),
-            None => match self.machines.nodes.take(id) {
-                Some(entry) => Some(entry.facts),
-                None => return,
-            },
+    fn set_node(&mut self, id: &Identity, node: Option<(Arc<LeanNode>, NodeFacts)>) {
+        let Some(before) = self.machines.set_node(id, node) else {
+            return;
         };
+        let after = self.machines.nodes.get(&id.key);
         if before.as_ref() == after {
             return;
         }
-        self.machines.index_node(before.as_ref(), after);
         self.epoch += u64::from(after.is_none());
         self.dirty.machines.extend(before.as_ref().and_then(node_key));
         self.dirty.machines.extend(after.and_then(node_key));
     }
 
-    fn apply_claim(&mut self, id: &Identity, claim: &NodeClaim) {
+    fn apply_claim(&mut self, id: &Identity, claim: &Arc<NodeClaim>) {
         // LIF-005: claims of other providers' node classes are none of ours.
-        if self.converter.serves(&claim.spec.node_class_ref) {
-            self.in_flight.suspicious_lists.present(Kind::NodeClaim, &id.key.1);
-            let facts = self.converter.claim(claim);
-            self.set_claim(id, Some(&facts));
+        if !self.converter.serves(&claim.spec.node_class_ref) {
+            self.set_claim(id, None);
+            self.machines.claims.freshness.note_foreign(id);
+            return;
         }
+        self.in_flight.suspicious_lists.present(Kind::NodeClaim, &id.key.1);
+        let facts = self.converter.claim(claim);
+        self.set_claim(id, Some((Arc::clone(claim), facts)));
     }
 
-    fn set_claim(&mut self, id: &Identity, after: Option<&ClaimFacts>) {
-        let before = match after {
-            Some(facts) => self.machines.claims.put(id, facts.clone()).map(|entry| entry.facts),
-            None => match self.machines.claims.take(id) {
-                Some(entry) => {
-                    self.in_flight.replacements.forget(&entry.facts.uid);
-                    Some(entry.facts)
-                }
-                None => return,
-            },
+    fn set_claim(&mut self, id: &Identity, claim: Option<(Arc<NodeClaim>, ClaimFacts)>) {
+        let Some(before) = self.machines.set_claim(id, claim) else {
+            return;
         };
+        let after = self.machines.claims.get(&id.key);
         if before.as_ref() == after {
             return;
         }
-        self.machines.index_claim(before.as_ref(), after);
         self.epoch += u64::from(after.is_none());
         let same_claim = before.as_ref().map(|claim| &claim.uid) == after.map(|claim| &claim.uid);
+        if let Some(gone) = before.as_ref().filter(|_| !same_claim) {
+            self.in_flight.replacements.forget(&gone.uid);
+        }
         let waits = after.is_some_and(|claim| claim.provider_id.is_none() && !claim.deleting);
+        self.dirty.machines.extend(before.as_ref().map(claim_key));
+        self.dirty.machines.extend(after.map(claim_key));
         if !waits || !same_claim {
             self.end_promise(&id.key.1);
         }
-        self.dirty.machines.extend(before.as_ref().map(claim_key));
-        self.dirty.machines.extend(after.map(claim_key));
+    }
+
+    fn apply_pool(&mut self, id: &Identity, pool: &Arc<NodePool>) {
+        // Offline, pools of other providers' node classes are shown with the reason why they are not used.
+        if !self.offline && !self.converter.serves(&pool.spec.template.spec.node_class_ref) {
+            self.remove(Kind::NodePool, id);
+            self.pools.table.freshness.note_foreign(id);
+            return;
+        }
+        let facts = self.converter.pool(pool, self.offline);
+        let (generation, managed) = (facts.generation, facts.managed);
+        let before = self.pools.table.put(id, Arc::clone(pool), facts);
+        let before = before.map(|entry| entry.facts);
+        let moved = before.as_ref().is_none_or(|before| before.generation != generation);
+        self.epoch += u64::from(managed && moved);
+        self.dirty.pools |= before.as_ref() != self.pools.table.get(&id.key);
     }
 }
 

@@ -2,10 +2,13 @@
 //!
 //! The tables of Nodes and claims are the truth; a machine is a function of what they hold for its key. So events may come in any order.
 
-use super::table::Table;
+use super::store::Store;
 use crate::convert::{ClaimFacts, Converter, NodeFacts, value};
 use crate::in_flight::Promise;
 use crate::key::MachineKey;
+use crate::lean::LeanNode;
+use crate::object::Identity;
+use kerf_api::NodeClaim;
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
@@ -15,12 +18,12 @@ use std::sync::Arc;
 /// Nodes and claims.
 #[derive(Default, Debug)]
 pub(super) struct Machines {
-    pub(super) nodes: Table<NodeFacts>,
-    pub(super) claims: Table<ClaimFacts>,
+    pub(super) nodes: Store<NodeFacts, Arc<LeanNode>>,
+    pub(super) claims: Store<ClaimFacts, Arc<NodeClaim>>,
     nodes_by_provider: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     claims_by_provider: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// Attach limits by node name.
-    pub(super) limits: Table<Vec<(Arc<str>, u32)>>,
+    pub(super) limits: Store<Vec<(Arc<str>, u32)>>,
 }
 
 /// SCH-054, SCH-055: whether a Node object counts, and under which key.
@@ -43,16 +46,58 @@ pub(super) fn claim_key(claim: &ClaimFacts) -> MachineKey {
 }
 
 impl Machines {
-    /// Keeps the index of Nodes by provider id.
-    pub(super) fn index_node(&mut self, before: Option<&NodeFacts>, after: Option<&NodeFacts>) {
-        let id = |facts: &NodeFacts| Some((facts.provider_id.clone()?, Arc::clone(&facts.name)));
-        reindex(&mut self.nodes_by_provider, before.and_then(id), after.and_then(id));
+    /// Puts a Node in place, or removes it, and returns its facts before; `None` if there is no such Node to remove.
+    pub(super) fn set_node(
+        &mut self,
+        id: &Identity,
+        node: Option<(Arc<LeanNode>, NodeFacts)>,
+    ) -> Option<Option<NodeFacts>> {
+        let before = match node {
+            Some((object, facts)) => self.nodes.put(id, object, facts),
+            None => Some(self.nodes.take(id)?),
+        };
+        let before = before.map(|entry| entry.facts);
+        let provider_id = |facts: &NodeFacts| Some((facts.provider_id.clone()?, Arc::clone(&facts.name)));
+        let after = self.nodes.get(&id.key).and_then(provider_id);
+        reindex(
+            &mut self.nodes_by_provider,
+            before.as_ref().and_then(provider_id),
+            after,
+        );
+        Some(before)
     }
 
-    /// Keeps the index of claims by provider id.
-    pub(super) fn index_claim(&mut self, before: Option<&ClaimFacts>, after: Option<&ClaimFacts>) {
-        let id = |facts: &ClaimFacts| Some((facts.provider_id.clone()?, Arc::clone(&facts.name)));
-        reindex(&mut self.claims_by_provider, before.and_then(id), after.and_then(id));
+    /// The same for a claim.
+    pub(super) fn set_claim(
+        &mut self,
+        id: &Identity,
+        claim: Option<(Arc<NodeClaim>, ClaimFacts)>,
+    ) -> Option<Option<ClaimFacts>> {
+        let before = match claim {
+            Some((object, facts)) => self.claims.put(id, object, facts),
+            None => Some(self.claims.take(id)?),
+        };
+        let before = before.map(|entry| entry.facts);
+        let provider_id = |facts: &ClaimFacts| Some((facts.provider_id.clone()?, Arc::clone(&facts.name)));
+        let after = self.claims.get(&id.key).and_then(provider_id);
+        reindex(
+            &mut self.claims_by_provider,
+            before.as_ref().and_then(provider_id),
+            after,
+        );
+        Some(before)
+    }
+
+    /// The Nodes with a provider id, by name.
+    pub(super) fn nodes_with(&self, provider_id: &str) -> Vec<Arc<LeanNode>> {
+        let names = self.nodes_by_provider.get(provider_id).into_iter().flatten();
+        names.filter_map(|name| self.nodes.object(name)).collect()
+    }
+
+    /// The claims with a provider id, by name.
+    pub(super) fn claims_with(&self, provider_id: &str) -> Vec<Arc<NodeClaim>> {
+        let names = self.claims_by_provider.get(provider_id).into_iter().flatten();
+        names.filter_map(|name| self.claims.object(name)).collect()
     }
 
     /// The Node object of a machine. Of several with one provider id the newest counts, and of those the last by name: that is where the

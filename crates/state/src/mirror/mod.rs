@@ -9,31 +9,30 @@
 mod commands;
 mod daemons;
 mod fold;
-mod identity;
 mod machines;
+mod objects;
 mod occupancy;
 mod pool_claims;
 mod pools;
 mod publish;
 mod storage;
-mod table;
+mod store;
+mod versions;
 
+pub use objects::Stored;
 pub use pool_claims::PoolClaims;
-pub use identity::Known;
+pub use versions::ObjectVersion;
 
-use crate::convert::{ClaimFacts, Conventions, Converter};
-use crate::in_flight::{InFlight, PodTimes};
+use crate::convert::{Conventions, Converter};
+use crate::in_flight::InFlight;
 use crate::key::{Key, MachineKey};
-use crate::object::{Identity, Kind};
-use jiff::Timestamp;
+use crate::object::Kind;
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::node::Node;
 use kerf_model::pod::{Owner, Pod};
-use kerf_model::resources::Resources;
 use kerf_model::selector::LabelSet;
 use kerf_model::snapshot::{Pdb, Snapshot};
-use machines::node_key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -65,7 +64,7 @@ struct PodEntry {
 pub struct Mirror {
     converter: Converter,
     offline: bool,
-    pods: table::Table<PodEntry>,
+    pods: store::Store<PodEntry>,
     /// Bound, non-terminal pods by node name.
     occupancy: occupancy::Occupancy,
     pending: BTreeMap<Key, Arc<Pod>>,
@@ -73,8 +72,8 @@ pub struct Mirror {
     pools: pools::Pools,
     daemons: daemons::Daemons,
     storage: storage::Storage,
-    pdbs: table::Table<Arc<Pdb>>,
-    namespaces: table::Table<Arc<LabelSet>>,
+    pdbs: store::Store<Arc<Pdb>>,
+    namespaces: store::Store<Arc<LabelSet>>,
     in_flight: InFlight,
     listed: BTreeSet<Kind>,
     /// Machines by the name shown; what snapshots list.
@@ -124,15 +123,15 @@ impl Mirror {
         Self {
             converter,
             offline: options.offline,
-            pods: table::Table::default(),
+            pods: store::Store::default(),
             occupancy: occupancy::Occupancy::default(),
             pending: BTreeMap::new(),
             machines: machines::Machines::default(),
             pools: pools::Pools::default(),
             daemons: daemons::Daemons::default(),
             storage: storage::Storage::default(),
-            pdbs: table::Table::default(),
-            namespaces: table::Table::default(),
+            pdbs: store::Store::default(),
+            namespaces: store::Store::default(),
             in_flight: InFlight::default(),
             listed: BTreeSet::new(),
             shown: BTreeMap::new(),
@@ -184,20 +183,6 @@ impl Mirror {
         self.dirty.machines.extend(priced.map(|((_, key), _)| key.clone()));
     }
 
-    /// Inserts a claim its creator just wrote, without waiting for the watch (SCH-076). What the watch has shown already stands: the
-    /// claim is not put back to how it was made.
-    pub fn created(&mut self, claim: kerf_api::NodeClaim) {
-        let id = Identity::of(Kind::NodeClaim, &claim.metadata);
-        if self
-            .machines
-            .claims
-            .entry(&id.key)
-            .is_none_or(|known| known.uid != id.uid)
-        {
-            self.apply(claim);
-        }
-    }
-
     /// A pod, bound or not.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
         let key = (Arc::from(namespace), Arc::from(name));
@@ -240,7 +225,8 @@ impl Mirror {
 
     /// Puts a pod into the pending ones or takes it out, as it is now.
     fn refresh_pending(&mut self, key: &Key) {
-        let waits = |entry: &&PodEntry| self.is_pending(entry) && self.in_flight.promises.of_pod(key, &entry.pod.uid).is_none();
+        let waits =
+            |entry: &&PodEntry| self.is_pending(entry) && self.in_flight.promises.of_pod(key, &entry.pod.uid).is_none();
         let now = self.pods.get(key).filter(waits).map(|entry| Arc::clone(&entry.pod));
         let changed = match now {
             Some(pod) => {

@@ -1,7 +1,7 @@
 //! Which pods hold the resources of which node, and how much of them: kept as pods come and go, so that a machine costs its own pods only.
 
-use crate::key::Key;
 use crate::convert::Usage;
+use crate::key::Key;
 use kerf_model::pod::Pod;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! NodePools with their catalogues and what their machines use.
 
-use super::table::Table;
+use super::store::Store;
 use crate::convert::{PoolFacts, value};
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::{Sym, sym};
@@ -21,7 +21,7 @@ struct Indexed {
 /// Pools and their surroundings.
 #[derive(Default, Debug)]
 pub(super) struct Pools {
-    pub(super) table: Table<PoolFacts>,
+    pub(super) table: Store<PoolFacts, Arc<kerf_api::NodePool>>,
     catalogues: BTreeMap<Arc<str>, Result<Arc<Indexed>, CatalogueFault>>,
     /// By pool label.
     by_label: HashMap<Sym, Arc<str>>,

@@ -1,8 +1,8 @@
 //! Snapshots: rebuilding what changed and sharing the rest.
 
 use super::Mirror;
-use crate::key::MachineKey;
 use crate::convert::{ClaimFacts, MachineParts, Usage};
+use crate::key::MachineKey;
 use jiff::Timestamp;
 use kerf_model::node::Node;
 use kerf_model::nodepool::NodePool;

@@ -1,8 +1,8 @@
 //! Volume claims, volumes and classes, and which pods depend on them.
 
-use crate::key::Key;
-use super::table::Table;
+use super::store::Store;
 use crate::convert::{ClassFacts, Converter, PvFacts, PvcFacts, VolumeSource, missing_claim};
+use crate::key::Key;
 use kerf_model::pod::{Pod, PodFault, PodVolume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// The tables behind pods' volumes.
 #[derive(Default, Debug)]
 pub(super) struct Storage {
-    pub(super) claims: Table<PvcFacts>,
-    pub(super) volumes: Table<PvFacts>,
-    pub(super) classes: Table<ClassFacts>,
+    pub(super) claims: Store<PvcFacts>,
+    pub(super) volumes: Store<PvFacts>,
+    pub(super) classes: Store<ClassFacts>,
     /// Which pods use a claim, be it known or not.
     users: BTreeMap<Key, BTreeSet<Key>>,
     /// Which claims name a volume.
@@ -38,10 +38,10 @@ impl Storage {
         }
     }
 
-    /// Keeps track of which claim names which volume.
-    pub(super) fn rebind(&mut self, claim: &Key, before: Option<&PvcFacts>, after: Option<&PvcFacts>) {
+    /// Updates which claim names which volume, for a claim that is about to be put in place or removed.
+    pub(super) fn rebind(&mut self, claim: &Key, after: Option<&PvcFacts>) {
         let volume = |facts: Option<&PvcFacts>| facts.and_then(|facts| facts.volume.clone());
-        let (before, after) = (volume(before), volume(after));
+        let (before, after) = (volume(self.claims.get(claim)), volume(after));
         if before == after {
             return;
         }

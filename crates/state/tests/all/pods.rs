@@ -530,5 +530,5 @@ fn a_version_without_news_is_known() {
     };
     mirror.apply(version("5"));
     mirror.apply(version("6"));
-    assert_eq!(mirror.known(Kind::Pod)[0].version, 6);
+    assert_eq!(mirror.versions(Kind::Pod)[0].version, 6);
 }

@@ -1,12 +1,12 @@
-//! What the mirror knows objects as, for those who compare it with the API server.
+//! The versions of the objects in the mirror, for the comparison with the API server.
 
 use super::Mirror;
 use crate::object::{Identity, Kind};
 use std::sync::Arc;
 
-/// An object as the mirror knows it.
+/// A version of an object in the mirror.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Known {
+pub struct ObjectVersion {
     /// Its namespace, empty for cluster-wide kinds.
     pub namespace: Arc<str>,
     /// Its name.
@@ -17,7 +17,7 @@ pub struct Known {
     pub version: u64,
 }
 
-impl From<Identity> for Known {
+impl From<Identity> for ObjectVersion {
     fn from(id: Identity) -> Self {
         Self {
             namespace: id.key.0,
@@ -29,18 +29,20 @@ impl From<Identity> for Known {
 }
 
 impl Mirror {
-    /// All objects of a kind, by namespace and name.
-    pub fn known(&self, kind: Kind) -> Vec<Known> {
-        self.identities(kind).into_iter().map(Known::from).collect()
+    /// All objects of a kind that the watch has shown, those of other providers included.
+    pub fn versions(&self, kind: Kind) -> Vec<ObjectVersion> {
+        let foreign = self.freshness(kind).foreign();
+        let all = self.identities(kind).into_iter().chain(foreign);
+        all.map(ObjectVersion::from).collect()
     }
 
     /// The pods that are not bound to a node, by namespace and name.
-    pub fn known_unbound(&self) -> Vec<Known> {
-        let unbound = self
-            .pods
-            .entries()
-            .filter(|(_, entry)| entry.facts.pod.node_name.is_none());
-        unbound.map(|(key, entry)| Known::from(entry.identity(key))).collect()
+    pub fn versions_of_unbound_pods(&self) -> Vec<ObjectVersion> {
+        let entries = self.pods.entries();
+        let unbound = entries.filter(|(_, entry)| entry.facts.pod.node_name.is_none());
+        unbound
+            .map(|(key, entry)| ObjectVersion::from(entry.identity(key)))
+            .collect()
     }
 
     /// How many objects of a kind there are.

@@ -6,6 +6,7 @@ mod claim_states;
 mod convergence;
 mod daemons;
 mod fixture;
+mod in_flight;
 mod machines;
 mod pdbs;
 mod pods;

@@ -1,0 +1,195 @@
+//! All objects of one kind: their versions, what decisions read of them, and the objects themselves where controllers need them.
+
+use crate::key::Key;
+use crate::object::Identity;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What is known of one object.
+#[derive(Clone, Debug)]
+pub(super) struct Entry<F, O> {
+    pub(super) uid: Arc<str>,
+    pub(super) version: u64,
+    /// The object; `()` for kinds of which nobody needs it.
+    pub(super) object: O,
+    /// What decisions read of it.
+    pub(super) facts: F,
+}
+
+impl<F, O> Entry<F, O> {
+    /// Whether this is the object that is meant: a name may be used again with another unique id.
+    pub(super) fn is(&self, id: &Identity) -> bool {
+        id.uid.is_empty() || self.uid.is_empty() || self.uid == id.uid
+    }
+
+    /// The identity of the object under this key.
+    pub(super) fn identity(&self, key: &Key) -> Identity {
+        Identity {
+            key: key.clone(),
+            uid: Arc::clone(&self.uid),
+            version: self.version,
+        }
+    }
+}
+
+/// How fresh a store is compared with its watch and with this process's own writes.
+#[derive(Default, Debug)]
+pub(super) struct Freshness {
+    /// The highest version the watch has shown since the last complete list, the list included.
+    seen: u64,
+    /// What was written here since a list was asked for that is not complete yet.
+    written: Option<BTreeSet<Key>>,
+    /// The unique ids and versions of objects that the provider does not serve. They are not in the store; the comparison with fresh lists needs
+    /// them.
+    foreign: BTreeMap<Key, (Arc<str>, u64)>,
+}
+
+impl Freshness {
+    /// Notes an event of the watch.
+    pub(super) fn note_event(&mut self, id: &Identity) {
+        self.seen = self.seen.max(id.version);
+        self.foreign.remove(&id.key);
+    }
+
+    /// Notes an object that the provider does not serve.
+    pub(super) fn note_foreign(&mut self, id: &Identity) {
+        self.foreign.insert(id.key.clone(), (Arc::clone(&id.uid), id.version));
+    }
+
+    /// The objects that the provider does not serve.
+    pub(super) fn foreign(&self) -> impl Iterator<Item = Identity> {
+        self.foreign.iter().map(|(key, (uid, version))| Identity {
+            key: key.clone(),
+            uid: Arc::clone(uid),
+            version: *version,
+        })
+    }
+
+    /// A complete list was asked for.
+    pub(super) fn expect_list(&mut self) {
+        self.written = Some(BTreeSet::new());
+    }
+
+    /// Notes that an object was written here.
+    pub(super) fn note_written(&mut self, key: &Key) {
+        if let Some(written) = &mut self.written {
+            written.insert(key.clone());
+        }
+    }
+
+    /// A complete list has come. It says anew how far the watch is; after a restored etcd that is less far. Returns what was written since the
+    /// list was asked for: the list may be older than that. Should somebody have deleted such an object meanwhile, the next comparison with
+    /// the API shows it.
+    pub(super) fn begin_list(&mut self) -> BTreeSet<Key> {
+        self.seen = 0;
+        self.foreign.clear();
+        self.written.take().unwrap_or_default()
+    }
+
+    /// Whether an object that was created here may be inserted: the watch has not come to it yet. A version of 0 is unknown.
+    pub(super) fn may_insert(&self, version: u64) -> bool {
+        version == 0 || version > self.seen
+    }
+}
+
+/// All objects of a kind, with facts `F` and, where they are kept, the objects `O`.
+#[derive(Debug)]
+pub(super) struct Store<F, O = ()> {
+    entries: BTreeMap<Key, Entry<F, O>>,
+    pub(super) freshness: Freshness,
+}
+
+impl<F, O> Default for Store<F, O> {
+    fn default() -> Self {
+        Self {
+            entries: BTreeMap::new(),
+            freshness: Freshness::default(),
+        }
+    }
+}
+
+impl<F, O> Store<F, O> {
+    /// The facts of a namespaced object.
+    pub(super) fn get(&self, key: &Key) -> Option<&F> {
+        self.entries.get(key).map(|entry| &entry.facts)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut F> {
+        self.entries.get_mut(key).map(|entry| &mut entry.facts)
+    }
+
+    pub(super) fn entry(&self, key: &Key) -> Option<&Entry<F, O>> {
+        self.entries.get(key)
+    }
+
+    /// The facts of a cluster-wide object.
+    pub(super) fn named(&self, name: &Arc<str>) -> Option<&F> {
+        self.get(&cluster_key(name))
+    }
+
+    /// Puts an object in place and returns what was there.
+    pub(super) fn put(&mut self, id: &Identity, object: O, facts: F) -> Option<Entry<F, O>> {
+        let entry = Entry {
+            uid: Arc::clone(&id.uid),
+            version: id.version,
+            object,
+            facts,
+        };
+        self.entries.insert(id.key.clone(), entry)
+    }
+
+    /// Notes a version of an object that has the same facts as the one before.
+    pub(super) fn set_version(&mut self, key: &Key, version: u64) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.version = version;
+        }
+    }
+
+    /// Removes an object; an object of the same name with another unique id stays (the name was used again).
+    pub(super) fn take(&mut self, id: &Identity) -> Option<Entry<F, O>> {
+        let is_meant = self.entries.get(&id.key)?.is(id);
+        if is_meant { self.entries.remove(&id.key) } else { None }
+    }
+
+    /// The facts, by namespace and name.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Key, &F)> {
+        self.entries.iter().map(|(key, entry)| (key, &entry.facts))
+    }
+
+    /// The entries, by namespace and name.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Key, &Entry<F, O>)> {
+        self.entries.iter()
+    }
+
+    pub(super) fn identities(&self) -> Vec<Identity> {
+        self.entries().map(|(key, entry)| entry.identity(key)).collect()
+    }
+
+    /// The unique id and the version of an object.
+    pub(super) fn identity(&self, key: &Key) -> Option<Identity> {
+        self.entries.get(key).map(|entry| entry.identity(key))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+impl<F, T> Store<F, Arc<T>> {
+    /// A cluster-wide object.
+    pub(super) fn object(&self, name: &str) -> Option<Arc<T>> {
+        self.entries
+            .get(&cluster_key(&Arc::from(name)))
+            .map(|entry| Arc::clone(&entry.object))
+    }
+
+    /// All objects, by name.
+    pub(super) fn objects(&self) -> Vec<Arc<T>> {
+        self.entries.values().map(|entry| Arc::clone(&entry.object)).collect()
+    }
+}
+
+/// The key of a cluster-wide object.
+pub(super) fn cluster_key(name: &Arc<str>) -> Key {
+    (Arc::from(""), Arc::clone(name))
+}
