@@ -5,7 +5,7 @@ use crate::lean::{
     LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPdb, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kerf_api::{NodeClaim, NodePool};
+use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kube::Resource;
 use std::sync::Arc;
 
@@ -28,6 +28,11 @@ macro_rules! kinds {
         pub enum Kind { $($kind),+ }
 
         impl Kind {
+    /// Whether decisions need a complete list of the kind. NodeOverlays are watched with their feature gate on only.
+    pub fn is_required(self) -> bool {
+        self != Self::NodeOverlay
+    }
+
     /// Whether an object of the kind that is missing may mean that an instance has no owner.
     pub(crate) fn stands_for_machines(self) -> bool {
         matches!(self, Self::Node | Self::NodeClaim)
@@ -74,6 +79,7 @@ kinds! {
     CsiNode(LeanCsiNode),
     PodDisruptionBudget(LeanPdb),
     Namespace(LeanNamespace),
+    NodeOverlay(NodeOverlay),
 }
 
 impl Kind {

@@ -1,10 +1,11 @@
 //! Node classes, of which controllers read metadata and readiness only, whatever their kind.
 
-use kerf_api::{Condition, conditions};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kerf_api::{Condition, NodeClassRef, conditions};
 use kerf_cloud::NodeClassKind;
 use kube::api::DynamicObject;
-
-use super::objects::{Kept, version};
 
 /// What is read of a node class.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,19 +53,54 @@ impl NodeClass {
     }
 }
 
-/// The key node classes of all kinds are kept under.
-pub(super) fn key(group: &str, kind: &str, name: &str) -> String {
-    format!("{group}/{kind}/{name}")
+/// The node classes of all kinds. They are not in the mirror, since decisions read them through NodePools and catalogues only.
+#[derive(Debug, Default)]
+pub(super) struct NodeClasses(BTreeMap<Key, Arc<NodeClass>>);
+
+/// Group, kind and name.
+type Key = (String, String, String);
+
+fn key(class: &NodeClass) -> Key {
+    let kind = class.kind;
+    (kind.group.to_owned(), kind.kind.to_owned(), class.name.clone())
 }
 
-impl Kept for NodeClass {
-    fn key(&self) -> String {
-        key(self.kind.group, self.kind.kind, &self.name)
+impl NodeClasses {
+    /// The class that is referred to.
+    pub(super) fn get(&self, reference: &NodeClassRef) -> Option<Arc<NodeClass>> {
+        let NodeClassRef { group, kind, name } = reference;
+        self.0.get(&(group.clone(), kind.clone(), name.clone())).cloned()
     }
-    fn uid(&self) -> &str {
-        &self.uid
+
+    /// All classes, by group, kind and name.
+    pub(super) fn all(&self) -> Vec<Arc<NodeClass>> {
+        self.0.values().cloned().collect()
     }
-    fn version(&self) -> u64 {
-        version(Some(&self.resource_version))
+
+    /// The classes of one kind, by name.
+    pub(super) fn of_kind(&self, kind: NodeClassKind) -> impl Iterator<Item = &Arc<NodeClass>> {
+        self.0.values().filter(move |class| class.kind == kind)
+    }
+
+    /// Puts a class in place and returns what was there.
+    pub(super) fn put(&mut self, class: Arc<NodeClass>) -> Option<Arc<NodeClass>> {
+        self.0.insert(key(&class), class)
+    }
+
+    /// Removes a class unless its name is used again by then, and returns it.
+    pub(super) fn remove(&mut self, class: &NodeClass) -> Option<Arc<NodeClass>> {
+        let key = key(class);
+        let known = self.0.get(&key)?;
+        let is_other = !class.uid.is_empty() && known.uid != class.uid;
+        if is_other { None } else { self.0.remove(&key) }
+    }
+
+    /// Replaces all classes of one kind and returns those that were there.
+    pub(super) fn reset(&mut self, kind: NodeClassKind, classes: &[Arc<NodeClass>]) -> Vec<Arc<NodeClass>> {
+        let before = self.0.extract_if(.., |_, class| class.kind == kind);
+        let before = before.map(|(_, class)| class).collect();
+        self.0
+            .extend(classes.iter().map(|class| (key(class), Arc::clone(class))));
+        before
     }
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use kerf_cloud::NodeClassKind;
 use kerf_state::{Kind, ObjectVersion};
 
-use super::Cluster;
-use super::objects::{Kept, version};
+use super::{Cluster, NodeClass};
 use crate::metadata_list::Identity;
 
 /// Namespace and name.
@@ -18,8 +17,6 @@ type Key = (Arc<str>, Arc<str>);
 pub(crate) enum Subject {
     /// Those of a kind in the mirror.
     Mirrored(Kind),
-    /// NodeOverlays.
-    Overlays,
     /// Node classes of one kind.
     Classes(NodeClassKind),
 }
@@ -29,7 +26,7 @@ impl Subject {
     const fn mirrored(self) -> Option<Kind> {
         match self {
             Self::Mirrored(kind) => Some(kind),
-            Self::Overlays | Self::Classes(_) => None,
+            Self::Classes(_) => None,
         }
     }
 }
@@ -96,7 +93,7 @@ pub(crate) fn compare(before: &BTreeMap<Key, ObjectVersion>, listed: &BTreeMap<K
 pub(crate) fn listed(object: &Identity) -> (Key, Listed) {
     let listed = Listed {
         uid: object.uid.as_str().into(),
-        version: version(Some(&object.resource_version)),
+        version: version(&object.resource_version),
     };
     ((object.namespace.as_str().into(), object.name.as_str().into()), listed)
 }
@@ -108,18 +105,11 @@ impl Cluster {
         let known = match subject {
             Subject::Mirrored(Kind::Pod) if unbound_only => inner.mirror.versions_of_unbound_pods(),
             Subject::Mirrored(kind) => inner.mirror.versions(kind),
-            Subject::Overlays => {
-                let overlays = inner.overlays.all();
-                overlays
-                    .iter()
-                    .map(|overlay| kept(&**overlay, &overlay.key()))
-                    .collect()
-            }
-            Subject::Classes(kind) => {
-                let mut classes = inner.node_classes.all();
-                classes.retain(|class| class.kind == kind);
-                classes.iter().map(|class| kept(&**class, &class.name)).collect()
-            }
+            Subject::Classes(kind) => inner
+                .node_classes
+                .of_kind(kind)
+                .map(|class| version_of(class))
+                .collect(),
         };
         known
             .into_iter()
@@ -152,13 +142,18 @@ impl Cluster {
     }
 }
 
-fn kept<T: Kept>(object: &T, name: &str) -> ObjectVersion {
+fn version_of(class: &NodeClass) -> ObjectVersion {
     ObjectVersion {
         namespace: Arc::from(""),
-        name: Arc::from(name),
-        uid: Arc::from(object.uid()),
-        version: object.version(),
+        name: Arc::from(class.name.as_str()),
+        uid: Arc::from(class.uid.as_str()),
+        version: version(&class.resource_version),
     }
+}
+
+/// A resource version as a number, 0 if it is none. They are opaque by contract, but every API server counts them up.
+fn version(text: &str) -> u64 {
+    text.parse().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -9,7 +9,6 @@ use kerf_state::lean::{LeanNode, LeanPod};
 use kerf_state::{Kind, Mirror, Mirrored, ResetReport, Stored};
 use kube::{Resource, ResourceExt};
 
-use super::objects::{Kept, Objects};
 use super::{Cluster, NodeClass, Subject};
 use crate::changes::{Change, Diff, PodChange, PodFacts};
 
@@ -106,7 +105,7 @@ macro_rules! told {
                 let after = Self::all(&inner.mirror);
                 drop(inner);
                 log(&report);
-                relisted(before, after).map($change).collect()
+                relisted(before, after, ResourceExt::name_any).map($change).collect()
             }
         }
     )+};
@@ -116,6 +115,7 @@ told! {
     LeanNode: Change::Node,
     NodeClaim: Change::Claim,
     NodePool: Change::Pool,
+    NodeOverlay: Change::Overlay,
 }
 
 fn shared<K>(objects: Vec<K>) -> Vec<Arc<K>> {
@@ -141,12 +141,12 @@ fn diff<T>(before: Option<Arc<T>>, after: Option<Arc<T>>) -> Option<Diff<T>> {
 
 /// What a complete list changed, from all objects before and after it. An unchanged object makes a change as well, with equal sides: a
 /// relist is the occasion for controllers to look at everything again.
-fn relisted<T: Resource>(before: Vec<Arc<T>>, after: Vec<Arc<T>>) -> impl Iterator<Item = Diff<T>> {
-    let mut before: BTreeMap<String, Arc<T>> = before.into_iter().map(|object| (object.name_any(), object)).collect();
+fn relisted<T>(before: Vec<Arc<T>>, after: Vec<Arc<T>>, key: impl Fn(&T) -> String) -> impl Iterator<Item = Diff<T>> {
+    let mut before: BTreeMap<String, Arc<T>> = before.into_iter().map(|object| (key(&object), object)).collect();
     let mut diffs = Vec::with_capacity(after.len());
     for after in after {
         diffs.push(Diff {
-            before: before.remove(&after.name_any()),
+            before: before.remove(&key(&after)),
             after: Some(after),
             listed: true,
         });
@@ -168,42 +168,6 @@ pub(super) fn written<K: Stored>(mirror: &mut Mirror, object: K, take: fn(&mut M
         after: K::named(mirror, &name),
         listed: false,
     })
-}
-
-impl Watched for NodeOverlay {
-    const SUBJECT: Subject = Subject::Overlays;
-
-    fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
-        let after = Arc::new(object);
-        let before = cluster.lock().overlays.put(Arc::clone(&after));
-        vec![Change::Overlay(Diff {
-            before,
-            after: Some(after),
-            listed: false,
-        })]
-    }
-
-    fn delete(cluster: &Cluster, object: &Self) -> Vec<Change> {
-        let before = cluster.lock().overlays.take_same(object);
-        let gone = |before| {
-            Change::Overlay(Diff {
-                before: Some(before),
-                after: None,
-                listed: false,
-            })
-        };
-        before.into_iter().map(gone).collect()
-    }
-
-    fn reset(cluster: &Cluster, mut objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
-        let mut inner = cluster.lock();
-        let kept = unreadable.iter().filter_map(|(_, name)| inner.overlays.get(name));
-        objects.extend(kept.map(|object| Self::clone(&object)));
-        replace(&mut inner.overlays, objects)
-            .into_iter()
-            .map(Change::Overlay)
-            .collect()
-    }
 }
 
 impl Watched for LeanPod {
@@ -283,7 +247,7 @@ impl Cluster {
             })
         });
         let classes = listed(inner.node_classes.all()).map(Change::Class);
-        let overlays = listed(inner.overlays.all()).map(Change::Overlay);
+        let overlays = listed(NodeOverlay::all(&inner.mirror)).map(Change::Overlay);
         let pools = listed(NodePool::all(&inner.mirror)).map(Change::Pool);
         let claims = listed(NodeClaim::all(&inner.mirror)).map(Change::Claim);
         let nodes = listed(LeanNode::all(&inner.mirror)).map(Change::Node);
@@ -304,7 +268,7 @@ impl Cluster {
 
     /// A node class is gone.
     pub(crate) fn delete_class(&self, class: &NodeClass) -> Vec<Change> {
-        let before = self.lock().node_classes.take_same(class);
+        let before = self.lock().node_classes.remove(class);
         let gone = |before| {
             Change::Class(Diff {
                 before: Some(before),
@@ -317,44 +281,12 @@ impl Cluster {
 
     /// These are all node classes of one kind.
     pub(crate) fn reset_classes(&self, kind: kerf_cloud::NodeClassKind, classes: Vec<NodeClass>) -> Vec<Change> {
-        let mut inner = self.lock();
-        let others = inner.node_classes.all();
-        let others = others
-            .iter()
-            .filter(|class| class.kind != kind)
-            .map(|class| NodeClass::clone(class));
-        let all: Vec<NodeClass> = classes.into_iter().chain(others).collect();
-        replace(&mut inner.node_classes, all)
-            .into_iter()
+        let after: Vec<Arc<NodeClass>> = classes.into_iter().map(Arc::new).collect();
+        let before = self.lock().node_classes.reset(kind, &after);
+        relisted(before, after, |class| class.name.clone())
             .map(Change::Class)
             .collect()
     }
-}
-
-/// Makes `objects` all there are. An unchanged object makes a change as well, with equal sides: a relist is the occasion for
-/// controllers to look at everything again.
-fn replace<T: Kept>(known: &mut Objects<T>, objects: Vec<T>) -> Vec<Diff<T>> {
-    let mut left = known.keys();
-    let mut diffs = Vec::with_capacity(objects.len());
-    for object in objects {
-        left.remove(&object.key());
-        let after = Arc::new(object);
-        let before = known.put(Arc::clone(&after));
-        diffs.push(Diff {
-            before,
-            after: Some(after),
-            listed: true,
-        });
-    }
-    for key in left {
-        let before = known.take(&key);
-        diffs.extend(before.map(|before| Diff {
-            before: Some(before),
-            after: None,
-            listed: true,
-        }));
-    }
-    diffs
 }
 
 fn key_of(pod: &LeanPod) -> (Arc<str>, Arc<str>) {

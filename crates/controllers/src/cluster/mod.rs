@@ -7,7 +7,6 @@ mod class;
 mod comparison;
 mod fold;
 mod launch_lock;
-mod objects;
 mod unreadable;
 
 use std::collections::BTreeMap;
@@ -35,7 +34,6 @@ pub(crate) use launch_lock::claims_of;
 
 use crate::changes::Change;
 use crate::claim_facts;
-use objects::Objects;
 
 pub(crate) use comparison::{Discrepancy, Listed, Subject, compare, listed};
 pub(crate) use fold::Watched;
@@ -58,8 +56,7 @@ type Listener = Arc<dyn Fn(&Change) + Send + Sync>;
 
 struct Inner {
     mirror: Mirror,
-    overlays: Objects<NodeOverlay>,
-    node_classes: Objects<NodeClass>,
+    node_classes: class::NodeClasses,
     synced_once: bool,
 }
 
@@ -81,8 +78,7 @@ impl Cluster {
         Self {
             inner: Arc::new(Mutex::new(Inner {
                 mirror: Mirror::new(Arc::clone(&interner), &options),
-                overlays: Objects::default(),
-                node_classes: Objects::default(),
+                node_classes: class::NodeClasses::default(),
                 synced_once: false,
             })),
             listeners: Arc::default(),
@@ -186,13 +182,12 @@ impl Cluster {
 
     /// All NodeOverlays by name; none with the gate off.
     pub fn overlays(&self) -> Vec<Arc<NodeOverlay>> {
-        self.lock().overlays.all()
+        NodeOverlay::all(&self.lock().mirror)
     }
 
     /// A node class the provider serves.
     pub fn node_class(&self, reference: &kerf_api::NodeClassRef) -> Option<Arc<NodeClass>> {
-        let key = class::key(&reference.group, &reference.kind, &reference.name);
-        self.lock().node_classes.get(&key)
+        self.lock().node_classes.get(reference)
     }
 
     /// Whether objects with this reference are ours (LIF-005).

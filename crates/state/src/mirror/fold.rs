@@ -160,6 +160,7 @@ impl Mirror {
             Kind::CsiNode => self.machines.limits.identities(),
             Kind::PodDisruptionBudget => self.pdbs.identities(),
             Kind::Namespace => self.namespaces.identities(),
+            Kind::NodeOverlay => self.overlays.identities(),
         }
     }
 
@@ -177,6 +178,7 @@ impl Mirror {
             Kind::CsiNode => self.machines.limits.identity(key),
             Kind::PodDisruptionBudget => self.pdbs.identity(key),
             Kind::Namespace => self.namespaces.identity(key),
+            Kind::NodeOverlay => self.overlays.identity(key),
         }
     }
 
@@ -193,6 +195,7 @@ impl Mirror {
             Kind::CsiNode => &self.machines.limits.freshness,
             Kind::PodDisruptionBudget => &self.pdbs.freshness,
             Kind::Namespace => &self.namespaces.freshness,
+            Kind::NodeOverlay => &self.overlays.freshness,
         }
     }
 
@@ -209,6 +212,7 @@ impl Mirror {
             Kind::CsiNode => &mut self.machines.limits.freshness,
             Kind::PodDisruptionBudget => &mut self.pdbs.freshness,
             Kind::Namespace => &mut self.namespaces.freshness,
+            Kind::NodeOverlay => &mut self.overlays.freshness,
         }
     }
 
@@ -262,6 +266,7 @@ impl Mirror {
                 let before = self.namespaces.put(id, (), Arc::clone(&labels));
                 self.dirty.namespaces |= before.is_none_or(|before| before.facts != labels);
             }
+            Object::NodeOverlay(overlay) => drop(self.overlays.put(id, Arc::clone(overlay), ())),
         }
     }
 
@@ -302,6 +307,7 @@ impl Mirror {
             }
             Kind::PodDisruptionBudget => self.dirty.pdbs |= self.pdbs.take(id).is_some(),
             Kind::Namespace => self.dirty.namespaces |= self.namespaces.take(id).is_some(),
+            Kind::NodeOverlay => drop(self.overlays.take(id)),
         }
     }
 

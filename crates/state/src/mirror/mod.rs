@@ -27,6 +27,7 @@ use crate::convert::{Conventions, Converter};
 use crate::in_flight::InFlight;
 use crate::key::{Key, MachineKey};
 use crate::object::Kind;
+use kerf_api::NodeOverlay;
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::node::Node;
@@ -74,6 +75,8 @@ pub struct Mirror {
     storage: storage::Storage,
     pdbs: store::Store<Arc<Pdb>>,
     namespaces: store::Store<Arc<LabelSet>>,
+    /// Decisions read overlays through the catalogues; the objects are kept for those who make these.
+    overlays: store::Store<(), Arc<NodeOverlay>>,
     in_flight: InFlight,
     listed: BTreeSet<Kind>,
     /// Machines by the name shown; what snapshots list.
@@ -132,6 +135,7 @@ impl Mirror {
             storage: storage::Storage::default(),
             pdbs: store::Store::default(),
             namespaces: store::Store::default(),
+            overlays: store::Store::default(),
             in_flight: InFlight::default(),
             listed: BTreeSet::new(),
             shown: BTreeMap::new(),
@@ -149,7 +153,9 @@ impl Mirror {
 
     /// What is missing before decisions may be made.
     pub fn sync_report(&self) -> SyncReport {
-        let kinds = Kind::ALL.iter().filter(|kind| !self.listed.contains(kind));
+        let kinds = Kind::ALL
+            .iter()
+            .filter(|kind| kind.is_required() && !self.listed.contains(kind));
         SyncReport {
             unlisted: kinds.copied().collect(),
             unlaunched: self.unlaunched().map(|one| one.claim).collect(),

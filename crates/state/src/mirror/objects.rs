@@ -3,7 +3,7 @@
 use super::Mirror;
 use crate::lean::LeanNode;
 use crate::object::Mirrored;
-use kerf_api::{NodeClaim, NodePool};
+use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use std::sync::Arc;
 
 /// A cluster-wide kind whose objects the mirror keeps as they are.
@@ -38,6 +38,15 @@ impl Stored for NodePool {
     }
     fn all(mirror: &Mirror) -> Vec<Arc<Self>> {
         mirror.pools.table.objects()
+    }
+}
+
+impl Stored for NodeOverlay {
+    fn named(mirror: &Mirror, name: &str) -> Option<Arc<Self>> {
+        mirror.overlays.object(name)
+    }
+    fn all(mirror: &Mirror) -> Vec<Arc<Self>> {
+        mirror.overlays.objects()
     }
 }
 

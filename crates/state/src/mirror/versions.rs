@@ -59,6 +59,7 @@ impl Mirror {
             Kind::CsiNode => self.machines.limits.len(),
             Kind::PodDisruptionBudget => self.pdbs.len(),
             Kind::Namespace => self.namespaces.len(),
+            Kind::NodeOverlay => self.overlays.len(),
         }
     }
 }
