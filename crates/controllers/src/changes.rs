@@ -1,7 +1,7 @@
-//! What a watch event changed, as far as controllers are triggered by it.
+//! Changes of watched objects that trigger controllers.
 //!
-//! A change is told after the [`Cluster`](crate::Cluster) has taken it in, so whoever reacts finds the new state there. Objects of
-//! other providers' node classes make no changes (LIF-005).
+//! Controllers are notified after the [`Cluster`](crate::Cluster) has taken the change in, so they find the new state there. Objects of other
+//! providers' node classes cause no changes (LIF-005).
 
 use std::sync::Arc;
 
@@ -12,24 +12,24 @@ use kube::Resource;
 
 use crate::cluster::NodeClass;
 
-/// Something happened to an object.
+/// A change of one object.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// To a pod.
+    /// Of a pod.
     Pod(PodChange),
-    /// To a Node.
+    /// Of a Node.
     Node(Diff<LeanNode>),
-    /// To a NodeClaim.
+    /// Of a NodeClaim.
     Claim(Diff<NodeClaim>),
-    /// To a NodePool.
+    /// Of a NodePool.
     Pool(Diff<NodePool>),
-    /// To a NodeOverlay (with its gate on only).
+    /// Of a NodeOverlay, while its feature gate is on.
     Overlay(Diff<NodeOverlay>),
-    /// To a node class the provider serves.
+    /// Of a node class the provider serves.
     Class(Diff<NodeClass>),
 }
 
-/// An object before and after; one of the two at least is there.
+/// An object before and after a change; at least one of the two is there.
 #[derive(Clone, Debug)]
 pub struct Diff<T> {
     /// As it was known, `None` when it is new.
@@ -61,7 +61,7 @@ impl<T> Diff<T> {
         priority(self.listed)
     }
 
-    /// Whether `fact` is another than it was, appearance and disappearance included.
+    /// Whether `fact` differs between the two sides; true also if the object is new or gone.
     pub fn differs<F: PartialEq>(&self, fact: impl Fn(&T) -> F) -> bool {
         self.before.as_deref().map(&fact) != self.after.as_deref().map(&fact)
     }

@@ -36,7 +36,7 @@ pub(crate) fn is_deleting(claim: &NodeClaim) -> bool {
     claim.metadata.deletion_timestamp.is_some()
 }
 
-/// Whether an object still waits for Kerf before it may go.
+/// Whether an object has the finalizer of Kerf.
 pub(crate) fn is_guarded(meta: &ObjectMeta) -> bool {
     let finalizers = meta.finalizers.as_deref().unwrap_or_default();
     finalizers.iter().any(|finalizer| finalizer == finalizers::TERMINATION)

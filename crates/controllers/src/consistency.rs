@@ -1,5 +1,5 @@
-//! Whether nodes have what their claims promised, and machines one claim and one Node each (the controller `nodeclaim.consistency`; LIF-133
-//! to LIF-136). It only reports.
+//! Checks that nodes have the capacity of their claims, and that each machine has one claim and one Node (the controller
+//! `nodeclaim.consistency`; LIF-133 to LIF-136). It only reports.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -49,8 +49,8 @@ fn issues(claim: &NodeClaim, node: &LeanNode) -> Vec<String> {
     requests.filter_map(issue).collect()
 }
 
-/// What is wrong with a machine that has several claims or Nodes: somebody wrote an id that is another one's. Nobody can say which is the
-/// right one, so nothing is done about it (LIF-082).
+/// The messages for a machine that has several claims or Nodes: a provider id was written to the wrong object. It is unknown which one is
+/// right, so the controller only reports it (LIF-082).
 fn doubles(claim: &NodeClaim, claims: &[Arc<NodeClaim>], nodes: &[Arc<LeanNode>]) -> Vec<String> {
     let Some(id) = claim_facts::provider_id(claim).filter(|_| !claim_facts::is_deleting(claim)) else {
         return Vec::new();
@@ -77,14 +77,14 @@ fn doubles(claim: &NodeClaim, claims: &[Arc<NodeClaim>], nodes: &[Arc<LeanNode>]
     found
 }
 
-/// The last look at a claim.
+/// The last check of a claim.
 #[derive(Clone, Copy)]
 struct Checked {
     at: Instant,
     doubled: bool,
 }
 
-/// Compares claims with their nodes, now and then.
+/// Compares claims with their nodes every ten minutes.
 pub(crate) struct Consistency {
     context: Context,
     work: WorkLoop<String>,
@@ -103,7 +103,7 @@ impl Consistency {
         })
     }
 
-    /// How long until the claim may be checked again. News of doubles does not wait.
+    /// How long until the claim may be checked again; a change of `doubled` does not wait.
     fn not_before(&self, uid: &str, doubled: bool) -> Option<Duration> {
         let checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
         let last = checked.get(uid).filter(|last| last.doubled == doubled)?;
@@ -205,7 +205,7 @@ impl Reconciler for Consistency {
             self.report(&claim, &wrong).await?;
         }
         let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-        // Word of its end, which forgets it, may have come meanwhile.
+        // The event of its deletion, which removes the entry, may have arrived during the write.
         if cluster.claim(name).is_some_and(|known| claim_facts::uid(&known) == uid) {
             let at = Instant::now();
             checked.insert(uid.to_owned(), Checked { at, doubled });

@@ -19,7 +19,7 @@ use crate::reconciler::{Reconciler, WorkLoop};
 /// LIF-223.
 const WORKERS: (usize, usize) = (1000, 5000);
 
-/// Which of the two kinds a loop looks after.
+/// The kind whose objects a loop labels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Side {
     Claim,
@@ -35,7 +35,7 @@ impl Side {
     }
 }
 
-/// Puts the label back wherever it is missing or wrong.
+/// Sets the label where it is missing or wrong.
 pub(crate) struct Hydration {
     context: Context,
     side: Side,
@@ -43,12 +43,12 @@ pub(crate) struct Hydration {
 }
 
 impl Hydration {
-    /// The one that looks after claims.
+    /// The loop for claims.
     pub(crate) fn of_claims(context: &Context) -> Arc<Self> {
         Self::new(context, Side::Claim)
     }
 
-    /// The one that looks after Nodes.
+    /// The loop for Nodes.
     pub(crate) fn of_nodes(context: &Context) -> Arc<Self> {
         Self::new(context, Side::Node)
     }

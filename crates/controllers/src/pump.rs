@@ -1,4 +1,4 @@
-//! From the API server's watches into the cluster: one task per kind.
+//! Follows the API server's watches, one task per kind, and passes their events to the cluster.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::relist::Relist;
 use crate::watch_check::WatchCheck;
 use kerf_runtime::{Backoff, Readable, Rng};
 
-/// Follows one kind until shutdown, and lists it anew when it turns out that the watch lost something.
+/// Follows one kind until shutdown. Lists it again when the watch check finds that the watch lost an event.
 pub(crate) async fn follow<K>(
     client: Client,
     cluster: Cluster,
@@ -69,7 +69,7 @@ impl<K> Default for Filling<K> {
     }
 }
 
-/// Collects a list until it is complete; the cluster keeps the old one as long.
+/// Collects a list until it is complete; the cluster keeps the old state until then.
 struct Fold<K> {
     cluster: Cluster,
     gate: SyncGate,
@@ -140,8 +140,8 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
     }
 }
 
-/// Follows node classes of one kind until shutdown, and lists them anew when it turns out that the watch lost something. They are read
-/// without their spec, which is the provider's business.
+/// Follows node classes of one kind until shutdown. Lists them again when the watch check finds that the watch lost an event. Only their
+/// metadata and readiness are read, since the provider owns the spec.
 pub(crate) async fn follow_classes(
     client: Client,
     kind: NodeClassKind,

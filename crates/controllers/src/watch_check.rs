@@ -1,7 +1,7 @@
 //! Checks each watch against fresh lists of metadata.
 //!
 //! A watch that silently lost an event leaves the mirror wrong until the next relist. So every watched kind is compared with a fresh list
-//! at short intervals, and is listed anew when the mirror stays wrong.
+//! at short intervals, and is listed again when a difference lasts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -21,18 +21,18 @@ use crate::metadata_list::MetadataList;
 
 /// How often a kind is compared: an event that was lost is found within a minute.
 const EVERY: Duration = Duration::from_secs(40);
-/// How often while its lists are not trusted.
+/// How often a kind is compared while its last list is suspicious.
 const EVERY_IN_DOUBT: Duration = Duration::from_secs(15);
-/// How long a watch may take to tell of what a list shows.
+/// How much later than a list a watch may show the same change.
 const LAG: Duration = Duration::from_secs(5);
-/// How long a list that was asked for takes at most.
+/// How long a requested relist takes at most.
 const LISTING: Duration = Duration::from_secs(10);
-/// An object that no list puts right is tried again after ten minutes at the latest.
+/// A difference that relists do not end causes another relist after eleven minutes at the latest.
 const DOUBLINGS_MAX: u32 = 4;
 /// Objects per answer.
 const PAGE: u32 = 1000;
-/// Of more pods than this only those are compared that wait for a node: they are what nodes are launched for, and the others are listed
-/// every ten minutes anyway.
+/// With more pods than this, only unbound pods are compared: nodes are launched for them, and the watch lists all pods every ten minutes
+/// anyway.
 const PODS_MAX: usize = 4000;
 
 /// Compares one kind for as long as it is polled.
@@ -51,7 +51,8 @@ pub(crate) struct WatchCheck {
     excused: BTreeMap<Discrepancy, Excuse>,
 }
 
-/// How often a list did not help, and until when none is asked for again: each time twice as long, since most of them never help.
+/// How many relists did not end a difference, and until when it causes no other one. The wait doubles each time, since most relists that fail
+/// once fail again.
 #[derive(Debug)]
 struct Excuse {
     failures: u32,
@@ -82,7 +83,7 @@ impl WatchCheck {
         }
     }
 
-    /// Compares for ever.
+    /// Compares until it is dropped.
     pub(crate) async fn run(mut self) -> Infallible {
         self.gate.wait().await;
         loop {
@@ -141,7 +142,7 @@ impl WatchCheck {
         });
     }
 
-    /// What the API server has now: no resource version is named, so no cache may answer.
+    /// Lists the metadata of all objects. Without a resource version in the request, no cache may answer it.
     async fn list(&self, unbound_only: bool) -> Result<BTreeMap<(Arc<str>, Arc<str>), Listed>, kube::Error> {
         let mut params = ListParams::default().limit(PAGE);
         if unbound_only {

@@ -1,7 +1,8 @@
 //! The mirror of the cluster: folds watch events into the domain and publishes snapshots.
 //!
-//! In come Kubernetes objects, lean ones for the built-in kinds and `kerf-api`'s for Karpenter's; out go [`kerf_model::snapshot::Snapshot`]s.
-//! This is the one place where API objects become model. Nothing here is async, reads a clock or does I/O: time is an argument.
+//! The input are Kubernetes objects: lean types for the built-in kinds, and `kerf-api`'s types for Karpenter's. The output are
+//! [`kerf_model::snapshot::Snapshot`]s. Only this crate converts API objects to the model. Nothing here is async, reads a clock or does I/O:
+//! time is an argument.
 //! Units are the model's: `cpu` in milli-cores, other resources in base units, prices in 10⁻¹² per hour.
 
 pub mod convert;

@@ -91,7 +91,7 @@ impl Kind {
     }
 }
 
-/// Who an object is: its key, its unique id and its version.
+/// The key, the unique id and the version of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) key: Key,
@@ -124,8 +124,8 @@ impl Identity {
 
 /// What a relist changed that watch events would not have: the sign of missed events or, if much of it, of a restored etcd.
 ///
-/// The mirror follows the list either way. Whoever would delete instances because of it must look here first: a list that lost
-/// everything, or that shows objects older than they were, says nothing about machines.
+/// The mirror follows the list in any case. Code that deletes instances because an object is missing must check it first: an empty list,
+/// or one with older objects than before, proves nothing about machines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ResetReport {
     /// The kind that was listed.
@@ -141,7 +141,7 @@ pub struct ResetReport {
 }
 
 impl ResetReport {
-    /// Whether the list looks like another, older cluster: it lost everything or shows the past.
+    /// Whether the list may be wrong: it is empty although objects were known, or it has older versions of objects.
     pub fn is_suspicious(&self) -> bool {
         !self.rewound.is_empty() || (self.before > 0 && self.listed == 0)
     }

@@ -1,4 +1,4 @@
-//! Comparing what is known with a fresh list of the API server's.
+//! The comparison of the mirror with a fresh list of the API server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,17 +38,17 @@ pub(crate) struct Listed {
     pub(crate) version: u64,
 }
 
-/// Something the mirror has not as it should.
+/// A difference between the mirror and the API server.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Discrepancy {
-    /// It lacks this version of an object, or a later one.
+    /// The mirror lacks this version of an object, or a later one.
     Behind {
         /// Which object.
         key: Key,
         /// Which version.
         version: u64,
     },
-    /// It has an object that is gone.
+    /// The mirror has an object that is gone.
     Ghost {
         /// Which object.
         key: Key,
@@ -64,7 +64,7 @@ impl Discrepancy {
         key
     }
 
-    /// Whether it is still so, given what is known of the object by now.
+    /// Whether the difference is still there, given the present versions in the mirror.
     pub(crate) fn persists(&self, known: &BTreeMap<Key, ObjectVersion>) -> bool {
         match self {
             Self::Behind { key, version } => known.get(key).is_none_or(|known| known.version < *version),
@@ -73,7 +73,7 @@ impl Discrepancy {
     }
 }
 
-/// What was known before a list was asked for, against the list.
+/// Compares the versions in the mirror before a list was requested with the list.
 pub(crate) fn compare(before: &BTreeMap<Key, ObjectVersion>, listed: &BTreeMap<Key, Listed>) -> BTreeSet<Discrepancy> {
     let behind = listed.iter().map(|(key, listed)| Discrepancy::Behind {
         key: key.clone(),
@@ -99,7 +99,7 @@ pub(crate) fn listed(object: &Identity) -> (Key, Listed) {
 }
 
 impl Cluster {
-    /// What objects are known as. Of pods only those that are not bound, if asked so.
+    /// The versions of the objects in the mirror; with `unbound_only` only those of pods that are not bound.
     pub(crate) fn known(&self, subject: Subject, unbound_only: bool) -> BTreeMap<Key, ObjectVersion> {
         let inner = self.lock();
         let known = match subject {
@@ -122,12 +122,12 @@ impl Cluster {
         self.lock().mirror.count(Kind::Pod)
     }
 
-    /// Whether lists of the objects are not trusted at the moment.
+    /// Whether the last lists of the objects were suspicious.
     pub(crate) fn suspects(&self, subject: Subject) -> bool {
         subject.mirrored().is_some_and(|kind| self.lock().mirror.suspects(kind))
     }
 
-    /// A fresh list of the objects agrees with what is known, or does not.
+    /// Notes whether a fresh list of the objects agrees with the mirror.
     pub(crate) fn heard(&self, subject: Subject, agrees: bool) {
         let Some(kind) = subject.mirrored() else { return };
         let believed = self.lock().mirror.compared(kind, agrees, self.uptime());

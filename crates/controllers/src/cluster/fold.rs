@@ -1,4 +1,4 @@
-//! Taking watch events in, and telling what they changed.
+//! Takes watch events into the mirror and returns what they changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ pub(crate) type Key = (String, String);
 /// Several objects.
 pub(crate) type Keys = BTreeSet<Key>;
 
-/// A kind of which watch events are taken in.
+/// A kind that is watched.
 pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {
-    /// What its objects are compared as.
+    /// Its name in the watch check.
     const SUBJECT: Subject;
     /// An object is there, new or changed.
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change>;
@@ -208,7 +208,7 @@ impl Watched for LeanPod {
         }
         for gone in &report.vanished {
             let (namespace, name) = gone.split_once('/').unwrap_or(("default", gone));
-            // What it was is lost with it; that it is gone is what counts.
+            // The facts before the deletion are not known any more.
             let after = facts(mirror, namespace, name);
             if after.is_none() {
                 changes.push(Change::Pod(PodChange {
@@ -227,7 +227,7 @@ impl Watched for LeanPod {
 }
 
 impl Cluster {
-    /// Everything controllers are triggered by, as if it had just been listed.
+    /// All objects that trigger controllers, as if they had just been listed.
     pub(crate) fn everything(&self) -> Vec<Change> {
         fn listed<T>(known: Vec<Arc<T>>) -> impl Iterator<Item = Diff<T>> {
             known.into_iter().map(|object| Diff {

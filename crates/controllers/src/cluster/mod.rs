@@ -1,7 +1,6 @@
-//! The cluster as controllers see it: the mirror that decisions are made from, and the API objects they write.
+//! The cluster as controllers see it: the mirror behind one lock, and those who are notified of changes.
 //!
-//! One lock guards it all; it is held for a fold or a look-up and never across an await. Readers get `Arc`s and snapshots, which do
-//! not change under their hands.
+//! The lock is held for one fold or one look-up and never across an await. Readers get `Arc`s and snapshots, which never change.
 
 mod class;
 mod comparison;
@@ -90,11 +89,11 @@ impl Cluster {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while folding leaves at worst one object half indexed; the relist heals it.
+        // After a panic in a fold at most one object is half indexed; the next relist corrects it.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls back on every change from now on, after it was taken in.
+    /// Calls the listener on every change from now on, after the mirror has taken it in.
     pub fn subscribe(&self, listener: impl Fn(&Change) + Send + Sync + 'static) {
         let mut listeners = self.listeners.write().unwrap_or_else(PoisonError::into_inner);
         listeners.push(Arc::new(listener));
@@ -169,12 +168,12 @@ impl Cluster {
         self.lock().mirror.nodes_by_provider_id(id)
     }
 
-    /// Whether several claims, or several Nodes, have one provider id: nobody knows whose the instance is (LIF-135).
+    /// Whether several claims, or several Nodes, have one provider id: it is unknown which of them owns the instance (LIF-135).
     pub(crate) fn is_doubled(&self, id: &str) -> bool {
         !id.is_empty() && (self.claims_by_provider_id(id).len() > 1 || self.nodes_by_provider_id(id).len() > 1)
     }
 
-    /// Whether a Node of an instance is registered: then its finalizer and its owner see to its end.
+    /// Whether a Node of an instance is registered. Then its finalizer and its owner delete the instance.
     pub fn has_registered_node(&self, id: &str) -> bool {
         let nodes = self.nodes_by_provider_id(id);
         nodes.iter().any(|node| claim_facts::is_registered(&node.metadata))
@@ -190,7 +189,7 @@ impl Cluster {
         self.lock().node_classes.get(reference)
     }
 
-    /// Whether objects with this reference are ours (LIF-005).
+    /// Whether the provider serves the node class of this reference (LIF-005).
     pub fn serves(&self, reference: &kerf_api::NodeClassRef) -> bool {
         let mut classes = self.classes.iter();
         classes.any(|class| class.group == reference.group && class.kind == reference.kind)
@@ -245,7 +244,7 @@ impl Cluster {
         self.lock().synced_once
     }
 
-    /// Whether the lists of Nodes and NodeClaims may be taken for the truth about what exists; see [`Mirror::trustworthy`].
+    /// Whether the last lists of Nodes and NodeClaims prove what exists; see [`Mirror::trustworthy`].
     pub fn trustworthy(&self) -> Result<(), SuspiciousList> {
         self.lock().mirror.trustworthy()
     }
@@ -280,7 +279,7 @@ impl Cluster {
         self.lock().mirror.release(pods);
     }
 
-    /// Keeps disruption away from a machine, by the name snapshots show (SCH-072).
+    /// Keeps disruption away from a machine, given the name in snapshots (SCH-072).
     pub fn nominate(&self, machine: &str, until: Timestamp) {
         self.lock().mirror.nominate(machine, until);
     }
@@ -295,7 +294,7 @@ impl Cluster {
         self.lock().mirror.unmark_for_deletion(provider_id);
     }
 
-    /// The claims of a pool by what is to become of them (LIF-210).
+    /// The claims of a pool by state (LIF-210).
     pub fn pool_claims(&self, pool: &str) -> PoolClaims {
         self.lock().mirror.pool_claims(pool)
     }

@@ -1,6 +1,6 @@
-//! Objects that are there and cannot be read: admission lets more pass than the types here can hold.
+//! Objects that exist but cannot be decoded, because admission accepts more than the types here do.
 //!
-//! What was last read of them goes on to count. Whoever acts on objects that are *missing* has to ask here first.
+//! The mirror keeps the last readable state of such an object. Code that acts on *missing* objects must check here first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -20,7 +20,7 @@ pub(crate) struct Unreadable {
     pub(crate) error: String,
 }
 
-/// The unreadable objects a watch has told of, and those of a list that is not complete yet.
+/// The unreadable objects that a watch has shown, and those of a list that is not complete yet.
 #[derive(Debug, Default)]
 pub(crate) struct Unreadables {
     known: BTreeMap<Key, Unreadable>,
@@ -59,7 +59,7 @@ impl Unreadables {
         all.insert(key, Unreadable { object, error });
     }
 
-    /// An object that can be read, or is gone, is no concern any more. Whether it was one.
+    /// Forgets an object that can be read again or is gone. Returns whether it was unreadable.
     pub(crate) fn forget<K: Resource>(&mut self, object: &K) -> bool {
         if self.known.is_empty() {
             return false;
@@ -84,7 +84,7 @@ impl Unreadables {
 }
 
 impl Cluster {
-    /// Says which objects of a kind cannot be read.
+    /// Sets which objects of a kind cannot be read.
     pub(crate) fn set_unreadable(&self, kind: &str, objects: Vec<Unreadable>) {
         let mut unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
         if objects.is_empty() {

@@ -80,14 +80,14 @@ pub struct ClaimFacts {
     pub deleting: bool,
     /// The provider was asked for its machine and did not launch one.
     pub launch_refused: bool,
-    /// It says that its node is not initialised yet.
+    /// Its Initialized condition is not True.
     pub initializing: bool,
     /// What disruption reads of it.
     pub lifecycle: NodeLifecycle,
 }
 
 impl ClaimFacts {
-    /// Whether its machine goes, and nothing stops that any more.
+    /// Whether its machine is being deleted for good.
     pub(crate) fn is_going(&self) -> bool {
         self.deleting || self.lifecycle.instance_terminating
     }
@@ -334,7 +334,7 @@ fn is_protected(annotations: Option<&BTreeMap<String, String>>) -> bool {
         .is_some_and(|value| value == "true")
 }
 
-/// A taint; one with an effect that does not exist repels nobody.
+/// A taint; `None` for an unknown effect, which repels no pod.
 fn lean_taint(lean: &LeanTaint) -> Option<Taint> {
     Some(Taint {
         key: lean.key.as_str().into(),

@@ -27,14 +27,14 @@ pub struct PodFacts {
     pub claims: Vec<Arc<str>>,
     /// Whether it is provisionable (SCH-008 to SCH-013).
     pub provisionable: bool,
-    /// Gates hold it back, so that nothing will schedule it whatever there is room for (SCH-009).
+    /// It has scheduling gates, so no scheduler binds it (SCH-009).
     pub gated: bool,
     /// The unique id of the DaemonSet that controls it.
     pub daemon_set: Option<Arc<str>>,
 }
 
 impl Converter {
-    /// Converts a pod. It is validated (SCH-014 to SCH-024) if it is unbound: what runs already was accepted by somebody.
+    /// Converts a pod. It is validated (SCH-014 to SCH-024) if it is unbound: a bound pod was accepted already.
     pub fn pod(&mut self, lean: &LeanPod) -> PodFacts {
         let meta = &lean.metadata;
         let (spec, status) = (&lean.spec, &lean.status);
@@ -264,7 +264,7 @@ fn deletion_cost(meta: &ObjectMeta) -> i32 {
         .map_or(0, |cost| cost as i32)
 }
 
-/// A toleration; one with an effect that does not exist tolerates nothing.
+/// A toleration; `None` for an unknown effect, which tolerates nothing.
 fn toleration(lean: &LeanToleration) -> Option<Toleration> {
     Some(Toleration {
         key: (!lean.key.is_empty()).then(|| lean.key.as_str().into()),

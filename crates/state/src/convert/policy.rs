@@ -6,7 +6,7 @@ use kerf_model::selector::LabelSelector;
 use kerf_model::snapshot::Pdb;
 
 impl Converter {
-    /// Reads a budget (SCH-029, SCH-030, DIS-069). Nobody knows which pods an unparsable selector means: until it is mended, all of its
+    /// Reads a budget (SCH-029, SCH-030, DIS-069). It is unknown which pods an unparsable selector means: until it is corrected, all of its
     /// namespace stay (deviation at DIS-063).
     pub fn pdb(&mut self, lean: &LeanPdb) -> Pdb {
         let spec = &lean.spec;

@@ -26,7 +26,7 @@ pub struct PoolFacts {
 }
 
 impl Converter {
-    /// Reads a NodePool. `assume_ready` stands in for a Ready condition nobody has set, for input that never met a controller.
+    /// Reads a NodePool. `assume_ready` replaces a missing Ready condition in offline input.
     pub fn pool(&mut self, written: &ApiPool, assume_ready: bool) -> PoolFacts {
         let (meta, spec) = (&written.metadata, &written.spec);
         let template = &spec.template;

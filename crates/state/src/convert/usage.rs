@@ -1,4 +1,4 @@
-//! What pods hold of their node, kept up to date as they come and go.
+//! The resources that the pods of a node use, updated with each pod event.
 
 use kerf_model::pod::{Owner, Pod};
 use kerf_model::resources::Resources;

@@ -1,4 +1,4 @@
-//! Pods for which a claim is being created: between the decision and the answer of the API server, nobody else may create one for them.
+//! Pods for which a claim is being created. No other loop may create one for them until the API server has answered.
 //!
 //! Two loops launch for pods that wait: provisioning, and disruption where its replacements take such pods in. Each decides on a snapshot
 //! that does not show what the other is about to write.

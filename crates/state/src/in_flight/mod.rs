@@ -1,7 +1,7 @@
-//! What no API object says: actions of this process that are under way, and what it waits for.
+//! What the API does not record: actions of this process that are under way, and what it waits for.
 //!
-//! All of it lives in memory and may be lost with the process. Each kind of knowledge has its store in a file of its own. A store changes
-//! through commands and through [`crate::Mirror::expire`] only; questions change nothing.
+//! All of it lives in memory only, and a restart may lose it. Each file holds the store of one kind of information. Only commands and
+//! [`crate::Mirror::expire`] change a store; queries do not.
 
 mod claim_reservations;
 mod deletion_marks;
@@ -51,7 +51,7 @@ pub(crate) struct InFlight {
     pub(crate) pod_times: PodTimes,
     /// Pods for which a claim is being created.
     pub(crate) launch_locks: launch_locks::LaunchLocks,
-    /// Lists that may not be the truth about what exists.
+    /// Lists that may not show what exists.
     pub(crate) suspicious_lists: suspicious_lists::SuspiciousLists,
     /// Claims that planning waits for.
     pub(crate) unlaunched_timeouts: unlaunched_timeouts::UnlaunchedTimeouts,

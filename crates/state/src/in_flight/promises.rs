@@ -2,12 +2,12 @@
 //!
 //! Upstream stops all planning until every NodeClaim is launched (SCH-075). Kerf goes on, under this rule:
 //!
-//! - Whoever creates a claim promises pods to it ([`crate::Mirror::promise`]). While the claim is alive and not launched, these pods are
-//!   not pending, and the claim stands in the snapshot as a machine without provider id that holds exactly them: allocatable is what the
-//!   claim asks for, and all of it is taken. So nothing is planned twice, later pods see the promised ones in topology and affinity, and
+//! - The creator of a claim promises pods to it ([`crate::Mirror::promise`]). While the claim exists and is not launched, these pods are
+//!   not pending. The snapshot shows the claim as a machine without provider id that holds exactly these pods: its allocatable is what the
+//!   claim requests, and all of it is used. So no pod is planned twice, topology and affinity of later pods count the promised ones, and
 //!   the pool's limits see the machine's capacity as pessimistically as the plan that made it (SCH-148).
-//! - A promised pod that is bound elsewhere or gone leaves its share of the claim free: the machine comes anyway, so the next pass may
-//!   put another pod there. (kube-scheduler binds whichever pod it looks at first to the first machine that is up.) So does a pod that was
+//! - A promised pod that is bound elsewhere or gone frees its share of the claim: the machine comes anyway, so the next pass may
+//!   place another pod there. (kube-scheduler binds whichever pod it looks at first to the first machine that is up.) So does a pod that was
 //!   to leave a machine which stays after all.
 //! - The promise ends when the claim is launched, is being deleted or is gone. From then on the pods are pending again; a launched claim
 //!   is a machine like any other and takes them back by its real size.
@@ -47,7 +47,7 @@ pub(crate) struct Promises {
 }
 
 impl Promises {
-    /// Promises pods to a claim. Gives back the claims that thereby lost one.
+    /// Promises pods to a claim and returns the claims that lose a pod by it.
     pub(crate) fn give(&mut self, claim: &Arc<str>, pods: &[Arc<Pod>], capacity: Resources) -> Vec<Arc<str>> {
         let named = |pod: &Arc<Pod>| PromisedPod {
             key: (Arc::clone(&pod.namespace), Arc::clone(&pod.name)),
@@ -65,7 +65,7 @@ impl Promises {
         losers
     }
 
-    /// Ends a claim's promise and gives back the pods that are free again.
+    /// Ends a claim's promise and returns its pods.
     pub(crate) fn end(&mut self, claim: &Arc<str>) -> Option<Vec<Key>> {
         let promise = self.by_claim.remove(claim)?;
         let keys: Vec<Key> = promise.pods.into_iter().map(|pod| pod.key).collect();
@@ -75,7 +75,7 @@ impl Promises {
         Some(keys)
     }
 
-    /// Ends the promise to one pod, because it needs no place or is gone, and gives back the claim.
+    /// Ends the promise to one pod, because it is bound or gone, and returns the claim.
     pub(crate) fn withdraw(&mut self, pod: &Key) -> Option<Arc<str>> {
         let claim = self.by_pod.remove(pod)?;
         if let Some(promise) = self.by_claim.get_mut(&claim) {

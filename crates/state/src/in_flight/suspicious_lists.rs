@@ -1,7 +1,7 @@
-//! Whether a list may be taken for the truth about what exists.
+//! Lists that may not show what exists: they came back empty, or older than the list before.
 //!
-//! A list may lie: a cache in between may be empty or old. What the API server itself answers, again and again, is the truth, even if it is
-//! the truth of a restored backup. So distrust ends when fresh lists have agreed with the mirror for a while; nothing waits for a restart.
+//! A cache between Kerf and the API server may be empty or old, so one such list proves nothing. Fresh lists that bypass all caches do,
+//! even if they show a restored backup. The suspicion ends when fresh lists have agreed with the mirror for a while; no restart is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::object::{Kind, ResetReport};
 /// How long fresh lists have to agree with the mirror before what is missing counts as gone.
 const CONFIRMATION: Duration = Duration::from_secs(45);
 
-/// Why nothing may be deleted for being missing.
+/// Why instances must not be deleted because an object is missing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "a list of {kind:?} objects came back empty or older than before; instances are not deleted for want of an object until the {missing} \
@@ -40,7 +40,7 @@ struct Suspicion {
 }
 
 impl SuspiciousLists {
-    /// Judges a list of objects that stand for machines; other kinds may come and go.
+    /// Records the suspicion if a list of Nodes or NodeClaims is suspicious. Other kinds are ignored.
     pub(crate) fn judge(&mut self, report: &ResetReport) {
         if !report.kind.stands_for_machines() || !report.is_suspicious() {
             return;
@@ -56,7 +56,7 @@ impl SuspiciousLists {
         self.suspicions.contains_key(&kind)
     }
 
-    /// A fresh list of the kind agrees with the mirror. Gives back what is believed from now on, if it was not before.
+    /// A fresh list of the kind agrees with the mirror. Returns the suspicion that this ends.
     pub(crate) fn confirm(&mut self, kind: Kind, uptime: Duration) -> Option<SuspiciousList> {
         let suspicion = self.suspicions.get_mut(&kind)?;
         let since = *suspicion.confirmed_since.get_or_insert(uptime);
@@ -84,6 +84,7 @@ impl SuspiciousLists {
         }
     }
 
+    /// Returns the first suspicion as an error.
     pub(crate) fn verdict(&self) -> Result<(), SuspiciousList> {
         match self.suspicions.iter().next() {
             None => Ok(()),

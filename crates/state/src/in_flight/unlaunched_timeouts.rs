@@ -1,7 +1,7 @@
 //! How long planning waits for claims that are not launched.
 //!
 //! A claim without an instance and without promised pods may have been made for any pod, so planning waits for it (SCH-075). Upstream
-//! waits until it is launched or gone, which lets one claim nobody can launch stop a whole cluster. Here the wait ends when the provider
+//! waits until it is launched or gone, so one claim that cannot launch stops the whole cluster. Here the wait ends when the provider
 //! has refused the claim once, and after three quarters of a minute in any case. The claim is then a machine on its way with room for
 //! whatever it was made for.
 
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest wait for one claim.
+/// The longest wait for one claim: most launches are answered sooner, and a pending pod should not wait a full minute for another's claim.
 const LONGEST: Duration = Duration::from_secs(45);
 
 /// A claim that planning waits for.

@@ -4,7 +4,7 @@ use super::Mirror;
 use super::machines::node_key;
 use crate::convert::ClaimFacts;
 use crate::in_flight::{Now, PodTimes, SuspiciousList, Unlaunched};
-use crate::key::{Key, MachineKey};
+use crate::key::MachineKey;
 use crate::object::Kind;
 use jiff::Timestamp;
 use kerf_model::pod::Pod;
@@ -49,7 +49,7 @@ impl Mirror {
         &self.in_flight.pod_times
     }
 
-    /// The same, for a note about a pod; `None` if the pod is not known, since nobody would forget the note again.
+    /// The times, to record one of a pod; `None` if the pod is not known, since nothing would remove the record again.
     pub fn times_of(&mut self, pod: &Pod) -> Option<&mut PodTimes> {
         let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
         let is_known = self.pods.get(&key).is_some_and(|entry| entry.pod.uid == pod.uid);
@@ -84,12 +84,11 @@ impl Mirror {
         self.in_flight.launch_locks.unlock(pod_uids);
     }
 
-    /// Whether the lists of Nodes and NodeClaims may be taken for the truth about what exists.
+    /// Whether the last lists of Nodes and NodeClaims prove what exists.
     ///
-    /// A list that lost everything or shows the past is what a restored etcd looks like: instances then run whose claims the API does not
-    /// know. The mirror follows such a list, because decisions must be about objects that exist. Whoever deletes instances because
-    /// something is missing must ask here first. The answer is an error until everything that vanished is back, or until fresh lists have
-    /// said the same for a while.
+    /// An empty list or one with older objects is the sign of a restored etcd: then instances run whose claims the API has lost. The mirror
+    /// follows such a list, because decisions must be about objects that exist. Code that deletes instances because an object is missing
+    /// must check here first. The result is an error until all missing objects are back, or until fresh lists have agreed for a while.
     pub fn trustworthy(&self) -> Result<(), SuspiciousList> {
         self.in_flight.suspicious_lists.verdict()
     }
@@ -130,8 +129,8 @@ impl Mirror {
         true
     }
 
-    /// Counts a claim that is not launched, and of which nobody knows what it was made for, as a machine on its way with all it asks for to
-    /// give. False if there is no such claim.
+    /// Counts a claim that is not launched and has no promised pods as a machine on its way, with all that it requests free. False if there is
+    /// no such claim.
     pub fn adopt(&mut self, claim: &str) -> bool {
         let name = self.converter.text(claim);
         let Some(free) = self.machines.claims.named(&name).map(|claim| claim.requests.clone()) else {
@@ -198,7 +197,7 @@ impl Mirror {
         }
     }
 
-    /// Whether a pod is on a machine that nothing takes away.
+    /// Whether a pod is on a machine that is not going to be deleted.
     fn stays(&self, pod: &Pod) -> bool {
         let node = pod.node_name.as_ref().and_then(|name| self.machines.nodes.named(name));
         let Some((node, key)) = node.and_then(|node| Some((node, node_key(node)?))) else {

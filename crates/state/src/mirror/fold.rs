@@ -1,4 +1,4 @@
-//! The fold: what each kind's events do to the tables (STY-003).
+//! The fold: how the events of each kind change the stores (STY-003).
 
 use super::machines::{claim_key, node_key};
 use super::store::Freshness;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Mirror {
-    /// Folds one event in. A reset answers what it changed.
+    /// Takes in one event. Returns what a complete list changed.
     pub fn fold<K: Mirrored>(&mut self, event: Event<K>) -> Option<ResetReport> {
         match event {
             Event::Apply(object) => self.apply(object),
@@ -82,7 +82,7 @@ impl Mirror {
         self.freshness_mut(kind).expect_list();
     }
 
-    /// The watch says that these are all the objects of the kind. What the mirror knows and the list lacks is gone; the report says so.
+    /// Takes in a complete list of the kind. Objects that are not in it are removed; the report names them.
     pub fn reset<K: Mirrored>(&mut self, objects: Vec<K>) -> ResetReport {
         let objects: Vec<Arc<K>> = objects.into_iter().map(Arc::new).collect();
         self.reset_but(&objects, &|_, _| false)
@@ -137,7 +137,7 @@ impl Mirror {
         report
     }
 
-    /// Judges whether a complete list may be the truth, and notes which of the missing objects are back.
+    /// Records whether a complete list is suspicious, and which of the missing objects are back.
     fn judge(&mut self, report: &ResetReport) {
         self.in_flight.suspicious_lists.judge(report);
         if self.in_flight.suspicious_lists.suspects(report.kind) {
@@ -340,7 +340,7 @@ impl Mirror {
         };
         let bound_before = before.as_ref().and_then(|before| before.base.node_name.as_ref());
         if entry.base.node_name.as_ref() != bound_before {
-            // It arrived somewhere: nothing is promised to it any more, and consolidation looks again (LIF-207).
+            // It is bound now, so its promise ends, and consolidation searches again (LIF-207).
             self.epoch += u64::from(entry.base.node_name.is_some());
             self.withdraw_promise(&id.key);
         }
@@ -384,7 +384,7 @@ impl Mirror {
         }
     }
 
-    /// Brings a pod's volumes up to date, and with them whoever shows the pod.
+    /// Resolves a pod's volumes again and updates everything that shows the pod.
     fn resolve(&mut self, key: &Key) {
         let Some(entry) = self.pods.get_mut(key) else { return };
         if !entry.claims.is_empty() {
@@ -419,7 +419,7 @@ impl Mirror {
         self.dirty.daemons |= !same;
     }
 
-    /// Notes that something about the machine of a node changed.
+    /// Marks the machine of a node for the next update.
     fn touch_node(&mut self, name: &Arc<str>) {
         self.dirty
             .machines
@@ -440,7 +440,7 @@ impl Mirror {
     }
 
     fn apply_claim(&mut self, id: &Identity, claim: &Arc<NodeClaim>) {
-        // LIF-005: claims of other providers' node classes are none of ours.
+        // LIF-005: Kerf ignores claims of other providers' node classes.
         if !self.converter.serves(&claim.spec.node_class_ref) {
             self.set_claim(id, None);
             self.machines.claims.freshness.note_foreign(id);
@@ -502,7 +502,7 @@ impl PodEntry {
         }
     }
 
-    /// Whether nothing that is read of the pod changed.
+    /// Whether everything that is read of the pod is equal.
     fn same(&self, other: &Self) -> bool {
         self.base == other.base
             && self.claims == other.claims

@@ -1,6 +1,6 @@
 //! Machines: Nodes and NodeClaims merged by provider id (section 5.1).
 //!
-//! The tables of Nodes and claims are the truth; a machine is a function of what they hold for its key. So events may come in any order.
+//! A machine is computed from the stores of Nodes and claims by its key, so events may arrive in any order.
 
 use super::store::Store;
 use crate::convert::{ClaimFacts, Converter, NodeFacts, value};

@@ -1,10 +1,9 @@
-//! The mirror: what the API server says, folded into tables, and snapshots made from them.
+//! The mirror: one store per kind of API object, filled by watch events, and snapshots made from the stores.
 //!
-//! The tables are the truth and everything else is a function of them, computed for what changed only. Hence events of different objects
-//! may come in any order, and a relist is nothing but many events. A snapshot costs what changed since the last one, plus one pointer per
-//! node, pool and pending pod.
+//! Everything else is computed from the stores, and only for what changed. So events of different objects may arrive in any order, and a
+//! relist equals many events. A snapshot costs what changed since the last one, plus one pointer per node, pool and pending pod.
 //!
-//! What no API object says is in [`InFlight`]; the mirror's commands change it together with the machines and pods it concerns.
+//! [`InFlight`] holds what the API does not record; the mirror's commands change it together with the machines and pods it concerns.
 
 mod commands;
 mod daemons;
@@ -46,7 +45,7 @@ pub struct MirrorOptions {
     pub offline: bool,
 }
 
-/// A pod as the mirror holds it.
+/// What the mirror keeps of a pod.
 #[derive(Clone, Debug)]
 struct PodEntry {
     /// The pod as it was converted.
@@ -103,9 +102,9 @@ struct Dirty {
 /// What keeps a mirror from being a basis for decisions (SCH-074, SCH-075, LIF-183 to LIF-185).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SyncReport {
-    /// Kinds of which no complete list has come yet.
+    /// Kinds that have not been listed completely yet.
     pub unlisted: Vec<Kind>,
-    /// Claims that are neither launched nor made for promised pods, sorted: nobody knows what they are for.
+    /// Claims that are neither launched nor have promised pods, sorted: the pods they were created for are unknown.
     pub unlaunched: Vec<Arc<str>>,
 }
 
@@ -117,7 +116,7 @@ impl SyncReport {
 }
 
 impl Mirror {
-    /// A mirror of nothing yet.
+    /// An empty mirror.
     pub fn new(interner: Arc<Interner>, options: &MirrorOptions) -> Self {
         let converter = Converter::new(Arc::clone(&interner), &options.conventions);
         let mut published = Snapshot::new(interner);
@@ -168,7 +167,7 @@ impl Mirror {
         self.epoch
     }
 
-    /// Makes consolidation look again although nothing the mirror sees has changed: prices may have (SCH-377).
+    /// Makes consolidation search again although no watched object has changed, for instance because prices have (SCH-377).
     pub fn reconsider_consolidation(&mut self) {
         self.epoch += 1;
     }

@@ -1,4 +1,4 @@
-//! Which pods hold the resources of which node, and how much of them: kept as pods come and go, so that a machine costs its own pods only.
+//! The pods of each node and the resources they use. It is updated with each pod event, so the update of a machine costs its own pods only.
 
 use crate::convert::Usage;
 use crate::key::Key;
@@ -13,7 +13,7 @@ pub(super) struct Occupants {
     /// By namespace and name.
     pods: Vec<Arc<Pod>>,
     usage: Usage,
-    /// A pod left so that its share cannot be told from the others'.
+    /// A pod left and its share could not be subtracted, so the sum must be computed again.
     outdated: bool,
 }
 

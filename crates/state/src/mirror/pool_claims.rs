@@ -1,4 +1,4 @@
-//! The claims of a pool by what is to become of them, and room under a node limit that is spoken for (LIF-210 to LIF-213, LIF-247).
+//! The claims of a pool by state, and reservations under its node limit (LIF-210 to LIF-213, LIF-247).
 //!
 //! Each answer is computed from the claims and from what is in flight, so no order of events can leave a wrong state behind.
 
@@ -11,11 +11,11 @@ use std::sync::Arc;
 /// The claims of one pool, by name. No claim is in two of the sets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PoolClaims {
-    /// Those that stay, launched or not.
+    /// Claims that stay, launched or not.
     pub active: BTreeSet<Arc<str>>,
-    /// Those whose replacement is being made.
+    /// Claims whose replacement is being created.
     pub pending_disruption: BTreeSet<Arc<str>>,
-    /// Those that go: deleted, or held by a disruption command.
+    /// Claims that are being deleted or that a disruption command holds.
     pub deleting: BTreeSet<Arc<str>>,
 }
 

@@ -102,7 +102,7 @@ impl Pools {
         self.usage.get(&label).cloned().unwrap_or_default()
     }
 
-    /// The pools as snapshots hold them. Those of foreign node classes are there too; their eligibility says so.
+    /// The pools as snapshots show them.
     pub(super) fn shown(&self) -> Vec<Arc<NodePool>> {
         self.table
             .iter()

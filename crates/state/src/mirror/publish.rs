@@ -78,7 +78,7 @@ impl Mirror {
         self.dirty.shown |= self.rebuild_machines(now);
     }
 
-    /// Brings every machine something happened to up to date; true if any is different now.
+    /// Updates every machine that is marked; true if any is different now.
     fn rebuild_machines(&mut self, now: Timestamp) -> bool {
         let mut changed = false;
         for key in std::mem::take(&mut self.dirty.machines) {
@@ -120,7 +120,7 @@ impl Mirror {
         self.in_flight.restarts.set(key, until);
     }
 
-    /// What was in memory about a machine goes with it.
+    /// Forgets what is in flight for a machine that is gone.
     fn forget_machine(&mut self, key: &MachineKey) {
         self.in_flight.nominations.forget(key);
         self.in_flight.deletion_marks.forget(key);

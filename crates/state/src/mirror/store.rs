@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(super) struct Entry<F, O> {
     pub(super) uid: Arc<str>,
     pub(super) version: u64,
-    /// The object; `()` for kinds of which nobody needs it.
+    /// The object; `()` for kinds whose objects no controller needs.
     pub(super) object: O,
     /// What decisions read of it.
     pub(super) facts: F,
@@ -77,9 +77,9 @@ impl Freshness {
         }
     }
 
-    /// A complete list has come. It says anew how far the watch is; after a restored etcd that is less far. Returns what was written since the
-    /// list was asked for: the list may be older than that. Should somebody have deleted such an object meanwhile, the next comparison with
-    /// the API shows it.
+    /// A complete list arrived. The highest version seen starts again from it, because a restored etcd may have lower ones. Returns what was
+    /// written since the list was requested, since the list may be older. If such an object was deleted meanwhile, the next comparison with
+    /// the API finds that.
     pub(super) fn begin_list(&mut self) -> BTreeSet<Key> {
         self.seen = 0;
         self.foreign.clear();
