@@ -5,6 +5,8 @@ mod coverage;
 mod cycles;
 mod files;
 mod layers;
+mod links;
 mod lints;
+mod names;
 mod source;
 mod verdict;
