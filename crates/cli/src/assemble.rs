@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use kerf_cloud::CloudProvider;
 use kerf_controllers::{Election, ManagerConfig, Tuning};
-use kerf_kwok::KwokProvider;
+use kerf_kwok::{KwokProvider, NodeCapacity};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_runtime::metrics::LabelNames;
@@ -25,13 +25,18 @@ pub(crate) struct Parts {
     pub(crate) metrics: Option<Metrics>,
     pub(crate) listen: bool,
     pub(crate) tuning: Tuning,
+    /// What KWOK Nodes say about their capacity, which NodePool limits count.
+    pub(crate) node_capacity: NodeCapacity,
 }
 
 impl Parts {
     /// The manager's configuration and the provider in it.
     pub(crate) fn manager(self) -> (ManagerConfig, Arc<KwokProvider>) {
         let provider = KwokProvider::new(self.client.clone(), Arc::clone(&self.interner), self.catalogue);
-        let provider = Arc::new(provider.with_announcements());
+        let provider = provider
+            .with_interruption_annotations()
+            .with_node_capacity(self.node_capacity);
+        let provider = Arc::new(provider);
         let metrics = self.metrics.unwrap_or_else(|| Metrics::new(label_names(&*provider)));
         let config = ManagerConfig {
             client: self.client,

@@ -5,7 +5,7 @@ use crate::assemble::{Parts, label_names};
 use crate::exit::Exit;
 use anyhow::Context as _;
 use kerf_controllers::{Election, Tuning};
-use kerf_kwok::{KwokProvider, load_catalogue_or_none};
+use kerf_kwok::{KwokProvider, NodeCapacity, load_catalogue_or_none};
 use kerf_model::intern::Interner;
 use kerf_runtime::client::{ApiLayers, Connection, Retry};
 use kerf_runtime::leader::{ElectionConfig, hostname, identity, lease_namespace};
@@ -148,6 +148,8 @@ async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
             blocking: true,
             ..Tuning::default()
         },
+        // As upstream's provider does, which tests on real clusters rely on.
+        node_capacity: NodeCapacity::Requests,
     }
     .manager();
     let shutdown = CancellationToken::new();

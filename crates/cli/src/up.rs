@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use anyhow::Context as _;
 use kerf_apiserver::{ApiServer, serve_https};
 use kerf_controllers::Tuning;
-use kerf_kwok::{ReadMode, ec2_catalogue, read_catalogue};
+use kerf_kwok::{NodeCapacity, ReadMode, ec2_catalogue, read_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_runtime::options::Parsed;
@@ -112,6 +112,7 @@ async fn stay(
                 blocking: true,
                 ..Tuning::default()
             },
+            node_capacity: NodeCapacity::InstanceType,
         }
         .manager();
         kerf_controllers::run(config, shutdown).await?;

@@ -4,13 +4,14 @@ mod support;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Request;
-use kube::core::params::PostParams;
+use kube::core::params::{ListParams, PostParams};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use support::{Outcome, kerf, kerf_with_input};
 
 /// A cluster in a process of its own, without a controller.
@@ -21,10 +22,16 @@ struct Up {
 
 impl Up {
     fn start(name: &str) -> Self {
+        Self::start_with(name, &["--no-controller"])
+    }
+
+    fn start_with(name: &str, args: &[&str]) -> Self {
         let kubeconfig =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.kubeconfig", std::process::id()));
         let mut child = Command::new(env!("CARGO_BIN_EXE_kerf"))
-            .args(["up", "--no-controller", "--write-kubeconfig"])
+            .arg("up")
+            .args(args)
+            .arg("--write-kubeconfig")
             .arg(&kubeconfig)
             .stdout(Stdio::piped())
             .spawn()
@@ -37,8 +44,8 @@ impl Up {
         Self { child, kubeconfig }
     }
 
-    /// Creates objects, each at its path, and gives back what became of them.
-    fn create(&self, objects: &[(&str, Value)]) -> Vec<Value> {
+    /// Runs `work` with a client of the cluster.
+    fn with_client<T>(&self, work: impl AsyncFnOnce(Client) -> T) -> T {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -49,7 +56,22 @@ impl Up {
             let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
                 .await
                 .expect("a configuration");
-            let client = Client::try_from(config).expect("a client");
+            work(Client::try_from(config).expect("a client")).await
+        })
+    }
+
+    /// The items of a list.
+    fn list(&self, path: &str) -> Vec<Value> {
+        let listed: Value = self.with_client(async |client| {
+            let request = Request::new(path).list(&ListParams::default()).expect("a request");
+            client.request(request).await.expect("a list")
+        });
+        listed["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Creates objects, each at its path, and gives back what became of them.
+    fn create(&self, objects: &[(&str, Value)]) -> Vec<Value> {
+        self.with_client(async |client| {
             let mut created = Vec::new();
             for (path, object) in objects {
                 let body = object.to_string().into_bytes();
@@ -264,4 +286,30 @@ fn a_controller_that_cannot_write_its_lease_says_so_and_is_not_ready() {
         "{ready}"
     );
     assert!(alive.is_some_and(|answer| answer.starts_with("HTTP/1.1 200")));
+}
+
+#[test]
+fn the_limits_of_a_pool_count_whole_machines() {
+    let up = Up::start_with("limits", &[]);
+    let mut pool = pool(&json!({"cpu": "8"}));
+    pool.1["spec"]["template"]["spec"]["requirements"] =
+        json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]}]);
+    let pods = ["a", "b", "c", "d"].map(|name| pod(name, "2"));
+    up.create(&[class(), pool]);
+    up.create(&pods);
+    let capacity = |claim: &Value| claim["status"]["capacity"]["cpu"].clone();
+    let end = Instant::now() + Duration::from_secs(60);
+    let claims = loop {
+        let claims = up.list("/apis/karpenter.sh/v1/nodeclaims");
+        let launched = claims.iter().filter(|claim| capacity(claim) != Value::Null).count();
+        if launched >= 2 {
+            break claims;
+        }
+        assert!(Instant::now() < end, "{claims:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert!(claims.iter().all(|claim| capacity(claim) == "4"), "{claims:?}");
+    // A pass every few seconds looks again at the pods that are left: two machines of 4 CPUs are all the limit allows.
+    std::thread::sleep(Duration::from_secs(5));
+    assert_eq!(up.list("/apis/karpenter.sh/v1/nodeclaims").len(), 2);
 }

@@ -1,6 +1,6 @@
 //! The list of types the KWOK provider has of its own (KWK-026 to KWK-031).
 
-use crate::recipe::{OfferingRecipe, Recipe};
+use crate::type_definition::{OfferingDefinition, TypeDefinition};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_model::price::Price;
@@ -25,7 +25,7 @@ pub fn builtin_catalogue(interner: &Interner) -> Arc<Catalogue> {
         for family in FAMILIES {
             for system in SYSTEMS {
                 for architecture in ARCHITECTURES {
-                    types.push(recipe(cores, family, system, architecture).build(interner));
+                    types.push(definition(cores, family, system, architecture).build(interner));
                 }
             }
         }
@@ -33,10 +33,10 @@ pub fn builtin_catalogue(interner: &Interner) -> Arc<Catalogue> {
     Arc::new(Catalogue { types })
 }
 
-fn recipe(cores: i64, (factor, family): (i64, &str), system: &str, architecture: &str) -> Recipe {
+fn definition(cores: i64, (factor, family): (i64, &str), system: &str, architecture: &str) -> TypeDefinition {
     let memory_bytes = (cores * factor) << 30;
     let on_demand = 0.025 * cores as f64 + 0.001 * memory_bytes as f64 / 1e9;
-    let offering = |zone: &str, capacity_type: &str, price: f64| OfferingRecipe {
+    let offering = |zone: &str, capacity_type: &str, price: f64| OfferingDefinition {
         price: Price::from_per_hour(price).unwrap_or_default(),
         reservation_capacity: 0,
         requirements: vec![
@@ -48,7 +48,7 @@ fn recipe(cores: i64, (factor, family): (i64, &str), system: &str, architecture:
             ("topology.kubernetes.io/zone".into(), Operator::In, vec![zone.into()]),
         ],
     };
-    Recipe {
+    TypeDefinition {
         name: format!("{family}-{cores}x-{architecture}-{system}"),
         architecture: architecture.into(),
         operating_systems: vec![system.into()],

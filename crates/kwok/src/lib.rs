@@ -3,20 +3,20 @@
 //! In come NodeClaims and instance types (built in, real EC2 ones, or read from a file); out go Node objects that a simulator brings
 //! to life. Units are those of the model.
 
-mod announcements;
-mod birth;
 mod builtin;
 mod ec2;
+mod interruption_annotations;
 mod load;
 mod machine;
+mod node_writer;
 mod provider;
 mod read;
-mod recipe;
+mod type_definition;
 
-pub use announcements::INTERRUPTION;
 pub use builtin::builtin_catalogue;
 pub use ec2::ec2_catalogue;
+pub use interruption_annotations::INTERRUPTION;
 pub use load::{LoadError, load_catalogue, load_catalogue_or_none};
-pub use machine::{LABEL_PARTITION, LABEL_PRICE, LABEL_SIMULATED, PROVIDER_ID_PREFIX};
+pub use machine::{LABEL_PARTITION, LABEL_PRICE, LABEL_SIMULATED, NodeCapacity, PROVIDER_ID_PREFIX};
 pub use provider::{KwokProvider, NODE_CLASS, PROVIDER_NAME, vocabulary};
 pub use read::{CatalogueError, CatalogueErrors, ReadMode, read_catalogue};

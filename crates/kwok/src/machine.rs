@@ -1,4 +1,4 @@
-//! From a claim to the Node that stands for its machine: pure, and the same for the same claim (KWK-033 to KWK-053).
+//! Chooses the machine for a claim and builds its Node. Pure: the same claim gives the same machine (KWK-033 to KWK-053).
 
 use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 
 /// What provider ids begin with (KWK-002).
 pub const PROVIDER_ID_PREFIX: &str = "kwok://";
-/// The price per hour, for a viewer of nodes.
+/// Label with the price in dollars per hour, which eks-node-viewer shows.
 pub const LABEL_PRICE: &str = "eks-node-viewer/instance-price";
-/// Which simulator instance takes care of the node.
+/// Label that says which KWOK instance simulates the node.
 pub const LABEL_PARTITION: &str = "kwok-partition";
-/// Marks simulated nodes, as label and as annotation.
+/// Label and annotation that mark a simulated node.
 pub const LABEL_SIMULATED: &str = "kwok.x-k8s.io/node";
 
 const PARTITION: &str = "a";
@@ -26,34 +26,46 @@ const SIMULATED: &str = "fake";
 /// The longest name of a Node.
 const NAME_MAX: usize = 253;
 
-/// A machine that was chosen for a claim but is not in the cluster yet.
+/// A machine chosen for a claim; its Node is not created yet.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Machine {
-    /// The object to write.
+    /// The Node to create.
     pub(crate) node: Node,
-    /// The answer to the claim's launch.
+    /// What `create` returns for the claim.
     pub(crate) launched: Launched,
 }
 
-/// Chooses a machine for a claim.
-pub(crate) fn machine(
+/// What a Node's `status.capacity` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum NodeCapacity {
+    /// What the claim requests (KWK-049), as upstream's KWOK provider does: NodePool limits then count requests, not machines (KWK-050).
+    #[default]
+    Requests,
+    /// The capacity of the instance type, as real clouds do; resources the type lacks are as requested.
+    InstanceType,
+}
+
+/// Chooses a machine for a claim: the cheapest offering of the types the claim names. The error is insufficient capacity if no offering
+/// is compatible, or says which type is unknown.
+pub(crate) fn choose_machine(
     claim: &NodeClaim,
     catalogue: &Catalogue,
     rules: &LabelRules,
+    node_capacity: NodeCapacity,
     interner: &Interner,
 ) -> Result<Machine, CloudError> {
-    let random = identity(claim).rng();
-    let kinds = asked_types(claim, catalogue, interner)?;
+    let random = launch_seed(claim).rng();
+    let kinds = requested_types(claim, catalogue, interner)?;
     let wanted = requirements(&claim.spec.requirements, rules, interner);
     // Every key of an offering is well-known (KWK-004), so none must be defined by the claim.
     let choice = cheapest(kinds, &wanted, |_| true, interner);
     let choice =
         choice.ok_or_else(|| CloudError::insufficient_capacity("no instance type has a compatible offering"))?;
     let name = node_name(claim, &random);
-    let labels = node_labels(claim, &choice, drawn(&choice, &random), interner);
+    let labels = node_labels(claim, &choice, pick_offering(&choice, &random), interner);
     let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
     annotations.insert(LABEL_SIMULATED.to_owned(), SIMULATED.to_owned());
-    let (capacity, allocatable) = amounts(claim, choice.kind, interner);
+    let (capacity, allocatable) = amounts(claim, choice.kind, node_capacity, interner);
     let provider_id = format!("{PROVIDER_ID_PREFIX}{name}");
     let node = Node {
         metadata: ObjectMeta {
@@ -87,15 +99,15 @@ pub(crate) fn machine(
     Ok(Machine { node, launched })
 }
 
-/// Everything random about a machine follows from the claim's uid, so that a launch that is repeated, because its answer was lost, gives
-/// the same machine again.
-fn identity(claim: &NodeClaim) -> Seed {
+/// The seed of everything random about a machine. It follows from the claim's uid (its name where it has none), so a repeated launch
+/// gives the same machine again.
+fn launch_seed(claim: &NodeClaim) -> Seed {
     let name = claim.metadata.uid.as_deref().or(claim.metadata.name.as_deref());
     Seed(0).derive(name.unwrap_or_default())
 }
 
-/// The types the claim names, in its order.
-fn asked_types<'a>(
+/// The instance types the claim names, in the order of the claim. The error says which type is unknown or that none is named.
+fn requested_types<'a>(
     claim: &NodeClaim,
     catalogue: &'a Catalogue,
     interner: &Interner,
@@ -112,7 +124,8 @@ fn asked_types<'a>(
     each.collect()
 }
 
-fn drawn<'a>(choice: &Choice<'a>, random: &Rng) -> Option<&'a Offering> {
+/// One of the equally cheap offerings, at random.
+fn pick_offering<'a>(choice: &Choice<'a>, random: &Rng) -> Option<&'a Offering> {
     kerf_cloud::pick(&choice.offerings, &|bound: u64| random.below(bound)).copied()
 }
 
@@ -124,6 +137,7 @@ fn node_name(claim: &NodeClaim, random: &Rng) -> String {
     format!("kwok-{}{suffix}", claim.get(..room).unwrap_or(claim))
 }
 
+/// The Node's labels (KWK-045, KWK-046).
 fn node_labels(
     claim: &NodeClaim,
     choice: &Choice<'_>,
@@ -160,6 +174,7 @@ fn node_labels(
     all
 }
 
+/// Keys and values of the requirements that allow exactly one value.
 fn single_valued<'a>(
     requirements: &'a Requirements,
     interner: &'a Interner,
@@ -170,9 +185,14 @@ fn single_valued<'a>(
         .filter_map(move |one| Some((text(one.key), text(one.single()?))))
 }
 
-/// Capacity is what the claim requests; allocatable the same under the type's allocatable (KWK-049).
-fn amounts(claim: &NodeClaim, kind: &InstanceType, interner: &Interner) -> (ResourceList, ResourceList) {
-    let capacity = claim
+/// The Node's capacity and allocatable. Allocatable is what the claim requests, overlaid by the type's allocatable (KWK-049).
+fn amounts(
+    claim: &NodeClaim,
+    kind: &InstanceType,
+    node_capacity: NodeCapacity,
+    interner: &Interner,
+) -> (ResourceList, ResourceList) {
+    let requests = claim
         .spec
         .resources
         .as_ref()
@@ -180,8 +200,13 @@ fn amounts(claim: &NodeClaim, kind: &InstanceType, interner: &Interner) -> (Reso
         .unwrap_or_default();
     let is_huge = |name: Sym| interner.text(name).starts_with("hugepages-");
     let of_type = allocatable(&kind.capacity, &kind.overhead, is_huge);
-    let mut allocatable = capacity.clone();
+    let mut allocatable = requests.clone();
     allocatable.extend(quantities(&of_type, interner));
+    let mut capacity = requests;
+    match node_capacity {
+        NodeCapacity::Requests => {}
+        NodeCapacity::InstanceType => capacity.extend(quantities(&kind.capacity, interner)),
+    }
     (capacity, allocatable)
 }
 

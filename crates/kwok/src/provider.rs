@@ -1,9 +1,9 @@
 //! The provider: Node objects are its instances (KWK-060).
 
-use crate::announcements::{Announcements, node_of};
-use crate::birth::Births;
-use crate::machine::{PROVIDER_ID_PREFIX, machine};
-use crate::recipe::is_reservation_id_key;
+use crate::interruption_annotations::{InterruptionAnnotations, node_of};
+use crate::machine::{NodeCapacity, PROVIDER_ID_PREFIX, choose_machine};
+use crate::node_writer::NodeWriter;
+use crate::type_definition::is_reservation_id_key;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -34,7 +34,7 @@ pub const NODE_CLASS: NodeClassKind = NodeClassKind {
 /// How long a node may be unready before it is repaired (KWK-008).
 const REPAIR_TOLERATION: Duration = Duration::from_secs(10 * 60);
 
-/// The vocabulary of a catalogue: each label of a type or an offering is well-known (KWK-004).
+/// The vocabulary of a catalogue: every label of a type or an offering is well-known (KWK-004).
 pub fn vocabulary(catalogue: &Catalogue, interner: &Interner) -> Vocabulary {
     let mut keys = BTreeSet::new();
     for kind in &catalogue.types {
@@ -66,9 +66,10 @@ pub struct KwokProvider {
     profile: Profile,
     interner: Arc<Interner>,
     catalogue: Arc<Catalogue>,
-    births: Births,
+    node_writer: NodeWriter,
     signals: SignalQueue,
-    announcements: Option<Announcements>,
+    node_capacity: NodeCapacity,
+    annotations: Option<InterruptionAnnotations>,
 }
 
 impl KwokProvider {
@@ -76,7 +77,7 @@ impl KwokProvider {
     pub fn new(client: Client, interner: Arc<Interner>, catalogue: Arc<Catalogue>) -> Self {
         let vocabulary = vocabulary(&catalogue, &interner);
         Self {
-            births: Births::new(client.clone()),
+            node_writer: NodeWriter::new(client.clone()),
             client,
             profile: Profile {
                 name: PROVIDER_NAME,
@@ -89,14 +90,22 @@ impl KwokProvider {
             interner,
             catalogue,
             signals: SignalQueue::default(),
-            announcements: None,
+            node_capacity: NodeCapacity::default(),
+            annotations: None,
         }
     }
 
-    /// Also raises the interruptions that Nodes are annotated with ([`INTERRUPTION`](crate::INTERRUPTION)). It costs a watch of Nodes.
+    /// Also raises interruptions for annotated Nodes ([`INTERRUPTION`](crate::INTERRUPTION)). This costs a watch of Nodes.
     #[must_use]
-    pub fn with_announcements(mut self) -> Self {
-        self.announcements = Some(Announcements::new(self.client.clone()));
+    pub fn with_interruption_annotations(mut self) -> Self {
+        self.annotations = Some(InterruptionAnnotations::new(self.client.clone()));
+        self
+    }
+
+    /// Changes what the capacity of Nodes is; [`NodeCapacity::Requests`] unless this is called.
+    #[must_use]
+    pub fn with_node_capacity(mut self, node_capacity: NodeCapacity) -> Self {
+        self.node_capacity = node_capacity;
         self
     }
 
@@ -105,7 +114,7 @@ impl KwokProvider {
         self.signals.raise(kind, provider_ids, now);
     }
 
-    /// Deletes a Node; one that is gone is deleted.
+    /// Deletes a Node; succeeds if it is gone already.
     async fn delete_node(&self, name: &str) -> Result<(), CloudError> {
         let deleted = found(self.nodes().delete(name, &DeleteParams::default()).await);
         deleted
@@ -117,7 +126,7 @@ impl KwokProvider {
         Api::all(self.client.clone())
     }
 
-    /// The class's registration delay, if the class can be used (KWK-039, KWK-040).
+    /// The registration delay of the claim's node class. The error says that the class is missing or not ready (KWK-039, KWK-040).
     async fn registration_delay(&self, claim: &NodeClaim) -> Result<Duration, CloudError> {
         let name = &claim.spec.node_class_ref.name;
         let class = Api::<KwokNodeClass>::all(self.client.clone()).get(name).await;
@@ -146,7 +155,7 @@ impl KwokProvider {
     }
 }
 
-/// An API error as the provider's own: whether to be patient is all a caller can use.
+/// Turns an API error into the provider's own: retryable or other, which is all a caller distinguishes.
 fn api_error(doing: &str, error: &kube::Error) -> CloudError {
     let message = format!("{doing}, {}", describe(error)).into();
     match ApiErrorKind::of(error) {
@@ -155,13 +164,14 @@ fn api_error(doing: &str, error: &kube::Error) -> CloudError {
     }
 }
 
+/// The Node name in a provider id; `None` if the id is not KWOK's.
 fn node_name(provider_id: &str) -> Option<&str> {
     provider_id
         .strip_prefix(PROVIDER_ID_PREFIX)
         .filter(|name| !name.is_empty())
 }
 
-/// A Node of ours as an instance; `None` for other nodes (KWK-002).
+/// A Node as an instance; `None` for nodes of other providers (KWK-002).
 fn instance(node: Node) -> Option<Launched> {
     let provider_id = node.spec?.provider_id.filter(|id| id.starts_with(PROVIDER_ID_PREFIX))?;
     let name = node.metadata.name?;
@@ -192,16 +202,17 @@ impl CloudProvider for KwokProvider {
     }
 
     async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
-        let machine = machine(claim, &self.catalogue, &self.profile.vocabulary.labels, &self.interner)?;
+        let labels = &self.profile.vocabulary.labels;
+        let machine = choose_machine(claim, &self.catalogue, labels, self.node_capacity, &self.interner)?;
         let delay = self.registration_delay(claim).await?;
-        self.births.begin(machine.node, delay);
+        self.node_writer.write_after(machine.node, delay);
         Ok(machine.launched)
     }
 
     async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
         let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         if let Some(name) = provider_id.and_then(node_name) {
-            self.births.cancel(name);
+            self.node_writer.cancel(name);
         }
         self.remove_unregistered(claim).await?;
         let name = claim.metadata.name.as_deref().unwrap_or_default();
@@ -255,20 +266,20 @@ impl CloudProvider for KwokProvider {
     }
 
     async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {
-        let Some(announcements) = &self.announcements else {
+        let Some(annotations) = &self.annotations else {
             return Ok(self.signals.receive().await);
         };
         tokio::select! {
             biased;
             raised = self.signals.receive() => Ok(raised),
-            announced = announcements.receive() => announced.map_err(|error| api_error("watching Nodes", &error)),
+            annotated = annotations.receive() => annotated.map_err(|error| api_error("watching Nodes", &error)),
         }
     }
 
     async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
-        match (&self.announcements, node_of(handled)) {
-            (Some(announcements), Some(node)) => {
-                let taken = announcements.acknowledge(node).await;
+        match (&self.annotations, node_of(handled)) {
+            (Some(annotations), Some(node)) => {
+                let taken = annotations.acknowledge(node).await;
                 taken.map_err(|error| api_error(&format!("patching Node {node}"), &error))
             }
             _ => {

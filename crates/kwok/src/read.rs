@@ -1,6 +1,6 @@
 //! Reading catalogues in KWOK's JSON format (KWK-011 to KWK-019).
 
-use crate::recipe::{OfferingRecipe, Recipe};
+use crate::type_definition::{OfferingDefinition, TypeDefinition};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_model::price::Price;
@@ -79,11 +79,14 @@ pub fn read_catalogue(
         element: None,
         errors: Vec::new(),
     };
-    let recipes = reader.file(text);
+    let definitions = reader.file(text);
     if !reader.errors.is_empty() {
         return Err(CatalogueErrors(reader.errors));
     }
-    let types = recipes.iter().map(|recipe| recipe.build(interner)).collect();
+    let types = definitions
+        .iter()
+        .map(|definition| definition.build(interner))
+        .collect();
     Ok(Catalogue { types })
 }
 
@@ -138,7 +141,7 @@ impl Reader<'_> {
         }
     }
 
-    fn file(&mut self, text: &str) -> Vec<Recipe> {
+    fn file(&mut self, text: &str) -> Vec<TypeDefinition> {
         let elements = match serde_json::from_str(text) {
             Ok(Value::Array(elements)) => elements,
             Ok(Value::Null) if self.mode == ReadMode::Lenient => Vec::new(),
@@ -160,20 +163,20 @@ impl Reader<'_> {
             }
         };
         self.strict(elements.is_empty(), "", "holds no instance types", "write at least one");
-        let recipes = elements.iter().enumerate();
-        let recipes: Vec<(usize, Recipe)> = recipes
+        let definitions = elements.iter().enumerate();
+        let definitions: Vec<(usize, TypeDefinition)> = definitions
             .filter_map(|(at, value)| Some((at, self.element(at, value)?)))
             .collect();
-        self.duplicates(&recipes);
-        recipes.into_iter().map(|(_, recipe)| recipe).collect()
+        self.duplicates(&definitions);
+        definitions.into_iter().map(|(_, definition)| definition).collect()
     }
 
-    fn duplicates(&mut self, recipes: &[(usize, Recipe)]) {
+    fn duplicates(&mut self, definitions: &[(usize, TypeDefinition)]) {
         let mut first = BTreeMap::new();
-        for (at, recipe) in recipes {
-            let earlier = *first.entry(&recipe.name).or_insert(at);
-            self.element = Some((*at, recipe.name.clone()));
-            let repeated = earlier != at && !recipe.name.is_empty();
+        for (at, definition) in definitions {
+            let earlier = *first.entry(&definition.name).or_insert(at);
+            self.element = Some((*at, definition.name.clone()));
+            let repeated = earlier != at && !definition.name.is_empty();
             self.strict(
                 repeated,
                 "name",
@@ -183,7 +186,7 @@ impl Reader<'_> {
         }
     }
 
-    fn element(&mut self, index: usize, value: &Value) -> Option<Recipe> {
+    fn element(&mut self, index: usize, value: &Value) -> Option<TypeDefinition> {
         self.element = Some((index, String::new()));
         let Value::Object(object) = value else {
             self.fault(
@@ -210,7 +213,7 @@ impl Reader<'_> {
             "is missing or empty",
             "write [\"linux\"]",
         );
-        Some(Recipe {
+        Some(TypeDefinition {
             resources: self.resources(object),
             offerings: self.offerings(object),
             name,
@@ -309,7 +312,7 @@ impl Reader<'_> {
         resources
     }
 
-    fn offerings(&mut self, object: &Map<String, Value>) -> Vec<OfferingRecipe> {
+    fn offerings(&mut self, object: &Map<String, Value>) -> Vec<OfferingDefinition> {
         let items = self.array(object, "offerings", "offerings", "write an array of offerings");
         self.strict(
             items.is_empty(),
@@ -347,7 +350,7 @@ impl Reader<'_> {
                 format!("repeats the requirements of offerings[{first}]"),
                 "remove one of them",
             );
-            offerings.push(OfferingRecipe {
+            offerings.push(OfferingDefinition {
                 price,
                 reservation_capacity,
                 requirements,

@@ -4,7 +4,7 @@ use crate::fake_api::{CLAIMS, CLASSES, FakeApi, NODES};
 use jiff::Timestamp;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_cloud::{CloudError, CloudProvider, InterruptionKind, RepairPolicy};
-use kerf_kwok::{KwokProvider, ReadMode, builtin_catalogue, read_catalogue};
+use kerf_kwok::{KwokProvider, NodeCapacity, ReadMode, builtin_catalogue, read_catalogue};
 use kerf_model::intern::Interner;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn ready(status: &str) -> Value {
     json!([{"type": "Ready", "status": status, "reason": "R", "message": "why", "lastTransitionTime": "2026-01-01T00:00:00Z"}])
 }
 
-fn world() -> (FakeApi, KwokProvider) {
+fn setup() -> (FakeApi, KwokProvider) {
     let api = FakeApi::default();
     api.put(CLASSES, class(json!({}), ready("True")));
     let interner = Arc::new(Interner::default());
@@ -77,7 +77,7 @@ async fn wait(seconds: u64) {
 // KWK-001, KWK-008, LIF-146
 #[tokio::test]
 async fn the_profile_names_provider_class_and_repair_policies() {
-    let (_, provider) = world();
+    let (_, provider) = setup();
     let profile = provider.profile();
     assert_eq!(profile.name, "kwok");
     let class = profile.node_classes[0];
@@ -100,7 +100,7 @@ async fn the_profile_names_provider_class_and_repair_policies() {
 // KWK-006, KWK-009
 #[tokio::test]
 async fn nothing_drifts_and_every_pool_has_the_same_types() {
-    let (_, provider) = world();
+    let (_, provider) = setup();
     assert_eq!(provider.is_drifted(&claim("c", json!([]))).await, Ok(None));
     let pools = ["a", "b"].map(|name| -> NodePool {
         let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
@@ -117,7 +117,7 @@ async fn nothing_drifts_and_every_pool_has_the_same_types() {
 // KWK-002, KWK-043, KWK-045, KWK-046, KWK-047, KWK-048, KWK-049, KWK-050, KWK-053
 #[tokio::test(start_paused = true)]
 async fn the_node_has_the_shape_the_suites_expect() {
-    let (api, provider) = world();
+    let (api, provider) = setup();
     let zone = requirement("topology.kubernetes.io/zone", &["test-zone-b"]);
     let claim = claim(
         "default-zm8wd",
@@ -181,7 +181,7 @@ async fn the_node_has_the_shape_the_suites_expect() {
 // KWK-044, KWK-052
 #[tokio::test(start_paused = true)]
 async fn the_answer_carries_what_the_node_will() {
-    let (api, provider) = world();
+    let (api, provider) = setup();
     let answer = provider
         .create(&claim("c", json!([types(&[TYPE])])))
         .await
@@ -201,7 +201,7 @@ async fn the_answer_carries_what_the_node_will() {
 // KWK-032, KWK-033, KWK-038
 #[tokio::test]
 async fn a_bad_type_list_is_reported_before_the_class_is_looked_up() {
-    let (api, provider) = world();
+    let (api, provider) = setup();
     let without = provider
         .create(&claim("c", json!([requirement("custom", &["v"])])))
         .await;
@@ -257,7 +257,7 @@ async fn the_first_of_the_cheapest_types_with_a_compatible_offering_is_taken() {
 // KWK-035
 #[tokio::test]
 async fn equally_cheap_offerings_are_all_used() {
-    let (_, provider) = world();
+    let (_, provider) = setup();
     let mut zones = std::collections::BTreeSet::new();
     for n in 0..60 {
         let answer = provider
@@ -272,7 +272,7 @@ async fn equally_cheap_offerings_are_all_used() {
 // KWK-039, KWK-040, LIF-025
 #[tokio::test]
 async fn the_class_decides_whether_a_launch_may_happen() {
-    let (api, provider) = world();
+    let (api, provider) = setup();
     let launch = async |name: &str| provider.create(&claim(name, json!([types(&[TYPE])]))).await;
     api.put(CLASSES, class(json!({}), ready("False")));
     assert_eq!(launch("a").await, Err(CloudError::NodeClassNotReady("why".into())));
@@ -291,7 +291,7 @@ async fn the_class_decides_whether_a_launch_may_happen() {
 // KWK-041
 #[tokio::test(start_paused = true)]
 async fn the_node_comes_after_the_delay_and_the_write_is_tried_four_times() {
-    let (api, provider) = world();
+    let (api, provider) = setup();
     api.put(CLASSES, class(json!({"nodeRegistrationDelay": "30s"}), ready("True")));
     provider
         .create(&claim("a", json!([types(&[TYPE])])))
@@ -326,7 +326,7 @@ async fn the_node_comes_after_the_delay_and_the_write_is_tried_four_times() {
 
 #[tokio::test(start_paused = true)]
 async fn a_launch_repeated_after_a_lost_answer_gives_the_same_node() {
-    let (api, provider) = world();
+    let (api, provider) = setup();
     let claim = claim("a", json!([types(&[TYPE])]));
     let first = provider.create(&claim).await;
     assert_eq!(provider.create(&claim).await, first);
@@ -338,7 +338,7 @@ async fn a_launch_repeated_after_a_lost_answer_gives_the_same_node() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_deleted_before_its_node_exists_leaves_none_behind() {
-    let (api, provider) = world();
+    let (api, provider) = setup();
     api.put(CLASSES, class(json!({"nodeRegistrationDelay": "30s"}), ready("True")));
     api.put(CLAIMS, claim_object("a", json!([])));
     let answer = provider
@@ -362,7 +362,7 @@ async fn a_claim_deleted_before_its_node_exists_leaves_none_behind() {
 // KWK-054, KWK-055, KWK-207
 #[tokio::test(start_paused = true)]
 async fn deletion_removes_the_claim_object_and_answers_not_found_at_once() {
-    let (api, provider) = world();
+    let (api, provider) = setup();
     api.put(CLAIMS, claim_object("a", json!([])));
     let answer = provider
         .create(&claim("a", json!([types(&[TYPE])])))
@@ -388,7 +388,7 @@ async fn deletion_removes_the_claim_object_and_answers_not_found_at_once() {
 // KWK-002, KWK-056, KWK-057, KWK-058
 #[tokio::test]
 async fn nodes_with_our_ids_are_the_instances() {
-    let (api, provider) = world();
+    let (api, provider) = setup();
     let node = |name: &str, id: &str, deleting: bool| {
         let mut metadata = json!({"name": name, "creationTimestamp": "2026-01-01T00:00:00Z"});
         if deleting {
@@ -432,7 +432,7 @@ async fn nodes_with_our_ids_are_the_instances() {
 // KWK-010
 #[tokio::test(start_paused = true)]
 async fn classes_are_only_read() {
-    let (api, provider) = world();
+    let (api, provider) = setup();
     provider
         .create(&claim("a", json!([types(&[TYPE])])))
         .await
@@ -449,7 +449,7 @@ async fn classes_are_only_read() {
 
 #[tokio::test(start_paused = true)]
 async fn every_kind_of_interruption_can_be_raised() {
-    let (_, provider) = world();
+    let (_, provider) = setup();
     for kind in InterruptionKind::ALL {
         provider.interrupt(kind, ["kwok://a".to_owned()], Timestamp::UNIX_EPOCH);
     }
@@ -471,7 +471,7 @@ async fn every_kind_of_interruption_can_be_raised() {
 // KWK-051
 #[tokio::test]
 async fn a_resource_no_type_has_is_on_the_node_only_if_the_claim_requests_it() {
-    let (_, provider) = world();
+    let (_, provider) = setup();
     let mut object = claim_object("a", json!([types(&[TYPE])]));
     let plain = provider
         .create(&claim("a", json!([types(&[TYPE])])))
@@ -493,10 +493,30 @@ async fn a_resource_no_type_has_is_on_the_node_only_if_the_claim_requests_it() {
     );
 }
 
+// KWK-050
+#[tokio::test(start_paused = true)]
+async fn the_capacity_of_a_node_can_be_that_of_its_type() {
+    let (api, provider) = setup();
+    let provider = provider.with_node_capacity(NodeCapacity::InstanceType);
+    let answer = provider
+        .create(&claim("c", json!([types(&[TYPE])])))
+        .await
+        .expect("launched");
+    wait(1).await;
+    assert_eq!(
+        api.locked().objects[&format!("{NODES}/{}", answer.name)]["status"],
+        json!({
+            "phase": "Pending",
+            "capacity": {"cpu": "1", "memory": "2Gi", "pods": "16", "ephemeral-storage": "20Gi"},
+            "allocatable": {"cpu": "900m", "memory": "2038Mi", "pods": "16", "ephemeral-storage": "20Gi"},
+        })
+    );
+}
+
 // KWK-060
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_nodes() {
-    let (api, provider) = world();
+    let (api, provider) = setup();
     let answer = provider
         .create(&claim("a", json!([types(&[TYPE])])))
         .await

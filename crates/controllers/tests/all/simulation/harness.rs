@@ -118,7 +118,8 @@ impl Simulation {
         change(&mut options);
         let interner = Arc::new(Interner::default());
         let catalogue = builtin_catalogue(&interner);
-        let provider = KwokProvider::new(sandbox.client(), Arc::clone(&interner), catalogue).with_announcements();
+        let provider =
+            KwokProvider::new(sandbox.client(), Arc::clone(&interner), catalogue).with_interruption_annotations();
         let manager = Manager::new(ManagerConfig {
             provider: wrap(Arc::new(provider)),
             client,

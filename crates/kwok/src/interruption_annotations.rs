@@ -1,6 +1,6 @@
-//! Interruptions that are raised by annotating a Node, so that anybody with kubectl can play the cloud.
+//! Interruption signals that users raise by annotating a Node with kubectl.
 //!
-//! The annotation is the signal: it is delivered while it is there, across restarts too, and taken off when it was acted on.
+//! A signal is delivered as long as the annotation exists, also after a restart; acknowledging the signal removes the annotation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -17,21 +17,21 @@ use tokio::time::Instant;
 
 use crate::machine::{LABEL_SIMULATED, PROVIDER_ID_PREFIX};
 
-/// On a Node of the KWOK provider: raises an interruption of its machine. The value is a kind's [`label`](InterruptionKind::label), such
-/// as `spot_interrupted`.
+/// The annotation that raises an interruption of a KWOK Node's machine. Its value is the [`label`](InterruptionKind::label) of a kind,
+/// such as `spot_interrupted`.
 pub const INTERRUPTION: &str = "sandbox.kerf.sh/interruption";
 
-/// What tells the receipts from those of signals raised otherwise.
+/// Prefix of the receipts of these signals; receipts of [`SignalQueue`](kerf_cloud::SignalQueue) are numbers.
 const RECEIPT: &str = "annotation/";
 
-/// The annotated Nodes.
-pub(crate) struct Announcements {
+/// Finds annotated Nodes and turns them into signals.
+pub(crate) struct InterruptionAnnotations {
     nodes: Api<Node>,
-    /// Until when a signal is hidden that was delivered, by receipt; `None` for a value nobody knows.
+    /// By receipt: until when a delivered signal is not delivered again; `None` for an unknown value, which is never delivered.
     hidden: Mutex<BTreeMap<String, Option<Instant>>>,
 }
 
-impl Announcements {
+impl InterruptionAnnotations {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             nodes: Api::all(client),
@@ -39,7 +39,7 @@ impl Announcements {
         }
     }
 
-    /// Waits for annotated Nodes.
+    /// Returns the signals that are due, at least one; waits until there are some. The error is that of a list or a watch.
     pub(crate) async fn receive(&self) -> Result<Vec<Interruption>, kube::Error> {
         loop {
             let listed = self
@@ -65,12 +65,12 @@ impl Announcements {
         }
     }
 
-    /// What may be delivered now, and when the next hidden one may be.
+    /// Returns the signals that are due now and when the next hidden one is due. Logs unknown values once.
     fn take(&self, nodes: &[PartialObjectMeta<Node>], now: Instant) -> (Vec<Interruption>, Option<Instant>) {
         let mut hidden = self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
         let annotated: BTreeMap<String, (&PartialObjectMeta<Node>, &str)> = nodes
             .iter()
-            .filter_map(|node| Some((receipt(node)?, (node, announced(node)?))))
+            .filter_map(|node| Some((receipt(node)?, (node, annotation(node)?))))
             .collect();
         hidden.retain(|receipt, _| annotated.contains_key(receipt));
         let mut ready = Vec::new();
@@ -99,7 +99,7 @@ impl Announcements {
         (ready, hidden.values().flatten().min().copied())
     }
 
-    /// Waits until a Node is annotated anew, or the watch ends.
+    /// Returns when a Node has a new annotation or the watch ends.
     async fn change(&self, version: &str) -> Result<(), kube::Error> {
         let params = WatchParams::default().labels(LABEL_SIMULATED);
         let mut events = self.nodes.watch_metadata(&params, version).await?.boxed();
@@ -121,23 +121,24 @@ impl Announcements {
         Ok(())
     }
 
-    /// Takes the annotation off. A Node that is gone has none.
+    /// Removes the annotation; a Node that is gone is fine.
     pub(crate) async fn acknowledge(&self, node: &str) -> Result<(), kube::Error> {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {INTERRUPTION: null}}}));
         found(self.nodes.patch_metadata(node, &PatchParams::default(), &patch).await).map(drop)
     }
 }
 
-fn announced(node: &PartialObjectMeta<Node>) -> Option<&str> {
+/// The value of the annotation.
+fn annotation(node: &PartialObjectMeta<Node>) -> Option<&str> {
     node.annotations().get(INTERRUPTION).map(String::as_str)
 }
 
-/// Another value on the same Node is another signal.
+/// Identifies a signal: another value on the same Node is another signal.
 fn receipt(node: &PartialObjectMeta<Node>) -> Option<String> {
-    Some(format!("{RECEIPT}{}/{}", node.name_any(), announced(node)?))
+    Some(format!("{RECEIPT}{}/{}", node.name_any(), annotation(node)?))
 }
 
-/// The Node whose annotation a signal was, if it was one.
+/// The name of the Node whose annotation raised a signal; `None` for a signal from elsewhere.
 pub(crate) fn node_of(signal: &Interruption) -> Option<&str> {
     let (node, _) = signal.receipt.strip_prefix(RECEIPT)?.split_once('/')?;
     Some(node)

@@ -1,4 +1,4 @@
-//! An instance type as KWOK describes it, and what follows from that description (KWK-020 to KWK-025).
+//! An instance type as a catalogue file defines it, and the model's instance type built from it (KWK-020 to KWK-025).
 
 use kerf_api::labels::kwok;
 use kerf_cloud::plain_offering;
@@ -11,29 +11,30 @@ use kerf_units::quantity::Quantity;
 
 /// Pods per node where a description names no number (KWK-016).
 pub(crate) const PODS_DEFAULT: i64 = 110;
+// What every type reserves for the kubelet (KWK-024).
 const KUBE_RESERVED_CPU_MILLI: i64 = 100;
 const KUBE_RESERVED_MEMORY_BYTES: i64 = 10 << 20;
 
-/// One type as described.
+/// The definition of one type.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Recipe {
+pub(crate) struct TypeDefinition {
     pub(crate) name: String,
     pub(crate) architecture: String,
     pub(crate) operating_systems: Vec<String>,
-    /// In the order of the description.
+    /// In the order of the file.
     pub(crate) resources: Vec<(String, Quantity)>,
-    pub(crate) offerings: Vec<OfferingRecipe>,
+    pub(crate) offerings: Vec<OfferingDefinition>,
 }
 
-/// One offering as described.
+/// The definition of one offering.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OfferingRecipe {
+pub(crate) struct OfferingDefinition {
     pub(crate) price: Price,
     pub(crate) reservation_capacity: u32,
     pub(crate) requirements: Vec<(String, Operator, Vec<String>)>,
 }
 
-impl Recipe {
+impl TypeDefinition {
     fn resource(&self, name: &str) -> Option<&Quantity> {
         self.resources
             .iter()
@@ -41,7 +42,7 @@ impl Recipe {
             .map(|(_, amount)| amount)
     }
 
-    /// The instance type.
+    /// Builds the model's instance type.
     pub(crate) fn build(&self, interner: &Interner) -> InstanceType {
         let name = interner.intern(&self.name);
         let mut requirements = Requirements::new();
@@ -108,7 +109,7 @@ impl Recipe {
     }
 }
 
-impl OfferingRecipe {
+impl OfferingDefinition {
     /// Always available (KWK-015), with the requirements as written (KWK-025).
     fn build(&self, interner: &Interner) -> Offering {
         let mut requirements = Requirements::new();

@@ -1,4 +1,4 @@
-//! Writing Nodes after their launch was answered (KWK-041).
+//! Creates the Node object of a machine after its registration delay (KWK-041).
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_runtime::client::{ApiErrorKind, describe, found};
@@ -9,48 +9,50 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+// Attempts and waits are those of client-go's default backoff, which KWK-041 names.
 const ATTEMPTS: u32 = 4;
 const WAIT_FIRST: Duration = Duration::from_millis(10);
 const WAIT_FACTOR: u32 = 5;
 const WAIT_JITTER: f64 = 0.1;
 
-/// Nodes on their way into the cluster. The set is as large as launches of the last moments are many; a restart loses it, and the
-/// registration timeout heals that (KWK-042).
+/// Creates Nodes in tasks of their own and remembers the names of those not created yet. A restart loses them; their claims then run
+/// into the registration timeout (KWK-042).
 #[derive(Clone)]
-pub(crate) struct Births {
+pub(crate) struct NodeWriter {
     client: Client,
-    expected: Arc<Mutex<BTreeSet<String>>>,
+    pending: Arc<Mutex<BTreeSet<String>>>,
 }
 
-impl Births {
+impl NodeWriter {
     pub(crate) fn new(client: Client) -> Self {
         Self {
             client,
-            expected: Arc::default(),
+            pending: Arc::default(),
         }
     }
 
-    /// Writes the Node after a delay, in a task of its own; not twice for one name.
-    pub(crate) fn begin(&self, node: Node, delay: Duration) {
-        let name = node.metadata.name.clone().unwrap_or_default();
+    /// Creates the Node after `delay`. Does nothing if a Node of that name is pending already; a Node without a name is not written.
+    pub(crate) fn write_after(&self, node: Node, delay: Duration) {
+        let Some(name) = node.metadata.name.clone() else { return };
         if self.locked().insert(name.clone()) {
-            let births = self.clone();
+            let writer = self.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(delay).await;
-                births.write(&name, &node).await;
+                writer.write(&name, &node).await;
             });
         }
     }
 
-    /// The Node is not wanted any more; one that is being written is removed again.
+    /// Gives up a pending Node. One that is being created at this moment is deleted afterwards.
     pub(crate) fn cancel(&self, name: &str) {
         self.locked().remove(name);
     }
 
     fn locked(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Creates the Node with retries; logs the last error.
     async fn write(&self, name: &str, node: &Node) {
         let nodes = Api::<Node>::all(self.client.clone());
         let random: Rng = Seed(0).derive(name).rng();
