@@ -99,7 +99,7 @@ async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
         Connection::from_file(Path::new(kubeconfig), None).await?
     };
     let interner = Arc::new(Interner::default());
-    let path = Some(options.instance_types_file_path.as_str()).filter(|path| !path.is_empty());
+    let path = options.instance_types_file_path.as_deref();
     let catalogue = load_catalogue_or_none(path.map(Path::new), &interner);
     // A bare client first: metrics are labelled by the provider's names, and the real client counts into them.
     let bare = connection.client(&ApiLayers::new())?;
@@ -125,7 +125,7 @@ async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
     let election = if options.disable_leader_election {
         None
     } else {
-        let namespace = lease_namespace(&options.leader_election_namespace)?;
+        let namespace = lease_namespace(options.leader_election_namespace.as_deref())?;
         let me = identity(&hostname(), &seed.derive("identity").rng());
         let config = ElectionConfig::new(options.leader_election_name.clone(), namespace, me);
         Some(Election {

@@ -43,9 +43,9 @@ pub enum CloudError {
 
 /// What the caller of `create` does with the claim after an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LaunchVerdict {
+pub enum LaunchFailure {
     /// Delete the claim; the reason is the label of `karpenter_nodeclaims_disrupted_total`.
-    GiveUp {
+    DeleteClaim {
         /// `insufficient_capacity` or `nodeclass_not_ready`.
         reason: &'static str,
     },
@@ -88,19 +88,19 @@ impl CloudError {
     }
 
     /// What to do with the claim whose launch failed so (LIF-023, LIF-024, LIF-026).
-    pub fn launch_verdict(&self) -> LaunchVerdict {
+    pub fn launch_failure(&self) -> LaunchFailure {
         match self {
-            Self::InsufficientCapacity(_) => LaunchVerdict::GiveUp {
+            Self::InsufficientCapacity(_) => LaunchFailure::DeleteClaim {
                 reason: "insufficient_capacity",
             },
-            Self::NodeClassNotReady(_) => LaunchVerdict::GiveUp {
+            Self::NodeClassNotReady(_) => LaunchFailure::DeleteClaim {
                 reason: "nodeclass_not_ready",
             },
             Self::NodeClaimNotFound(_)
             | Self::Create { .. }
             | Self::AwaitingOverlays(_)
             | Self::Retryable { .. }
-            | Self::Other(_) => LaunchVerdict::Retry,
+            | Self::Other(_) => LaunchFailure::Retry,
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
     // LIF-023, LIF-024, LIF-026, OPS-168
     #[test]
     fn each_kind_tells_what_becomes_of_the_claim() {
-        let give_up = |reason| LaunchVerdict::GiveUp { reason };
+        let give_up = |reason| LaunchFailure::DeleteClaim { reason };
         let create = CloudError::Create {
             reason: "SpotQuotaExceeded".into(),
             message: "spot quota exceeded".into(),
@@ -159,19 +159,19 @@ mod tests {
             ),
             (
                 create,
-                LaunchVerdict::Retry,
+                LaunchFailure::Retry,
                 "",
                 ("SpotQuotaExceeded", "spot quota exceeded"),
             ),
             (
                 CloudError::other("boom"),
-                LaunchVerdict::Retry,
+                LaunchFailure::Retry,
                 "",
                 ("LaunchFailed", "boom"),
             ),
         ];
         for (error, verdict, label, (reason, message)) in table {
-            assert_eq!(error.launch_verdict(), verdict, "{error}");
+            assert_eq!(error.launch_failure(), verdict, "{error}");
             assert_eq!(error.metric_label(), label, "{error}");
             let condition = error.launched_condition();
             assert_eq!((&*condition.0, condition.1.as_str()), (reason, message));

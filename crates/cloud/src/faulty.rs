@@ -53,11 +53,11 @@ pub struct FaultyProvider {
     inner: Arc<dyn CloudProvider>,
     rates: FaultRates,
     random: Box<dyn Randomness>,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
 #[derive(Default)]
-struct State {
+struct FaultState {
     script: Vec<(Method, Fault)>,
     vanished: BTreeSet<String>,
 }
@@ -88,7 +88,7 @@ impl FaultyProvider {
         self.locked().vanished.insert(provider_id.to_owned());
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, State> {
+    fn locked(&self) -> std::sync::MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

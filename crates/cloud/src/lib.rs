@@ -25,7 +25,7 @@ mod vocabulary;
 pub use build::{TypeBuilder, plain_offering};
 pub use choose::{Choice, Randomness, cheapest, pick, usable};
 pub use decorator::Decorator;
-pub use error::{CloudError, LaunchVerdict};
+pub use error::{CloudError, LaunchFailure};
 pub use fake::{FAKE_NODE_CLASS, FakeCloud, quantities};
 pub use faulty::{Fault, FaultRates, FaultyProvider};
 pub use hook::{HookOutcome, RegistrationHook};

@@ -119,7 +119,7 @@ pub struct Evaluation {
 
 /// What is recorded on one type of one pool while overlays are processed.
 #[derive(Default)]
-struct Record {
+struct TypeRecord {
     /// Per offering: the weight of the last overlay that asked for a price, and the change in force.
     prices: FxHashMap<usize, (i32, PriceChange)>,
     /// Per resource: the weight of the last overlay that asked for an amount, and the amount in force.
@@ -127,7 +127,7 @@ struct Record {
 }
 
 /// A place an overlay matches: pool, type, and the matching offerings.
-struct Target {
+struct MatchedType {
     pool: usize,
     kind: usize,
     offerings: Vec<usize>,
@@ -154,22 +154,22 @@ pub fn evaluate(
             }
         }
     }
-    let faces: Vec<Vec<Requirements>> = pools.iter().map(|pool| pool.faces(interner)).collect();
-    let mut records: FxHashMap<(usize, usize), Record> = FxHashMap::default();
+    let launchable: Vec<Vec<Requirements>> = pools.iter().map(|pool| pool.launchable(interner)).collect();
+    let mut records: FxHashMap<(usize, usize), TypeRecord> = FxHashMap::default();
     for overlay in &valid {
-        let targets = targets(overlay, pools, &faces, interner);
-        let clash = targets.iter().any(|target| {
+        let targets = targets(overlay, pools, &launchable, interner);
+        let conflict = targets.iter().any(|target| {
             records
                 .get(&(target.pool, target.kind))
-                .is_some_and(|record| record.clashes(overlay, target))
+                .is_some_and(|record| record.conflicts(overlay, target))
         });
-        let status = if clash {
+        let status = if conflict {
             OverlayStatus::Conflict
         } else {
             OverlayStatus::Valid
         };
         evaluation.statuses.insert(overlay.name.clone(), status);
-        if !clash {
+        if !conflict {
             for target in &targets {
                 records
                     .entry((target.pool, target.kind))
@@ -205,24 +205,29 @@ impl OverlayPool {
     }
 
     /// Per type: `{nodepool} ∩ template labels ∩ type requirements` (SCH-364).
-    fn faces(&self, interner: &Interner) -> Vec<Requirements> {
+    fn launchable(&self, interner: &Interner) -> Vec<Requirements> {
         let mut base = Requirements::from_labels(&self.labels, interner);
         base.add(Requirement::is(sym::NODEPOOL, interner.intern(&self.name)), interner);
-        let face = |kind: &InstanceType| {
-            let mut face = base.clone();
-            face.add_all(&kind.requirements, interner);
-            face
+        let requirements = |kind: &InstanceType| {
+            let mut requirements = base.clone();
+            requirements.add_all(&kind.requirements, interner);
+            requirements
         };
-        self.catalogue.types.iter().map(face).collect()
+        self.catalogue.types.iter().map(requirements).collect()
     }
 }
 
-fn targets(overlay: &Overlay, pools: &[OverlayPool], faces: &[Vec<Requirements>], interner: &Interner) -> Vec<Target> {
+fn targets(
+    overlay: &Overlay,
+    pools: &[OverlayPool],
+    launchable: &[Vec<Requirements>],
+    interner: &Interner,
+) -> Vec<MatchedType> {
     let wanted = &overlay.requirements;
     let mut targets = Vec::new();
-    for (pool, (input, faces)) in pools.iter().zip(faces).enumerate() {
-        for (kind, (original, face)) in input.catalogue.types.iter().zip(faces).enumerate() {
-            if face.compatible(wanted, |_| false, interner).is_err() {
+    for (pool, (input, launchable)) in pools.iter().zip(launchable).enumerate() {
+        for (kind, (original, requirements)) in input.catalogue.types.iter().zip(launchable).enumerate() {
+            if requirements.compatible(wanted, |_| false, interner).is_err() {
                 continue;
             }
             let matching = original.offerings.iter().enumerate();
@@ -231,15 +236,15 @@ fn targets(overlay: &Overlay, pools: &[OverlayPool], faces: &[Vec<Requirements>]
                 .map(|(at, _)| at)
                 .collect();
             if !offerings.is_empty() {
-                targets.push(Target { pool, kind, offerings });
+                targets.push(MatchedType { pool, kind, offerings });
             }
         }
     }
     targets
 }
 
-impl Record {
-    fn clashes(&self, overlay: &Overlay, target: &Target) -> bool {
+impl TypeRecord {
+    fn conflicts(&self, overlay: &Overlay, target: &MatchedType) -> bool {
         let same = |weight: Option<i32>| weight == Some(overlay.weight);
         let price = overlay.price.is_some()
             && target
@@ -254,7 +259,7 @@ impl Record {
     }
 
     /// The first to come stays in force; later ones only leave their weight behind.
-    fn note(&mut self, overlay: &Overlay, target: &Target) {
+    fn note(&mut self, overlay: &Overlay, target: &MatchedType) {
         if let Some(change) = overlay.price {
             for at in &target.offerings {
                 self.prices

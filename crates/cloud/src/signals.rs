@@ -15,12 +15,12 @@ const SIGNALS_MAX: usize = 10_000;
 /// Signals in the order they were raised, each delivered until it is acknowledged.
 #[derive(Debug, Default)]
 pub struct SignalQueue {
-    state: Mutex<State>,
+    state: Mutex<Signals>,
     raised: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Signals {
     signals: Vec<(Interruption, Option<Instant>)>,
     count: u64,
 }
@@ -86,7 +86,7 @@ impl SignalQueue {
         (ready, next)
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, State> {
+    fn locked(&self) -> std::sync::MutexGuard<'_, Signals> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -105,7 +105,7 @@ const RULES: [Rule; 8] = [
     |_, node| node.node_name.is_none().then_some(Blocker::NoNode),
     |_, node| (!node.initialized).then_some(Blocker::Uninitialized),
     |_, node| (node.marked_for_deletion || node.lifecycle.deleting).then_some(Blocker::Deleting),
-    |_, node| node.lifecycle.doubled.then_some(Blocker::Doubled),
+    |_, node| node.lifecycle.shares_provider_id.then_some(Blocker::Doubled),
     |moment, node| {
         let until = node.nominated_until.filter(|until| moment.now < *until);
         until.map(|_| Blocker::Nominated)

@@ -11,13 +11,13 @@ use std::sync::Arc;
 pub struct InstanceType {
     /// The provider's name for it.
     pub name: Sym,
-    /// Its labels as requirements; covers every well-known label.
+    /// Its labels as requirements, with every well-known label.
     pub requirements: Requirements,
     /// What it has.
     pub capacity: Resources,
-    /// What kubelet, system and eviction threshold keep of it.
+    /// What kubelet, system and eviction threshold reserve of the capacity.
     pub overhead: Resources,
-    /// Where and how it can be had, and for how much.
+    /// Zones, capacity types and prices it is offered with.
     pub offerings: Vec<Offering>,
     /// Whether an overlay set a price of it (SCH-373).
     pub price_overlaid: bool,
@@ -32,7 +32,7 @@ pub struct Offering {
     pub requirements: Requirements,
     /// What an hour costs.
     pub price: Price,
-    /// Whether it can be had now.
+    /// Whether it can be launched now.
     pub available: bool,
     /// The capacity reservation behind it, for reserved ones.
     pub reservation: Option<Reservation>,
@@ -68,7 +68,7 @@ impl Offering {
     }
 }
 
-/// SCH-124: capacity less overhead, for the keys of capacity; huge pages come out of memory, floored at zero.
+/// Capacity less overhead, for the resources of the capacity. Huge pages are taken off memory, which stays at least zero (SCH-124).
 pub fn allocatable(capacity: &Resources, overhead: &Resources, is_huge_pages: impl Fn(Sym) -> bool) -> Resources {
     let mut left: Resources = capacity
         .iter()

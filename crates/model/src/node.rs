@@ -8,7 +8,7 @@ use crate::taint::Taint;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// One machine, real or on its way.
+/// One machine, launched or being launched.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Node {
     /// The name shown: the Node's, or the NodeClaim's until the Node is registered (SCH-059).
@@ -21,9 +21,9 @@ pub struct Node {
     pub provider_id: Option<Arc<str>>,
     /// The pool's name as a label value, for nodes that carry the pool label.
     pub pool: Option<Sym>,
-    /// SCH-058; unmanaged nodes always are (SCH-057).
+    /// Whether its NodeClaim is registered (SCH-058); true for unmanaged nodes (SCH-057).
     pub registered: bool,
-    /// SCH-058; unmanaged nodes always are (SCH-057).
+    /// Whether its NodeClaim is initialised (SCH-058); true for unmanaged nodes (SCH-057).
     pub initialized: bool,
     /// Effective labels, sorted by key id (SCH-059).
     pub labels: Vec<(Sym, Sym)>,
@@ -43,11 +43,11 @@ pub struct Node {
     pub pods: Vec<Arc<Pod>>,
     /// Attach limits by CSI driver (SCH-069); a driver that is not there is unlimited.
     pub volume_limits: Vec<(Arc<str>, u32)>,
-    /// SCH-067: its pods must go elsewhere and nothing may be placed on it.
+    /// Whether it is marked for deletion: its pods need another place and nothing may be placed on it (SCH-067).
     pub marked_for_deletion: bool,
-    /// Whether pods were recently promised to it, so that disruption stays away (SCH-072).
+    /// Until when it is nominated for pods, so that disruption leaves it alone (SCH-072).
     pub nominated_until: Option<Timestamp>,
-    /// When the machine was asked for (NodeClaim creation, else Node creation).
+    /// When its NodeClaim was created; for unmanaged nodes, when the Node was.
     pub created: Timestamp,
     /// The price of the offering its labels name, if the catalogue knows it.
     pub price: Option<Price>,
@@ -82,19 +82,19 @@ pub struct NodeLifecycle {
     pub instance_terminating: bool,
     /// The Node's Ready condition is True.
     pub ready: bool,
-    /// Several Nodes or NodeClaims have its provider id: nobody can say what runs on it.
-    pub doubled: bool,
+    /// Whether several Nodes or NodeClaims have its provider id, so that it is unknown which pods run on it.
+    pub shares_provider_id: bool,
     /// The NodeClaim's pool, where the Node's label names another.
     pub claim_pool: Option<Sym>,
 }
 
 impl Node {
-    /// Whether it is a NodeClaim that has no machine yet: a place for the pods promised to it, and for no others.
+    /// Whether it is a NodeClaim without a machine: only the pods nominated for it may be placed there.
     pub fn is_planned(&self) -> bool {
         self.managed && self.provider_id.is_none()
     }
 
-    /// Its pods, but for those that are promised to it and run elsewhere meanwhile.
+    /// Its pods without those that are nominated for it and still run on another node.
     pub fn own_pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
         let planned = self.is_planned();
         self.pods.iter().filter(move |pod| !planned || pod.node_name.is_none())
@@ -113,7 +113,7 @@ impl Node {
         self.initialized || self.label(sym::INITIALIZED) == Some(sym::TRUE)
     }
 
-    /// SCH-063: allocatable less the requests of bound pods; negative where overcommitted.
+    /// Allocatable less the requests of bound pods; negative where overcommitted.
     pub fn available(&self) -> Resources {
         let mut left = self.allocatable.clone();
         left.subtract(&self.requested);

@@ -47,7 +47,7 @@ pub struct NodePool {
 /// Whether pods may get new nodes of a pool (SCH-136, SCH-137).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Eligibility {
-    /// They may.
+    /// Pods may get new nodes of it.
     Eligible,
     /// It holds a fixed number of nodes (`spec.replicas`).
     Static,
@@ -60,7 +60,7 @@ pub enum Eligibility {
 }
 
 impl NodePool {
-    /// SCH-145: what the limits leave; only resources named in limits are there.
+    /// What the limits leave after current usage, for the resources the limits name; `None` without limits (SCH-145).
     pub fn remaining(&self) -> Option<Resources> {
         let mut left = self.limits.clone()?;
         for (name, _) in self.limits.iter().flat_map(Resources::iter) {

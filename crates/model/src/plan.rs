@@ -11,36 +11,36 @@ use crate::resources::Resources;
 use std::fmt;
 use std::sync::Arc;
 
-/// The outcome of one scheduling pass.
+/// The result of one scheduling pass.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Plan {
     /// Nodes to launch, in the order they were opened.
     pub launches: Vec<Launch>,
-    /// Pods that go to machines there are already, in node order.
+    /// Pods placed on existing nodes, in node order.
     pub existing: Vec<Placement>,
-    /// Pods that go nowhere, with the reasons, by namespace and name.
+    /// Pods without a place and the reasons, sorted by namespace and name.
     pub unschedulable: Vec<Unschedulable>,
     /// Pods validation refuses (SCH-014), by namespace and name.
     pub ignored: Vec<(Arc<Pod>, Vec<PodFault>)>,
-    /// Pods placed or left over with less than all they prefer, by namespace and name. Deferred pods are not among them: what they get is
-    /// not known yet.
+    /// Pods whose preferences were relaxed, sorted by namespace and name. Deferred pods are not among them: their outcome is not known yet.
     pub relaxed: Vec<Relaxed>,
     /// Pools whose own requirements leave no instance type (SCH-144); true where `minValues` was the cause.
     pub empty_pools: Vec<(Arc<str>, bool)>,
     /// Pods not reached before the deadline (SCH-047).
     pub unattempted: Vec<Arc<Pod>>,
-    /// The pods placed, as indices into the pods handed in, in the order they were: bound in that order, none meets a rule broken. Empty
-    /// where a plan was made otherwise.
+    /// The order in which pods were placed, as indices into the pods passed in. Binding them in this order breaks no rule. Empty if the
+    /// plan was not made pod by pod.
     pub order: Vec<u32>,
 }
 
 impl Plan {
-    /// How many pods it leaves without a place.
+    /// The number of pods without a place.
     pub const fn left_over(&self) -> usize {
         self.unschedulable.len() + self.unattempted.len()
     }
 
-    /// Whether it places more pods, or as many and launches for less, or as many for as much on fewer machines (deviation at SCH-245).
+    /// Whether this plan places more pods; among equals, whether it costs less per hour; then, whether it launches fewer nodes (deviation
+    /// at SCH-245).
     pub fn is_better_than(&self, other: &Self) -> bool {
         let rank = |plan: &Self| {
             let prices = plan.launches.iter().filter_map(Launch::price);
@@ -75,7 +75,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A machine of a pool's template as it stands, for no pods in particular: what the provider makes of it is its choice (SCH-402).
+    /// A node of the pool's template for no pods in particular; the provider chooses the instance type (SCH-402).
     pub fn of_template(pool: &NodePool) -> Self {
         Self {
             pool: Arc::clone(&pool.name),
@@ -90,7 +90,7 @@ impl Launch {
         }
     }
 
-    /// The price of the cheapest offering it may become.
+    /// The price of its cheapest offering; `None` if no offering is known.
     pub fn price(&self) -> Option<Price> {
         let (instance_type, offering) = self.cheapest?;
         Some(
@@ -113,14 +113,14 @@ pub struct Placement {
     pub pods: Vec<Arc<Pod>>,
 }
 
-/// A pod that goes nowhere.
+/// A pod without a place.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unschedulable {
     /// The pod.
     pub pod: Arc<Pod>,
     /// One refusal per pool tried, in the order tried (SCH-329).
     pub refusals: Arc<[Refusal]>,
-    /// Only reservations were in the way; a later pass will place it (SCH-298).
+    /// Whether only reservations prevent the placement; a later pass will place the pod (SCH-298).
     pub deferred: bool,
 }
 
@@ -142,7 +142,7 @@ pub struct Refusal {
     pub by: Refuser,
     /// The first cause.
     pub cause: Cause,
-    /// How near it was, in words, where that can be said ("needs 9 cpu; the largest type the pool allows has 8").
+    /// The nearest miss in words, where one is known ("needs 9 cpu; the largest type the pool allows has 8").
     pub nearest_miss: Option<String>,
 }
 
@@ -155,28 +155,28 @@ pub enum Refuser {
     Node(Arc<str>),
 }
 
-/// The first cause of a refusal; prints the contract's text (section 22). Texts inside are already rendered.
+/// The first cause of a refusal. `Display` prints upstream's text (section 22 of `docs/behaviour/scheduling.md`); texts inside are final.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "field names repeat the printed text")]
 pub enum Cause {
-    /// SCH-140.
+    /// No pool yields a template for a new node (SCH-140).
     NoTemplates,
-    /// SCH-146.
+    /// The pool's limit on its number of nodes is reached (SCH-146).
     NodeLimit { pool: Arc<str> },
-    /// SCH-146.
+    /// Every instance type left would exceed the pool's limits (SCH-146).
     Limits { pool: Arc<str> },
-    /// SCH-114: the taint as text.
+    /// The pod does not tolerate this taint, given as text (SCH-114).
     Taint(String),
-    /// SCH-101: the key and the hint (` (typo of "…"?)` or nothing).
+    /// No value of this label is known; `hint` is ` (typo of "…"?)` or empty (SCH-101).
     UndefinedLabel { key: String, hint: String, volume: bool },
-    /// SCH-100: key, what the pod wants, what the candidate offers; all as text.
+    /// The pod and the candidate have no value of this label in common; what each allows is given as text (SCH-100).
     Incompatible {
         key: String,
         wanted: String,
         offered: String,
         volume: bool,
     },
-    /// SCH-210.
+    /// A topology constraint leaves no domain; counts and domains are given as text (SCH-210).
     Topology {
         kind: TopologyKind,
         key: String,
@@ -184,36 +184,36 @@ pub enum Cause {
         pod_domains: String,
         node_domains: String,
     },
-    /// SCH-333 to SCH-337.
+    /// No instance type meets requirements, resources and offering together (SCH-333 to SCH-337).
     InstanceTypes {
         filter: TypeFilter,
         requirements: String,
         resources: String,
         cpu_typo: bool,
     },
-    /// SCH-276: the keys as text.
+    /// Too few values are left for the `minValues` of these keys, given as text (SCH-276).
     MinValues {
         keys: String,
         requirements: String,
         resources: String,
     },
-    /// SCH-286.
+    /// Too few values are left for the `minValues` of these keys once the list of types is cut to its maximum (SCH-286).
     MinValuesAfterTruncation { pool: Arc<str>, keys: String },
-    /// SCH-295 (a).
+    /// All capacity of compatible reservations is taken (SCH-295 a).
     ReservationUnavailable,
-    /// SCH-295 (b).
+    /// The pod would take away every compatible reserved offering (SCH-295 b).
     ReservationLost,
-    /// SCH-165.
+    /// A host port of the pod is taken; both are given as text (SCH-165).
     HostPort { existing: String, pod: String },
-    /// SCH-175.
+    /// The node cannot attach that many volumes of the driver (SCH-175).
     VolumeLimit { driver: String, count: u32, limit: u32 },
-    /// SCH-252.
+    /// The node has too few free resources (SCH-252).
     NodeResources,
     /// The pod's volumes name so many combinations of places that they are not looked at.
     VolumeChoices,
-    /// SCH-251, SCH-432 and the like: an existing node that may not be used for this pod; the text says why.
+    /// An existing node may not be used for this pod; the text says why (SCH-251, SCH-432).
     NodeNotUsable(String),
-    /// A pool that makes no node for any pod now; the text says why. Only explanations name such pools.
+    /// A pool creates no node for any pod now; the text says why. Only explanations name such pools.
     PoolNotUsable(String),
 }
 

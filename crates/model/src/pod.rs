@@ -1,4 +1,4 @@
-//! Pods as decisions see them: a shared scheduling shape and what is each pod's own.
+//! Pods as decisions see them: the scheduling shape equal pods share, and the facts of each pod.
 
 use crate::intern::Sym;
 use crate::requirement::{Requirement, Requirements};
@@ -86,7 +86,7 @@ pub struct HostPort {
 }
 
 impl HostPort {
-    /// SCH-164: equal port and protocol, and equal addresses or either unspecified.
+    /// Whether port and protocol are equal and the addresses are equal or one is unspecified (SCH-164).
     pub fn conflicts(&self, other: &Self) -> bool {
         let any = |ip: &str| ip == "0.0.0.0" || ip == "::";
         self.port == other.port
@@ -102,7 +102,7 @@ pub struct PodVolume {
     pub claim: Arc<str>,
     /// The CSI driver whose attach limit it counts against, if any (SCH-174).
     pub driver: Option<Arc<str>>,
-    /// Where it can be reached: any of these; empty for everywhere (SCH-178).
+    /// Where the volume is reachable: any of these requirements; empty for everywhere (SCH-178).
     pub topology: Vec<Requirements>,
 }
 
@@ -114,11 +114,11 @@ pub enum Phase {
     Pending,
     /// Started.
     Running,
-    /// Done.
+    /// Ended without error.
     Succeeded,
-    /// Given up.
+    /// Ended with an error.
     Failed,
-    /// The node does not answer.
+    /// The node does not report the pod's state.
     Unknown,
 }
 
@@ -178,7 +178,7 @@ pub struct Pod {
     pub shape: Arc<PodShape>,
     /// Its volumes, as far as they constrain placement.
     pub volumes: Vec<PodVolume>,
-    /// Why it cannot be considered at all, if so (SCH-014 to SCH-024).
+    /// Why validation refuses it; empty for a valid pod (SCH-014 to SCH-024).
     pub faults: Vec<PodFault>,
     /// When it was created.
     pub created: Timestamp,
@@ -212,7 +212,7 @@ impl Pod {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// SCH-026: neither terminal nor being deleted.
+    /// Whether the pod is neither terminal nor being deleted (SCH-026).
     pub fn is_active(&self) -> bool {
         !self.phase.is_terminal() && self.deletion.is_none()
     }
@@ -229,22 +229,22 @@ impl Pod {
     }
 }
 
-/// Why validation leaves a pod out (sections 2.2 and 14.1); prints the contract's text.
+/// Why validation refuses a pod. `Display` prints upstream's text (sections 2.2 and 14.1 of `docs/behaviour/scheduling.md`).
 #[derive(Clone, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum PodFault {
-    /// SCH-016.
+    /// The pod requires the absence of the pool label (SCH-016).
     #[error("configured to not run on a Karpenter provisioned node (requirement=karpenter.sh/nodepool DoesNotExist)")]
     OptedOut,
-    /// SCH-017, SCH-018, SCH-021, SCH-022: an expression that is not a valid requirement; the text says which and why.
+    /// An expression is not a valid requirement; the text says which and why (SCH-017, SCH-018, SCH-021, SCH-022).
     #[error("{0}")]
     Requirement(Arc<str>),
-    /// SCH-019.
+    /// A node selector term has `matchFields` (SCH-019).
     #[error("node selector term with matchFields is not supported")]
     MatchFields,
-    /// SCH-169 to SCH-173: a volume that cannot be used; the text says which and why.
+    /// A volume cannot be used; the text says which and why (SCH-169 to SCH-173).
     #[error("{0}")]
     Volume(Arc<str>),
-    /// SCH-338.
+    /// The pod has resource claims (SCH-338).
     #[error("pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter")]
     ResourceClaims,
     /// An amount or field that cannot be read; the text names it.

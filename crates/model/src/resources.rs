@@ -85,7 +85,7 @@ impl Resources {
         }
     }
 
-    /// SCH-122: false if any amount of `total` is negative, else whether every amount asked for is there.
+    /// Whether every amount is at most that of `total`; false if any amount of `total` is negative (SCH-122).
     pub fn fits(&self, total: &Self) -> bool {
         total.iter().all(|(_, amount)| amount >= 0) && self.iter().all(|(name, amount)| amount <= total.get(name))
     }

@@ -16,7 +16,7 @@ pub struct Snapshot {
     pub nodes: Vec<Arc<Node>>,
     /// Pools, by name.
     pub pools: Vec<Arc<NodePool>>,
-    /// Provisionable pods, valid or not (SCH-008; their `faults` tell), by namespace and name.
+    /// Provisionable pods (SCH-008), sorted by namespace and name; invalid ones have `faults`.
     pub pending: Vec<Arc<Pod>>,
     /// DaemonSets, by namespace and name.
     pub daemons: Vec<Arc<Daemon>>,

@@ -69,7 +69,7 @@ impl TokenBucket {
         let now = Instant::now();
         let (last, tokens) = state.unwrap_or((now, self.burst));
         let refilled = (tokens + now.duration_since(last).as_secs_f64() * self.rate).min(self.burst);
-        // A tiny slack, so that a waiter who slept exactly as long as told is not sent back by rounding.
+        // A tiny slack: a waiter that slept exactly as long as computed must not be refused by rounding.
         if refilled < 1.0 - 1e-6 && !may_wait {
             *state = Some((now, refilled));
             return None;
@@ -94,25 +94,25 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
-    /// OPS-099 "default": per item 5 ms to 1000 s, no common bucket.
+    /// 5 ms to 1000 s per key, no common bucket ("default" of OPS-099).
     pub const DEFAULT: Self = Self {
         backoff: Backoff::new(Duration::from_millis(5), Duration::from_secs(1000)),
         bucket: None,
     };
 
-    /// OPS-099 "R": per item 100 ms to 1 min, and 10 per second with a burst of 100 over all items.
+    /// 100 ms to 1 min per key, and 10 per second with a burst of 100 over all keys ("R" of OPS-099).
     pub const SHARED: Self = Self {
         backoff: Backoff::new(Duration::from_millis(100), Duration::from_secs(60)),
         bucket: Some((10.0, 100)),
     };
 
-    /// OPS-099: what singletons use that ask for a rate-limited repetition.
+    /// For singletons that ask for a rate-limited repetition (OPS-099).
     pub const SINGLETON: Self = Self {
         backoff: Self::DEFAULT.backoff,
         bucket: Some((10.0, 100)),
     };
 
-    /// "E(base, max)" of OPS section 6.
+    /// `base` to `max` per key, no common bucket ("E(base, max)" of section 6 of `docs/behaviour/operations.md`).
     pub const fn exponential(base: Duration, max: Duration) -> Self {
         Self {
             backoff: Backoff::new(base, max),
@@ -120,7 +120,7 @@ impl RateLimit {
         }
     }
 
-    /// "B(q)" of OPS section 6 added: the bucket grows with the workers.
+    /// Adds a common bucket that grows with the workers ("B(q)" of section 6 of `docs/behaviour/operations.md`).
     #[must_use]
     pub fn with_worker_bucket(mut self, workers: usize, per_min_workers: u32, min_workers: usize) -> Self {
         let rate = (workers as f64 * f64::from(per_min_workers) / min_workers.max(1) as f64).ceil();
@@ -135,7 +135,8 @@ impl Default for RateLimit {
     }
 }
 
-/// "N(cpu, min, max)" of OPS section 6: how many workers a controller gets for `cpu_milli` of requested CPU.
+/// How many workers a controller gets for `cpu_milli` millicores of requested CPU ("N(cpu, min, max)" of section 6 of
+/// `docs/behaviour/operations.md`).
 pub fn workers(cpu_milli: i64, min: usize, max: usize) -> usize {
     let cores = (cpu_milli.max(1) as f64 / 1000.0).ceil();
     let slope = max.saturating_sub(min) as f64 / 59.0;

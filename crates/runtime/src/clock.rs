@@ -3,7 +3,8 @@
 //! Durations come from tokio's time; only what must be compared with timestamps in the API comes from here. In a
 //! simulation the clock is a start instant plus the runtime's (virtual) elapsed time plus jumps made on purpose.
 //!
-//! The API server dates the objects whose ages are looked at. So where the machine's clock is far off the server's, the server's counts.
+//! Ages are computed from timestamps the API server writes. So where the machine's clock differs much from the server's, the server's
+//! time is used.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,18 +14,18 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long a wait on the system clock may sleep before it looks at the wall again: the wall may be set while we sleep.
+/// How long a wait on the system clock sleeps before it reads the time again: the clock may be set meanwhile.
 const SYSTEM_RECHECK: Duration = Duration::from_secs(60);
 
-/// How far the machine's clock may be off the API server's: more than rounding, latency and the differences between servers.
-const TOLERANCE: SignedDuration = SignedDuration::from_secs(60);
-/// How far it may be off to be believed again: clearly less, so that one that is just as wrong as it may be is not set to and fro.
-const AGREEMENT: SignedDuration = SignedDuration::from_secs(30);
-/// Differences between two measurements that are rounding.
+/// How far the machine's clock may differ from the API server's: more than rounding, latency and the differences between servers.
+const OFFSET_MAX: SignedDuration = SignedDuration::from_secs(60);
+/// How far it may differ to be used again: clearly less, so that a clock at the limit does not change the source all the time.
+const OFFSET_AGREED: SignedDuration = SignedDuration::from_secs(30);
+/// Differences between two measurements up to this many seconds are rounding.
 const ROUNDING_S: u64 = 5;
-/// So many answers in a row have to say the same before it counts: one of several servers may be wrong. Fewer than a process gets before it
-/// decides anything.
-const ANSWERS: u32 = 10;
+/// So many answers in a row must agree before a correction is made: one of several servers may be wrong. A process gets more answers than
+/// that before its first decision.
+const CONFIRMING_ANSWERS: u32 = 10;
 
 /// Wall time. Cloning is cheap and all clones show the same time.
 #[derive(Clone, Debug)]
@@ -32,12 +33,12 @@ pub struct Clock {
     source: Source,
     /// What is added to what the source shows, in seconds.
     correction_s: Arc<AtomicI64>,
-    claimed: Arc<Mutex<Claimed>>,
+    pending: Arc<Mutex<PendingCorrection>>,
 }
 
-/// Another correction that the latest answers want, in seconds, and how many of them did in a row.
+/// The correction in seconds that the latest answers suggest, and how many did so in a row.
 #[derive(Clone, Copy, Debug, Default)]
-struct Claimed {
+struct PendingCorrection {
     correction_s: i64,
     answers: u32,
 }
@@ -76,7 +77,7 @@ impl Clock {
         Self {
             source,
             correction_s: Arc::default(),
-            claimed: Arc::default(),
+            pending: Arc::default(),
         }
     }
 
@@ -87,36 +88,37 @@ impl Clock {
         shown.saturating_add(correction).unwrap_or(shown)
     }
 
-    /// The API server says what time it is. It counts where the machine's clock is more than a minute off, by several answers in a row.
-    pub fn heard(&self, server: Timestamp) {
-        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Takes the API server's time from an answer. Once several answers in a row differ from the machine's clock by more than a minute, the
+    /// clock shows the server's time.
+    pub fn observe_server_time(&self, server: Timestamp) {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let off = server.duration_since(self.source.now());
         let current = self.correction_s.load(Ordering::SeqCst);
-        let tolerance = if current == 0 { TOLERANCE } else { AGREEMENT };
+        let tolerance = if current == 0 { OFFSET_MAX } else { OFFSET_AGREED };
         let wanted = if off.abs() > tolerance { off.as_secs() } else { 0 };
         if wanted.abs_diff(current) <= ROUNDING_S {
-            claimed.answers = 0;
+            pending.answers = 0;
             return;
         }
-        if claimed.answers > 0 && wanted.abs_diff(claimed.correction_s) <= ROUNDING_S {
-            claimed.answers += 1;
+        if pending.answers > 0 && wanted.abs_diff(pending.correction_s) <= ROUNDING_S {
+            pending.answers += 1;
         } else {
-            *claimed = Claimed {
+            *pending = PendingCorrection {
                 correction_s: wanted,
                 answers: 1,
             };
         }
-        if claimed.answers < ANSWERS {
+        if pending.answers < CONFIRMING_ANSWERS {
             return;
         }
-        claimed.answers = 0;
+        pending.answers = 0;
         self.correction_s.store(wanted, Ordering::SeqCst);
         if wanted == 0 {
             tracing::info!("this machine's clock agrees with the API server's again");
         } else {
             tracing::warn!(
                 seconds = wanted,
-                "this machine's clock is wrong by the API server's, which counts: it dates all objects"
+                "this machine's clock differs from the API server's, whose time is used: it dates all objects"
             );
         }
         if let Source::Simulated(sim) = &self.source {
@@ -208,8 +210,8 @@ mod tests {
 
     /// As many answers as count say that it is so many seconds after the start.
     fn hear(clock: &Clock, seconds: i64) {
-        for _ in 0..ANSWERS {
-            clock.heard(start() + SignedDuration::from_secs(seconds));
+        for _ in 0..CONFIRMING_ANSWERS {
+            clock.observe_server_time(start() + SignedDuration::from_secs(seconds));
         }
     }
 
@@ -260,16 +262,16 @@ mod tests {
         let clock = Clock::simulated(start());
         let off = |seconds| start() + SignedDuration::from_secs(seconds);
         for _ in 0..100 {
-            for _ in 1..ANSWERS {
-                clock.heard(off(7200));
+            for _ in 1..CONFIRMING_ANSWERS {
+                clock.observe_server_time(off(7200));
             }
-            clock.heard(off(1));
+            clock.observe_server_time(off(1));
             assert_eq!(shown(&clock), 0);
         }
         hear(&clock, 600);
         assert_eq!(shown(&clock), 600);
         for wrong in 0..100 {
-            clock.heard(off(wrong * 1000));
+            clock.observe_server_time(off(wrong * 1000));
             assert_eq!(shown(&clock), 600, "each says something else");
         }
     }

@@ -1,5 +1,5 @@
 //! The loop around a reconciler: takes keys from a queue, runs a bounded number of reconciliations at once, repeats
-//! what failed, logs and counts. What a reconciliation does is the caller's.
+//! failed ones, logs and counts. The caller provides the reconciliation.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -170,7 +170,7 @@ impl Controller {
             .metrics
             .as_ref()
             .map(|metrics| Counts::new(metrics, &self.name, self.workers));
-        let mut run = Run {
+        let mut run = RunningTasks {
             queue,
             counts,
             tasks: JoinSet::new(),
@@ -209,8 +209,8 @@ impl Controller {
             controller = self.name,
             controllerGroup = group,
             controllerKind = kind,
-            namespace = key.namespace(),
-            name = key.name(),
+            namespace = key.namespace().unwrap_or_default(),
+            name = key.name().unwrap_or_default(),
             reconcileID = self.rng.uuid(),
         )
     }
@@ -220,21 +220,21 @@ type Reconciled = Result<Outcome, ReconcileError>;
 
 /// The `result` of a reconciliation.
 #[derive(Clone, Copy)]
-enum Ending {
+enum ReconcileResult {
     Success,
     Requeue,
     RequeueAfter,
     Error,
 }
 
-struct Run<K> {
+struct RunningTasks<K> {
     queue: Queue<K>,
     counts: Option<Counts>,
     tasks: JoinSet<Reconciled>,
     keys: FxHashMap<Id, (K, Instant, tracing::Span)>,
 }
 
-impl<K: Key> Run<K> {
+impl<K: Key> RunningTasks<K> {
     fn start(
         &mut self,
         key: K,
@@ -266,35 +266,35 @@ impl<K: Key> Run<K> {
         let Some((key, began, span)) = self.keys.remove(&id) else {
             return;
         };
-        let ending = span.in_scope(|| self.settle(&key, result));
+        let result = span.in_scope(|| self.requeue(&key, result));
         self.queue.done(&key);
         if let Some(counts) = &self.counts {
-            counts.total(ending).inc();
+            counts.total(result).inc();
             counts.time.observe(began.elapsed().as_secs_f64());
         }
         self.report_active();
     }
 
     /// Puts the key back as its result asks.
-    fn settle(&self, key: &K, result: Reconciled) -> Ending {
+    fn requeue(&self, key: &K, result: Reconciled) -> ReconcileResult {
         match result {
             Ok(Outcome::Done) => {
                 self.queue.forget(key);
-                Ending::Success
+                ReconcileResult::Success
             }
             Ok(Outcome::RequeueAfter(delay)) => {
                 self.queue.forget(key);
                 self.queue.add_after(key.clone(), delay);
-                Ending::RequeueAfter
+                ReconcileResult::RequeueAfter
             }
             Ok(Outcome::Requeue) => {
                 self.queue.add_rate_limited(key.clone());
-                Ending::Requeue
+                ReconcileResult::Requeue
             }
             // Somebody else wrote first: look again, without noise (OPS-105).
             Err(error) if error.is_conflict() => {
                 self.queue.add_rate_limited(key.clone());
-                Ending::Requeue
+                ReconcileResult::Requeue
             }
             Err(error) => {
                 tracing::error!(error = %error, "Reconciler error");
@@ -309,7 +309,7 @@ impl<K: Key> Run<K> {
                 } else {
                     self.queue.add_rate_limited(key.clone());
                 }
-                Ending::Error
+                ReconcileResult::Error
             }
         }
     }
@@ -355,12 +355,12 @@ impl Counts {
         }
     }
 
-    fn total(&self, ending: Ending) -> &CounterSeries {
-        match ending {
-            Ending::Success => &self.success,
-            Ending::Requeue => &self.requeue,
-            Ending::RequeueAfter => &self.requeue_after,
-            Ending::Error => &self.error,
+    fn total(&self, result: ReconcileResult) -> &CounterSeries {
+        match result {
+            ReconcileResult::Success => &self.success,
+            ReconcileResult::Requeue => &self.requeue,
+            ReconcileResult::RequeueAfter => &self.requeue_after,
+            ReconcileResult::Error => &self.error,
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Kubernetes Events: what controllers want people to see on an object. Reasons and messages belong to them; here
-//! they are deduplicated, bounded and written.
+//! Kubernetes Events: deduplicated, rate limited and written. Their reasons and messages belong to the controllers.
 //!
 //! Publishing never waits and never fails: an Event that finds the queue full is dropped and counted.
 
@@ -61,8 +60,8 @@ pub struct ObjectRef {
     pub api_version: String,
     /// For example `Pod`.
     pub kind: String,
-    /// "" for cluster-scoped objects; their Events go to namespace `default`.
-    pub namespace: String,
+    /// `None` for cluster-scoped objects; their Events go to namespace `default`.
+    pub namespace: Option<String>,
     /// Its name.
     pub name: String,
     /// Its UID.
@@ -76,23 +75,23 @@ impl ObjectRef {
         Self {
             api_version: K::api_version(&()).into_owned(),
             kind: K::kind(&()).into_owned(),
-            namespace: meta.namespace.clone().unwrap_or_default(),
+            namespace: meta.namespace.clone(),
             name: meta.name.clone().unwrap_or_default(),
             uid: meta.uid.clone().unwrap_or_default(),
         }
     }
 }
 
-/// Something to tell about an object.
+/// An Event about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The object.
     pub object: ObjectRef,
     /// Normal or Warning.
     pub kind: EventType,
-    /// A word for machines.
+    /// The reason: one word, for programs.
     pub reason: Cow<'static, str>,
-    /// A sentence for people.
+    /// The message: a sentence, for people.
     pub message: String,
     /// What makes this Event the same as an earlier one, together with the reason (not the object's kind, OPS-182).
     /// Without values it is never dropped.
@@ -294,7 +293,7 @@ impl Writer {
                 api_version: Some(object.api_version.clone()),
                 kind: Some(object.kind.clone()),
                 name: Some(object.name.clone()),
-                namespace: (!object.namespace.is_empty()).then(|| object.namespace.clone()),
+                namespace: object.namespace.clone(),
                 uid: (!object.uid.is_empty()).then(|| object.uid.clone()),
                 ..ObjectReference::default()
             },
@@ -327,12 +326,9 @@ impl Writer {
     }
 }
 
+/// The namespace Events about an object go to.
 fn namespace(object: &ObjectRef) -> &str {
-    if object.namespace.is_empty() {
-        "default"
-    } else {
-        &object.namespace
-    }
+    object.namespace.as_deref().unwrap_or("default")
 }
 
 #[cfg(test)]

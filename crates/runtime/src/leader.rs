@@ -4,7 +4,7 @@
 //! two machines, and every write carries the resource version it is based on.
 
 mod access;
-mod decision;
+mod step;
 
 use std::future::Future;
 use std::path::Path;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use access::LeaseAccess;
-pub use decision::{Held, Observed, Record, Step, step};
+pub use step::{Leadership, LeaseRecord, ObservedLease, Step, step};
 
 use self::access::Attempt;
 use crate::client::{ApiErrorKind, describe, found};
@@ -38,18 +38,18 @@ pub struct ElectionConfig {
     pub name: String,
     /// Namespace of the Lease.
     pub namespace: String,
-    /// Who we are.
+    /// The identity of this process.
     pub identity: String,
-    /// How long others must see no change before they may take over.
+    /// How long the lease must be unchanged before another process may take it.
     pub lease_duration: Duration,
-    /// How long we may fail to renew before we stop leading; shorter than the lease duration.
+    /// How long renewing may fail before this process stops leading; shorter than the lease duration.
     pub renew_deadline: Duration,
     /// The time between two tries.
     pub retry_period: Duration,
 }
 
 impl ElectionConfig {
-    /// OPS-048: 15 s lease, 10 s renew deadline, 2 s between tries.
+    /// The standard timing: 15 s lease, 10 s renew deadline, 2 s between tries (OPS-048).
     pub fn new(name: impl Into<String>, namespace: impl Into<String>, identity: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -91,13 +91,13 @@ pub fn hostname() -> String {
     }
 }
 
-/// The lease's namespace: as configured, else the pod's own (OPS-012, OPS-047).
-pub fn lease_namespace(configured: &str) -> Result<String, LeaderError> {
+/// The lease's namespace: as configured, else the pod's own (OPS-012, OPS-047). The error says that there is neither.
+pub fn lease_namespace(configured: Option<&str>) -> Result<String, LeaderError> {
     namespace_from(configured, Path::new(NAMESPACE_FILE))
 }
 
-fn namespace_from(configured: &str, file: &Path) -> Result<String, LeaderError> {
-    if !configured.is_empty() {
+fn namespace_from(configured: Option<&str>, file: &Path) -> Result<String, LeaderError> {
+    if let Some(configured) = configured {
         return Ok(configured.to_owned());
     }
     let own = std::fs::read_to_string(file).unwrap_or_default().trim().to_owned();
@@ -118,11 +118,11 @@ pub struct Elector {
     status: Option<Gauge>,
     slowpath: Option<Counter>,
     access: LeaseAccess,
-    /// The zero of the decision's time.
+    /// The zero of the time passed to [`step`].
     epoch: Instant,
-    observed: Option<Observed>,
+    observed: Option<ObservedLease>,
     lease: Option<Lease>,
-    held: Option<Held>,
+    leadership: Option<Leadership>,
 }
 
 impl Elector {
@@ -140,7 +140,7 @@ impl Elector {
             epoch: Instant::now(),
             observed: None,
             lease: None,
-            held: None,
+            leadership: None,
         }
     }
 
@@ -233,7 +233,7 @@ impl Elector {
                 }
                 Step::Lost | Step::Acquire | Step::Wait => {
                     tracing::error!(lease = %self.config.name, "leader election lost");
-                    self.held = None;
+                    self.leadership = None;
                     self.set_status(0.0);
                     return LeaderError::Lost;
                 }
@@ -243,7 +243,7 @@ impl Elector {
 
     /// Gives the lease back, so that a successor need not wait (OPS-051). Failing is fine: it expires.
     pub async fn release(&mut self) {
-        if self.held.take().is_none() {
+        if self.leadership.take().is_none() {
             return;
         }
         let Some(mut lease) = self.lease.take() else { return };
@@ -261,9 +261,9 @@ impl Elector {
         }
     }
 
-    /// How long the lease is ours without another renewal.
+    /// How long this process still leads without another renewal.
     fn left(&self) -> Duration {
-        let renewed_at = self.held.map_or(Duration::ZERO, |held| held.renewed_at);
+        let renewed_at = self.leadership.map_or(Duration::ZERO, |held| held.renewed_at);
         self.config
             .renew_deadline
             .saturating_sub(self.now().saturating_sub(renewed_at))
@@ -274,7 +274,7 @@ impl Elector {
             &self.config.identity,
             self.config.renew_deadline,
             self.observed.as_ref(),
-            self.held,
+            self.leadership,
             self.now(),
         )
     }
@@ -288,7 +288,7 @@ impl Elector {
         let read = tokio::time::timeout(limit, self.api.get(&self.config.name)).await;
         let error = match read.map(found) {
             Ok(Ok(lease)) => {
-                self.see(lease);
+                self.note_lease(lease);
                 return true;
             }
             Ok(Err(error)) => describe(&error),
@@ -298,11 +298,11 @@ impl Elector {
         false
     }
 
-    fn see(&mut self, lease: Option<Lease>) {
+    fn note_lease(&mut self, lease: Option<Lease>) {
         let record = lease.as_ref().map(record_of);
         let unchanged = self.observed.as_ref().is_some_and(|seen| seen.record == record);
         if !unchanged {
-            self.observed = Some(Observed {
+            self.observed = Some(ObservedLease {
                 record,
                 changed_at: self.now(),
             });
@@ -310,7 +310,7 @@ impl Elector {
         self.lease = lease;
     }
 
-    /// Writes ourselves into the lease; returns whether that worked.
+    /// Writes this process into the lease as its holder; returns whether that succeeded.
     async fn write(&mut self, limit: Duration) -> bool {
         let started = self.now();
         let wanted = self.next_lease(self.clock.now());
@@ -325,9 +325,9 @@ impl Elector {
         };
         match tokio::time::timeout(limit, write).await {
             Ok(Ok(lease)) => {
-                self.see(Some(lease));
+                self.note_lease(Some(lease));
                 // Counted from before the call: others may have seen the change that early.
-                self.held = Some(Held { renewed_at: started });
+                self.leadership = Some(Leadership { renewed_at: started });
                 self.access.works(&self.config);
                 true
             }
@@ -358,7 +358,7 @@ impl Elector {
             },
             spec: None,
         });
-        let ours = self.held.is_some();
+        let ours = self.leadership.is_some();
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         if !ours {
             let taken_before = self.lease.is_some();
@@ -400,13 +400,14 @@ fn no_answer(limit: Duration) -> String {
     format!("no answer within {limit:?}")
 }
 
-fn record_of(lease: &Lease) -> Record {
+fn record_of(lease: &Lease) -> LeaseRecord {
     let spec = lease.spec.clone().unwrap_or_default();
-    Record {
-        holder: spec.holder_identity.unwrap_or_default(),
+    LeaseRecord {
+        // An empty name is how a holder gives the lease back.
+        holder: spec.holder_identity.filter(|holder| !holder.is_empty()),
         lease_duration: Duration::from_secs(spec.lease_duration_seconds.unwrap_or(0).max(0).unsigned_abs().into()),
         renewed: spec.renew_time.map(|time| time.0),
-        resource_version: lease.metadata.resource_version.clone().unwrap_or_default(),
+        resource_version: lease.metadata.resource_version.clone(),
     }
 }
 
@@ -427,13 +428,15 @@ mod tests {
     fn the_namespace_comes_from_the_option_then_from_the_pod() {
         let missing = Path::new("/nowhere/namespace");
         // OPS-012
-        assert_eq!(namespace_from("ops", missing).expect("configured"), "ops");
-        let error = namespace_from("", missing).expect_err("outside a cluster").to_string();
+        assert_eq!(namespace_from(Some("ops"), missing).expect("configured"), "ops");
+        let error = namespace_from(None, missing)
+            .expect_err("outside a cluster")
+            .to_string();
         assert!(error.contains("--leader-election-namespace"), "{error}");
         // OPS-047
         let file = std::env::temp_dir().join(format!("kerf-namespace-{}", std::process::id()));
         std::fs::write(&file, "kube-system\n").expect("writes");
-        assert_eq!(namespace_from("", &file).expect("the pod's"), "kube-system");
+        assert_eq!(namespace_from(None, &file).expect("the pod's"), "kube-system");
         std::fs::remove_file(&file).expect("removes");
     }
 }

@@ -46,52 +46,52 @@ pub enum MinValuesPolicy {
 /// The validated options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// OPS-002; unused.
+    /// Name of the service; read for compatibility and not used (OPS-002).
     pub karpenter_service: String,
-    /// OPS-003.
+    /// Port of the metrics endpoint; 0 takes a free one (OPS-003).
     pub metrics_port: u16,
-    /// OPS-004.
+    /// Port of the health probes; 0 takes a free one (OPS-004).
     pub health_probe_port: u16,
-    /// OPS-005; requests per second.
+    /// Limit of requests to the API server, per second; negative for none (OPS-005).
     pub kube_client_qps: i64,
-    /// OPS-006; requests.
+    /// How many requests may exceed the limit in a burst (OPS-006).
     pub kube_client_burst: i64,
-    /// OPS-007.
+    /// Whether the metrics port also answers the paths of the profiler (OPS-007).
     pub enable_profiling: bool,
-    /// OPS-008.
+    /// Read for compatibility: watches always start before the lease is held (OPS-008).
     pub disable_controller_warmup: bool,
-    /// OPS-009.
+    /// Whether the process leads without an election (OPS-009).
     pub disable_leader_election: bool,
-    /// OPS-010.
+    /// Whether the metrics of pools, nodes and pods are left out (OPS-010).
     pub disable_cluster_state_observability: bool,
-    /// OPS-011.
+    /// Name of the lease (OPS-011).
     pub leader_election_name: String,
-    /// OPS-012; "" is the pod's own namespace.
-    pub leader_election_namespace: String,
-    /// OPS-013; bytes, -1 for none.
+    /// Namespace of the lease; `None` for the namespace of the pod (OPS-012).
+    pub leader_election_namespace: Option<String>,
+    /// Memory limit in bytes, -1 for none; has no effect (OPS-013).
     pub memory_limit: i64,
-    /// OPS-014; millicores, always positive.
+    /// CPU requested for this process in millicores, always positive; decides how many workers run (OPS-014).
     pub cpu_requests: i64,
-    /// OPS-015.
+    /// Lowest level that is logged (OPS-015).
     pub log_level: LogLevel,
-    /// OPS-016; comma-separated.
+    /// Where log lines go, comma-separated (OPS-016).
     pub log_output_paths: String,
-    /// OPS-017; comma-separated.
+    /// Where errors of the logger go, comma-separated (OPS-017).
     pub log_error_output_paths: String,
-    /// OPS-018.
+    /// The longest a batch of pods may grow (OPS-018).
     pub batch_max_duration: Duration,
-    /// OPS-019.
+    /// A batch ends when no pod came for this long (OPS-019).
     pub batch_idle_duration: Duration,
-    /// OPS-020.
+    /// How preferences of pods count (OPS-020).
     pub preference_policy: PreferencePolicy,
-    /// OPS-021.
+    /// What happens if `minValues` cannot be met (OPS-021).
     pub min_values_policy: MinValuesPolicy,
-    /// OPS-022.
+    /// Whether pods with resource claims are left alone; otherwise they are planned as if they had none (OPS-022).
     pub ignore_dra_requests: bool,
-    /// OPS-023.
+    /// Feature gates (OPS-023).
     pub feature_gates: FeatureGates,
-    /// OPS-024; "" is the built-in list.
-    pub instance_types_file_path: String,
+    /// File with instance types; `None` for the built-in list (OPS-024).
+    pub instance_types_file_path: Option<String>,
     /// Kerf's own: where consolidation may move pods.
     pub consolidation_destinations: Destinations,
     /// Kerf's own: taint keys nodes lose by themselves while they start, besides the well-known ones.
@@ -155,7 +155,7 @@ impl Options {
             disable_leader_election: values.bool("disable-leader-election"),
             disable_cluster_state_observability: values.bool("disable-cluster-state-observability"),
             leader_election_name: values.string("leader-election-name").to_owned(),
-            leader_election_namespace: values.string("leader-election-namespace").to_owned(),
+            leader_election_namespace: non_empty(values.string("leader-election-namespace")),
             memory_limit: values.int("memory-limit"),
             cpu_requests: scheduling.cpu_requests,
             log_level,
@@ -167,7 +167,7 @@ impl Options {
             min_values_policy: scheduling.min_values_policy,
             ignore_dra_requests: scheduling.ignore_dra_requests,
             feature_gates: scheduling.feature_gates,
-            instance_types_file_path: values.string("instance-types-file-path").to_owned(),
+            instance_types_file_path: non_empty(values.string("instance-types-file-path")),
             consolidation_destinations: match values.string("consolidation-destinations") {
                 "Settled" => Destinations::Settled,
                 "Any" => Destinations::Any,
@@ -195,15 +195,15 @@ impl Default for Options {
 /// The options that decide how pods are scheduled: shared with the commands that only simulate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedulingOptions {
-    /// OPS-014; millicores, always positive.
+    /// CPU requested for this process in millicores, always positive; decides how many workers run (OPS-014).
     pub cpu_requests: i64,
-    /// OPS-020.
+    /// How preferences of pods count (OPS-020).
     pub preference_policy: PreferencePolicy,
-    /// OPS-021.
+    /// What happens if `minValues` cannot be met (OPS-021).
     pub min_values_policy: MinValuesPolicy,
-    /// OPS-022.
+    /// Whether pods with resource claims are left alone; otherwise they are planned as if they had none (OPS-022).
     pub ignore_dra_requests: bool,
-    /// OPS-023.
+    /// Feature gates (OPS-023).
     pub feature_gates: FeatureGates,
 }
 
@@ -234,6 +234,11 @@ impl SchedulingOptions {
     pub fn simulation_workers(&self) -> usize {
         workers(self.cpu_requests)
     }
+}
+
+/// The text of an option, `None` if it is empty: users unset an option that way.
+fn non_empty(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// One per started processor (SCH-004).

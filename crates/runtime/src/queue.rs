@@ -2,7 +2,7 @@
 //!
 //! Each key waits at most once, is worked on by at most one worker at a time, and is never lost: a key that arrives
 //! while it is being worked on is handed out again afterwards. Failures delay a key by its own exponential back-off
-//! and, where set, by a bucket common to all keys. Urgent keys go before the initial list's (OPS-101).
+//! and, where set, by a bucket common to all keys. Normal keys go before the initial list's (OPS-101).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -17,34 +17,34 @@ use tokio::time::Instant;
 use crate::backoff::{RateLimit, TokenBucket};
 use crate::metrics::{CounterSeries, GaugeSeries, HistogramSeries, Metrics, catalogue};
 
-/// After this many urgent keys in a row one key of the initial list gets its turn, so that it cannot starve.
-const URGENT_IN_A_ROW: u32 = 16;
+/// After this many normal keys in a row one key of the initial list is handed out, so that the list cannot starve.
+const NORMAL_IN_A_ROW_MAX: u32 = 16;
 
 /// What a queue holds: the identity of the object to reconcile.
 pub trait Key: Clone + Eq + Hash + Ord + Debug + Send + Sync + 'static {
-    /// The object's namespace, "" for cluster-scoped objects.
-    fn namespace(&self) -> &str;
-    /// The object's name, "" for singletons.
-    fn name(&self) -> &str;
+    /// The object's namespace; `None` for cluster-scoped objects.
+    fn namespace(&self) -> Option<&str>;
+    /// The object's name; `None` for singletons.
+    fn name(&self) -> Option<&str>;
 }
 
 /// The key of singletons.
 impl Key for () {
-    fn namespace(&self) -> &str {
-        ""
+    fn namespace(&self) -> Option<&str> {
+        None
     }
-    fn name(&self) -> &str {
-        ""
+    fn name(&self) -> Option<&str> {
+        None
     }
 }
 
 /// The key of cluster-scoped objects by name.
 impl Key for String {
-    fn namespace(&self) -> &str {
-        ""
+    fn namespace(&self) -> Option<&str> {
+        None
     }
-    fn name(&self) -> &str {
-        self
+    fn name(&self) -> Option<&str> {
+        Some(self)
     }
 }
 
@@ -68,11 +68,13 @@ impl ObjectKey {
 }
 
 impl Key for ObjectKey {
-    fn namespace(&self) -> &str {
-        &self.namespace
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
+            .filter(|namespace| !namespace.is_empty())
+            .map(String::as_str)
     }
-    fn name(&self) -> &str {
-        &self.name
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
     }
 }
 
@@ -109,13 +111,13 @@ impl<K> Clone for Queue<K> {
 struct Inner<K> {
     limit: RateLimit,
     bucket: Option<TokenBucket>,
-    state: Mutex<State<K>>,
+    state: Mutex<QueueState<K>>,
     changed: Notify,
     metrics: Option<QueueMetrics>,
 }
 
 #[derive(Debug)]
-struct State<K> {
+struct QueueState<K> {
     entries: FxHashMap<K, Entry>,
     normal: VecDeque<K>,
     initial: VecDeque<K>,
@@ -177,7 +179,7 @@ impl<K: Key> Queue<K> {
         Self(Arc::new(Inner {
             limit,
             bucket: limit.bucket.map(|(rate, burst)| TokenBucket::new(rate, burst)),
-            state: Mutex::new(State {
+            state: Mutex::new(QueueState {
                 entries: FxHashMap::default(),
                 normal: VecDeque::new(),
                 initial: VecDeque::new(),
@@ -359,17 +361,17 @@ impl<K: Key> Queue<K> {
         metrics.longest.set(longest.as_secs_f64());
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<K>> {
+    fn lock(&self) -> MutexGuard<'_, QueueState<K>> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wake(&self, state: MutexGuard<'_, State<K>>) {
+    fn wake(&self, state: MutexGuard<'_, QueueState<K>>) {
         self.report_depth(&state);
         drop(state);
         self.0.changed.notify_one();
     }
 
-    fn report_depth(&self, state: &State<K>) {
+    fn report_depth(&self, state: &QueueState<K>) {
         if let Some(metrics) = &self.0.metrics {
             metrics.normal.set(state.normal.len() as f64);
             metrics.initial.set(state.initial.len() as f64);
@@ -397,7 +399,7 @@ impl QueueMetrics {
     }
 }
 
-impl<K: Key> State<K> {
+impl<K: Key> QueueState<K> {
     fn line(&mut self, priority: Priority) -> &mut VecDeque<K> {
         match priority {
             Priority::Normal => &mut self.normal,
@@ -453,7 +455,7 @@ impl<K: Key> State<K> {
     }
 
     fn take(&mut self, now: Instant) -> Option<(K, Duration)> {
-        let turn_of_initial = self.normal_in_a_row >= URGENT_IN_A_ROW && !self.initial.is_empty();
+        let turn_of_initial = self.normal_in_a_row >= NORMAL_IN_A_ROW_MAX && !self.initial.is_empty();
         let from_normal = if turn_of_initial { None } else { self.normal.pop_front() };
         let key = match from_normal {
             Some(key) => {

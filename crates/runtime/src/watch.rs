@@ -1,4 +1,4 @@
-//! A watch that does not give up: lists, follows, and starts over when it must, delivering objects by value.
+//! A watch that does not give up: it lists, follows, and lists again when it must, delivering objects by value.
 //!
 //! Between [`WatchEvent::InitStart`] and [`WatchEvent::InitDone`] comes the whole set; what was known before and is
 //! not in it is gone. A start that is interrupted is followed by another [`WatchEvent::InitStart`], so a receiver
@@ -23,17 +23,17 @@ use crate::client::ApiErrorKind;
 use crate::random::Rng;
 use crate::readable::Readable;
 
-/// A streaming start that shows nothing for this long is taken for a server that does not know the feature.
-const SILENT_START: Duration = Duration::from_secs(30);
-/// A streaming start that takes longer has lost the mark at its end: changes go on coming, and it would never be complete.
-const LONGEST_START: Duration = Duration::from_secs(60);
+/// A streamed list without an object for this long: the server is taken not to know the feature.
+const STREAMED_START_SILENCE_MAX: Duration = Duration::from_secs(30);
+/// A streamed list that takes longer has lost its final bookmark: changes go on coming, and it would never be complete.
+const STREAMED_START_MAX: Duration = Duration::from_secs(60);
 
-/// A server that has just started may not know all its kinds yet, so one such answer is not believed.
-const BELIEVED_ABSENT: u32 = 3;
+/// So many answers in a row that a kind is unknown prove it: a server that has just started may not know all its kinds yet.
+const ABSENT_ANSWERS: u32 = 3;
 
-/// Failures further apart than this are not failures in a row. A complete set alone proves nothing: a server may go on giving lists from
-/// which it cannot be followed.
-const IN_A_ROW: Duration = Duration::from_secs(30);
+/// Failures further apart than this are not failures in a row. A complete list does not end the row: a server may give lists that cannot be
+/// followed by a watch.
+const FAILURE_GAP_MAX: Duration = Duration::from_secs(30);
 
 /// One change, or a mark in the sequence of changes.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,8 +48,8 @@ pub enum WatchEvent<K> {
     Apply(K),
     /// An object is gone; this is its last state.
     Delete(K),
-    /// An object exists but cannot be read, as part of the set or as a change. It is not gone: whoever knows an
-    /// earlier state of it should keep that.
+    /// An object exists but cannot be decoded, in the set or as a change. It is not deleted: a receiver should keep the last
+    /// state it knows.
     Malformed {
         /// Its namespace, "" when it has none.
         namespace: String,
@@ -64,7 +64,7 @@ pub enum WatchEvent<K> {
 
 /// Where watch events go.
 pub trait EventSink<K>: Send {
-    /// Takes one event; returns false when nobody listens any more.
+    /// Takes one event; returns false if the receiver is gone and the watch should end.
     fn deliver(&mut self, event: WatchEvent<K>) -> impl Future<Output = bool> + Send;
 }
 
@@ -88,19 +88,19 @@ impl<K: Send, F: FnMut(WatchEvent<K>) + Send> EventSink<K> for Callback<F> {
 /// What to watch and how.
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
-    /// Restricts the objects by label, "" for all.
-    pub labels: String,
-    /// Restricts the objects by field, "" for all.
-    pub fields: String,
+    /// Label selector of the objects; `None` for all.
+    pub labels: Option<String>,
+    /// Field selector of the objects; `None` for all.
+    pub fields: Option<String>,
     /// Start with a streamed list where the server can; it costs both sides less memory.
     pub streaming: bool,
-    /// Start over after this time, which heals a watch that silently lost an event.
+    /// List again after this time, which repairs a watch that silently lost an event.
     pub relist: Option<Duration>,
-    /// Start over whenever this rings: somebody knows that events were lost.
+    /// List again whenever this is notified, because events are known to be lost.
     pub relist_on: Option<Arc<Notify>>,
-    /// Give up when the first complete set takes longer than this (OPS-058).
+    /// End with [`WatchError::NotSynced`] if the first complete set takes longer than this (OPS-058).
     pub first_sync: Option<Duration>,
-    /// End when the server has said three times in a row that there is no such kind, instead of asking for ever.
+    /// End with [`WatchError::Absent`] after three answers in a row that there is no such kind, instead of asking for ever.
     pub until_absent: bool,
     /// The wait after failures in a row.
     pub backoff: Backoff,
@@ -109,8 +109,8 @@ pub struct WatchOptions {
 impl Default for WatchOptions {
     fn default() -> Self {
         Self {
-            labels: String::new(),
-            fields: String::new(),
+            labels: None,
+            fields: None,
             streaming: true,
             relist: Some(Duration::from_secs(600)),
             relist_on: None,
@@ -124,11 +124,11 @@ impl Default for WatchOptions {
 impl WatchOptions {
     fn config(&self, streaming: bool) -> watcher::Config {
         let mut config = watcher::Config::default();
-        if !self.labels.is_empty() {
-            config = config.labels(&self.labels);
+        if let Some(labels) = &self.labels {
+            config = config.labels(labels);
         }
-        if !self.fields.is_empty() {
-            config = config.fields(&self.fields);
+        if let Some(fields) = &self.fields {
+            config = config.fields(fields);
         }
         if streaming { config.streaming_lists() } else { config }
     }
@@ -271,10 +271,10 @@ where
 
     /// The first of the times at which something must happen although nothing came.
     fn deadline(&self) -> Option<(Instant, Deadline)> {
-        let silent = Instant::now() + SILENT_START;
+        let silent = Instant::now() + STREAMED_START_SILENCE_MAX;
         let silence = match self.phase {
             Phase::Starting => Some(silent),
-            Phase::Filling { since } => Some(silent.min(since + LONGEST_START)),
+            Phase::Filling { since } => Some(silent.min(since + STREAMED_START_MAX)),
             Phase::Following => None,
         };
         let silence = silence.filter(|_| self.streaming).map(|at| (at, Deadline::Silence));
@@ -335,7 +335,7 @@ where
             true => self.absences.saturating_add(1),
             false => 0,
         };
-        if self.options.until_absent && self.absences >= BELIEVED_ABSENT {
+        if self.options.until_absent && self.absences >= ABSENT_ANSWERS {
             let kind = kind.into_owned();
             return Err(WatchError::Absent { kind });
         }
@@ -345,7 +345,7 @@ where
         let before = self
             .failed_at
             .replace(now)
-            .filter(|at| now.duration_since(*at) < IN_A_ROW)
+            .filter(|at| now.duration_since(*at) < FAILURE_GAP_MAX)
             .map_or(0, |_| self.failures);
         self.failures = before.saturating_add(1);
         if self.failures == 1 && kind_of(error) == Some(ApiErrorKind::Gone) {

@@ -12,12 +12,12 @@ use kerf_model::resources::Resources;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-struct World {
+struct Fixture {
     interner: Arc<Interner>,
     catalogue: Arc<Catalogue>,
 }
 
-impl World {
+impl Fixture {
     /// Types a (amd64) and b (arm64), each in two zones, on demand for 1 and spot for 0.5.
     fn new() -> Self {
         let interner = Arc::new(Interner::default());
@@ -105,40 +105,40 @@ const SPOT: &str = "karpenter.sh/capacity-type";
 // SCH-359, SCH-364, SCH-365
 #[test]
 fn a_price_changes_only_the_offerings_that_match() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let both = json!([
         {"key": SPOT, "operator": "In", "values": ["spot"]},
         {"key": ARCH, "operator": "In", "values": ["arm64"]},
     ]);
     let (evaluation, catalogue) =
-        world.overlaid(&[overlay("o", json!({"requirements": both, "priceAdjustment": "-50%"}))]);
+        fixture.overlaid(&[overlay("o", json!({"requirements": both, "priceAdjustment": "-50%"}))]);
     assert_eq!(evaluation.statuses["o"], OverlayStatus::Valid);
-    assert_eq!(world.prices(&catalogue), [1.0, 0.5, 1.0, 0.5, 1.0, 0.25, 1.0, 0.25]);
-    let (_, catalogue) = world.overlaid(&[overlay("o", json!({"price": "0.3"}))]);
-    assert_eq!(world.prices(&catalogue), [0.3; 8]);
+    assert_eq!(fixture.prices(&catalogue), [1.0, 0.5, 1.0, 0.5, 1.0, 0.25, 1.0, 0.25]);
+    let (_, catalogue) = fixture.overlaid(&[overlay("o", json!({"price": "0.3"}))]);
+    assert_eq!(fixture.prices(&catalogue), [0.3; 8]);
 }
 
 // SCH-365, SCH-372, SCH-373
 #[test]
 fn capacity_goes_to_the_whole_type_and_leaves_the_original_alone() {
-    let world = World::new();
-    let before = Catalogue::clone(&world.catalogue);
+    let fixture = Fixture::new();
+    let before = Catalogue::clone(&fixture.catalogue);
     let spec =
         json!({"requirements": only(ZONE, "zone-a"), "capacity": {"example.com/widget": "4", "hugepages-2Mi": "2Gi"}});
-    let (_, catalogue) = world.overlaid(&[overlay("o", spec)]);
-    assert_eq!(*world.catalogue, before);
+    let (_, catalogue) = fixture.overlaid(&[overlay("o", spec)]);
+    assert_eq!(*fixture.catalogue, before);
     let kind = &catalogue.types[0];
     assert!(kind.capacity_overlaid && !kind.price_overlaid);
-    assert_eq!(kind.capacity.get(world.interner.intern("example.com/widget")), 4);
+    assert_eq!(kind.capacity.get(fixture.interner.intern("example.com/widget")), 4);
     assert_eq!(kind.capacity.get(sym::CPU), 4000);
-    let huge = world.interner.intern("hugepages-2Mi");
+    let huge = fixture.interner.intern("hugepages-2Mi");
     let left = allocatable(&kind.capacity, &kind.overhead, |name| name == huge);
     assert_eq!(left.get(sym::MEMORY), 13 << 30);
     assert_eq!(
         (&kind.requirements, &kind.overhead),
         (&before.types[0].requirements, &before.types[0].overhead)
     );
-    let (_, repriced) = world.overlaid(&[overlay("o", json!({"requirements": only(ARCH, "arm64"), "price": "2"}))]);
+    let (_, repriced) = fixture.overlaid(&[overlay("o", json!({"requirements": only(ARCH, "arm64"), "price": "2"}))]);
     assert_eq!(
         [repriced.types[0].price_overlaid, repriced.types[1].price_overlaid],
         [false, true]
@@ -148,10 +148,10 @@ fn capacity_goes_to_the_whole_type_and_leaves_the_original_alone() {
 // SCH-364
 #[test]
 fn pool_name_and_template_labels_count_but_template_requirements_do_not() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let matches = |labels: Value, requirements: Value| {
         let overlay = overlay("o", json!({"requirements": requirements, "price": "9"}));
-        !world.evaluate(&[overlay], &[world.pool(&labels)]).pools["default"].is_empty()
+        !fixture.evaluate(&[overlay], &[fixture.pool(&labels)]).pools["default"].is_empty()
     };
     assert!(matches(json!({}), only("karpenter.sh/nodepool", "default")));
     assert!(!matches(json!({}), only("karpenter.sh/nodepool", "other")));
@@ -170,14 +170,14 @@ fn pool_name_and_template_labels_count_but_template_requirements_do_not() {
 // SCH-364
 #[test]
 fn availability_is_ignored() {
-    let mut world = World::new();
-    let mut catalogue = Catalogue::clone(&world.catalogue);
+    let mut fixture = Fixture::new();
+    let mut catalogue = Catalogue::clone(&fixture.catalogue);
     for offering in catalogue.types.iter_mut().flat_map(|kind| &mut kind.offerings) {
         offering.available = false;
     }
-    world.catalogue = Arc::new(catalogue);
-    let (_, overlaid) = world.overlaid(&[overlay("o", json!({"price": "2"}))]);
-    assert_eq!(world.prices(&overlaid), [2.0; 8]);
+    fixture.catalogue = Arc::new(catalogue);
+    let (_, overlaid) = fixture.overlaid(&[overlay("o", json!({"price": "2"}))]);
+    assert_eq!(fixture.prices(&overlaid), [2.0; 8]);
     assert!(
         overlaid
             .types
@@ -190,30 +190,30 @@ fn availability_is_ignored() {
 // SCH-363, SCH-366, SCH-371
 #[test]
 fn of_equal_weight_the_later_name_wins_and_the_loser_applies_nowhere() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let winner = overlay(
         "b",
         json!({"requirements": only(ARCH, "arm64"), "price": "2", "weight": 3}),
     );
     let loser = overlay("a", json!({"price": "2", "weight": 3}));
-    let (evaluation, catalogue) = world.overlaid(&[loser.clone(), winner]);
+    let (evaluation, catalogue) = fixture.overlaid(&[loser.clone(), winner]);
     assert_eq!(evaluation.statuses["b"], OverlayStatus::Valid);
     let conflict = &evaluation.statuses["a"];
     assert_eq!(
         (conflict.reason(), conflict.message()),
         (Some("Conflict"), "conflict with another overlay")
     );
-    assert_eq!(world.prices(&catalogue), [1.0, 0.5, 1.0, 0.5, 2.0, 2.0, 2.0, 2.0]);
-    let (evaluation, catalogue) = world.overlaid(&[loser]);
+    assert_eq!(fixture.prices(&catalogue), [1.0, 0.5, 1.0, 0.5, 2.0, 2.0, 2.0, 2.0]);
+    let (evaluation, catalogue) = fixture.overlaid(&[loser]);
     assert_eq!(evaluation.statuses["a"], OverlayStatus::Valid);
-    assert_eq!(world.prices(&catalogue), [2.0; 8]);
+    assert_eq!(fixture.prices(&catalogue), [2.0; 8]);
 }
 
 // SCH-366
 #[test]
 fn overlays_of_equal_weight_that_meet_nowhere_do_not_conflict() {
-    let world = World::new();
-    let (evaluation, catalogue) = world.overlaid(&[
+    let fixture = Fixture::new();
+    let (evaluation, catalogue) = fixture.overlaid(&[
         overlay("a", json!({"requirements": only(ZONE, "zone-a"), "price": "2"})),
         overlay("b", json!({"requirements": only(ZONE, "zone-b"), "price": "3"})),
         overlay("c", json!({"capacity": {"example.com/widget": "1"}})),
@@ -231,8 +231,8 @@ fn overlays_of_equal_weight_that_meet_nowhere_do_not_conflict() {
 // SCH-368, SCH-369
 #[test]
 fn the_heavier_wins_per_price_and_resource_and_the_lighter_fills_the_rest() {
-    let world = World::new();
-    let (evaluation, catalogue) = world.overlaid(&[
+    let fixture = Fixture::new();
+    let (evaluation, catalogue) = fixture.overlaid(&[
         overlay("light", json!({"weight": 1, "price": "2", "capacity": {"example.com/widget": "1", "example.com/gadget": "1"}})),
         overlay("heavy", json!({"weight": 9, "requirements": only(SPOT, "spot"), "price": "3", "capacity": {"example.com/widget": "7"}})),
     ]);
@@ -243,15 +243,15 @@ fn the_heavier_wins_per_price_and_resource_and_the_lighter_fills_the_rest() {
             .all(|status| *status == OverlayStatus::Valid)
     );
     assert_eq!(prices(&catalogue.types[0]), [2.0, 3.0, 2.0, 3.0]);
-    let of = |name: &str| catalogue.types[0].capacity.get(world.interner.intern(name));
+    let of = |name: &str| catalogue.types[0].capacity.get(fixture.interner.intern(name));
     assert_eq!((of("example.com/widget"), of("example.com/gadget")), (7, 1));
 }
 
 // SCH-370
 #[test]
 fn a_third_overlay_conflicts_with_the_first_too() {
-    let world = World::new();
-    let (evaluation, _) = world.overlaid(&[
+    let fixture = Fixture::new();
+    let (evaluation, _) = fixture.overlaid(&[
         overlay("c", json!({"capacity": {"example.com/widget": "1"}})),
         overlay("b", json!({"capacity": {"example.com/gadget": "1"}})),
         overlay("a", json!({"capacity": {"example.com/widget": "1"}})),
@@ -263,7 +263,7 @@ fn a_third_overlay_conflicts_with_the_first_too() {
 // SCH-357, SCH-360, SCH-361, SCH-367
 #[test]
 fn an_invalid_overlay_neither_applies_nor_conflicts() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let table = [
         (
             json!({"capacity": {"cpu": "1"}}),
@@ -276,14 +276,14 @@ fn an_invalid_overlay_neither_applies_nor_conflicts() {
     ];
     for (spec, message) in table {
         let valid = overlay("a", json!({"price": "2"}));
-        let (evaluation, catalogue) = world.overlaid(&[overlay("b", spec), valid]);
+        let (evaluation, catalogue) = fixture.overlaid(&[overlay("b", spec), valid]);
         let invalid = &evaluation.statuses["b"];
         assert_eq!(
             (invalid.reason(), invalid.message()),
             (Some("RuntimeValidation"), message)
         );
         assert_eq!(evaluation.statuses["a"], OverlayStatus::Valid);
-        assert_eq!(world.prices(&catalogue), [2.0; 8]);
+        assert_eq!(fixture.prices(&catalogue), [2.0; 8]);
     }
     for requirements in [
         json!([{"key": ARCH, "operator": "In", "values": []}]),
@@ -291,7 +291,7 @@ fn an_invalid_overlay_neither_applies_nor_conflicts() {
         json!([{"key": ARCH, "operator": "Like", "values": ["x"]}]),
         only("kubernetes.io/hostname", "n1"),
     ] {
-        let (evaluation, _) = world.overlaid(&[overlay("b", json!({"requirements": requirements}))]);
+        let (evaluation, _) = fixture.overlaid(&[overlay("b", json!({"requirements": requirements}))]);
         assert_eq!(
             evaluation.statuses["b"].reason(),
             Some("RuntimeValidation"),
@@ -303,22 +303,22 @@ fn an_invalid_overlay_neither_applies_nor_conflicts() {
 // SCH-378
 #[test]
 fn a_repriced_offering_keeps_its_overrides() {
-    let mut world = World::new();
-    let mut catalogue = Catalogue::clone(&world.catalogue);
+    let mut fixture = Fixture::new();
+    let mut catalogue = Catalogue::clone(&fixture.catalogue);
     let special = Some(Resources::new().with(sym::PODS, 9));
     catalogue.types[0].offerings[0].capacity_override.clone_from(&special);
-    world.catalogue = Arc::new(catalogue);
-    let (_, overlaid) = world.overlaid(&[overlay("o", json!({"price": "2"}))]);
+    fixture.catalogue = Arc::new(catalogue);
+    let (_, overlaid) = fixture.overlaid(&[overlay("o", json!({"price": "2"}))]);
     assert_eq!(overlaid.types[0].offerings[0].capacity_override, special);
 }
 
 // SCH-374
 #[tokio::test]
 async fn pools_wait_for_their_evaluation_and_untouched_ones_keep_their_catalogue() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let fake = Arc::new(FakeCloud::new(
-        Arc::clone(&world.interner),
-        Arc::clone(&world.catalogue),
+        Arc::clone(&fixture.interner),
+        Arc::clone(&fixture.catalogue),
     ));
     let provider = OverlayProvider::new(fake);
     let pool = pool(&json!({}));
@@ -326,14 +326,14 @@ async fn pools_wait_for_their_evaluation_and_untouched_ones_keep_their_catalogue
         provider.instance_types(&pool).await,
         Err(CloudError::AwaitingOverlays("default".into()))
     );
-    provider.publish(&world.evaluate(&[], &[world.pool(&json!({}))]));
+    provider.publish(&fixture.evaluate(&[], &[fixture.pool(&json!({}))]));
     let plain = provider.instance_types(&pool).await.expect("evaluated");
-    assert!(Arc::ptr_eq(&plain, &world.catalogue));
-    let (evaluation, _) = world.overlaid(&[overlay("o", json!({"price": "2"}))]);
+    assert!(Arc::ptr_eq(&plain, &fixture.catalogue));
+    let (evaluation, _) = fixture.overlaid(&[overlay("o", json!({"price": "2"}))]);
     provider.publish(&evaluation);
     let first = provider.instance_types(&pool).await.expect("evaluated");
     let second = provider.instance_types(&pool).await.expect("evaluated");
-    assert_eq!(world.prices(&first), [2.0; 8]);
+    assert_eq!(fixture.prices(&first), [2.0; 8]);
     assert!(
         Arc::ptr_eq(&first, &second),
         "the result is kept as long as nothing changes"

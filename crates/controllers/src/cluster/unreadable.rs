@@ -51,7 +51,7 @@ impl Unreadables {
         let object = ObjectRef {
             api_version: K::api_version(&()).into_owned(),
             kind: K::kind(&()).into_owned(),
-            namespace,
+            namespace: (!namespace.is_empty()).then_some(namespace),
             name,
             uid,
         };
@@ -105,7 +105,10 @@ impl Cluster {
         let unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
         let objects = unreadable.get(kind).into_iter().flatten().map(|one| &one.object);
         objects
-            .map(|object| (object.namespace.as_str().into(), object.name.as_str().into()))
+            .map(|object| {
+                let namespace = object.namespace.as_deref().unwrap_or_default();
+                (namespace.into(), object.name.as_str().into())
+            })
             .collect()
     }
 

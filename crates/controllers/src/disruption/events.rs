@@ -50,7 +50,7 @@ pub(super) fn budget_closed(pool: &PoolAllowance, reason: DisruptionReason) -> E
     let object = ObjectRef {
         api_version: NodePool::api_version(&()).into_owned(),
         kind: NodePool::kind(&()).into_owned(),
-        namespace: String::new(),
+        namespace: None,
         name: pool.pool.to_string(),
         uid: pool.uid.to_string(),
     };
@@ -88,7 +88,7 @@ pub(super) fn pool(pool: &kerf_model::nodepool::NodePool) -> ObjectRef {
     ObjectRef {
         api_version: NodePool::api_version(&()).into_owned(),
         kind: NodePool::kind(&()).into_owned(),
-        namespace: String::new(),
+        namespace: None,
         name: pool.name.to_string(),
         uid: pool.uid.to_string(),
     }

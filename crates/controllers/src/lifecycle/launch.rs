@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kerf_api::conditions::node_claim::{LAUNCHED, launch_failed_message};
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, ConditionSet, NodeClaim};
-use kerf_cloud::{CloudError, LaunchVerdict, Launched};
+use kerf_cloud::{CloudError, LaunchFailure, Launched};
 
 /// Whether the claim still waits for its instance (LIF-021). A claim without the condition is new.
 pub(crate) fn is_due(claim: &NodeClaim) -> bool {
@@ -30,9 +30,9 @@ pub(crate) fn succeeded(claim: &mut NodeClaim, instance: &Launched, now: Timesta
 }
 
 /// Writes a failed launch into the claim, unless the claim has to be deleted (LIF-023 to LIF-026).
-pub(crate) fn failed(claim: &mut NodeClaim, error: &CloudError, now: Timestamp) -> LaunchVerdict {
-    let verdict = error.launch_verdict();
-    if verdict == LaunchVerdict::Retry {
+pub(crate) fn failed(claim: &mut NodeClaim, error: &CloudError, now: Timestamp) -> LaunchFailure {
+    let verdict = error.launch_failure();
+    if verdict == LaunchFailure::Retry {
         let (reason, message) = error.launched_condition();
         ConditionSet::new(claim, now).set_unknown(LAUNCHED, &reason, &message);
     }
@@ -99,7 +99,7 @@ mod tests {
             &CloudError::other("x".repeat(400)),
             at("2026-01-01T00:04:00Z"),
         );
-        assert_eq!(verdict, LaunchVerdict::Retry);
+        assert_eq!(verdict, LaunchFailure::Retry);
         // LIF-026
         let condition = claim.condition(LAUNCHED).cloned().expect("the condition");
         assert_eq!(
@@ -124,7 +124,7 @@ mod tests {
         // LIF-023
         assert_eq!(
             failed(&mut claim, &error, at("2026-01-01T00:00:01Z")),
-            LaunchVerdict::GiveUp {
+            LaunchFailure::DeleteClaim {
                 reason: "insufficient_capacity"
             }
         );
@@ -140,7 +140,7 @@ mod tests {
                 &CloudError::NodeClassNotReady("no".into()),
                 at("2026-01-01T00:00:01Z")
             ),
-            LaunchVerdict::GiveUp {
+            LaunchFailure::DeleteClaim {
                 reason: "nodeclass_not_ready"
             }
         );

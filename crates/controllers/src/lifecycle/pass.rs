@@ -14,7 +14,7 @@ use kerf_api::conditions::node_claim::{
 };
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, ConditionSet, ConditionStatus, NodeClaim, labels};
-use kerf_cloud::LaunchVerdict;
+use kerf_cloud::LaunchFailure;
 use kerf_lifecycle::liveness::{Liveness, measure};
 use kerf_lifecycle::registration_health::Registration;
 use kerf_runtime::client::found;
@@ -169,7 +169,7 @@ impl<'a> Pass<'a> {
             }
             Err(error) => {
                 let verdict = launch::failed(&mut self.claim, &error, now);
-                let LaunchVerdict::GiveUp { reason } = verdict else {
+                let LaunchFailure::DeleteClaim { reason } = verdict else {
                     self.lifecycle.launches.failed(&uid, &error);
                     return Err(error.into());
                 };

@@ -12,7 +12,7 @@ pub(crate) fn pod_ref(pod: &Pod) -> ObjectRef {
     ObjectRef {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
-        namespace: pod.namespace.to_string(),
+        namespace: Some(pod.namespace.to_string()),
         name: pod.name.to_string(),
         uid: pod.uid.to_string(),
     }
@@ -56,7 +56,7 @@ pub(crate) fn no_compatible_instance_types(pool: &kerf_model::nodepool::NodePool
         object: ObjectRef {
             api_version: NodePool::api_version(&()).into_owned(),
             kind: NodePool::kind(&()).into_owned(),
-            namespace: String::new(),
+            namespace: None,
             name: pool.name.to_string(),
             uid: pool.uid.to_string(),
         },

@@ -29,7 +29,7 @@ fn invalid(unreadable: Unreadable) -> Event {
     Event {
         dedupe: vec![
             object.kind.clone(),
-            object.namespace.clone(),
+            object.namespace.clone().unwrap_or_default(),
             object.name.clone(),
             error.clone(),
         ],

@@ -40,11 +40,11 @@ pub(crate) struct EvictionKey {
 }
 
 impl Key for EvictionKey {
-    fn namespace(&self) -> &str {
-        &self.namespace
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.namespace)
     }
-    fn name(&self) -> &str {
-        &self.name
+    fn name(&self) -> Option<&str> {
+        Some(&self.name)
     }
 }
 
@@ -192,7 +192,7 @@ pub(super) fn pod_ref(namespace: &str, name: &str, uid: &str) -> ObjectRef {
     ObjectRef {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
-        namespace: namespace.to_owned(),
+        namespace: Some(namespace.to_owned()),
         name: name.to_owned(),
         uid: uid.to_owned(),
     }

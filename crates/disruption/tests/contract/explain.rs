@@ -195,7 +195,7 @@ fn the_first_reason_is_that_of_events() {
         |_| {},
         |node| node.lifecycle.do_not_disrupt = false,
         |node| node.nominated_until = Some(now() + SignedDuration::from_secs(1)),
-        |node| node.lifecycle.doubled = true,
+        |node| node.lifecycle.shares_provider_id = true,
         |node| node.pool = None,
         |node| (node.node_name, node.initialized) = (None, false),
     ];

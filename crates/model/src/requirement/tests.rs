@@ -1,8 +1,8 @@
 use super::*;
 
-struct World(Interner);
+struct Fixture(Interner);
 
-impl World {
+impl Fixture {
     fn sym(&self, text: &str) -> Sym {
         self.0.intern(text)
     }
@@ -28,14 +28,14 @@ impl World {
     }
 }
 
-fn world() -> World {
-    World(Interner::default())
+fn fixture() -> Fixture {
+    Fixture(Interner::default())
 }
 
 // SCH-083, SCH-085, SCH-088, SCH-089, SCH-091
 #[test]
 fn the_examples_of_intersection_hold() {
-    let w = world();
+    let w = fixture();
     let table = [
         (w.any_of(&["A", "B"]), w.none_of(&["A"]), "key In [B]"),
         (w.any_of(&["1", "9"]), w.gt(1), "key In [9]"),
@@ -59,7 +59,7 @@ fn the_examples_of_intersection_hold() {
 // SCH-084, SCH-479
 #[test]
 fn bounds_nothing_can_meet_are_does_not_exist() {
-    let w = world();
+    let w = fixture();
     assert!(w.gt(i64::MAX).is_does_not_exist());
     assert!(w.lt(0).is_does_not_exist());
     assert!(w.lt(i64::MIN).is_does_not_exist());
@@ -69,7 +69,7 @@ fn bounds_nothing_can_meet_are_does_not_exist() {
 // SCH-087
 #[test]
 fn bounds_leave_no_room_for_text() {
-    let w = world();
+    let w = fixture();
     assert!(w.gt(1).has(w.sym("2"), &w.0));
     assert!(!w.gt(1).has(w.sym("1"), &w.0));
     assert!(!w.gt(1).has(w.sym("two"), &w.0));
@@ -79,7 +79,7 @@ fn bounds_leave_no_room_for_text() {
 // SCH-092
 #[test]
 fn the_larger_min_values_wins_even_over_a_smaller_set() {
-    let w = world();
+    let w = fixture();
     let both = w
         .any_of(&["A"])
         .with_min_values(Some(1))
@@ -94,7 +94,7 @@ fn the_larger_min_values_wins_even_over_a_smaller_set() {
 // SCH-094
 #[test]
 fn long_lists_are_cut_after_five_values() {
-    let w = world();
+    let w = fixture();
     let many = w.any_of(&["g", "f", "e", "d", "c", "b", "a"]);
     assert_eq!(many.print(&w.0), "key In [a b c d e and 2 others]");
     let all = Requirements::from_all(
@@ -114,7 +114,7 @@ fn long_lists_are_cut_after_five_values() {
 // SCH-103, SCH-451, SCH-452
 #[test]
 fn the_truth_table_of_compatibility_holds() {
-    let w = world();
+    let w = fixture();
     let none: Option<Requirement> = None;
     let rows = [
         ("undefined", none),
@@ -156,7 +156,7 @@ fn the_truth_table_of_compatibility_holds() {
 // SCH-096, SCH-097
 #[test]
 fn a_set_has_one_requirement_per_key() {
-    let w = world();
+    let w = fixture();
     let set = Requirements::from_all([w.any_of(&["1", "9"]), w.gt(1)], &w.0);
     assert_eq!((set.len(), set.print(&w.0).as_str()), (1, "key In [9]"));
     assert!(set.get(sym::ZONE).is_none());
@@ -165,7 +165,7 @@ fn a_set_has_one_requirement_per_key() {
 // SCH-086
 #[test]
 fn only_a_listed_value_can_be_the_only_one() {
-    let w = world();
+    let w = fixture();
     assert_eq!(w.any_of(&["A"]).single(), Some(w.sym("A")));
     for many in [
         w.any_of(&["A", "B"]),
@@ -181,7 +181,7 @@ fn only_a_listed_value_can_be_the_only_one() {
 // SCH-090
 #[test]
 fn complements_meet_unless_their_bounds_forbid() {
-    let w = world();
+    let w = fixture();
     let meet = |a: &Requirement, b: &Requirement| a.intersects(b, &w.0);
     assert!(meet(&w.none_of(&["A"]), &w.none_of(&["B"])));
     assert!(meet(&w.none_of(&["A"]), &Requirement::exists(w.key())));
@@ -193,7 +193,7 @@ fn complements_meet_unless_their_bounds_forbid() {
 // SCH-104
 #[test]
 fn only_what_the_candidate_leaves_undefined_has_a_direction() {
-    let w = world();
+    let w = fixture();
     let nothing = Requirements::new();
     let something = Requirements::from_all([w.any_of(&["A"])], &w.0);
     assert!(something.compatible(&nothing, |_| false, &w.0).is_ok());

@@ -113,7 +113,7 @@ impl ApiLayers {
         self
     }
 
-    /// Tells a clock what time the server says it is ([`Clock::heard`]).
+    /// Tells a clock what time the server says it is ([`Clock::observe_server_time`]).
     #[must_use]
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());
@@ -218,7 +218,7 @@ impl ApiLayers {
             if let (Some(clock), Ok(response)) = (&self.clock, &result)
                 && let Some(date) = date(response)
             {
-                clock.heard(date);
+                clock.observe_server_time(date);
             }
             if let Some((method, uri)) = about {
                 self.count(&method, uri.path(), &result, began);

@@ -7,17 +7,17 @@ use super::parse::go_bool;
 /// Which features are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeatureGates {
-    /// OPS-033.
+    /// Replaces nodes with unhealthy conditions (OPS-033).
     pub node_repair: bool,
-    /// OPS-034.
+    /// Plans with capacity reservations (OPS-034).
     pub reserved_capacity: bool,
-    /// OPS-035.
+    /// Lets consolidation replace spot nodes by spot nodes (OPS-035).
     pub spot_to_spot_consolidation: bool,
-    /// OPS-036.
+    /// Applies NodeOverlays to instance types (OPS-036).
     pub node_overlay: bool,
-    /// OPS-037.
+    /// Keeps the replicas of static pools (OPS-037).
     pub static_capacity: bool,
-    /// OPS-038.
+    /// Capacity buffers; not built yet (OPS-038).
     pub capacity_buffer: bool,
 }
 

@@ -12,7 +12,7 @@ fn event(kind: &str, namespace: &str, message: &str) -> Event {
         object: ObjectRef {
             api_version: "v1".into(),
             kind: kind.into(),
-            namespace: namespace.into(),
+            namespace: (!namespace.is_empty()).then(|| namespace.into()),
             name: "web".into(),
             uid: "u-1".into(),
         },

@@ -163,8 +163,8 @@ async fn the_lease_has_the_contracts_shape() {
         ("LeaderElection", "host_1 became leader")
     );
     assert_eq!(
-        (event.object.kind.as_str(), event.object.namespace.as_str()),
-        ("Lease", "kube-system")
+        (event.object.kind.as_str(), event.object.namespace.as_deref()),
+        ("Lease", Some("kube-system"))
     );
 }
 

@@ -233,7 +233,7 @@ impl Converter {
         lifecycle.do_not_disrupt = do_not_disrupt;
         lifecycle.deleting = deleting;
         lifecycle.ready = node.is_some_and(|node| node.ready);
-        lifecycle.doubled = parts.doubled;
+        lifecycle.shares_provider_id = parts.doubled;
         let claim_pool = claim.and_then(|claim| value(&claim.labels, sym::NODEPOOL));
         lifecycle.claim_pool = claim_pool.filter(|pool| Some(*pool) != value(labels, sym::NODEPOOL));
         Some(Node {

@@ -1,4 +1,4 @@
-//! What to do about a lease: a pure function of what was seen of it and of the time.
+//! The next step of an election: a pure function of the lease as last read and of the time.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use jiff::Timestamp;
 
 /// What a lease says. Two records that differ mean that its holder was alive in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Who holds it; "" when it was given back.
-    pub holder: String,
+pub struct LeaseRecord {
+    /// Who holds it; `None` after it was given back.
+    pub holder: Option<String>,
     /// How long its holder asks others to wait.
     pub lease_duration: Duration,
     /// When its holder says it was renewed; only compared for equality.
     pub renewed: Option<Timestamp>,
     /// The version a write must be based on.
-    pub resource_version: String,
+    pub resource_version: Option<String>,
 }
 
-/// A lease as last seen.
+/// A lease as last read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Observed {
+pub struct ObservedLease {
     /// Its record; `None` when there is no lease.
-    pub record: Option<Record>,
-    /// When we first saw exactly this, in the time `step` gets as `now`.
+    pub record: Option<LeaseRecord>,
+    /// When exactly this record was first read, on the time scale of `now` in [`step`].
     pub changed_at: Duration,
 }
 
-/// That we hold the lease.
+/// This process holds the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct Leadership {
     /// When the last successful write began.
     pub renewed_at: Duration,
 }
@@ -40,24 +40,30 @@ pub enum Step {
     Acquire,
     /// Renew it.
     Renew,
-    /// Somebody else leads, or we do not know yet.
+    /// Another process leads, or the lease was not read yet.
     Wait,
-    /// We led and must stop.
+    /// This process led and must stop.
     Lost,
 }
 
 /// Decides for the process `me`. `now` is monotonic time on any scale common to all arguments.
-pub fn step(me: &str, renew_deadline: Duration, seen: Option<&Observed>, held: Option<Held>, now: Duration) -> Step {
+pub fn step(
+    me: &str,
+    renew_deadline: Duration,
+    seen: Option<&ObservedLease>,
+    held: Option<Leadership>,
+    now: Duration,
+) -> Step {
     let record = seen.and_then(|seen| seen.record.as_ref());
     if let Some(held) = held {
-        let stolen = seen.is_some() && record.is_none_or(|record| record.holder != me);
+        let stolen = seen.is_some() && record.is_none_or(|record| record.holder.as_deref() != Some(me));
         let late = now.saturating_sub(held.renewed_at) >= renew_deadline;
         return if stolen || late { Step::Lost } else { Step::Renew };
     }
     let Some(seen) = seen else { return Step::Wait };
     match record {
         None => Step::Acquire,
-        Some(record) if record.holder.is_empty() || record.holder == me => Step::Acquire,
+        Some(record) if record.holder.as_deref().is_none_or(|holder| holder == me) => Step::Acquire,
         Some(record) if now.saturating_sub(seen.changed_at) >= record.lease_duration => Step::Acquire,
         Some(_) => Step::Wait,
     }
@@ -73,15 +79,15 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn seen(holder: &str, changed_at: u64) -> Observed {
-        let record = Record {
-            holder: holder.to_owned(),
+    fn seen(holder: &str, changed_at: u64) -> ObservedLease {
+        let record = LeaseRecord {
+            holder: (!holder.is_empty()).then(|| holder.to_owned()),
             lease_duration: seconds(15),
-            // A holder whose clock is far ahead: it must not matter.
+            // A holder whose clock is far ahead must make no difference.
             renewed: "2999-01-01T00:00:00Z".parse().ok(),
-            resource_version: "1".to_owned(),
+            resource_version: Some("1".to_owned()),
         };
-        Observed {
+        ObservedLease {
             record: Some(record),
             changed_at: seconds(changed_at),
         }
@@ -89,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_lease_is_taken_when_it_is_free_or_has_not_changed_for_its_duration() {
-        let none = Observed {
+        let none = ObservedLease {
             record: None,
             changed_at: seconds(0),
         };
@@ -112,10 +118,10 @@ mod tests {
 
     #[test]
     fn a_leader_renews_until_it_is_late_or_robbed() {
-        let held = Some(Held {
+        let held = Some(Leadership {
             renewed_at: seconds(100),
         });
-        let none = Observed {
+        let none = ObservedLease {
             record: None,
             changed_at: seconds(101),
         };
@@ -124,7 +130,7 @@ mod tests {
             // OPS-048
             ("late", seen("me", 100), 110, Step::Lost),
             // OPS-050
-            ("robbed", seen("other", 101), 102, Step::Lost),
+            ("replaced by another holder", seen("other", 101), 102, Step::Lost),
             ("the lease was deleted", none, 102, Step::Lost),
         ] {
             assert_eq!(
