@@ -80,7 +80,7 @@ fn culprit<K: DeserializeOwned>(value: &Value, problem: &str) -> String {
 fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, key| match value {
         Value::Array(items) => items.get(key.parse::<usize>().ok()?),
-        _ => value.get(key),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => value.get(key),
     })
 }
 
@@ -95,7 +95,7 @@ fn keys(value: Option<&Value>) -> Vec<String> {
 fn at_mut<'a>(value: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
     path.iter().try_fold(value, |value, key| match value {
         Value::Array(items) => items.get_mut(key.parse::<usize>().ok()?),
-        _ => value.get_mut(key),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => value.get_mut(key),
     })
 }
 
@@ -111,6 +111,6 @@ fn remove(parent: &mut Value, key: &str) {
                 items.remove(at);
             }
         }
-        _ => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

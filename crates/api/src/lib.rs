@@ -7,6 +7,8 @@
 //!
 //! What the names and texts must be is Karpenter's v1 API, stated by the contract IDs (`API-…`) beside each item.
 
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::iter_over_hash_type, clippy::wildcard_enum_match_arm))]
+
 pub mod annotations;
 pub mod capacity_buffer;
 pub mod condition;

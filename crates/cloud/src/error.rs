@@ -108,7 +108,12 @@ impl CloudError {
     pub fn launched_condition(&self) -> (Arc<str>, String) {
         let (reason, message) = match self {
             Self::Create { reason, message } => (Arc::clone(reason), message.to_string()),
-            other => (Arc::from(node_claim::LAUNCH_FAILED), other.to_string()),
+            Self::InsufficientCapacity(_)
+            | Self::NodeClassNotReady(_)
+            | Self::NodeClaimNotFound(_)
+            | Self::AwaitingOverlays(_)
+            | Self::Retryable { .. }
+            | Self::Other(_) => (Arc::from(node_claim::LAUNCH_FAILED), self.to_string()),
         };
         (reason, node_claim::launch_failed_message(&message))
     }
@@ -127,7 +132,12 @@ impl CloudError {
     pub fn catalogue_fault(&self) -> CatalogueFault {
         match self {
             Self::AwaitingOverlays(_) => CatalogueFault::AwaitingOverlays,
-            other => CatalogueFault::Provider(other.to_string().into()),
+            Self::InsufficientCapacity(_)
+            | Self::NodeClassNotReady(_)
+            | Self::NodeClaimNotFound(_)
+            | Self::Create { .. }
+            | Self::Retryable { .. }
+            | Self::Other(_) => CatalogueFault::Provider(self.to_string().into()),
         }
     }
 }

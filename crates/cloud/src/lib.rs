@@ -4,6 +4,8 @@
 //! ([`Catalogue`](kerf_model::instance_type::Catalogue)) and typed refusals ([`CloudError`]). Around a provider go decorators: node
 //! overlays, call metrics, faults for tests. Units are those of the model: milli-cores, bytes, 10⁻¹² dollars per hour.
 
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::iter_over_hash_type, clippy::wildcard_enum_match_arm))]
+
 mod build;
 mod choose;
 mod decorator;

@@ -175,7 +175,7 @@ pub(crate) fn size_label(name: &str) -> Option<&str> {
 /// The family in names such as `m5.2xlarge` and `c-4x-amd64-linux` (KWK-022).
 pub(crate) fn family_label(name: &str) -> &str {
     match name.find(['.', '-']) {
-        Some(at) => &name[..at],
-        None => name.char_indices().nth(1).map_or(name, |(at, _)| &name[..at]),
+        Some(at) => name.split_at(at).0,
+        None => name.char_indices().nth(1).map_or(name, |(at, _)| name.split_at(at).0),
     }
 }

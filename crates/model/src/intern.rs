@@ -1,7 +1,12 @@
 //! The interner: strings that decisions compare often become small integers.
 //!
-//! One interner serves a whole process: it only grows, ids stay valid for ever, and reading a string needs no lock. Pod labels are not
+//! One interner serves a whole process: it only grows, ids stay valid, and reading a string needs no lock. Pod labels are not
 //! interned (their values churn with every rollout); keys and values of requirements, node labels and instance types are.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "texts come from pod authors, so the hash is keyed; nothing iterates over the map"
+)]
 
 use std::collections::HashMap;
 use std::fmt;
@@ -82,6 +87,9 @@ const CHUNK_LEN: usize = 1 << CHUNK_BITS;
 /// 16,384 chunks of 4,096 strings: more than a process can hold in memory.
 const CHUNKS: usize = 1 << 14;
 
+/// The text of an id that no string of the interner has. No object of the API can have such a name.
+pub const UNKNOWN: &str = "<unknown id>";
+
 /// The append-only table of strings.
 pub struct Interner {
     // A keyed hash, since pod authors choose what is looked up here.
@@ -109,7 +117,8 @@ impl fmt::Debug for Interner {
 }
 
 impl Interner {
-    /// The id of `text`, given out now if it is new.
+    /// The id of `text`; a new one if it was not interned before.
+    #[expect(clippy::indexing_slicing, reason = "both indices are cut to the length of what they index")]
     pub fn intern(&self, text: &str) -> Sym {
         if let Some(known) = self.get(text) {
             return known;
@@ -150,15 +159,15 @@ impl Interner {
             .get()
     }
 
-    /// The text behind an id; empty for an id of another interner that this one has not reached.
+    /// The text behind an id. An id of another interner, which is a mistake of the caller, gives another text or [`UNKNOWN`].
     pub fn text(&self, id: Sym) -> &str {
-        self.entry(id).map_or("", |entry| &entry.text)
+        self.entry(id).map_or(UNKNOWN, |entry| &entry.text)
     }
 
     /// The text behind an id as a shared string.
     pub fn shared(&self, id: Sym) -> Arc<str> {
         self.entry(id)
-            .map_or_else(|| Arc::from(""), |entry| Arc::clone(&entry.text))
+            .map_or_else(|| Arc::from(UNKNOWN), |entry| Arc::clone(&entry.text))
     }
 
     /// The text read as a decimal integer, where it is one (the operators Gt, Lt, Gte and Lte compare integers only, SCH-087).

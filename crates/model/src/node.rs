@@ -105,7 +105,8 @@ impl Node {
         self.labels
             .binary_search_by_key(&key, |entry| entry.0)
             .ok()
-            .map(|at| self.labels[at].1)
+            .and_then(|at| self.labels.get(at))
+            .map(|entry| entry.1)
     }
 
     /// Whether it ever was initialised, also while it looks again like a node that starts.

@@ -315,13 +315,18 @@ impl Requirements {
 
     /// The requirement on a key, if defined.
     pub fn get(&self, key: Sym) -> Option<&Requirement> {
-        self.0.binary_search_by_key(&key, |r| r.key).ok().map(|at| &self.0[at])
+        let at = self.0.binary_search_by_key(&key, |r| r.key).ok()?;
+        self.0.get(at)
     }
 
     /// Adds one, intersecting with what is there on its key (SCH-096).
     pub fn add(&mut self, requirement: Requirement, interner: &Interner) {
         match self.0.binary_search_by_key(&requirement.key, |r| r.key) {
-            Ok(at) => self.0[at] = self.0[at].intersect(&requirement, interner),
+            Ok(at) => {
+                if let Some(known) = self.0.get_mut(at) {
+                    *known = known.intersect(&requirement, interner);
+                }
+            }
             Err(at) => self.0.insert(at, requirement),
         }
     }
@@ -336,7 +341,11 @@ impl Requirements {
     /// Puts one in place of whatever its key had.
     pub fn replace(&mut self, requirement: Requirement) {
         match self.0.binary_search_by_key(&requirement.key, |r| r.key) {
-            Ok(at) => self.0[at] = requirement,
+            Ok(at) => {
+                if let Some(known) = self.0.get_mut(at) {
+                    *known = requirement;
+                }
+            }
             Err(at) => self.0.insert(at, requirement),
         }
     }

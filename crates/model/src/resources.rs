@@ -15,7 +15,9 @@ impl Resources {
 
     /// The amount of one resource, zero when absent.
     pub fn get(&self, name: Sym) -> i64 {
-        self.find(name).map_or(0, |at| self.0[at].1)
+        self.find(name)
+            .and_then(|at| self.0.get(at))
+            .map_or(0, |entry| entry.1)
     }
 
     /// Whether the resource is named at all, be it with zero.
@@ -30,7 +32,11 @@ impl Resources {
     /// Sets one resource.
     pub fn set(&mut self, name: Sym, amount: i64) {
         match self.0.binary_search_by_key(&name, |entry| entry.0) {
-            Ok(at) => self.0[at].1 = amount,
+            Ok(at) => {
+                if let Some(entry) = self.0.get_mut(at) {
+                    entry.1 = amount;
+                }
+            }
             Err(at) => self.0.insert(at, (name, amount)),
         }
     }

@@ -12,7 +12,8 @@ impl LabelSet {
         self.0
             .binary_search_by(|(k, _)| (**k).cmp(key))
             .ok()
-            .map(|at| &self.0[at].1)
+            .and_then(|at| self.0.get(at))
+            .map(|(_, value)| value)
     }
 
     /// By key.

@@ -111,7 +111,8 @@ impl Snapshot {
                     .namespaces
                     .binary_search_by(|(name, _)| (**name).cmp(namespace))
                     .ok();
-                labels.is_some_and(|at| selector.matches(&self.namespaces[at].1))
+                let labels = labels.and_then(|at| self.namespaces.get(at));
+                labels.is_some_and(|(_, labels)| selector.matches(labels))
             })
     }
 }

@@ -282,7 +282,7 @@ fn level_of(level: Level) -> (Level, &'static str) {
 /// `dir/file:line`.
 fn caller(file: Option<&str>, line: Option<u32>) -> String {
     let file = file.unwrap_or("?");
-    let short = file.rmatch_indices('/').nth(1).map_or(file, |(at, _)| &file[at + 1..]);
+    let short = file.rmatch_indices('/').nth(1).map_or(file, |(at, _)| file.split_at(at + 1).1);
     format!("{short}:{}", line.unwrap_or(0))
 }
 

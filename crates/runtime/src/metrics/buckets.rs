@@ -7,6 +7,7 @@ pub const DURATION: [f64; 45] = [
     150.0, 300.0, 450.0, 600.0,
 ];
 /// Durations of reconciliations in seconds: "D" up to 60 (OPS-176).
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 pub const RECONCILE: [f64; 40] = {
     let mut bounds = [0.0; 40];
     let mut index = 0;
@@ -55,6 +56,7 @@ pub const WORKQUEUE: [f64; 12] = exponential(1e-8, 10.0);
 /// Requests to the API server in seconds: 1 ms to 2.2 s by factors of 1.5 (OPS-178).
 pub const REQUEST: [f64; 20] = exponential(0.001, 1.5);
 
+#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const fn exponential<const N: usize>(start: f64, factor: f64) -> [f64; N] {
     let mut bounds = [start; N];
     let mut index = 1;
