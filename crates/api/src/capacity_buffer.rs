@@ -1,4 +1,4 @@
-//! CapacityBuffer: spare capacity kept ready for pods still to come (section 11 of the API contract).
+//! CapacityBuffer: spare capacity kept ready for pods still to come (section 11 of `docs/behaviour/api.md`).
 
 use std::collections::BTreeMap;
 

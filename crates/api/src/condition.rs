@@ -13,7 +13,7 @@ pub enum ConditionStatus {
     True,
     /// It does not.
     False,
-    /// Nobody knows yet.
+    /// It is not known yet.
     Unknown,
 }
 
@@ -94,7 +94,7 @@ impl Condition {
         matches!(self.status, ConditionStatus::False)
     }
 
-    /// Whether nobody knows yet.
+    /// Whether it is not known yet.
     pub const fn is_unknown(&self) -> bool {
         matches!(self.status, ConditionStatus::Unknown)
     }

@@ -1,8 +1,8 @@
-//! Condition types, reasons and fixed messages (sections 2, 3, 4 and 11 of the API contract).
+//! Condition types, reasons and fixed messages (sections 2, 3, 4 and 11 of `docs/behaviour/api.md`).
 
 /// The root of every kind's conditions (API-186).
 pub const READY: &str = "Ready";
-/// Reason of a condition nobody has set yet (API-178).
+/// Reason of a condition that was not set yet (API-178).
 pub const AWAITING_RECONCILIATION: &str = "AwaitingReconciliation";
 /// Message that goes with [`AWAITING_RECONCILIATION`].
 pub const AWAITING_RECONCILIATION_MESSAGE: &str = "object is awaiting reconciliation";
@@ -11,7 +11,7 @@ pub const UNHEALTHY_DEPENDENTS: &str = "UnhealthyDependents";
 /// Reason of a root with a dependent that is not known yet (API-184).
 pub const RECONCILING_DEPENDENTS: &str = "ReconcilingDependents";
 
-/// NodePool, NodeOverlay and NodeRepairPolicy: the object makes sense (API-084, API-132).
+/// NodePool, NodeOverlay and NodeRepairPolicy: the object passed validation (API-084, API-132).
 pub const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 
 /// Conditions of a NodePool.
@@ -40,7 +40,7 @@ pub mod node_pool {
     /// Message for nodes that were launched and did not register.
     pub const REGISTRATION_FAILED_MESSAGE: &str = "Failed to register node";
 
-    /// What Ready stands on.
+    /// The conditions Ready depends on.
     pub const DEPENDENTS: [&str; 2] = [super::VALIDATION_SUCCEEDED, NODE_CLASS_READY];
 }
 
@@ -52,7 +52,7 @@ pub mod node_claim {
     pub const REGISTERED: &str = "Registered";
     /// The Node can run pods (API-110).
     pub const INITIALIZED: &str = "Initialized";
-    /// Nothing has happened on the node for long enough (API-112).
+    /// No pod event happened on the node for `consolidateAfter` (API-112).
     pub const CONSOLIDATABLE: &str = "Consolidatable";
     /// The node no longer is what its pool asks for (API-113).
     pub const DRIFTED: &str = "Drifted";
@@ -109,7 +109,7 @@ pub mod node_claim {
     /// Drift reason: the provider no longer offers the instance type.
     pub const INSTANCE_TYPE_NOT_FOUND: &str = "InstanceTypeNotFound";
 
-    /// What Ready stands on.
+    /// The conditions Ready depends on.
     pub const DEPENDENTS: [&str; 3] = [LAUNCHED, REGISTERED, INITIALIZED];
 
     /// Bytes of a launch error that the condition shows (API-108).
@@ -157,7 +157,7 @@ pub mod node_overlay {
     /// Message for two overlays of one rank that touch the same offering.
     pub const CONFLICT_MESSAGE: &str = "conflict with another overlay";
 
-    /// What Ready stands on.
+    /// The conditions Ready depends on.
     pub const DEPENDENTS: [&str; 1] = [super::VALIDATION_SUCCEEDED];
 }
 
@@ -174,7 +174,7 @@ pub mod node_repair_policy {
     /// Reason for a policy that is not valid.
     pub const INVALID: &str = "PolicyInvalid";
 
-    /// What Ready stands on.
+    /// The conditions Ready depends on.
     pub const DEPENDENTS: [&str; 1] = [super::VALIDATION_SUCCEEDED];
 }
 

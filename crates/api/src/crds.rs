@@ -10,11 +10,11 @@ use serde_json::Value;
 /// Whose label rules the definitions carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Provider {
-    /// Nobody's.
+    /// No provider's: the core rules alone.
     Core,
     /// The simulated provider's.
     Kwok,
-    /// Amazon's.
+    /// The AWS provider's.
     Aws,
 }
 
@@ -72,7 +72,7 @@ fn flavoured(name: &'static str, base: &str, provider: Provider) -> Crd {
         match line
             .trim_start()
             .strip_prefix("# provider rules: ")
-            .and_then(Place::parse)
+            .and_then(RulePlace::parse)
         {
             None => {
                 yaml.push_str(line);
@@ -90,16 +90,16 @@ fn flavoured(name: &'static str, base: &str, provider: Provider) -> Crd {
     Crd { name, yaml, value }
 }
 
-/// Where a provider may put a rule.
+/// A place in a definition that takes a provider's rule.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum RulePlace {
     /// On the key of a requirement.
     RequirementKey,
     /// On the label map of a template.
     TemplateLabel,
 }
 
-impl Place {
+impl RulePlace {
     fn parse(text: &str) -> Option<Self> {
         match text {
             "requirement-key" => Some(Self::RequirementKey),
@@ -116,7 +116,7 @@ struct LabelRule {
 }
 
 impl LabelRule {
-    fn write(&self, yaml: &mut String, indent: usize, place: Place) {
+    fn write(&self, yaml: &mut String, indent: usize, place: RulePlace) {
         let domain = self.domain;
         let allowed = self
             .allowed
@@ -126,8 +126,8 @@ impl LabelRule {
             .join(", ");
         let test = |key| format!("{key} in [{allowed}] || !{key}.find(\"^([^/]+)\").endsWith(\"{domain}\")");
         let rule = match place {
-            Place::RequirementKey => test("self"),
-            Place::TemplateLabel => format!("self.all(x, {})", test("x")),
+            RulePlace::RequirementKey => test("self"),
+            RulePlace::TemplateLabel => format!("self.all(x, {})", test("x")),
         };
         let blank = " ".repeat(indent);
         yaml.push_str(&format!(
@@ -137,9 +137,9 @@ impl LabelRule {
 }
 
 /// The rule a provider puts in a place (API-150, API-151).
-fn label_rule(provider: Provider, crd: &str, place: Place) -> Option<LabelRule> {
+fn label_rule(provider: Provider, crd: &str, place: RulePlace) -> Option<LabelRule> {
     match (provider, crd, place) {
-        (Provider::Kwok, NODE_POOLS | NODE_CLAIMS, Place::RequirementKey) => Some(LabelRule {
+        (Provider::Kwok, NODE_POOLS | NODE_CLAIMS, RulePlace::RequirementKey) => Some(LabelRule {
             domain: "karpenter.kwok.sh",
             allowed: vec![
                 "kwoknodeclass",
@@ -155,7 +155,7 @@ fn label_rule(provider: Provider, crd: &str, place: Place) -> Option<LabelRule> 
         }),
         (Provider::Aws, _, _) => {
             // The label rule names one label twice; kept, because a comparison of rules is a comparison of texts.
-            let again = matches!(place, Place::TemplateLabel).then_some("capacity-reservation-interruptible");
+            let again = matches!(place, RulePlace::TemplateLabel).then_some("capacity-reservation-interruptible");
             let reservation = [
                 "instance-tenancy",
                 "capacity-reservation-type",

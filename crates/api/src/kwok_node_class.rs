@@ -1,4 +1,4 @@
-//! KWOKNodeClass: settings of simulated nodes (section 12 of the API contract).
+//! KWOKNodeClass: settings of simulated nodes (section 12 of `docs/behaviour/api.md`).
 
 use std::borrow::Cow;
 

@@ -5,9 +5,16 @@
 //! - Everything is a pure function of its arguments; the time comes in as a [`jiff::Timestamp`].
 //! - Units: quantities are exact decimals of whole units, durations are nanoseconds, prices stay the text they were given as.
 //!
-//! What the names and texts must be is Karpenter's v1 API, stated by the contract IDs (`API-…`) beside each item.
+//! What the names and texts must be is Karpenter's v1 API, as the statements `API-…` of `docs/behaviour/api.md` beside each item say.
 
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::iter_over_hash_type, clippy::wildcard_enum_match_arm))]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::iter_over_hash_type,
+        clippy::wildcard_enum_match_arm
+    )
+)]
 
 pub mod annotations;
 pub mod capacity_buffer;

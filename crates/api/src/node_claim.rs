@@ -1,4 +1,4 @@
-//! NodeClaim: one node, from the decision to launch it until its instance is gone (section 3 of the API contract).
+//! NodeClaim: one node, from the decision to launch it until its instance is gone (section 3 of `docs/behaviour/api.md`).
 
 use std::collections::BTreeMap;
 

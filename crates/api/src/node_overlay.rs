@@ -1,4 +1,4 @@
-//! NodeOverlay: a correction of what is known about instance types (section 4 of the API contract).
+//! NodeOverlay: a correction of what is known about instance types (section 4 of `docs/behaviour/api.md`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! NodePool: a kind of nodes that may be launched (section 2 of the API contract).
+//! NodePool: a kind of nodes that may be launched (section 2 of `docs/behaviour/api.md`).
 
 use std::collections::BTreeMap;
 

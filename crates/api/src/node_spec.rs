@@ -29,7 +29,7 @@ impl NodeClassRef {
     }
 }
 
-/// A condition on one label of a node (section 5 of the API contract).
+/// A condition on one label of a node (section 5 of `docs/behaviour/api.md`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Requirement {

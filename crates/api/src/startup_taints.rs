@@ -2,9 +2,9 @@
 //! `startupTaints`. While a node initializes they are treated as if they were declared; without that, each of them looks like a node
 //! nobody may use, and its pods get a second one.
 //!
-//! Not here: taints that stay (`nvidia.com/gpu`, `CriticalAddonsOnly`), and those of the contract, which need no declaration
+//! Not here: taints that stay (`nvidia.com/gpu`, `CriticalAddonsOnly`), and those Karpenter knows, which need no declaration
 //! ([`crate::taints::is_known_ephemeral`]). NVIDIA's GPU operator and device plugin have none of their own; their guide uses the
-//! contract's `readiness.k8s.io/` (<https://github.com/NVIDIA/gpu-operator/pull/2573>). Calico, Flannel and the AWS VPC CNI have no taint of their own: they keep the node NotReady, or
+//! prefix `readiness.k8s.io/` (<https://github.com/NVIDIA/gpu-operator/pull/2573>). Calico, Flannel and the AWS VPC CNI have no taint of their own: they keep the node NotReady, or
 //! set its `NetworkUnavailable` condition, which the node lifecycle controller turns into the first row.
 
 /// One taint, whatever its value and effect.

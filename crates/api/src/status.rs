@@ -1,5 +1,5 @@
-//! How conditions are kept on objects: what is added by itself, when times change, what Ready follows from
-//! (section 8 of the API contract).
+//! How conditions are kept on objects: which are added, when their times change, how Ready is derived
+//! (section 8 of `docs/behaviour/api.md`).
 //!
 //! The time is an argument. A [`ConditionSet`] changes only the object in memory; writing it is the caller's business.
 
@@ -17,7 +17,7 @@ use crate::node_repair_policy::NodeRepairPolicy;
 
 /// An object whose Ready condition follows from others.
 pub trait Conditioned: Resource<DynamicType = ()> {
-    /// The conditions Ready stands on (API-186).
+    /// The types of the conditions Ready depends on (API-186).
     const DEPENDENTS: &'static [&'static str];
 
     /// The conditions as stored.
@@ -62,7 +62,7 @@ conditioned!(NodeOverlay, &conditions::node_overlay::DEPENDENTS);
 conditioned!(NodeRepairPolicy, &conditions::node_repair_policy::DEPENDENTS);
 conditioned!(KwokNodeClass, &[]);
 
-/// A condition that Ready stands on, and Ready itself, cannot be removed (API-182).
+/// A condition Ready depends on, and Ready itself, cannot be removed (API-182).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("condition {type_} cannot be removed because Ready depends on it; set it to False or Unknown")]
 pub struct RemovalError {
@@ -108,27 +108,27 @@ impl<'a, K: Conditioned> ConditionSet<'a, K> {
         self.get(READY)
     }
 
-    /// Sets a condition True with its own name as reason (API-185). Says whether anything changed.
+    /// Sets a condition True with its own name as reason (API-185). Returns whether anything changed.
     pub fn set_true(&mut self, type_: &str) -> bool {
         self.set(type_, ConditionStatus::True, type_, "")
     }
 
-    /// Sets a condition True. Says whether anything changed.
+    /// Sets a condition True. Returns whether anything changed.
     pub fn set_true_because(&mut self, type_: &str, reason: &str, message: &str) -> bool {
         self.set(type_, ConditionStatus::True, reason, message)
     }
 
-    /// Sets a condition False. Says whether anything changed.
+    /// Sets a condition False. Returns whether anything changed.
     pub fn set_false(&mut self, type_: &str, reason: &str, message: &str) -> bool {
         self.set(type_, ConditionStatus::False, reason, message)
     }
 
-    /// Sets a condition Unknown. Says whether anything changed.
+    /// Sets a condition Unknown. Returns whether anything changed.
     pub fn set_unknown(&mut self, type_: &str, reason: &str, message: &str) -> bool {
         self.set(type_, ConditionStatus::Unknown, reason, message)
     }
 
-    /// Sets a condition. The time changes with the status only, the generation is always the current one (API-180). Says
+    /// Sets a condition. The time changes with the status only, the generation is always the current one (API-180). Returns
     /// whether anything changed.
     pub fn set(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) -> bool {
         let generation = self.generation();
@@ -149,7 +149,7 @@ impl<'a, K: Conditioned> ConditionSet<'a, K> {
         let conditions = self.object.conditions_mut();
         conditions.retain(|other| other.type_ != type_);
         if deleting {
-            // The others will hardly be looked at again, and must not read as out of date for ever (API-181).
+            // The other conditions will not be set again, and must not look out of date (API-181).
             conditions
                 .iter_mut()
                 .for_each(|other| other.observed_generation = generation);
@@ -165,7 +165,7 @@ impl<'a, K: Conditioned> ConditionSet<'a, K> {
         true
     }
 
-    /// Removes a condition that Ready does not depend on. Says whether there was one.
+    /// Removes a condition that Ready does not depend on. Returns whether there was one.
     pub fn remove(&mut self, type_: &str) -> Result<bool, RemovalError> {
         if type_ == READY || K::DEPENDENTS.contains(&type_) {
             return Err(RemovalError {
@@ -201,7 +201,7 @@ impl<'a, K: Conditioned> ConditionSet<'a, K> {
         }
     }
 
-    /// Derives Ready from what it stands on (API-183, API-184).
+    /// Derives Ready from the conditions it depends on (API-183, API-184).
     fn recompute_root(&mut self) {
         let generation = self.generation();
         let current = |condition: &Condition| condition.observed_generation == generation;

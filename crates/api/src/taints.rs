@@ -4,16 +4,16 @@ use k8s_openapi::api::core::v1::Taint;
 
 /// The node is being disrupted or terminated (API-175).
 pub const DISRUPTED: &str = "karpenter.sh/disrupted";
-/// The node takes no more pods because it will go when those that may not be disrupted have finished; see
+/// The node takes no more pods: it is removed once its pods that may not be disrupted have finished. See
 /// [`crate::annotations::RETIRE_BLOCKED`].
 pub const RETIRING: &str = "kerf.sh/retiring";
 /// The node has joined and is not yet registered (API-176).
 pub const UNREGISTERED: &str = "karpenter.sh/unregistered";
 /// The kubelet is not ready.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// The kubelet does not answer.
+/// The kubelet stopped reporting.
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
-/// The cloud's node controller has not filled the node in.
+/// The cloud's node controller has not initialised the node yet.
 pub const CLOUD_UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 /// Readiness gates of nodes use keys with this prefix, with any effect.
 pub const READINESS_PREFIX: &str = "readiness.k8s.io/";

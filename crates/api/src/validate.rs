@@ -1,8 +1,8 @@
 //! Validation the controllers repeat at run time, because admission cannot see everything (API-067 to API-083, API-131).
 //!
 //! In come specs and the provider's [`LabelRules`], out come typed errors whose texts users read in the
-//! `ValidationSucceeded` condition. All errors are collected. Findings come in the order of keys, so that a message stays the
-//! same from one look to the next (API-233).
+//! `ValidationSucceeded` condition. All errors are collected. Findings come in the order of keys, so that equal
+//! objects give equal messages (API-233).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -202,7 +202,7 @@ fn supported_operators() -> String {
     Operator::SUPPORTED.map(|operator| operator.to_string()).join(" ")
 }
 
-/// Prints a set the way the original does, which users see (API-081).
+/// Prints a set as upstream does in messages (API-081).
 struct Set<'a>(&'a [String]);
 
 impl fmt::Display for Set<'_> {
@@ -228,7 +228,7 @@ pub struct PartlyKnown {
 pub struct Findings {
     /// What is wrong; empty means valid.
     pub errors: Vec<ValidationError>,
-    /// What is odd.
+    /// Values that do not exist; the object is valid all the same.
     pub partly_known: Vec<PartlyKnown>,
 }
 

@@ -61,7 +61,7 @@ impl<'a> TypeBuilder<'a> {
         self
     }
 
-    /// What of a resource pods cannot use, in the model's units.
+    /// The part of a resource that pods cannot use, in the model's units.
     #[must_use]
     pub fn overhead(mut self, name: Sym, amount: i64) -> Self {
         self.kind.overhead.set(name, amount);
@@ -94,7 +94,7 @@ impl<'a> TypeBuilder<'a> {
         self
     }
 
-    /// The type.
+    /// Builds the type.
     pub fn build(mut self) -> InstanceType {
         for key in [sym::ZONE, sym::CAPACITY_TYPE] {
             let values: Vec<Sym> = self

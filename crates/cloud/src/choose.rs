@@ -1,11 +1,11 @@
-//! Choosing what to launch among the types and offerings a claim allows.
+//! Choosing the offering to launch among those a claim allows.
 
 use kerf_model::instance_type::{InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirements;
 
-/// The available offerings of a type that a claim with these requirements may use; `well_known` keys may be undefined on the claim.
+/// The available offerings of a type that are compatible with a claim's requirements; `well_known` keys may be undefined on the claim.
 pub fn usable<'a>(
     kind: &'a InstanceType,
     claim: &Requirements,

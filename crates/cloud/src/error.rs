@@ -1,20 +1,20 @@
-//! What can go wrong at a provider, grouped by what the caller can do about it.
+//! Errors of a provider, grouped by what the caller can do about them.
 
 use kerf_api::conditions::node_claim;
 use kerf_model::instance_type::CatalogueFault;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A provider's refusal. The text after the prefix is the provider's own.
+/// An error of a provider. The text after the prefix is the provider's own.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CloudError {
-    /// Nothing the claim allows can be had now: delete the claim and decide anew (LIF-023).
+    /// No offering the claim allows is available: delete the claim and schedule again (LIF-023).
     #[error("insufficient capacity, {0}")]
     InsufficientCapacity(Arc<str>),
-    /// The node class cannot be used now: delete the claim and decide anew (LIF-024).
+    /// The node class cannot be used now: delete the claim and schedule again (LIF-024).
     #[error("node class not ready, {0}")]
     NodeClassNotReady(Arc<str>),
-    /// There is no such instance, or not any more: what deletion waits for (LIF-074, LIF-075).
+    /// The instance does not exist, or no longer exists: what a termination waits for (LIF-074, LIF-075).
     #[error("nodeclaim not found, {0}")]
     NodeClaimNotFound(Arc<str>),
     /// A launch failed in a way the claim's Launched condition names (LIF-026): retry with backoff.
@@ -28,7 +28,7 @@ pub enum CloudError {
     /// Node overlays were not evaluated for the pool yet (SCH-374): skip the pool quietly.
     #[error("awaiting evaluation of node overlays for pool {0}")]
     AwaitingOverlays(Arc<str>),
-    /// The provider asks for patience, as with throttling: retry, not before `after`.
+    /// The provider asks to retry later, as with throttling: not before `after`.
     #[error("{message}")]
     Retryable {
         /// What happened.
@@ -41,7 +41,7 @@ pub enum CloudError {
     Other(Arc<str>),
 }
 
-/// What the caller of `create` does with the claim after an error.
+/// What the caller of `create` does with the claim after an error of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaunchFailure {
     /// Delete the claim; the reason is the label of `karpenter_nodeclaims_disrupted_total`.
@@ -87,7 +87,7 @@ impl CloudError {
         }
     }
 
-    /// What to do with the claim whose launch failed so (LIF-023, LIF-024, LIF-026).
+    /// What to do with the claim after this error of `create` (LIF-023, LIF-024, LIF-026).
     pub fn launch_failure(&self) -> LaunchFailure {
         match self {
             Self::InsufficientCapacity(_) => LaunchFailure::DeleteClaim {

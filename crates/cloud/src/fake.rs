@@ -1,4 +1,4 @@
-//! A cloud that lives in memory, for tests of what calls a provider: instances without nodes.
+//! A cloud in memory, for tests of provider callers: instances without nodes.
 
 use crate::choose::cheapest;
 use crate::error::CloudError;
@@ -31,7 +31,7 @@ pub struct FakeCloud {
     catalogue: Arc<Catalogue>,
     instances: Mutex<BTreeMap<String, Launched>>,
     drifted: Mutex<BTreeMap<String, DriftReason>>,
-    /// Signals a test raises.
+    /// The signals `interruptions` returns; a test raises them.
     pub signals: SignalQueue,
 }
 
@@ -53,20 +53,20 @@ impl FakeCloud {
         }
     }
 
-    /// The same with a profile of the test's own.
+    /// Replaces the profile.
     #[must_use]
     pub fn with_profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Makes the instance of a claim drift.
+    /// Makes `is_drifted` return this reason for the claim.
     pub fn drift(&self, claim_name: &str, reason: &str) {
         let mut drifted = self.drifted.lock().unwrap_or_else(PoisonError::into_inner);
         drifted.insert(claim_name.to_owned(), DriftReason(reason.into()));
     }
 
-    /// Ends an instance as if somebody had done so by hand.
+    /// Removes an instance, as if it had been terminated by hand.
     pub fn kill(&self, provider_id: &str) {
         self.locked().retain(|_, instance| instance.provider_id != provider_id);
     }
@@ -114,7 +114,7 @@ impl FakeCloud {
     }
 }
 
-/// Amounts as the API has them.
+/// Amounts as quantities of the API, by resource name.
 pub fn quantities(resources: &Resources, interner: &Interner) -> BTreeMap<String, Quantity> {
     let amount = |name, amount| match interner.text(name) {
         "cpu" => Quantity::from_millis(amount),

@@ -1,4 +1,4 @@
-//! A provider that misbehaves on request: the clouds' known ways to fail, scripted or drawn from a seeded generator.
+//! A decorator that injects faults into calls, scripted or drawn from a seeded generator.
 
 use crate::choose::Randomness;
 use crate::decorator::Decorator;
@@ -12,24 +12,24 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// One misbehaviour of one call.
+/// A fault of one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The cloud has nothing left; nothing was launched.
+    /// Insufficient capacity; nothing was launched.
     InsufficientCapacity,
-    /// The cloud refuses for now; nothing was done.
+    /// The request is throttled; nothing was done.
     Throttled,
-    /// The cloud fails for no reason it gives; nothing was done.
+    /// An internal error; nothing was done.
     Unavailable,
-    /// The call takes so long, then succeeds.
+    /// The call succeeds after this time.
     Slow(Duration),
-    /// The call was carried out, but its answer never came.
+    /// The call was carried out, but its answer is lost.
     AnswerLost,
-    /// The instance is gone right after it was launched.
+    /// The instance disappears right after its launch.
     Vanish,
 }
 
-/// How often calls that no script names misbehave, in thousandths of all calls to which the fault applies.
+/// How often faults are drawn for calls without a scripted one, in thousandths of the calls to which the fault applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FaultRates {
     /// Of `create`.
@@ -40,7 +40,7 @@ pub struct FaultRates {
     pub unavailable: u16,
     /// Of every call.
     pub slow: u16,
-    /// How long the slow ones take at most.
+    /// The longest time a slow call takes.
     pub slow_max: Duration,
     /// Of `create` and `delete`.
     pub answer_lost: u16,
@@ -48,7 +48,7 @@ pub struct FaultRates {
     pub vanish: u16,
 }
 
-/// Misbehaves around another provider.
+/// Injects faults into the calls of another provider.
 pub struct FaultyProvider {
     inner: Arc<dyn CloudProvider>,
     rates: FaultRates,
@@ -63,7 +63,7 @@ struct FaultState {
 }
 
 impl FaultyProvider {
-    /// Around another provider, behaving until told otherwise.
+    /// Around another provider, without faults but those of [`next`](Self::next) and [`vanish`](Self::vanish).
     pub fn scripted(inner: Arc<dyn CloudProvider>) -> Self {
         Self::random(inner, FaultRates::default(), |_: u64| 0)
     }
@@ -78,12 +78,12 @@ impl FaultyProvider {
         }
     }
 
-    /// The next call of the method misbehaves so; several of one method come in the order they were asked for.
+    /// Adds a fault for the next call of the method; several faults of one method happen in the order they were added.
     pub fn next(&self, method: Method, fault: Fault) {
         self.locked().script.push((method, fault));
     }
 
-    /// The instance is gone from now on, whatever the provider below says.
+    /// Hides the instance from now on, whatever the provider below says.
     pub fn vanish(&self, provider_id: &str) {
         self.locked().vanished.insert(provider_id.to_owned());
     }
@@ -128,7 +128,7 @@ impl FaultyProvider {
         None
     }
 
-    /// Fails or waits as asked, before the call.
+    /// Fails or waits before the call, as the fault says.
     async fn before(&self, fault: Option<Fault>) -> Result<(), CloudError> {
         match fault {
             Some(Fault::InsufficientCapacity) => Err(CloudError::insufficient_capacity("injected by the test")),
@@ -186,7 +186,7 @@ impl Decorator for FaultyProvider {
     }
 
     async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
-        // The provider below is told as well, so that it forgets the instance.
+        // The provider below terminates it as well.
         let answer = self.around(Method::Delete, self.inner.delete(claim)).await;
         let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         match (answer, id) {

@@ -6,29 +6,29 @@ use kerf_api::NodeClaim;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Something that must be done before a node that has joined may take pods. Until all hooks of a provider are ready the Node keeps the
-/// taint that keeps pods away.
+/// Something that must be done before a node that has joined may take pods. Until all hooks of a provider are ready, the Node keeps its
+/// unregistered taint.
 #[async_trait]
 pub trait RegistrationHook: Send + Sync {
     /// Its name, as the claim's condition shows it.
     fn name(&self) -> &str;
 
-    /// Looks at a claim whose Node has joined. Called on every attempt to register it, together with the other hooks, until all of them
-    /// are ready in one attempt; so it must be repeatable. An error is tried again like `Pending`.
+    /// Prepares a claim whose Node has joined. Called on every attempt to register the node until all hooks are ready in one attempt, so it
+    /// must be repeatable. An error is retried like `Pending`.
     async fn register(&self, claim: &NodeClaim) -> Result<HookOutcome, CloudError>;
 }
 
-/// What a hook answers.
+/// The result of a hook.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HookOutcome {
-    /// The node may register as far as this hook is concerned; what it adds to claim and Node.
+    /// The hook is ready; what it adds to claim and Node.
     Ready {
         /// Labels to set.
         labels: BTreeMap<String, String>,
         /// Annotations to set.
         annotations: BTreeMap<String, String>,
     },
-    /// Not yet; when to ask again, `None` for after a growing pause.
+    /// Not ready; when to call it again, `None` for after a back-off.
     Pending(Option<Duration>),
 }
 

@@ -1,4 +1,4 @@
-//! Signals by which a cloud announces that an instance goes away or is unwell.
+//! Signals by which a cloud announces that an instance will be stopped or is unhealthy.
 
 use jiff::Timestamp;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 pub struct Interruption {
     /// What happens to the instances.
     pub kind: InterruptionKind,
-    /// The provider ids concerned; ids no claim has are ignored.
+    /// The provider ids of the instances; ids without a claim are ignored.
     pub provider_ids: Vec<String>,
     /// When the cloud sent it, where it says so; for the latency metric.
     pub sent: Option<Timestamp>,
@@ -41,7 +41,7 @@ pub enum InterruptionKind {
 /// What the controller does about a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum InterruptionAction {
-    /// Tell the user, nothing more.
+    /// Publish an Event, nothing more.
     Report,
     /// Delete the claim: the node drains gracefully.
     Drain,
@@ -78,7 +78,7 @@ impl InterruptionKind {
         }
     }
 
-    /// What is to be done.
+    /// What the controller does about it.
     pub const fn action(self) -> InterruptionAction {
         match self {
             Self::RebalanceRecommendation => InterruptionAction::Report,

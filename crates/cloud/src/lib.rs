@@ -1,10 +1,17 @@
-//! Everything about clouds that is not one cloud: what a provider must do, how it fails, and what can be computed from its catalogue.
+//! What all cloud providers share: the provider trait, its errors, and what is computed from catalogues.
 //!
 //! In come NodeClaims and NodePools; out go launched instances, instance types with their offerings
-//! ([`Catalogue`](kerf_model::instance_type::Catalogue)) and typed refusals ([`CloudError`]). Around a provider go decorators: node
+//! ([`Catalogue`](kerf_model::instance_type::Catalogue)) and typed errors ([`CloudError`]). Decorators wrap a provider: node
 //! overlays, call metrics, faults for tests. Units are those of the model: milli-cores, bytes, 10⁻¹² dollars per hour.
 
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::iter_over_hash_type, clippy::wildcard_enum_match_arm))]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::iter_over_hash_type,
+        clippy::wildcard_enum_match_arm
+    )
+)]
 
 mod build;
 mod choose;

@@ -53,7 +53,7 @@ pub struct Call {
 
 /// Where measurements go.
 pub trait CallObserver: Send + Sync {
-    /// Takes one.
+    /// Takes one measurement.
     fn observe(&self, call: Call);
 }
 
@@ -81,7 +81,7 @@ impl MeteredProvider {
         }
     }
 
-    /// The same for another controller.
+    /// A copy that measures for another controller.
     #[must_use]
     pub fn for_controller(&self, controller: &'static str) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! A provider whose catalogues node overlays change.
+//! A decorator that applies node overlays to the catalogues of a provider.
 
 use crate::decorator::Decorator;
 use crate::error::CloudError;
@@ -10,7 +10,8 @@ use kerf_model::instance_type::Catalogue;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Puts the last published evaluation over the catalogues of another provider. A pool that was not evaluated has none (SCH-374).
+/// Applies the last published evaluation to the catalogues of another provider. A pool that was not evaluated has no catalogue: its call
+/// fails with [`CloudError::AwaitingOverlays`] (SCH-374).
 pub struct OverlayProvider {
     inner: Arc<dyn CloudProvider>,
     published: Mutex<Published>,
@@ -19,7 +20,7 @@ pub struct OverlayProvider {
 #[derive(Default)]
 struct Published {
     pools: BTreeMap<Arc<str>, Arc<PoolOverlay>>,
-    /// The last results, at most one per pool: catalogue, overlay and what came out.
+    /// The last results, at most one per pool: original catalogue, overlay, changed catalogue.
     applied: Vec<(Arc<Catalogue>, Arc<PoolOverlay>, Arc<Catalogue>)>,
 }
 
@@ -37,7 +38,7 @@ impl OverlayProvider {
         &self.inner
     }
 
-    /// Replaces what is in force, for all pools at once (SCH-376); pools with equal overlays share their catalogue.
+    /// Replaces the evaluation of all pools at once (SCH-376); pools with equal overlays share their catalogue.
     pub fn publish(&self, evaluation: &Evaluation) {
         let mut pools: BTreeMap<Arc<str>, Arc<PoolOverlay>> = BTreeMap::new();
         for (name, overlay) in &evaluation.pools {

@@ -1,7 +1,7 @@
 //! Node overlays: which of them change which instance type of which pool (SCH-357 to SCH-378).
 //!
-//! In come overlays as written and the catalogues of all pools; out goes, per overlay, whether it is in force and why not,
-//! and per pool a [`PoolOverlay`] that turns the provider's catalogue into the one decisions see.
+//! From the overlays and the catalogues of all pools follows, per overlay, whether it applies and why not, and per pool a
+//! [`PoolOverlay`] that changes the provider's catalogue.
 
 use crate::price_change::PriceChange;
 use crate::requirement::requirement;
@@ -24,10 +24,10 @@ struct Overlay {
     capacity: Resources,
 }
 
-/// The verdict on one overlay, for its `ValidationSucceeded` condition (SCH-361).
+/// Whether an overlay applies, for its `ValidationSucceeded` condition (SCH-361).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OverlayStatus {
-    /// In force wherever it matches: True.
+    /// True: it applies wherever it matches.
     Valid,
     /// False with reason `RuntimeValidation` and this message.
     Invalid(String),
@@ -86,7 +86,7 @@ impl Overlay {
     }
 }
 
-/// A pool as overlays see it.
+/// What overlays need to know of a pool.
 #[derive(Clone, Debug)]
 pub struct OverlayPool {
     /// Its name.
@@ -97,7 +97,7 @@ pub struct OverlayPool {
     pub catalogue: Arc<Catalogue>,
 }
 
-/// What overlays do to the types of one pool; types that are not there stay as they are.
+/// The changes to the types of one pool; absent types are not changed.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PoolOverlay(FxHashMap<Sym, TypeOverlay>);
 
@@ -111,30 +111,30 @@ struct TypeOverlay {
 /// The result of evaluating all overlays against all pools.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Evaluation {
-    /// Per overlay, whether it is in force.
+    /// Per overlay name, whether it applies.
     pub statuses: BTreeMap<String, OverlayStatus>,
-    /// Per pool, what changes.
+    /// Per pool name, the changes.
     pub pools: BTreeMap<Arc<str>, Arc<PoolOverlay>>,
 }
 
-/// What is recorded on one type of one pool while overlays are processed.
+/// What earlier overlays changed on one type of one pool.
 #[derive(Default)]
 struct TypeRecord {
-    /// Per offering: the weight of the last overlay that asked for a price, and the change in force.
+    /// Per offering: the weight of the last overlay with a price for it, and the change that applies.
     prices: FxHashMap<usize, (i32, PriceChange)>,
-    /// Per resource: the weight of the last overlay that asked for an amount, and the amount in force.
+    /// Per resource: the weight of the last overlay with an amount of it, and the amount that applies.
     capacity: BTreeMap<Sym, (i32, i64)>,
 }
 
-/// A place an overlay matches: pool, type, and the matching offerings.
+/// A type an overlay matches: indices of pool, type, and matching offerings.
 struct MatchedType {
     pool: usize,
     kind: usize,
     offerings: Vec<usize>,
 }
 
-/// Evaluates overlays (SCH-363 to SCH-371): by weight, heaviest first, then by name, last first; one that meets another of its weight
-/// on the same price or resource of the same type is in force nowhere.
+/// Evaluates overlays by weight, highest first, then by name, last first. An overlay that changes the same price or resource of the same
+/// type as another of its weight applies nowhere (SCH-363 to SCH-371).
 pub fn evaluate(
     overlays: &[NodeOverlay],
     pools: &[OverlayPool],
@@ -204,7 +204,7 @@ impl OverlayPool {
         }
     }
 
-    /// Per type: `{nodepool} ∩ template labels ∩ type requirements` (SCH-364).
+    /// The requirements of each type as launched by the pool: `{nodepool} ∩ template labels ∩ type requirements` (SCH-364).
     fn launchable(&self, interner: &Interner) -> Vec<Requirements> {
         let mut base = Requirements::from_labels(&self.labels, interner);
         base.add(Requirement::is(sym::NODEPOOL, interner.intern(&self.name)), interner);
@@ -258,7 +258,7 @@ impl TypeRecord {
                 .any(|(name, _)| same(self.capacity.get(&name).map(|(weight, _)| *weight)))
     }
 
-    /// The first to come stays in force; later ones only leave their weight behind.
+    /// Records an overlay. The change of the first one applies; later ones only record their weight.
     fn note(&mut self, overlay: &Overlay, target: &MatchedType) {
         if let Some(change) = overlay.price {
             for at in &target.offerings {
@@ -297,7 +297,7 @@ impl PoolOverlay {
         self.0.is_empty()
     }
 
-    /// The catalogue with the overlays in force; the same one where nothing changes (SCH-374). Availability, requirements, overhead and
+    /// The catalogue with the changes applied; the same one if nothing changes (SCH-374). Availability, requirements, overhead and
     /// the overrides of offerings stay (SCH-372, SCH-378).
     pub fn apply(&self, catalogue: &Arc<Catalogue>) -> Arc<Catalogue> {
         if self.is_empty() {

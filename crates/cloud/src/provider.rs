@@ -1,4 +1,4 @@
-//! What a provider is and must do.
+//! The interface of a cloud provider.
 
 use crate::error::CloudError;
 use crate::hook::RegistrationHook;
@@ -13,68 +13,69 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A cloud. Calls may be repeated at any time: `create` for a claim that was launched already answers with the same instance, `delete`
-/// of an instance that is going or gone is no error of its own.
+/// A cloud provider. Calls may be repeated at any time: `create` for a claim that is launched already returns the same instance, and
+/// `delete` may be called again while an instance terminates.
 ///
 /// [`Decorator`](crate::Decorator) forwards every method of this trait; a new one is added there as well.
 #[async_trait]
 pub trait CloudProvider: Send + Sync {
-    /// What does not change while the process runs.
+    /// Facts about the provider that do not change while the process runs.
     fn profile(&self) -> &Profile;
 
-    /// Launches an instance for a claim (LIF-021). The claim's uid identifies the launch.
+    /// Launches an instance for a claim (LIF-021). The claim's uid identifies the launch: the same uid never gets two instances.
     async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError>;
 
-    /// Asks for the end of a claim's instance; answers [`CloudError::NodeClaimNotFound`] once it is gone (LIF-074, LIF-075).
+    /// Terminates a claim's instance. `Ok` means that it is terminating; [`CloudError::NodeClaimNotFound`] that it is gone (LIF-074,
+    /// LIF-075).
     async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError>;
 
-    /// One instance; one that is gone or going is [`CloudError::NodeClaimNotFound`].
+    /// One instance; [`CloudError::NodeClaimNotFound`] if it is gone or terminating.
     async fn get(&self, provider_id: &str) -> Result<Launched, CloudError>;
 
-    /// All instances of this cluster, those going away included.
+    /// All instances of this cluster, terminating ones included.
     async fn list(&self) -> Result<Vec<Launched>, CloudError>;
 
-    /// The instance types nodes of a pool can have. The same `Arc` as long as nothing changed.
+    /// The instance types nodes of a pool can have. Returns the same `Arc` as long as nothing changed.
     async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError>;
 
-    /// Whether the provider's side of a claim's node is not any more what its class asks for.
+    /// Why the instance of a claim no longer matches its node class; `None` if it matches.
     async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError>;
 
-    /// What must be done before a node may register; nothing where the list is empty.
+    /// The hooks that must be ready before a node may register.
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
         &[]
     }
 
-    /// Waits for signals about instances; a provider that has none never answers. A signal is delivered again after a restart, or later,
+    /// Waits for signals about instances; a provider without signals never returns. A signal is delivered again, also after a restart,
     /// until it is acknowledged.
     async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {
         std::future::pending().await
     }
 
-    /// Tells that a signal was acted upon.
+    /// Removes a signal that was acted upon.
     async fn acknowledge(&self, _handled: &Interruption) -> Result<(), CloudError> {
         Ok(())
     }
 
-    /// Tells which claim a signal was about, so that the provider avoids what the instance came from for a time.
+    /// Reports the claim of a signal, so that the provider avoids the instance's offering for a time.
     fn note_interruption(&self, _claim: &NodeClaim, _kind: InterruptionKind, _now: Timestamp) {}
 }
 
-/// What does not change about a provider while the process runs.
+/// Facts about a provider that do not change while the process runs.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// Its name in logs and metrics.
     pub name: &'static str,
-    /// The node classes it serves; claims and pools of others are not its business.
+    /// The node classes it serves; claims and pools with other classes are ignored.
     pub node_classes: Vec<NodeClassKind>,
     /// Its additions to the scheduler's vocabulary.
     pub vocabulary: Vocabulary,
-    /// Node conditions that mean a node must be replaced (LIF-145).
+    /// Node conditions for which a node is replaced (LIF-145).
     pub repair_policies: Vec<RepairPolicy>,
 }
 
 impl Profile {
-    /// Whether a reference is to a class this provider serves.
+    /// Whether the provider serves the class a reference names.
     pub fn serves(&self, class: &NodeClassRef) -> bool {
         self.node_classes
             .iter()
@@ -102,14 +103,14 @@ impl NodeClassKind {
     }
 }
 
-/// A node condition that, once it lasted long enough, means the node must be replaced.
+/// A node condition for which a node is replaced once it has lasted long enough.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepairPolicy {
     /// The condition's type.
     pub condition_type: String,
     /// The status that is bad: `True`, `False` or `Unknown`.
     pub status: String,
-    /// How long it may last.
+    /// How long the status is tolerated.
     pub toleration: Duration,
 }
 
@@ -131,24 +132,24 @@ pub struct DriftReason(pub Arc<str>);
 /// An instance as the provider describes it, in the terms of a NodeClaim.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Launched {
-    /// The provider's name for it.
+    /// The name the provider gives it.
     pub name: String,
-    /// The name of the Node it will be, where the provider knows it.
+    /// The name of its Node, where the provider knows it before the Node joins.
     pub node_name: Option<String>,
-    /// The identity that claims and Nodes carry.
+    /// The provider id that claims and Nodes carry.
     pub provider_id: String,
     /// The image it was started from.
     pub image_id: Option<String>,
-    /// Labels for the claim; its own win (LIF-022).
+    /// Labels for the claim; the claim's own labels win (LIF-022).
     pub labels: BTreeMap<String, String>,
-    /// Annotations for the claim; these win (LIF-022).
+    /// Annotations for the claim; they win over the claim's own (LIF-022).
     pub annotations: BTreeMap<String, String>,
-    /// What it has.
+    /// Its capacity.
     pub capacity: ResourceList,
-    /// What of it pods can use.
+    /// The part of the capacity that pods can use.
     pub allocatable: ResourceList,
     /// When it was started.
     pub created: Option<Timestamp>,
-    /// Whether it is on its way out.
+    /// Whether it is terminating.
     pub deleting: bool,
 }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long a delivered signal is hidden before it is delivered again for want of an acknowledgement.
+/// How long a delivered signal is hidden. It is delivered again after that unless it is acknowledged.
 pub const REDELIVERY: Duration = Duration::from_secs(20);
-/// Signals kept; beyond that the oldest are lost, as in a real queue that nobody reads.
+/// The most signals kept; the oldest are dropped beyond that. Far more than instances a test interrupts at once.
 const SIGNALS_MAX: usize = 10_000;
 
 /// Signals in the order they were raised, each delivered until it is acknowledged.
@@ -65,14 +65,14 @@ impl SignalQueue {
         }
     }
 
-    /// Forgets a signal.
+    /// Removes a signal.
     pub fn acknowledge(&self, handled: &Interruption) {
         self.locked()
             .signals
             .retain(|(signal, _)| signal.receipt != handled.receipt);
     }
 
-    /// What may be delivered now, and when the next hidden one may be.
+    /// Returns the signals that are due at `now` and when the next hidden one is due.
     fn take(&self, now: Instant) -> (Vec<Interruption>, Option<Instant>) {
         let mut state = self.locked();
         let mut ready = Vec::new();

@@ -1,4 +1,4 @@
-//! Offerings that failed for want of capacity, remembered for a time so that the next decision avoids them.
+//! Offerings without capacity, remembered for a time so that the next launch avoids them.
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_model::instance_type::{Catalogue, Offering};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// How long a failed offering is avoided unless a provider says otherwise.
 pub const UNAVAILABLE_FOR: SignedDuration = SignedDuration::from_mins(3);
 
-/// What failed: each given part must agree for an offering to be masked.
+/// A set of offerings without capacity: those that agree with every part that is given.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Exhausted {
     /// `on-demand`, `spot` or `reserved`.
@@ -28,7 +28,7 @@ impl Exhausted {
     }
 }
 
-/// The memory of exhausted offerings.
+/// The offerings without capacity, each until its time is over.
 #[derive(Debug)]
 pub struct UnavailableOfferings {
     keep: SignedDuration,
@@ -50,7 +50,7 @@ impl UnavailableOfferings {
         }
     }
 
-    /// Notes a failure; a repeated one is remembered from now on.
+    /// Records offerings without capacity at `now`; a repeated record starts its time again.
     pub fn mark(&self, what: Exhausted, now: Timestamp) {
         let end = now.saturating_add(self.keep).unwrap_or(Timestamp::MAX);
         self.until
@@ -59,19 +59,19 @@ impl UnavailableOfferings {
             .insert(what, end);
     }
 
-    /// What is avoided at this moment; forgets what is not any more.
+    /// The offerings to avoid at `now`; removes records whose time is over.
     pub fn current(&self, now: Timestamp) -> Vec<Exhausted> {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         until.retain(|_, end| *end > now);
         until.keys().copied().collect()
     }
 
-    /// Whether an offering of a type is avoided at this moment.
+    /// Whether an offering of a type is to be avoided at `now`.
     pub fn covers(&self, kind: Sym, offering: &Offering, now: Timestamp) -> bool {
         self.current(now).iter().any(|what| what.covers(kind, offering))
     }
 
-    /// The catalogue with avoided offerings unavailable; the same one where nothing is avoided.
+    /// The catalogue with the offerings to avoid marked unavailable; the same `Arc` if there are none.
     pub fn mask(&self, catalogue: &Arc<Catalogue>, now: Timestamp) -> Arc<Catalogue> {
         let avoided = self.current(now);
         if avoided.is_empty() {

@@ -1,4 +1,4 @@
-//! The words a provider adds to the scheduler's vocabulary (SCH-007): fixed before the process starts deciding.
+//! The labels and defaults a provider adds to scheduling (SCH-007), fixed while the process runs.
 
 use kerf_api::LabelRules;
 use kerf_units::duration::GoDuration;

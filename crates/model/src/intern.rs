@@ -118,7 +118,10 @@ impl fmt::Debug for Interner {
 
 impl Interner {
     /// The id of `text`; a new one if it was not interned before.
-    #[expect(clippy::indexing_slicing, reason = "both indices are cut to the length of what they index")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "both indices are cut to the length of what they index"
+    )]
     pub fn intern(&self, text: &str) -> Sym {
         if let Some(known) = self.get(text) {
             return known;

@@ -4,7 +4,14 @@
 //! exchange. Nothing here does I/O, knows a clock or draws a random number. Units: `cpu` in milli-cores, other resources in base units
 //! (bytes, counts), prices in 10⁻¹² dollars per hour, time as [`jiff::Timestamp`], durations in nanoseconds.
 
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::iter_over_hash_type, clippy::wildcard_enum_match_arm))]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::iter_over_hash_type,
+        clippy::wildcard_enum_match_arm
+    )
+)]
 
 pub mod budget;
 pub mod instance_type;

@@ -15,9 +15,7 @@ impl Resources {
 
     /// The amount of one resource, zero when absent.
     pub fn get(&self, name: Sym) -> i64 {
-        self.find(name)
-            .and_then(|at| self.0.get(at))
-            .map_or(0, |entry| entry.1)
+        self.find(name).and_then(|at| self.0.get(at)).map_or(0, |entry| entry.1)
     }
 
     /// Whether the resource is named at all, be it with zero.

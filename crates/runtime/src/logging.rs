@@ -33,7 +33,7 @@ const SAMPLE_EVERY: u64 = 100;
 pub enum LogLevel {
     /// Everything, with callers.
     Debug,
-    /// What happens.
+    /// What happens; the default.
     #[default]
     Info,
     /// Only what fails.
@@ -139,7 +139,7 @@ impl LogConfig {
             LogLevel::Info => LevelFilter::INFO,
             LogLevel::Error => LevelFilter::ERROR,
         };
-        // What the libraries below have to say is ours to report: their errors reach us as values.
+        // Errors of libraries reach the callers as values, which log them; the libraries' own lines would repeat them.
         let targets = Targets::new()
             .with_default(ours.min(LevelFilter::INFO))
             .with_target("kerf", ours)
@@ -261,7 +261,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         }
         let line = line.end();
         if let Err(error) = self.config.sinks.write(&line) {
-            // When this fails too there is nobody left to tell.
+            // If this fails too, there is no place left for a message.
             let _ = self
                 .config
                 .error_sinks
@@ -270,7 +270,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
     }
 }
 
-/// Upstream knows three levels; a library's warning is information to us, who get its errors as values.
+/// Upstream has three levels, so warnings are written at level info.
 fn level_of(level: Level) -> (Level, &'static str) {
     match level {
         Level::ERROR => (Level::ERROR, "ERROR"),
@@ -282,11 +282,14 @@ fn level_of(level: Level) -> (Level, &'static str) {
 /// `dir/file:line`.
 fn caller(file: Option<&str>, line: Option<u32>) -> String {
     let file = file.unwrap_or("?");
-    let short = file.rmatch_indices('/').nth(1).map_or(file, |(at, _)| file.split_at(at + 1).1);
+    let short = file
+        .rmatch_indices('/')
+        .nth(1)
+        .map_or(file, |(at, _)| file.split_at(at + 1).1);
     format!("{short}:{}", line.unwrap_or(0))
 }
 
-/// A line in the making.
+/// A line under construction.
 struct Line(String);
 
 impl Line {

@@ -53,7 +53,7 @@ pub enum MetricKind {
     Summary,
 }
 
-/// One metric family as the contract lists it.
+/// One metric family as [`catalogue`] lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricDef {
     /// Full name.

@@ -13,7 +13,7 @@ const NAME_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// A seed nobody can foresee, for production.
+    /// An unpredictable seed, for production.
     pub fn from_entropy() -> Self {
         // The standard library seeds this hasher from the operating system.
         Self(RandomState::new().hash_one(std::process::id()))

@@ -1,4 +1,4 @@
-//! Objects read one by one, so that one that cannot be read does not take its list or its watch with it.
+//! Objects decoded one by one, so that one that cannot be decoded does not fail its list or watch.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// An object, or what is left of one whose type does not fit.
+/// An object, or the identity of one that cannot be decoded.
 ///
 /// Unlike [`kube::core::DeserializeGuard`] it reads the object from its text and not from a tree, which a watch of a large cluster spends
 /// most of its time on. For that it has to come as JSON, and in a watch event after the event's type, as API servers write it.
@@ -66,7 +66,7 @@ impl<'de, K: DeserializeOwned> Deserialize<'de> for Readable<K> {
     }
 }
 
-/// The field that does not fit and why. The object is read once more, as a tree: its owner never saw the text, so positions in it say
+/// The field that cannot be decoded and why. The object is read once more as a tree, because positions in a text its owner never saw mean
 /// nothing to them.
 fn problem<K: DeserializeOwned>(text: &str) -> String {
     let tree: serde_json::Value = match serde_json::from_str(text) {

@@ -1,4 +1,4 @@
-//! Orderly ends: a tree of cancellation tokens and a group of named tasks that stand and fall together.
+//! Orderly shutdown: a tree of cancellation tokens and a group of named tasks of which the first failure ends all.
 
 use std::future::Future;
 

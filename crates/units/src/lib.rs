@@ -3,7 +3,14 @@
 //! Each type parses its text, computes exactly, and prints the text Kubernetes prints. Nothing here does I/O or knows a clock: times are
 //! arguments.
 
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::iter_over_hash_type, clippy::wildcard_enum_match_arm))]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::iter_over_hash_type,
+        clippy::wildcard_enum_match_arm
+    )
+)]
 
 pub mod cron;
 pub mod duration;

@@ -23,9 +23,9 @@ use crate::clock::Clock;
 use crate::metrics::{Counter, Histogram, Metrics, catalogue};
 use crate::random::Rng;
 
-/// A refusal that says when to come back is honoured this often (OPS-107).
+/// So many refusals with a `Retry-After` are retried (OPS-107).
 const ATTEMPTS_WHEN_TOLD: u32 = 10;
-/// The longest time between two attempts we let a server dictate.
+/// The longest `Retry-After` that is honoured.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// How requests are repeated that may be repeated safely.
@@ -69,7 +69,7 @@ struct RequestMetrics {
 }
 
 impl ApiLayers {
-    /// No layer but the pace of watches.
+    /// No layers but the pacing of watches.
     pub fn new() -> Self {
         Self::default()
     }
@@ -113,7 +113,7 @@ impl ApiLayers {
         self
     }
 
-    /// Tells a clock what time the server says it is ([`Clock::observe_server_time`]).
+    /// Passes the server's time to a clock ([`Clock::observe_server_time`]).
     #[must_use]
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.clock = Some(clock.clone());

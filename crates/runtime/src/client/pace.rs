@@ -1,7 +1,7 @@
 //! How often watches are opened.
 //!
-//! A watch that ends without a word is opened again at once, which is right after an hour and wrong when a proxy or an ailing server ends
-//! every watch as soon as it begins: that would be as many requests as the machine can make.
+//! A watch that ends without an error is opened again at once. That is right after an hour, but if a proxy or a failing server ends every
+//! watch as soon as it begins, requests would have no limit.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ const RATE: f64 = 1.0;
 pub(super) struct Pace(Mutex<FxHashMap<String, Arc<TokenBucket>>>);
 
 impl Pace {
-    /// What a request has to wait for: nothing but for watches.
+    /// How long a request has to wait: zero for anything but a watch.
     pub(super) fn of<B>(&self, request: &Request<B>) -> Option<Arc<TokenBucket>> {
         let path = is_watch(request).then(|| request.uri().path())?;
         let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Bucket bounds of histograms as the contract lists them.
+//! Bucket bounds of histograms, as section 8 of `docs/behaviour/operations.md` lists them.
 
 /// Durations of scheduling and of pods in seconds: "D" of section 8 of `docs/behaviour/operations.md`.
 pub const DURATION: [f64; 45] = [

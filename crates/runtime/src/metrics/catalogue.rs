@@ -1,4 +1,4 @@
-//! Every metric of the contract (operations.md sections 8 to 10): name, type, labels, buckets, help, in one table.
+//! Every metric in one table: name, type, labels, buckets, help (sections 8 to 10 of `docs/behaviour/operations.md`).
 //!
 //! Upstream's casing of label values is inconsistent and dashboards rely on it (OPS-250); nothing here normalises.
 //! The families per kind of object are in [`super::StatusConditions`].

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::MetricDef;
 
-/// The quantiles every summary of the contract exports.
+/// The quantiles every summary exports.
 const QUANTILES: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 1.0];
 /// Observations older than this no longer count for the quantiles.
 const WINDOW: Duration = Duration::from_secs(600);
