@@ -6,12 +6,12 @@ use serde_json::Value;
 
 /// An object that does not have the shape of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{kind} {name:?} cannot be read: field {field}: {problem}; correct the object")]
+#[error("{kind} {:?} cannot be read: field {field}: {problem}; correct the object", name.as_deref().unwrap_or_default())]
 pub struct DecodeError {
     /// Kind wanted.
     pub kind: String,
-    /// `<namespace>/<name>` or the name, empty when the object has none.
-    pub name: String,
+    /// `<namespace>/<name>` or the name; `None` if the object has none.
+    pub name: Option<String>,
     /// Path of the field, such as `spec.limits.cpu`.
     pub field: String,
     /// What is wrong with it.
@@ -26,14 +26,18 @@ where
     K::deserialize(value).map_err(|error| {
         let problem = error.to_string();
         let path = culprit::<K>(value, &problem);
-        let text = |field| value.pointer(field).and_then(Value::as_str).unwrap_or_default();
+        let text = |field| {
+            value
+                .pointer(field)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
         let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
         DecodeError {
             kind: K::kind(&()).into_owned(),
-            name: if namespace.is_empty() {
-                name.to_owned()
-            } else {
-                format!("{namespace}/{name}")
+            name: match (namespace, name) {
+                (Some(namespace), Some(name)) => Some(format!("{namespace}/{name}")),
+                (_, name) => name.map(str::to_owned),
             },
             field: if path.is_empty() { ".".to_owned() } else { path },
             problem,

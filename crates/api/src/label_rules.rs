@@ -154,7 +154,7 @@ impl LabelRules {
     }
 
     fn in_restricted_domain(&self, key: &str) -> bool {
-        let domain = domain_of(key);
+        let Some(domain) = domain_of(key) else { return false };
         self.restricted_domains.iter().any(|restricted| {
             domain
                 .strip_suffix(restricted.as_str())

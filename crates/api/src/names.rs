@@ -67,9 +67,9 @@ pub fn check_label_value(value: &str) -> Result<(), NameError> {
     }
 }
 
-/// The part of a key before its slash; empty when it has none.
-pub fn domain_of(key: &str) -> &str {
-    key.split_once('/').map_or("", |(domain, _)| domain)
+/// The part of a key before its slash; `None` for a key without a domain.
+pub fn domain_of(key: &str) -> Option<&str> {
+    key.split_once('/').map(|(domain, _)| domain)
 }
 
 fn is_name(text: &str) -> bool {

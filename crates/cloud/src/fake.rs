@@ -1,6 +1,7 @@
 //! A cloud in memory, for tests of provider callers: instances without nodes.
 
 use crate::choose::cheapest;
+use crate::claim::{claim_name, launch_id};
 use crate::error::CloudError;
 use crate::interruption::Interruption;
 use crate::provider::{CloudProvider, DriftReason, Launched, NodeClassKind, Profile};
@@ -85,7 +86,7 @@ impl FakeCloud {
         let kinds = kinds.filter(|kind| kind.requirements.intersects(&wanted, &self.interner).is_ok());
         let choice = cheapest(kinds, &wanted, |_| true, &self.interner);
         let choice = choice.ok_or_else(|| CloudError::insufficient_capacity("no compatible offering is available"))?;
-        let name = claim.metadata.name.clone().unwrap_or_default();
+        let name = claim_name(claim)?.to_owned();
         let offering = choice.offerings.first().map(|offering| &offering.requirements);
         let single = choice.kind.requirements.iter().chain(offering.into_iter().flatten());
         let labels = single.filter_map(|r| Some((self.text(r.key), self.text(r.single()?))));
@@ -127,15 +128,6 @@ pub fn quantities(resources: &Resources, interner: &Interner) -> BTreeMap<String
         .collect()
 }
 
-fn uid(claim: &NodeClaim) -> String {
-    claim
-        .metadata
-        .uid
-        .clone()
-        .or_else(|| claim.metadata.name.clone())
-        .unwrap_or_default()
-}
-
 #[async_trait]
 impl CloudProvider for FakeCloud {
     fn profile(&self) -> &Profile {
@@ -143,20 +135,22 @@ impl CloudProvider for FakeCloud {
     }
 
     async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
-        if let Some(known) = self.locked().get(&uid(claim)) {
+        let id = launch_id(claim)?;
+        if let Some(known) = self.locked().get(id) {
             return Ok(known.clone());
         }
         let launched = self.launch(claim)?;
-        self.locked().insert(uid(claim), launched.clone());
+        self.locked().insert(id.to_owned(), launched.clone());
         Ok(launched)
     }
 
     async fn delete(&self, claim: &NodeClaim) -> Result<(), CloudError> {
+        let id = launch_id(claim)?;
         let mut instances = self.locked();
         let gone = || CloudError::not_found("instance terminated");
-        let instance = instances.get_mut(&uid(claim)).ok_or_else(gone)?;
+        let instance = instances.get_mut(id).ok_or_else(gone)?;
         if instance.deleting {
-            instances.remove(&uid(claim));
+            instances.remove(id);
             return Err(gone());
         }
         instance.deleting = true;
@@ -180,8 +174,7 @@ impl CloudProvider for FakeCloud {
 
     async fn is_drifted(&self, claim: &NodeClaim) -> Result<Option<DriftReason>, CloudError> {
         let drifted = self.drifted.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = claim.metadata.name.as_deref().unwrap_or_default();
-        Ok(drifted.get(name).cloned())
+        Ok(drifted.get(claim_name(claim)?).cloned())
     }
 
     async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {

@@ -15,6 +15,7 @@
 
 mod build;
 mod choose;
+mod claim;
 mod decorator;
 mod error;
 mod fake;
@@ -33,6 +34,7 @@ mod vocabulary;
 
 pub use build::{TypeBuilder, plain_offering};
 pub use choose::{Choice, Randomness, cheapest, pick, usable};
+pub use claim::{claim_name, launch_id};
 pub use decorator::Decorator;
 pub use error::{CloudError, LaunchFailure};
 pub use fake::{FAKE_NODE_CLASS, FakeCloud, quantities};

@@ -84,7 +84,8 @@ impl Decorator for OverlayProvider {
     }
 
     async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {
-        let name = pool.metadata.name.as_deref().unwrap_or_default();
+        let name = pool.metadata.name.as_deref();
+        let name = name.ok_or_else(|| CloudError::other("the NodePool has no name"))?;
         let overlay = self
             .overlay(name)
             .ok_or_else(|| CloudError::AwaitingOverlays(name.into()))?;

@@ -57,7 +57,7 @@ impl OverlayStatus {
 
 impl Overlay {
     /// Reads an overlay; the error is the message of its condition.
-    fn read(written: &NodeOverlay, rules: &LabelRules, interner: &Interner) -> Result<Self, String> {
+    fn read(name: &str, written: &NodeOverlay, rules: &LabelRules, interner: &Interner) -> Result<Self, String> {
         let spec = &written.spec;
         let findings = validate::node_overlay(spec, rules);
         if !findings.is_valid() {
@@ -75,7 +75,7 @@ impl Overlay {
         let each = each.map(|one| requirement(&one.key, &one.operator, &one.values, rules, interner));
         let capacity = spec.capacity.iter();
         Ok(Self {
-            name: written.metadata.name.clone().unwrap_or_default(),
+            name: name.to_owned(),
             weight: spec.weight.unwrap_or(0),
             requirements: Requirements::from_all(each, interner),
             price: price.map_err(|error| error.to_string())?,
@@ -142,15 +142,19 @@ pub fn evaluate(
     interner: &Interner,
 ) -> Evaluation {
     let mut evaluation = Evaluation::default();
-    let mut sorted: Vec<&NodeOverlay> = overlays.iter().collect();
-    sorted.sort_by(|a, b| a.compare_precedence(b));
+    // API servers give every object a name.
+    let mut sorted: Vec<(&str, &NodeOverlay)> = overlays
+        .iter()
+        .filter_map(|written| Some((written.metadata.name.as_deref()?, written)))
+        .collect();
+    sorted.sort_by(|(_, a), (_, b)| a.compare_precedence(b));
     let mut valid = Vec::with_capacity(sorted.len());
-    for written in sorted {
-        match Overlay::read(written, rules, interner) {
+    for (name, written) in sorted {
+        match Overlay::read(name, written, rules, interner) {
             Ok(overlay) => valid.push(overlay),
             Err(message) => {
-                let name = written.metadata.name.clone().unwrap_or_default();
-                evaluation.statuses.insert(name, OverlayStatus::Invalid(message));
+                let status = OverlayStatus::Invalid(message);
+                evaluation.statuses.insert(name.to_owned(), status);
             }
         }
     }
@@ -191,17 +195,17 @@ pub fn evaluate(
 }
 
 impl OverlayPool {
-    /// From a pool and the provider's catalogue for it.
-    pub fn new(pool: &NodePool, catalogue: Arc<Catalogue>, rules: &LabelRules, interner: &Interner) -> Self {
+    /// From a pool and the provider's catalogue for it; `None` for a pool without a name.
+    pub fn new(pool: &NodePool, catalogue: Arc<Catalogue>, rules: &LabelRules, interner: &Interner) -> Option<Self> {
         let label = |(key, value): (&str, &str)| {
             let key = rules.normalize(key);
             (interner.intern(key), interner.intern(rules.normalize_value(key, value)))
         };
-        Self {
-            name: pool.metadata.name.as_deref().unwrap_or_default().into(),
+        Some(Self {
+            name: pool.metadata.name.as_deref()?.into(),
             labels: pool.spec.template.labels().map(label).collect(),
             catalogue,
-        }
+        })
     }
 
     /// The requirements of each type as launched by the pool: `{nodepool} ∩ template labels ∩ type requirements` (SCH-364).

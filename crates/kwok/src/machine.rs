@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use kerf_api::node_spec::ResourceList;
 use kerf_api::{LabelRules, NodeClaim, Operator, labels, taints};
-use kerf_cloud::{Choice, CloudError, Launched, cheapest, quantities, requirements};
+use kerf_cloud::{Choice, CloudError, Launched, cheapest, claim_name, launch_id, quantities, requirements};
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering, allocatable};
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::requirement::Requirements;
@@ -54,15 +54,16 @@ pub(crate) fn choose_machine(
     node_capacity: NodeCapacity,
     interner: &Interner,
 ) -> Result<Machine, CloudError> {
-    let random = launch_seed(claim).rng();
+    let random = launch_seed(claim)?.rng();
     let kinds = requested_types(claim, catalogue, interner)?;
     let wanted = requirements(&claim.spec.requirements, rules, interner);
     // Every key of an offering is well-known (KWK-004), so none must be defined by the claim.
     let choice = cheapest(kinds, &wanted, |_| true, interner);
     let choice =
         choice.ok_or_else(|| CloudError::insufficient_capacity("no instance type has a compatible offering"))?;
-    let name = node_name(claim, &random);
-    let labels = node_labels(claim, &choice, pick_offering(&choice, &random), interner);
+    let claim_name = claim_name(claim)?;
+    let name = node_name(claim_name, &random);
+    let labels = node_labels(claim_name, claim, &choice, pick_offering(&choice, &random), interner);
     let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
     annotations.insert(LABEL_SIMULATED.to_owned(), SIMULATED.to_owned());
     let (capacity, allocatable) = amounts(claim, choice.kind, node_capacity, interner);
@@ -101,9 +102,8 @@ pub(crate) fn choose_machine(
 
 /// The seed of everything random about a machine. It follows from the claim's uid (its name where it has none), so a repeated launch
 /// gives the same machine again.
-fn launch_seed(claim: &NodeClaim) -> Seed {
-    let name = claim.metadata.uid.as_deref().or(claim.metadata.name.as_deref());
-    Seed(0).derive(name.unwrap_or_default())
+fn launch_seed(claim: &NodeClaim) -> Result<Seed, CloudError> {
+    Ok(Seed(0).derive(launch_id(claim)?))
 }
 
 /// The instance types the claim names, in the order of the claim. The error says which type is unknown or that none is named.
@@ -130,15 +130,15 @@ fn pick_offering<'a>(choice: &Choice<'a>, random: &Rng) -> Option<&'a Offering> 
 }
 
 /// `kwok-<claim>-<characters>-<number>`, within the length of a name (KWK-043).
-fn node_name(claim: &NodeClaim, random: &Rng) -> String {
+fn node_name(claim: &str, random: &Rng) -> String {
     let suffix = format!("-{}-{}", random.name_suffix(10), random.below(1 << 32));
-    let claim = claim.metadata.name.as_deref().unwrap_or_default();
     let room = NAME_MAX.saturating_sub("kwok-".len() + suffix.len());
     format!("kwok-{}{suffix}", claim.get(..room).unwrap_or(claim))
 }
 
 /// The Node's labels (KWK-045, KWK-046).
 fn node_labels(
+    claim_name: &str,
     claim: &NodeClaim,
     choice: &Choice<'_>,
     offering: Option<&Offering>,
@@ -161,12 +161,11 @@ fn node_labels(
             .into_iter()
             .flat_map(|offering| single_valued(&offering.requirements, interner)),
     );
-    let name = claim.metadata.name.clone().unwrap_or_default();
     for (key, value) in [
         (labels::INSTANCE_TYPE, interner.text(choice.kind.name).to_owned()),
         (LABEL_PRICE, format!("{:.6}", choice.price.per_hour())),
         (LABEL_PARTITION, PARTITION.to_owned()),
-        (labels::HOSTNAME, name),
+        (labels::HOSTNAME, claim_name.to_owned()),
         (LABEL_SIMULATED, SIMULATED.to_owned()),
     ] {
         all.insert(key.to_owned(), value);

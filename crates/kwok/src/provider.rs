@@ -11,7 +11,7 @@ use kerf_api::conditions::{READY, node_claim};
 use kerf_api::{Condition, KwokNodeClass, LabelRules, NodeClaim, NodePool, kwok_node_class};
 use kerf_cloud::{
     CloudError, CloudProvider, DriftReason, Interruption, InterruptionKind, Launched, NodeClassKind, Profile,
-    RepairPolicy, SignalQueue, Vocabulary,
+    RepairPolicy, SignalQueue, Vocabulary, claim_name,
 };
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
@@ -215,7 +215,7 @@ impl CloudProvider for KwokProvider {
             self.node_writer.cancel(name);
         }
         self.remove_unregistered(claim).await?;
-        let name = claim.metadata.name.as_deref().unwrap_or_default();
+        let name = claim_name(claim)?;
         let params = DeleteParams {
             preconditions: claim.metadata.uid.clone().map(|uid| Preconditions {
                 uid: Some(uid),

@@ -25,10 +25,10 @@ pub enum ReadMode {
 pub struct CatalogueError {
     /// The file's name as the user gave it.
     pub file: String,
-    /// Index of the element from zero, and its name where it has one.
-    pub element: Option<(usize, String)>,
-    /// The field, such as `offerings[2].Price`; empty for the whole element or file.
-    pub field: String,
+    /// Index of the element from zero, and its name where it has one; `None` for the whole file.
+    pub element: Option<(usize, Option<String>)>,
+    /// The field, such as `offerings[2].Price`; `None` for the whole element or file.
+    pub field: Option<String>,
     /// What is wrong with it.
     pub problem: String,
     /// What to write instead.
@@ -40,13 +40,13 @@ impl fmt::Display for CatalogueError {
         write!(f, "{}: ", self.file)?;
         if let Some((index, name)) = &self.element {
             write!(f, "element {index}")?;
-            if !name.is_empty() {
+            if let Some(name) = name {
                 write!(f, " ({name})")?;
             }
             f.write_str(": ")?;
         }
-        if !self.field.is_empty() {
-            write!(f, "{}: ", self.field)?;
+        if let Some(field) = &self.field {
+            write!(f, "{field}: ")?;
         }
         write!(f, "{}; {}", self.problem, self.remedy)
     }
@@ -103,7 +103,7 @@ const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 struct Reader<'a> {
     file: &'a str,
     mode: ReadMode,
-    element: Option<(usize, String)>,
+    element: Option<(usize, Option<String>)>,
     errors: Vec<CatalogueError>,
 }
 
@@ -129,7 +129,7 @@ impl Reader<'_> {
         self.errors.push(CatalogueError {
             file: self.file.to_owned(),
             element: self.element.clone(),
-            field: field.to_owned(),
+            field: (!field.is_empty()).then(|| field.to_owned()),
             problem: problem.into(),
             remedy,
         });
@@ -175,7 +175,7 @@ impl Reader<'_> {
         let mut first = BTreeMap::new();
         for (at, definition) in definitions {
             let earlier = *first.entry(&definition.name).or_insert(at);
-            self.element = Some((*at, definition.name.clone()));
+            self.element = Some((*at, Some(definition.name.clone())));
             let repeated = earlier != at && !definition.name.is_empty();
             self.strict(
                 repeated,
@@ -187,7 +187,7 @@ impl Reader<'_> {
     }
 
     fn element(&mut self, index: usize, value: &Value) -> Option<TypeDefinition> {
-        self.element = Some((index, String::new()));
+        self.element = Some((index, None));
         let Value::Object(object) = value else {
             self.fault(
                 "",
@@ -197,7 +197,7 @@ impl Reader<'_> {
             return None;
         };
         let name = self.string(object, "name", "name");
-        self.element = Some((index, name.clone()));
+        self.element = Some((index, Some(name.clone()).filter(|name| !name.is_empty())));
         self.strict(name.is_empty(), "name", "is missing", "name the instance type");
         let architecture = self.string(object, "architecture", "architecture");
         self.strict(

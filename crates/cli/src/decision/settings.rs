@@ -140,12 +140,13 @@ fn catalogue(
         Err(faults) => {
             for fault in faults.0 {
                 let place = InputError::new(&fault.file, &fault.problem).remedy(fault.remedy);
-                let element = fault
-                    .element
-                    .map(|(index, name)| format!("instance type {index} ({name})"));
+                let element = fault.element.map(|(index, name)| match name {
+                    Some(name) => format!("instance type {index} ({name})"),
+                    None => format!("instance type {index}"),
+                });
                 errors.push(InputError {
                     object: element,
-                    field: Some(fault.field).filter(|f| !f.is_empty()),
+                    field: fault.field,
                     ..place
                 });
             }

@@ -29,7 +29,7 @@ pub(crate) fn snapshot(
     let pools: Vec<OverlayPool> = world
         .pools
         .iter()
-        .map(|pool| OverlayPool::new(pool, Arc::clone(&settings.catalogue), rules, interner))
+        .filter_map(|pool| OverlayPool::new(pool, Arc::clone(&settings.catalogue), rules, interner))
         .collect();
     let evaluation = kerf_cloud::evaluate(&overlays, &pools, rules, interner);
     for (name, status) in &evaluation.statuses {

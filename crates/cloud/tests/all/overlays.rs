@@ -46,6 +46,7 @@ impl Fixture {
             &LabelRules::core(),
             &self.interner,
         )
+        .expect("a pool with a name")
     }
 
     fn evaluate(&self, overlays: &[NodeOverlay], pools: &[OverlayPool]) -> Evaluation {

@@ -72,7 +72,7 @@ impl Reconciler for OverlayEvaluation {
         let (mut pools, mut errors) = (Vec::new(), Vec::new());
         for pool in context.cluster.pools() {
             match self.provider.inner().instance_types(&pool).await {
-                Ok(catalogue) => pools.push(OverlayPool::new(&pool, catalogue, rules, &context.interner)),
+                Ok(catalogue) => pools.extend(OverlayPool::new(&pool, catalogue, rules, &context.interner)),
                 // SCH-375: the others are still evaluated.
                 Err(error) => errors.push(format!(
                     "{}: {error}",
