@@ -195,7 +195,6 @@ mod tests {
         })
     }
 
-    // DIS-071, DIS-072, DIS-073, DIS-079, DIS-090
     #[test]
     fn a_window_that_never_comes_is_always_open() {
         let duration = GoDuration::from_secs(3600);
@@ -208,6 +207,7 @@ mod tests {
         assert!(!active("0 0 29 2 *"), "in 1972");
     }
 
+    // DIS-071, DIS-072, DIS-073, DIS-079, DIS-090
     #[test]
     fn the_least_active_budget_of_a_reason_counts() {
         use DisruptionReason::{Drifted, Empty, Underutilized};
@@ -223,6 +223,11 @@ mod tests {
         let allowed = |policy: &DisruptionPolicy| {
             [Empty, Drifted, Underutilized].map(|r| policy.allowed(r, 20, Timestamp::UNIX_EPOCH))
         };
+        assert_eq!(allowed(&policy), [Ok(Some(4)), Ok(Some(5)), Ok(Some(10))]);
+        // Neither the first nor the last budget decides, but the least.
+        policy.budgets.rotate_left(1);
+        assert_eq!(allowed(&policy), [Ok(Some(4)), Ok(Some(5)), Ok(Some(10))]);
+        policy.budgets.reverse();
         assert_eq!(allowed(&policy), [Ok(Some(4)), Ok(Some(5)), Ok(Some(10))]);
         policy.budgets.push(budget("many", Some(&[Empty])));
         assert!(allowed(&policy).iter().all(Result::is_err));
