@@ -1,4 +1,5 @@
 //! The tests of what goes around a provider.
 
 mod decorators;
+mod delegation;
 mod overlays;
