@@ -2,12 +2,12 @@
 //! many inputs without starting a process for each.
 
 use crate::args::CatalogueName;
-use crate::decision::{Settings, from_sources, snapshot};
+use crate::decision::{DecisionInputs, Settings, from_sources};
 use crate::manifests::{InputError, Source};
-use crate::simulate::verify;
+use crate::simulate::planned_or_explained;
 use jiff::Timestamp;
+use kerf_decide::{Memory, provision};
 use kerf_model::intern::Interner;
-use kerf_scheduler::{Request, solve};
 use std::sync::Arc;
 
 /// What came of an input.
@@ -44,9 +44,9 @@ impl Planner {
     pub fn plan(&self, manifests: &str) -> Outcome {
         let input = from_sources(vec![source(manifests)]);
         let mut errors = input.errors;
-        let snapshot = snapshot(input.cluster, &self.settings, &self.interner, &mut errors);
-        let plan = solve(&Request::pending(&snapshot), &self.settings.options, &|| false);
-        let verification = verify(&snapshot, &plan, &self.settings.options);
+        let inputs = DecisionInputs::new(input.cluster, &self.settings, &self.interner, &mut errors);
+        let decision = provision(&inputs.view(), &mut Memory::default(), &|| false);
+        let plan = planned_or_explained(&inputs, &decision);
         let launched: usize = plan.launches.iter().map(|launch| launch.pods.len()).sum();
         let existing: usize = plan.existing.iter().map(|placed| placed.pods.len()).sum();
         Outcome {
@@ -54,7 +54,7 @@ impl Planner {
             scheduled: launched + existing,
             unschedulable: plan.unschedulable.len() + plan.unattempted.len(),
             ignored: plan.ignored.len(),
-            violations: verification.violations,
+            violations: decision.violations.iter().map(ToString::to_string).collect(),
         }
     }
 }

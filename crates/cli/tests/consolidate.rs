@@ -471,7 +471,7 @@ fn every_code_is_documented() {
     codes.extend(codes_in(include_str!("../../disruption/src/stay.rs")));
     for source in [
         include_str!("../src/consolidate/mod.rs"),
-        include_str!("../src/consolidate/unread.rs"),
+        include_str!("../src/decision/unread.rs"),
     ] {
         let here = source.split(" code: \"").skip(1);
         codes.extend(here.filter_map(|rest| rest.split('"').next()));

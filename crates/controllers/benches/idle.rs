@@ -173,7 +173,7 @@ impl Controllers {
             metrics: Metrics::default(),
             listen: false,
             tuning: Tuning {
-                verify: false,
+                compare: false,
                 ..Tuning::default()
             },
         });

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use kerf_api::StartupTaints;
 use kerf_cloud::CloudProvider;
-use kerf_disruption::Relapses;
+use kerf_decide::PreparedCache;
+use kerf_disruption::ConsolidationBackOff;
 use kerf_lifecycle::liveness::Timeouts;
 use kerf_model::intern::Interner;
 use kerf_runtime::{
@@ -15,8 +16,7 @@ use kube::Client;
 
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
-use crate::disruption::SearchLimits;
-use crate::index::Index;
+use crate::disruption::{CommandsInFlight, SearchLimits};
 
 /// Shared by all controllers; clones are cheap.
 #[derive(Clone)]
@@ -42,9 +42,11 @@ pub struct Context {
     /// The texts behind all ids.
     pub interner: Arc<Interner>,
     /// What the solver has read of the cluster.
-    pub(crate) index: Index,
+    pub(crate) prepared: PreparedCache,
+    /// The disruption commands under way.
+    pub(crate) commands: CommandsInFlight,
     /// What consolidation moved, and what provisioning had to launch for it again.
-    pub(crate) relapses: Arc<Mutex<Relapses>>,
+    pub(crate) back_off: Arc<Mutex<ConsolidationBackOff>>,
     /// What is Kerf's own to choose.
     pub tuning: Tuning,
     /// Whether wall time may be taken for time that has passed.
@@ -58,9 +60,8 @@ pub struct Tuning {
     pub packing: kerf_scheduler::Packing,
     /// Whether heavy computing leaves the async threads. Never under a paused clock, which cannot see other threads (Law 2).
     pub blocking: bool,
-    /// Whether every plan is judged by the plan checker, and compared with that of a solver that remembers nothing, before it is carried
-    /// out; violations and differences are logged as errors.
-    pub verify: bool,
+    /// Whether every plan is compared with that of a solver that remembers nothing; differences are logged as errors.
+    pub compare: bool,
     /// How long the solver may take in one provisioning pass (SCH-047).
     pub deadline: Duration,
     /// How long claims may take to launch and to register (LIF-056), and replacements to be initialised (DIS-279).
@@ -74,7 +75,7 @@ impl Default for Tuning {
         Self {
             packing: kerf_scheduler::Packing::default(),
             blocking: false,
-            verify: cfg!(debug_assertions),
+            compare: cfg!(debug_assertions),
             deadline: Duration::from_secs(60),
             timeouts: Timeouts::default(),
             search: SearchLimits::default(),
@@ -115,9 +116,9 @@ impl Context {
         })
     }
 
-    /// The consolidations of late.
-    pub(crate) fn relapses(&self) -> MutexGuard<'_, Relapses> {
-        self.relapses.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The back-off of consolidation.
+    pub(crate) fn back_off(&self) -> MutexGuard<'_, ConsolidationBackOff> {
+        self.back_off.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The current wall time.
@@ -149,8 +150,9 @@ impl Context {
             cluster: Cluster::new(Arc::clone(&interner), &profile, true, StartupTaints::default()),
             options: Arc::default(),
             interner,
-            index: Index::default(),
-            relapses: Arc::default(),
+            prepared: PreparedCache::default(),
+            commands: CommandsInFlight::default(),
+            back_off: Arc::default(),
             tuning: Tuning::default(),
         }
     }

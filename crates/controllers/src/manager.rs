@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kerf_cloud::{CloudProvider, OverlayProvider};
+use kerf_decide::PreparedCache;
 use kerf_model::intern::Interner;
 use kerf_runtime::leader::{ElectionConfig, Elector, LeaderError, LeaseAccess};
 use kerf_runtime::server::BindError;
@@ -23,11 +24,10 @@ use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::consistency::Consistency;
 use crate::context::{Context, Tuning, startup_taints};
-use crate::disruption::{ClaimConditions, Disruption, Orchestration};
+use crate::disruption::{ClaimConditions, CommandQueue, CommandsInFlight, Disruption};
 use crate::expiration::Expiration;
 use crate::garbage_collection::GarbageCollection;
 use crate::hydration::Hydration;
-use crate::index::Index;
 use crate::interruption::Interruptions;
 use crate::lifecycle::Lifecycle;
 use crate::pod_events::PodEvents;
@@ -136,8 +136,9 @@ impl Manager {
             provider,
             options: Arc::new(config.options),
             interner: config.interner,
-            index: Index::default(),
-            relapses: Arc::default(),
+            prepared: PreparedCache::default(),
+            commands: CommandsInFlight::default(),
+            back_off: Arc::default(),
             tuning: config.tuning,
         };
         let controllers = controllers(&context, overlaid.as_ref());
@@ -217,7 +218,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     let health = RegistrationHealth::default();
     let evictions = Evictions::new(context);
     let batcher = Batcher::new(context.options.batch_idle_duration, context.options.batch_max_duration);
-    let orchestration = Orchestration::new(context);
+    let queue = CommandQueue::new(context);
     let repair_policies = Policies::default();
     let pool_health = pools::health(context, &health);
     let mut all: Vec<Arc<dyn LeaderTask>> = vec![
@@ -246,8 +247,8 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         Repair::new(context, &repair_policies),
         RepairStatus::new(context, &repair_policies),
         ClaimConditions::new(context),
-        Disruption::new(context, &orchestration),
-        orchestration,
+        Disruption::new(context, &queue),
+        queue,
     ];
     if !context.options.disable_cluster_state_observability {
         all.push(NodeReport::new(context));

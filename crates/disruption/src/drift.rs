@@ -3,7 +3,8 @@
 use crate::allowance::Allowance;
 use crate::candidate::Candidate;
 use crate::command::Command;
-use crate::simulation::{SimulationError, WhatIf};
+use crate::consolidation::Checker;
+use crate::simulation::{Protected, SimulationError, WhatIf, marked};
 use crate::stay::{Stay, Staying};
 use jiff::Timestamp;
 use kerf_model::budget::DisruptionReason;
@@ -24,14 +25,15 @@ pub fn drifted(candidates: &[Candidate]) -> Vec<Candidate> {
     drifted
 }
 
-/// The first of the drifted that has budget and whose pods all find a place; and those that were tried before it, with why they stay
-/// (DIS-241, DIS-242).
+/// The first of the drifted that has budget, whose pods all find a place, and whose plan `checker` accepts; and those that were tried before
+/// it, with why they stay (DIS-241, DIS-242).
 pub fn drift(
     snapshot: &Snapshot,
     drifted: &[Candidate],
     allowance: &Allowance,
     now: Timestamp,
     options: &Options,
+    checker: Checker<'_>,
 ) -> Result<(Option<Command>, Vec<Staying>), SimulationError> {
     let mut held = Vec::new();
     if drifted.is_empty() {
@@ -52,6 +54,15 @@ pub fn drift(
             held.push(Staying {
                 index: candidate.index,
                 why: Stay::Unplaceable(sentence),
+            });
+            continue;
+        }
+        let after = marked(snapshot, &[candidate]);
+        let pods = what_if.pods(&[candidate], Protected::Stay);
+        if let Err(objections) = checker(&after, &pods, &simulation.plan) {
+            held.push(Staying {
+                index: candidate.index,
+                why: Stay::Refused(objections),
             });
             continue;
         }

@@ -14,6 +14,7 @@
 )]
 
 pub mod budget;
+pub mod in_flight;
 pub mod instance_type;
 pub mod intern;
 pub mod node;

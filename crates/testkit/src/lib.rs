@@ -9,6 +9,7 @@
     reason = "a fixture that cannot be read is a mistake in the test"
 )]
 
+pub mod disruption;
 pub mod draw;
 pub mod fixture;
 pub mod generate;

@@ -1,8 +1,8 @@
 //! The `ConsolidationReport`: what would go, what it saves, and what stays and why, as a stable document.
 
-use super::Look;
 use crate::simulate::NodeReport;
 use jiff::Timestamp;
+use kerf_decide::Forecast;
 use kerf_disruption::{Command, Obstacle};
 use kerf_model::intern::{Sym, sym};
 use kerf_model::node::Node;
@@ -151,19 +151,19 @@ fn total(all: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl ConsolidationReport {
-    pub(crate) fn new(snapshot: &Snapshot, look: &Look, now: Timestamp) -> Self {
-        let moves: Vec<MoveReport> = look
-            .moves
+    pub(crate) fn new(snapshot: &Snapshot, forecast: &Forecast, now: Timestamp) -> Self {
+        let moves: Vec<MoveReport> = forecast
+            .commands
             .iter()
             .map(|command| MoveReport::of(snapshot, command))
             .collect();
-        let stays = look.stays.iter().filter_map(|(index, obstacles)| {
+        let stays = forecast.obstacles.iter().filter_map(|(index, obstacles)| {
             Some(StayReport {
                 node: NodeName::of(snapshot, snapshot.nodes.get(*index)?),
                 obstacles: obstacles.iter().map(ObstacleReport::of).collect(),
             })
         });
-        let savings: Price = look.moves.iter().map(Command::savings).sum();
+        let savings: Price = forecast.commands.iter().map(Command::savings).sum();
         let price: Price = snapshot.nodes.iter().filter_map(|node| node.price).sum();
         Self {
             api_version: "kerf.sh/v1alpha1",

@@ -2,16 +2,18 @@
 
 mod files;
 mod input;
+mod inputs;
 mod live;
 mod nominations;
 mod settings;
 mod snapshot;
+mod unread;
 
 pub(crate) use files::{from_files, from_sources};
 pub(crate) use input::Cluster;
+pub(crate) use inputs::DecisionInputs;
 pub(crate) use live::{Access, from_cluster};
 pub(crate) use settings::{CatalogueChoice, Settings};
-pub(crate) use snapshot::snapshot;
 
 use crate::manifests::InputError;
 

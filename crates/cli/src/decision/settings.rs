@@ -16,9 +16,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) now: Timestamp,
-    pub(crate) options: Options,
-    /// The gate `SpotToSpotConsolidation`.
-    pub(crate) spot_to_spot: bool,
+    /// The options of a controller that decisions depend on.
+    pub(super) decide: kerf_decide::Settings,
     /// Whether NodeOverlays count.
     pub(super) overlays: bool,
     pub(super) catalogue: Arc<Catalogue>,
@@ -43,8 +42,7 @@ impl Settings {
         };
         Self {
             now,
-            options: Options::default(),
-            spot_to_spot: false,
+            decide: kerf_decide::Settings::default(),
             overlays: true,
             vocabulary: kerf_kwok::vocabulary(&catalogue, interner),
             catalogue,
@@ -80,8 +78,7 @@ impl Settings {
         let overlays = gates.node_overlay || (!said && matches!(choice, CatalogueChoice::Offline));
         Some(Self {
             now,
-            spot_to_spot: gates.spot_to_spot_consolidation,
-            options: options(args, gates),
+            decide: decide(args, gates),
             overlays,
             catalogue,
             vocabulary,
@@ -89,27 +86,32 @@ impl Settings {
     }
 }
 
-fn options(args: &DecisionArgs, gates: FeatureGates) -> Options {
-    Options {
-        preference_policy: match args.preference_policy {
-            args::PreferencePolicy::Respect => PreferencePolicy::Respect,
-            args::PreferencePolicy::Ignore => PreferencePolicy::Ignore,
+fn decide(args: &DecisionArgs, gates: FeatureGates) -> kerf_decide::Settings {
+    kerf_decide::Settings {
+        solver: Options {
+            preference_policy: match args.preference_policy {
+                args::PreferencePolicy::Respect => PreferencePolicy::Respect,
+                args::PreferencePolicy::Ignore => PreferencePolicy::Ignore,
+            },
+            min_values_policy: match args.min_values_policy {
+                args::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
+                args::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
+            },
+            reserved: if gates.reserved_capacity {
+                ReservedMode::Strict
+            } else {
+                ReservedMode::Off
+            },
+            packing: match args.packing {
+                args::Packing::Cheapest => Packing::Cheapest,
+                args::Packing::Upstream => Packing::Upstream,
+            },
+            threads: usize::from(args.threads),
+            ..Options::default()
         },
-        min_values_policy: match args.min_values_policy {
-            args::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
-            args::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
-        },
-        reserved: if gates.reserved_capacity {
-            ReservedMode::Strict
-        } else {
-            ReservedMode::Off
-        },
-        packing: match args.packing {
-            args::Packing::Cheapest => Packing::Cheapest,
-            args::Packing::Upstream => Packing::Upstream,
-        },
-        threads: usize::from(args.threads),
-        ..Options::default()
+        spot_to_spot: gates.spot_to_spot_consolidation,
+        static_capacity: gates.static_capacity,
+        ..kerf_decide::Settings::default()
     }
 }
 

@@ -9,7 +9,7 @@ use kerf_model::snapshot::Snapshot;
 use std::sync::Arc;
 
 /// The cluster as decisions see it. Overlays that are wrong are added to `errors`.
-pub(crate) fn snapshot(
+pub(super) fn snapshot(
     cluster: Cluster,
     settings: &Settings,
     interner: &Arc<Interner>,
@@ -19,7 +19,6 @@ pub(crate) fn snapshot(
         mut world,
         mut overlays,
         nominations,
-        // What it protects is the guards' concern.
         unread: _,
     } = cluster;
     if !settings.overlays {

@@ -56,7 +56,7 @@ pub(super) async fn live(args: &DemoArgs) -> anyhow::Result<Exit> {
         metrics: None,
         listen: false,
         tuning: Tuning {
-            verify: true,
+            compare: true,
             ..Tuning::default()
         },
         node_capacity: NodeCapacity::InstanceType,

@@ -8,8 +8,10 @@ mod subject;
 mod text;
 
 use crate::args::{ExplainArgs, TextOutput};
-use crate::consolidate::{Guards, View, budget_faults, void_annotations};
-use crate::decision::{Access, CatalogueChoice, Input, Settings, complain, from_cluster, from_files, mention};
+use crate::consolidate::{budget_faults, void_annotations};
+use crate::decision::{
+    Access, CatalogueChoice, DecisionInputs, Input, Settings, complain, from_cluster, from_files, mention,
+};
 use crate::exit::Exit;
 use crate::manifests::InputError;
 use anyhow::Context as _;
@@ -36,7 +38,6 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         let (input, namespace) = ask(args)?;
         (input, Some(namespace))
     };
-    let guards = Guards::of(&input.cluster);
     let interner = Arc::new(Interner::default());
     let mut errors = Vec::new();
     let choice = if offline {
@@ -61,23 +62,20 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
                 );
                 return Ok(not_there(&errors, &title, &missing));
             };
-            let snapshot = crate::decision::snapshot(input.cluster, &settings, &interner, &mut errors);
+            let inputs = DecisionInputs::new(input.cluster, &settings, &interner, &mut errors);
             complain(&errors);
-            let explanation = pod::explain(&snapshot, &settings.options, &standing);
+            let explanation = pod::explain(&inputs, &standing);
             print(&explanation, args.output, pod::render)?;
             // What else is wrong with the files is no concern of the one who asks about this pod.
             Ok(explanation.exit())
         }
         Subject::Node { name } => {
             let id = node::provider_id(&input.cluster, &name);
-            let snapshot = crate::decision::snapshot(input.cluster, &settings, &interner, &mut errors);
-            let view = View {
-                snapshot: &snapshot,
-                guards: &guards,
-                settings: &settings,
-            };
-            let found = node::find(&snapshot, &name, id.as_deref());
-            let Some((index, explanation)) = found.and_then(|index| Some((index, node::explain(&view, index)?))) else {
+            let inputs = DecisionInputs::new(input.cluster, &settings, &interner, &mut errors);
+            let snapshot = &inputs.snapshot;
+            let found = node::find(snapshot, &name, id.as_deref());
+            let Some((index, explanation)) = found.and_then(|index| Some((index, node::explain(&inputs, index)?)))
+            else {
                 return Ok(not_there(
                     &errors,
                     &format!("Node {name}"),
@@ -85,7 +83,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
                 ));
             };
             complain(&errors);
-            complain(&budget_faults(&snapshot));
+            complain(&budget_faults(snapshot));
             mention(&void_annotations(snapshot.nodes.get(index)));
             print(&explanation, args.output, node::render)?;
             Ok(explanation.exit(&errors))

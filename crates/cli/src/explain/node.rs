@@ -1,10 +1,11 @@
 //! Why a node stays, or what would become of it.
 
 use super::text::{Paragraphs, plural};
-use crate::consolidate::{Look, MoveReport, NodeName, ObstacleReport, View, look};
-use crate::decision::Cluster;
+use crate::consolidate::{MoveReport, NodeName, ObstacleReport, forecast};
+use crate::decision::{Cluster, DecisionInputs};
 use crate::exit::Exit;
 use crate::manifests::InputError;
+use kerf_decide::Forecast;
 use kerf_disruption::Command;
 use kerf_model::node::Node;
 use kerf_model::snapshot::Snapshot;
@@ -61,13 +62,13 @@ pub(super) fn find(snapshot: &Snapshot, name: &str, id: Option<&str>) -> Option<
 }
 
 /// Explains a node by its index in the snapshot.
-pub(super) fn explain(view: &View<'_>, index: usize) -> Option<NodeExplanation> {
-    let snapshot = view.snapshot;
+pub(super) fn explain(inputs: &DecisionInputs, index: usize) -> Option<NodeExplanation> {
+    let snapshot = &inputs.snapshot;
     let node = snapshot.nodes.get(index)?;
-    let Look { moves, stays } = look(view, Some(index));
+    let Forecast { commands, obstacles } = forecast(inputs, Some(index));
     let of_it = |command: &&Command| command.candidates.iter().any(|candidate| candidate.index == index);
-    let command = moves.iter().find(of_it);
-    let obstacles: Vec<ObstacleReport> = stays
+    let command = commands.iter().find(of_it);
+    let obstacles: Vec<ObstacleReport> = obstacles
         .iter()
         .filter(|(at, _)| *at == index)
         .flat_map(|(_, obstacles)| obstacles)

@@ -1,15 +1,16 @@
 //! Why a pod is where it is, or nowhere.
 
 use super::text::{Paragraphs, plural};
-use crate::decision::Cluster;
+use crate::decision::{Cluster, DecisionInputs};
 use crate::exit::Exit;
-use crate::simulate::{NodeReport, ReasonReport, SimulationReport};
+use crate::simulate::{NodeReport, ReasonReport, SimulationReport, planned_or_explained};
+use kerf_decide::{Memory, provision};
 use kerf_model::intern::sym;
 use kerf_model::plan::{Launch, Refuser};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{Options, Request, explain as refusals, solve};
+use kerf_scheduler::{Request, explain as refusals};
 use kerf_state::lean::LeanPod;
 use serde::Serialize;
 use std::sync::Arc;
@@ -127,7 +128,8 @@ fn settled(pod: &LeanPod) -> Option<(Verdict, String)> {
 }
 
 /// Explains a pod.
-pub(super) fn explain(snapshot: &Snapshot, options: &Options, standing: &Standing) -> PodExplanation {
+pub(super) fn explain(inputs: &DecisionInputs, standing: &Standing) -> PodExplanation {
+    let snapshot = &*inputs.snapshot;
     let mut explanation = PodExplanation {
         api_version: "kerf.sh/v1alpha1",
         kind: "PodExplanation",
@@ -166,18 +168,19 @@ pub(super) fn explain(snapshot: &Snapshot, options: &Options, standing: &Standin
         });
         return explanation;
     }
-    let request = Request::pending(snapshot);
-    let Some(pod) = request.pods.iter().find(|pod| standing.is(pod)) else {
+    let decision = provision(&inputs.view(), &mut Memory::default(), &|| false);
+    let Some(pod) = decision.batch.pods.iter().find(|pod| standing.is(pod)) else {
         return explanation;
     };
-    let plan = solve(&request, options, &|| false);
+    let plan = planned_or_explained(inputs, &decision);
     if let Some((_, faults)) = plan.ignored.iter().find(|(pod, _)| standing.is(pod)) {
         let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
         explanation.verdict = Verdict::Ignored;
         explanation.message = format!("cannot be considered: {}", texts.join("; "));
         return explanation;
     }
-    let mut refusals = refusals(&request, options, pod);
+    let request = Request::new(snapshot, &decision.batch.pods);
+    let mut refusals = refusals(&request, &inputs.settings.solver, pod);
     let report = SimulationReport::new(snapshot, &plan);
     let place = report
         .nodes

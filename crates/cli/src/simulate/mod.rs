@@ -5,5 +5,5 @@ mod run;
 mod table;
 
 pub(crate) use report::{NodeReport, ReasonReport, SimulationReport};
-pub(crate) use run::{run, verify};
+pub(crate) use run::{planned_or_explained, run};
 pub(crate) use table::columns;

@@ -3,15 +3,14 @@
 use super::report::{SimulationReport, Verification};
 use super::table;
 use crate::args::{Output, SimulateArgs};
-use crate::consolidate::{self, ConsolidationReport, Guards, View, budget_faults, look, void_annotations};
-use crate::decision::{CatalogueChoice, Settings, complain, from_files, mention, snapshot};
+use crate::consolidate::{self, ConsolidationReport, budget_faults, forecast, void_annotations};
+use crate::decision::{CatalogueChoice, DecisionInputs, Settings, complain, from_files, mention};
 use crate::exit::Exit;
 use anyhow::Context;
-use kerf_controllers::violations;
+use kerf_decide::{Memory, Provision, provision};
 use kerf_model::intern::Interner;
 use kerf_model::plan::Plan;
-use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{Options, Request, solve};
+use kerf_scheduler::{Request, solve};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -24,28 +23,22 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     let mut errors = Vec::new();
     let settings = Settings::read(&args.decision, CatalogueChoice::Offline, &interner, &mut errors);
     let mut input = from_files(&args.filenames);
-    let guards = Guards::of(&input.cluster);
     errors.append(&mut input.errors);
     mention(&input.notes);
     let Some(settings) = settings else {
         complain(&errors);
         return Ok(Exit::BadInput);
     };
-    let snapshot = snapshot(input.cluster, &settings, &interner, &mut errors);
+    let inputs = DecisionInputs::new(input.cluster, &settings, &interner, &mut errors);
+    let snapshot = &inputs.snapshot;
     if args.consolidate {
-        errors.extend(budget_faults(&snapshot));
+        errors.extend(budget_faults(snapshot));
         mention(&void_annotations(&snapshot.nodes));
     }
     complain(&errors);
     let read = started.elapsed();
     if args.consolidate {
-        let view = View {
-            snapshot: &snapshot,
-            guards: &guards,
-            settings: &settings,
-        };
-        let look = look(&view, None);
-        let report = ConsolidationReport::new(&snapshot, &look, settings.now);
+        let report = ConsolidationReport::new(snapshot, &forecast(&inputs, None), inputs.now);
         if args.timing {
             let plan = started.elapsed().saturating_sub(read);
             eprintln!("read {:.1} ms, plan {:.1} ms", ms(read), ms(plan));
@@ -57,11 +50,11 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
             (true, true) => Exit::Done,
         });
     }
-    let plan = solve(&Request::pending(&snapshot), &settings.options, &|| false);
+    let decision = provision(&inputs.view(), &mut Memory::default(), &|| false);
     let planned = started.elapsed();
-    let mut report = SimulationReport::new(&snapshot, &plan);
+    let mut report = SimulationReport::new(snapshot, &planned_or_explained(&inputs, &decision));
     if args.verify {
-        report.verification = Some(verify(&snapshot, &plan, &settings.options));
+        report.verification = Some(Verification::of(&decision.violations));
     }
     if args.timing {
         let (plan, check) = (
@@ -94,9 +87,15 @@ fn exit(report: &SimulationReport, clean: bool) -> Exit {
     }
 }
 
-/// Has the checker judge a plan.
-pub(crate) fn verify(snapshot: &Snapshot, plan: &Plan, options: &Options) -> Verification {
-    Verification::of(&violations(snapshot, &snapshot.pending, plan, options))
+/// The plan of a decision. Where there is none because no pool may get nodes, the plan that says of every pod why it has no place.
+pub(crate) fn planned_or_explained(inputs: &DecisionInputs, decision: &Provision) -> Plan {
+    match &decision.plan {
+        Ok(plan) => plan.clone(),
+        Err(_) => {
+            let request = Request::new(&inputs.snapshot, &decision.batch.pods);
+            solve(&request, &inputs.settings.solver, &|| false)
+        }
+    }
 }
 
 fn print<T: Serialize>(report: &T, output: Output, render: impl Fn(&T) -> String) -> anyhow::Result<()> {

@@ -309,6 +309,11 @@ impl Cluster {
         self.lock().mirror.reserve_claims(pool, limit, wanted)
     }
 
+    /// How many more claims of a pool may be reserved; see [`Mirror::room_for_claims`].
+    pub(crate) fn room_for_claims(&self, pool: &str, limit: Option<u64>) -> u64 {
+        self.lock().mirror.room_for_claims(pool, limit)
+    }
+
     /// Gives reservations back.
     pub(crate) fn release_claims(&self, pool: &str, count: u64) {
         self.lock().mirror.release_claims(pool, count);

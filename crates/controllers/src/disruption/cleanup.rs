@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use kerf_runtime::ReconcileError;
 use kerf_runtime::client::ApiErrorKind;
 
-use super::marking::{Marker, bears_reason, bears_taint};
-use super::registry::{Member, Registry};
+use super::commands_in_flight::CommandNode;
+use super::taints::{DisruptionTaints, bears_reason, bears_taint};
 use crate::context::Context;
 
 /// Nodes cleaned at once; the client's own limit sets the pace.
@@ -15,17 +15,16 @@ const AT_ONCE: usize = 100;
 /// Takes the marks off every node that no command holds and that is not going. A conflict that remains is returned as such.
 pub(super) async fn clean_up(
     context: &Context,
-    registry: &Registry,
-    marker: &Marker,
+    taints: &DisruptionTaints,
     now: Timestamp,
 ) -> Result<(), ReconcileError> {
-    let stale = stale(context, registry, now);
+    let stale = stale(context, now);
     let mut errors = Vec::new();
     for some in stale.chunks(AT_ONCE) {
         let clean = async |node: &Stale| match node.is_initialized {
-            true => marker.unmark(&node.member).await,
+            true => taints.unmark(&node.node).await,
             // DIS-012
-            false => marker.untaint(&node.member).await,
+            false => taints.untaint(&node.node).await,
         };
         let results = join_all(some.iter().map(clean)).await;
         errors.extend(results.into_iter().filter_map(Result::err));
@@ -37,27 +36,27 @@ pub(super) async fn clean_up(
 
 /// A node that bears marks.
 struct Stale {
-    member: Member,
+    node: CommandNode,
     is_initialized: bool,
 }
 
 /// The nodes that bear marks without being about to go.
-fn stale(context: &Context, registry: &Registry, now: Timestamp) -> Vec<Stale> {
+fn stale(context: &Context, now: Timestamp) -> Vec<Stale> {
     let cluster = &context.cluster;
     let snapshot = cluster.snapshot(now);
     let nodes = snapshot
         .nodes
         .iter()
-        .filter(|node| node.managed && !node.marked_for_deletion && !registry.holds(node));
+        .filter(|node| node.managed && !node.marked_for_deletion && !context.commands.holds(node));
     let mut stale = Vec::new();
     for node in nodes {
-        let member = Member::of(node);
-        let object = member.node.as_deref().and_then(|name| cluster.node(name));
+        let is_initialized = node.initialized;
+        let node = CommandNode::of(node);
+        let object = node.node.as_deref().and_then(|name| cluster.node(name));
         let tainted = object.is_some_and(|object| bears_taint(&object));
-        let reason = || node.initialized && cluster.claim(&member.claim).is_some_and(|claim| bears_reason(&claim));
+        let reason = || is_initialized && cluster.claim(&node.claim).is_some_and(|claim| bears_reason(&claim));
         if tainted || reason() {
-            let is_initialized = node.initialized;
-            stale.push(Stale { member, is_initialized });
+            stale.push(Stale { node, is_initialized });
         }
     }
     stale
@@ -113,11 +112,8 @@ mod tests {
             ));
             cluster.tell(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
         }
-        let stale = stale(&context, &Registry::default(), context.now());
-        let found: Vec<(&str, bool)> = stale
-            .iter()
-            .map(|one| (&*one.member.claim, one.is_initialized))
-            .collect();
+        let stale = stale(&context, context.now());
+        let found: Vec<(&str, bool)> = stale.iter().map(|one| (&*one.node.claim, one.is_initialized)).collect();
         assert_eq!(found, [("a", true), ("b", false), ("c", true)]);
     }
 }

@@ -8,7 +8,7 @@ use kerf_api::{NodeClaim, NodePool};
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use tokio::time::Instant;
 
-use super::assessment::{self, Consolidatable, Drift, Words};
+use super::condition_rules::{self, Consolidatable, Drift, Words};
 use crate::changes::Change;
 use crate::claim_facts;
 use crate::claim_writes::write_status;
@@ -42,7 +42,7 @@ impl ClaimConditions {
 
     /// The first check that hits (DIS-218).
     async fn drift(&self, claim: &NodeClaim, pool: &NodePool) -> Result<Drift, ReconcileError> {
-        if !assessment::is_launched(claim) {
+        if !condition_rules::is_launched(claim) {
             return Ok(Drift::NotLaunched);
         }
         let vocabulary = &self.context.provider.profile().vocabulary;
@@ -51,7 +51,7 @@ impl ClaimConditions {
             interner: &self.context.interner,
             reservation_key: vocabulary.reservation_id_label.as_deref(),
         };
-        if let Some(reason) = assessment::template_drift(claim, pool, words) {
+        if let Some(reason) = condition_rules::template_drift(claim, pool, words) {
             return Ok(Drift::For(reason.to_owned()));
         }
         if let Some(reason) = self.type_drift(claim, pool, words)? {
@@ -77,7 +77,7 @@ impl ClaimConditions {
             .passed()
             .get(uid)
             .is_some_and(|passed| passed.elapsed() < TYPE_CHECK_EVERY);
-        if spared || !assessment::type_check_is_due(claim, self.context.now()) {
+        if spared || !condition_rules::type_check_is_due(claim, self.context.now()) {
             return Ok(None);
         }
         let name = pool.metadata.name.as_deref().unwrap_or_default();
@@ -86,7 +86,7 @@ impl ClaimConditions {
             return Ok(None);
         };
         let catalogue = known.catalogue.as_ref().map_err(Clone::clone)?;
-        let drift = assessment::type_drift(claim, catalogue, words);
+        let drift = condition_rules::type_drift(claim, catalogue, words);
         if drift.is_none() {
             self.passed().insert(uid.to_owned(), Instant::now());
         }
@@ -152,10 +152,10 @@ impl Reconciler for ClaimConditions {
         let now = self.context.now();
         let mut after = NodeClaim::clone(&claim);
         if let Ok(drift) = &drift {
-            assessment::apply_drift(&mut after, drift, now)?;
+            condition_rules::apply_drift(&mut after, drift, now)?;
         }
-        let verdict = assessment::consolidatable(&claim, &pool, now);
-        assessment::apply_consolidatable(&mut after, verdict, now)?;
+        let verdict = condition_rules::consolidatable(&claim, &pool, now);
+        condition_rules::apply_consolidatable(&mut after, verdict, now)?;
         write_status(&self.context, &claim, &after).await?;
         drift?;
         Ok(Outcome::RequeueAfter(match verdict {

@@ -2,31 +2,31 @@
 //!
 //! - [`ClaimConditions`] keeps the claims' `Drifted` and `Consolidatable`.
 //! - [`Disruption`] is the loop that decides: one method after the other, one decision at a time.
-//! - [`Orchestration`] sees commands through: it waits for replacements, deletes claims, or takes everything back.
+//! - [`CommandQueue`] sees commands through: it waits for replacements, deletes claims, or takes everything back.
 //!
-//! Where a pool asks for it, blocked nodes also retire (`retirement`).
+//! Where a pool asks for it, blocked nodes also retire (`apply_retirement`). What to do is decided by the crate `decide`; this module takes
+//! its inputs, carries its commands out and reports what it found.
 //!
 //! A command lives in memory only. What it leaves in the API server before the claims are deleted is a taint and a condition per node, and
 //! replacements that are nodes like any other; after a restart the loop's clean-up takes the former away (DIS-004, DIS-014).
 
 mod annotations;
-mod assessment;
+mod apply_retirement;
 mod cleanup;
+mod commands_in_flight;
+mod condition_rules;
 mod conditions;
-mod consolidation;
-mod cycle;
+mod disruption_loop;
 pub(crate) mod events;
-mod marking;
-mod memory;
-mod methods;
-mod orchestration;
-mod registry;
-mod retirement;
-mod sorting;
+mod progress;
+mod queue;
+mod report;
 mod start;
-mod static_drift;
+mod static_replacement;
+mod taints;
 
+pub(crate) use commands_in_flight::CommandsInFlight;
 pub(crate) use conditions::ClaimConditions;
-pub use consolidation::SearchLimits;
-pub(crate) use cycle::Disruption;
-pub(crate) use orchestration::Orchestration;
+pub(crate) use disruption_loop::Disruption;
+pub use progress::SearchLimits;
+pub(crate) use queue::CommandQueue;

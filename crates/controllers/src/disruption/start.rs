@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use kerf_api::{NodeClaim, NodePool};
+use kerf_decide::Method;
 use kerf_disruption::{Candidate, Command, Decision};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::plan::{Launch, Plan};
@@ -18,16 +19,16 @@ use kerf_runtime::{ReconcileError, Rng};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::marking::Marker;
-use super::methods::Decided;
-use super::orchestration::Orchestration;
-use super::registry::{Member, Replacement, Running};
+use super::commands_in_flight::{CommandInFlight, CommandNode, Replacement};
+use super::queue::CommandQueue;
+use super::static_replacement::StaticReplacement;
+use super::taints::DisruptionTaints;
 use crate::claim_facts;
 use crate::cluster::claims_of;
 use crate::context::Context;
 use crate::creation::create::types_text;
 use crate::creation::{Creation, CreationError, create};
-use crate::provisioning::{events, record};
+use crate::provisioning::{events, report};
 
 /// Nodes that could not be marked.
 #[derive(Debug, thiserror::Error)]
@@ -57,37 +58,63 @@ impl MarkingFailed {
     }
 }
 
+/// A command that may be started, and the cluster it is about.
+pub(super) struct Decided {
+    pub(super) method: Method,
+    pub(super) command: Command,
+    /// The cluster it was decided on: machines that have come since serve pods it counts as waiting.
+    pub(super) decided_on: Arc<Snapshot>,
+    /// The cluster as it was validated.
+    pub(super) snapshot: Arc<Snapshot>,
+    /// What the replacement of a static pool's node holds until the command has started.
+    pub(super) replacing: Option<StaticReplacement>,
+}
+
+impl Decided {
+    /// A command that was decided on this snapshot and holds nothing.
+    pub(super) fn new(method: Method, command: Command, snapshot: &Arc<Snapshot>) -> Self {
+        Self {
+            method,
+            command,
+            decided_on: Arc::clone(snapshot),
+            snapshot: Arc::clone(snapshot),
+            replacing: None,
+        }
+    }
+}
+
 /// Starts commands.
 pub(super) struct Starter {
     context: Context,
-    orchestration: Arc<Orchestration>,
-    marker: Marker,
+    queue: Arc<CommandQueue>,
+    taints: DisruptionTaints,
     ids: Rng,
 }
 
 impl Starter {
-    pub(super) fn new(context: &Context, orchestration: &Arc<Orchestration>) -> Self {
+    pub(super) fn new(context: &Context, queue: &Arc<CommandQueue>) -> Self {
         Self {
-            marker: Marker::new(context),
+            taints: DisruptionTaints::new(context),
             ids: context.seed.derive("disruption-commands").rng(),
-            orchestration: Arc::clone(orchestration),
+            queue: Arc::clone(queue),
             context: context.clone(),
         }
     }
 
     /// Starts a command, and hands it over.
-    pub(super) async fn start(&self, decided: &Decided, consolidation_type: &str) -> Result<(), ReconcileError> {
+    pub(super) async fn start(&self, decided: &Decided) -> Result<(), ReconcileError> {
         let Decided {
+            method,
             command,
             decided_on,
             snapshot,
             ..
         } = decided;
-        let registry = self.orchestration.registry();
+        let commands = &self.context.commands;
         if command
             .candidates
             .iter()
-            .any(|candidate| registry.holds(&candidate.node))
+            .any(|candidate| commands.holds(&candidate.node))
         {
             return Err(ReconcileError::message("candidate is being disrupted"));
         }
@@ -104,7 +131,7 @@ impl Starter {
         let started = Instant::now();
         // Pools first, as provisioning does: see there.
         let pools = self.context.cluster.pools();
-        let members = self.mark(command).await?;
+        let nodes = self.mark(command).await?;
         // Pending pods count in what a command launches, and provisioning may be about to launch for them.
         let pods = command.replacements.iter().flat_map(|launch| &launch.pods);
         let Some(_until_promised) = self
@@ -118,18 +145,18 @@ impl Starter {
         let launched = self.launch(command, &pools).await;
         // Without the command the nodes stay, and the replacements that were made are nobody's.
         let replacements = launched.inspect_err(|_| self.context.cluster.release(pods))?;
-        for member in &members {
-            self.context.cluster.mark_for_deletion(&member.provider_id);
+        for node in &nodes {
+            self.context.cluster.mark_for_deletion(&node.provider_id);
         }
         if let Some(plan) = &command.plan {
             self.tell_plan(plan, snapshot);
         }
-        self.count(command, consolidation_type);
-        self.orchestration.take(Running {
+        self.count(command, method.consolidation_type());
+        self.queue.take(CommandInFlight {
             id: id.into(),
             reason: command.reason,
             decision: command.decision(),
-            members,
+            nodes,
             replacements,
             started,
         });
@@ -137,18 +164,18 @@ impl Starter {
     }
 
     /// Marks the nodes; those that could not be marked are left out of a deletion and fail a replacement (DIS-260).
-    async fn mark(&self, command: &Command) -> Result<Vec<Member>, ReconcileError> {
-        let members: Vec<Member> = command
+    async fn mark(&self, command: &Command) -> Result<Vec<CommandNode>, ReconcileError> {
+        let nodes: Vec<CommandNode> = command
             .candidates
             .iter()
-            .map(|candidate| Member::of(&candidate.node))
+            .map(|candidate| CommandNode::of(&candidate.node))
             .collect();
-        let results = join_all(members.iter().map(|member| self.marker.mark(member, command.reason))).await;
+        let results = join_all(nodes.iter().map(|node| self.taints.mark(node, command.reason))).await;
         let (mut marked, mut errors) = (Vec::new(), Vec::new());
-        for (member, result) in members.into_iter().zip(results) {
+        for (node, result) in nodes.into_iter().zip(results) {
             match result {
-                Ok(()) => marked.push(member),
-                Err(error) => errors.push((member.claim, error)),
+                Ok(()) => marked.push(node),
+                Err(error) => errors.push((node.claim, error)),
             }
         }
         let Some(failed) = MarkingFailed::of(errors) else {
@@ -212,7 +239,7 @@ impl Starter {
     /// DIS-266, DIS-316: nodes pods are to go to are kept, and pending pods without a place are told. Pods on their way to the
     /// replacements are not.
     fn tell_plan(&self, plan: &Plan, snapshot: &Snapshot) {
-        record::placed(&self.context, snapshot, plan, self.context.now());
+        report::placed(&self.context, snapshot, plan, self.context.now());
         let pending: BTreeSet<&str> = snapshot.pending.iter().map(|pod| &*pod.uid).collect();
         for left in plan
             .unschedulable
@@ -338,7 +365,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_node_that_was_deleted_since_is_not_replaced() {
         let context = Context::without_api();
-        let starter = Starter::new(&context, &Orchestration::new(&context));
+        let starter = Starter::new(&context, &CommandQueue::new(&context));
         let (candidate, snapshot) = candidate(&context);
         let replacing = |replacements: Vec<Launch>| Command {
             reason: DisruptionReason::Drifted,
@@ -348,8 +375,8 @@ mod tests {
         };
         let replace = replacing(vec![Launch::of_template(&candidate.pool)]);
         let start = async |command: &Command| {
-            let decided = Decided::new(command.clone(), Arc::clone(&snapshot));
-            let started = starter.start(&decided, "").await;
+            let decided = Decided::new(Method::Drift, command.clone(), &snapshot);
+            let started = starter.start(&decided).await;
             started.expect_err("nobody answers").to_string()
         };
         assert_eq!(start(&replace).await, "candidate is deleting", "its claim is gone");
@@ -398,17 +425,17 @@ mod tests {
             replacements: vec![replacement],
             plan: None,
         };
-        let starter = Starter::new(&context, &Orchestration::new(&context));
+        let starter = Starter::new(&context, &CommandQueue::new(&context));
         let start = async || {
             let decided = Decided {
                 decided_on: Arc::clone(&decided_on),
-                ..Decided::new(command.clone(), context.cluster.snapshot(context.now()))
+                ..Decided::new(
+                    Method::SingleNodeConsolidation,
+                    command.clone(),
+                    &context.cluster.snapshot(context.now()),
+                )
             };
-            starter
-                .start(&decided, "single")
-                .await
-                .expect_err("its pool is gone")
-                .to_string()
+            starter.start(&decided).await.expect_err("its pool is gone").to_string()
         };
         assert!(
             start().await.starts_with("launching replacement nodeclaim"),
@@ -458,8 +485,10 @@ mod tests {
             replacements: vec![first, second],
             plan: None,
         };
-        let starter = Starter::new(&context, &Orchestration::new(&context));
-        let started = starter.start(&Decided::new(command, snapshot), "multi").await;
+        let starter = Starter::new(&context, &CommandQueue::new(&context));
+        let started = starter
+            .start(&Decided::new(Method::MultiNodeConsolidation, command, &snapshot))
+            .await;
         let error = started.expect_err("a pool is gone").to_string();
         assert!(error.starts_with("launching replacement nodeclaim"), "{error}");
         assert!(cluster.claim("web-2").is_some(), "the first was made");
@@ -470,8 +499,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_node_another_command_holds_is_not_touched() {
         let context = Context::without_api();
-        let orchestration = Orchestration::new(&context);
-        let starter = Starter::new(&context, &orchestration);
+        let queue = CommandQueue::new(&context);
+        let starter = Starter::new(&context, &queue);
         let (candidate, snapshot) = candidate(&context);
         let start = async || {
             let command = Command {
@@ -480,17 +509,17 @@ mod tests {
                 replacements: Vec::new(),
                 plan: None,
             };
-            let decided = Decided::new(command, Arc::clone(&snapshot));
-            let started = starter.start(&decided, "empty").await;
+            let decided = Decided::new(Method::Emptiness, command, &snapshot);
+            let started = starter.start(&decided).await;
             started.map_err(|error| error.to_string())
         };
         let free = start().await.expect_err("nobody answers");
         assert!(free.starts_with("marking disrupted"), "it was tried: {free}");
-        orchestration.take(Running {
+        queue.take(CommandInFlight {
             id: "other".into(),
             reason: DisruptionReason::Drifted,
             decision: Decision::Delete,
-            members: vec![Member::of(&candidate.node)],
+            nodes: vec![CommandNode::of(&candidate.node)],
             replacements: Vec::new(),
             started: Instant::now(),
         });

@@ -2,14 +2,11 @@
 
 mod batch;
 pub(crate) mod events;
-mod notices;
-pub(crate) mod pass;
-mod planned;
+mod preference_log;
 mod provisioner;
-pub(crate) mod record;
-mod relaxing;
+mod relaxation_log;
+pub(crate) mod report;
 mod trigger;
-mod turns;
 
 pub(crate) use batch::Batcher;
 pub(crate) use provisioner::Provisioner;

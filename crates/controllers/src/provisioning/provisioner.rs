@@ -1,10 +1,11 @@
 //! The loop: wait for a batch, decide, carry out.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use kerf_api::NodePool;
+use kerf_decide::{Batch, Memory, NoPlan, Provision, provision};
 use kerf_model::plan::{Launch, Plan};
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::options::PreferencePolicy;
@@ -12,20 +13,20 @@ use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError, Rng};
 use tokio::time::Instant;
 
 use super::batch::Batcher;
-use super::notices::Notices;
-use super::turns::Turns;
-use super::{events, pass, record};
+use super::preference_log::PreferenceLog;
+use super::{events, report};
 use crate::catalogue::refresh;
 use crate::cluster::claims_of;
 use crate::context::Context;
 use crate::creation::{Creation, create};
+use crate::decision_inputs::DecisionInputs;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 /// Claims written at once; the client's own limit sets the pace.
 const CREATIONS: usize = 100;
 
-/// The batch key of pods a deadline left over; no uid looks like it.
-const OWED: &str = "unattempted";
+/// The batch key of pods that a deadline left unreached; no uid looks like it.
+const UNREACHED: &str = "unattempted";
 
 /// Provisioning (SCH-043).
 pub(crate) struct Provisioner {
@@ -33,20 +34,20 @@ pub(crate) struct Provisioner {
     batcher: Batcher,
     work: WorkLoop<()>,
     rng: Rng,
-    notices: Notices,
-    turns: Mutex<Turns>,
+    preferences: PreferenceLog,
+    memory: Arc<Mutex<Memory>>,
 }
 
 impl Provisioner {
     /// A provisioner that works off a batcher.
     pub(crate) fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
         Arc::new(Self {
-            work: WorkLoop::new(context, record::CONTROLLER, RateLimit::DEFAULT),
+            work: WorkLoop::new(context, report::CONTROLLER, RateLimit::DEFAULT),
             rng: context.seed.derive("scheduling-id").rng(),
             context: context.clone(),
             batcher: batcher.clone(),
-            notices: Notices::default(),
-            turns: Mutex::default(),
+            preferences: PreferenceLog::default(),
+            memory: Arc::new(Mutex::new(Memory::sharing(&context.prepared))),
         })
     }
 
@@ -55,86 +56,64 @@ impl Provisioner {
         let context = &self.context;
         let began = Instant::now();
         refresh(context).await;
-        let now = context.now();
         // Pools first: a pool that changes in between makes claims that have drifted, never ones that wrongly have not.
         let pools = context.cluster.pools();
-        let snapshot = context.cluster.snapshot(now);
-        let mut batch = pass::batch(&snapshot, &context.cluster, now);
-        batch.narrow(self.turns().take(&batch.pods));
-        record::protections(context, &snapshot, now);
+        let inputs = DecisionInputs::take(context);
+        let (snapshot, now) = (Arc::clone(&inputs.snapshot), inputs.now);
+        report::protections(context, &snapshot, now);
         if context.options.preference_policy == PreferencePolicy::Respect {
-            self.notices.tell(&snapshot.pending, began);
+            self.preferences.log(&snapshot.pending, began);
         }
-        if batch.pods.is_empty() {
-            return Ok(());
-        }
-        if !pass::has_dynamic_pool(&snapshot) {
-            record::no_pools(context, &batch.pods, now);
-            return Ok(());
-        }
-        let deleting = batch.pods.len() - batch.pending;
-        tracing::debug!(
-            pending = batch.pending,
-            deleting,
-            "computing scheduling decision for provisionable pod(s)"
-        );
-        let Some(plan) = self.measured(&snapshot, &batch, shutdown).await? else {
+        let Some(decision) = self.decide(inputs, shutdown).await? else {
             return Ok(());
         };
-        {
-            let mut turns = self.turns();
-            turns.done(&batch.pods, &plan);
-            if turns.any_owed() {
-                self.batcher.trigger(OWED.into());
+        let Batch { pods, .. } = &decision.batch;
+        let plan = match &decision.plan {
+            Ok(plan) => plan,
+            Err(NoPlan::NothingToPlace) => return Ok(()),
+            Err(NoPlan::NoDynamicPools) => {
+                report::no_pools(context, pods, now);
+                return Ok(());
             }
+        };
+        if decision.any_unreached {
+            self.batcher.trigger(UNREACHED.into());
         }
-        record::breached_limits(&snapshot);
+        report::faults(&decision);
+        report::zones(context, &decision.zones);
+        report::breached_limits(&snapshot);
         if !plan.launches.is_empty() {
-            record::found(&batch.pods, began.elapsed());
+            report::found(pods, began.elapsed());
         }
         // Nominations last from now on, however long it took to decide (SCH-072).
-        record::record(context, &snapshot, &plan, context.now());
-        self.launch(&plan, &pools, &claims_of(&snapshot)).await
+        report::record(context, &snapshot, plan, context.now());
+        self.launch(plan, &pools, &claims_of(&snapshot)).await
     }
 
-    fn turns(&self) -> MutexGuard<'_, Turns> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Solves and measures it (SCH-345 to SCH-347).
-    async fn measured(
+    /// Decides, and measures it (SCH-345 to SCH-347). Nothing is decided once the process stops (SCH-048).
+    async fn decide(
         &self,
-        snapshot: &Arc<kerf_model::snapshot::Snapshot>,
-        batch: &pass::Batch,
+        inputs: DecisionInputs,
         shutdown: &CancellationToken,
-    ) -> Result<Option<Plan>, ReconcileError> {
+    ) -> Result<Option<Provision>, ReconcileError> {
         let metrics = &self.context.metrics;
         let id = self.rng.uuid();
-        let (depth, unfinished) = (
-            metrics.gauge(&catalogue::SCHEDULER_QUEUE_DEPTH),
-            metrics.gauge(&catalogue::SCHEDULER_UNFINISHED_WORK),
-        );
-        // Only this loop has series of this family under this controller as yet, so all older ones may go.
-        depth.clear();
-        depth.set(&[record::CONTROLLER, &id], batch.pods.len() as f64);
-        unfinished.set(&[record::CONTROLLER, &id], 0.0);
+        let unfinished = metrics.gauge(&catalogue::SCHEDULER_UNFINISHED_WORK);
+        unfinished.set(&[report::CONTROLLER, &id], 0.0);
         let began = Instant::now();
-        let decision = pass::solve(&self.context, snapshot, batch, shutdown).await;
-        let took = began.elapsed().as_secs_f64();
-        metrics
-            .histogram(&catalogue::SCHEDULING_DURATION)
-            .observe(&[record::CONTROLLER], took);
-        unfinished.remove(&[record::CONTROLLER, &id]);
-        let plan = decision?.map(|decision| {
-            record::zones(&self.context, &decision.zones);
-            decision.plan
-        });
-        let left = plan.as_ref().map_or(0, |plan| plan.unattempted.len());
-        depth.set(&[record::CONTROLLER, &id], left as f64);
-        if left > 0 {
-            tracing::debug!(duration = took, "scheduling-id" = id, "scheduling simulation timed out");
+        let (memory, deadline, stopped) = (Arc::clone(&self.memory), self.context.tuning.deadline, shutdown.clone());
+        let work = move || {
+            let stop = || began.elapsed() >= deadline || stopped.is_cancelled();
+            let memory = &mut memory.lock().unwrap_or_else(PoisonError::into_inner);
+            provision(&inputs.view(), memory, &stop)
+        };
+        let decision = self.context.compute(work).await;
+        unfinished.remove(&[report::CONTROLLER, &id]);
+        let decision = decision?;
+        if let Ok(plan) = &decision.plan {
+            report::solved(&self.context, &id, &decision.batch, plan, began.elapsed());
         }
-        Ok(plan)
+        Ok((!shutdown.is_cancelled()).then_some(decision))
     }
 
     /// Creates the claims, each on its own (SCH-322).
@@ -175,7 +154,7 @@ impl Provisioner {
         let claim = create(context, creation).await.map_err(|error| error.to_string())?;
         // The node of some may have been given up as a candidate meanwhile.
         context.cluster.release(&launch.pods);
-        context.relapses().launched(&launch.pods, context.now());
+        context.back_off().launched(&launch.pods, context.now());
         let name: Arc<str> = claim.metadata.name.as_deref().unwrap_or_default().into();
         for pod in &launch.pods {
             context.recorder.publish(events::nominated(pod, Some(&name), None));
@@ -221,6 +200,21 @@ mod tests {
 
     use super::*;
     use crate::cluster::Watched;
+
+    // SCH-048: the one thing that ends a pass besides the deadline is the end of the process; then nothing is decided.
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_that_is_cut_off_decides_nothing() {
+        let context = Context::without_api();
+        let (shutdown, none) = (CancellationToken::new(), std::time::Duration::ZERO);
+        let provisioner = Provisioner::new(&context, &Batcher::new(none, none));
+        let decided = async || {
+            let decision = provisioner.decide(DecisionInputs::take(&context), &shutdown).await;
+            decision.expect("no error").is_some()
+        };
+        assert!(decided().await);
+        shutdown.cancel();
+        assert!(!decided().await);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_pod_whose_node_stays_after_all_leaves_its_machine_to_others() {

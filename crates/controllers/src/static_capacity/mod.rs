@@ -13,7 +13,7 @@ mod reservation;
 
 pub(crate) use deprovisioning::StaticDeprovisioning;
 pub(crate) use provisioning::StaticProvisioning;
-pub(crate) use reservation::Reservation;
+pub(crate) use reservation::{Reservation, node_limit};
 
 use kerf_api::{NodeClaim, NodePool, labels};
 use kube::Api;

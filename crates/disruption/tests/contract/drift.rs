@@ -1,7 +1,7 @@
 //! Section 9.4: acting on drift.
 
 use crate::fixture::{Asked, World, ago, budget, names, now};
-use kerf_disruption::{Allowance, Class, Command, Staying, drift, drifted};
+use kerf_disruption::{Allowance, Class, Command, Staying, drift, drifted, unchecked};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::{DoNotDisrupt, Owner};
@@ -11,7 +11,15 @@ use kerf_units::duration::GoDuration;
 fn decide(world: &World) -> (Option<Command>, Vec<Staying>) {
     let candidates = drifted(&world.sorted(Class::Eventual).free);
     let allowance = Allowance::new(&world.snapshot, DisruptionReason::Drifted, now());
-    drift(&world.snapshot, &candidates, &allowance, now(), &Options::default()).unwrap()
+    drift(
+        &world.snapshot,
+        &candidates,
+        &allowance,
+        now(),
+        &Options::default(),
+        &unchecked,
+    )
+    .unwrap()
 }
 
 fn world(nodes: &[(&str, i64)]) -> World {
@@ -171,6 +179,14 @@ fn without_a_pool_to_launch_from_drift_fails() {
     world.pool("a", |pool| pool.eligibility = Eligibility::NotReady("no".into()));
     let candidates = drifted(&world.sorted(Class::Eventual).free);
     let allowance = Allowance::new(&world.snapshot, DisruptionReason::Drifted, now());
-    let error = drift(&world.snapshot, &candidates, &allowance, now(), &Options::default()).unwrap_err();
+    let error = drift(
+        &world.snapshot,
+        &candidates,
+        &allowance,
+        now(),
+        &Options::default(),
+        &unchecked,
+    )
+    .unwrap_err();
     assert_eq!(error.to_string(), "no dynamic nodepools found");
 }

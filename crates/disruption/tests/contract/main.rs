@@ -4,6 +4,7 @@
 #![expect(clippy::type_complexity, reason = "the types of tables are said by their rows")]
 #![expect(clippy::float_cmp, reason = "the values compared are exact in binary")]
 
+mod back_off;
 mod balanced;
 mod budgets;
 mod candidates;
@@ -13,13 +14,13 @@ mod detection;
 mod drift;
 mod emptiness;
 mod explain;
-mod fixture;
 mod multi;
 mod protection;
-mod relapse;
 mod retirement;
 mod simulation;
 mod single;
 mod spot;
 mod static_drift;
 mod validation;
+
+use kerf_testkit::disruption as fixture;

@@ -59,15 +59,20 @@ impl Mirror {
         }
     }
 
-    /// Reserves up to `wanted` more claims of a pool and answers how many: as many as the limit leaves beside the claims there are and
-    /// those reserved already (LIF-213). `None` is no limit.
+    /// How many more claims of a pool may be reserved: as many as the limit leaves beside the claims there are and those reserved already
+    /// (LIF-213); `u64::MAX` without a limit.
+    pub fn room_for_claims(&self, pool: &str, limit: Option<u64>) -> u64 {
+        let reserved = self.in_flight.claim_reservations.of(pool);
+        limit.map_or(u64::MAX, |limit| {
+            let taken = u64::try_from(self.pool_claims(pool).total()).unwrap_or(u64::MAX);
+            limit.saturating_sub(taken).saturating_sub(reserved)
+        })
+    }
+
+    /// Reserves up to `wanted` more claims of a pool and answers how many (LIF-213). `None` is no limit.
     pub fn reserve_claims(&mut self, pool: &str, limit: Option<u64>, wanted: u64) -> u64 {
+        let granted = wanted.min(self.room_for_claims(pool, limit));
         let pool: Arc<str> = Arc::from(pool);
-        let reserved = self.in_flight.claim_reservations.of(&pool);
-        let granted = limit.map_or(wanted, |limit| {
-            let taken = u64::try_from(self.pool_claims(&pool).total()).unwrap_or(u64::MAX);
-            wanted.min(limit.saturating_sub(taken).saturating_sub(reserved))
-        });
         self.in_flight.claim_reservations.add(pool, granted);
         granted
     }

@@ -24,7 +24,7 @@ fn layers() -> BTreeMap<&'static str, Vec<&'static str>> {
 }
 
 /// Crates whose whole normal dependency tree must not be able to act.
-const PURE: [&str; 5] = ["units", "model", "scheduler", "check", "disruption"];
+const PURE: [&str; 6] = ["units", "model", "scheduler", "check", "disruption", "decide"];
 const ACTING: [&str; 8] = [
     "tokio",
     "kube",

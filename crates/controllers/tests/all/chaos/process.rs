@@ -82,7 +82,7 @@ impl Process {
             metrics: Metrics::default(),
             listen: false,
             tuning: Tuning {
-                verify: false,
+                compare: false,
                 ..Tuning::default()
             },
         });

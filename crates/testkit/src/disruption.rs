@@ -23,22 +23,24 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Noon of the first day of 2026.
-pub(crate) fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().unwrap()
 }
 
 /// So many seconds before [`now`].
-pub(crate) fn ago(seconds: i64) -> Timestamp {
+pub fn ago(seconds: i64) -> Timestamp {
     now() - SignedDuration::from_secs(seconds)
 }
 
-pub(crate) struct World {
-    pub(crate) snapshot: Snapshot,
+/// A cluster under construction. Everything may be disrupted unless a closure changes it.
+pub struct World {
+    /// The cluster so far.
+    pub snapshot: Snapshot,
 }
 
 impl World {
     /// One type "small" with two cores at 0.1 per hour, and pool "a" without budgets.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         let mut world = Self {
             snapshot: Snapshot::new(Arc::new(Interner::default())),
         };
@@ -46,12 +48,13 @@ impl World {
         world
     }
 
-    pub(crate) fn s(&self, text: &str) -> Sym {
+    /// The id of a text.
+    pub fn s(&self, text: &str) -> Sym {
         self.snapshot.interner.intern(text)
     }
 
     /// A type with offerings in zone z, on demand and spot at half the price.
-    pub(crate) fn kind(&self, name: &str, cpu: i64, price: f64) -> InstanceType {
+    pub fn kind(&self, name: &str, cpu: i64, price: f64) -> InstanceType {
         let offering = |capacity: Sym, price: f64| Offering {
             requirements: Requirements::from_all(
                 [
@@ -86,7 +89,8 @@ impl World {
         }
     }
 
-    pub(crate) fn pool(&mut self, name: &str, change: impl FnOnce(&mut NodePool)) {
+    /// Adds a pool with one type "small", or replaces the pool of that name.
+    pub fn pool(&mut self, name: &str, change: impl FnOnce(&mut NodePool)) {
         let label = self.s(name);
         let labels = vec![(sym::NODEPOOL, label)];
         let mut pool = NodePool {
@@ -117,7 +121,7 @@ impl World {
     }
 
     /// A node of pool "a" (by name before the dash: `b-1` is of pool b), initialised an hour ago, consolidatable.
-    pub(crate) fn node(&mut self, name: &str, change: impl FnOnce(&mut Node)) {
+    pub fn node(&mut self, name: &str, change: impl FnOnce(&mut Node)) {
         let pool = self.s(name.split('-').next().unwrap());
         let mut labels = vec![
             (sym::NODEPOOL, pool),
@@ -169,7 +173,7 @@ impl World {
     }
 
     /// A pod bound to the last node added under that name, with one core's half, owned by a ReplicaSet, running for an hour.
-    pub(crate) fn bound(&mut self, node: &str, name: &str, change: impl FnOnce(&mut Pod)) {
+    pub fn bound(&mut self, node: &str, name: &str, change: impl FnOnce(&mut Pod)) {
         let mut pod = self.pod(name, 500);
         pod.node_name = Some(node.into());
         pod.phase = Phase::Running;
@@ -188,12 +192,14 @@ impl World {
         node.pods.push(pod);
     }
 
-    pub(crate) fn pending(&mut self, name: &str, cpu: i64) {
+    /// Adds a pending pod that asks for so many milli-cores.
+    pub fn pending(&mut self, name: &str, cpu: i64) {
         let pod = self.pod(name, cpu);
         self.snapshot.pending.push(Arc::new(pod));
     }
 
-    pub(crate) fn pod(&self, name: &str, cpu: i64) -> Pod {
+    /// A pod of a ReplicaSet that asks for so many milli-cores; it is not added to the cluster.
+    pub fn pod(&self, name: &str, cpu: i64) -> Pod {
         Pod {
             uid: format!("uid-{name}").into(),
             namespace: "ns".into(),
@@ -221,7 +227,7 @@ impl World {
     }
 
     /// A budget over all pods of namespace ns that allows nothing now.
-    pub(crate) fn pdb(&mut self, name: &str, change: impl FnOnce(&mut Pdb)) {
+    pub fn pdb(&mut self, name: &str, change: impl FnOnce(&mut Pdb)) {
         let mut pdb = Pdb {
             namespace: "ns".into(),
             name: name.into(),
@@ -235,7 +241,7 @@ impl World {
     }
 
     /// Pool `name` with these types (name, milli-cores, dollars on demand, half of that on spot) and on-demand capacity only.
-    pub(crate) fn typed(&mut self, name: &str, types: &[(&str, i64, f64)], change: impl FnOnce(&mut NodePool)) {
+    pub fn typed(&mut self, name: &str, types: &[(&str, i64, f64)], change: impl FnOnce(&mut NodePool)) {
         let types = types
             .iter()
             .map(|(name, cpu, price)| self.kind(name, *cpu, *price))
@@ -249,7 +255,7 @@ impl World {
     }
 
     /// A node of a type of its pool, on-demand unless changed, at the price its offering has.
-    pub(crate) fn of_kind(&mut self, name: &str, kind: &str, change: impl FnOnce(&mut Node)) {
+    pub fn of_kind(&mut self, name: &str, kind: &str, change: impl FnOnce(&mut Node)) {
         let pool = name.split('-').next().unwrap();
         let pool = self.snapshot.pools.iter().find(|known| *known.name == *pool).unwrap();
         let catalogue = Arc::clone(pool.catalogue.as_ref().unwrap());
@@ -267,17 +273,18 @@ impl World {
         });
     }
 
-    pub(crate) fn sorted(&self, class: Class) -> Candidates {
+    /// The nodes sorted for a class of methods.
+    pub fn sorted(&self, class: Class) -> Candidates {
         candidates(&self.snapshot, now(), class, &|_| false)
     }
 
     /// Candidates of graceful methods.
-    pub(crate) fn free(&self) -> Vec<Candidate> {
+    pub fn free(&self) -> Vec<Candidate> {
         self.sorted(Class::Graceful).free
     }
 
     /// What keeps the only blocked node, as text; empty when none is.
-    pub(crate) fn blocker(&self, class: Class) -> String {
+    pub fn blocker(&self, class: Class) -> String {
         let blocked = self.sorted(class).blocked;
         blocked
             .first()
@@ -286,13 +293,15 @@ impl World {
     }
 }
 
-pub(crate) fn set_label(node: &mut Node, key: Sym, value: Sym) {
+/// Sets a label of a node.
+pub fn set_label(node: &mut Node, key: Sym, value: Sym) {
     node.labels.retain(|(known, _)| *known != key);
     node.labels.push((key, value));
     node.labels.sort_unstable();
 }
 
-pub(crate) fn sized(cpu: i64) -> impl FnOnce(&mut Pod) {
+/// Makes a pod ask for so many milli-cores.
+pub fn sized(cpu: i64) -> impl FnOnce(&mut Pod) {
     move |pod| {
         let mut shape = (*pod.shape).clone();
         shape.requests.set(sym::CPU, cpu);
@@ -301,10 +310,13 @@ pub(crate) fn sized(cpu: i64) -> impl FnOnce(&mut Pod) {
 }
 
 /// What consolidation makes of a world.
-pub(crate) struct Asked {
-    pub(crate) settings: Settings,
-    pub(crate) destinations: DestinationRule,
-    pub(crate) solver: Options,
+pub struct Asked {
+    /// What consolidation may do.
+    pub settings: Settings,
+    /// Where pods may be moved.
+    pub destinations: DestinationRule,
+    /// How the solver is asked.
+    pub solver: Options,
 }
 
 impl Default for Asked {
@@ -318,7 +330,8 @@ impl Default for Asked {
 }
 
 impl Asked {
-    pub(crate) fn with<T>(&self, world: &World, look: impl FnOnce(&Consolidation<'_>, &[Candidate]) -> T) -> T {
+    /// Looks at a world's consolidation and the candidates it may choose from.
+    pub fn with<T>(&self, world: &World, look: impl FnOnce(&Consolidation<'_>, &[Candidate]) -> T) -> T {
         let free = world.free();
         let balance = Balance::new(&world.snapshot, &free);
         let closed = self.destinations.closed(&world.snapshot, now());
@@ -334,7 +347,7 @@ impl Asked {
     }
 
     /// The command for the named nodes.
-    pub(crate) fn propose(&self, world: &World, names: &[&str]) -> Result<Command, Stay> {
+    pub fn propose(&self, world: &World, names: &[&str]) -> Result<Command, Stay> {
         self.with(world, |consolidation, _| {
             let free = world.free();
             let chosen: Vec<&Candidate> = free
@@ -346,14 +359,16 @@ impl Asked {
         })
     }
 
-    pub(crate) fn multi(&self, world: &World) -> Multi {
+    /// What multi-node consolidation finds, without limits.
+    pub fn multi(&self, world: &World) -> Multi {
         self.with(world, |consolidation, eligible| {
             let mut allowance = Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
             consolidation.multi(eligible, &mut allowance, &|| false)
         })
     }
 
-    pub(crate) fn single(&self, world: &World) -> Single {
+    /// What single-node consolidation finds, without limits.
+    pub fn single(&self, world: &World) -> Single {
         self.with(world, |consolidation, eligible| {
             let allowance = Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
             let order = interleaved(eligible, &BTreeSet::new());
@@ -363,7 +378,7 @@ impl Asked {
 }
 
 /// The texts of the types a launch offers, in its order.
-pub(crate) fn types_of(world: &World, launch: &Launch) -> Vec<String> {
+pub fn types_of(world: &World, launch: &Launch) -> Vec<String> {
     let kinds = launch
         .types
         .iter()
@@ -374,18 +389,20 @@ pub(crate) fn types_of(world: &World, launch: &Launch) -> Vec<String> {
 }
 
 /// A command in its short form, or why there is none.
-pub(crate) fn text(outcome: &Result<Command, Stay>) -> String {
+pub fn text(outcome: &Result<Command, Stay>) -> String {
     match outcome {
         Ok(command) => command.short(),
         Err(why) => why.message(),
     }
 }
 
-pub(crate) fn names(candidates: &[Candidate]) -> Vec<&str> {
+/// The names of candidates.
+pub fn names(candidates: &[Candidate]) -> Vec<&str> {
     candidates.iter().map(|candidate| &*candidate.node.name).collect()
 }
 
-pub(crate) fn budget(nodes: &str) -> Result<Budget, BudgetFault> {
+/// A budget without reasons and schedule, from its `nodes`.
+pub fn budget(nodes: &str) -> Result<Budget, BudgetFault> {
     let nodes = NodeShare::parse(nodes).ok_or_else(|| BudgetFault(format!("nodes {nodes:?}").into()))?;
     Ok(Budget {
         reasons: None,

@@ -43,11 +43,11 @@ impl Preference {
 
 /// Who was named already.
 #[derive(Default, Debug)]
-pub(super) struct Notices(Mutex<HashMap<(Arc<str>, Preference), Instant>>);
+pub(super) struct PreferenceLog(Mutex<HashMap<(Arc<str>, Preference), Instant>>);
 
-impl Notices {
+impl PreferenceLog {
     /// Logs what is new about the pods of a pass.
-    pub(super) fn tell(&self, pods: &[Arc<Pod>], now: Instant) {
+    pub(super) fn log(&self, pods: &[Arc<Pod>], now: Instant) {
         for preference in Preference::ALL {
             let names = self.new_ones(preference, pods, now);
             if !names.is_empty() {
@@ -83,7 +83,7 @@ mod tests {
     // DIS-298
     #[test]
     fn a_pod_is_named_again_after_a_day_and_a_new_one_of_its_name_at_once() {
-        let notices = Notices::default();
+        let notices = PreferenceLog::default();
         let pod = |uid: &str| {
             let spread = json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]);
             let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": uid}, "spec": {"topologySpreadConstraints": spread}});

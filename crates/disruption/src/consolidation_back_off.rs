@@ -1,15 +1,16 @@
-//! Consolidations that did not last.
+//! Back-off of consolidation after moves that did not last (deviation at DIS-119).
 //!
-//! Who evicts a pod does not say where its successor goes: kube-scheduler does, and may fill the place meant for a large pod with small ones.
-//! Then a machine like the one that went is launched again, and without a memory the same would be tried for ever. So a kind of pod for
-//! which provisioning had to launch a machine after a move rests, each time twice as long (deviation at DIS-119). Machines launched for
-//! another reason do not count: replacements of other commands, those for pods of nodes that go by themselves, and those for more pods than
-//! there were.
+//! Consolidation plans where evicted pods go, but kube-scheduler decides: it may fill the place meant for a large pod with small ones. Then
+//! provisioning launches a machine like the one that was removed, and the same move would be tried again. So pods of a kind for which
+//! provisioning launched a machine after a move are not moved for a time, twice as long after each repetition. Machines launched for another
+//! reason do not count: replacements of other commands, machines for pods of nodes that go by themselves, and machines for more pods than
+//! there were before the move.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kerf_model::in_flight::RestingPods;
 use kerf_model::pod::{Pod, PodShape};
 use kerf_model::snapshot::Snapshot;
 
@@ -17,7 +18,7 @@ use crate::command::Command;
 
 /// How long after a command began a new machine for its pods may be due to it.
 const WITHIN: SignedDuration = SignedDuration::from_mins(10);
-/// How long pods rest after their first relapse.
+/// How long pods rest after the first move that did not last.
 const FIRST: Duration = Duration::from_secs(15 * 60);
 /// The longest they rest.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -78,20 +79,20 @@ struct Launched {
 #[derive(Debug)]
 struct Rest {
     kind: Kind,
-    relapses: u32,
+    repetitions: u32,
     until: Timestamp,
 }
 
 /// What was moved lately, and what rests.
 #[derive(Debug, Default)]
-pub struct Relapses {
+pub struct ConsolidationBackOff {
     moves: Vec<Move>,
     /// Not looked at yet.
     launched: Vec<Launched>,
     rests: Vec<Rest>,
 }
 
-impl Relapses {
+impl ConsolidationBackOff {
     /// Notes that the pods of a command's nodes are being moved: what the command was decided on, and when its start began.
     pub fn begun(&mut self, command: &Command, snapshot: &Snapshot, at: Timestamp) {
         let mut kinds: Vec<Kind> = Vec::new();
@@ -145,20 +146,35 @@ impl Relapses {
             }
         }
         for kind in back {
-            self.relapse(kind, now);
+            self.rest_again(kind, now);
         }
         let longest = SignedDuration::try_from(LONGEST).unwrap_or(SignedDuration::MAX);
         self.rests.retain(|rest| now.duration_since(rest.until) < longest);
     }
 
-    fn relapse(&mut self, kind: Kind, now: Timestamp) {
-        let relapses = match self.rests.iter().position(|rest| rest.kind == kind) {
-            Some(at) => self.rests.swap_remove(at).relapses.saturating_add(1),
+    fn rest_again(&mut self, kind: Kind, now: Timestamp) {
+        let repetitions = match self.rests.iter().position(|rest| rest.kind == kind) {
+            Some(at) => self.rests.swap_remove(at).repetitions.saturating_add(1),
             None => 1,
         };
-        let rest = FIRST.saturating_mul(2_u32.saturating_pow(relapses - 1)).min(LONGEST);
+        let rest = FIRST.saturating_mul(2_u32.saturating_pow(repetitions - 1)).min(LONGEST);
         let until = now.checked_add(rest).unwrap_or(Timestamp::MAX);
-        self.rests.push(Rest { kind, relapses, until });
+        self.rests.push(Rest {
+            kind,
+            repetitions,
+            until,
+        });
+    }
+
+    /// The pods that rest at `now`, with the end of their rest.
+    pub fn resting(&self, now: Timestamp) -> Vec<RestingPods> {
+        let resting = self.rests.iter().filter(|rest| rest.until > now);
+        let shown = resting.map(|rest| RestingPods {
+            namespace: Arc::clone(&rest.kind.0),
+            shape: Arc::clone(&rest.kind.1),
+            until: rest.until,
+        });
+        shown.collect()
     }
 
     /// Until when the last of these pods rests; `None` where none does.

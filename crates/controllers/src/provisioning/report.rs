@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kerf_decide::{Batch, Provision};
 use kerf_model::instance_type::InstanceType;
 use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::plan::{Cause, Plan};
@@ -14,7 +15,7 @@ use kerf_runtime::metrics::catalogue;
 use kerf_scheduler::EffectiveZone;
 use kerf_state::{Placed, PodTimes};
 
-use super::{events, relaxing};
+use super::{events, relaxation_log};
 use crate::context::Context;
 use crate::creation::create::listed;
 
@@ -31,7 +32,7 @@ pub(crate) fn nomination(batch_max: Duration) -> Duration {
 /// Records what a plan decided, but for the claims it wants, which are recorded one by one as they are created.
 pub(crate) fn record(context: &Context, snapshot: &Snapshot, plan: &Plan, now: Timestamp) {
     ignored(context, plan, now);
-    relaxing::relaxed(plan, &snapshot.interner);
+    relaxation_log::relaxed(plan, &snapshot.interner);
     refused(context, plan, now);
     placed(context, snapshot, plan, now);
     for (name, min_values) in &plan.empty_pools {
@@ -95,6 +96,37 @@ pub(crate) fn protections(context: &Context, snapshot: &Snapshot, now: Timestamp
         if let Some(event) = crate::disruption::events::protection(pod, now) {
             context.recorder.publish(event);
         }
+    }
+}
+
+/// Measures a pass (SCH-345 to SCH-347): how many pods it was about, how long it took, and how many it did not reach.
+pub(crate) fn solved(context: &Context, id: &str, batch: &Batch, plan: &Plan, took: Duration) {
+    let deleting = batch.pods.len() - batch.pending;
+    tracing::debug!(
+        pending = batch.pending,
+        deleting,
+        "computing scheduling decision for provisionable pod(s)"
+    );
+    let took = took.as_secs_f64();
+    let durations = context.metrics.histogram(&catalogue::SCHEDULING_DURATION);
+    durations.observe(&[CONTROLLER], took);
+    let depth = context.metrics.gauge(&catalogue::SCHEDULER_QUEUE_DEPTH);
+    // Only this loop has series of this family under this controller, so all older ones may go.
+    depth.clear();
+    let left = plan.unattempted.len();
+    depth.set(&[CONTROLLER, id], left as f64);
+    if left > 0 {
+        tracing::debug!(duration = took, "scheduling-id" = id, "scheduling simulation timed out");
+    }
+}
+
+/// Logs what the plan checker objects to, and a plan that a solver without memory would not make. Both are bugs of the solver.
+pub(crate) fn faults(decision: &Provision) {
+    for violation in &decision.violations {
+        tracing::error!(%violation, "plan breaks a rule");
+    }
+    if decision.differs {
+        tracing::error!("plan differs from that of a fresh reading");
     }
 }
 
@@ -234,7 +266,13 @@ fn decide(context: &Context, pod: &Pod, placed: Option<Placed>, now: Timestamp) 
 
 #[cfg(test)]
 mod tests {
+    use kerf_model::plan::Unschedulable;
+    use kerf_state::lean::LeanPod;
+    use kerf_state::{Conventions, Converter};
+    use serde_json::json;
+
     use super::*;
+    use crate::cluster::Watched;
 
     // SCH-072, LIF-200
     #[test]
@@ -243,5 +281,59 @@ mod tests {
             let nominated = nomination(Duration::from_secs(batch_max));
             assert_eq!(nominated, Duration::from_secs(lasts), "{batch_max} s");
         }
+    }
+
+    // SCH-484
+    #[tokio::test]
+    async fn a_deferred_pod_counts_as_decided_and_as_without_a_place() {
+        let context = Context::without_api();
+        let mut converter = Converter::new(Arc::clone(&context.interner), &Conventions::default());
+        let mut deferred = |name: &str, is_there: bool| {
+            let pod =
+                json!({"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": {"containers": []}});
+            let pod: LeanPod = serde_json::from_value(pod).expect("a pod");
+            let converted = Arc::new(converter.pod(&pod).pod);
+            if is_there {
+                context.cluster.tell(Watched::apply(&context.cluster, pod));
+            }
+            Unschedulable {
+                pod: converted,
+                refusals: [].into(),
+                deferred: true,
+            }
+        };
+        let plan = Plan {
+            unschedulable: vec![
+                deferred("new", true),
+                deferred("placed-before", true),
+                deferred("gone", false),
+            ],
+            ..Plan::default()
+        };
+        let seen = Timestamp::UNIX_EPOCH;
+        let snapshot = context.cluster.snapshot(seen);
+        let pod = |name: &str| context.cluster.pod("default", name).expect("it is known");
+        let acknowledge = |times: &mut PodTimes| times.acknowledge("default", "new", seen);
+        context.cluster.note_times(&pod("new"), acknowledge);
+        let placed = Placed {
+            healthy_pool: true,
+            claim: Some("claim".into()),
+        };
+        let decide = |times: &mut PodTimes| times.decide("default", "placed-before", Some(placed), seen);
+        context.cluster.note_times(&pod("placed-before"), decide);
+        record(&context, &snapshot, &plan, seen + jiff::SignedDuration::from_secs(3));
+        let histogram = context.metrics.histogram(&catalogue::PODS_SCHEDULING_DECISION_DURATION);
+        assert_eq!(histogram.count(&[]), 1);
+        let of = |name: &str| context.cluster.with_times(|times| times.get("default", name).cloned());
+        let before = of("placed-before").expect("known");
+        assert_eq!((before.schedulable, before.healthy, before.claim), (None, None, None));
+        assert_eq!(
+            of("new").and_then(|time| time.decided),
+            Some(seen + jiff::SignedDuration::from_secs(3))
+        );
+        assert_eq!(of("gone"), None, "nobody would forget it again");
+        // It is no failure otherwise.
+        let gauge = context.metrics.gauge(&catalogue::SCHEDULER_UNSCHEDULABLE_PODS);
+        assert!(gauge.get(&[CONTROLLER]) < 1.0);
     }
 }

@@ -13,9 +13,9 @@ use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{ObjectRef, Outcome, RateLimit, ReconcileError};
 use kube::Api;
 
+use super::commands_in_flight::{CommandInFlight, CommandNode};
 use super::events;
-use super::marking::Marker;
-use super::registry::{Member, Registry, Running};
+use super::taints::DisruptionTaints;
 use crate::claim_writes::disrupt;
 use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
@@ -36,41 +36,34 @@ enum Finding {
 }
 
 /// The queue of commands under way.
-pub(crate) struct Orchestration {
+pub(crate) struct CommandQueue {
     context: Context,
-    registry: Registry,
-    marker: Marker,
+    taints: DisruptionTaints,
     retry: Retry,
     work: WorkLoop<String>,
 }
 
-impl Orchestration {
+impl CommandQueue {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         let mut limit = RateLimit::exponential(EVERY, Duration::from_secs(10));
         limit.bucket = Some((100.0, 1000));
         Arc::new(Self {
             context: context.clone(),
-            registry: Registry::default(),
-            marker: Marker::new(context),
+            taints: DisruptionTaints::new(context),
             retry: Retry::new(context, "disruption-deletions"),
             work: WorkLoop::new(context, NAME, limit).workers(context.workers(100, 1000)),
         })
     }
 
-    /// The commands under way.
-    pub(super) const fn registry(&self) -> &Registry {
-        &self.registry
-    }
-
     /// Takes over a command whose replacements exist (DIS-267).
-    pub(super) fn take(&self, command: Running) {
+    pub(super) fn take(&self, command: CommandInFlight) {
         let id = command.id.to_string();
-        self.registry.insert(command);
+        self.context.commands.insert(command);
         self.work.add(id);
     }
 
     /// What is found while some replacement is not initialised; `None` when all are (DIS-271 to DIS-274).
-    async fn replacements_missing(&self, command: &Running) -> Option<Finding> {
+    async fn replacements_missing(&self, command: &CommandInFlight) -> Option<Finding> {
         let mut waiting = false;
         for replacement in command
             .replacements
@@ -90,7 +83,7 @@ impl Orchestration {
             };
             self.context.recorder.publish(events::launching(&claim, command.reason));
             if claim.condition_is_true(INITIALIZED) {
-                self.registry.note_initialized(&command.id, &replacement.claim);
+                self.context.commands.note_initialized(&command.id, &replacement.claim);
             } else {
                 self.context.recorder.publish(events::waiting_readiness(&claim));
                 waiting = true;
@@ -109,8 +102,8 @@ impl Orchestration {
     }
 
     /// Deletes the claims, all at once. One that is gone is done (DIS-276, DIS-317).
-    async fn delete_members(&self, command: &Running) -> Finding {
-        let results = join_all(command.members.iter().map(|member| self.delete(member, command.reason))).await;
+    async fn delete_nodes(&self, command: &CommandInFlight) -> Finding {
+        let results = join_all(command.nodes.iter().map(|node| self.delete(node, command.reason))).await;
         let errors: Vec<String> = results
             .into_iter()
             .filter_map(Result::err)
@@ -123,16 +116,16 @@ impl Orchestration {
         Finding::Waiting
     }
 
-    async fn delete(&self, member: &Member, reason: DisruptionReason) -> Result<(), kube::Error> {
-        let known = self.claim(&member.claim).await?;
-        let Some(claim) = known.filter(|claim| claim.metadata.uid.as_deref() == Some(&member.claim_uid)) else {
+    async fn delete(&self, node: &CommandNode, reason: DisruptionReason) -> Result<(), kube::Error> {
+        let known = self.claim(&node.claim).await?;
+        let Some(claim) = known.filter(|claim| claim.metadata.uid.as_deref() == Some(&node.claim_uid)) else {
             return Ok(());
         };
         let delete = || disrupt(&self.context, &claim, reason.label());
         if !self.retry.run(delete).await? {
             return Ok(());
         }
-        let node = member.node.as_deref().and_then(|name| self.context.cluster.node(name));
+        let node = node.node.as_deref().and_then(|name| self.context.cluster.node(name));
         let objects = node
             .map(|node| ObjectRef::of(&*node))
             .into_iter()
@@ -145,18 +138,20 @@ impl Orchestration {
 
     /// Takes a command back: the nodes are as if it had never been; replacements that came stay (DIS-281 to DIS-284).
     async fn give_up(&self, id: &str, why: &str) {
-        let Some(command) = self.registry.get(id) else { return };
-        let results = join_all(command.members.iter().map(|member| self.marker.unmark(member))).await;
+        let Some(command) = self.context.commands.get(id) else {
+            return;
+        };
+        let results = join_all(command.nodes.iter().map(|node| self.taints.unmark(node))).await;
         // The loop's clean-up repeats what failed here.
         let errors: Vec<String> = results
             .into_iter()
             .filter_map(Result::err)
             .map(|error| describe(&error))
             .collect();
-        for member in &command.members {
-            self.context.cluster.unmark_for_deletion(&member.provider_id);
+        for node in &command.nodes {
+            self.context.cluster.unmark_for_deletion(&node.provider_id);
         }
-        self.registry.remove(id);
+        self.context.commands.remove(id);
         let missing = command
             .replacements
             .iter()
@@ -178,7 +173,7 @@ impl Orchestration {
     }
 }
 
-impl Reconciler for Orchestration {
+impl Reconciler for CommandQueue {
     type Key = String;
 
     fn work(&self) -> &WorkLoop<String> {
@@ -186,19 +181,23 @@ impl Reconciler for Orchestration {
     }
 
     async fn reconcile(&self, id: &String) -> Result<Outcome, ReconcileError> {
-        let Some(command) = self.registry.get(id) else {
+        let Some(command) = self.context.commands.get(id) else {
             tracing::error!(command = id, "examining a command that is not known");
             return Ok(Outcome::Done);
         };
         let finding = match self.replacements_missing(&command).await {
-            None => self.delete_members(&command).await,
+            None => self.delete_nodes(&command).await,
             Some(finding) => finding,
         };
-        let late = command.started.elapsed() > self.registry.time_limit(self.context.tuning.timeouts.replacement);
+        let late = command.started.elapsed()
+            > self
+                .context
+                .commands
+                .time_limit(self.context.tuning.timeouts.replacement);
         match finding {
             Finding::Done => {
                 tracing::debug!(command = id, "command succeeded");
-                self.registry.remove(id);
+                self.context.commands.remove(id);
                 Ok(Outcome::Done)
             }
             Finding::Lost(why) => {
@@ -224,13 +223,13 @@ mod tests {
     use serde_json::{from_value, json};
     use tokio::time::Instant;
 
-    use super::super::registry::Replacement;
+    use super::super::commands_in_flight::Replacement;
     use super::captured::Captured;
     use super::*;
     use crate::cluster::Watched;
 
     /// Makes a claim known, at a version of it.
-    fn know(orchestration: &Orchestration, name: &str, version: u32, initialized: bool) {
+    fn know(queue: &CommandQueue, name: &str, version: u32, initialized: bool) {
         let status = if initialized { "True" } else { "False" };
         let condition = json!({"type": INITIALIZED, "status": status, "lastTransitionTime": "1970-01-01T00:00:00Z"});
         let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
@@ -238,7 +237,7 @@ mod tests {
             "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string()},
             "spec": {"requirements": [], "nodeClassRef": class}, "status": {"conditions": [condition]},
         });
-        let cluster = &orchestration.context.cluster;
+        let cluster = &queue.context.cluster;
         cluster.tell(Watched::apply(
             cluster,
             from_value::<NodeClaim>(claim).expect("a claim"),
@@ -246,54 +245,54 @@ mod tests {
     }
 
     /// A command that waits for these replacements.
-    fn waiting(orchestration: &Orchestration, replacements: &[&str]) {
+    fn waiting(queue: &CommandQueue, replacements: &[&str]) {
         let replacement = |claim: &&str| Replacement {
             claim: (*claim).into(),
             initialized: false,
         };
-        orchestration.take(Running {
+        queue.take(CommandInFlight {
             id: "command".into(),
             reason: DisruptionReason::Drifted,
             decision: Decision::Replace,
-            members: Vec::new(),
+            nodes: Vec::new(),
             replacements: replacements.iter().map(replacement).collect(),
             started: Instant::now(),
         });
     }
 
-    async fn examine(orchestration: &Orchestration) -> Outcome {
-        let outcome = orchestration.reconcile(&"command".to_owned()).await;
+    async fn examine(queue: &CommandQueue) -> Outcome {
+        let outcome = queue.reconcile(&"command".to_owned()).await;
         outcome.expect("no error")
     }
 
     // DIS-285
     #[tokio::test]
     async fn a_command_nobody_knows_is_left_alone() {
-        let orchestration = Orchestration::new(&Context::without_api());
+        let queue = CommandQueue::new(&Context::without_api());
         let logged = Captured::start();
-        assert_eq!(examine(&orchestration).await, Outcome::Done);
+        assert_eq!(examine(&queue).await, Outcome::Done);
         let lines = logged.lines("examining a command that is not known");
         assert_eq!(lines.len(), 1, "{lines:?}");
         let errors = logged.all().into_iter().filter(|line| line["level"] == "ERROR");
         assert_eq!(errors.collect::<Vec<_>>(), lines, "it is one, and the only one");
-        let failures = orchestration.context.metrics.encode();
+        let failures = queue.context.metrics.encode();
         assert!(!failures.contains("queue_failures_total{"), "{failures}");
     }
 
     // DIS-272
     #[tokio::test]
     async fn a_replacement_that_was_ready_once_need_not_stay_so() {
-        let orchestration = Orchestration::new(&Context::without_api());
-        know(&orchestration, "quick", 1, true);
-        know(&orchestration, "slow", 1, false);
-        waiting(&orchestration, &["quick", "slow"]);
-        assert_eq!(examine(&orchestration).await, Outcome::RequeueAfter(EVERY));
-        know(&orchestration, "quick", 2, false);
-        assert_eq!(examine(&orchestration).await, Outcome::RequeueAfter(EVERY));
-        know(&orchestration, "slow", 2, true);
-        assert_eq!(examine(&orchestration).await, Outcome::Done);
+        let queue = CommandQueue::new(&Context::without_api());
+        know(&queue, "quick", 1, true);
+        know(&queue, "slow", 1, false);
+        waiting(&queue, &["quick", "slow"]);
+        assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EVERY));
+        know(&queue, "quick", 2, false);
+        assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EVERY));
+        know(&queue, "slow", 2, true);
+        assert_eq!(examine(&queue).await, Outcome::Done);
         assert!(
-            orchestration.registry.get("command").is_none(),
+            queue.context.commands.get("command").is_none(),
             "there was nothing else to do"
         );
     }
@@ -301,12 +300,12 @@ mod tests {
     // DIS-276
     #[tokio::test]
     async fn a_node_whose_claim_nobody_can_tell_of_is_not_taken_for_gone() {
-        let orchestration = Orchestration::new(&Context::without_api());
-        orchestration.take(Running {
+        let queue = CommandQueue::new(&Context::without_api());
+        queue.take(CommandInFlight {
             id: "command".into(),
             reason: DisruptionReason::Empty,
             decision: Decision::Delete,
-            members: vec![Member {
+            nodes: vec![CommandNode {
                 node: None,
                 claim: "lost".into(),
                 claim_uid: "lost".into(),
@@ -315,18 +314,18 @@ mod tests {
             replacements: Vec::new(),
             started: Instant::now(),
         });
-        assert_eq!(examine(&orchestration).await, Outcome::RequeueAfter(EVERY));
-        assert!(orchestration.registry.get("command").is_some());
+        assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EVERY));
+        assert!(queue.context.commands.get("command").is_some());
     }
 
     // DIS-273
     #[tokio::test]
     async fn a_replacement_nobody_can_tell_of_is_waited_for() {
-        let orchestration = Orchestration::new(&Context::without_api());
-        waiting(&orchestration, &["unheard-of"]);
+        let queue = CommandQueue::new(&Context::without_api());
+        waiting(&queue, &["unheard-of"]);
         for _ in 0..3 {
-            assert_eq!(examine(&orchestration).await, Outcome::RequeueAfter(EVERY));
+            assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EVERY));
         }
-        assert!(orchestration.registry.get("command").is_some());
+        assert!(queue.context.commands.get("command").is_some());
     }
 }

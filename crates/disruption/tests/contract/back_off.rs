@@ -2,7 +2,7 @@
 
 use crate::fixture::{Asked, World, ago, sized};
 use jiff::{SignedDuration, Timestamp};
-use kerf_disruption::{Command, Relapses, Stay};
+use kerf_disruption::{Command, ConsolidationBackOff, Stay};
 use kerf_model::pod::Pod;
 use std::sync::Arc;
 
@@ -44,8 +44,8 @@ fn pod(cpu: i64, node: Option<&str>) -> Arc<Pod> {
 }
 
 /// Until when pods like the moved one rest.
-fn rest(relapses: &Relapses, now: Timestamp) -> Option<Timestamp> {
-    relapses.rest(&[pod(300, None)], now)
+fn rest(back_off: &ConsolidationBackOff, now: Timestamp) -> Option<Timestamp> {
+    back_off.rest(&[pod(300, None)], now)
 }
 
 fn minutes(minutes: i64) -> SignedDuration {
@@ -54,33 +54,33 @@ fn minutes(minutes: i64) -> SignedDuration {
 
 #[test]
 fn pods_that_needed_a_new_node_again_rest_twice_as_long_each_time() {
-    let mut relapses = Relapses::default();
+    let mut back_off = ConsolidationBackOff::default();
     let now = ago(BEGINS - 60);
     for expected in [15, 30, 60, 120, 240, 480, 960, 1440, 1440] {
-        relapses.begun(&command(), &before().snapshot, ago(BEGINS));
-        relapses.launched(&[pod(300, None)], ago(BEGINS - 10));
-        relapses.look(&after(1).snapshot, now);
-        assert_eq!(rest(&relapses, now), Some(now + minutes(expected)));
+        back_off.begun(&command(), &before().snapshot, ago(BEGINS));
+        back_off.launched(&[pod(300, None)], ago(BEGINS - 10));
+        back_off.look(&after(1).snapshot, now);
+        assert_eq!(rest(&back_off, now), Some(now + minutes(expected)));
     }
-    assert_eq!(rest(&relapses, now + minutes(1441)), None);
-    let other = relapses.rest(&[pod(301, None)], now);
+    assert_eq!(rest(&back_off, now + minutes(1441)), None);
+    let other = back_off.rest(&[pod(301, None)], now);
     assert_eq!(other, None, "another kind of pod");
 }
 
 #[test]
 fn moves_and_machines_at_the_same_time_are_one_relapse() {
-    let mut relapses = Relapses::default();
+    let mut back_off = ConsolidationBackOff::default();
     let now = ago(BEGINS - 60);
     for _ in 0..5 {
-        relapses.begun(&command(), &before().snapshot, ago(BEGINS));
+        back_off.begun(&command(), &before().snapshot, ago(BEGINS));
     }
     for _ in 0..3 {
-        relapses.launched(&[pod(300, None), pod(300, None)], ago(BEGINS - 10));
+        back_off.launched(&[pod(300, None), pod(300, None)], ago(BEGINS - 10));
     }
-    relapses.look(&after(1).snapshot, now);
-    assert_eq!(rest(&relapses, now), Some(now + minutes(15)));
-    relapses.look(&after(1).snapshot, now);
-    assert_eq!(rest(&relapses, now), Some(now + minutes(15)), "all is known of them");
+    back_off.look(&after(1).snapshot, now);
+    assert_eq!(rest(&back_off, now), Some(now + minutes(15)));
+    back_off.look(&after(1).snapshot, now);
+    assert_eq!(rest(&back_off, now), Some(now + minutes(15)), "all is known of them");
 }
 
 #[test]
@@ -95,34 +95,34 @@ fn a_machine_for_something_else_is_no_relapse() {
         ("it was launched long after the move", &[pod(300, None)], BEGINS, 1),
     ];
     for (why, pods, after_begin, successors) in table {
-        let mut relapses = Relapses::default();
-        relapses.begun(&command(), &before().snapshot, ago(BEGINS));
-        relapses.launched(pods, ago(BEGINS - after_begin));
-        relapses.look(&after(successors).snapshot, now);
-        assert_eq!(rest(&relapses, now), None, "{why}");
+        let mut back_off = ConsolidationBackOff::default();
+        back_off.begun(&command(), &before().snapshot, ago(BEGINS));
+        back_off.launched(pods, ago(BEGINS - after_begin));
+        back_off.look(&after(successors).snapshot, now);
+        assert_eq!(rest(&back_off, now), None, "{why}");
     }
     // The pods of the node that goes had no place, even before they were evicted.
-    let mut relapses = Relapses::default();
-    relapses.begun(&command(), &before().snapshot, ago(BEGINS));
-    relapses.launched(&[pod(300, Some("a-1"))], ago(BEGINS - 10));
-    relapses.look(&after(1).snapshot, now);
-    assert_eq!(rest(&relapses, now), Some(now + minutes(15)));
+    let mut back_off = ConsolidationBackOff::default();
+    back_off.begun(&command(), &before().snapshot, ago(BEGINS));
+    back_off.launched(&[pod(300, Some("a-1"))], ago(BEGINS - 10));
+    back_off.look(&after(1).snapshot, now);
+    assert_eq!(rest(&back_off, now), Some(now + minutes(15)));
 }
 
 #[test]
 fn a_move_that_lasts_begins_the_count_anew() {
-    let mut relapses = Relapses::default();
+    let mut back_off = ConsolidationBackOff::default();
     let now = ago(0);
-    relapses.begun(&command(), &before().snapshot, now);
-    relapses.launched(&[pod(300, None)], now);
-    relapses.look(&after(1).snapshot, now);
+    back_off.begun(&command(), &before().snapshot, now);
+    back_off.launched(&[pod(300, None)], now);
+    back_off.look(&after(1).snapshot, now);
     let (second, third) = (now + minutes(16), now + minutes(27));
-    relapses.begun(&command(), &before().snapshot, second);
-    relapses.look(&after(1).snapshot, third);
-    relapses.begun(&command(), &before().snapshot, third);
-    relapses.launched(&[pod(300, None)], third);
-    relapses.look(&after(1).snapshot, third);
-    assert_eq!(rest(&relapses, third), Some(third + minutes(15)));
+    back_off.begun(&command(), &before().snapshot, second);
+    back_off.look(&after(1).snapshot, third);
+    back_off.begun(&command(), &before().snapshot, third);
+    back_off.launched(&[pod(300, None)], third);
+    back_off.look(&after(1).snapshot, third);
+    assert_eq!(rest(&back_off, third), Some(third + minutes(15)));
 }
 
 #[test]

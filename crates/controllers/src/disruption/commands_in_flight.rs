@@ -1,6 +1,6 @@
 //! The commands under way. In memory only; see the module above for what a restart makes of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 /// A command that was started.
 #[derive(Clone, Debug)]
-pub(super) struct Running {
+pub(super) struct CommandInFlight {
     /// Its unique id: what it is examined by (DIS-317).
     pub(super) id: Arc<str>,
     pub(super) reason: DisruptionReason,
     pub(super) decision: Decision,
-    pub(super) members: Vec<Member>,
+    pub(super) nodes: Vec<CommandNode>,
     pub(super) replacements: Vec<Replacement>,
     /// On the clock that does not jump.
     pub(super) started: Instant,
@@ -24,14 +24,14 @@ pub(super) struct Running {
 
 /// A node that is to go.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Member {
+pub(super) struct CommandNode {
     pub(super) node: Option<Arc<str>>,
     pub(super) claim: Arc<str>,
     pub(super) claim_uid: Arc<str>,
     pub(super) provider_id: Arc<str>,
 }
 
-impl Member {
+impl CommandNode {
     pub(super) fn of(node: &Node) -> Self {
         let text = |text: &Option<Arc<str>>| text.clone().unwrap_or_default();
         Self {
@@ -43,7 +43,7 @@ impl Member {
     }
 }
 
-/// A claim that must be initialised before the members go.
+/// A claim that must be initialised before the nodes go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Replacement {
     pub(super) claim: Arc<str>,
@@ -53,35 +53,41 @@ pub(super) struct Replacement {
 
 /// All commands under way; clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Registry(Arc<Mutex<Inner>>);
+pub(crate) struct CommandsInFlight(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    commands: BTreeMap<Arc<str>, Running>,
+    commands: BTreeMap<Arc<str>, CommandInFlight>,
     /// Which command holds a machine, by provider id.
     held: BTreeMap<Arc<str>, Arc<str>>,
-    /// Rises whenever other machines are held.
-    version: u64,
+    /// The keys of `held`, as decisions see them.
+    shown: Arc<BTreeSet<Arc<str>>>,
 }
 
-impl Registry {
+impl Inner {
+    fn show(&mut self) {
+        self.shown = Arc::new(self.held.keys().cloned().collect());
+    }
+}
+
+impl CommandsInFlight {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a command in.
-    pub(super) fn insert(&self, command: Running) {
+    pub(super) fn insert(&self, command: CommandInFlight) {
         let mut inner = self.lock();
-        for member in &command.members {
+        for node in &command.nodes {
             inner
                 .held
-                .insert(Arc::clone(&member.provider_id), Arc::clone(&command.id));
+                .insert(Arc::clone(&node.provider_id), Arc::clone(&command.id));
         }
         inner.commands.insert(Arc::clone(&command.id), command);
-        inner.version += 1;
+        inner.show();
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<Running> {
+    pub(super) fn get(&self, id: &str) -> Option<CommandInFlight> {
         self.lock().commands.get(id).cloned()
     }
 
@@ -102,10 +108,10 @@ impl Registry {
     pub(super) fn remove(&self, id: &str) {
         let mut inner = self.lock();
         if let Some(command) = inner.commands.remove(id) {
-            for member in &command.members {
-                inner.held.remove(&member.provider_id);
+            for node in &command.nodes {
+                inner.held.remove(&node.provider_id);
             }
-            inner.version += 1;
+            inner.show();
         }
     }
 
@@ -116,9 +122,9 @@ impl Registry {
             .is_some_and(|id| self.lock().held.contains_key(id))
     }
 
-    /// The same for as long as the same machines are held.
-    pub(super) fn version(&self) -> u64 {
-        self.lock().version
+    /// The provider ids of the machines that commands hold.
+    pub(crate) fn held(&self) -> Arc<BTreeSet<Arc<str>>> {
+        Arc::clone(&self.lock().shown)
     }
 
     /// How long a command may take now: 80 ms per machine in the queue, at least `least`, at most an hour (DIS-279).
@@ -156,32 +162,32 @@ mod tests {
     // DIS-023, DIS-267
     #[test]
     fn a_machine_is_held_until_its_command_is_forgotten() {
-        let registry = Registry::default();
-        let member = |name: &str| Member {
+        let commands = CommandsInFlight::default();
+        let node = |name: &str| CommandNode {
             node: None,
             claim: name.into(),
             claim_uid: name.into(),
             provider_id: name.into(),
         };
-        let command = |id: &str, members: Vec<Member>| Running {
+        let command = |id: &str, nodes: Vec<CommandNode>| CommandInFlight {
             id: id.into(),
             reason: DisruptionReason::Empty,
             decision: Decision::Delete,
-            members,
+            nodes,
             replacements: Vec::new(),
             started: Instant::now(),
         };
-        registry.insert(command("1", vec![member("a"), member("b")]));
-        registry.insert(command("2", vec![member("c")]));
-        let holders: Vec<String> = registry
+        commands.insert(command("1", vec![node("a"), node("b")]));
+        commands.insert(command("2", vec![node("c")]));
+        let holders: Vec<String> = commands
             .lock()
             .held
             .iter()
             .map(|(id, command)| format!("{id} {command}"))
             .collect();
         assert_eq!(holders, ["a 1", "b 1", "c 2"]);
-        registry.remove("1");
-        let held: Vec<Arc<str>> = registry.lock().held.keys().cloned().collect();
+        commands.remove("1");
+        let held: Vec<Arc<str>> = commands.lock().held.keys().cloned().collect();
         assert_eq!(held, ["c".into()]);
     }
 }

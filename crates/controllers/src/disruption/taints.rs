@@ -14,7 +14,7 @@ use kerf_runtime::client::found;
 use kerf_state::lean::LeanNode;
 use kube::Api;
 
-use super::registry::Member;
+use super::commands_in_flight::CommandNode;
 use crate::claim_writes::write_status;
 use crate::context::Context;
 use crate::patch::{Lock, patch_object};
@@ -22,12 +22,12 @@ use crate::retry::Retry;
 
 /// Writes and removes marks.
 #[derive(Clone)]
-pub(super) struct Marker {
+pub(super) struct DisruptionTaints {
     context: Context,
     retry: Retry,
 }
 
-impl Marker {
+impl DisruptionTaints {
     pub(super) fn new(context: &Context) -> Self {
         Self {
             retry: Retry::new(context, "disruption-marks"),
@@ -36,25 +36,25 @@ impl Marker {
     }
 
     /// Marks a node that is to go (DIS-257, DIS-258).
-    pub(super) async fn mark(&self, member: &Member, reason: DisruptionReason) -> Result<(), kube::Error> {
-        self.edit_node(member, add_taint).await?;
-        self.edit_claim(member, Some(reason)).await
+    pub(super) async fn mark(&self, node: &CommandNode, reason: DisruptionReason) -> Result<(), kube::Error> {
+        self.edit_node(node, add_taint).await?;
+        self.edit_claim(node, Some(reason)).await
     }
 
     /// Takes the taint away (DIS-011).
-    pub(super) async fn untaint(&self, member: &Member) -> Result<(), kube::Error> {
-        self.edit_node(member, remove_taint).await
+    pub(super) async fn untaint(&self, node: &CommandNode) -> Result<(), kube::Error> {
+        self.edit_node(node, remove_taint).await
     }
 
     /// Takes all marks away (DIS-011, DIS-012).
-    pub(super) async fn unmark(&self, member: &Member) -> Result<(), kube::Error> {
-        self.untaint(member).await?;
-        self.edit_claim(member, None).await
+    pub(super) async fn unmark(&self, node: &CommandNode) -> Result<(), kube::Error> {
+        self.untaint(node).await?;
+        self.edit_claim(node, None).await
     }
 
     /// Changes a Node; one that is gone needs no change.
-    pub(super) async fn edit_node(&self, member: &Member, edit: fn(&mut Node)) -> Result<(), kube::Error> {
-        let Some(name) = &member.node else { return Ok(()) };
+    pub(super) async fn edit_node(&self, node: &CommandNode, edit: fn(&mut Node)) -> Result<(), kube::Error> {
+        let Some(name) = &node.node else { return Ok(()) };
         self.retry.run(|| self.edit_node_once(name, edit)).await
     }
 
@@ -69,20 +69,20 @@ impl Marker {
         found(written).map(drop)
     }
 
-    async fn edit_claim(&self, member: &Member, reason: Option<DisruptionReason>) -> Result<(), kube::Error> {
-        self.retry.run(|| self.edit_claim_once(member, reason)).await
+    async fn edit_claim(&self, node: &CommandNode, reason: Option<DisruptionReason>) -> Result<(), kube::Error> {
+        self.retry.run(|| self.edit_claim_once(node, reason)).await
     }
 
-    async fn edit_claim_once(&self, member: &Member, reason: Option<DisruptionReason>) -> Result<(), kube::Error> {
+    async fn edit_claim_once(&self, node: &CommandNode, reason: Option<DisruptionReason>) -> Result<(), kube::Error> {
         let api: Api<NodeClaim> = Api::all(self.context.client.clone());
         let cluster = &self.context.cluster;
-        let ours = |claim: &NodeClaim| claim.metadata.uid.as_deref() == Some(&member.claim_uid);
-        let Some(read) = found(api.get(&member.claim).await)?.filter(ours) else {
+        let ours = |claim: &NodeClaim| claim.metadata.uid.as_deref() == Some(&node.claim_uid);
+        let Some(read) = found(api.get(&node.claim).await)?.filter(ours) else {
             return Ok(());
         };
         // A read that is older than what is known would hide a mark that has to go.
         cluster.wrote_claim(read.clone());
-        let newest = cluster.claim(&member.claim).filter(|known| ours(known));
+        let newest = cluster.claim(&node.claim).filter(|known| ours(known));
         let before = newest.map_or(read, Arc::unwrap_or_clone);
         let mut after = before.clone();
         set_reason(&mut after, reason, self.context.now());
@@ -212,13 +212,13 @@ mod tests {
             "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
         let marked = serde_json::from_value::<NodeClaim>(claim("2", &reason)).expect("a claim");
         context.cluster.tell(Watched::apply(&context.cluster, marked));
-        let member = Member {
+        let node = CommandNode {
             node: None,
             claim: "web-1".into(),
             claim_uid: "web-1".into(),
             provider_id: "p://1".into(),
         };
-        Marker::new(&context).unmark(&member).await.expect("answered");
+        DisruptionTaints::new(&context).unmark(&node).await.expect("answered");
         assert_eq!(calls.load(Ordering::Relaxed), 2, "it is read and written");
     }
 

@@ -2,44 +2,47 @@
 //!
 //! The taint is all there is: every pass works out anew who should carry it, so that a restart between any two writes loses nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::taints;
-use kerf_disruption::{Class, candidates, consolidation_options, is_retiring, retiring};
+use kerf_decide::{Memory, retire};
+use kerf_disruption::is_retiring;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::ReconcileError;
 use kerf_runtime::client::describe;
 
-use super::consolidation::destinations;
+use super::commands_in_flight::CommandNode;
 use super::events;
-use super::marking::Marker;
-use super::registry::{Member, Registry};
+use super::taints::DisruptionTaints;
 use crate::context::Context;
-use crate::provisioning::pass::solver_options;
+use crate::decision_inputs::DecisionInputs;
 
 /// Taints the nodes that retire, at most one more per pass, and frees those that no longer do. Costs nothing where no pool asks for it.
-pub(super) async fn retire(context: &Context, registry: &Registry, marker: &Marker) -> Result<(), ReconcileError> {
-    let now = context.now();
-    let snapshot = context.cluster.snapshot(now);
-    let asked_for = snapshot.pools.iter().any(|pool| pool.disruption.retire_blocked);
-    if !asked_for && !snapshot.nodes.iter().any(|node| is_retiring(node)) {
-        return Ok(());
-    }
-    let sorted = candidates(&snapshot, now, Class::Graceful, &|node| registry.holds(node));
-    let closed = destinations(context).closed(&snapshot, now);
-    let options = consolidation_options(&solver_options(&context.options, &context.tuning));
-    let shared = Arc::clone(&snapshot);
-    let work = move || retiring(&shared, &sorted, &closed, now, &options);
-    match context.compute(work).await? {
-        Ok(wanted) => apply(context, &snapshot, &wanted, marker).await,
+pub(super) async fn apply_retirement(
+    context: &Context,
+    memory: &Arc<Mutex<Memory>>,
+    taints: &DisruptionTaints,
+) -> Result<(), ReconcileError> {
+    let (inputs, memory) = (DecisionInputs::take(context), Arc::clone(memory));
+    let work = move || {
+        let wanted = retire(
+            &inputs.view(),
+            &mut memory.lock().unwrap_or_else(PoisonError::into_inner),
+        );
+        (wanted, inputs)
+    };
+    let (wanted, inputs) = context.compute(work).await?;
+    match wanted {
+        Ok(Some(wanted)) => apply(context, &inputs.snapshot, &wanted, taints).await,
+        Ok(None) => {}
         // Without a pool that may get nodes nobody can say who is needed: all stays as it is.
         Err(error) => tracing::debug!(%error, "retirement of blocked nodes is not evaluated"),
     }
     Ok(())
 }
 
-async fn apply(context: &Context, snapshot: &Snapshot, wanted: &[usize], marker: &Marker) {
+async fn apply(context: &Context, snapshot: &Snapshot, wanted: &[usize], taints: &DisruptionTaints) {
     for (index, node) in snapshot.nodes.iter().enumerate().filter(|(_, node)| node.managed) {
         let (has, should) = (is_retiring(node), wanted.binary_search(&index).is_ok());
         if has == should {
@@ -47,7 +50,7 @@ async fn apply(context: &Context, snapshot: &Snapshot, wanted: &[usize], marker:
         }
         let edit = if should { add_taint } else { remove_taint };
         // What fails is found again by the next pass.
-        if let Err(error) = marker.edit_node(&Member::of(node), edit).await {
+        if let Err(error) = taints.edit_node(&CommandNode::of(node), edit).await {
             tracing::debug!(
                 node = &*node.name,
                 error = describe(&error),

@@ -1,0 +1,341 @@
+//! The loop that decides (the controller `disruption`; section 2 of the disruption contract).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use kerf_decide::{Evaluation, Memory, Method, Validation, disrupt, revalidate_candidates, validate};
+use kerf_disruption::{Command, budget_faults};
+use kerf_runtime::metrics::catalogue;
+use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError};
+use tokio::time::Instant;
+
+use super::apply_retirement::apply_retirement;
+use super::cleanup::clean_up;
+use super::progress::Progress;
+use super::queue::CommandQueue;
+use super::start::{Decided, Starter};
+use super::static_replacement::StaticReplacement;
+use super::taints::DisruptionTaints;
+use super::{annotations, events, report};
+use crate::context::Context;
+use crate::decision_inputs::DecisionInputs;
+use crate::reconciler::{Reconciler, WorkLoop};
+
+const NAME: &str = "disruption";
+/// The pause after a pass in which nothing was done (DIS-006).
+const IDLE: Duration = Duration::from_secs(10);
+/// The pause while the cluster is not known completely (DIS-008).
+const UNSYNCED: Duration = Duration::from_secs(1);
+/// What the pauses of the loop itself are noted under.
+const LOOP: &str = "disruption-loop";
+/// A pause between runs that is logged (DIS-021).
+const ABNORMAL: Duration = Duration::from_secs(15 * 60);
+
+/// The loop. One decision at a time (DIS-002).
+pub(crate) struct Disruption {
+    context: Context,
+    taints: DisruptionTaints,
+    starter: Starter,
+    memory: Arc<Mutex<Memory>>,
+    work: WorkLoop<()>,
+    /// When the loop and its methods last ran, by name.
+    runs: Mutex<BTreeMap<&'static str, Instant>>,
+}
+
+/// The evaluation that ended a round with commands.
+struct Found {
+    evaluation: Evaluation,
+    inputs: DecisionInputs,
+    /// When the method's evaluation began.
+    began: Instant,
+}
+
+impl Disruption {
+    /// A loop that hands its commands to `queue`.
+    pub(crate) fn new(context: &Context, queue: &Arc<CommandQueue>) -> Arc<Self> {
+        // DIS-180: these series are there from the start.
+        let timeouts = context.metrics.counter(&catalogue::DISRUPTION_CONSOLIDATION_TIMEOUTS);
+        for kind in ["multi", "single"] {
+            timeouts.add(&[kind], 0.0);
+        }
+        Arc::new(Self {
+            context: context.clone(),
+            taints: DisruptionTaints::new(context),
+            starter: Starter::new(context, queue),
+            memory: Arc::new(Mutex::new(Memory::sharing(&context.prepared))),
+            work: WorkLoop::new(context, NAME, retries()),
+            runs: Mutex::default(),
+        })
+    }
+
+    /// Whether the wall clock may have jumped: what consolidates, drifts or is protected for a time is judged by it.
+    fn is_in_doubt(&self) -> bool {
+        self.context.jump_guard.hold().is_some()
+    }
+
+    /// Computes with the memory, on a thread of its own where that is allowed.
+    async fn with_memory<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Memory) -> T + Send + 'static,
+    ) -> Result<T, ReconcileError> {
+        let memory = Arc::clone(&self.memory);
+        let work = move || work(&mut memory.lock().unwrap_or_else(PoisonError::into_inner));
+        self.context.compute(work).await
+    }
+
+    /// Evaluates the methods from this one on, and reports what each found. Gives the one that has something to do, if any.
+    async fn evaluate(&self, from: Method, shutdown: &CancellationToken) -> Result<Option<Found>, ReconcileError> {
+        let (inputs, progress) = (
+            DecisionInputs::take(&self.context),
+            Progress::new(&self.context, shutdown),
+        );
+        let work = move |memory: &mut Memory| {
+            let round = disrupt(&inputs.view(), from, memory, &progress);
+            (round, inputs, progress.into_starts(), Instant::now())
+        };
+        let (round, inputs, starts, ended) = self.with_memory(work).await?;
+        let mut failed = None;
+        let mut found = None;
+        let ends = starts.iter().skip(1).map(|(_, next)| *next).chain([ended]);
+        for (evaluation, ((method, began), end)) in round.evaluations.into_iter().zip(starts.iter().zip(ends)) {
+            self.runs().insert(method.name(), *began);
+            report::evaluation(&self.context, &inputs, &evaluation, shutdown.is_cancelled());
+            match &evaluation.error {
+                Some(error) if *method == Method::SingleNodeConsolidation => {
+                    tracing::error!(%error, "computing single-node consolidation");
+                }
+                Some(error) => failed = Some(ReconcileError::message(error.to_string())),
+                None => {}
+            }
+            if evaluation.commands.is_empty() {
+                self.observe_duration(*method, end - *began);
+            } else {
+                found = Some((evaluation, *began));
+            }
+        }
+        match (failed, found) {
+            (Some(failed), _) => Err(failed),
+            (None, None) => Ok(None),
+            (None, Some((evaluation, began))) => Ok(Some(Found {
+                evaluation,
+                inputs,
+                began,
+            })),
+        }
+    }
+
+    fn observe_duration(&self, method: Method, took: Duration) {
+        let histogram = self
+            .context
+            .metrics
+            .histogram(&catalogue::DISRUPTION_EVALUATION_DURATION);
+        let labels = [method.reason().label(), method.consolidation_type()];
+        histogram.observe(&labels, took.as_secs_f64());
+    }
+
+    /// Waits as the commands ask for, validates them and starts them. Returns whether anything was started.
+    async fn carry_out(&self, found: Found, shutdown: &CancellationToken) -> Result<bool, ReconcileError> {
+        let Found {
+            evaluation,
+            inputs,
+            began,
+        } = found;
+        let method = evaluation.method;
+        let decided = self.validated(evaluation, inputs, shutdown).await;
+        self.observe_duration(method, began.elapsed());
+        let decided = decided?;
+        // The clock may have jumped during the wait.
+        if self.is_in_doubt() {
+            return Ok(false);
+        }
+        let any = !decided.is_empty();
+        // DIS-016: one that cannot be started does not hold up the others.
+        let starts = decided.into_iter().map(|decided| self.start(decided));
+        let errors: Vec<ReconcileError> = join_all(starts).await.into_iter().filter_map(Result::err).collect();
+        together(errors).map_or(Ok(any), Err)
+    }
+
+    /// What may be started of the commands that were found: all of them if they need not wait, else those that are still valid after the
+    /// wait (DIS-127).
+    async fn validated(
+        &self,
+        evaluation: Evaluation,
+        inputs: DecisionInputs,
+        shutdown: &CancellationToken,
+    ) -> Result<Vec<Decided>, ReconcileError> {
+        let method = evaluation.method;
+        if evaluation.wait.is_zero() {
+            let of_static = method == Method::StaticDrift;
+            let decided = evaluation.commands.into_iter().filter_map(|command| {
+                let replacing = StaticReplacement::reserve(&self.context, &command).filter(|_| of_static);
+                (replacing.is_some() || !of_static).then(|| Decided {
+                    replacing,
+                    ..Decided::new(method, command, &inputs.snapshot)
+                })
+            });
+            return Ok(decided.collect());
+        }
+        for command in &evaluation.commands {
+            report::waiting(&self.context, method, command);
+        }
+        tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return Ok(Vec::new()),
+            () = tokio::time::sleep(evaluation.wait) => {}
+        }
+        let mut decided = Vec::new();
+        for command in evaluation.commands {
+            if let Some((command, now)) = self.validate(method, command).await? {
+                decided.push(Decided {
+                    decided_on: Arc::clone(&inputs.snapshot),
+                    ..Decided::new(method, command, &now.snapshot)
+                });
+            }
+        }
+        Ok(decided)
+    }
+
+    /// The command, if it may be started now, and the cluster as it is now (DIS-154 to DIS-156, DIS-181 to DIS-189).
+    async fn validate(
+        &self,
+        method: Method,
+        command: Command,
+    ) -> Result<Option<(Command, DecisionInputs)>, ReconcileError> {
+        let again = |look: fn(&kerf_decide::Inputs<'_>, Method, &Command, &mut Memory) -> Validation| {
+            let (inputs, command) = (DecisionInputs::take(&self.context), command.clone());
+            self.with_memory(move |memory| {
+                let validation = look(&inputs.view(), method, &command, memory);
+                (validation, inputs)
+            })
+        };
+        let (validation, inputs) = again(validate).await?;
+        report::validation(&self.context, &inputs, method, &command, &validation);
+        let Ok(valid) = validation.result else { return Ok(None) };
+        if !method.consolidates() {
+            return Ok(Some((valid, inputs)));
+        }
+        // DIS-186: a pod may have come while the simulation ran.
+        let (validation, inputs) = again(revalidate_candidates).await?;
+        report::validation(&self.context, &inputs, method, &command, &validation);
+        Ok(validation.result.ok().map(|command| (command, inputs)))
+    }
+
+    /// Starts a command; what consolidation moves is remembered.
+    async fn start(&self, decided: Decided) -> Result<(), ReconcileError> {
+        let now = self.context.now();
+        self.starter.start(&decided).await?;
+        let Decided {
+            method,
+            command,
+            snapshot,
+            replacing: _held_until_now,
+            ..
+        } = decided;
+        if method.consolidates() {
+            self.context.back_off().begun(&command, &snapshot, now);
+        }
+        Ok(())
+    }
+
+    fn runs(&self) -> MutexGuard<'_, BTreeMap<&'static str, Instant>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says which of the loop and its methods have not run for long (DIS-021).
+    fn note_pauses(&self) {
+        let (now, mut runs) = (Instant::now(), self.runs());
+        for name in std::iter::once(LOOP).chain(Method::ORDER.map(Method::name)) {
+            let pause = now - *runs.entry(name).or_insert(now);
+            if pause > ABNORMAL {
+                tracing::debug!(of = name, time = ?pause, "abnormal time between runs");
+            }
+        }
+        runs.insert(LOOP, now);
+    }
+
+    /// DIS-020: one line for all pools, each named once; and an event on each, whose owner need not read our log.
+    fn report_budget_faults(&self) {
+        let now = self.context.now();
+        let snapshot = self.context.cluster.snapshot(now);
+        let faults = budget_faults(&snapshot, now);
+        for (pool, fault) in &faults {
+            if let Some(pool) = snapshot.pools.iter().find(|known| known.name == *pool) {
+                self.context.recorder.publish(events::invalid_budget(pool, fault));
+            }
+        }
+        if !faults.is_empty() {
+            let texts: Vec<String> = faults.iter().map(|(pool, fault)| format!("{pool}: {fault}")).collect();
+            tracing::error!(error = texts.join("; "), "detected disruption budget errors");
+        }
+    }
+}
+
+/// Several errors as one, `None` without any. Conflicts are told only where there is nothing else (DIS-015).
+fn together(mut errors: Vec<ReconcileError>) -> Option<ReconcileError> {
+    if errors.iter().any(|error| !error.is_conflict()) {
+        errors.retain(|error| !error.is_conflict());
+    } else {
+        errors.truncate(1);
+    }
+    if errors.len() < 2 {
+        return errors.pop();
+    }
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    Some(ReconcileError::message(texts.join("; ")))
+}
+
+/// After an error the loop waits no longer than it does when there is nothing to do: what stood in the way may be gone.
+fn retries() -> RateLimit {
+    RateLimit {
+        bucket: RateLimit::SINGLETON.bucket,
+        ..RateLimit::exponential(Duration::from_millis(5), IDLE)
+    }
+}
+
+impl Reconciler for Disruption {
+    type Key = ();
+
+    fn work(&self) -> &WorkLoop<()> {
+        &self.work
+    }
+
+    fn first_keys(&self) -> Vec<()> {
+        vec![()]
+    }
+
+    async fn reconcile(&self, _key: &()) -> Result<Outcome, ReconcileError> {
+        let shutdown = self.work.stopping();
+        self.note_pauses();
+        self.report_budget_faults();
+        annotations::report(&self.context);
+        self.context.cluster.expire(self.context.now());
+        if !self.context.cluster.is_synced() {
+            tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
+            return Ok(Outcome::RequeueAfter(UNSYNCED));
+        }
+        clean_up(&self.context, &self.taints, self.context.now()).await?;
+        if self.is_in_doubt() {
+            return Ok(Outcome::RequeueAfter(IDLE));
+        }
+        apply_retirement(&self.context, &self.memory, &self.taints).await?;
+        let mut from = Some(Method::Emptiness);
+        while let Some(method) = from {
+            let found = self.evaluate(method, shutdown).await?;
+            // DIS-127: a process that stops begins nothing.
+            if shutdown.is_cancelled() {
+                return Ok(Outcome::Done);
+            }
+            let Some(found) = found else { break };
+            from = found.evaluation.method.next();
+            if self.carry_out(found, shutdown).await? {
+                return Ok(Outcome::RequeueAfter(Duration::ZERO));
+            }
+            if shutdown.is_cancelled() {
+                return Ok(Outcome::Done);
+            }
+        }
+        Ok(Outcome::RequeueAfter(IDLE))
+    }
+}

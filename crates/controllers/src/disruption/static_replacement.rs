@@ -1,0 +1,39 @@
+//! What the replacement of a node of a static pool holds until its command has started (LIF-211, LIF-213).
+
+use std::sync::Arc;
+
+use kerf_disruption::Command;
+
+use crate::cluster::Cluster;
+use crate::context::Context;
+use crate::static_capacity::{Reservation, node_limit};
+
+/// A claim whose replacement is being made, and the room for it under the pool's limit. Dropping it ends both; by then the claim is
+/// marked for deletion and the replacement counts itself, or the command has failed and all is as before.
+pub(super) struct StaticReplacement {
+    cluster: Cluster,
+    claim: Arc<str>,
+    _room: Reservation,
+}
+
+impl StaticReplacement {
+    /// Reserves the room for a command's replacement; `None` if the pool's limit leaves none any more.
+    pub(super) fn reserve(context: &Context, command: &Command) -> Option<Self> {
+        let candidate = command.candidates.first()?;
+        let pool = context.cluster.pool(&candidate.pool.name)?;
+        let room = Reservation::take(&context.cluster, &candidate.pool.name, node_limit(&pool), 1)?;
+        let claim: Arc<str> = candidate.claim().into();
+        context.cluster.set_pending_disruption(&claim, true);
+        Some(Self {
+            cluster: context.cluster.clone(),
+            claim,
+            _room: room,
+        })
+    }
+}
+
+impl Drop for StaticReplacement {
+    fn drop(&mut self) {
+        self.cluster.set_pending_disruption(&self.claim, false);
+    }
+}

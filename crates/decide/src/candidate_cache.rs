@@ -1,0 +1,82 @@
+//! The nodes of a snapshot sorted into candidates and blocked nodes, kept while sorting them again would give the same.
+
+use crate::inputs::Inputs;
+use jiff::Timestamp;
+use kerf_disruption::{Candidate, Candidates, Class, Staying, candidates, underutilized};
+use kerf_model::pod::{DoNotDisrupt, Pod};
+use kerf_model::snapshot::Snapshot;
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+/// The nodes of a snapshot, sorted for one class of methods.
+#[derive(Debug)]
+pub struct SortedNodes {
+    /// The candidates, and the blocked nodes with what blocks each.
+    pub candidates: Candidates,
+    /// Pods on them with a do-not-disrupt annotation of any value.
+    pub annotated: Vec<Arc<Pod>>,
+    snapshot: Arc<Snapshot>,
+    class: Class,
+    held: Arc<BTreeSet<Arc<str>>>,
+    since: Timestamp,
+    underutilized: OnceLock<(Vec<Candidate>, Vec<Staying>)>,
+}
+
+impl SortedNodes {
+    /// Sorts the nodes for a class of methods.
+    pub(crate) fn new(inputs: &Inputs<'_>, class: Class) -> Self {
+        let (snapshot, unread) = (inputs.snapshot, &inputs.settings.unread);
+        let mut candidates = candidates(snapshot, inputs.now, class, &|node| inputs.in_flight.holds(node));
+        candidates
+            .free
+            .retain(|candidate| !unread.protected.contains(&candidate.node.name));
+        let free = candidates.free.iter().map(|candidate| candidate.index);
+        let by_pods = candidates.blocked.iter().filter(|(_, blocker)| blocker.is_pod());
+        let nodes = free
+            .chain(by_pods.map(|(index, _)| *index))
+            .filter_map(|index| snapshot.nodes.get(index));
+        let annotated = nodes
+            .flat_map(|node| &node.pods)
+            .filter(|pod| pod.do_not_disrupt != DoNotDisrupt::No);
+        Self {
+            annotated: annotated.cloned().collect(),
+            candidates,
+            snapshot: Arc::clone(snapshot),
+            class,
+            held: Arc::clone(&inputs.in_flight.held),
+            since: inputs.now,
+            underutilized: OnceLock::new(),
+        }
+    }
+
+    fn is_current(&self, inputs: &Inputs<'_>, class: Class) -> bool {
+        let in_time = self.since <= inputs.now && self.candidates.until.is_none_or(|until| inputs.now < until);
+        in_time
+            && self.class == class
+            && Arc::ptr_eq(&self.snapshot, inputs.snapshot)
+            && self.held == inputs.in_flight.held
+    }
+
+    /// What consolidation may choose from, and the other candidates with why they stay.
+    pub(crate) fn underutilized(&self) -> &(Vec<Candidate>, Vec<Staying>) {
+        self.underutilized
+            .get_or_init(|| underutilized(&self.snapshot, &self.candidates.free))
+    }
+}
+
+/// The last sorted nodes, one entry per class. The settings are those of the process and do not change.
+#[derive(Debug, Default)]
+pub(crate) struct CandidateCache(Vec<Arc<SortedNodes>>);
+
+impl CandidateCache {
+    /// Sorts the nodes, unless that was done for the same snapshot.
+    pub(crate) fn sort(&mut self, inputs: &Inputs<'_>, class: Class) -> Arc<SortedNodes> {
+        if let Some(known) = self.0.iter().find(|last| last.is_current(inputs, class)) {
+            return Arc::clone(known);
+        }
+        let sorted = Arc::new(SortedNodes::new(inputs, class));
+        self.0.retain(|last| last.class != class);
+        self.0.push(Arc::clone(&sorted));
+        sorted
+    }
+}

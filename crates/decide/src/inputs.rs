@@ -1,0 +1,67 @@
+//! What a decision is made from.
+
+use jiff::Timestamp;
+use kerf_disruption::DestinationRule;
+use kerf_model::in_flight::InFlight;
+use kerf_model::snapshot::Snapshot;
+use kerf_scheduler::Options;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Everything a decision depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// The cluster at `now`.
+    pub snapshot: &'a Arc<Snapshot>,
+    /// The actions under way at `now`.
+    pub in_flight: &'a InFlight,
+    /// What the options of the process say.
+    pub settings: &'a Settings,
+    /// Wall time.
+    pub now: Timestamp,
+}
+
+/// How to decide: the options of the process, parsed.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// How provisioning solves; disruption derives its own from it.
+    pub solver: Options,
+    /// The gate `SpotToSpotConsolidation` (DIS-143).
+    pub spot_to_spot: bool,
+    /// The gate `StaticCapacity`.
+    pub static_capacity: bool,
+    /// Where consolidation may move pods.
+    pub destinations: DestinationRule,
+    /// Whether every plan is compared with that of a solver that remembers nothing. Takes as long as planning does.
+    pub compare: bool,
+    /// Nodes about which something could not be read. Empty in a running controller.
+    pub unread: UnreadNodes,
+}
+
+/// Nodes about which the input says less than decisions need, by name.
+#[derive(Clone, Debug, Default)]
+pub struct UnreadNodes {
+    /// An object that could not be read may protect them: they stay.
+    pub protected: BTreeSet<Arc<str>>,
+    /// A pod that could not be read takes room on them: no pod is moved there.
+    pub full: BTreeSet<Arc<str>>,
+}
+
+impl Inputs<'_> {
+    /// Indices of the nodes to which consolidation moves no pod (DIS-104).
+    pub(crate) fn closed(&self) -> Vec<usize> {
+        let mut closed = self.settings.destinations.closed(self.snapshot, self.now);
+        let nodes = self.snapshot.nodes.iter().enumerate();
+        let full = nodes.filter(|(_, node)| self.settings.unread.full.contains(&node.name));
+        closed.extend(full.map(|(index, _)| index));
+        closed.sort_unstable();
+        closed.dedup();
+        closed
+    }
+
+    /// Whether a node is promised to pods at `now` (DIS-155, DIS-182).
+    pub(crate) fn is_nominated(&self, name: &str) -> bool {
+        let until = self.snapshot.node(name).and_then(|node| node.nominated_until);
+        until.is_some_and(|until| self.now < until)
+    }
+}

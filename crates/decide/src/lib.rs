@@ -1,0 +1,34 @@
+//! The two decisions: which machines to launch for pods that wait, and which nodes to disrupt.
+//!
+//! In come a [`kerf_model::snapshot::Snapshot`], the actions under way ([`kerf_model::in_flight::InFlight`]), [`Settings`] and the time, as
+//! [`Inputs`]; out go a [`Provision`] (a plan) and a [`Round`] (commands, how long to wait before each is looked at again, and what keeps
+//! every other node). The controllers carry them out and report them; `kerf simulate` and `kerf explain` print them. Both call the same
+//! functions, so an offline answer is the answer of a running controller.
+//!
+//! Nothing here has a clock, I/O or randomness. What one decision leaves for the next is in [`Memory`]; it changes how long a decision takes
+//! and which candidates come first after a search that ran out of time, nothing else.
+
+mod candidate_cache;
+mod consolidate;
+mod disrupt;
+mod fairness;
+mod forecast;
+mod inputs;
+mod memory;
+mod method;
+mod provision;
+mod retire;
+mod static_drift;
+mod validate;
+mod verify;
+
+pub use candidate_cache::SortedNodes;
+pub use disrupt::{Evaluation, Progress, Round, disrupt};
+pub use forecast::{Forecast, forecast};
+pub use inputs::{Inputs, Settings, UnreadNodes};
+pub use memory::{Memory, PreparedCache};
+pub use method::Method;
+pub use provision::{Batch, NoPlan, Provision, provision};
+pub use retire::retire;
+pub use validate::{Validation, revalidate_candidates, validate};
+pub use verify::violations;

@@ -1,0 +1,97 @@
+//! Whether a command that waited may still be started (DIS-153 to DIS-156, DIS-181 to DIS-189).
+
+use crate::candidate_cache::SortedNodes;
+use crate::consolidate::with_consolidation;
+use crate::inputs::Inputs;
+use crate::memory::Memory;
+use crate::method::Method;
+use kerf_disruption::{Allowance, Candidate, Command, Invalid, empty, revalidate, still_candidates, still_fits};
+use std::sync::Arc;
+
+/// What looking at a command again came to.
+#[derive(Debug)]
+pub struct Validation {
+    /// The nodes as they are now.
+    pub sorted: Arc<SortedNodes>,
+    /// What budgets allow now.
+    pub allowance: Allowance,
+    /// What may be started: the command as it was decided (DIS-187), or for emptiness what is left of it (DIS-155); or why nothing may.
+    pub result: Result<Command, Option<Invalid>>,
+    /// By how much the count of failed validations grows (DIS-156, DIS-189).
+    pub failed: usize,
+}
+
+/// Looks at a command again, with the inputs of a later moment.
+pub fn validate(inputs: &Inputs<'_>, method: Method, command: &Command, memory: &mut Memory) -> Validation {
+    let sorted = memory.candidates.sort(inputs, method.class());
+    let allowance = Allowance::new(inputs.snapshot, method.reason(), inputs.now);
+    let (result, failed) = match method {
+        Method::Emptiness => {
+            let (eligible, _) = empty(&sorted.candidates.free);
+            let nominated = |name: &str| inputs.is_nominated(name);
+            let rest = revalidate(command, &eligible, &nominated, &mut allowance.clone());
+            (rest.command.ok_or(None), rest.failed)
+        }
+        // They start at once.
+        Method::StaticDrift | Method::Drift => (Ok(command.clone()), 0),
+        Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => {
+            let current = candidates_again(inputs, &sorted, command, &mut allowance.clone());
+            match current.and_then(|current| fits(inputs, command, &current, memory)) {
+                Ok(()) => (Ok(command.clone()), 0),
+                Err(invalid) => {
+                    let failed = invalid.failed(command.candidates.len());
+                    (Err(Some(invalid)), failed)
+                }
+            }
+        }
+    };
+    Validation {
+        sorted,
+        allowance,
+        result,
+        failed,
+    }
+}
+
+/// Looks once more whether a consolidation command's nodes may go, without a simulation: a pod may have come while the simulation of
+/// [`validate`] ran (DIS-186).
+pub fn revalidate_candidates(
+    inputs: &Inputs<'_>,
+    method: Method,
+    command: &Command,
+    memory: &mut Memory,
+) -> Validation {
+    let sorted = memory.candidates.sort(inputs, method.class());
+    let allowance = Allowance::new(inputs.snapshot, method.reason(), inputs.now);
+    let again = candidates_again(inputs, &sorted, command, &mut allowance.clone());
+    let failed = again
+        .as_ref()
+        .err()
+        .map_or(0, |invalid| invalid.failed(command.candidates.len()));
+    Validation {
+        sorted,
+        allowance,
+        result: again.map(|_| command.clone()).map_err(Some),
+        failed,
+    }
+}
+
+/// The command's nodes as they are now, if consolidation may still choose all of them.
+fn candidates_again(
+    inputs: &Inputs<'_>,
+    sorted: &SortedNodes,
+    command: &Command,
+    allowance: &mut Allowance,
+) -> Result<Vec<Candidate>, Invalid> {
+    let (eligible, _) = sorted.underutilized();
+    still_candidates(command, eligible, &|name| inputs.is_nominated(name), allowance)
+}
+
+/// Whether the pods of the command's nodes still have the places that were planned for them.
+fn fits(inputs: &Inputs<'_>, command: &Command, current: &[Candidate], memory: &Memory) -> Result<(), Invalid> {
+    let mut refused = Vec::new();
+    let fits = with_consolidation(inputs, &memory.prepared, &[], inputs.closed(), &mut refused, |all| {
+        still_fits(command, current, all.what_if)
+    });
+    fits.unwrap_or_else(|error| Err(Invalid::NoSimulation(error)))
+}

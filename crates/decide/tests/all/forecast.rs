@@ -1,0 +1,40 @@
+//! What disruption would do from here on, as `kerf simulate --consolidate` prints it.
+
+use crate::world::{Case, commands, drifted, open_pool, texts};
+use kerf_decide::{Memory, Method, forecast};
+use kerf_testkit::disruption::{World, sized};
+
+#[test]
+fn commands_follow_each_other_up_to_the_first_consolidation() {
+    let mut world = World::new();
+    open_pool(&mut world);
+    world.of_kind("a-drifted", "small", drifted);
+    world.bound("a-drifted", "old", sized(1900));
+    world.of_kind("a-empty", "small", |_| {});
+    for node in ["a-1", "a-2", "a-3"] {
+        world.of_kind(node, "small", |_| {});
+        world.bound(node, &format!("web-{node}"), sized(700));
+    }
+    world.of_kind("a-full", "small", |node| node.lifecycle.do_not_disrupt = true);
+    world.bound("a-full", "db", sized(1900));
+    let case = Case::of(world);
+    let found = forecast(&case.view(), None);
+    let all = texts(&found.commands);
+    assert_eq!(
+        &all[..2],
+        [
+            "Empty: delete: [a-empty]",
+            "Drifted: replace: [a-drifted] -> [1 replacement]"
+        ]
+    );
+    assert_eq!(all.len(), 3, "{all:?}");
+    assert!(all[2].starts_with("Underutilized: "), "{all:?}");
+    let first = commands(&case.round(Method::Emptiness, &mut Memory::default()));
+    assert_eq!(first, all[..1], "a round of a controller begins with the same");
+    let full = case.snapshot.position("a-full").unwrap();
+    let (_, obstacles) = found.obstacles.iter().find(|(index, _)| *index == full).unwrap();
+    assert!(!obstacles.is_empty());
+    let only = forecast(&case.view(), Some(full));
+    assert_eq!(only.obstacles.len(), 1);
+    assert_eq!(only.obstacles[0].0, full);
+}

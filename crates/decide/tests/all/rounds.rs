@@ -1,0 +1,184 @@
+//! Rounds of disruption: the order of methods, what a search remembers, and what holds nodes back.
+
+use crate::world::{Case, commands, drifted, methods, open, open_pool};
+use jiff::SignedDuration;
+use kerf_decide::{Memory, Method, Progress, disrupt};
+use kerf_model::in_flight::{RestingPods, StaticPool};
+use kerf_model::nodepool::Eligibility;
+use kerf_testkit::disruption::{World, now, sized};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const SINGLE: Method = Method::SingleNodeConsolidation;
+
+/// Every search is over before it begins.
+struct NoTime;
+
+impl Progress for NoTime {
+    fn is_over(&self) -> bool {
+        true
+    }
+}
+
+// DIS-005, DIS-007
+#[test]
+fn the_first_method_with_something_to_do_ends_the_round() {
+    let mut world = World::new();
+    open_pool(&mut world);
+    world.of_kind("a-empty", "small", |_| {});
+    world.of_kind("a-old", "small", drifted);
+    world.bound("a-old", "web", sized(1900));
+    let (case, mut memory) = (Case::of(world), Memory::default());
+    let round = case.round(Method::Emptiness, &mut memory);
+    assert_eq!(methods(&round), [Method::Emptiness]);
+    assert_eq!(commands(&round), ["Empty: delete: [a-empty]"]);
+    let round = case.round(Method::StaticDrift, &mut memory);
+    assert_eq!(methods(&round), [Method::StaticDrift, Method::Drift]);
+    assert_eq!(
+        commands(&round),
+        ["Drifted: delete: [a-old]"],
+        "its pod fits the empty node"
+    );
+}
+
+/// Three full nodes of each of two pools: nothing can be consolidated.
+fn full() -> Case {
+    let mut world = World::new();
+    for pool in ["a", "b"] {
+        open(&mut world, pool);
+        for at in 0..3 {
+            let node = format!("{pool}-{at}");
+            world.of_kind(&node, "small", |_| {});
+            world.bound(&node, &format!("web-{node}"), sized(1900));
+        }
+    }
+    Case::of(world)
+}
+
+// DIS-124, DIS-126, DIS-315
+#[test]
+fn a_search_in_vain_is_repeated_only_when_something_has_changed() {
+    let (mut case, mut memory) = (full(), Memory::default());
+    let evaluated = |case: &Case, memory: &mut Memory| {
+        let round = case.round(Method::MultiNodeConsolidation, memory);
+        round.evaluations.iter().map(|one| one.evaluated).collect::<Vec<_>>()
+    };
+    assert_eq!(evaluated(&case, &mut memory), [6, 6]);
+    assert_eq!(evaluated(&case, &mut memory), [0, 0]);
+    case.in_flight.consolidation_epoch += 1;
+    assert_eq!(evaluated(&case, &mut memory), [6, 6]);
+    case.in_flight.held = Arc::new(BTreeSet::from(["p://a-0".into()]));
+    assert_eq!(evaluated(&case, &mut memory), [5, 5], "another command holds one");
+}
+
+// DIS-175, DIS-177
+#[test]
+fn pools_not_reached_come_first_until_a_search_was_in_vain() {
+    let (case, mut memory) = (full(), Memory::default());
+    let both: BTreeSet<Arc<str>> = ["a".into(), "b".into()].into();
+    let cut_off = disrupt(&case.view(), SINGLE, &mut memory, &NoTime);
+    let last = cut_off.evaluations.last().unwrap();
+    assert!(last.timed_out && last.first_pools.is_empty());
+    let next = case.round(SINGLE, &mut memory);
+    assert_eq!(next.evaluations.last().unwrap().first_pools, both);
+    let mut again = case.clone();
+    again.in_flight.consolidation_epoch += 1;
+    let last = again.round(SINGLE, &mut memory);
+    assert_eq!(last.evaluations.last().unwrap().first_pools, BTreeSet::new());
+}
+
+// DIS-177
+#[test]
+fn a_search_that_found_something_leaves_the_pools_not_reached_as_they_were() {
+    let (full, mut memory) = (full(), Memory::default());
+    disrupt(&full.view(), SINGLE, &mut memory, &NoTime);
+    let mut world = World::new();
+    open(&mut world, "b");
+    for node in ["b-1", "b-2"] {
+        world.of_kind(node, "small", |_| {});
+        world.bound(node, &format!("web-{node}"), |_| {});
+    }
+    let case = Case::of(world);
+    assert_eq!(commands(&case.round(SINGLE, &mut memory)).len(), 1);
+    let round = case.round(SINGLE, &mut memory);
+    assert_eq!(round.evaluations.last().unwrap().first_pools.len(), 2);
+}
+
+// DIS-119 as docs/deviations.md has it
+#[test]
+fn nodes_with_resting_pods_are_not_consolidated_until_their_rest_ends() {
+    let mut world = World::new();
+    open_pool(&mut world);
+    for node in ["a-1", "a-2"] {
+        world.of_kind(node, "small", |_| {});
+        world.bound(node, &format!("web-{node}"), |_| {});
+    }
+    let mut case = Case::of(world);
+    assert_eq!(commands(&case.round(SINGLE, &mut Memory::default())).len(), 1);
+    let pod = Arc::clone(&case.snapshot.nodes[0].pods[0]);
+    let until = now() + SignedDuration::from_mins(5);
+    case.in_flight.resting.push(RestingPods {
+        namespace: Arc::clone(&pod.namespace),
+        shape: Arc::clone(&pod.shape),
+        until,
+    });
+    let round = case.round(SINGLE, &mut Memory::default());
+    let codes: Vec<&str> = round.evaluations[0].held.iter().map(|held| held.why.code()).collect();
+    assert_eq!(
+        (commands(&round).len(), codes),
+        (0, vec!["Resting", "Resting"]),
+        "both pods have one shape"
+    );
+    case.in_flight.expire(until);
+    assert_eq!(commands(&case.round(SINGLE, &mut Memory::default())).len(), 1);
+}
+
+// DIS-250, DIS-252, LIF-213
+#[test]
+fn drifted_nodes_of_static_pools_are_replaced_as_far_as_limits_leave_room() {
+    let mut world = World::new();
+    world.typed("a", &[("small", 2000, 0.1)], |pool| {
+        pool.eligibility = Eligibility::Static;
+        pool.disruption.budgets = vec![kerf_testkit::disruption::budget("100%")];
+    });
+    for node in ["a-1", "a-2", "a-3"] {
+        world.of_kind(node, "small", drifted);
+    }
+    let mut case = Case::of(world);
+    case.settings.static_capacity = true;
+    for (staying, room, replaced) in [(3, 2, 2), (3, 9, 3), (3, 0, 0), (4, 9, 0)] {
+        case.in_flight.static_pools = BTreeMap::from([(
+            "a".into(),
+            StaticPool {
+                replicas: 3,
+                staying,
+                room,
+            },
+        )]);
+        let found = commands(&case.round(Method::StaticDrift, &mut Memory::default()));
+        assert_eq!(found.len(), replaced, "{staying} stay, room for {room}: {found:?}");
+    }
+    case.settings.static_capacity = false;
+    case.in_flight.static_pools.clear();
+    assert_eq!(
+        commands(&case.round(Method::StaticDrift, &mut Memory::default())),
+        [""; 0]
+    );
+}
+
+#[test]
+fn what_decisions_remember_changes_no_command() {
+    let mut memory = Memory::default();
+    for cores in [400, 900, 1900] {
+        let mut world = World::new();
+        open_pool(&mut world);
+        for at in 0..5 {
+            let node = format!("a-{at}");
+            world.of_kind(&node, "small", |_| {});
+            world.bound(&node, &format!("web-{at}"), sized(cores));
+        }
+        let case = Case::of(world);
+        let fresh = commands(&case.round(Method::Emptiness, &mut Memory::default()));
+        assert_eq!(commands(&case.round(Method::Emptiness, &mut memory)), fresh, "{cores}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Looking at commands again after their wait.
+
+use crate::world::{Case, open_pool};
+use jiff::SignedDuration;
+use kerf_decide::{Memory, Method, revalidate_candidates, validate};
+use kerf_disruption::{Command, Invalid};
+use kerf_testkit::disruption::{World, now, sized};
+use std::sync::Arc;
+
+/// Two nodes whose pods fit on one, and the command that removes one of them.
+fn decided(memory: &mut Memory) -> (Case, Command) {
+    let mut world = World::new();
+    open_pool(&mut world);
+    for node in ["a-1", "a-2"] {
+        world.of_kind(node, "small", |_| {});
+        world.bound(node, &format!("web-{node}"), |_| {});
+    }
+    let case = Case::of(world);
+    let round = case.round(Method::SingleNodeConsolidation, memory);
+    let command = round.evaluations[0].commands[0].clone();
+    (case, command)
+}
+
+// DIS-127, DIS-187
+#[test]
+fn a_command_that_still_fits_is_started_as_it_was_decided() {
+    let mut memory = Memory::default();
+    let (case, command) = decided(&mut memory);
+    let method = Method::SingleNodeConsolidation;
+    assert_eq!(method.validation_wait().as_secs(), 15);
+    for look in [validate, revalidate_candidates] {
+        let validation = look(&case.view(), method, &command, &mut memory);
+        assert_eq!(validation.result.unwrap().short(), command.short());
+        assert_eq!(validation.failed, 0);
+    }
+}
+
+// DIS-182, DIS-186, DIS-189
+#[test]
+fn a_pod_that_comes_while_the_simulation_runs_is_seen() {
+    let mut memory = Memory::default();
+    let (case, command) = decided(&mut memory);
+    let method = Method::SingleNodeConsolidation;
+    assert!(validate(&case.view(), method, &command, &mut memory).result.is_ok());
+    let index = command.candidates[0].index;
+    let nominated = case.changed(|snapshot| {
+        Arc::make_mut(&mut snapshot.nodes[index]).nominated_until = Some(now() + SignedDuration::from_secs(20));
+    });
+    let validation = revalidate_candidates(&nominated.view(), method, &command, &mut memory);
+    assert_eq!(
+        (validation.result.unwrap_err(), validation.failed),
+        (Some(Invalid::Nominated), 1)
+    );
+}
+
+// DIS-183
+#[test]
+fn a_command_whose_pods_have_no_place_any_more_is_given_up() {
+    let mut memory = Memory::default();
+    let (case, command) = decided(&mut memory);
+    let other = 1 - command.candidates[0].index;
+    let full = case.changed(|snapshot| {
+        let mut world = World::new();
+        let mut pod = world.pod("late", 0);
+        sized(1400)(&mut pod);
+        pod.node_name = snapshot.nodes[other].node_name.clone();
+        let node = Arc::make_mut(&mut snapshot.nodes[other]);
+        node.requested.add(&pod.shape.requests);
+        node.pods.push(Arc::new(pod));
+        world.snapshot.nodes.clear();
+    });
+    let validation = validate(&full.view(), Method::SingleNodeConsolidation, &command, &mut memory);
+    assert_eq!(
+        validation.result.unwrap_err(),
+        Some(Invalid::Changed),
+        "a new machine would be needed"
+    );
+}
+
+// DIS-155, DIS-156
+#[test]
+fn of_an_emptiness_command_the_nodes_that_are_still_empty_go() {
+    let mut world = World::new();
+    open_pool(&mut world);
+    world.of_kind("a-1", "small", |_| {});
+    world.of_kind("a-2", "small", |_| {});
+    let (case, mut memory) = (Case::of(world), Memory::default());
+    let command = case.round(Method::Emptiness, &mut memory).evaluations[0].commands[0].clone();
+    assert_eq!(command.candidates.len(), 2);
+    let nominated = case.changed(|snapshot| {
+        Arc::make_mut(&mut snapshot.nodes[0]).nominated_until = Some(now() + SignedDuration::from_secs(20));
+    });
+    let validation = validate(&nominated.view(), Method::Emptiness, &command, &mut memory);
+    assert_eq!(validation.result.unwrap().short(), "delete: [a-2]");
+}
