@@ -1,6 +1,7 @@
 #![no_main]
 
-#[path = "../harness/cron.rs"]
-mod harness;
+mod harness {
+    include!("../harness/cron.rs");
+}
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::check(data));

@@ -1,6 +1,7 @@
 #![no_main]
 
-#[path = "../harness/duration.rs"]
-mod harness;
+mod harness {
+    include!("../harness/duration.rs");
+}
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::check(data));

@@ -1,6 +1,7 @@
 #![no_main]
 
-#[path = "../harness/requirement.rs"]
-mod harness;
+mod harness {
+    include!("../harness/requirement.rs");
+}
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| harness::check(data));

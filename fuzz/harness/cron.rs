@@ -1,4 +1,4 @@
-//! Cron schedules: the next hit lies ahead, on a whole second, and a window that opened there is open.
+// Cron schedules: the next hit lies ahead, on a whole second, and a window that opened there is open.
 
 use jiff::Timestamp;
 use kerf_units::cron::CronSchedule;

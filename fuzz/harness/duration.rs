@@ -1,4 +1,4 @@
-//! Durations: the canonical form reads as the same span, and fields come back as they were written.
+// Durations: the canonical form reads as the same span, and fields come back as they were written.
 
 use kerf_units::duration::{GoDuration, NillableDuration, WrittenDuration};
 

@@ -1,4 +1,4 @@
-//! Manifests: any text is read to its end, and what is said about it is the same each time.
+// Manifests: any text is read to its end, and what is said about it is the same each time.
 
 /// One input.
 pub(crate) fn check(data: &[u8]) {

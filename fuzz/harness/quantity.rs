@@ -1,4 +1,4 @@
-//! Quantities: what reads prints, and what was printed reads as the same amount.
+// Quantities: what reads prints, and what was printed reads as the same amount.
 
 use kerf_units::quantity::{Quantity, Scale};
 

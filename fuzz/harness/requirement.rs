@@ -1,4 +1,4 @@
-//! Requirements: an intersection admits what both sides admit, whichever comes first, and nobody finds two sides disjoint that share a value.
+// Requirements: an intersection admits what both sides admit, whichever comes first, and nobody finds two sides disjoint that share a value.
 
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::requirement::{Requirement, Requirements};

@@ -33,7 +33,7 @@ mod view;
 mod watch;
 mod write;
 
-pub use admission::{Admission, Problem};
+pub use admission::{Admission, Problem, UnknownField};
 pub use handlers::ResponseBody;
 pub use server::{ApiServer, ApiServerBuilder, ServeError, ServingHandle, serve_https};
 pub use state::{Clock, Write};

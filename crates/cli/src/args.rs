@@ -1,7 +1,7 @@
 //! The command line as typed.
 
 use crate::exit;
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 
 const ABOUT: &str = "Node autoscaling for Kubernetes, compatible with Karpenter v1";
@@ -16,16 +16,16 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Watch a whole cluster live through four hours: embedded, in seconds, with the real controllers.
+    /// Run four hours of an embedded cluster in seconds, with the real controllers.
     Demo(DemoArgs),
-    /// Keep an embedded cluster and Kerf running for kubectl.
+    /// Run an embedded cluster with Kerf for kubectl.
     Up(UpArgs),
-    /// Run the controller against a cluster (KUBECONFIG or in-cluster).
+    /// Run the controller on a cluster (KUBECONFIG or in-cluster).
     #[command(disable_help_flag = true)]
     Controller(ControllerArgs),
     /// Plan nodes for pods read from manifests: one decision, offline.
     Simulate(SimulateArgs),
-    /// Say where a pod goes or why nothing takes it, or why a node stays.
+    /// Explain where a pod goes or why it has no place, or why a node stays.
     Explain(Box<ExplainArgs>),
     /// Print the custom resource definitions.
     Crds(CrdsArgs),
@@ -34,8 +34,11 @@ pub(crate) enum Command {
         /// The shell to complete for.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page (roff); `kerf man | man -l -` shows it.
-    Man,
+    /// Print a manual page (roff); `kerf man simulate | man -l -` shows that of `kerf simulate`.
+    Man {
+        /// The command to describe; all of kerf without it.
+        command: Option<String>,
+    },
     /// Print the version.
     Version,
 }
@@ -47,13 +50,13 @@ pub(crate) struct DemoArgs {
     /// Run in real time (four hours) instead of virtual time.
     #[arg(long)]
     pub(crate) real_time: bool,
-    /// Where every random choice of the run comes from; the same seed gives the same run.
+    /// Seed of all random choices; the same seed gives the same run.
     #[arg(long, default_value_t = 7)]
     pub(crate) seed: u64,
-    /// Say also how many pods run and wait, whenever that changes.
+    /// Also print the number of running and pending pods when it changes.
     #[arg(long, short)]
     pub(crate) verbose: bool,
-    /// Show the summary alone.
+    /// Print only the summary.
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 }
@@ -62,22 +65,22 @@ pub(crate) struct DemoArgs {
 #[derive(Args, Debug)]
 #[command(after_help = exit::HELP)]
 pub(crate) struct UpArgs {
-    /// Loopback port of the API server; 0 takes a free one.
+    /// Loopback port of the API server; 0 chooses a free one.
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
-    /// Where to write the kubeconfig.
+    /// File to write the kubeconfig to.
     #[arg(long, value_name = "FILE", default_value = "kerf.kubeconfig", value_hint = ValueHint::FilePath)]
     pub(crate) write_kubeconfig: PathBuf,
-    /// Keep the cluster's objects in this folder and find them again at the next start.
+    /// Folder that keeps the cluster's objects from one start to the next.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Leave the cluster alone: no Kerf in this process, so that another can be the controller.
+    /// Do not run Kerf in this process, so that another process can be the controller.
     #[arg(long)]
     pub(crate) no_controller: bool,
     /// Instance types in the KWOK provider's JSON format instead of the EC2 catalogue.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) instance_types: Option<PathBuf>,
-    /// Where random choices come from.
+    /// Seed of all random choices.
     #[arg(long, default_value_t = 7)]
     pub(crate) seed: u64,
     /// Flags of the controller, after --, such as `-- --feature-gates NodeRepair=true`; `kerf controller --help` lists them.
@@ -85,7 +88,7 @@ pub(crate) struct UpArgs {
     pub(crate) flags: Vec<String>,
 }
 
-/// Options of `kerf controller`: handed on as they are, since they keep Karpenter's own syntax (one dash or two, variables as fallback).
+/// Options of `kerf controller`. They are passed on unparsed, because they have Karpenter's syntax (one dash or two, variables as fallback).
 #[derive(Args, Debug)]
 pub(crate) struct ControllerArgs {
     /// Flags of the controller; `kerf controller --help` lists them.
@@ -97,58 +100,61 @@ pub(crate) struct ControllerArgs {
 #[derive(Args, Debug)]
 #[command(after_help = exit::HELP)]
 pub(crate) struct SimulateArgs {
-    /// Manifests to read: a file, a folder, or - for standard input. May be repeated. JSON reads about thirty times faster than YAML.
+    /// Manifests to read: a file, a folder, or - for standard input. May be repeated. JSON reads two to four times faster than YAML.
     #[arg(short = 'f', long = "filename", value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) filenames: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) decision: DecisionArgs,
-    /// Check the plan against the Kubernetes rules with code that shares nothing with the solver.
+    /// Check the plan against the Kubernetes rules, with code that shares no logic with the solver.
     #[arg(long)]
     pub(crate) verify: bool,
-    /// Say instead what consolidation would remove or replace now, what that saves, and for every node that stays why. Exit code 1 says
-    /// that something would go.
+    /// Instead print what consolidation would remove or replace now, what that saves, and why every other node stays. Exit code 1 means
+    /// that some node would go.
     #[arg(long, conflicts_with = "verify")]
     pub(crate) consolidate: bool,
     /// Print to standard error how long reading, planning and checking took.
     #[arg(long)]
     pub(crate) timing: bool,
-    /// How to print the report.
+    /// Format of the report.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub(crate) output: Output,
 }
 
-/// What a decision is made with, besides the cluster.
+/// Inputs of a decision besides the cluster.
 #[derive(Args, Debug)]
 pub(crate) struct DecisionArgs {
     /// Instance types in the KWOK provider's JSON format instead of the built-in ones.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) instance_types: Option<PathBuf>,
-    /// The built-in instance types to use without --instance-types: ec2, or for a cluster those that its nodes are of.
+    /// Built-in instance types to use without --instance-types. Default: ec2; for a cluster, those that match its nodes.
     #[arg(long, value_enum)]
     pub(crate) catalogue: Option<CatalogueName>,
-    /// The moment the decision is made at (RFC 3339); now by default.
+    /// Whether manifests with unknown fields are errors, as for kubectl apply; false ignores such fields.
+    #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
+    pub(crate) validate: bool,
+    /// Time of the decision (RFC 3339); now by default.
     #[arg(long, value_name = "TIME")]
     pub(crate) now: Option<String>,
-    /// Threads to use; the plan does not depend on it.
+    /// Number of threads; the plan does not depend on it.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
-    /// Honour preferences until they stand in the way, or not at all.
+    /// Whether preferences of pods are respected as far as possible, or ignored.
     #[arg(long, env = "PREFERENCE_POLICY", value_enum, ignore_case = false, default_value_t = PreferencePolicy::Respect)]
     pub(crate) preference_policy: PreferencePolicy,
-    /// Whether minValues may be lowered to what there is.
+    /// Whether minValues may be lowered if too few values are available.
     #[arg(long, env = "MIN_VALUES_POLICY", value_enum, ignore_case = false, default_value_t = MinValuesPolicy::Strict)]
     pub(crate) min_values_policy: MinValuesPolicy,
-    /// Feature gates as Name=true|false, comma separated. NodeOverlay is on where overlays are read from files.
+    /// Feature gates as Name=true|false, comma separated. NodeOverlay is on if the files contain overlays.
     #[arg(long, env = "FEATURE_GATES", value_name = "GATES", default_value = "")]
     pub(crate) feature_gates: String,
-    /// How nodes are chosen: the cheapest of several strategies, or upstream's greedy alone.
+    /// How nodes are chosen: by the cheapest of several strategies, or only by Karpenter's greedy.
     #[arg(long, value_enum, default_value_t = Packing::Cheapest)]
     pub(crate) packing: Packing,
 }
 
 /// Options of `kerf explain`.
 #[derive(Args, Debug)]
-#[command(after_help = EXPLAIN_HELP)]
+#[command(after_help = EXPLAIN_HELP, override_usage = "kerf explain [OPTIONS] <KIND/NAME>")]
 pub(crate) struct ExplainArgs {
     /// What to explain: pod/NAME or node/NAME (or po/NAME, no/NAME, pod NAME).
     #[arg(required = true, num_args = 1..=2, value_name = "KIND/NAME")]
@@ -156,41 +162,41 @@ pub(crate) struct ExplainArgs {
     /// Manifests to read instead of asking a cluster: a file, a folder, or - for standard input. May be repeated.
     #[arg(short = 'f', long = "filename", value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) filenames: Vec<PathBuf>,
-    /// The namespace; without it that of the kubeconfig's context, or "default" with -f.
+    /// Namespace. Default: that of the kubeconfig's context, or "default" with -f.
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
-    /// The kubeconfig to use; $KUBECONFIG or ~/.kube/config without it.
+    /// Kubeconfig file. Default: $KUBECONFIG or ~/.kube/config.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "filenames")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig to use; the current one without it.
+    /// Context of the kubeconfig. Default: the current one.
     #[arg(long, conflicts_with = "filenames")]
     pub(crate) context: Option<String>,
     #[command(flatten)]
     pub(crate) decision: DecisionArgs,
-    /// How to print the explanation.
+    /// Format of the explanation.
     #[arg(short, long, value_enum, default_value_t = TextOutput::Text)]
     pub(crate) output: TextOutput,
 }
 
 const EXPLAIN_HELP: &str = "Examples:
-  kerf explain pod/web-0                       ask the cluster of the current kubeconfig
-  kerf explain pod/web-0 -n shop -o json       the same as a document
-  kerf explain pod/web-0 -f manifests/         offline, from files
-  kerf explain node/ip-10-0-1-7                why consolidation leaves it alone
+  kerf explain pod/web-0                       read the cluster of the current kubeconfig
+  kerf explain pod/web-0 -n shop -o json       print a document
+  kerf explain pod/web-0 -f manifests/         read files
+  kerf explain node/ip-10-0-1-7                why consolidation keeps the node
 
 Exit codes:
   0  the pod has a place: it is bound, or would be scheduled; the node would go
-  1  the pod has none, or the node stays, and the output says why
-  2  bad input or usage, or something could not be read that the answer may depend on
+  1  the pod has no place, or the node stays; the output says why
+  2  bad input or usage, or an object that the answer may depend on could not be read
   3  nothing to explain: there is no such object
   4  the output, the API, the kubeconfig or the network failed
-  5  an invariant broke";
+  5  a bug in Kerf";
 
 /// Options of `kerf crds`.
 #[derive(Args, Debug)]
 #[command(after_help = exit::HELP)]
 pub(crate) struct CrdsArgs {
-    /// Whose flavour to print: providers add labels their node classes understand.
+    /// Provider whose definitions to print.
     #[arg(long, value_enum, default_value_t = Provider::Kwok)]
     pub(crate) provider: Provider,
 }

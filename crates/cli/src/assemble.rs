@@ -1,4 +1,4 @@
-//! Putting a controller together: provider, catalogue, options and metrics around a client.
+//! Assembles a controller with the KWOK provider from client, catalogue, options and metrics.
 
 use anyhow::Context as _;
 use kerf_cloud::CloudProvider;
@@ -13,7 +13,7 @@ use kube::Client;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What a controller with the KWOK provider is made of.
+/// The parts of a controller with the KWOK provider.
 pub(crate) struct Parts {
     pub(crate) client: Client,
     pub(crate) election: Option<Election>,
@@ -57,7 +57,7 @@ impl Parts {
 /// The labels metrics carry for nodes and claims of a provider (OPS-142, OPS-171).
 pub(crate) fn label_names(provider: &dyn CloudProvider) -> LabelNames {
     let profile = provider.profile();
-    // Labels of different domains may share a last part; a metric label stands once.
+    // Labels of different domains may have the same last part; a metric has that label once.
     let well_known: BTreeSet<String> = profile.vocabulary.labels.well_known().map(LabelNames::short).collect();
     LabelNames {
         well_known: well_known.into_iter().collect(),
@@ -69,10 +69,10 @@ pub(crate) fn label_names(provider: &dyn CloudProvider) -> LabelNames {
     }
 }
 
-/// The controller's options with nothing said, for clusters inside this process.
+/// The default options, for clusters inside this process.
 pub(crate) fn default_options() -> anyhow::Result<Options> {
     match Options::parse(std::iter::empty(), |_| None).context("default options")? {
         Parsed::Run(options) => Ok(options),
-        Parsed::Help => anyhow::bail!("the default options ask for help"),
+        Parsed::Help => anyhow::bail!("the default options contain --help"),
     }
 }

@@ -1,4 +1,4 @@
-//! `kerf controller`: the controller against a real cluster.
+//! `kerf controller`: the controller on a real cluster.
 
 use crate::args::ControllerArgs;
 use crate::assemble::{Parts, label_names};
@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-/// The provider of this build unless told otherwise.
+/// The provider of this build.
 const DEFAULT_PROVIDER: &str = "kwok";
 
 const CLOUD_PROVIDER: OptionDef = OptionDef {
@@ -24,14 +24,14 @@ const CLOUD_PROVIDER: OptionDef = OptionDef {
     variable: "CLOUD_PROVIDER",
     kind: OptionKind::Text,
     default: DEFAULT_PROVIDER,
-    help: "who launches machines; this build knows kwok (Node objects without machines)",
+    help: "provider that launches machines; this build has kwok (Node objects without machines)",
 };
 const KUBECONFIG: OptionDef = OptionDef {
     flag: "kubeconfig",
     variable: "KUBECONFIG",
     kind: OptionKind::Text,
     default: "",
-    help: "kubeconfig file; ~/.kube/config or the pod's service account when empty",
+    help: "kubeconfig file; if empty, ~/.kube/config or the pod's service account",
 };
 
 static ALL_OPTIONS: LazyLock<Vec<OptionDef>> = LazyLock::new(|| {
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
     };
     let provider = values.string(CLOUD_PROVIDER.flag);
     if provider != DEFAULT_PROVIDER {
-        eprintln!("error: --cloud-provider {provider:?} is not in this build; it knows \"{DEFAULT_PROVIDER}\"");
+        eprintln!("error: --cloud-provider {provider:?} is not in this build; use \"{DEFAULT_PROVIDER}\"");
         return Ok(Exit::BadInput);
     }
     let kubeconfig = values.string(KUBECONFIG.flag).to_owned();
@@ -101,7 +101,7 @@ async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
     let interner = Arc::new(Interner::default());
     let path = options.instance_types_file_path.as_deref();
     let catalogue = load_catalogue_or_none(path.map(Path::new), &interner);
-    // A bare client first: metrics are labelled by the provider's names, and the real client counts into them.
+    // Metrics need the provider's label names, and the real client counts into metrics: so a plain client comes first.
     let bare = connection.client(&ApiLayers::new())?;
     let metrics = Metrics::new(label_names(&KwokProvider::new(
         bare,
@@ -158,7 +158,7 @@ async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Cancels the token at the first SIGINT or SIGTERM, so that the lease is given back; a second one ends the process at once.
+/// Cancels the token at the first SIGINT or SIGTERM, so that the lease is released; the second one ends the process with code 130.
 pub(crate) async fn cancel_on_signal(shutdown: CancellationToken) {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))

@@ -7,15 +7,15 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// Done.
     Done = 0,
-    /// The answer is no: something was not scheduled, something would change.
+    /// The answer is no: a pod has no place, or a node would change.
     No = 1,
-    /// Bad input or usage; files that cannot be read are bad input.
+    /// Bad input or usage; unreadable files are bad input.
     BadInput = 2,
-    /// There is nothing to explain.
+    /// The object to explain does not exist.
     Nothing = 3,
     /// The output, the API, the kubeconfig, a data directory, a port or the network failed.
     Failed = 4,
-    /// An invariant broke: a bug in Kerf.
+    /// A bug in Kerf: an invariant does not hold.
     Broken = 5,
 }
 
@@ -25,11 +25,11 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// What every `--help` says about exit codes.
+/// The exit codes as every `--help` prints them.
 pub(crate) const HELP: &str = "Exit codes:
   0  done
-  1  the answer is no: something was not scheduled, something would change
-  2  bad input or usage, files that cannot be read included
-  3  nothing to explain: there is no such object
+  1  the answer is no: a pod has no place, or a node would change
+  2  bad input or usage, including unreadable files
+  3  the object to explain does not exist
   4  the output, the API, the kubeconfig, a data directory, a port or the network failed
-  5  an invariant broke";
+  5  a bug in Kerf";

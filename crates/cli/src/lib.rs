@@ -1,5 +1,5 @@
-//! The `kerf` command: options in, tables and documents out. Everything it does lives in the crates below it; here is reading, rendering and
-//! the mapping of results to exit codes. [`offline`] is for callers in the same process.
+//! The `kerf` command: reads options and manifests, calls the crates below, prints tables and documents, and maps results to exit codes.
+//! [`offline`] is for callers in the same process.
 
 mod args;
 mod assemble;
@@ -25,31 +25,33 @@ pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() {
-                Exit::BadInput.into()
-            } else {
-                Exit::Done.into()
+            let printed = error.print();
+            return match printed {
+                _ if error.use_stderr() => Exit::BadInput.into(),
+                Ok(()) => Exit::Done.into(),
+                Err(error) => failure(&error.into()),
             };
         }
     };
-    // Two providers in one process make rustls refuse to choose; there is one, and it is named here.
+    // rustls does not choose between two providers in one process, so the choice is made here.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match run(cli.command) {
         Ok(exit) => exit.into(),
-        // A reader that has seen enough (`kerf crds | head`) is no failure.
-        Err(error)
-            if error
-                .downcast_ref::<io::Error>()
-                .is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) =>
-        {
-            Exit::Done.into()
-        }
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            Exit::Failed.into()
-        }
+        Err(error) => failure(&error),
     }
+}
+
+/// Reports an error, unless the reader of the output has closed it (`kerf crds | head`), which is no failure.
+fn failure(error: &anyhow::Error) -> ExitCode {
+    let closed = |cause: &(dyn std::error::Error + 'static)| {
+        let cause = cause.downcast_ref::<io::Error>();
+        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    };
+    if error.chain().any(closed) {
+        return Exit::Done.into();
+    }
+    eprintln!("error: {error:#}");
+    Exit::Failed.into()
 }
 
 fn run(command: Command) -> anyhow::Result<Exit> {
@@ -61,18 +63,37 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Explain(args) => explain::run(&args),
         Command::Crds(args) => crds(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "kerf", &mut io::stdout());
+            // `generate` panics when it cannot write, so it writes to memory.
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "kerf", &mut text);
+            io::stdout().write_all(&text)?;
             Ok(Exit::Done)
         }
-        Command::Man => {
-            clap_mangen::Man::new(Cli::command()).render(&mut io::stdout())?;
-            Ok(Exit::Done)
-        }
+        Command::Man { command } => man(command.as_deref()),
         Command::Version => {
             writeln!(io::stdout(), "kerf {}", env!("CARGO_PKG_VERSION"))?;
             Ok(Exit::Done)
         }
     }
+}
+
+/// Prints the manual page of one command, or of `kerf`.
+fn man(command: Option<&str>) -> anyhow::Result<Exit> {
+    let mut kerf = Cli::command();
+    // Gives commands their full names.
+    kerf.build();
+    let page = match command {
+        None => kerf,
+        Some(name) => match kerf.find_subcommand(name) {
+            Some(found) => found.clone(),
+            None => {
+                eprintln!("error: there is no command {name}; kerf --help lists them");
+                return Ok(Exit::BadInput);
+            }
+        },
+    };
+    clap_mangen::Man::new(page).render(&mut io::stdout())?;
+    Ok(Exit::Done)
 }
 
 fn crds(args: &CrdsArgs) -> anyhow::Result<Exit> {

@@ -42,7 +42,7 @@ impl Planner {
 
     /// Plans for the manifests and has the plan checked.
     pub fn plan(&self, manifests: &str) -> Outcome {
-        let input = from_sources(vec![source(manifests)]);
+        let input = from_sources(vec![source(manifests)], true);
         let mut errors = input.errors;
         let inputs = DecisionInputs::new(input.cluster, &self.settings, &self.interner, &mut errors);
         let decision = provision(&inputs.view(), &mut Memory::default(), &|| false);
@@ -61,7 +61,7 @@ impl Planner {
 
 /// Reads manifests as far as they go without instance types, and says what is wrong with them.
 pub fn read(manifests: &str) -> Vec<String> {
-    let input = from_sources(vec![source(manifests)]);
+    let input = from_sources(vec![source(manifests)], true);
     let interner = Arc::new(Interner::default());
     let conventions = kerf_state::Conventions::default();
     let mirror = input.cluster.world.into_mirror(interner, conventions);

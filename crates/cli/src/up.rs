@@ -1,4 +1,4 @@
-//! `kerf up`: an embedded cluster, with Kerf in it, that stays up for kubectl.
+//! `kerf up`: an embedded cluster with Kerf that runs until a signal ends it.
 
 use crate::args::UpArgs;
 use crate::assemble::Parts;
@@ -40,14 +40,14 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    runtime.block_on(stay(args, options, interner, catalogue))
+    runtime.block_on(serve(args, options, interner, catalogue))
 }
 
-/// What the flags say. Variables do not count: they are there for a controller of a real cluster.
+/// Parses the controller's flags. Environment variables are ignored: they are for a controller of a real cluster.
 fn options(flags: &[String]) -> anyhow::Result<Options> {
     match Options::parse(flags.iter().cloned(), |_| None)? {
         Parsed::Run(options) => Ok(options),
-        Parsed::Help => anyhow::bail!("--help sets nothing after two dashes"),
+        Parsed::Help => anyhow::bail!("--help is no flag of the controller"),
     }
 }
 
@@ -64,7 +64,8 @@ fn catalogue(path: Option<&Path>, interner: &Interner) -> anyhow::Result<Arc<Cat
     Ok(Arc::new(catalogue))
 }
 
-async fn stay(
+/// Runs the cluster until a signal.
+async fn serve(
     args: &UpArgs,
     options: Options,
     interner: Arc<Interner>,
@@ -119,12 +120,12 @@ async fn stay(
     }
     sandbox.stop().await;
     listener.shutdown().await;
-    // The address in it leads nowhere any more.
+    // Its address is not served any more.
     let _ = fs::remove_file(&args.write_kubeconfig);
     Ok(Exit::Done)
 }
 
-/// The file holds a client key: only its owner may read it.
+/// Writes a file that only its owner may read, because it holds a client key.
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let _ = fs::remove_file(path);
@@ -136,7 +137,7 @@ fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// One write, and a reader that is gone is no reason to end: `kerf up | head -1` has a cluster too.
+/// Prints the greeting. A closed pipe is no error: `kerf up | head -1` keeps the cluster running.
 fn greet(out: &mut impl Write, args: &UpArgs, port: u16) -> std::io::Result<()> {
     match out.write_all(greeting(args, port).as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -165,9 +166,10 @@ mod tests {
     use clap::Parser;
     use std::io::{self, ErrorKind};
 
-    struct Gone(ErrorKind);
+    /// A writer that always fails.
+    struct Failing(ErrorKind);
 
-    impl Write for Gone {
+    impl Write for Failing {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
             Err(self.0.into())
         }
@@ -185,10 +187,10 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_of_the_greeting_that_is_gone_ends_nothing() {
+    fn a_closed_pipe_does_not_end_the_cluster() {
         let args = args(&["kerf", "up"]);
-        assert!(greet(&mut Gone(ErrorKind::BrokenPipe), &args, 1).is_ok());
-        assert!(greet(&mut Gone(ErrorKind::StorageFull), &args, 1).is_err());
+        assert!(greet(&mut Failing(ErrorKind::BrokenPipe), &args, 1).is_ok());
+        assert!(greet(&mut Failing(ErrorKind::StorageFull), &args, 1).is_err());
     }
 
     #[test]

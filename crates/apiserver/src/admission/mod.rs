@@ -11,6 +11,7 @@ mod pod;
 mod quantity;
 mod selector;
 mod typed;
+mod unknown_fields;
 mod workload;
 
 use checks::Checks;
@@ -18,3 +19,4 @@ use checks::Checks;
 pub(crate) use admit::{create, update};
 pub(crate) use envelope::envelope;
 pub use offline::{Admission, Problem};
+pub use unknown_fields::UnknownField;

@@ -1,9 +1,12 @@
 //! Admission without a server: what a POST of an object would default and refuse, for tools that read manifests.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::admit;
 use crate::json;
+use crate::registry::Resource;
 use crate::schema::FieldValidation;
 use crate::state::State;
 use crate::write::WriteRequest;
@@ -33,16 +36,19 @@ impl Admission {
         Self { state }
     }
 
+    /// What is known of a kind in a version.
+    pub(super) fn resource(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        let mut resources = self.state.registry.iter();
+        resources.find(|resource| resource.kind == kind && resource.api_version() == api_version)
+    }
+
     /// Defaults `object` in place and says what is wrong with it. Its status, its priority and what only a server sets stay as they
     /// are. Kinds not known pass.
     pub fn admit(&mut self, object: &mut Value) -> Result<(), Vec<Problem>> {
         let (api_version, kind) = (text(object, &["apiVersion"]), text(object, &["kind"]));
-        let found = self
-            .state
-            .registry
-            .iter()
-            .find(|resource| resource.kind == kind && resource.api_version() == api_version);
-        let Some(resource) = found.cloned() else { return Ok(()) };
+        let Some(resource) = self.resource(&api_version, &kind).cloned() else {
+            return Ok(());
+        };
         let namespace = text(object, &["metadata", "namespace"]);
         let status = json::take(object, &["status"]);
         let class = json::take(object, &["spec", "priorityClassName"]);

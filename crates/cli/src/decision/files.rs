@@ -1,22 +1,26 @@
-//! From manifests to a cluster.
+//! Reads a cluster from manifests.
 
 use super::{Input, input};
-use crate::manifests::{Source, read_inputs, read_objects};
+use crate::manifests::{Source, read_inputs, read_objects, refuse_unknown_fields};
 use std::io;
 use std::path::PathBuf;
 
-/// Reads files, folders and standard input.
-pub(crate) fn from_files(paths: &[PathBuf]) -> Input {
+/// Reads files, folders and standard input. With `validate`, objects with unknown fields are errors.
+pub(crate) fn from_files(paths: &[PathBuf], validate: bool) -> Input {
     let (sources, mut errors, mut notes) = read_inputs(paths, &mut io::stdin().lock());
-    let mut input = from_sources(sources);
+    let mut input = from_sources(sources, validate);
     errors.append(&mut input.errors);
     notes.append(&mut input.notes);
     Input { errors, notes, ..input }
 }
 
-/// Reads texts.
-pub(crate) fn from_sources(sources: Vec<Source>) -> Input {
-    let found = read_objects(&sources);
+/// Reads texts. With `validate`, objects with unknown fields are errors.
+pub(crate) fn from_sources(sources: Vec<Source>, validate: bool) -> Input {
+    let mut found = read_objects(&sources);
     drop(sources);
-    input::read(found)
+    let admission = input::admission();
+    if validate {
+        refuse_unknown_fields(&mut found, &admission);
+    }
+    input::read(found, admission)
 }

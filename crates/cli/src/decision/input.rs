@@ -22,11 +22,19 @@ pub(crate) struct Cluster {
     pub(crate) unread: Vec<Unread>,
 }
 
+/// Admission of the built-in kinds, of Karpenter's and of Kerf's.
+pub(super) fn admission() -> Admission {
+    let crds = kerf_api::crds(kerf_api::Provider::Core);
+    let kwok = kerf_api::crds(kerf_api::Provider::Kwok);
+    let class = kwok.iter().filter(|crd| crd.name.starts_with("kwoknodeclasses"));
+    Admission::new(crds.iter().chain(class).map(|crd| &crd.value))
+}
+
 /// Reads the objects; what is wrong with one is reported and the object left out.
-pub(super) fn read(found: Objects) -> Input {
+pub(super) fn read(found: Objects, admission: Admission) -> Input {
     let mut input = Input::default();
     let objects = input.begin(found);
-    let mut objects = input.admit(objects);
+    let mut objects = input.admit(objects, admission);
     input.errors.extend(expand_workloads(&mut objects));
     input.errors.extend(missing_references(&objects));
     input.decode(objects);
@@ -50,11 +58,7 @@ impl Input {
         found.objects
     }
 
-    fn admit(&mut self, mut objects: Vec<Object>) -> Vec<Object> {
-        let crds = kerf_api::crds(kerf_api::Provider::Core);
-        let kwok = kerf_api::crds(kerf_api::Provider::Kwok);
-        let class = kwok.iter().filter(|crd| crd.name.starts_with("kwoknodeclasses"));
-        let mut admission = Admission::new(crds.iter().chain(class).map(|crd| &crd.value));
+    fn admit(&mut self, mut objects: Vec<Object>, mut admission: Admission) -> Vec<Object> {
         objects.retain_mut(|object| {
             let Err(problems) = admission.admit(with_uid(object)) else {
                 return true;

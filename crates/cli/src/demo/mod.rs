@@ -1,8 +1,9 @@
-//! `kerf demo`: four hours of a cluster's life, embedded, with the real controllers, in virtual time.
+//! `kerf demo`: four hours of an embedded cluster with the real controllers, in virtual time.
 
-mod decision;
-mod life;
+mod bill;
+mod machine_change;
 mod observer;
+mod run;
 mod story;
 mod summary;
 
@@ -17,5 +18,5 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
         .start_paused(!args.real_time)
         .build()
         .context("starting the runtime")?;
-    runtime.block_on(life::live(args))
+    runtime.block_on(run::run(args))
 }

@@ -1,6 +1,6 @@
-//! What an onlooker sees: pods, nodes, prices and decisions, and whether anything was broken on the way.
+//! Observes the demo's cluster through its API: pods, nodes, prices, decisions, and broken invariants.
 
-use super::decision::{Decision, Machine, PODS_WAITED, Verb};
+use super::machine_change::{Machine, MachineChange, PODS_WAIT, Verb};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kerf_api::NodeClaim;
 use kerf_model::instance_type::Catalogue;
@@ -19,28 +19,29 @@ pub(super) struct Sample {
     pub(super) price: Price,
 }
 
-/// A NodeClaim as last seen.
+/// A NodeClaim at the last observation.
 #[derive(Default)]
 struct Claim {
     machine: Option<Machine>,
-    /// Whether its Node was not ready after it had been.
-    unwell: bool,
-    leaving: bool,
+    /// Whether the Ready condition of its Node was ever Unknown.
+    lost_kubelet: bool,
+    /// Whether its removal was reported.
+    removed: bool,
 }
 
-/// Watches by looking.
+/// Lists objects and compares them with those of the observation before.
 pub(super) struct Observer {
     client: Client,
     prices: HashMap<(String, String, String), Price>,
     claims: BTreeMap<String, Claim>,
     protected: BTreeMap<String, bool>,
-    pub(super) decisions: Vec<Decision>,
+    pub(super) decisions: Vec<MachineChange>,
     pub(super) broken: BTreeSet<String>,
     pub(super) pods: Vec<Pod>,
     pub(super) nodes: Vec<Node>,
 }
 
-/// The events that tell why a machine is given up, whoever raised the signal.
+/// Reasons of the events that say why a machine is interrupted.
 const INTERRUPTIONS: [&str; 4] = [
     "SpotInterrupted",
     "InstanceUnhealthy",
@@ -75,13 +76,13 @@ impl Observer {
         }
     }
 
-    /// Looks once; gives back the sample and what was decided since the last look.
-    pub(super) async fn look(&mut self) -> Result<(Sample, Vec<Decision>), kube::Error> {
+    /// Lists everything once. Returns the sample and the decisions since the last observation.
+    pub(super) async fn observe(&mut self) -> Result<(Sample, Vec<MachineChange>), kube::Error> {
         let all = ListParams::default();
         let claims = Api::<NodeClaim>::all(self.client.clone()).list(&all).await?.items;
         self.pods = Api::<Pod>::all(self.client.clone()).list(&all).await?.items;
         self.nodes = Api::<Node>::all(self.client.clone()).list(&all).await?.items;
-        let decided = self.note_claims(&claims).await?;
+        let decided = self.decisions_since(&claims).await?;
         self.check_protected();
         let price = self.nodes.iter().filter_map(|node| self.price(node)).sum();
         let phase = |pod: &Pod| {
@@ -110,15 +111,15 @@ impl Observer {
         self.prices.get(&machine).copied()
     }
 
-    async fn note_claims(&mut self, claims: &[NodeClaim]) -> Result<Vec<Decision>, kube::Error> {
+    async fn decisions_since(&mut self, claims: &[NodeClaim]) -> Result<Vec<MachineChange>, kube::Error> {
         let there: BTreeSet<String> = claims.iter().map(ResourceExt::name_any).collect();
-        // What goes is told first: most of what comes replaces it.
+        // Removals come first: most launches replace them.
         let (mut decided, mut launched) = (Vec::new(), Vec::new());
         for claim in claims {
             let name = claim.name_any();
-            let unwell = self.is_unwell(claim);
+            let lost_kubelet = self.is_kubelet_lost(claim);
             let seen = self.claims.entry(name.clone()).or_default();
-            seen.unwell |= unwell;
+            seen.lost_kubelet |= lost_kubelet;
             let known = seen.machine.is_some();
             if let Some(machine) = self.machine(claim).filter(|_| !known) {
                 launched.push(self.launched(claim, machine.clone()).await?);
@@ -131,14 +132,14 @@ impl Observer {
             .iter()
             .filter(|claim| claim.metadata.deletion_timestamp.is_some());
         let gone = self.claims.keys().filter(|name| !there.contains(*name)).cloned();
-        let leaving: BTreeSet<String> = deleted.map(ResourceExt::name_any).chain(gone).collect();
-        for name in leaving {
+        let removed: BTreeSet<String> = deleted.map(ResourceExt::name_any).chain(gone).collect();
+        for name in removed {
             let cause = self.cause(&name).await?;
-            let Some(seen) = self.claims.get_mut(&name).filter(|seen| !seen.leaving) else {
+            let Some(seen) = self.claims.get_mut(&name).filter(|seen| !seen.removed) else {
                 continue;
             };
-            seen.leaving = true;
-            decided.push(Decision {
+            seen.removed = true;
+            decided.push(MachineChange {
                 verb: Verb::Remove,
                 claim: name,
                 machine: seen.machine.clone().unwrap_or_default(),
@@ -150,16 +151,16 @@ impl Observer {
         Ok(decided)
     }
 
-    async fn launched(&self, claim: &NodeClaim, machine: Machine) -> Result<Decision, kube::Error> {
+    async fn launched(&self, claim: &NodeClaim, machine: Machine) -> Result<MachineChange, kube::Error> {
         let events = self.events(&claim.name_any()).await?;
         let replaces = events
             .get("DisruptionLaunching")
             .and_then(|message| message.split_once(": "));
         let (cause, why) = match replaces {
             Some((_, reason)) => (reason.to_owned(), format!("replacement ({reason})")),
-            None => (PODS_WAITED.to_owned(), asked_for(claim)),
+            None => (PODS_WAIT.to_owned(), requested(claim)),
         };
-        Ok(Decision {
+        Ok(MachineChange {
             verb: Verb::Launch,
             claim: claim.name_any(),
             machine,
@@ -168,10 +169,10 @@ impl Observer {
         })
     }
 
-    /// Why a claim goes.
+    /// Why a claim is removed; empty if that was reported before.
     async fn cause(&self, claim: &str) -> Result<String, kube::Error> {
         let seen = self.claims.get(claim);
-        if seen.is_some_and(|seen| seen.leaving) {
+        if seen.is_some_and(|seen| seen.removed) {
             return Ok(String::new());
         }
         let events = self.events(claim).await?;
@@ -182,7 +183,7 @@ impl Observer {
         Ok(match (voluntary, announced) {
             (Some((_, reason)), _) => reason.to_owned(),
             (None, Some(message)) => message.clone(),
-            (None, None) if seen.is_some_and(|seen| seen.unwell) => "auto-repair: its kubelet is silent".to_owned(),
+            (None, None) if seen.is_some_and(|seen| seen.lost_kubelet) => "auto-repair: its kubelet stopped".to_owned(),
             (None, None) => "deleted".to_owned(),
         })
     }
@@ -192,15 +193,15 @@ impl Observer {
         let fields = format!("involvedObject.kind=NodeClaim,involvedObject.name={claim}");
         let events = Api::<Event>::all(self.client.clone());
         let events = events.list(&ListParams::default().fields(&fields)).await?;
-        let told = events
+        let messages = events
             .items
             .into_iter()
             .filter_map(|event| Some((event.reason?, event.message?)));
-        Ok(told.collect())
+        Ok(messages.collect())
     }
 
-    /// Whether the claim's Node has said something about itself, but not that it is ready.
-    fn is_unwell(&self, claim: &NodeClaim) -> bool {
+    /// Whether the Ready condition of the claim's Node is Unknown.
+    fn is_kubelet_lost(&self, claim: &NodeClaim) -> bool {
         let name = claim.status.as_ref().and_then(|status| status.node_name.as_deref());
         let node = self.nodes.iter().find(|node| node.metadata.name.as_deref() == name);
         let status = node.and_then(|node| node.status.as_ref());
@@ -267,7 +268,7 @@ impl Observer {
         }
     }
 
-    /// Once everything is quiet: every node has its claim and every claim its node.
+    /// Checks at the end that every node has its claim and every claim its node.
     pub(super) async fn check_leaks(&mut self) -> Result<(), kube::Error> {
         let claims = Api::<NodeClaim>::all(self.client.clone())
             .list(&ListParams::default())
@@ -295,8 +296,8 @@ impl Observer {
     }
 }
 
-/// What a claim was made to hold, daemons included.
-fn asked_for(claim: &NodeClaim) -> String {
+/// What the pods of a claim request, DaemonSets included.
+fn requested(claim: &NodeClaim) -> String {
     let requests = claim.spec.resources.clone().unwrap_or_default().requests;
     let amount = |name: &str| requests.get(name).map_or(0.0, kerf_units::quantity::Quantity::to_f64);
     let gib = amount("memory") / f64::from(1 << 30);

@@ -6,140 +6,141 @@ use std::time::Duration;
 
 /// The objects applied at the start.
 pub(super) const MANIFESTS: &str = include_str!("story.yaml");
-/// The taint a network agent takes away when a node's network is up, as the pool's startup taint says.
+/// The pool's startup taint; a network agent removes it when the node's network is ready.
 pub(super) const NETWORK_TAINT: &str = "example.com/network-not-ready";
 
 /// One entry of the timetable.
-pub(super) struct Act {
+pub(super) struct Entry {
     /// Minutes from the start.
     pub(super) minute: u64,
-    /// What people see.
+    /// What the demo prints.
     pub(super) title: &'static str,
-    /// What is done.
-    pub(super) step: Step,
+    /// What happens.
+    pub(super) action: Action,
 }
 
-/// What an act does.
-pub(super) enum Step {
+/// What happens at one entry.
+pub(super) enum Action {
     /// Applies the manifests.
-    Open,
+    Apply,
     /// Scales workloads: kind, name, replicas.
     Scale(&'static [(&'static str, &'static str, u32)]),
-    /// Something happens to the machine that runs most pods of an app; machines with pods that must not be disrupted are spared.
-    Strike(&'static str, Blow),
+    /// A fault hits the machine that runs most pods of an app, and no pod that must not be disrupted.
+    Fault(&'static str, Fault),
     /// Merges a patch into the NodePool.
     PatchPool(fn() -> Value),
-    /// Nothing more happens.
+    /// The demo ends.
     End,
 }
 
-/// What happens to a machine.
-pub(super) struct Blow {
-    /// What the cloud announces about it, if anything.
-    pub(super) announced: Option<InterruptionKind>,
-    /// Whether its kubelet falls silent.
-    pub(super) silences: bool,
+/// A fault of a machine.
+pub(super) struct Fault {
+    /// What the cloud reports about it, if anything.
+    pub(super) interruption: Option<InterruptionKind>,
+    /// Whether its kubelet stops.
+    pub(super) stops_kubelet: bool,
 }
 
-impl Act {
+impl Entry {
+    /// The time since the start.
     pub(super) fn at(&self) -> Duration {
         Duration::from_secs(self.minute * 60)
     }
 }
 
 /// The timetable, in order.
-pub(super) const ACTS: &[Act] = &[
-    Act {
+pub(super) const TIMETABLE: &[Entry] = &[
+    Entry {
         minute: 0,
         title: "the shop opens: web, api, cache, workers and a report that must not be disturbed",
-        step: Step::Open,
+        action: Action::Apply,
     },
-    Act {
+    Entry {
         minute: 20,
         title: "rush hour: web 6 -> 24, worker 2 -> 16",
-        step: Step::Scale(&[("Deployment", "web", 24), ("Deployment", "worker", 16)]),
+        action: Action::Scale(&[("Deployment", "web", 24), ("Deployment", "worker", 16)]),
     },
-    Act {
+    Entry {
         minute: 60,
-        title: "the rush is over: web 24 -> 6, worker 16 -> 2; nodes empty, the rest is consolidated",
-        step: Step::Scale(&[("Deployment", "web", 6), ("Deployment", "worker", 2)]),
+        title: "the rush is over: web 24 -> 6, worker 16 -> 2; empty nodes go, the rest is consolidated",
+        action: Action::Scale(&[("Deployment", "web", 6), ("Deployment", "worker", 2)]),
     },
-    Act {
+    Entry {
         minute: 75,
-        title: "a quiet hour: api 4 -> 2; what is left fits cheaper machines",
-        step: Step::Scale(&[("Deployment", "api", 2)]),
+        title: "a quiet hour: api 4 -> 2; the remaining pods fit cheaper machines",
+        action: Action::Scale(&[("Deployment", "api", 2)]),
     },
-    Act {
+    Entry {
         minute: 90,
-        title: "spot reclaim: the cloud wants a worker's machine back",
-        step: Step::Strike("worker", announced(InterruptionKind::SpotReclaim)),
+        title: "spot reclaim: the cloud takes a worker's machine back",
+        action: Action::Fault("worker", announced(InterruptionKind::SpotReclaim)),
     },
-    Act {
+    Entry {
         minute: 100,
-        title: "a kubelet falls silent on a machine that serves the web; nobody announces anything",
-        step: Step::Strike(
+        title: "a kubelet stops on a machine that runs web pods; the cloud reports nothing",
+        action: Action::Fault(
             "web",
-            Blow {
-                announced: None,
-                silences: true,
+            Fault {
+                interruption: None,
+                stops_kubelet: true,
             },
         ),
     },
-    Act {
+    Entry {
         minute: 115,
         title: "scheduled change: the cloud announces maintenance of a machine",
-        step: Step::Strike("web", announced(InterruptionKind::ScheduledChange)),
+        action: Action::Fault("web", announced(InterruptionKind::ScheduledChange)),
     },
-    Act {
+    Entry {
         minute: 125,
         title: "a machine stops",
-        step: Step::Strike("web", fatal(InterruptionKind::InstanceStopped)),
+        action: Action::Fault("web", fatal(InterruptionKind::InstanceStopped)),
     },
-    Act {
+    Entry {
         minute: 135,
         title: "somebody terminates a machine by hand",
-        step: Step::Strike("worker", fatal(InterruptionKind::InstanceTerminated)),
+        action: Action::Fault("worker", fatal(InterruptionKind::InstanceTerminated)),
     },
-    Act {
+    Entry {
         minute: 145,
         title: "health event: a machine fails its checks",
-        step: Step::Strike("web", fatal(InterruptionKind::InstanceUnhealthy)),
+        action: Action::Fault("web", fatal(InterruptionKind::InstanceUnhealthy)),
     },
-    Act {
+    Entry {
         minute: 160,
         title: "the pool's template changes: nodes drift and are replaced, two at a time",
-        step: Step::PatchPool(release),
+        action: Action::PatchPool(release),
     },
-    Act {
+    Entry {
         minute: 225,
-        title: "closing time: everything is scaled to nothing",
-        step: Step::Scale(&[
+        title: "closing time: all workloads are scaled to zero",
+        action: Action::Scale(&[
             ("Deployment", "web", 0),
             ("Deployment", "api", 0),
             ("Deployment", "worker", 0),
             ("StatefulSet", "cache", 0),
         ]),
     },
-    Act {
+    Entry {
         minute: 240,
-        title: "lights out",
-        step: Step::End,
+        title: "end",
+        action: Action::End,
     },
 ];
 
-/// The machine runs on for now.
-const fn announced(kind: InterruptionKind) -> Blow {
-    Blow {
-        announced: Some(kind),
-        silences: false,
+/// The cloud reports an interruption; the machine still runs.
+const fn announced(kind: InterruptionKind) -> Fault {
+    Fault {
+        interruption: Some(kind),
+        stops_kubelet: false,
     }
 }
 
-/// The machine is down.
-const fn fatal(kind: InterruptionKind) -> Blow {
-    Blow {
-        announced: Some(kind),
-        silences: true,
+/// The cloud reports an interruption of a machine that is down.
+const fn fatal(kind: InterruptionKind) -> Fault {
+    Fault {
+        interruption: Some(kind),
+        stops_kubelet: true,
     }
 }
 

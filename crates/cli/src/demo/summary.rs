@@ -1,6 +1,7 @@
-//! What the demo says at the end.
+//! What the demo prints at the end.
 
-use super::decision::{ledger, saved};
+use super::bill::Bill;
+use super::machine_change::{ledger, saved};
 use super::observer::{Observer, Sample};
 use crate::simulate::columns;
 use jiff::Timestamp;
@@ -9,12 +10,12 @@ use std::time::Duration;
 
 const BAR: usize = 40;
 
-/// Prints load and price over time, every decision by reason, and the verdict.
+/// Prints load and price over time, all decisions by reason, and whether everything ran. A row shows the moment of its time.
 pub(super) fn print(
     rows: &[(Timestamp, Sample)],
     observer: &Observer,
     late: &[String],
-    start: Timestamp,
+    bill: &Bill,
     wall: Duration,
 ) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -30,7 +31,7 @@ pub(super) fn print(
             0.0
         };
         table.push(vec![
-            at.strftime("%H:%M").to_string(),
+            at.strftime("%H:%M:%S").to_string(),
             sample.running.to_string(),
             sample.nodes.to_string(),
             sample.price.to_string(),
@@ -53,23 +54,15 @@ pub(super) fn print(
         ]
     }));
     writeln!(out, "{}", columns(&table))?;
-    let lived = rows.last().map(|(at, _)| at.duration_since(start)).unwrap_or_default();
-    let cost: f64 = rows
-        .iter()
-        .zip(rows.iter().skip(1))
-        .map(|(from, to)| from.1.price.per_hour() * to.0.duration_since(from.0).as_secs_f64() / 3600.0)
-        .sum();
     writeln!(
         out,
-        "{:.1} hours of cluster life in {:.1} s, about {cost:.2} $ of machines",
-        lived.as_secs_f64() / 3600.0,
-        wall.as_secs_f64()
+        "{:.1} hours of cluster time in {:.1} s; the machines cost {:.2} $",
+        bill.hours(),
+        wall.as_secs_f64(),
+        bill.dollars()
     )?;
     let saved = saved(&entries);
-    writeln!(
-        out,
-        "consolidation (Empty, Underutilized) took {saved:.4} $/h off the bill in all"
-    )?;
+    writeln!(out, "consolidation (Empty, Underutilized) saved {saved:.4} $/h in all")?;
     for line in late {
         writeln!(out, "NOT RUNNING {line}")?;
     }
@@ -79,7 +72,7 @@ pub(super) fn print(
     if late.is_empty() && observer.broken.is_empty() {
         writeln!(
             out,
-            "every pod that should run ran; nothing leaked; nothing protected was disturbed"
+            "every pod that should run ran; no machine leaked; no protected pod was disrupted"
         )?;
     }
     Ok(())

@@ -33,7 +33,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let offline = !args.filenames.is_empty();
     let whole = if offline { "input" } else { "cluster" };
     let (input, namespace) = if offline {
-        (from_files(&args.filenames), None)
+        (from_files(&args.filenames, args.decision.validate), None)
     } else {
         let (input, namespace) = ask(args)?;
         (input, Some(namespace))

@@ -1,9 +1,9 @@
-//! Where an object came from, and what is wrong with it.
+//! The origin of an object, and errors in it.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// A document in an input: file name and 1-based index of the document; of a cluster its server alone, whose lists nobody numbers.
+/// A document of an input: file name and number of the document (from 1), or the name of an API server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Origin {
     pub(crate) file: Arc<str>,
@@ -20,10 +20,10 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Bad input. Prints as `file: document n: Kind namespace/name: field: problem; remedy`, leaving out what is not known.
+/// Bad input. Prints as `file: document n: Kind namespace/name: field: problem; remedy`, without unknown parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct InputError {
-    /// Empty where the object says it all.
+    /// Empty if the object alone identifies the place.
     pub(crate) place: String,
     pub(crate) object: Option<String>,
     pub(crate) field: Option<String>,

@@ -1,4 +1,4 @@
-//! Workloads become the pods their controllers would make.
+//! Expands workloads to the pods their controllers would create.
 
 use super::error::InputError;
 use super::kinds::Use;
@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// More pods than any cluster holds; a replica count beyond it is a slip.
+/// The largest replica count that is accepted: more pods than any cluster runs, so a larger number is a typo.
 const REPLICAS_MAX: i64 = 1_000_000;
 
-/// Adds the pods (and claims of volume templates) of every workload. Replicas that are among the objects already are not made twice; a
-/// ReplicaSet whose Deployment is there as well is left to it.
+/// Adds the pods (and the volume claims of templates) of every workload. Replicas that are in the input are not added again. A ReplicaSet
+/// whose Deployment is in the input is not expanded itself. Returns errors of workloads that cannot be expanded.
 pub(crate) fn expand_workloads(objects: &mut Vec<Object>) -> Vec<InputError> {
     let owners: HashSet<(String, String)> = objects
         .iter()

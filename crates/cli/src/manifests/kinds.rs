@@ -1,14 +1,16 @@
-//! The kinds a manifest may hold, and what becomes of them.
+//! The kinds a manifest may hold, and how reading treats them.
 
-/// What reading does with a kind.
+use super::nearest::nearest;
+
+/// How reading treats a kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
-    /// It takes part in the decision.
+    /// Decisions read it.
     Counts,
-    /// It is expanded to pods.
+    /// It becomes the pods its controller would create.
     Expands,
-    /// It is valid but says nothing about placement.
-    PassedOver,
+    /// It has no influence on placement.
+    Skipped,
 }
 
 struct Kind {
@@ -48,95 +50,89 @@ const KINDS: &[Kind] = &[
     kind("NodePool", "karpenter.sh", "v1", false, Use::Counts),
     kind("NodeClaim", "karpenter.sh", "v1", false, Use::Counts),
     kind("NodeOverlay", "karpenter.sh", "v1alpha1", false, Use::Counts),
-    kind("NodeRepairPolicy", "kerf.sh", "v1alpha1", false, Use::PassedOver),
+    kind("NodeRepairPolicy", "kerf.sh", "v1alpha1", false, Use::Skipped),
     kind("KWOKNodeClass", "karpenter.kwok.sh", "v1alpha1", false, Use::Counts),
     kind("EC2NodeClass", "karpenter.k8s.aws", "v1", false, Use::Counts),
-    kind(
-        "CapacityBuffer",
-        "autoscaling.x-k8s.io",
-        "v1beta1",
-        true,
-        Use::PassedOver,
-    ),
-    kind("Service", "", "v1", true, Use::PassedOver),
-    kind("ConfigMap", "", "v1", true, Use::PassedOver),
-    kind("Secret", "", "v1", true, Use::PassedOver),
-    kind("ServiceAccount", "", "v1", true, Use::PassedOver),
-    kind("Endpoints", "", "v1", true, Use::PassedOver),
-    kind("Event", "", "v1", true, Use::PassedOver),
-    kind("LimitRange", "", "v1", true, Use::PassedOver),
-    kind("ResourceQuota", "", "v1", true, Use::PassedOver),
-    kind("PodTemplate", "", "v1", true, Use::PassedOver),
-    kind("ControllerRevision", "apps", "v1", true, Use::PassedOver),
-    kind("CronJob", "batch", "v1", true, Use::PassedOver),
-    kind("HorizontalPodAutoscaler", "autoscaling", "v2", true, Use::PassedOver),
-    kind("Ingress", "networking.k8s.io", "v1", true, Use::PassedOver),
-    kind("IngressClass", "networking.k8s.io", "v1", false, Use::PassedOver),
-    kind("NetworkPolicy", "networking.k8s.io", "v1", true, Use::PassedOver),
-    kind("Role", "rbac.authorization.k8s.io", "v1", true, Use::PassedOver),
-    kind("RoleBinding", "rbac.authorization.k8s.io", "v1", true, Use::PassedOver),
-    kind("ClusterRole", "rbac.authorization.k8s.io", "v1", false, Use::PassedOver),
+    kind("CapacityBuffer", "autoscaling.x-k8s.io", "v1beta1", true, Use::Skipped),
+    kind("Service", "", "v1", true, Use::Skipped),
+    kind("ConfigMap", "", "v1", true, Use::Skipped),
+    kind("Secret", "", "v1", true, Use::Skipped),
+    kind("ServiceAccount", "", "v1", true, Use::Skipped),
+    kind("Endpoints", "", "v1", true, Use::Skipped),
+    kind("Event", "", "v1", true, Use::Skipped),
+    kind("LimitRange", "", "v1", true, Use::Skipped),
+    kind("ResourceQuota", "", "v1", true, Use::Skipped),
+    kind("PodTemplate", "", "v1", true, Use::Skipped),
+    kind("ControllerRevision", "apps", "v1", true, Use::Skipped),
+    kind("CronJob", "batch", "v1", true, Use::Skipped),
+    kind("HorizontalPodAutoscaler", "autoscaling", "v2", true, Use::Skipped),
+    kind("Ingress", "networking.k8s.io", "v1", true, Use::Skipped),
+    kind("IngressClass", "networking.k8s.io", "v1", false, Use::Skipped),
+    kind("NetworkPolicy", "networking.k8s.io", "v1", true, Use::Skipped),
+    kind("Role", "rbac.authorization.k8s.io", "v1", true, Use::Skipped),
+    kind("RoleBinding", "rbac.authorization.k8s.io", "v1", true, Use::Skipped),
+    kind("ClusterRole", "rbac.authorization.k8s.io", "v1", false, Use::Skipped),
     kind(
         "ClusterRoleBinding",
         "rbac.authorization.k8s.io",
         "v1",
         false,
-        Use::PassedOver,
+        Use::Skipped,
     ),
-    kind("Lease", "coordination.k8s.io", "v1", true, Use::PassedOver),
-    kind("EndpointSlice", "discovery.k8s.io", "v1", true, Use::PassedOver),
-    kind("CSIDriver", "storage.k8s.io", "v1", false, Use::PassedOver),
-    kind("CSIStorageCapacity", "storage.k8s.io", "v1", true, Use::PassedOver),
-    kind("VolumeAttachment", "storage.k8s.io", "v1", false, Use::PassedOver),
-    kind("RuntimeClass", "node.k8s.io", "v1", false, Use::PassedOver),
+    kind("Lease", "coordination.k8s.io", "v1", true, Use::Skipped),
+    kind("EndpointSlice", "discovery.k8s.io", "v1", true, Use::Skipped),
+    kind("CSIDriver", "storage.k8s.io", "v1", false, Use::Skipped),
+    kind("CSIStorageCapacity", "storage.k8s.io", "v1", true, Use::Skipped),
+    kind("VolumeAttachment", "storage.k8s.io", "v1", false, Use::Skipped),
+    kind("RuntimeClass", "node.k8s.io", "v1", false, Use::Skipped),
     kind(
         "CustomResourceDefinition",
         "apiextensions.k8s.io",
         "v1",
         false,
-        Use::PassedOver,
+        Use::Skipped,
     ),
     kind(
         "MutatingWebhookConfiguration",
         "admissionregistration.k8s.io",
         "v1",
         false,
-        Use::PassedOver,
+        Use::Skipped,
     ),
     kind(
         "ValidatingWebhookConfiguration",
         "admissionregistration.k8s.io",
         "v1",
         false,
-        Use::PassedOver,
+        Use::Skipped,
     ),
 ];
 
 /// What a look-up of `apiVersion` and `kind` found.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) enum Known {
+pub(super) enum Lookup {
     /// The kind, in this version.
-    Yes { used: Use, namespaced: bool },
-    /// The kind, but in another version, or in a group it was in before or that is written by mistake.
+    Found { used: Use, namespaced: bool },
+    /// The kind in another version, in a group that had it before, or in a wrong group.
     OtherVersion { known: String, namespaced: bool },
-    /// Somebody else's kind of the same name.
-    Namesake,
-    /// Nothing of that name.
-    No,
+    /// A kind of another group with the same name.
+    SameName,
+    /// No kind of this name. `meant` is the kind of a known group that it is probably meant to be.
+    Unknown { meant: Option<&'static str> },
 }
 
-/// Groups Kubernetes' kinds were in before.
+/// Groups that Kubernetes kinds were in before.
 const FORMER_GROUPS: [&str; 1] = ["extensions"];
 
-/// Looks a kind up. What is said of kinds that are passed over holds of their namesakes too.
-pub(super) fn look_up(api_version: &str, kind: &str) -> Known {
+/// Looks a kind up. A kind with the name of a skipped kind is skipped too, whatever its group.
+pub(super) fn look_up(api_version: &str, kind: &str) -> Lookup {
     let candidates: Vec<_> = KINDS.iter().filter(|known| known.name == kind).collect();
     let spell = |known: &Kind| match known.group {
         "" => known.version.to_owned(),
         group => format!("{group}/{}", known.version),
     };
     if let Some(known) = candidates.iter().find(|known| spell(known) == api_version) {
-        return Known::Yes {
+        return Lookup::Found {
             used: known.used,
             namespaced: known.namespaced,
         };
@@ -145,19 +141,24 @@ pub(super) fn look_up(api_version: &str, kind: &str) -> Known {
     let is_familiar = || FORMER_GROUPS.contains(&group) || KINDS.iter().any(|known| known.group == group);
     match candidates.first() {
         Some(Kind {
-            used: Use::PassedOver,
+            used: Use::Skipped,
             namespaced,
             ..
-        }) => Known::Yes {
-            used: Use::PassedOver,
+        }) => Lookup::Found {
+            used: Use::Skipped,
             namespaced: *namespaced,
         },
-        Some(known) if is_familiar() => Known::OtherVersion {
+        Some(known) if is_familiar() => Lookup::OtherVersion {
             known: spell(known),
             namespaced: known.namespaced,
         },
-        Some(_) => Known::Namesake,
-        None => Known::No,
+        Some(_) => Lookup::SameName,
+        None => {
+            let meant = nearest(kind, KINDS.iter().map(|known| known.name));
+            Lookup::Unknown {
+                meant: meant.filter(|_| is_familiar()),
+            }
+        }
     }
 }
 
@@ -169,16 +170,15 @@ mod tests {
     fn kinds_are_found_by_group_and_version() {
         assert_eq!(
             look_up("apps/v1", "Deployment"),
-            Known::Yes {
+            Lookup::Found {
                 used: Use::Expands,
                 namespaced: true
             }
         );
-        assert_eq!(look_up("v1", "Pods"), Known::No);
     }
 
     #[test]
-    fn other_versions_and_former_groups_are_known_for_what_they_are() {
+    fn other_versions_and_former_groups_are_recognized() {
         for (api_version, kind, known, namespaced) in [
             ("extensions/v1beta1", "Deployment", "apps/v1", true),
             ("apps/v1beta2", "Deployment", "apps/v1", true),
@@ -186,14 +186,27 @@ mod tests {
             ("karpenter.sh/v1beta1", "NodePool", "karpenter.sh/v1", false),
         ] {
             let known = known.to_owned();
-            assert_eq!(look_up(api_version, kind), Known::OtherVersion { known, namespaced });
+            assert_eq!(look_up(api_version, kind), Lookup::OtherVersion { known, namespaced });
         }
     }
 
     #[test]
-    fn namesakes_are_nobodys_mistake() {
-        let passed_over = Known::Yes {
-            used: Use::PassedOver,
+    fn a_name_that_is_nearly_known_is_a_mistake_in_known_groups_alone() {
+        for (api_version, kind, meant) in [
+            ("v1", "Pods", Some("Pod")),
+            ("apps/v1", "Deploymnet", Some("Deployment")),
+            ("monitoring.coreos.com/v1", "ServiceMonitor", None),
+            ("example.com/v1", "Pods", None),
+            ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", None),
+        ] {
+            assert_eq!(look_up(api_version, kind), Lookup::Unknown { meant }, "{kind}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_other_groups_may_have_a_known_name() {
+        let skipped = Lookup::Found {
+            used: Use::Skipped,
             namespaced: true,
         };
         for (api_version, kind) in [
@@ -202,8 +215,8 @@ mod tests {
             ("events.k8s.io/v1", "Event"),
             ("extensions/v1beta1", "Ingress"),
         ] {
-            assert_eq!(look_up(api_version, kind), passed_over, "{api_version}");
+            assert_eq!(look_up(api_version, kind), skipped, "{api_version}");
         }
-        assert_eq!(look_up("batch.volcano.sh/v1alpha1", "Job"), Known::Namesake);
+        assert_eq!(look_up("batch.volcano.sh/v1alpha1", "Job"), Lookup::SameName);
     }
 }

@@ -1,7 +1,7 @@
-//! From text to objects: YAML or JSON documents, Lists unpacked, kinds and names checked.
+//! Parses text to objects: YAML or JSON documents, items of Lists, checked kinds and names.
 
 use super::error::{InputError, Origin};
-use super::kinds::{self, Known, Use};
+use super::kinds::{self, Lookup, Use};
 use super::source::Input;
 use super::split;
 use super::unread::Unread;
@@ -36,8 +36,8 @@ impl Object {
     }
 }
 
-/// Reads the objects of all inputs. Duplicates are errors; documents that are no Kubernetes objects are errors in named files and notes in
-/// folders.
+/// Reads the objects of all inputs. Duplicates are errors. Documents that are no Kubernetes objects are errors in files the user names, and
+/// notes in folders.
 pub(crate) fn read_objects(inputs: &[Input]) -> Objects {
     let mut all = Objects::default();
     for input in inputs {
@@ -46,7 +46,7 @@ pub(crate) fn read_objects(inputs: &[Input]) -> Objects {
     all
 }
 
-/// The objects of lists an API server answered with. `server` stands where a file's name would.
+/// Reads the objects of an API server's lists. Errors name `server` instead of a file.
 pub(crate) fn objects_of(server: &Arc<str>, lists: Vec<Value>) -> Objects {
     let mut all = Objects::default();
     for list in lists {
@@ -59,14 +59,14 @@ pub(crate) fn objects_of(server: &Arc<str>, lists: Vec<Value>) -> Objects {
     all
 }
 
-/// What was read.
+/// Objects, and what is wrong with others.
 #[derive(Default)]
 pub(crate) struct Objects {
     pub(crate) objects: Vec<Object>,
     pub(crate) errors: Vec<InputError>,
-    /// What a user may want to know.
+    /// Messages that are no errors.
     pub(crate) notes: Vec<String>,
-    /// What the errors leave out that may protect nodes.
+    /// Objects that were left out and may protect nodes.
     pub(crate) unread: Vec<Unread>,
     seen: HashMap<(String, Option<String>, String), Origin>,
 }
@@ -100,7 +100,7 @@ impl Objects {
         let is_object = value.get("kind").is_some() && value.get("apiVersion").is_some();
         if !is_object && from_folder {
             self.notes.push(format!(
-                "{origin}: passed over, not a Kubernetes object (no apiVersion and kind)"
+                "{origin}: skipped, not a Kubernetes object (no apiVersion and kind)"
             ));
             return;
         }
@@ -131,7 +131,7 @@ impl Objects {
             return;
         };
         for mut item in items {
-            // Typed lists as the API server returns them leave out the items' type.
+            // Items of a typed list, as an API server returns it, have no type of their own.
             if let (Some(object), Some(kind)) = (item.as_object_mut(), item_kind.as_deref().filter(|k| !k.is_empty())) {
                 object.entry("kind").or_insert_with(|| kind.into());
                 if let Some(api_version) = &api_version {
@@ -142,7 +142,7 @@ impl Objects {
         }
     }
 
-    /// What is wrong with an object that is left out.
+    /// Leaves an object out and reports the error.
     fn leave_out(&mut self, kind: &str, written: &Value, error: InputError) {
         let unread = Unread::of(kind, written);
         self.unread
@@ -154,8 +154,8 @@ impl Objects {
         let meta = value.get("metadata");
         let name = meta.and_then(|meta| text(meta, "name"));
         let (used, namespaced) = match kinds::look_up(api_version, &kind) {
-            Known::Yes { used, namespaced } => (used, namespaced),
-            Known::OtherVersion { known, namespaced } => {
+            Lookup::Found { used, namespaced } => (used, namespaced),
+            Lookup::OtherVersion { known, namespaced } => {
                 let name = name.unwrap_or_default();
                 let namespace = meta.and_then(|meta| text(meta, "namespace"));
                 let title = match namespaced {
@@ -167,18 +167,13 @@ impl Objects {
                 self.leave_out(&kind, &value, error.remedy(format!("write apiVersion: {known}")));
                 return;
             }
-            Known::Namesake => {
-                let namespace = meta.and_then(|meta| text(meta, "namespace"));
-                let path = [namespace, name].into_iter().flatten().collect::<Vec<_>>().join("/");
-                self.notes.push(format!(
-                    "{origin}: {kind} {path}: passed over, Kerf does not know the {kind} of {api_version}"
-                ));
+            Lookup::Unknown { meant: Some(meant) } => {
+                let error = InputError::new(&origin, format!("unknown kind {kind} ({api_version})")).field("kind");
+                self.errors.push(error.remedy(format!("did you mean {meant}?")));
                 return;
             }
-            Known::No => {
-                let error = InputError::new(&origin, format!("unknown kind {kind} ({api_version})")).field("kind");
-                self.errors
-                    .push(error.remedy("check apiVersion and kind for typos, or leave the document out"));
+            Lookup::SameName | Lookup::Unknown { meant: None } => {
+                self.notes.push(skipped(&origin, api_version, &kind, &value));
                 return;
             }
         };
@@ -211,7 +206,7 @@ impl Objects {
             name,
             value,
         };
-        if used == Use::PassedOver {
+        if used == Use::Skipped {
             return;
         }
         let key = (object.kind.clone(), object.namespace.clone(), object.name.clone());
@@ -222,6 +217,23 @@ impl Objects {
         }
         self.seen.insert(key, object.origin.clone());
         self.objects.push(object);
+    }
+}
+
+/// The note about an object whose kind Kerf does not know.
+fn skipped(origin: &Origin, api_version: &str, kind: &str, value: &Value) -> String {
+    let meta = value.get("metadata");
+    let part = |field: &str| meta.and_then(|meta| text(meta, field));
+    let parts = [part("namespace"), part("name")];
+    let path = parts.into_iter().flatten().collect::<Vec<_>>().join("/");
+    let note = format!("{origin}: {kind} {path}: skipped, Kerf does not know the {kind} of {api_version}");
+    match value.pointer("/spec/template/spec/containers") {
+        Some(Value::Array(_)) => {
+            format!(
+                "{note}; its pods are not planned: to plan them, add a Deployment with the same replicas and pod template"
+            )
+        }
+        _ => note,
     }
 }
 
@@ -276,7 +288,7 @@ fn yaml_documents(input: &Input) -> Vec<Parsed> {
 }
 
 fn parse_yaml(text: &str) -> Result<Value, (usize, usize, String)> {
-    // A dump of a whole cluster holds more nodes than the parser's default budget; octal as Kubernetes' own tools read it.
+    // The dump of a whole cluster exceeds the parser's default limit of nodes. Octal numbers are read as Kubernetes' tools do.
     let options = serde_saphyr::options! { budget: None, legacy_octal_numbers: true, with_snippet: false };
     serde_saphyr::from_str_with_options(text, options).map_err(|error: serde_saphyr::Error| {
         let location = error.location();

@@ -1,4 +1,4 @@
-//! Splitting a YAML stream into its documents, so that one broken document does not hide the others.
+//! Splits a YAML stream into documents, so that a syntax error in one does not hide the others.
 
 /// One document and the line it starts at (1-based).
 #[derive(PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ pub(super) fn documents(text: &str) -> Vec<Document<'_>> {
             });
         }
         if marker {
-            // What follows the marker on its line belongs to the document: keep the line.
+            // Text after the marker on the same line belongs to the document.
             (start, start_line) = (offset, number + 1);
         }
         offset += line.len();

@@ -1,32 +1,31 @@
-//! Pods and PodDisruptionBudgets that are there and cannot be read. What they protect is not known; what is legible of them says where to
-//! expect it.
+//! Pods and PodDisruptionBudgets that cannot be read. What they protect is not known; their readable fields say which nodes they may concern.
 
 use super::error::InputError;
 use serde_json::Value;
 
-/// One such object.
+/// An object that cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Unread {
     pub(crate) kind: &'static str,
-    /// None where not even that is legible.
+    /// `None` if that cannot be read either.
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) problem: String,
     pub(crate) place: Place,
 }
 
-/// Which nodes an object may be about.
+/// The nodes that an object may protect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// None: a pod that waits for one or has ended.
+    /// No node: the pod is pending or has ended.
     Nowhere,
     Node(String),
-    /// Those that run pods of its namespace.
+    /// All nodes that run pods of its namespace.
     Unknown,
 }
 
 impl Unread {
-    /// What is legible of an object; None for kinds that protect nothing. The problem is still to be [told](Self::because).
+    /// The readable fields of an object; `None` for kinds that protect nothing. [`because`](Self::because) adds the problem.
     pub(crate) fn of(kind: &str, written: &Value) -> Option<Self> {
         let (kind, place) = match kind {
             "Pod" => ("Pod", Place::of_pod(written)),
@@ -49,7 +48,7 @@ impl Unread {
         })
     }
 
-    /// With what is wrong with it.
+    /// Adds the problem.
     pub(crate) fn because(mut self, errors: &[InputError]) -> Self {
         let problems = errors.iter().map(|error| match &error.field {
             Some(field) => format!("{field}: {}", error.problem),

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     let interner = Arc::new(Interner::default());
     let mut errors = Vec::new();
     let settings = Settings::read(&args.decision, CatalogueChoice::Offline, &interner, &mut errors);
-    let mut input = from_files(&args.filenames);
+    let mut input = from_files(&args.filenames, args.decision.validate);
     errors.append(&mut input.errors);
     mention(&input.notes);
     let Some(settings) = settings else {

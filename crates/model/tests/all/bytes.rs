@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-#[path = "../../../../fuzz/harness/requirement.rs"]
-mod requirement;
+mod requirement {
+    include!("../../../../fuzz/harness/requirement.rs");
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]

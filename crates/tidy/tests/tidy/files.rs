@@ -12,7 +12,7 @@ const OWN_LINES: usize = 20;
 /// Crates whose `lib.rs` or `mod.rs` files still hold code.
 const HOLD_CODE: &[&str] = &["cli", "controllers", "sandbox", "state"];
 /// Crates that still use `#[path]`.
-const USE_PATH: &[&str] = &["apiserver", "cli", "controllers", "model", "units"];
+const USE_PATH: &[&str] = &["apiserver", "controllers"];
 /// Crates with names that still say nothing.
 const EMPTY_NAMES: &[&str] = &["controllers"];
 

@@ -2,12 +2,15 @@
 
 use proptest::prelude::*;
 
-#[path = "../../../../fuzz/harness/cron.rs"]
-mod cron;
-#[path = "../../../../fuzz/harness/duration.rs"]
-mod duration;
-#[path = "../../../../fuzz/harness/quantity.rs"]
-mod quantity;
+mod cron {
+    include!("../../../../fuzz/harness/cron.rs");
+}
+mod duration {
+    include!("../../../../fuzz/harness/duration.rs");
+}
+mod quantity {
+    include!("../../../../fuzz/harness/quantity.rs");
+}
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]

@@ -1,10 +1,11 @@
-//! Running the built binary.
+//! Runs the built binary.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a run printed and how it ended.
+/// Output and exit code of a run.
 pub(crate) struct Outcome {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -35,6 +36,40 @@ pub(crate) fn kerf_with_input(args: &[&str], input: &[u8]) -> Outcome {
     Outcome {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// A standard output that cannot be written to.
+pub(crate) enum Stdout {
+    /// A pipe whose reader is gone.
+    Closed,
+    /// A file on a disk without room.
+    FullDisk,
+}
+
+/// Runs `kerf` with an output that cannot be written to.
+pub(crate) fn kerf_into(args: &[&str], stdout: Stdout) -> Outcome {
+    let out = match stdout {
+        Stdout::Closed => {
+            let (reader, writer) = std::io::pipe().expect("a pipe");
+            drop(reader);
+            Stdio::from(writer)
+        }
+        Stdout::FullDisk => Stdio::from(File::options().write(true).open("/dev/full").expect("/dev/full")),
+    };
+    let output = Command::new(env!("CARGO_BIN_EXE_kerf"))
+        .args(args)
+        .current_dir(root())
+        .env_remove("KUBECONFIG")
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(Stdio::piped())
+        .output()
+        .expect("kerf runs");
+    Outcome {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::new(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
 }

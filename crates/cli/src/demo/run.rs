@@ -1,8 +1,9 @@
-//! The run itself: the acts at their time, a look every few seconds, and the verdict at the end.
+//! Runs the timetable: each entry at its time, an observation every few seconds, and the result at the end.
 
-use super::decision::HEADER;
+use super::bill::Bill;
+use super::machine_change::HEADER;
 use super::observer::{Observer, Sample};
-use super::story::{ACTS, Act, Blow, MANIFESTS, NETWORK_TAINT, Step};
+use super::story::{Action, Entry, Fault, MANIFESTS, NETWORK_TAINT, TIMETABLE};
 use super::summary;
 use crate::args::DemoArgs;
 use crate::assemble::{Parts, default_options};
@@ -22,18 +23,19 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the onlooker looks.
+/// How often the cluster is observed.
 const TICK: Duration = Duration::from_secs(5);
-/// How long after a node's appearance its network agent is ready.
+/// How long after a Node's creation its network agent is ready.
 const NETWORK_AFTER: SignedDuration = SignedDuration::from_secs(8);
-/// How much is summed up in one row of the table at the end.
+/// The time between two rows of the table at the end.
 const ROW: Duration = Duration::from_secs(600);
 
-/// Lives through the timetable.
-pub(super) async fn live(args: &DemoArgs) -> anyhow::Result<Exit> {
+/// Runs the timetable.
+pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     let wall = std::time::Instant::now();
     let start: Timestamp = "2026-01-05T08:00:00Z".parse().context("the demo's first moment")?;
     let clock = if args.real_time {
@@ -64,32 +66,34 @@ pub(super) async fn live(args: &DemoArgs) -> anyhow::Result<Exit> {
     .manager();
     let shutdown = CancellationToken::new();
     let manager = tokio::spawn(kerf_controllers::run(config, shutdown.clone()));
-    let mut life = Life {
+    let mut demo = Demo {
         observer: Observer::new(sandbox.client(), &catalogue, &interner),
         sandbox,
         provider,
         start,
         rows: Vec::new(),
+        bill: Bill::new(start),
         verbose: args.verbose,
         quiet: args.quiet,
         late: Vec::new(),
     };
-    life.run().await?;
-    life.observer.check_leaks().await?;
+    demo.run().await?;
+    demo.observer.check_leaks().await?;
     shutdown.cancel();
     manager
         .await
         .context("the controller's task")?
         .context("the controller")?;
-    let Life {
+    let Demo {
         observer,
         sandbox,
         rows,
         late,
+        bill,
         ..
-    } = life;
+    } = demo;
     sandbox.stop().await;
-    summary::print(&rows, &observer, &late, start, wall.elapsed())?;
+    summary::print(&rows, &observer, &late, &bill, wall.elapsed())?;
     Ok(if !observer.broken.is_empty() {
         Exit::Broken
     } else if !late.is_empty() {
@@ -99,28 +103,30 @@ pub(super) async fn live(args: &DemoArgs) -> anyhow::Result<Exit> {
     })
 }
 
-struct Life {
+struct Demo {
     sandbox: Sandbox,
     provider: Arc<KwokProvider>,
     observer: Observer,
     start: Timestamp,
+    /// Observations and their times.
     rows: Vec<(Timestamp, Sample)>,
+    bill: Bill,
     verbose: bool,
     quiet: bool,
     late: Vec<String>,
 }
 
-impl Life {
+impl Demo {
     async fn run(&mut self) -> anyhow::Result<()> {
         if !self.quiet {
-            println!("{HEADER}");
+            writeln!(io::stdout(), "{HEADER}")?;
         }
-        for (at, act) in ACTS.iter().enumerate() {
-            self.say(&format!("== {}", act.title));
-            self.perform(act).await.with_context(|| act.title.to_owned())?;
-            let Some(next) = ACTS.get(at + 1) else { break };
+        for (at, entry) in TIMETABLE.iter().enumerate() {
+            self.print(&format!("== {}", entry.title))?;
+            self.perform(entry).await.with_context(|| entry.title.to_owned())?;
+            let Some(next) = TIMETABLE.get(at + 1) else { break };
             self.wait_until(next.at()).await?;
-            self.check_running(act).await?;
+            self.check_running(entry).await?;
         }
         Ok(())
     }
@@ -129,10 +135,12 @@ impl Life {
         self.sandbox.clock().now()
     }
 
-    fn say(&self, text: &str) {
-        if !self.quiet {
-            println!("{}  {text}", self.now().strftime("%H:%M:%S"));
+    /// Prints a line with the time, unless only the summary is wanted.
+    fn print(&self, text: &str) -> io::Result<()> {
+        if self.quiet {
+            return Ok(());
         }
+        writeln!(io::stdout(), "{}  {text}", self.now().strftime("%H:%M:%S"))
     }
 
     async fn wait_until(&mut self, end: Duration) -> anyhow::Result<()> {
@@ -144,7 +152,7 @@ impl Life {
             let now = self.now();
             if self.row_is_due(now) || self.sandbox.api().resource_version() != version {
                 version = self.sandbox.api().resource_version();
-                self.look(now, &mut last).await?;
+                self.observe(now, &mut last).await?;
             }
             self.ready_networks(now).await?;
         }
@@ -156,17 +164,18 @@ impl Life {
         self.rows.last().is_none_or(|(at, _)| now.duration_since(*at) >= row)
     }
 
-    async fn look(&mut self, now: Timestamp, last: &mut String) -> anyhow::Result<()> {
-        let (sample, decided) = self.observer.look().await?;
+    async fn observe(&mut self, now: Timestamp, last: &mut String) -> anyhow::Result<()> {
+        let (sample, decided) = self.observer.observe().await?;
+        self.bill.change(now, sample.price);
         for decision in decided {
-            self.say(&decision.to_string());
+            self.print(&decision.to_string())?;
         }
         let line = format!(
             "{} pods running, {} waiting, {} nodes, {} $/h",
             sample.running, sample.waiting, sample.nodes, sample.price
         );
         if self.verbose && line != *last {
-            self.say(&line);
+            self.print(&line)?;
             *last = line;
         }
         if self.row_is_due(now) {
@@ -175,21 +184,22 @@ impl Life {
         Ok(())
     }
 
-    async fn perform(&mut self, act: &Act) -> anyhow::Result<()> {
-        match &act.step {
-            Step::Open => self.open().await,
-            Step::Scale(workloads) => self.scale(workloads).await,
-            Step::Strike(app, blow) => self.strike(app, blow).await,
-            Step::PatchPool(patch) => {
+    async fn perform(&mut self, entry: &Entry) -> anyhow::Result<()> {
+        match &entry.action {
+            Action::Apply => self.apply().await,
+            Action::Scale(workloads) => self.scale(workloads).await,
+            Action::Fault(app, fault) => self.cause(app, fault).await,
+            Action::PatchPool(patch) => {
                 let pools = Api::<NodePool>::all(self.client());
                 pools
                     .patch("default", &PatchParams::default(), &Patch::Merge(patch()))
                     .await?;
                 Ok(())
             }
-            Step::End => {
+            Action::End => {
                 let now = self.now();
-                let (sample, _) = self.observer.look().await?;
+                let (sample, _) = self.observer.observe().await?;
+                self.bill.change(now, sample.price);
                 self.rows.push((now, sample));
                 Ok(())
             }
@@ -200,7 +210,7 @@ impl Life {
         self.sandbox.client()
     }
 
-    async fn open(&self) -> anyhow::Result<()> {
+    async fn apply(&self) -> anyhow::Result<()> {
         for document in MANIFESTS.split("\n---\n") {
             let object: DynamicObject = serde_saphyr::from_str(document).context("the demo's manifests")?;
             let types = object.types.clone().context("an object without kind")?;
@@ -234,52 +244,53 @@ impl Life {
         Ok(())
     }
 
-    async fn strike(&self, app: &str, blow: &Blow) -> anyhow::Result<()> {
+    /// Lets a fault happen to the machine that runs most pods of an app.
+    async fn cause(&self, app: &str, fault: &Fault) -> anyhow::Result<()> {
         let nodes = &self.observer.nodes;
         let Some(node) = self
-            .victim(app)
+            .busiest_node(app)
             .and_then(|name| nodes.iter().find(|node| node.name_any() == name))
         else {
             return Ok(());
         };
         let claim = node.owner_references().iter().find(|owner| owner.kind == "NodeClaim");
-        self.say(&format!(
+        self.print(&format!(
             "it is the machine of {}",
-            claim.map_or("nobody", |owner| owner.name.as_str())
-        ));
-        if blow.silences {
+            claim.map_or("no NodeClaim", |owner| owner.name.as_str())
+        ))?;
+        if fault.stops_kubelet {
             self.sandbox.set_kubelet(&node.name_any(), Some("stopped")).await?;
         }
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
-        if let Some(kind) = blow.announced {
+        if let Some(kind) = fault.interruption {
             self.provider.interrupt(kind, id, self.now());
         }
         Ok(())
     }
 
-    /// The node that runs most pods of an app and none that must be spared.
-    fn victim(&self, app: &str) -> Option<String> {
+    /// The node that runs most pods of an app, among those without pods that a fault would leave without a place for long.
+    fn busiest_node(&self, app: &str) -> Option<String> {
         let pods = &self.observer.pods;
         let node = |pod: &Pod| pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
-        // A StatefulSet waits for its pod on a dead node until the node is gone, as on any cluster; the demo spares it.
-        let delicate = |pod: &&Pod| {
+        // A StatefulSet waits for its pod on a dead node until the node is gone, as on any cluster.
+        let is_excluded = |pod: &&Pod| {
             pod.annotations().contains_key(kerf_api::annotations::DO_NOT_DISRUPT)
                 || pod.owner_references().iter().any(|owner| owner.kind == "StatefulSet")
         };
-        let spared: BTreeSet<String> = pods.iter().filter(delicate).filter_map(node).collect();
+        let excluded: BTreeSet<String> = pods.iter().filter(is_excluded).filter_map(node).collect();
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for pod in pods
             .iter()
             .filter(|pod| pod.labels().get("app").is_some_and(|value| value == app))
         {
-            if let Some(node) = node(pod).filter(|node| !spared.contains(node)) {
+            if let Some(node) = node(pod).filter(|node| !excluded.contains(node)) {
                 *counts.entry(node).or_default() += 1;
             }
         }
         counts.into_iter().max_by_key(|(_, count)| *count).map(|(node, _)| node)
     }
 
-    /// The network agent of each node takes its startup taint away a few seconds after boot.
+    /// Plays the network agent: removes the startup taint a few seconds after a Node's creation.
     async fn ready_networks(&self, now: Timestamp) -> anyhow::Result<()> {
         let nodes = Api::<Node>::all(self.client());
         for node in &self.observer.nodes {
@@ -316,7 +327,7 @@ impl Life {
     }
 
     /// By the end of an act every workload has the replicas it asks for.
-    async fn check_running(&mut self, act: &Act) -> anyhow::Result<()> {
+    async fn check_running(&mut self, entry: &Entry) -> anyhow::Result<()> {
         let all = ListParams::default();
         let mut late = Vec::new();
         for deployment in Api::<Deployment>::default_namespaced(self.client()).list(&all).await? {
@@ -343,8 +354,8 @@ impl Life {
             );
         }
         for line in late {
-            self.say(&format!("LATE {line}"));
-            self.late.push(format!("at the end of \"{}\": {line}", act.title));
+            self.print(&format!("LATE {line}"))?;
+            self.late.push(format!("at the end of \"{}\": {line}", entry.title));
         }
         Ok(())
     }

@@ -1,11 +1,8 @@
 //! `kerf explain` as a user meets it.
 
-mod support;
-
+use crate::kerf::{Outcome, kerf, kerf_with_input};
+use crate::manifest::NOW;
 use serde_json::Value;
-use support::{Outcome, kerf, kerf_with_input};
-
-const NOW: [&str; 2] = ["--now", "2026-01-05T08:00:00Z"];
 
 fn explain(subject: &str, manifests: &str, extra: &[&str]) -> Outcome {
     let args: Vec<&str> = ["explain", subject, "-f", "-"]
@@ -315,14 +312,14 @@ fn other_objects_faults_do_not_keep_the_answer_back() {
 
 #[test]
 fn every_code_is_documented() {
-    let (_, body) = include_str!("../../model/src/plan.rs")
+    let (_, body) = include_str!("../../../model/src/plan.rs")
         .split_once("fn code(&self)")
         .expect("the function");
     let (body, _) = body.split_once("\n    }\n").expect("its end");
     let mut codes: Vec<&str> = body.split('"').skip(1).step_by(2).collect();
     assert!(codes.len() > 15 && codes.contains(&"NoTemplates"), "{codes:?}");
     codes.sort_unstable();
-    let manual = include_str!("../../../docs/explanations.md");
+    let manual = include_str!("../../../../docs/explanations.md");
     let (_, table) = manual.split_once("| code | who |").expect("the table");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let cells = rows.filter_map(|row| row.split('|').nth(1));

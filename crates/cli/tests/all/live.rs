@@ -1,7 +1,7 @@
 //! `kerf explain` against an API server: the one of `kerf up`, on a port and with a kubeconfig as any other.
 
-mod support;
-
+use crate::kerf::{Outcome, kerf, kerf_with_input};
+use crate::manifest::{self, amd64, class_ref};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Request;
 use kube::core::params::{ListParams, PostParams};
@@ -12,7 +12,6 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Outcome, kerf, kerf_with_input};
 
 /// A cluster in a process of its own, without a controller.
 struct Up {
@@ -104,27 +103,18 @@ impl Drop for Up {
 }
 
 fn pod(name: &str, cpu: &str) -> (&'static str, Value) {
-    let containers = json!([{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]);
-    let pod =
-        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers}});
-    ("/api/v1/namespaces/default/pods", pod)
+    ("/api/v1/namespaces/default/pods", manifest::pod(name, cpu))
 }
 
 fn class() -> (&'static str, Value) {
-    let class =
-        json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}});
-    ("/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses", class)
-}
-
-fn class_ref() -> Value {
-    json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"})
+    (
+        "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses",
+        manifest::class("default"),
+    )
 }
 
 fn pool(limits: &Value) -> (&'static str, Value) {
-    let template = json!({"spec": {"nodeClassRef": class_ref(),
-        "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}});
-    let pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
-        "spec": {"template": template, "limits": limits}});
+    let pool = manifest::pool("default", &amd64(), json!({"limits": limits}));
     ("/apis/karpenter.sh/v1/nodepools", pool)
 }
 
@@ -133,7 +123,7 @@ fn pods_of_a_claim_on_its_way_are_known_by_their_events() {
     let up = Up::start("promised");
     let claim = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {"name": "default-x", "labels": {"karpenter.sh/nodepool": "default"}},
-        "spec": {"nodeClassRef": class_ref(), "resources": {"requests": {"cpu": "3", "pods": "1"}},
+        "spec": {"nodeClassRef": class_ref("default"), "resources": {"requests": {"cpu": "3", "pods": "1"}},
             "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.xlarge"]}]}});
     let created = up.create(&[
         class(),

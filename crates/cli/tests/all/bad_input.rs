@@ -1,37 +1,12 @@
 //! What bad input gets: a typed reason on exactly the object at fault, and everything else is scheduled.
 
-mod support;
-
+use crate::kerf::{Outcome, kerf, kerf_with_input};
+use crate::manifest::{self, NOW, amd64, class, list, pod, with};
 use serde_json::{Value, json};
-use support::{Outcome, kerf, kerf_with_input};
 
-const NOW: [&str; 2] = ["--now", "2026-01-05T08:00:00Z"];
-
-fn list(items: &[Value]) -> String {
-    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
-}
-
+/// A pool and its class.
 fn pool(name: &str, requirements: &Value) -> Vec<Value> {
-    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": name});
-    vec![
-        json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": name}}),
-        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
-            "spec": {"template": {"spec": {"nodeClassRef": class, "requirements": requirements}}}}),
-    ]
-}
-
-fn pod(name: &str, cpu: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}})
-}
-
-fn with(mut object: Value, path: &str, value: Value) -> Value {
-    let mut at = &mut object;
-    for part in path.split('/') {
-        at = &mut at[part];
-    }
-    *at = value;
-    object
+    vec![class(name), manifest::pool(name, requirements, json!({}))]
 }
 
 fn affine(name: &str, expressions: &Value) -> Value {
@@ -45,10 +20,7 @@ fn affine(name: &str, expressions: &Value) -> Value {
 
 /// A pool, two good pods, and what is bad.
 fn world(bad: Vec<Value>) -> String {
-    let mut items = pool(
-        "default",
-        &json!([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]),
-    );
+    let mut items = pool("default", &amd64());
     items.push(pod("good-1", "1"));
     items.extend(bad);
     items.push(pod("good-2", "1"));

@@ -1,8 +1,7 @@
 //! Generated clusters go the whole way: manifests are read and admitted, the world is built, the solver plans, and the plan checker accepts
 //! the plan. `KERF_GENERATED` sets how many; `KERF_GENERATED_FROM` the first seed, which a failure names.
 
-mod generate;
-
+use crate::generate;
 use kerf_cli::offline::Planner;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,14 +1,11 @@
 //! `kerf simulate` as a user meets it: examples, bad input, exit codes, formats.
 
-mod support;
-
+use crate::kerf::{Outcome, kerf, kerf_with_input, root};
+use crate::manifest::NOW;
 use serde_json::Value;
 use std::fs;
-use support::{kerf, kerf_with_input, root};
 
-const NOW: [&str; 2] = ["--now", "2026-01-05T08:00:00Z"];
-
-fn simulate(manifests: &str, extra: &[&str]) -> support::Outcome {
+fn simulate(manifests: &str, extra: &[&str]) -> Outcome {
     let args: Vec<&str> = ["simulate", "-f", "-", "-o", "json", "--verify"]
         .into_iter()
         .chain(NOW)
@@ -17,7 +14,7 @@ fn simulate(manifests: &str, extra: &[&str]) -> support::Outcome {
     kerf_with_input(&args, manifests.as_bytes())
 }
 
-fn report(outcome: &support::Outcome) -> Value {
+fn report(outcome: &Outcome) -> Value {
     assert!(
         outcome.stdout.starts_with('{'),
         "{}\n{}",
@@ -155,7 +152,7 @@ fn bad_input_is_named_with_document_object_field_and_remedy() {
     let good = pod("good", "1");
     let table: &[(&str, String, &[&str])] = &[
         ("malformed YAML", "a: [1\n---\n".to_owned(), &["document 1", "not valid YAML", "line"]),
-        ("unknown kind", "apiVersion: v1\nkind: Podd\nmetadata: {name: x}\n---\n".to_owned(), &["document 1", "unknown kind Podd", "typos"]),
+        ("unknown kind", "apiVersion: v1\nkind: Podd\nmetadata: {name: x}\n---\n".to_owned(), &["document 1", "unknown kind Podd", "did you mean Pod?"]),
         ("wrong version", "apiVersion: karpenter.sh/v1beta1\nkind: NodePool\nmetadata: {name: x}\n---\n".to_owned(), &["NodePool x", "apiVersion", "karpenter.sh/v1"]),
         ("no kind", "apiVersion: v1\nmetadata: {name: x}\n---\n".to_owned(), &["document 1", "kind"]),
         ("no name", "apiVersion: v1\nkind: Pod\nspec: {}\n---\n".to_owned(), &["document 1", "metadata.name"]),
@@ -287,9 +284,9 @@ fn tables_name_nodes_and_reasons() {
     }
 }
 
-/// Other groups have kinds of the same name; a kind in a version of the past is a mistake.
+/// Other groups have kinds of the same name; a kind in an old version is a mistake.
 #[test]
-fn namesakes_are_passed_over_and_old_versions_are_not() {
+fn kinds_of_other_groups_are_skipped_and_old_versions_are_not() {
     let object = |api_version: &str, kind: &str| {
         format!("apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: x, namespace: shop}}\n---\n")
     };
@@ -301,7 +298,7 @@ fn namesakes_are_passed_over_and_old_versions_are_not() {
         (outcome.code, outcome.stderr.as_str()),
         (
             0,
-            "note: <stdin>: document 6: Job shop/x: passed over, Kerf does not know the Job of batch.volcano.sh/v1alpha1\n"
+            "note: <stdin>: document 6: Job shop/x: skipped, Kerf does not know the Job of batch.volcano.sh/v1alpha1\n"
         )
     );
     let old = object("extensions/v1beta1", "Deployment") + &object("karpenter.sh/v1beta1", "NodePool");
@@ -316,7 +313,7 @@ fn namesakes_are_passed_over_and_old_versions_are_not() {
 }
 
 #[test]
-fn timing_is_told_of_either_question() {
+fn timing_is_printed_for_both_questions() {
     for (question, parts) in [("--verify", "plan, check"), ("--consolidate", "plan")] {
         let outcome = kerf_with_input(&["simulate", "-f", "-", question, "--timing"], POOL.as_bytes());
         assert_eq!(outcome.code, 0, "{}", outcome.stderr);

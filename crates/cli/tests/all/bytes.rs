@@ -4,8 +4,9 @@ use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
 
-#[path = "../../../fuzz/harness/manifest.rs"]
-mod manifest;
+mod harness {
+    include!("../../../../fuzz/harness/manifest.rs");
+}
 
 fn examples() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
@@ -20,7 +21,7 @@ proptest! {
 
     #[test]
     fn bytes(data: Vec<u8>) {
-        manifest::check(&data);
+        harness::check(&data);
     }
 
     #[test]
@@ -33,6 +34,6 @@ proptest! {
             let at = at.index(data.len());
             data[at] = byte;
         }
-        manifest::check(&data);
+        harness::check(&data);
     }
 }

@@ -1,24 +1,24 @@
-//! What Kerf did to a machine and for what, and what that came to.
+//! Launches and removals of machines with their reasons, and their sums.
 
 use kerf_model::price::Price;
 use std::fmt;
 
-/// Why a machine is launched that replaces none.
-pub(super) const PODS_WAITED: &str = "pods need a place";
-/// The causes that are there to save money, as events and budgets name them.
+/// The reason of a launch that replaces no machine.
+pub(super) const PODS_WAIT: &str = "pods need a place";
+/// The reasons of consolidation, as events and budgets name them.
 const SAVING: [&str; 2] = ["Empty", "Underutilized"];
 
-/// The columns of [`Decision`].
+/// The columns of [`MachineChange`].
 pub(super) const HEADER: &str = "TIME      ACTION  NODECLAIM      TYPE         ZONE        CAPACITY       $/H  WHY";
 
-/// What was done.
+/// What happened to a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verb {
     Launch,
     Remove,
 }
 
-/// A machine as its claim describes it.
+/// A machine as its NodeClaim describes it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Machine {
     pub(super) kind: String,
@@ -27,19 +27,19 @@ pub(super) struct Machine {
     pub(super) price: Price,
 }
 
-/// One step, with its reason.
+/// One launch or removal, with its reason.
 #[derive(Clone, Debug)]
-pub(super) struct Decision {
+pub(super) struct MachineChange {
     pub(super) verb: Verb,
     pub(super) claim: String,
     pub(super) machine: Machine,
-    /// The reason, the same for all decisions of a sort.
+    /// The reason, equal for all changes it is counted with.
     pub(super) cause: String,
-    /// The reason of just this one.
+    /// The reason as printed, with the details of this change.
     pub(super) why: String,
 }
 
-impl fmt::Display for Decision {
+impl fmt::Display for MachineChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self.verb {
             Verb::Launch => "launch",
@@ -60,20 +60,20 @@ impl fmt::Display for Decision {
     }
 }
 
-/// What all decisions with one cause came to.
+/// The sum of all changes with one reason.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Entry {
     pub(super) cause: String,
     pub(super) launched: usize,
     pub(super) removed: usize,
-    /// In dollars per hour; less than nothing is saved.
+    /// In dollars per hour; negative where money is saved.
     pub(super) change: f64,
 }
 
-/// Sums decisions up by cause, in the order in which the causes came up.
-pub(super) fn ledger(decisions: &[Decision]) -> Vec<Entry> {
+/// Sums changes up by reason, in the order in which the reasons came up.
+pub(super) fn ledger(changes: &[MachineChange]) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
-    for decision in decisions {
+    for decision in changes {
         let at = entries.iter().position(|entry| entry.cause == decision.cause);
         let at = at.unwrap_or_else(|| {
             entries.push(Entry {
@@ -98,7 +98,7 @@ pub(super) fn ledger(decisions: &[Decision]) -> Vec<Entry> {
     entries
 }
 
-/// What consolidation took off the bill, in dollars per hour.
+/// What consolidation saved, in dollars per hour.
 pub(super) fn saved(entries: &[Entry]) -> f64 {
     let saving = entries.iter().filter(|entry| SAVING.contains(&entry.cause.as_str()));
     -saving.map(|entry| entry.change).sum::<f64>()
@@ -108,12 +108,12 @@ pub(super) fn saved(entries: &[Entry]) -> f64 {
 mod tests {
     use super::*;
 
-    fn decision(verb: Verb, cause: &str, price: f64) -> Decision {
+    fn decision(verb: Verb, cause: &str, price: f64) -> MachineChange {
         let machine = Machine {
             price: Price::from_per_hour(price).unwrap_or_default(),
             ..Machine::default()
         };
-        Decision {
+        MachineChange {
             verb,
             claim: "default-abcde".to_owned(),
             machine,
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn replacements_count_against_what_their_command_saves() {
         let all = [
-            decision(Verb::Launch, PODS_WAITED, 0.5),
+            decision(Verb::Launch, PODS_WAIT, 0.5),
             decision(Verb::Launch, "Underutilized", 0.25),
             decision(Verb::Remove, "Underutilized", 0.5),
             decision(Verb::Remove, "Drifted", 0.125),
@@ -133,7 +133,7 @@ mod tests {
         ];
         let entries = ledger(&all);
         let causes: Vec<&str> = entries.iter().map(|entry| entry.cause.as_str()).collect();
-        assert_eq!(causes, [PODS_WAITED, "Underutilized", "Drifted", "Empty"]);
+        assert_eq!(causes, [PODS_WAIT, "Underutilized", "Drifted", "Empty"]);
         assert_eq!(
             (entries[1].launched, entries[1].removed, entries[1].change),
             (1, 1, -0.25)

@@ -1,16 +1,12 @@
 //! `kerf simulate --consolidate` and `kerf explain node/NAME` as a user meets them.
 
-mod support;
-
+use crate::kerf::{Outcome, kerf, kerf_with_input};
+use crate::manifest::{self, NOW, class, class_ref, list};
 use serde_json::{Value, json};
-use support::{Outcome, kerf, kerf_with_input};
-
-const NOW: [&str; 2] = ["--now", "2026-01-05T08:00:00Z"];
 
 fn run(args: &[&str], items: &[Value]) -> Outcome {
-    let list = json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
     let args: Vec<&str> = args.iter().chain(&["-f", "-"]).chain(&NOW).copied().collect();
-    kerf_with_input(&args, list.as_bytes())
+    kerf_with_input(&args, list(items).as_bytes())
 }
 
 fn document(args: &[&str], items: &[Value]) -> (i32, Value) {
@@ -21,14 +17,10 @@ fn document(args: &[&str], items: &[Value]) -> (i32, Value) {
 }
 
 fn pool(disruption: &Value) -> Vec<Value> {
-    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
     let types = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large", "m5.xlarge", "m5.2xlarge"]},
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]);
-    vec![
-        json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}}),
-        json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "default"},
-            "spec": {"disruption": disruption, "template": {"spec": {"nodeClassRef": class, "requirements": types}}}}),
-    ]
+    let spec = json!({"disruption": disruption});
+    vec![class("default"), manifest::pool("default", &types, spec)]
 }
 
 fn open_pool() -> Vec<Value> {
@@ -54,7 +46,7 @@ fn node(name: &str, kind: &str, cpu: u32) -> Vec<Value> {
             "status": {"capacity": resources, "allocatable": resources, "conditions": [{"type": "Ready", "status": "True"}]}}),
         json!({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
             "metadata": {"name": format!("claim-{name}"), "labels": labels, "creationTimestamp": day},
-            "spec": {"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}, "requirements": []},
+            "spec": {"nodeClassRef": class_ref("default"), "requirements": []},
             "status": {"providerID": id, "nodeName": name, "conditions": conditions, "capacity": resources, "allocatable": resources}}),
     ]
 }
@@ -467,11 +459,11 @@ fn codes_in(source: &str) -> Vec<&str> {
 
 #[test]
 fn every_code_is_documented() {
-    let mut codes = codes_in(include_str!("../../disruption/src/blocker.rs"));
-    codes.extend(codes_in(include_str!("../../disruption/src/stay.rs")));
+    let mut codes = codes_in(include_str!("../../../disruption/src/blocker.rs"));
+    codes.extend(codes_in(include_str!("../../../disruption/src/stay.rs")));
     for source in [
-        include_str!("../src/consolidate/mod.rs"),
-        include_str!("../src/decision/unread.rs"),
+        include_str!("../../src/consolidate/mod.rs"),
+        include_str!("../../src/decision/unread.rs"),
     ] {
         let here = source.split(" code: \"").skip(1);
         codes.extend(here.filter_map(|rest| rest.split('"').next()));
@@ -480,7 +472,7 @@ fn every_code_is_documented() {
     // Empty nodes are explained by what emptiness looks at.
     codes.retain(|code| *code != "LeftToEmptiness");
     codes.sort_unstable();
-    let manual = include_str!("../../../docs/consolidation-report.md");
+    let manual = include_str!("../../../../docs/consolidation-report.md");
     let (_, table) = manual.split_once("| code | meaning |").expect("the table");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     let mut documented: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();

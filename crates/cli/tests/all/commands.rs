@@ -1,11 +1,9 @@
 //! The other commands, as a user meets them.
 
-mod support;
-
-use support::kerf;
+use crate::kerf::{Stdout, kerf, kerf_into};
 
 #[test]
-fn the_demo_lives_through_its_story() {
+fn the_demo_runs_its_timetable() {
     let outcome = kerf(&["demo"]);
     assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
     assert_eq!(outcome.stderr, "");
@@ -14,33 +12,64 @@ fn the_demo_lives_through_its_story() {
         "launch ",
         "replacement (Underutilized)",
         "the cloud takes the spot instance back",
-        "auto-repair: its kubelet is silent",
+        "auto-repair: its kubelet stopped",
         "maintenance of the instance is scheduled",
         "the instance stops",
         "the instance is being terminated",
         "the instance does not answer",
         "LAUNCHED",
-        "$/h off the bill",
+        "$/h in all",
         "every pod that should run ran",
     ] {
         assert!(outcome.stdout.contains(part), "{part} is missing: {}", outcome.stdout);
     }
-    // By cause: launched, removed, and what it does to the bill.
+    // By reason: launched, removed, and the change of the price.
     for cause in ["pods need a place", "Empty", "Underutilized", "Drifted"] {
         let line = outcome.stdout.lines().find(|line| line.starts_with(cause));
-        assert!(line.is_some(), "{cause} is not summed up: {}", outcome.stdout);
+        assert!(line.is_some(), "{cause} has no sum: {}", outcome.stdout);
     }
     let wide = outcome.stdout.lines().find(|line| line.chars().count() > 120);
     assert_eq!(wide, None);
 }
 
 #[test]
+fn the_demo_adds_up_what_its_log_shows() {
+    let text = kerf(&["demo", "--verbose"]).stdout;
+    let seconds = |line: &str| -> Option<f64> {
+        let (time, _) = line.split_once("  ")?;
+        let parts: Vec<f64> = time.split(':').filter_map(|part| part.parse().ok()).collect();
+        matches!(parts[..], [_, _, _]).then(|| parts[0] * 3600.0 + parts[1] * 60.0 + parts[2])
+    };
+    // The price holds from each line that shows it to the next.
+    let (mut since, mut price, mut dollars) = (0.0, 0.0, 0.0);
+    for line in text.lines() {
+        let Some(now) = seconds(line) else { continue };
+        let shown = line
+            .strip_suffix(" $/h")
+            .and_then(|line| line.rsplit(", ").next()?.parse().ok());
+        if shown.is_some() || line.ends_with("== end") {
+            dollars += price * (now - since) / 3600.0;
+            since = now;
+            price = shown.unwrap_or(price);
+        }
+    }
+    let printed = text
+        .split_once("the machines cost ")
+        .and_then(|(_, rest)| rest.split(' ').next());
+    let printed: f64 = printed.and_then(|text| text.parse().ok()).expect("the cost");
+    assert!(
+        dollars > 1.0 && (printed - dollars).abs() < 0.01,
+        "{printed} for {dollars}"
+    );
+}
+
+#[test]
 fn the_demo_is_the_same_for_the_same_seed() {
     let run = |seed: &str| {
         let text = kerf(&["demo", "--seed", seed]).stdout;
-        // The last lines tell how long it took on the wall.
+        // One of the last lines says how long the run took.
         text.lines()
-            .filter(|line| !line.contains("hours of cluster life"))
+            .filter(|line| !line.contains("hours of cluster time"))
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
@@ -82,13 +111,34 @@ fn help_completions_manual_and_version_are_there() {
 }
 
 #[test]
+fn every_page_the_manual_names_can_be_printed() {
+    let manual = kerf(&["man"]).stdout;
+    let named = manual.lines().filter_map(|line| {
+        let (name, _) = line.trim().strip_prefix("kerf\\-")?.split_once("(1)")?;
+        Some(name.replace("\\-", "-"))
+    });
+    let named: Vec<String> = named.collect();
+    assert!(named.iter().any(|name| name == "simulate"), "{manual}");
+    for name in named {
+        let page = kerf(&["man", &name]);
+        assert_eq!(page.code, 0, "{name}: {}", page.stderr);
+        assert!(
+            page.stdout.contains(&format!("kerf\\-{name}")),
+            "{name}: {}",
+            page.stdout
+        );
+    }
+    assert_eq!(kerf(&["man", "nonsense"]).code, 2);
+}
+
+#[test]
 fn up_refuses_flags_its_controller_does_not_know() {
     for flags in [["--feature-gate", "NodeRepair=true"], ["--feature-gates", "Nonsense"]] {
         let outcome = kerf(&["up", "--", flags[0], flags[1]]);
         assert_eq!(outcome.code, 2, "{flags:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains("kerf controller --help"), "{}", outcome.stderr);
     }
-    // Where there is no controller, nobody would heed them.
+    // Without a controller they would have no effect.
     let alone = kerf(&["up", "--no-controller", "--", "--feature-gates", "NodeRepair=true"]);
     assert_eq!(alone.code, 2, "{}", alone.stderr);
 }
@@ -102,4 +152,34 @@ fn up_says_what_is_wrong_before_what_helps() {
     let outcome = kerf(&["up", "--", "--help"]);
     assert_eq!(outcome.code, 2, "{}", outcome.stderr);
     assert!(outcome.stderr.contains("kerf controller --help"), "{}", outcome.stderr);
+}
+
+/// Every command that ends by itself and prints.
+const PRINTING: [&[&str]; 8] = [
+    &["--help"],
+    &["simulate", "--help"],
+    &["controller", "--help"],
+    &["man"],
+    &["crds"],
+    &["completions", "bash"],
+    &["simulate", "-f", "examples/web.yaml"],
+    &["demo"],
+];
+
+#[test]
+fn a_closed_pipe_ends_every_command_quietly() {
+    for args in PRINTING {
+        let outcome = kerf_into(args, Stdout::Closed);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{args:?}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_one_line_and_exit_code_four() {
+    for args in PRINTING {
+        let outcome = kerf_into(args, Stdout::FullDisk);
+        assert_eq!(outcome.code, 4, "{args:?}: {}", outcome.stderr);
+        assert_eq!(outcome.stderr.lines().count(), 1, "{args:?}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains("No space left"), "{args:?}: {}", outcome.stderr);
+    }
 }

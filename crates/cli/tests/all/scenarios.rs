@@ -1,11 +1,9 @@
 //! Recorded outcomes of Karpenter's scheduler on the same inputs: Kerf places at least as many pods, and the same ones for no more money.
 
-mod support;
-
+use crate::kerf::kerf;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::kerf;
 
 fn read(path: &Path) -> Value {
     let text = fs::read_to_string(path).expect("a readable file");

@@ -1,0 +1,16 @@
+//! The built `kerf` binary as a user meets it. One file per command or question; `kerf` runs the binary, `manifest` writes manifests.
+
+mod bad_input;
+mod bytes;
+mod commands;
+mod consolidate;
+mod explain;
+mod folders;
+mod generate;
+mod generated;
+mod kerf;
+mod live;
+mod manifest;
+mod scenarios;
+mod simulate;
+mod unknown;
