@@ -1,10 +1,10 @@
-//! Sections 16.1, 16.3 and 16.4: what is looked at in which order when a machine is offered a pod, and what placement changes.
+//! Sections 16.1, 16.3 and 16.4: what is checked in which order when a pod is offered to a node, and what placement changes.
 
 use kerf_model::plan::{Refusal, Refuser};
 use kerf_scheduler::{Request, explain};
 use kerf_testkit::fixture::{Fixture, check, upstream};
 
-/// Why the only node refuses the only pending pod.
+/// The reason why the only node refuses the only pending pod.
 fn cause(text: &str) -> Option<String> {
     let fixture = Fixture::read(text);
     let request = Request::pending(&fixture.snapshot);

@@ -1,4 +1,4 @@
-//! Odd input: a reason on exactly the object at fault, everything else is placed, and time grows no faster than the input.
+//! Unusual input: the reason is reported on exactly the object at fault, all other pods are placed, and time grows at most linearly.
 
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
@@ -92,7 +92,7 @@ fn a_pod_that_cannot_be_understood_takes_no_part() {
     );
 }
 
-/// Pods that agree in nothing a selector looks at, and one million labels between them.
+/// Pods that differ in every label a selector reads, with one million labels together.
 fn distinct(count: usize, labels: usize) -> Vec<Arc<Pod>> {
     let one = Fixture::read(&world("pod p cpu=0.1 mem=0.1Gi label=app=x spread=zone/1/app=x"));
     let model = &one.snapshot.pending[0];
@@ -117,7 +117,7 @@ fn a_million_distinct_labels_are_no_trouble() {
     assert!(plan.unschedulable.is_empty());
 }
 
-/// Selectors on keys of their own: every pod is a group by itself.
+/// Selectors on distinct keys: every pod is a group of its own.
 #[test]
 fn thousands_of_groups_are_no_trouble() {
     let lines: Vec<String> = (0..1_500)

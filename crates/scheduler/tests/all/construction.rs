@@ -1,4 +1,4 @@
-//! Section 20: what a launch asks for.
+//! Section 20: the content of a launch.
 
 use kerf_model::intern::sym;
 use kerf_testkit::fixture::{Fixture, upstream};

@@ -1,8 +1,8 @@
-//! Sections 15.2 to 15.5: which domains there are, what is counted in them, and what groups demand together.
+//! Sections 15.2 to 15.5: which domains exist, what is counted in them, and what several groups require together.
 
 use kerf_testkit::fixture::{Fixture, check, upstream};
 
-/// How many of the pods are placed per zone, and how many are left over.
+/// The number of placed pods per zone, and the number left over.
 fn by_zone(text: &str) -> (Vec<(String, usize)>, usize) {
     let fixture = Fixture::read(text);
     let plan = fixture.solve(&upstream());

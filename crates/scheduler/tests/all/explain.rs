@@ -1,4 +1,4 @@
-//! Why each machine refuses one pod, and how near it was.
+//! `explain`: why each node and pool refuses one pod, and what is missing.
 
 use kerf_model::plan::{Refusal, Refuser};
 use kerf_scheduler::{Options, Request, explain};
@@ -10,7 +10,7 @@ fn refusals(options: &Options, text: &str) -> Vec<Refusal> {
     explain(&Request::pending(&fixture.snapshot), options, pod)
 }
 
-/// What `explain` says of the pod `p`: one line per refusal, `node n: Code: text [nearest miss]`.
+/// The refusals of the pod `p` as text, one line each: `node n: Code: text [what is missing]`.
 fn explained(text: &str) -> Vec<String> {
     explained_under(&upstream(), text)
 }
@@ -28,7 +28,7 @@ fn explained_under(options: &Options, text: &str) -> Vec<String> {
     refusals(options, text).iter().map(line).collect()
 }
 
-/// The code and the nearest miss of the only refusal.
+/// The code and the missing part of the only refusal.
 #[track_caller]
 fn refused(text: &str, code: &str, miss: &str) {
     let refusals = refusals(&upstream(), text);
@@ -46,7 +46,7 @@ fn refused(text: &str, code: &str, miss: &str) {
 
 const SMALL: &str = "type small cpu=2 mem=4Gi price=0.1\n";
 
-/// Every way in which a node that is there may refuse.
+/// Every way in which an existing node may refuse.
 #[test]
 fn nodes_say_what_is_missing() {
     let cases: &[(&str, &str, &str)] = &[
@@ -194,7 +194,7 @@ fn the_volume_limit_is_told_with_its_numbers() {
     );
 }
 
-/// Of several constraints it is the one that stands in the way.
+/// Of several constraints, the one that excludes the node is reported.
 #[test]
 fn the_guilty_constraint_is_named() {
     let lines = explained(
@@ -350,7 +350,7 @@ fn limits_say_what_is_left_of_them() {
     );
 }
 
-/// The spread is told with the domain that holds the others back.
+/// A spread is reported with the domain that limits the others.
 #[test]
 fn a_spread_names_its_emptiest_domain() {
     let lines = explained(
@@ -403,7 +403,7 @@ fn pools_that_take_no_part_are_named_last() {
     );
 }
 
-/// A machine that would take the pod is not named, and the others' pods are where the plan puts them.
+/// A node that would take the pod is not listed, and the other pods are where the plan puts them.
 #[test]
 fn a_pod_that_has_a_place_hears_only_of_those_that_refuse() {
     let world = "type t cpu=2 mem=4Gi price=0.1

@@ -1,10 +1,10 @@
-//! Section 11.4 where limits are tight: what the contract's greedy refuses, and what the default packing makes of it.
+//! Section 11.4 with tight limits: what the greedy refuses, and what the default packing places.
 
 use kerf_model::intern::sym;
 use kerf_scheduler::Options;
 use kerf_testkit::fixture::{Fixture, check};
 
-/// A family of sizes, with two cores at a dime.
+/// A family of sizes; two cores cost 0.1 dollars per hour.
 const FAMILY: &str = "
     type t2 cpu=2 mem=4Gi price=0.1
     type t4 cpu=4 mem=8Gi price=0.2
@@ -15,7 +15,7 @@ const FAMILY: &str = "
     type t192 cpu=192 mem=384Gi price=9.6
 ";
 
-/// Eight pods that each need a machine of their own.
+/// Eight pods that each need their own node.
 const APART: &str = "pod p*8 cpu=2 mem=1Gi label=a=b apart=host/a=b";
 
 fn machines(count: usize, of: &str) -> String {

@@ -1,4 +1,5 @@
-//! Many questions about one snapshot, threads and deadlines: the plan is the same however it is asked for, and whole whenever it is cut short.
+//! Many questions about one prepared snapshot, threads and deadlines: the plan does not depend on how it is asked for, and is complete when
+//! it is cut short.
 
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
@@ -13,7 +14,7 @@ use kerf_testkit::{generate, workload};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Everything of a plan that anybody acts on.
+/// Everything in a plan that callers use, as text.
 fn text(fixture: &Fixture, plan: &Plan) -> String {
     let names = |pods: &[Arc<Pod>]| {
         pods.iter()
@@ -68,7 +69,7 @@ fn a_prepared_snapshot_answers_as_a_fresh_one_does() {
     }
 }
 
-/// Takes a node away, replaces one by a version with fewer pods, or another taint, adds one, or only some of it, and changes the usage of
+/// Removes a node, replaces one by a version with fewer pods or another taint, adds one, or only some of these, and changes the usage of
 /// every pool.
 fn changed(snapshot: &Snapshot, draw: &mut Draw) -> Snapshot {
     let mut next = snapshot.clone();
@@ -176,7 +177,7 @@ fn the_plan_does_not_depend_on_the_number_of_threads() {
     }
 }
 
-/// The uids of all pods a plan speaks of, and how many of them it places.
+/// The UIDs of all pods in a plan, and the number of placed pods.
 fn spoken_of(plan: &Plan) -> (Vec<&str>, usize) {
     let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
     let placed: Vec<&str> = launched

@@ -1,4 +1,4 @@
-//! Section 29: the reference workloads, as a test of outcome; `benches/diverse.rs` measures them.
+//! Section 29: the reference workloads, with expected outcomes. `benches/diverse` measures them.
 
 use kerf_model::intern::sym;
 use kerf_model::plan::Plan;

@@ -190,7 +190,7 @@ fn every_attempt_starts_unrelaxed() {
     );
 }
 
-/// By pod: the steps relaxation took for it.
+/// By pod: the relaxations it was placed with.
 fn steps(options: &Options, text: &str) -> Vec<(String, Vec<Relaxation>)> {
     let plan = Fixture::read(text).solve(options);
     let relaxed = plan.relaxed.iter();

@@ -415,7 +415,7 @@ fn pods_promised_to_a_claim_count() {
     );
 }
 
-/// How many of the pending pods kube-scheduler binds to the node, one after the other, in a cluster of these nodes.
+/// The number of pending pods that kube-scheduler binds to the node, one after the other, in a cluster of these nodes.
 fn bound_in_turn(text: &str, node: &str) -> usize {
     let mut cluster = Fixture::read(text).snapshot;
     let pods = std::mem::take(&mut cluster.pending);

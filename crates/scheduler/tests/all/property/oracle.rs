@@ -1,5 +1,5 @@
-//! The slow and obvious way to ask whether a pod has a place: every node there is, every machine a pool can make, and every machine of a plan
-//! as any one of the things it may become, each judged by the checker.
+//! A brute-force oracle for whether a pod has a place: it tries every existing node, every node a pool can make, and everything a launch of
+//! the plan may become, and lets the checker judge each.
 
 use kerf_check::{CheckOptions, Rule, verify};
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
@@ -13,7 +13,7 @@ use kerf_model::snapshot::Snapshot;
 use kerf_testkit::fixture::Fixture;
 use std::sync::Arc;
 
-/// A plan that puts one more pod somewhere, if there is a good one.
+/// A plan with one more pod, if the checker accepts one.
 pub(super) fn place(fixture: &Fixture, pods: &[Arc<Pod>], plan: &Plan, pod: u32) -> Option<String> {
     let snapshot = &fixture.snapshot;
     let one = pods.get(pod as usize)?;
@@ -72,7 +72,7 @@ pub(super) fn place(fixture: &Fixture, pods: &[Arc<Pod>], plan: &Plan, pod: u32)
     None
 }
 
-/// How much is wrong; the sum a launch states is not what is asked about here.
+/// The number of violations. The sum of requests of a launch is ignored, because the change is not reflected there.
 fn violations(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan) -> usize {
     let as_named = CheckOptions {
         order_search_steps: 0,
@@ -83,7 +83,7 @@ fn violations(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan) -> usize {
     found.iter().filter(|violation| !about_sums(&violation.rule)).count()
 }
 
-/// One thing a launch may become.
+/// A node that a launch may become.
 struct Machine {
     catalogue: Arc<Catalogue>,
     instance_type: u32,
@@ -109,7 +109,7 @@ fn launch(pool: &NodePool, machine: &Machine, pods: Vec<Arc<Pod>>) -> Launch {
     }
 }
 
-/// Every type with every offering and every choice of labels that requirements allow, reserved capacity aside.
+/// Every type with every offering and every choice of labels the requirements allow, without reserved capacity.
 fn machines(snapshot: &Snapshot, pool: &NodePool, within: &Requirements, types: Option<&[u32]>) -> Vec<Machine> {
     let mut all = Vec::new();
     let Ok(catalogue) = &pool.catalogue else { return all };

@@ -1,8 +1,8 @@
-//! What holds of every plan.
+//! Properties of every plan.
 //!
-//! Refusals: one pod by itself is refused if and only if nothing at all would take it; among others it is refused only if nothing would take
-//! it after what the plan places, be it a machine of the plan made to order. That the others could have been placed otherwise or later, so
-//! that one more finds room, is not asked: that is bin packing.
+//! Refusals: a single pod is refused if and only if no node would take it. Among other pods, it is refused only if no node would take it
+//! after the plan's placements, including any node a launch may become. Whether other placements would leave more room is not checked; that
+//! is bin packing.
 
 use super::oracle;
 use kerf_model::plan::{Cause, Plan, Refusal, Unschedulable};
@@ -22,7 +22,7 @@ fn result(plan: &Plan) -> (usize, Price) {
     )
 }
 
-/// What the comments of a cluster ask for.
+/// The options that the comments of a cluster set.
 pub(super) fn options(text: &str, packing: Packing) -> Options {
     let mut options = Options {
         packing,
@@ -39,7 +39,7 @@ pub(super) fn options(text: &str, packing: Packing) -> Options {
     options
 }
 
-/// The checker accepts the plan of both packings, and the cheaper one places no fewer pods and costs no more for as many.
+/// The checker accepts the plans of both packings. The cheapest packing places no fewer pods, and costs no more for as many.
 pub(super) fn is_sound(text: &str) -> Result<(), String> {
     let fixture = Fixture::read(text);
     let solve = |packing| {
@@ -94,7 +94,7 @@ fn decided(fixture: &Fixture, plan: &Plan) -> String {
     all
 }
 
-/// The same input gives the same plan, and so does the same input in another order.
+/// Equal input gives an equal plan, also when the input is in another order.
 fn is_stable(text: &str) -> Result<(), String> {
     let fixture = Fixture::read(text);
     let options = options(text, Packing::Cheapest);
@@ -145,7 +145,7 @@ fn plans_depend_on_no_order() {
     hold(50, generate::wide, is_stable);
 }
 
-/// One pod of each kind by itself is placed where anything would take it.
+/// A single pod of each kind is placed wherever a node would take it.
 fn alone_is_refused_for_good_reason(text: &str) -> Result<(), String> {
     let mut fixture = Fixture::read(text);
     let all = std::mem::take(&mut fixture.snapshot.pending);
@@ -165,7 +165,7 @@ fn alone_is_refused_for_good_reason(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What a plan refuses nothing would take besides.
+/// No node would take a pod that a plan refuses.
 fn refusals_stand(fixture: &Fixture, plan: &Plan, judged: impl Fn(&Unschedulable) -> bool) -> Result<(), String> {
     let refused = plan.unschedulable.iter().filter(|left| !left.deferred);
     for left in refused.filter(|left| judged(left)) {
@@ -206,8 +206,8 @@ fn a_pod_among_others_is_refused_only_if_nothing_would_take_it_besides() {
     hold(25, generate::zonal, among_others_it_is_refused_for_good_reason);
 }
 
-/// Raising a limit, dropping it, and then adding a type places no fewer, where pods are not tied to each other. (Under a limit that binds,
-/// another size makes another bin packing of it.)
+/// Raising a limit, removing it, and adding a type place no fewer pods, where pods have no constraints on each other. Below a binding
+/// limit, another size is another bin packing.
 fn more_is_not_less(text: &str) -> Result<(), String> {
     let count = |text: &str| {
         let fixture = Fixture::read(text);
@@ -248,7 +248,7 @@ fn more_to_choose_from_places_no_fewer() {
     hold(50, generate::plain, more_is_not_less);
 }
 
-/// The names of the pods a plan places, of those whose name starts with `w`.
+/// The names of the placed pods that start with `w`.
 fn placed(plan: &Plan) -> std::collections::BTreeSet<Arc<str>> {
     let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
     let existing = plan.existing.iter().flat_map(|placed| &placed.pods);
@@ -256,7 +256,7 @@ fn placed(plan: &Plan) -> std::collections::BTreeSet<Arc<str>> {
     names.filter(|name| name.starts_with('w')).collect()
 }
 
-/// Odd pods that share neither limits, nor nodes, nor labels with others leave them where they were.
+/// Unusual pods that share no limits, nodes or labels with others do not change where the others go.
 fn others_are_not_harmed(text: &str) -> Result<(), String> {
     let odd = |line: &&str| line.starts_with("pod odd");
     let apart = |line: &str| {

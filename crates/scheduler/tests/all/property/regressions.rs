@@ -1,10 +1,10 @@
-//! Clusters that once failed a property, as small as they could be made.
+//! Clusters that failed a property once, minimised.
 
 use super::plans::is_sound;
 
-/// The first fourteen: a pod that its affinity selects started a second place although another such pod stood where it could not or would not
-/// go, or no order of binding was found although there is one. Then: prices of reservations not held, opt-outs that defined a label, pods
-/// promised to claims, conflicts among pods that run, domains of machines that go away.
+/// The first fourteen: a pod selected by its own affinity started a second domain although another such pod existed, or no order of binding
+/// was found although there is one. Then: prices of reservations a claim does not have, opt-outs that defined a label, pods nominated to
+/// claims, conflicts among running pods, domains of nodes that are removed.
 const SOUND: [&str; 23] = [
     "node n0 cpu=4 mem=16Gi zone=a
      bound n0 x cpu=0.5 mem=1Gi label=app=y
