@@ -18,14 +18,16 @@ use crate::strategy::priced_start::PricedStart;
 use crate::strategy::slack_index::SlackIndex;
 use smallvec::SmallVec;
 
-/// The largest number of claims examined for a pod.
+/// The largest number of claims examined for a pod. README.md: 256 costs 0.03 % more, 4,096 costs the same.
 const LOOKED_MAX: usize = 1024;
-/// With more claims than this, only a sample of those with about equal slack is examined.
+/// With more claims than this, only a sample of those with about equal slack is examined. README.md: the sample of 16 gives the cheapest
+/// plans of 4, 16 and 64.
 const SAMPLE_ABOVE: usize = 2048;
 const SAMPLE_MAX: usize = 16;
 /// The number of candidates that are tried. Once as many have enough slack, no more claims are examined.
 const TRIED_MAX: usize = 4;
-/// The value of capacity that no pod uses yet, as a fraction of the value of used capacity.
+/// The value of capacity that no pod uses yet, as a fraction of the value of used capacity. README.md: 1.0 costs 0.09 % more, lower values
+/// cost the same.
 const UNUSED_VALUE_FACTOR: f64 = 0.9;
 
 /// The price of a claim in 10⁻¹² dollars per hour as the cheapest type it can be, and its slack: the resources its pods leave of that type.
@@ -118,7 +120,7 @@ impl<'x> BestFit<'x> {
         class: ClassId,
         pod: PodId,
     ) -> bool {
-        let Some(unit_prices) = self.values.worth_to(class) else {
+        let Some(unit_prices) = self.values.unit_prices_for(class) else {
             return false;
         };
         match self.best(assignment, query, unit_prices) {
@@ -309,7 +311,7 @@ struct NewClaim {
 impl ClaimChooser for BestFit<'_> {
     fn place(&mut self, assignment: &mut Assignment<'_, '_>, query: &Query<'_>, class: ClassId, pod: PodId) -> Attempt {
         let zero = Vec::new();
-        let unit_prices = self.values.worth_to(class).unwrap_or(&zero);
+        let unit_prices = self.values.unit_prices_for(class).unwrap_or(&zero);
         let mut growth = self.best(assignment, query, unit_prices);
         if let Some(growth) = growth.take_if(|growth| self.is_free(growth)) {
             self.grow(assignment, growth, class, pod);
@@ -380,13 +382,13 @@ pub(crate) fn best_fit_order(problem: &Problem<'_>, values: &PodValues, queue: &
     let needs_own_node =
         |pod: &PodId| problem.of_pod[*pod].is_some_and(|class| needs_own_node(problem, problem.class(class)));
     let (mut order, mut rest): (Vec<PodId>, Vec<PodId>) = queue.iter().copied().partition(needs_own_node);
-    let unit_prices = |pod: &PodId| {
+    let value = |pod: &PodId| {
         let class = problem.of_pod[*pod];
         class
-            .and_then(|class| Some(value_of(values.worth_to(class)?, problem.requests(class))))
+            .and_then(|class| Some(value_of(values.unit_prices_for(class)?, problem.requests(class))))
             .unwrap_or_default()
     };
-    rest.sort_by(|a, b| unit_prices(b).total_cmp(&unit_prices(a)));
+    rest.sort_by(|a, b| value(b).total_cmp(&value(a)));
     order.extend(rest);
     order
 }

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 /// The deadline is polled once per this many pods, because a poll reads a clock.
 const STOP_EVERY: usize = 256;
 
-/// After this many claims whose growth does not pay, a new claim is opened. Bounds the cost per pod.
+/// After this many claims whose growth does not pay, a new claim is opened. Bounds the cost per pod; README.md: 4 to 64 cost the same.
 const UNPROFITABLE_CLAIMS_MAX: usize = 16;
 
 /// The result of an attempt to place a pod.

@@ -22,12 +22,14 @@ use crate::strategy::priced_start::PricedStart;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Patterns whose ratio is this close to the best are equal, and the one with the most value wins: fewer, larger nodes.
+/// Patterns whose ratio is this close to the best are equal, and the one with the most value wins: fewer, larger nodes. README.md: 1.0
+/// costs 0.02 % more.
 const EQUAL_RATIO: f64 = 0.999;
-/// The rows examined per pattern: the most efficient and the cheapest.
+/// The rows examined per pattern: the most efficient and the cheapest. README.md: fewer cheap rows cost 0.1 % more, and more rows of either
+/// sort take more time for at most 0.02 %.
 const EFFICIENT_TYPES: usize = 32;
 const CHEAP_TYPES: usize = 16;
-/// The classes examined per pattern, from the front and the back of the queue.
+/// The classes examined per pattern, from the front and the back of the queue. Bounds the work; README.md: 40 to 400 cost the same.
 const FRONT_CLASSES: usize = 160;
 const BACK_CLASSES: usize = 40;
 

@@ -64,7 +64,7 @@ impl PodValues {
     }
 
     /// The unit prices for a class. Returns `None` where it fits no new claim.
-    pub(crate) fn worth_to(&self, class: ClassId) -> Option<&UnitPrices> {
+    pub(crate) fn unit_prices_for(&self, class: ClassId) -> Option<&UnitPrices> {
         let (spec, _) = self.by_class[class]?;
         self.unit_prices.get(&spec)
     }
