@@ -1,12 +1,12 @@
 //! Every pod handed in is accounted for exactly once, and only sound pods are placed.
 
-use crate::violation::{Findings, Rule};
+use crate::violation::{Rule, Violations};
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub(crate) fn check(pods: &[Arc<Pod>], plan: &Plan, found: &mut Findings) {
+pub(crate) fn check(pods: &[Arc<Pod>], plan: &Plan, found: &mut Violations) {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     let placed = || {
         let launched = plan.launches.iter().flat_map(|launch| &launch.pods);

@@ -1,23 +1,28 @@
 //! Placements on machines that exist, one machine at a time: everything but topology.
 
-use crate::matching::{print_selection, repelling, selects};
-use crate::violation::{Findings, Rule};
-use kerf_model::intern::{Interner, Sym, sym};
+use crate::rules::amounts::{self, Amounts};
+use crate::rules::expression::{all_hold, selects};
+use crate::rules::{host_port, taint};
+use crate::text::print_selection;
+use crate::violation::{Rule, Violations};
+use kerf_model::intern::Interner;
 use kerf_model::node::Node;
 use kerf_model::plan::Placement;
-use kerf_model::pod::{Pod, PodShape};
-use kerf_model::resources::Resources;
+use kerf_model::pod::{HostPort, Pod, PodShape};
 use kerf_model::snapshot::{Daemon, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
 /// A label of a machine; the hostname label falls back to its name.
-pub(crate) fn label(node: &Node, key: Sym) -> Option<Sym> {
-    node.label(key)
-        .or_else(|| (key == sym::HOSTNAME).then_some(node.hostname))
+pub(crate) fn label<'a>(node: &Node, key: &str, interner: &'a Interner) -> Option<&'a str> {
+    let own = node.labels.iter().find(|(known, _)| interner.text(*known) == key);
+    let own = own.map(|(_, value)| interner.text(*value));
+    own.or_else(|| (key == HOSTNAME).then(|| interner.text(node.hostname)))
 }
 
-pub(crate) fn check(snapshot: &Snapshot, placement: &Placement, found: &mut Findings) {
+pub(crate) fn check(snapshot: &Snapshot, placement: &Placement, found: &mut Violations) {
     let name = &*placement.node;
     let Some(node) = snapshot.node(name) else {
         return found.node(name, Rule::UnknownNode);
@@ -46,23 +51,23 @@ fn is_elsewhere(bound: &Pod, placed: &[Arc<Pod>]) -> bool {
         .any(|pod| pod.name == bound.name && pod.namespace == bound.namespace)
 }
 
-fn check_pod(snapshot: &Snapshot, node: &Node, pod: &Pod, found: &mut Findings) {
+fn check_pod(snapshot: &Snapshot, node: &Node, pod: &Pod, found: &mut Violations) {
     let interner = &*snapshot.interner;
     let mut violation = |rule| found.placement(&node.name, &pod.key(), rule);
-    if let Some(taint) = repelling(&node.taints, &pod.shape.tolerations) {
+    if let Some(taint) = taint::first_refusing(&node.taints, &pod.shape.tolerations) {
         let taint = taint.to_string();
         violation(Rule::Taint { taint });
     }
-    if !selects(&pod.shape, interner, |key| label(node, key)) {
+    if !selects(&pod.shape, interner, |key| label(node, key, interner)) {
         let wanted = print_selection(&pod.shape, interner);
         violation(Rule::NodeAffinity { wanted });
     }
     for volume in &pod.volumes {
         let reachable = volume.topology.is_empty()
-            || volume.topology.iter().any(|term| {
-                let holds = |wanted| crate::matching::label_satisfies(wanted, label(node, wanted.key), interner);
-                term.iter().all(holds)
-            });
+            || volume
+                .topology
+                .iter()
+                .any(|term| all_hold(term, interner, |key| label(node, key, interner)));
         if !reachable {
             let claim = volume.claim.to_string();
             violation(Rule::VolumeTopology { claim });
@@ -70,51 +75,50 @@ fn check_pod(snapshot: &Snapshot, node: &Node, pod: &Pod, found: &mut Findings) 
     }
 }
 
-fn check_resources(snapshot: &Snapshot, node: &Node, placement: &Placement, found: &mut Findings) {
+fn check_resources(snapshot: &Snapshot, node: &Node, placement: &Placement, found: &mut Violations) {
     if placement.pods.is_empty() {
         return;
     }
-    let mut wanted = Resources::new();
-    for pod in &placement.pods {
-        wanted.add(&pod.shape.requests);
-    }
-    let mut available = node.available();
-    let reserve = daemon_reserve(snapshot, node);
+    let interner = &*snapshot.interner;
+    let wanted = Amounts::sum(placement.pods.iter().map(|pod| &pod.shape.requests), interner);
+    let mut available = amounts::available(node, interner);
     // SCH-158: what daemons will ask for but the node lacks is ignored.
-    for (name, amount) in reserve.iter().filter(|(name, _)| node.allocatable.contains(*name)) {
-        available.set(name, available.get(name).saturating_sub(amount));
-    }
-    for (name, amount) in wanted.iter().filter(|(_, amount)| *amount > 0) {
-        if amount > available.get(name) {
-            let rule = Rule::Resources {
-                resource: snapshot.interner.text(name).to_owned(),
-                wanted: amount,
-                available: available.get(name),
-            };
-            found.node(&node.name, rule);
-        }
+    let there = Amounts::read(&node.allocatable, interner);
+    let mut reserve = daemon_reserve(snapshot, node);
+    reserve.0.retain(|name, _| there.0.contains_key(name));
+    available.take(&reserve);
+    for (resource, wanted, available) in wanted.short_of(&available) {
+        let resource = resource.to_owned();
+        let rule = Rule::Resources {
+            resource,
+            wanted,
+            available,
+        };
+        found.node(&node.name, rule);
     }
 }
 
 /// The daemons that belong on a node.
 fn daemons_of<'a>(snapshot: &'a Snapshot, node: &'a Node) -> impl Iterator<Item = &'a Arc<Daemon>> {
     snapshot.daemons.iter().filter(|daemon| {
-        repelling(&node.taints, &daemon.shape.tolerations).is_none()
-            && selects(&daemon.shape, &snapshot.interner, |key| label(node, key))
+        taint::first_refusing(&node.taints, &daemon.shape.tolerations).is_none()
+            && selects(&daemon.shape, &snapshot.interner, |key| {
+                label(node, key, &snapshot.interner)
+            })
     })
 }
 
 /// SCH-158, SCH-159: what daemons that belong on the node and are not there yet will take.
-fn daemon_reserve(snapshot: &Snapshot, node: &Node) -> Resources {
-    let mut reserve = Resources::new();
-    for daemon in daemons_of(snapshot, node) {
-        reserve.add(&daemon.shape.requests);
-    }
-    reserve.subtract(&node.daemon_requested);
-    reserve.iter().map(|(name, amount)| (name, amount.max(0))).collect()
+fn daemon_reserve<'a>(snapshot: &'a Snapshot, node: &'a Node) -> Amounts<'a> {
+    let interner = &*snapshot.interner;
+    let requests = daemons_of(snapshot, node).map(|daemon| &daemon.shape.requests);
+    let mut reserve = Amounts::sum(requests, interner);
+    reserve.take(&Amounts::read(&node.daemon_requested, interner));
+    reserve.0.retain(|_, amount| *amount > 0);
+    reserve
 }
 
-fn check_attach_limits(node: &Node, placement: &Placement, found: &mut Findings) {
+fn check_attach_limits(node: &Node, placement: &Placement, found: &mut Violations) {
     let mut claims: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for pod in node.pods.iter().chain(&placement.pods) {
         for volume in &pod.volumes {
@@ -145,9 +149,9 @@ pub(crate) fn check_ports<'a>(
     node: &str,
     pods: impl Iterator<Item = &'a Arc<Pod>>,
     besides: &[(&str, &PodShape)],
-    found: &mut Findings,
+    found: &mut Violations,
 ) {
-    let mut taken: Vec<(String, &kerf_model::pod::HostPort)> = Vec::new();
+    let mut taken: Vec<(String, &HostPort)> = Vec::new();
     for (name, shape) in besides {
         taken.extend(shape.host_ports.iter().map(|port| ((*name).to_owned(), port)));
     }
@@ -156,7 +160,7 @@ pub(crate) fn check_ports<'a>(
         for port in &pod.shape.host_ports {
             if let Some((other, _)) = taken
                 .iter()
-                .find(|(holder, held)| *holder != key && held.conflicts(port))
+                .find(|(holder, held)| *holder != key && host_port::conflict(held, port))
             {
                 let rule = Rule::HostPort {
                     port: format!("{}:{}/{}", port.ip, port.port, port.protocol),
@@ -167,9 +171,4 @@ pub(crate) fn check_ports<'a>(
         }
         taken.extend(pod.shape.host_ports.iter().map(|port| (key.clone(), port)));
     }
-}
-
-/// The name of a resource with its amount, for messages.
-pub(crate) fn print_amount(name: Sym, amount: i64, interner: &Interner) -> String {
-    format!("{} {}", Resources::print(name, amount), interner.text(name))
 }

@@ -4,9 +4,12 @@
 //! taints must be those of the Node object, `node.kubernetes.io/unschedulable` included where the node is cordoned.
 
 use crate::existing::label;
-use crate::matching::{label_satisfies, repelling, selects};
+use crate::rules::expression::{all_hold, selects};
+use crate::rules::selector::term_selects;
+use crate::rules::{amounts, host_port, taint};
+use crate::topology::affinity::Affinity;
 use crate::topology::site::{Domain, Site};
-use crate::topology::tracker::{Affinity, Spread, SpreadFault, term_selects};
+use crate::topology::spread::{Spread, SpreadFault};
 use kerf_model::intern::{Sym, sym};
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
@@ -76,9 +79,9 @@ pub struct Filter<'a> {
     spread: Vec<Spread<'a>>,
     affinity: Option<Affinity<'a>>,
     /// Where pods are that the pod's anti-affinity repels.
-    repelled: BTreeSet<(Sym, Domain)>,
+    repelled: BTreeSet<(Sym, Domain<'a>)>,
     /// Where pods are whose anti-affinity repels the pod.
-    repelling: BTreeSet<(Sym, Domain)>,
+    repelling: BTreeSet<(Sym, Domain<'a>)>,
 }
 
 impl<'a> Filter<'a> {
@@ -93,7 +96,7 @@ impl<'a> Filter<'a> {
         let looks_around = !shape.spread.is_empty() || !shape.affinity.is_empty() || !shape.anti_affinity.is_empty();
         let counts = |node: &Node| looks_around || has_anti_affine(node);
         let interner = &*cluster.interner;
-        let sites: Vec<Site<'_>> = cluster.nodes.iter().map(|node| Site::Node(node)).collect();
+        let sites: Vec<Site<'a>> = cluster.nodes.iter().map(|node| Site::Node(node)).collect();
         let required = pod.shape.spread.iter().filter(|constraint| constraint.required);
         let mut filter = Self {
             pod,
@@ -149,13 +152,14 @@ impl<'a> Filter<'a> {
     pub fn node(&self, node: &Node) -> Result<(), Vec<FilterReason>> {
         self.by_taints(node)?;
         let shape = &self.pod.shape;
-        if !selects(shape, &self.cluster.interner, |key| label(node, key)) {
+        let interner = &*self.cluster.interner;
+        if !selects(shape, interner, |key| label(node, key, interner)) {
             return Err(vec![FilterReason::NodeAffinity]);
         }
         if !shape.host_ports.is_empty() {
             let others = node.pods.iter().filter(|other| other.uid != self.pod.uid);
             let mut held = others.flat_map(|other| &other.shape.host_ports);
-            if held.any(|held| shape.host_ports.iter().any(|port| port.conflicts(held))) {
+            if held.any(|held| shape.host_ports.iter().any(|port| host_port::conflict(port, held))) {
                 return Err(vec![FilterReason::Ports]);
             }
         }
@@ -167,20 +171,19 @@ impl<'a> Filter<'a> {
     fn by_taints(&self, node: &Node) -> Result<(), Vec<FilterReason>> {
         let cordon = node.taints.iter().filter(|taint| &*taint.key == UNSCHEDULABLE);
         let cordon: Vec<_> = cordon.cloned().collect();
-        if repelling(&cordon, &self.pod.shape.tolerations).is_some() {
+        if taint::first_refusing(&cordon, &self.pod.shape.tolerations).is_some() {
             return Err(vec![FilterReason::Unschedulable]);
         }
-        repelling(&node.taints, &self.pod.shape.tolerations).map_or(Ok(()), |taint| {
+        taint::first_refusing(&node.taints, &self.pod.shape.tolerations).map_or(Ok(()), |taint| {
             let (key, value) = (taint.key.to_string(), taint.value.to_string());
             Err(vec![FilterReason::Taint { key, value }])
         })
     }
 
     fn by_resources(&self, node: &Node) -> Result<(), Vec<FilterReason>> {
-        let available = node.available();
         let mut short: Vec<(u8, FilterReason)> = Vec::new();
         for (name, wanted) in self.pod.shape.requests.iter().filter(|(_, wanted)| *wanted > 0) {
-            if wanted <= available.get(name) {
+            if wanted <= amounts::left_on(node, name) {
                 continue;
             }
             let rank = match name {
@@ -225,7 +228,7 @@ impl<'a> Filter<'a> {
         let mut bound = self.pod.volumes.iter().filter(|volume| !volume.topology.is_empty());
         let reachable = bound.all(|volume| {
             let mut terms = volume.topology.iter();
-            terms.any(|term| term.iter().all(|r| label_satisfies(r, label(node, r.key), interner)))
+            terms.any(|term| all_hold(term, interner, |key| label(node, key, interner)))
         });
         if reachable {
             Ok(())
@@ -251,10 +254,9 @@ impl<'a> Filter<'a> {
         if self.affinity.as_ref().is_some_and(|affinity| !affinity.permits(site)) {
             return Err(vec![FilterReason::PodAffinity]);
         }
-        let here = |places: &BTreeSet<(Sym, Domain)>| {
-            let at =
-                |(key, domain): &(Sym, Domain)| Site::Node(node).domain(*key, &self.cluster.interner) == Some(*domain);
-            places.iter().any(at)
+        let here = |places: &BTreeSet<(Sym, Domain<'_>)>| {
+            let mut places = places.iter();
+            places.any(|(key, domain)| Site::Node(node).domain(*key, &self.cluster.interner) == Some(*domain))
         };
         if here(&self.repelled) {
             return Err(vec![FilterReason::PodAntiAffinity]);

@@ -1,17 +1,20 @@
 //! Launches, one at a time: their own consistency, and that whatever they become holds the pods planned onto them.
 
-use crate::existing::{check_ports, print_amount};
-use crate::matching::{all_satisfy_set, print_selection, repelling};
-use crate::outcome::{Outcome, counts_as_overhead, usable_offerings};
-use crate::violation::{CheckOptions, Findings, Rule};
+use crate::existing::check_ports;
+use crate::outcome::{Outcome, counts_as_overhead, is_well_known, usable_offerings};
+use crate::rules::amounts::Amounts;
+use crate::rules::expression::{Expression, read_all};
+use crate::rules::open_label::{OpenLabel, may_satisfy};
+use crate::rules::{host_port, taint};
+use crate::text::{print_amount, print_selection};
+use crate::violation::{CheckOptions, Rule, Violations};
 use kerf_model::instance_type::{InstanceType, Offering};
-use kerf_model::intern::{Sym, sym};
+use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::plan::Launch;
-use kerf_model::pod::{Pod, PodShape};
+use kerf_model::pod::{HostPort, Pod, PodShape};
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirement;
-use kerf_model::resources::Resources;
 use kerf_model::snapshot::{Daemon, Snapshot};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,21 +24,21 @@ const TYPES_MAX: usize = 600;
 const SIMULATION_ONLY: [Sym; 3] = [sym::HOSTNAME, sym::REGISTERED, sym::INITIALIZED];
 
 /// A launch with its pool, the name violations give it, and what it may become.
-pub(crate) struct Named<'a> {
+pub(crate) struct NamedLaunch<'a> {
     pub(crate) name: String,
     pub(crate) launch: &'a Launch,
     pub(crate) pool: &'a NodePool,
-    usable: Vec<Usable<'a>>,
+    usable: Vec<OfferedType<'a>>,
 }
 
 /// An offered type with its offerings that are available, that the launch allows, and with which the pods fit (SCH-129).
-pub(crate) struct Usable<'a> {
+pub(crate) struct OfferedType<'a> {
     index: u32,
     pub(crate) instance_type: &'a InstanceType,
     offerings: Vec<(u32, &'a Offering)>,
 }
 
-impl<'a> Named<'a> {
+impl<'a> NamedLaunch<'a> {
     pub(crate) fn new(snapshot: &'a Snapshot, name: String, launch: &'a Launch, pool: &'a NodePool) -> Self {
         let mut named = Self {
             name,
@@ -43,10 +46,11 @@ impl<'a> Named<'a> {
             pool,
             usable: Vec::new(),
         };
+        let required = read_all(&launch.requirements, &snapshot.interner);
         let usable = launch.types.iter().filter_map(|index| {
             let instance_type = launch.catalogue.types.get(*index as usize)?;
-            let offerings = usable_offerings(snapshot, instance_type, &launch.requirements).collect();
-            Some(Usable {
+            let offerings = usable_offerings(snapshot, instance_type, &required);
+            Some(OfferedType {
                 index: *index,
                 instance_type,
                 offerings: named.fitting(snapshot, instance_type, offerings),
@@ -69,20 +73,15 @@ impl<'a> Named<'a> {
         if !offerings.iter().any(|(_, offering)| changes(offering)) {
             return offerings;
         }
-        let mut wanted = Resources::new();
-        for pod in &self.launch.pods {
-            wanted.add(&pod.shape.requests);
-        }
-        for daemon in &snapshot.daemons {
-            if counts_as_overhead(snapshot, self.pool, instance_type, daemon) {
-                wanted.add(&daemon.shape.requests);
-            }
-        }
+        let interner = &*snapshot.interner;
+        let daemons = snapshot.daemons.iter();
+        let daemons = daemons.filter(|daemon| counts_as_overhead(snapshot, self.pool, instance_type, daemon));
+        let shapes = self.launch.pods.iter().map(|pod| &pod.shape);
+        let shapes = shapes.chain(daemons.map(|daemon| &daemon.shape));
+        let wanted = Amounts::sum(shapes.map(|shape| &shape.requests), interner);
         let fits = |offering: &'a Offering| {
-            let available = self.become_one(instance_type, offering).allocatable(&snapshot.interner);
-            wanted
-                .iter()
-                .all(|(name, amount)| amount <= 0 || amount <= available.get(name))
+            let available = self.become_one(instance_type, offering).allocatable(interner);
+            wanted.short_of(&available).is_empty()
         };
         let fitting: Vec<_> = offerings
             .iter()
@@ -92,8 +91,15 @@ impl<'a> Named<'a> {
         if fitting.is_empty() { offerings } else { fitting }
     }
 
+    /// What the launch's own requirements say about a label.
+    pub(crate) fn own_label<'i>(&self, key: &str, interner: &'i Interner) -> OpenLabel<'i> {
+        let own = self.launch.requirements.iter();
+        let own = own.filter(|requirement| interner.text(requirement.key) == key);
+        OpenLabel::new(own.map(|requirement| Expression::read(requirement, interner)))
+    }
+
     /// The offered types that exist.
-    pub(crate) fn types(&self) -> &[Usable<'a>] {
+    pub(crate) fn types(&self) -> &[OfferedType<'a>] {
         &self.usable
     }
 
@@ -124,7 +130,7 @@ impl<'a> Named<'a> {
     }
 }
 
-pub(crate) fn check(snapshot: &Snapshot, named: &Named<'_>, options: &CheckOptions, found: &mut Findings) {
+pub(crate) fn check(snapshot: &Snapshot, named: &NamedLaunch<'_>, options: &CheckOptions, found: &mut Violations) {
     check_pool(named, found);
     check_requirements(snapshot, named, found);
     check_types(snapshot, named, found);
@@ -133,11 +139,11 @@ pub(crate) fn check(snapshot: &Snapshot, named: &Named<'_>, options: &CheckOptio
     check_min_values(snapshot, named, options, found);
 }
 
-fn inconsistent(named: &Named<'_>, why: impl Into<String>, found: &mut Findings) {
+fn contradiction(named: &NamedLaunch<'_>, why: impl Into<String>, found: &mut Violations) {
     found.node(&named.name, Rule::Launch { why: why.into() });
 }
 
-fn check_pool(named: &Named<'_>, found: &mut Findings) {
+fn check_pool(named: &NamedLaunch<'_>, found: &mut Violations) {
     let why = match &named.pool.eligibility {
         Eligibility::Eligible => None,
         Eligibility::Static => Some("it has a fixed number of nodes".to_owned()),
@@ -151,29 +157,30 @@ fn check_pool(named: &Named<'_>, found: &mut Findings) {
     match &named.pool.catalogue {
         Err(fault) => found.node(&named.name, Rule::Pool { why: fault.to_string() }),
         Ok(catalogue) if !Arc::ptr_eq(catalogue, &named.launch.catalogue) && *catalogue != named.launch.catalogue => {
-            inconsistent(named, "its catalogue is not the pool's", found);
+            contradiction(named, "its catalogue is not the pool's", found);
         }
         Ok(_) => {}
     }
     if named.launch.pods.is_empty() {
-        inconsistent(named, "no pod needs it", found);
+        contradiction(named, "no pod needs it", found);
     }
 }
 
 /// SCH-314 to SCH-316, SCH-109: the requirements stay within the pool's, define nothing of their own and name the types.
-fn check_requirements(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) {
+fn check_requirements(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Violations) {
     let interner = &*snapshot.interner;
     let (launch, pool) = (named.launch, named.pool);
     for key in SIMULATION_ONLY {
         if launch.requirements.get(key).is_some() {
-            inconsistent(named, format!("{} is for simulation only", interner.text(key)), found);
+            contradiction(named, format!("{} is for simulation only", interner.text(key)), found);
         }
     }
     for wanted in pool.requirements.iter().filter(|r| !SIMULATION_ONLY.contains(&r.key)) {
         let own = launch.requirements.get(wanted.key);
-        if own.is_none() || !all_satisfy(wanted, own, snapshot) {
+        let expression = Expression::read(wanted, interner);
+        if own.is_none() || !named.own_label(expression.key, interner).always(&[expression]) {
             let text = own.map_or_else(|| "nothing".to_owned(), |own| own.print(interner));
-            inconsistent(
+            contradiction(
                 named,
                 format!("{text} is wider than the pool's {}", wanted.print(interner)),
                 found,
@@ -183,8 +190,12 @@ fn check_requirements(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findin
     for own in &launch.requirements {
         let defined = pool.requirements.get(own.key).is_some() || pool.labels.iter().any(|(key, _)| *key == own.key);
         let reservation = snapshot.reservation_key == Some(own.key);
-        if !defined && !snapshot.is_well_known(own.key) && !own.admits_absence() && !reservation {
-            inconsistent(
+        if !defined
+            && !is_well_known(snapshot, interner.text(own.key))
+            && !Expression::read(own, interner).holds(None)
+            && !reservation
+        {
+            contradiction(
                 named,
                 format!("no pool defines the label of {}", own.print(interner)),
                 found,
@@ -194,15 +205,19 @@ fn check_requirements(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findin
     let names: BTreeSet<Sym> = named.types().iter().map(|usable| usable.instance_type.name).collect();
     let listed = launch.requirements.get(sym::INSTANCE_TYPE);
     if !listed.is_some_and(|r| !r.complement && r.values.iter().copied().collect::<BTreeSet<_>>() == names) {
-        inconsistent(named, "its instance type requirement does not list its types", found);
+        contradiction(named, "its instance type requirement does not list its types", found);
     }
-    let realised: BTreeSet<Sym> = named
-        .outcomes()
-        .filter_map(|outcome| outcome.offering.capacity_type())
-        .collect();
+    let capacity_type = |outcome: Outcome<'_>| {
+        let own = outcome.offering.requirements.iter();
+        let own: Vec<&Requirement> = own.filter(|one| one.key == sym::CAPACITY_TYPE).collect();
+        OpenLabel::new(read_all(own, interner)).only()
+    };
+    let realised: BTreeSet<&str> = named.outcomes().filter_map(capacity_type).collect();
     let listed = launch.requirements.get(sym::CAPACITY_TYPE);
-    if !realised.is_empty() && !listed.is_some_and(|r| !r.complement && r.values.iter().all(|v| realised.contains(v))) {
-        inconsistent(
+    if !realised.is_empty()
+        && !listed.is_some_and(|r| !r.complement && r.values.iter().all(|v| realised.contains(interner.text(*v))))
+    {
+        contradiction(
             named,
             "its capacity type requirement names more than its types offer",
             found,
@@ -210,26 +225,22 @@ fn check_requirements(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findin
     }
 }
 
-fn all_satisfy(wanted: &Requirement, open: Option<&Requirement>, snapshot: &Snapshot) -> bool {
-    crate::matching::all_satisfy(wanted, open, &snapshot.interner)
-        || open.is_some_and(|open| open.admits_absence() && wanted.admits_absence() && open.is_does_not_exist())
-}
-
 /// SCH-132, SCH-286, SCH-302, SCH-321: the list of types is sound and sorted, and the cheapest offering is the cheapest.
-fn check_types(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) {
+fn check_types(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Violations) {
     let launch = named.launch;
     let interner = &*snapshot.interner;
+    let required = read_all(&launch.requirements, interner);
     if launch.types.is_empty() {
-        inconsistent(named, "it offers no instance type", found);
+        contradiction(named, "it offers no instance type", found);
     }
     if launch.types.len() > TYPES_MAX {
-        inconsistent(named, format!("it offers more than {TYPES_MAX} instance types"), found);
+        contradiction(named, format!("it offers more than {TYPES_MAX} instance types"), found);
     }
     if launch.types.iter().collect::<BTreeSet<_>>().len() != launch.types.len() {
-        inconsistent(named, "it lists an instance type twice", found);
+        contradiction(named, "it lists an instance type twice", found);
     }
     if named.types().len() != launch.types.len() {
-        inconsistent(named, "it lists instance types the catalogue does not have", found);
+        contradiction(named, "it lists instance types the catalogue does not have", found);
     }
     let mut before = Price::ZERO;
     let mut lowest: Option<Price> = None;
@@ -246,46 +257,42 @@ fn check_types(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) {
             continue;
         };
         if price < before {
-            inconsistent(named, format!("its types are not sorted by price at {}", name()), found);
+            contradiction(named, format!("its types are not sorted by price at {}", name()), found);
         }
         before = price;
         lowest = Some(lowest.map_or(price, |lowest| lowest.min(price)));
-        if instance_type
-            .requirements
-            .intersects(&launch.requirements, interner)
-            .is_err()
-        {
+        if !may_satisfy(&read_all(&instance_type.requirements, interner), &required, |_| true) {
             let why = "it is not what the launch requires".to_owned();
             found.node(&named.name, Rule::InstanceType { name: name(), why });
         }
     }
     if lowest.is_none() && !launch.reservations.is_empty() {
-        inconsistent(named, "no type has an offering of a reservation it holds", found);
+        contradiction(named, "no type has an offering of a reservation it holds", found);
     }
-    if launch.price() != lowest {
+    let stated = named.cheapest().map(|outcome| outcome.offering.price);
+    if stated != lowest {
         let text = |price: Option<Price>| price.map_or_else(|| "none".to_owned(), |price| price.to_string());
         let why = format!(
             "its cheapest offering costs {}, the plan says {}",
             text(lowest),
-            text(launch.price())
+            text(stated)
         );
-        inconsistent(named, why, found);
+        contradiction(named, why, found);
     }
     let usable = launch.cheapest.is_none_or(|(instance_type, offering)| {
         let mut types = named.types().iter().filter(|usable| usable.index == instance_type);
         types.any(|usable| usable.offerings.iter().any(|(at, _)| *at == offering))
     });
     if !usable {
-        inconsistent(named, "its cheapest offering is none it may use", found);
+        contradiction(named, "its cheapest offering is none it may use", found);
     }
 }
 
-fn check_pods(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) {
+fn check_pods(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Violations) {
     let interner = &*snapshot.interner;
-    let mut total = Resources::new();
+    let total = Amounts::sum(named.launch.pods.iter().map(|pod| &pod.shape.requests), interner);
     for pod in &named.launch.pods {
-        total.add(&pod.shape.requests);
-        if let Some(taint) = repelling(&named.pool.taints, &pod.shape.tolerations) {
+        if let Some(taint) = taint::first_refusing(&named.pool.taints, &pod.shape.tolerations) {
             let taint = taint.to_string();
             found.placement(&named.name, &pod.key(), Rule::Taint { taint });
         }
@@ -313,15 +320,15 @@ fn check_pods(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) {
 }
 
 /// Node selectors and affinity must hold for everything the launch may become. Pods of one shape are judged once.
-fn check_selection(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) {
+fn check_selection(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Violations) {
     let interner = &*snapshot.interner;
     let mut judged: Vec<(&PodShape, bool)> = Vec::new();
     for pod in &named.launch.pods {
-        let known = judged.iter().find(|(shape, _)| std::ptr::eq(*shape, &*pod.shape));
+        let known = judged.iter().find(|(shape, _)| **shape == *pod.shape);
         let good = known.map(|(_, good)| *good).unwrap_or_else(|| {
             let plain = pod.shape.node_selector.is_empty() && pod.shape.required_terms.is_empty();
             let good = plain
-                || holds_by_launch(named.launch, &pod.shape, snapshot)
+                || holds_by_launch(named, &pod.shape, interner)
                 || named
                     .outcomes()
                     .all(|outcome| outcome.selected_by(&pod.shape, interner));
@@ -336,25 +343,23 @@ fn check_selection(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings)
 }
 
 /// Whether the launch's own requirements already say everything the pod asks for, so that the types need not be looked at.
-fn holds_by_launch(launch: &Launch, shape: &PodShape, snapshot: &Snapshot) -> bool {
+fn holds_by_launch(named: &NamedLaunch<'_>, shape: &PodShape, interner: &Interner) -> bool {
     let holds = |wanted: &Requirement| {
-        let own = launch
-            .requirements
-            .get(wanted.key)
-            .filter(|own| !own.is_does_not_exist());
-        own.is_some() && crate::matching::all_satisfy(wanted, own, &snapshot.interner)
+        let wanted = Expression::read(wanted, interner);
+        let own = named.own_label(wanted.key, interner);
+        own.may_exist() && own.always(&[wanted])
     };
     shape.node_selector.iter().all(holds)
         && (shape.required_terms.is_empty() || shape.required_terms.iter().any(|term| term.iter().all(holds)))
 }
 
-fn check_volumes(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) {
+fn check_volumes(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Violations) {
     let interner = &*snapshot.interner;
     for pod in &named.launch.pods {
         for volume in pod.volumes.iter().filter(|volume| !volume.topology.is_empty()) {
             let reachable = named.outcomes().all(|outcome| {
                 let mut terms = volume.topology.iter();
-                terms.any(|term| all_satisfy_set(term, interner, |key| outcome.label(key, interner)))
+                terms.any(|term| term.iter().all(|wanted| outcome.always(wanted, interner)))
             });
             if !reachable {
                 let claim = volume.claim.to_string();
@@ -372,22 +377,17 @@ fn daemons_on<'a>(snapshot: &'a Snapshot, outcome: &Outcome<'_>) -> Vec<&'a Daem
 }
 
 /// Whether a machine holds pods and the daemons that will run there.
-fn holds(snapshot: &Snapshot, outcome: &Outcome<'_>, pods: &Resources) -> Result<(), String> {
+fn holds(snapshot: &Snapshot, outcome: &Outcome<'_>, pods: &Amounts<'_>) -> Result<(), String> {
     let interner = &*snapshot.interner;
-    let mut wanted = pods.clone();
-    for daemon in daemons_on(snapshot, outcome) {
-        wanted.add(&daemon.shape.requests);
-    }
-    let available = outcome.allocatable(interner);
-    match wanted
-        .iter()
-        .find(|(name, amount)| *amount > 0 && *amount > available.get(*name))
-    {
+    let daemons = daemons_on(snapshot, outcome);
+    let mut wanted = Amounts::sum(daemons.iter().map(|daemon| &daemon.shape.requests), interner);
+    wanted.add(pods);
+    match wanted.short_of(&outcome.allocatable(interner)).first() {
         None => Ok(()),
-        Some((name, amount)) => Err(format!(
+        Some((name, wanted, available)) => Err(format!(
             "{} wanted, {} available",
-            print_amount(name, amount, interner),
-            print_amount(name, available.get(name), interner)
+            print_amount(name, *wanted, interner),
+            print_amount(name, *available, interner)
         )),
     }
 }
@@ -395,10 +395,10 @@ fn holds(snapshot: &Snapshot, outcome: &Outcome<'_>, pods: &Resources) -> Result
 /// SCH-129, SCH-166: every type still offered holds the pods with at least one of its offerings, and its daemons leave their ports free.
 fn check_type_holds(
     snapshot: &Snapshot,
-    named: &Named<'_>,
-    usable: &Usable<'_>,
-    total: &Resources,
-    found: &mut Findings,
+    named: &NamedLaunch<'_>,
+    usable: &OfferedType<'_>,
+    total: &Amounts<'_>,
+    found: &mut Violations,
 ) {
     let mut last = None;
     for (_, offering) in &usable.offerings {
@@ -407,13 +407,13 @@ fn check_type_holds(
         let ports = || {
             let daemons = daemons_on(snapshot, &outcome);
             let mut held = daemons.iter().flat_map(|daemon| &daemon.shape.host_ports);
-            let clash = |held: &kerf_model::pod::HostPort| {
+            let clash = |held: &HostPort| {
                 let mut wanted = named
                     .launch
                     .pods
                     .iter()
                     .flat_map(|pod: &Arc<Pod>| &pod.shape.host_ports);
-                wanted.any(|port| port.conflicts(held))
+                wanted.any(|port| host_port::conflict(port, held))
             };
             held.any(clash)
         };
@@ -430,41 +430,38 @@ fn check_type_holds(
 }
 
 /// SCH-319, SCH-320: requests are those of the pods plus the least daemon overhead of the types.
-fn check_requests(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) {
-    let mut least: Option<Resources> = None;
+fn check_requests(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Violations) {
+    let interner = &*snapshot.interner;
+    let mut least: Option<Amounts<'_>> = None;
     for usable in named.types() {
-        let mut overhead = Resources::new();
         let counts = |daemon: &&Arc<Daemon>| counts_as_overhead(snapshot, named.pool, usable.instance_type, daemon);
-        for daemon in snapshot.daemons.iter().filter(counts) {
-            overhead.add(&daemon.shape.requests);
-        }
+        let daemons = snapshot.daemons.iter().filter(counts);
+        let overhead = Amounts::sum(daemons.map(|daemon| &daemon.shape.requests), interner);
         least = Some(match least {
             None => overhead,
-            Some(least) => least
-                .iter()
-                .filter(|(name, _)| overhead.contains(*name))
-                .map(|(name, amount)| (name, amount.min(overhead.get(name))))
-                .collect(),
+            Some(mut least) => {
+                least.0.retain(|name, _| overhead.0.contains_key(name));
+                for (name, amount) in &mut least.0 {
+                    *amount = overhead.of(name).min(*amount);
+                }
+                least
+            }
         });
     }
     let mut expected = least.unwrap_or_default();
     for pod in &named.launch.pods {
-        expected.add(&pod.shape.requests);
+        expected.add(&Amounts::read(&pod.shape.requests, interner));
     }
-    let names: BTreeSet<Sym> = expected
-        .iter()
-        .chain(named.launch.requests.iter())
-        .map(|(name, _)| name)
-        .collect();
+    let stated = Amounts::read(&named.launch.requests, interner);
+    let names: BTreeSet<&str> = expected.0.keys().chain(stated.0.keys()).copied().collect();
     for name in names {
-        let (right, stated) = (expected.get(name), named.launch.requests.get(name));
+        let (right, stated) = (expected.of(name), stated.of(name));
         if right != stated {
-            let interner = &*snapshot.interner;
             let (right, stated) = (
                 print_amount(name, right, interner),
                 print_amount(name, stated, interner),
             );
-            inconsistent(
+            contradiction(
                 named,
                 format!("it states requests of {stated}, they sum up to {right}"),
                 found,
@@ -474,7 +471,7 @@ fn check_requests(snapshot: &Snapshot, named: &Named<'_>, found: &mut Findings) 
 }
 
 /// SCH-275 to SCH-285.
-fn check_min_values(snapshot: &Snapshot, named: &Named<'_>, options: &CheckOptions, found: &mut Findings) {
+fn check_min_values(snapshot: &Snapshot, named: &NamedLaunch<'_>, options: &CheckOptions, found: &mut Violations) {
     let mut lowered = false;
     for wanted in &named.pool.requirements {
         let Some(least) = wanted.min_values else { continue };
@@ -510,6 +507,6 @@ fn check_min_values(snapshot: &Snapshot, named: &Named<'_>, options: &CheckOptio
         }
     }
     if lowered != named.launch.min_values_relaxed {
-        inconsistent(named, "it misstates whether minValues were lowered", found);
+        contradiction(named, "it misstates whether minValues were lowered", found);
     }
 }

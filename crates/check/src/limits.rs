@@ -1,36 +1,50 @@
 //! What launches share: the limits of their pool and capacity reservations.
 
-use crate::launch::Named;
-use crate::violation::{Findings, Rule};
-use kerf_model::intern::{Sym, sym};
+use crate::launch::NamedLaunch;
+use crate::outcome::Outcome;
+use crate::rules::amounts::Amounts;
+use crate::violation::{Rule, Violations};
+use kerf_model::intern::sym;
 use kerf_model::nodepool::{Eligibility, NodePool};
-use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// SCH-145 to SCH-149: whatever the launches become, the pool stays within its limits.
-pub(crate) fn check_pool_limits(snapshot: &Snapshot, pool: &NodePool, launches: &[Named<'_>], found: &mut Findings) {
-    let Some(remaining) = pool.remaining() else { return };
+pub(crate) fn check_pool_limits(
+    snapshot: &Snapshot,
+    pool: &NodePool,
+    launches: &[NamedLaunch<'_>],
+    found: &mut Violations,
+) {
+    let Some(limits) = &pool.limits else { return };
+    let interner = &*snapshot.interner;
     let own: Vec<_> = launches.iter().filter(|named| named.pool.name == pool.name).collect();
     if own.is_empty() {
         return;
     }
-    let mut wanted = Resources::new();
+    let mut wanted = Amounts::default();
     for named in &own {
-        let mut largest = Resources::new();
+        let mut largest = Amounts::default();
         for usable in named.types() {
-            largest.max_with(&usable.instance_type.capacity);
+            for (name, amount) in Amounts::read(&usable.instance_type.capacity, interner).0 {
+                let known = largest.0.entry(name).or_insert(amount);
+                *known = amount.max(*known);
+            }
         }
-        largest.set(sym::NODES, 1);
+        largest.0.insert(interner.text(sym::NODES), 1);
         wanted.add(&largest);
     }
-    for (name, left) in remaining.iter() {
+    let usage = Amounts::read(&pool.usage, interner);
+    for (name, limit) in Amounts::read(limits, interner).0 {
+        let remaining = limit.saturating_sub(usage.of(name));
+        let wanted = wanted.of(name);
         // SCH-147: a resource over its limit blocks every launch, also of types that do not have it.
-        if wanted.get(name) > left || left < 0 {
+        if wanted > remaining || remaining < 0 {
+            let resource = name.to_owned();
             let rule = Rule::PoolLimit {
-                resource: snapshot.interner.text(name).to_owned(),
-                wanted: wanted.get(name),
-                remaining: left,
+                resource,
+                wanted,
+                remaining,
             };
             found.node(&pool.name, rule);
         }
@@ -38,8 +52,9 @@ pub(crate) fn check_pool_limits(snapshot: &Snapshot, pool: &NodePool, launches: 
 }
 
 /// SCH-290 to SCH-293, SCH-300: reservations are held by those who may use them and never oversubscribed.
-pub(crate) fn check_reservations(snapshot: &Snapshot, launches: &[Named<'_>], found: &mut Findings) {
-    let mut capacity: BTreeMap<Sym, u32> = BTreeMap::new();
+pub(crate) fn check_reservations(snapshot: &Snapshot, launches: &[NamedLaunch<'_>], found: &mut Violations) {
+    let text = |id| snapshot.interner.text(id);
+    let mut capacity: BTreeMap<&str, u32> = BTreeMap::new();
     let eligible = snapshot
         .pools
         .iter()
@@ -47,23 +62,23 @@ pub(crate) fn check_reservations(snapshot: &Snapshot, launches: &[Named<'_>], fo
     for catalogue in eligible.filter_map(|pool| pool.catalogue.as_ref().ok()) {
         for offering in catalogue.types.iter().flat_map(|t| &t.offerings) {
             if let Some(reservation) = &offering.reservation {
-                let least = capacity.entry(reservation.id).or_insert(reservation.capacity);
+                let least = capacity.entry(text(reservation.id)).or_insert(reservation.capacity);
                 *least = (*least).min(reservation.capacity);
             }
         }
     }
-    let mut held: BTreeMap<Sym, u32> = BTreeMap::new();
+    let mut held: BTreeMap<&str, u32> = BTreeMap::new();
     for named in launches {
-        let own: BTreeSet<Sym> = named.launch.reservations.iter().copied().collect();
+        let own: BTreeSet<&str> = named.launch.reservations.iter().map(|id| text(*id)).collect();
         for id in &own {
             *held.entry(*id).or_default() += 1;
         }
-        check_holder(named, &own, found);
+        check_holder(snapshot, named, &own, found);
     }
     for (id, held) in held {
-        let capacity = capacity.get(&id).copied().unwrap_or(0);
+        let capacity = capacity.get(id).copied().unwrap_or(0);
         if held > capacity {
-            let id = snapshot.interner.text(id).to_owned();
+            let id = id.to_owned();
             found.0.push(crate::Violation {
                 node: None,
                 pod: None,
@@ -73,18 +88,19 @@ pub(crate) fn check_reservations(snapshot: &Snapshot, launches: &[Named<'_>], fo
     }
 }
 
-fn check_holder(named: &Named<'_>, own: &BTreeSet<Sym>, found: &mut Findings) {
-    let launch = named.launch;
+fn check_holder(snapshot: &Snapshot, named: &NamedLaunch<'_>, own: &BTreeSet<&str>, found: &mut Violations) {
+    let interner = &*snapshot.interner;
     let mut complain = |why: &str| found.node(&named.name, Rule::Launch { why: why.to_owned() });
-    let usable: BTreeSet<Sym> = named
+    let usable: BTreeSet<&str> = named
         .outcomes()
-        .filter_map(|outcome| outcome.offering.reservation.map(|reservation| reservation.id))
+        .filter_map(|outcome| outcome.offering.reservation)
+        .map(|reservation| interner.text(reservation.id))
         .collect();
     if !own.is_subset(&usable) {
         complain("it holds a reservation it cannot use");
     }
     if own.is_empty() {
-        let reserved = |outcome: crate::outcome::Outcome<'_>| outcome.offering.reservation.is_some();
+        let reserved = |outcome: Outcome<'_>| outcome.offering.reservation.is_some();
         if named.cheapest().is_some_and(reserved) {
             complain("its cheapest offering is of a reservation it does not hold");
         }
@@ -93,12 +109,8 @@ fn check_holder(named: &Named<'_>, own: &BTreeSet<Sym>, found: &mut Findings) {
     if !usable.is_subset(own) {
         complain("it may use a reservation it does not hold");
     }
-    if launch
-        .requirements
-        .get(sym::CAPACITY_TYPE)
-        .and_then(kerf_model::requirement::Requirement::single)
-        != Some(sym::RESERVED)
-    {
+    let capacity_type = named.own_label(interner.text(sym::CAPACITY_TYPE), interner);
+    if capacity_type.only() != Some(interner.text(sym::RESERVED)) {
         complain("it holds reservations without requiring reserved capacity");
     }
 }

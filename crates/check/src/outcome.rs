@@ -1,13 +1,15 @@
 //! What a launch may become: each offered type with each of its offerings that is available and allowed.
 
-use crate::matching::{all_satisfy, repelling};
-use kerf_model::instance_type::{InstanceType, Offering, allocatable};
-use kerf_model::intern::{Interner, Sym, sym};
+use crate::rules::amounts::{self, Amounts};
+use crate::rules::expression::{Expression, read_all};
+use crate::rules::open_label::{OpenLabel, may_satisfy};
+use crate::rules::taint;
+use kerf_model::instance_type::{InstanceType, Offering};
+use kerf_model::intern::{Interner, sym};
 use kerf_model::nodepool::NodePool;
 use kerf_model::plan::Launch;
 use kerf_model::pod::PodShape;
-use kerf_model::requirement::{Requirement, Requirements};
-use kerf_model::resources::Resources;
+use kerf_model::requirement::Requirement;
 use kerf_model::snapshot::{Daemon, Snapshot};
 
 /// One machine a launch may become.
@@ -23,54 +25,68 @@ pub(crate) struct Outcome<'a> {
 pub(crate) fn usable_offerings<'a>(
     snapshot: &'a Snapshot,
     instance_type: &'a InstanceType,
-    requirements: &'a Requirements,
-) -> impl Iterator<Item = (u32, &'a Offering)> {
-    (0u32..).zip(&instance_type.offerings).filter(|(_, offering)| {
-        let compatible = requirements.compatible(
-            &offering.requirements,
-            |key| snapshot.is_well_known(key),
-            &snapshot.interner,
-        );
-        offering.available && compatible.is_ok()
-    })
+    requirements: &[Expression<'a>],
+) -> Vec<(u32, &'a Offering)> {
+    let allowed = |offering: &Offering| {
+        let own = read_all(&offering.requirements, &snapshot.interner);
+        may_satisfy(requirements, &own, |key| is_well_known(snapshot, key))
+    };
+    let all = (0_u32..).zip(&instance_type.offerings);
+    all.filter(|(_, offering)| offering.available && allowed(offering))
+        .collect()
+}
+
+/// Whether a key may stay undefined on a claim.
+pub(crate) fn is_well_known(snapshot: &Snapshot, key: &str) -> bool {
+    let mut known = snapshot.well_known.iter();
+    known.any(|known| snapshot.interner.text(*known) == key)
 }
 
 impl Outcome<'_> {
-    /// What the label may be: `None` where the node will not have it.
-    pub(crate) fn label(&self, key: Sym, interner: &Interner) -> Option<Requirement> {
-        if key == sym::REGISTERED || key == sym::INITIALIZED {
-            return Some(Requirement::is(key, sym::TRUE));
+    /// What the label may be: what all of the launch, the pool's template, the type and the offering admit.
+    pub(crate) fn label<'i>(&self, key: &str, interner: &'i Interner) -> OpenLabel<'i> {
+        if [sym::REGISTERED, sym::INITIALIZED]
+            .map(|own| interner.text(own))
+            .contains(&key)
+        {
+            return OpenLabel::new([Expression::is(
+                interner.text(sym::INITIALIZED),
+                interner.text(sym::TRUE),
+            )]);
         }
-        let template = self.pool.labels.iter().find(|(name, _)| *name == key);
-        let template = template.map(|(_, value)| Requirement::is(key, *value));
-        let sources = [
-            self.launch.requirements.get(key).cloned(),
-            template,
-            self.instance_type.requirements.get(key).cloned(),
-            self.offering.requirements.get(key).cloned(),
+        let sets = [
+            &self.launch.requirements,
+            &self.instance_type.requirements,
+            &self.offering.requirements,
         ];
-        sources.into_iter().flatten().reduce(|a, b| a.intersect(&b, interner))
+        let required = sets.into_iter().flatten().filter(|one| interner.text(one.key) == key);
+        let template = self
+            .pool
+            .labels
+            .iter()
+            .map(|(key, value)| (interner.text(*key), interner.text(*value)));
+        let template = template.filter(|(known, _)| *known == key);
+        OpenLabel::new(
+            required
+                .map(|one| Expression::read(one, interner))
+                .chain(template.map(|(key, value)| Expression::is(key, value))),
+        )
     }
 
     /// What pods and daemons can use of the machine.
-    pub(crate) fn allocatable(&self, interner: &Interner) -> Resources {
-        let over = |base: &Resources, with: &Option<Resources>| {
-            let mut all = base.clone();
-            for (name, amount) in with.iter().flat_map(Resources::iter) {
-                all.set(name, amount);
-            }
-            all
-        };
-        let capacity = over(&self.instance_type.capacity, &self.offering.capacity_override);
-        let overhead = over(&self.instance_type.overhead, &self.offering.overhead_override);
-        allocatable(&capacity, &overhead, |name| {
-            interner.text(name).starts_with("hugepages-")
-        })
+    pub(crate) fn allocatable<'i>(&self, interner: &'i Interner) -> Amounts<'i> {
+        amounts::allocatable(self.instance_type, self.offering, interner)
     }
 
-    /// Whether everything the labels may become satisfies the pod's selector and, for each possibility, some required term.
+    /// Whether everything a label may become satisfies a requirement.
+    pub(crate) fn always(&self, wanted: &Requirement, interner: &Interner) -> bool {
+        let wanted = Expression::read(wanted, interner);
+        self.label(wanted.key, interner).always(&[wanted])
+    }
+
+    /// Whether everything the labels may become satisfies the pod's selector and some required term.
     pub(crate) fn selected_by(&self, shape: &PodShape, interner: &Interner) -> bool {
-        let holds = |wanted: &Requirement| all_satisfy(wanted, self.label(wanted.key, interner).as_ref(), interner);
+        let holds = |wanted: &Requirement| self.always(wanted, interner);
         shape.node_selector.iter().all(holds)
             && (shape.required_terms.is_empty() || shape.required_terms.iter().any(|term| term.iter().all(holds)))
     }
@@ -78,22 +94,17 @@ impl Outcome<'_> {
     /// Whether a daemon may run on the machine.
     pub(crate) fn runs(&self, daemon: &Daemon, interner: &Interner) -> bool {
         let may = |wanted: &Requirement| {
-            self.label(wanted.key, interner).map_or_else(
-                || wanted.admits_absence(),
-                |open| {
-                    let both = open.intersect(wanted, interner);
-                    !both.is_does_not_exist() || (open.admits_absence() && wanted.admits_absence())
-                },
-            )
+            let wanted = Expression::read(wanted, interner);
+            self.label(wanted.key, interner).may(&[wanted])
         };
         let shape = &daemon.shape;
-        repelling(&self.pool.taints, &shape.tolerations).is_none()
+        taint::first_refusing(&self.pool.taints, &shape.tolerations).is_none()
             && shape.node_selector.iter().all(may)
             && (shape.required_terms.is_empty() || shape.required_terms.iter().any(|term| term.iter().all(may)))
     }
 }
 
-/// SCH-154: whether a daemon counts as overhead of a pool's instance type, whatever a launch narrows later.
+/// Whether a daemon counts as overhead of a pool's instance type, whatever a launch narrows later (SCH-154).
 pub(crate) fn counts_as_overhead(
     snapshot: &Snapshot,
     pool: &NodePool,
@@ -102,22 +113,16 @@ pub(crate) fn counts_as_overhead(
 ) -> bool {
     let interner = &*snapshot.interner;
     let shape = &daemon.shape;
-    let mut template = pool.requirements.clone();
-    template.add_all(&Requirements::from_labels(&pool.labels, interner), interner);
-    for key in [sym::REGISTERED, sym::INITIALIZED] {
-        template.add(Requirement::is(key, sym::TRUE), interner);
-    }
+    let labels = pool.labels.iter().copied();
+    let labels = labels.chain([(sym::REGISTERED, sym::TRUE), (sym::INITIALIZED, sym::TRUE)]);
+    let mut template = read_all(&pool.requirements, interner);
+    template.extend(labels.map(|(key, value)| Expression::is(interner.text(key), interner.text(value))));
+    let of_type = read_all(&instance_type.requirements, interner);
     let wants = |term: &[Requirement]| {
-        let mut all = shape.node_selector.clone();
-        for requirement in term {
-            all.add(requirement.clone(), interner);
-        }
-        template
-            .compatible(&all, |key| snapshot.is_well_known(key), interner)
-            .is_ok()
-            && instance_type.requirements.intersects(&all, interner).is_ok()
+        let wanted = read_all(shape.node_selector.iter().chain(term), interner);
+        may_satisfy(&template, &wanted, |key| is_well_known(snapshot, key)) && may_satisfy(&of_type, &wanted, |_| true)
     };
-    repelling(&pool.taints, &shape.tolerations).is_none()
+    taint::first_refusing(&pool.taints, &shape.tolerations).is_none()
         && if shape.required_terms.is_empty() {
             wants(&[])
         } else {

@@ -1,8 +1,8 @@
 //! The judgement of a whole plan.
 
-use crate::launch::Named;
-use crate::topology::arrivals;
-use crate::violation::{CheckOptions, Findings, Rule, Violation};
+use crate::launch::NamedLaunch;
+use crate::topology::binding_order;
+use crate::violation::{CheckOptions, Rule, Violation, Violations};
 use crate::{accounting, existing, launch, limits};
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
@@ -14,10 +14,10 @@ use std::sync::Arc;
 ///
 /// A launch is judged twice: every instance type it still offers must hold its pods, and once it is the plan's cheapest offering
 /// kube-scheduler must be able to bind them. Topology spread and pod affinity depend on the order of binding: the plan is good if some
-/// order works, and orders are looked for with the effort the options allow (see `arrivals`). Domains are those of the nodes there are
+/// order works, and orders are looked for with the effort the options allow (see `binding_order`). Domains are those of the nodes there are
 /// and of the planned ones. Preferences are not judged; of taints only those that keep pods from being bound.
 pub fn verify(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, options: &CheckOptions) -> Vec<Violation> {
-    let mut found = Findings::default();
+    let mut found = Violations::default();
     accounting::check(pods, plan, &mut found);
     let mut names = BTreeSet::new();
     for placement in &plan.existing {
@@ -37,11 +37,11 @@ pub fn verify(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, options: &Che
     if options.reserved_capacity {
         limits::check_reservations(snapshot, &launches, &mut found);
     }
-    arrivals::check(snapshot, pods, plan, &launches, options, &mut found);
+    binding_order::check(snapshot, pods, plan, &launches, options, &mut found);
     found.0
 }
 
-fn named_launches<'a>(snapshot: &'a Snapshot, plan: &'a Plan, found: &mut Findings) -> Vec<Named<'a>> {
+fn named_launches<'a>(snapshot: &'a Snapshot, plan: &'a Plan, found: &mut Violations) -> Vec<NamedLaunch<'a>> {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     let mut all = Vec::new();
     for launch in &plan.launches {
@@ -49,7 +49,7 @@ fn named_launches<'a>(snapshot: &'a Snapshot, plan: &'a Plan, found: &mut Findin
         *count += 1;
         let name = format!("{}-{count}", launch.pool);
         match snapshot.pools.iter().find(|pool| pool.name == launch.pool) {
-            Some(pool) => all.push(Named::new(snapshot, name, launch, pool)),
+            Some(pool) => all.push(NamedLaunch::new(snapshot, name, launch, pool)),
             None => {
                 let why = "there is no such pool".to_owned();
                 found.node(&name, Rule::Pool { why });

@@ -164,9 +164,9 @@ impl fmt::Display for Violation {
 
 /// Collects violations.
 #[derive(Default)]
-pub(crate) struct Findings(pub(crate) Vec<Violation>);
+pub(crate) struct Violations(pub(crate) Vec<Violation>);
 
-impl Findings {
+impl Violations {
     pub(crate) fn pod(&mut self, pod: &str, rule: Rule) {
         self.0.push(Violation {
             node: None,

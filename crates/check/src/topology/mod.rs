@@ -1,6 +1,7 @@
-//! Topology: where machines stand, and how spread and affinity count the pods on them.
+//! Topology: the domains machines are in, and the rules of spread, affinity and anti-affinity over them.
 
-pub(crate) mod arrivals;
-pub(crate) mod repulsion;
+pub(crate) mod affinity;
+pub(crate) mod anti_affinity;
+pub(crate) mod binding_order;
 pub(crate) mod site;
-pub(crate) mod tracker;
+pub(crate) mod spread;

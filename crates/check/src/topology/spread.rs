@@ -1,7 +1,8 @@
-//! Running counts of one spread constraint, or of one pod's affinity terms, as pods arrive.
+//! Running counts of one topology spread constraint, as pods are bound.
 
+use crate::rules::selector::matches;
 use crate::topology::site::{Domain, Site};
-use kerf_model::pod::{AffinityTerm, Pod, SpreadConstraint};
+use kerf_model::pod::{Pod, SpreadConstraint};
 use kerf_model::selector::LabelSelector;
 use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeMap;
@@ -19,15 +20,15 @@ pub(crate) struct Spread<'a> {
     owner: &'a Pod,
     pub(crate) constraint: &'a SpreadConstraint,
     /// By site.
-    domains: Vec<Option<Domain>>,
+    domains: Vec<Option<Domain<'a>>>,
     /// By site, whether its pods count.
     eligible: Vec<bool>,
-    counts: BTreeMap<Domain, u32>,
+    counts: BTreeMap<Domain<'a>, u32>,
 }
 
 impl<'a> Spread<'a> {
     pub(crate) fn new(
-        snapshot: &Snapshot,
+        snapshot: &'a Snapshot,
         sites: &[Site<'_>],
         owner: &'a Pod,
         constraint: &'a SpreadConstraint,
@@ -56,7 +57,7 @@ impl<'a> Spread<'a> {
     /// kube-scheduler counts no pod for an empty selector, though it takes the pod itself for selected.
     pub(crate) fn counts(&self, pod: &Pod) -> bool {
         let empty = matches!(&self.constraint.selector, LabelSelector::All(conditions) if conditions.is_empty());
-        !empty && pod.namespace == self.owner.namespace && self.constraint.selector.matches(&pod.labels)
+        !empty && pod.namespace == self.owner.namespace && matches(&self.constraint.selector, &pod.labels)
     }
 
     pub(crate) fn arrive(&mut self, site: usize) {
@@ -90,72 +91,10 @@ impl<'a> Spread<'a> {
         } else {
             self.counts.values().copied().min().unwrap_or(0)
         };
-        let itself = u32::from(self.constraint.selector.matches(&self.owner.labels));
+        let itself = u32::from(matches(&self.constraint.selector, &self.owner.labels));
         if (self.load(site) + itself).saturating_sub(smallest) > self.constraint.max_skew {
             return Err(SpreadFault::Skew);
         }
         Ok(())
-    }
-}
-
-/// Whether a term of `owner` selects a pod.
-pub(crate) fn term_selects(snapshot: &Snapshot, term: &AffinityTerm, pod: &Pod) -> bool {
-    snapshot.in_scope(&term.namespaces, &pod.namespace) && term.selector.matches(&pod.labels)
-}
-
-/// Required affinity terms of pods that are equal to `owner`; a pod attracts if all of the terms select it.
-#[derive(Clone)]
-pub(crate) struct Affinity<'a> {
-    snapshot: &'a Snapshot,
-    owner: &'a Pod,
-    pub(crate) terms: &'a [AffinityTerm],
-    /// By term and site.
-    domains: Vec<Vec<Option<Domain>>>,
-    /// By term.
-    counts: Vec<BTreeMap<Domain, u32>>,
-}
-
-impl<'a> Affinity<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot, sites: &[Site<'_>], owner: &'a Pod, terms: &'a [AffinityTerm]) -> Self {
-        let domains = |term: &AffinityTerm| sites.iter().map(|s| s.domain(term.key, &snapshot.interner)).collect();
-        Self {
-            snapshot,
-            owner,
-            terms,
-            domains: terms.iter().map(domains).collect(),
-            counts: vec![BTreeMap::new(); terms.len()],
-        }
-    }
-
-    pub(crate) fn counts(&self, pod: &Pod) -> bool {
-        self.terms.iter().all(|term| term_selects(self.snapshot, term, pod))
-    }
-
-    pub(crate) fn arrive(&mut self, site: usize) {
-        for (domains, counts) in self.domains.iter().zip(&mut self.counts) {
-            if let Some(domain) = domains[site] {
-                *counts.entry(domain).or_default() += 1;
-            }
-        }
-    }
-
-    /// Whether pods that attract are in a domain of a term.
-    pub(crate) fn attracts(&self, term: usize, domain: Domain) -> bool {
-        self.counts.get(term).is_some_and(|counts| counts.contains_key(&domain))
-    }
-
-    /// kube-scheduler's rule: an attracting pod is in the site's domain of every term; or there is none anywhere, not even where the pod
-    /// cannot go, and the pod attracts itself.
-    pub(crate) fn permits(&self, site: usize) -> bool {
-        let here: Option<Vec<Domain>> = self.domains.iter().map(|domains| domains[site]).collect();
-        let Some(here) = here else { return false };
-        if here
-            .iter()
-            .zip(&self.counts)
-            .all(|(domain, counts)| counts.contains_key(domain))
-        {
-            return true;
-        }
-        self.counts.iter().all(BTreeMap::is_empty) && self.counts(self.owner)
     }
 }

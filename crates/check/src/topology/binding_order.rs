@@ -3,28 +3,34 @@
 //! Spread and pod affinity are judged when a pod is bound, so whether a final state can be reached depends on the order. Pods that are
 //! alike and go to the same place are interchangeable; what is searched are orders of such groups. First comes the order the plan names;
 //! then each group giving one pod per round and waiting where it cannot; then, for what is stuck, the emptiest domain first, with
-//! unconstrained pods last, then first. An order found is a proof; finding none is reported as a violation.
+//! unconstrained pods last, then first; then, where few pods are to be bound, every order. An order found is a proof; finding none is
+//! reported as a violation.
 
-use crate::launch::Named;
-use crate::topology::repulsion::{self, Located};
+use crate::launch::NamedLaunch;
+use crate::topology::affinity::Affinity;
+use crate::topology::anti_affinity::{self, PodAt};
 use crate::topology::site::Site;
-use crate::topology::tracker::{Affinity, Spread};
-use crate::violation::{CheckOptions, Findings, Rule};
+use crate::topology::spread::Spread;
+use crate::violation::{CheckOptions, Rule, Violations};
 use kerf_model::intern::sym;
 use kerf_model::plan::Plan;
 use kerf_model::pod::{Pod, PodShape};
 use kerf_model::selector::LabelSet;
 use kerf_model::snapshot::Snapshot;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Up to so many pods every order is tried: at most 4,096 states, each a copy of the counts.
+const EVERY_ORDER_PODS_MAX: usize = 12;
 
 pub(crate) fn check(
     snapshot: &Snapshot,
     pods: &[Arc<Pod>],
     plan: &Plan,
-    launches: &[Named<'_>],
+    launches: &[NamedLaunch<'_>],
     options: &CheckOptions,
-    found: &mut Findings,
+    found: &mut Violations,
 ) {
     let mut sites: Vec<Site<'_>> = snapshot.nodes.iter().map(|node| Site::Node(node)).collect();
     let mut names: Vec<&str> = snapshot.nodes.iter().map(|node| &*node.name).collect();
@@ -36,9 +42,9 @@ pub(crate) fn check(
     let residents = residents(snapshot, pods);
     let placed = placed(plan, launches, snapshot.nodes.len(), &names);
     let all: Vec<_> = residents.iter().chain(&placed).copied().collect();
-    repulsion::check(snapshot, &sites, &names, &all, found);
+    anti_affinity::check(snapshot, &sites, &names, &all, found);
     check_pins(snapshot, &sites, &names, &placed, found);
-    let classes = Classes::new(&placed);
+    let classes = PodClasses::new(&placed);
     let mut search = Search::new(snapshot, &sites, &classes);
     if search.spreads.is_empty() && search.affinities.is_empty() {
         return;
@@ -56,19 +62,19 @@ pub(crate) fn check(
 }
 
 /// Pods bound now that are not about to be placed anew (SCH-203).
-fn residents<'a>(snapshot: &'a Snapshot, batch: &[Arc<Pod>]) -> Vec<Located<'a>> {
+fn residents<'a>(snapshot: &'a Snapshot, batch: &[Arc<Pod>]) -> Vec<PodAt<'a>> {
     let batch: BTreeSet<(&str, &str)> = batch.iter().map(|pod| (&*pod.namespace, &*pod.name)).collect();
     let mut all = Vec::new();
     for (site, node) in snapshot.nodes.iter().enumerate() {
         let staying = node.pods.iter().filter(|pod| !pod.phase.is_terminal());
         let staying = staying.filter(|pod| !batch.contains(&(&*pod.namespace, &*pod.name)));
-        all.extend(staying.map(|pod| Located { pod, site, new: false }));
+        all.extend(staying.map(|pod| PodAt { pod, site, new: false }));
     }
     all
 }
 
-fn placed<'a>(plan: &'a Plan, launches: &[Named<'a>], nodes: usize, names: &[&str]) -> Vec<Located<'a>> {
-    let index: HashMap<&str, usize> = names[..nodes]
+fn placed<'a>(plan: &'a Plan, launches: &[NamedLaunch<'a>], nodes: usize, names: &[&str]) -> Vec<PodAt<'a>> {
+    let index: BTreeMap<&str, usize> = names[..nodes]
         .iter()
         .enumerate()
         .map(|(at, name)| (*name, at))
@@ -76,7 +82,7 @@ fn placed<'a>(plan: &'a Plan, launches: &[Named<'a>], nodes: usize, names: &[&st
     let mut all = Vec::new();
     for placement in &plan.existing {
         if let Some(site) = index.get(&*placement.node) {
-            all.extend(placement.pods.iter().map(|pod| Located {
+            all.extend(placement.pods.iter().map(|pod| PodAt {
                 pod,
                 site: *site,
                 new: true,
@@ -85,13 +91,13 @@ fn placed<'a>(plan: &'a Plan, launches: &[Named<'a>], nodes: usize, names: &[&st
     }
     for (number, named) in launches.iter().enumerate() {
         let site = nodes + number;
-        all.extend(named.launch.pods.iter().map(|pod| Located { pod, site, new: true }));
+        all.extend(named.launch.pods.iter().map(|pod| PodAt { pod, site, new: true }));
     }
     all
 }
 
 /// SCH-214: a launch that holds pods with a required spread constraint may end in one domain of it only.
-fn check_pins(snapshot: &Snapshot, sites: &[Site<'_>], names: &[&str], placed: &[Located<'_>], found: &mut Findings) {
+fn check_pins(snapshot: &Snapshot, sites: &[Site<'_>], names: &[&str], placed: &[PodAt<'_>], found: &mut Violations) {
     let mut judged = BTreeSet::new();
     for at in placed.iter().filter(|at| matches!(sites[at.site], Site::Launch { .. })) {
         for constraint in at
@@ -116,9 +122,9 @@ fn check_open_affinity(
     snapshot: &Snapshot,
     sites: &[Site<'_>],
     names: &[&str],
-    placed: &[Located<'_>],
-    all: &[Located<'_>],
-    found: &mut Findings,
+    placed: &[PodAt<'_>],
+    all: &[PodAt<'_>],
+    found: &mut Violations,
 ) {
     for at in placed.iter().filter(|at| !at.pod.shape.affinity.is_empty()) {
         for (number, term) in at.pod.shape.affinity.iter().enumerate() {
@@ -145,12 +151,12 @@ fn check_open_affinity(
 }
 
 /// Placed pods that are alike, and groups of them that go to the same site.
-struct Classes<'a> {
+struct PodClasses<'a> {
     /// One pod of each class.
     examples: Vec<&'a Pod>,
     groups: Vec<Group<'a>>,
     /// By namespace and name.
-    group_of: HashMap<(&'a str, &'a str), usize>,
+    group_of: BTreeMap<(&'a str, &'a str), usize>,
 }
 
 #[derive(Clone)]
@@ -160,14 +166,14 @@ struct Group<'a> {
     pods: Vec<&'a Pod>,
 }
 
-impl<'a> Classes<'a> {
-    fn new(placed: &[Located<'a>]) -> Self {
-        let mut classes: HashMap<(&str, &LabelSet, *const PodShape), usize> = HashMap::new();
-        let mut index: HashMap<(usize, usize), usize> = HashMap::new();
+impl<'a> PodClasses<'a> {
+    fn new(placed: &[PodAt<'a>]) -> Self {
+        let mut classes: FxHashMap<(&str, &LabelSet, &PodShape), usize> = FxHashMap::default();
+        let mut index: BTreeMap<(usize, usize), usize> = BTreeMap::new();
         let (mut examples, mut groups) = (Vec::new(), Vec::<Group<'a>>::new());
-        let mut group_of = HashMap::new();
+        let mut group_of = BTreeMap::new();
         for at in placed {
-            let key = (&*at.pod.namespace, &*at.pod.labels, Arc::as_ptr(&at.pod.shape));
+            let key = (&*at.pod.namespace, &*at.pod.labels, &*at.pod.shape);
             let class = *classes.entry(key).or_insert_with(|| {
                 examples.push(at.pod);
                 examples.len() - 1
@@ -214,10 +220,11 @@ enum Order {
     Rounds,
     ConstrainedFirst,
     FreeFirst,
+    Every,
 }
 
 impl<'a> Search<'a> {
-    fn new(snapshot: &'a Snapshot, sites: &[Site<'_>], classes: &Classes<'a>) -> Self {
+    fn new(snapshot: &'a Snapshot, sites: &[Site<'_>], classes: &PodClasses<'a>) -> Self {
         let (mut spreads, mut affinities, mut owned) = (Vec::new(), Vec::new(), Vec::new());
         for example in &classes.examples {
             let (spread_from, affinity_from) = (spreads.len(), affinities.len());
@@ -291,7 +298,13 @@ impl<'a> Search<'a> {
     /// Nothing if an order was found, else the state in which the most pods had arrived.
     fn find_order(&self, named: &[usize], steps: u64) -> Option<Self> {
         let mut best: Option<Self> = None;
-        let orders = [Order::Named, Order::Rounds, Order::ConstrainedFirst, Order::FreeFirst];
+        let orders = [
+            Order::Named,
+            Order::Rounds,
+            Order::ConstrainedFirst,
+            Order::FreeFirst,
+            Order::Every,
+        ];
         let orders = if steps == 0 { &orders[..1] } else { &orders[..] };
         for order in orders {
             let mut run = self.clone();
@@ -300,6 +313,7 @@ impl<'a> Search<'a> {
                 Order::Rounds => run.in_rounds(),
                 Order::ConstrainedFirst => run.emptiest_first(false, steps),
                 Order::FreeFirst => run.emptiest_first(true, steps),
+                Order::Every => run.in_any_order(),
             }
             if run.left() == 0 {
                 return None;
@@ -343,15 +357,41 @@ impl<'a> Search<'a> {
         while let Some(spent) = left.checked_sub(self.groups.len() as u64) {
             left = spent;
             let open = (0..self.groups.len()).filter(|at| !self.groups[*at].pods.is_empty() && self.can_bind(*at));
-            let Some(next) = open.min_by_key(|at| self.eagerness(*at, free_first)) else {
+            let Some(next) = open.min_by_key(|at| self.binding_rank(*at, free_first)) else {
                 return;
             };
             self.bind_one(next);
         }
     }
 
+    /// Tries every order where few enough pods are to be bound, and stays as it is where none works.
+    fn in_any_order(&mut self) {
+        if self.left() <= EVERY_ORDER_PODS_MAX
+            && let Some(done) = self.completed(&mut BTreeSet::new())
+        {
+            *self = done;
+        }
+    }
+
+    /// The state after all pods were bound in some order. `visited` holds how many pods of each group were left in states tried before;
+    /// none of them led to the end.
+    fn completed(&self, visited: &mut BTreeSet<Vec<usize>>) -> Option<Self> {
+        if self.left() == 0 {
+            return Some(self.clone());
+        }
+        if !visited.insert(self.groups.iter().map(|group| group.pods.len()).collect()) {
+            return None;
+        }
+        let open = (0..self.groups.len()).filter(|at| !self.groups[*at].pods.is_empty() && self.can_bind(*at));
+        open.collect::<Vec<_>>().into_iter().find_map(|group| {
+            let mut next = self.clone();
+            next.bind_one(group);
+            next.completed(visited)
+        })
+    }
+
     /// What binds first: smaller is sooner.
-    fn eagerness(&self, group: usize, free_first: bool) -> (bool, u32, usize) {
+    fn binding_rank(&self, group: usize, free_first: bool) -> (bool, u32, usize) {
         let Group { class, site, .. } = self.groups[group];
         let free = self.owned[class].0.is_empty() && self.owned[class].1.is_empty();
         let load = self.counted[class]
@@ -363,7 +403,7 @@ impl<'a> Search<'a> {
     }
 
     /// Names every pod that did not arrive.
-    fn report(&self, snapshot: &Snapshot, names: &[&str], found: &mut Findings) {
+    fn report(&self, snapshot: &Snapshot, names: &[&str], found: &mut Violations) {
         for group in &self.groups {
             let (spreads, affinities) = &self.owned[group.class];
             let broken = spreads

@@ -1,16 +1,16 @@
 //! Anti-affinity: which pods keep which away. It does not depend on the order of arrival.
 
+use crate::rules::selector::term_selects;
 use crate::topology::site::{Domain, Site};
-use crate::topology::tracker::term_selects;
-use crate::violation::{Findings, Rule};
+use crate::violation::{Rule, Violations};
 use kerf_model::intern::Sym;
 use kerf_model::pod::{AffinityTerm, Pod};
 use kerf_model::snapshot::Snapshot;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A pod at a site in the final state.
 #[derive(Clone, Copy)]
-pub(crate) struct Located<'a> {
+pub(crate) struct PodAt<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) site: usize,
     /// Placed by the plan.
@@ -28,10 +28,10 @@ pub(crate) fn check(
     snapshot: &Snapshot,
     sites: &[Site<'_>],
     names: &[&str],
-    all: &[Located<'_>],
-    found: &mut Findings,
+    all: &[PodAt<'_>],
+    found: &mut Violations,
 ) {
-    let mut possible: BTreeMap<Sym, Vec<BTreeSet<Domain>>> = BTreeMap::new();
+    let mut possible: BTreeMap<Sym, Vec<BTreeSet<Domain<'_>>>> = BTreeMap::new();
     let mut reported = BTreeSet::new();
     for (owners, term) in owners_by_term(all) {
         let domains = possible.entry(term.key).or_insert_with(|| {
@@ -40,7 +40,7 @@ pub(crate) fn check(
                 .map(|site| site.possible(term.key, &snapshot.interner))
                 .collect()
         });
-        let mut selected: BTreeMap<Domain, Selected<'_>> = BTreeMap::new();
+        let mut selected: BTreeMap<Domain<'_>, Selected<'_>> = BTreeMap::new();
         for other in all.iter().filter(|other| term_selects(snapshot, term, other.pod)) {
             // SCH-202: a terminating pod no longer keeps others away by being selected.
             if !other.new && other.pod.deletion.is_some() {
@@ -59,7 +59,7 @@ pub(crate) fn check(
             for domain in &domains[owner.site] {
                 let Some(others) = selected.get(domain) else { continue };
                 let culprit = if owner.new {
-                    let other = others.new.iter().any(|pod| !std::ptr::eq(*pod, owner.pod)) || others.old > 0;
+                    let other = others.new.iter().any(|pod| !is_same(pod, owner.pod)) || others.old > 0;
                     other.then_some(owner.pod)
                 } else {
                     others.new.first().copied()
@@ -75,10 +75,14 @@ pub(crate) fn check(
     }
 }
 
+fn is_same(one: &Pod, other: &Pod) -> bool {
+    one.namespace == other.namespace && one.name == other.name
+}
+
 /// Pods with required anti-affinity, those of one shape and namespace together, per term. In order of first appearance.
-fn owners_by_term<'a>(all: &[Located<'a>]) -> Vec<(Vec<Located<'a>>, &'a AffinityTerm)> {
-    let mut index: HashMap<&AffinityTerm, usize> = HashMap::new();
-    let mut groups: Vec<(Vec<Located<'a>>, &'a AffinityTerm)> = Vec::new();
+fn owners_by_term<'a>(all: &[PodAt<'a>]) -> Vec<(Vec<PodAt<'a>>, &'a AffinityTerm)> {
+    let mut index: BTreeMap<&AffinityTerm, usize> = BTreeMap::new();
+    let mut groups: Vec<(Vec<PodAt<'a>>, &'a AffinityTerm)> = Vec::new();
     for located in all {
         for term in &located.pod.shape.anti_affinity {
             let at = *index.entry(term).or_insert_with(|| {
