@@ -24,7 +24,15 @@ fn layers() -> BTreeMap<&'static str, Vec<&'static str>> {
 }
 
 /// Crates whose whole normal dependency tree must not be able to act.
-const PURE: [&str; 6] = ["units", "model", "scheduler", "check", "disruption", "decide"];
+const PURE: [&str; 7] = [
+    "units",
+    "model",
+    "scheduler",
+    "check",
+    "disruption",
+    "decide",
+    "lifecycle",
+];
 const ACTING: [&str; 8] = [
     "tokio",
     "kube",
