@@ -22,9 +22,9 @@ use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.consistency";
-/// LIF-223.
+/// Parallel reconciliations, as upstream has it: at least and at most (LIF-223).
 const WORKERS: (usize, usize) = (10, 1000);
-/// LIF-133.
+/// The time between two checks of a claim (LIF-133).
 const EVERY: Duration = Duration::from_secs(600);
 /// The least share of the promise that is good enough, in percent (LIF-133).
 const ENOUGH_PERCENT: f64 = 90.0;

@@ -16,7 +16,7 @@ use crate::claim_writes::set_label;
 use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 
-/// LIF-223.
+/// Parallel reconciliations, as upstream has it: at least and at most (LIF-223).
 const WORKERS: (usize, usize) = (1000, 5000);
 
 /// The kind whose objects a loop labels.

@@ -37,7 +37,7 @@ impl OverlayEvaluation {
     }
 }
 
-/// SCH-361.
+/// An overlay with the result of its evaluation as condition (SCH-361).
 fn with_status(overlay: &NodeOverlay, status: &OverlayStatus, now: Timestamp) -> NodeOverlay {
     let mut after = overlay.clone();
     let mut conditions = ConditionSet::new(&mut after, now);

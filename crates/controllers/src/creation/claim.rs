@@ -75,7 +75,7 @@ fn owner(pool: &NodePool) -> OwnerReference {
     }
 }
 
-/// SCH-310, SCH-311.
+/// The labels of a claim: those of the template, and the values its requirements allow (SCH-310, SCH-311).
 fn claim_labels(blueprint: Blueprint<'_>) -> BTreeMap<String, String> {
     let Blueprint {
         launch,
@@ -113,7 +113,7 @@ fn pick(requirement: &Requirement, interner: &Interner) -> Option<String> {
     candidates.find(|number| !texts().any(|excluded| excluded == number))
 }
 
-/// SCH-312.
+/// The annotations of a claim (SCH-312).
 fn claim_annotations(blueprint: Blueprint<'_>) -> BTreeMap<String, String> {
     let Blueprint { launch, pool, .. } = blueprint;
     let template = pool.spec.template.annotations();

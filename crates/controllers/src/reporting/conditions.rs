@@ -170,7 +170,7 @@ fn transitions<'a>(before: &'a [Condition], after: &'a [Condition]) -> Vec<Trans
     changed.filter(|one| status(one.from) != one.to.status).collect()
 }
 
-/// OPS-208.
+/// The text of the event about a changed condition (OPS-208).
 fn message(from: &Condition, to: &Condition) -> String {
     let (old, new) = (from.status, to.status);
     let text = format!(
@@ -274,7 +274,7 @@ impl<K: Reported> ConditionReport<K> {
         }
     }
 
-    /// OPS-175.
+    /// Publishes the end of an object and observes how long it took (OPS-175).
     fn gone(&self, object: &K, now: Timestamp) {
         for finalizer in object.meta().finalizers.iter().flatten() {
             self.publish(object, "Finalized".to_owned(), format!("Finalized {finalizer}"));
