@@ -346,7 +346,7 @@ impl Simulation {
     pub(crate) async fn run_one_pod(&self, pool: Value, pod: Value) {
         self.pool("web", pool).await;
         self.deployment("web", 1, "1", pod).await;
-        self.until_running(1, 60).await;
+        self.until_running(1, 120).await;
     }
 
     /// Changes the replicas of a Deployment.
