@@ -1,8 +1,11 @@
 //! The command line as typed.
 
 use crate::exit;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use kerf_units::policy::{MinValuesPolicy, Packing, Policy, PreferencePolicy, UnknownPolicy};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 const ABOUT: &str = "Node autoscaling for Kubernetes, compatible with Karpenter v1";
 
@@ -139,16 +142,16 @@ pub(crate) struct DecisionArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) threads: u16,
     /// Whether preferences of pods are respected as far as possible, or ignored.
-    #[arg(long, env = "PREFERENCE_POLICY", value_enum, ignore_case = false, default_value_t = PreferencePolicy::Respect)]
+    #[arg(long, env = "PREFERENCE_POLICY", value_parser = policy::<PreferencePolicy>(), default_value_t)]
     pub(crate) preference_policy: PreferencePolicy,
     /// Whether minValues may be lowered if too few values are available.
-    #[arg(long, env = "MIN_VALUES_POLICY", value_enum, ignore_case = false, default_value_t = MinValuesPolicy::Strict)]
+    #[arg(long, env = "MIN_VALUES_POLICY", value_parser = policy::<MinValuesPolicy>(), default_value_t)]
     pub(crate) min_values_policy: MinValuesPolicy,
     /// Feature gates as Name=true|false, comma separated. NodeOverlay is on if the files contain overlays.
     #[arg(long, env = "FEATURE_GATES", value_name = "GATES", default_value = "")]
     pub(crate) feature_gates: String,
     /// How nodes are chosen: by the cheapest of several strategies, or only by Karpenter's greedy.
-    #[arg(long, value_enum, default_value_t = Packing::Cheapest)]
+    #[arg(long, value_parser = policy::<Packing>(), default_value_t)]
     pub(crate) packing: Packing,
 }
 
@@ -210,28 +213,6 @@ pub(crate) enum CatalogueName {
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PreferencePolicy {
-    #[value(name = "Respect")]
-    Respect,
-    #[value(name = "Ignore")]
-    Ignore,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum MinValuesPolicy {
-    #[value(name = "Strict")]
-    Strict,
-    #[value(name = "BestEffort")]
-    BestEffort,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Packing {
-    Cheapest,
-    Upstream,
-}
-
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Output {
     Table,
     Json,
@@ -249,4 +230,12 @@ pub(crate) enum TextOutput {
 pub(crate) enum Provider {
     Kwok,
     Aws,
+}
+
+/// Parses a policy, and lists its values in the help.
+fn policy<P>() -> impl TypedValueParser<Value = P>
+where
+    P: Policy + FromStr<Err = UnknownPolicy> + Send + Sync,
+{
+    PossibleValuesParser::new(P::names()).try_map(|text| text.parse::<P>())
 }

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kerf_decide::{Inputs, Settings, UnreadNodes};
-use kerf_disruption::DestinationRule;
 use kerf_model::in_flight::{InFlight, PodKey, StaticPool};
 use kerf_model::nodepool::Eligibility;
 use kerf_model::snapshot::Snapshot;
-use kerf_runtime::options::{self, Destinations, Options};
-use kerf_scheduler::{MinValuesPolicy, PreferencePolicy, ReservedMode};
+use kerf_runtime::options::Options;
+use kerf_scheduler::ReservedMode;
 
 use crate::context::{Context, Tuning};
 use crate::static_capacity::{node_limit, replicas};
@@ -100,14 +99,8 @@ fn static_pools(context: &Context, snapshot: &Snapshot) -> BTreeMap<Arc<str>, St
 fn settings(options: &Options, tuning: &Tuning) -> Settings {
     Settings {
         solver: kerf_scheduler::Options {
-            preference_policy: match options.preference_policy {
-                options::PreferencePolicy::Respect => PreferencePolicy::Respect,
-                options::PreferencePolicy::Ignore => PreferencePolicy::Ignore,
-            },
-            min_values_policy: match options.min_values_policy {
-                options::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
-                options::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
-            },
+            preference_policy: options.preference_policy,
+            min_values_policy: options.min_values_policy,
             reserved: match options.feature_gates.reserved_capacity {
                 true => ReservedMode::Strict,
                 false => ReservedMode::Off,
@@ -119,10 +112,7 @@ fn settings(options: &Options, tuning: &Tuning) -> Settings {
         },
         spot_to_spot: options.feature_gates.spot_to_spot_consolidation,
         static_capacity: options.feature_gates.static_capacity,
-        destinations: match options.consolidation_destinations {
-            Destinations::Settled => DestinationRule::Settled,
-            Destinations::Any => DestinationRule::Any,
-        },
+        destinations: options.consolidation_destinations,
         compare: tuning.compare,
         unread: UnreadNodes::default(),
     }
@@ -131,6 +121,7 @@ fn settings(options: &Options, tuning: &Tuning) -> Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kerf_units::policy::{MinValuesPolicy, PreferencePolicy};
 
     // SCH-050
     #[test]
@@ -142,8 +133,8 @@ mod tests {
             (plain.reserved, plain.min_values_policy, plain.preference_policy),
             (ReservedMode::Strict, MinValuesPolicy::Strict, PreferencePolicy::Respect)
         );
-        options.min_values_policy = options::MinValuesPolicy::BestEffort;
-        options.preference_policy = options::PreferencePolicy::Ignore;
+        options.min_values_policy = MinValuesPolicy::BestEffort;
+        options.preference_policy = PreferencePolicy::Ignore;
         options.cpu_requests = 3500;
         let other = of(&options);
         assert_eq!(

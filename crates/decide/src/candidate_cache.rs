@@ -2,7 +2,7 @@
 
 use crate::inputs::Inputs;
 use jiff::Timestamp;
-use kerf_disruption::{Candidate, Candidates, Class, Staying, candidates, underutilized};
+use kerf_disruption::{Candidate, Candidates, Class, UnconsolidatableNode, candidates, underutilized};
 use kerf_model::pod::{DoNotDisrupt, Pod};
 use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ pub struct SortedNodes {
     class: Class,
     held: Arc<BTreeSet<Arc<str>>>,
     since: Timestamp,
-    underutilized: OnceLock<(Vec<Candidate>, Vec<Staying>)>,
+    underutilized: OnceLock<(Vec<Candidate>, Vec<UnconsolidatableNode>)>,
 }
 
 impl SortedNodes {
@@ -58,7 +58,7 @@ impl SortedNodes {
     }
 
     /// What consolidation may choose from, and the other candidates with why they stay.
-    pub(crate) fn underutilized(&self) -> &(Vec<Candidate>, Vec<Staying>) {
+    pub(crate) fn underutilized(&self) -> &(Vec<Candidate>, Vec<UnconsolidatableNode>) {
         self.underutilized
             .get_or_init(|| underutilized(&self.snapshot, &self.candidates.free))
     }

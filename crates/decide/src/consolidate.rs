@@ -7,8 +7,8 @@ use crate::memory::{Memory, PreparedCache, SearchBasis, SearchOutcome, SingleRes
 use crate::method::Method;
 use crate::verify::Refusals;
 use kerf_disruption::{
-    Allowance, Balance, Candidate, Consolidation, Settings, SimulationError, Stay, Staying, WhatIf,
-    consolidation_options, interleaved,
+    Allowance, Balance, Candidate, Consolidation, Settings, SimulationError, Unconsolidatable, UnconsolidatableNode,
+    WhatIf, consolidation_options, interleaved,
 };
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -64,12 +64,12 @@ fn without_resting<'a>(
 ) -> Cow<'a, [Candidate]> {
     let until = |candidate: &Candidate| inputs.in_flight.resting_until(&candidate.pods, inputs.now);
     let resting = eligible.iter().filter_map(|candidate| {
-        Some(Staying {
+        Some(UnconsolidatableNode {
             index: candidate.index,
-            why: Stay::Resting(until(candidate)?),
+            why: Unconsolidatable::Resting(until(candidate)?),
         })
     });
-    let resting: Vec<Staying> = resting.collect();
+    let resting: Vec<UnconsolidatableNode> = resting.collect();
     if resting.is_empty() {
         return Cow::Borrowed(eligible);
     }
@@ -137,13 +137,13 @@ impl Search<'_> {
             timed_out: found.timed_out,
         };
         evaluation.timed_out = found.timed_out;
-        evaluation.evaluated = found.survey.len();
+        evaluation.evaluated = found.results.len();
         evaluation.judgements.extend(found.judgement);
         evaluation.commands.extend(found.command);
         memory.single_results = Some(SingleResults {
             snapshot: Arc::clone(self.inputs.snapshot),
             closed: self.closed,
-            survey: found.survey,
+            results: found.results,
         });
         Ok(outcome)
     }
@@ -158,7 +158,7 @@ impl Search<'_> {
         let of_this =
             |known: &SingleResults| Arc::ptr_eq(&known.snapshot, self.inputs.snapshot) && known.closed == self.closed;
         let known = memory.single_results.take().filter(of_this);
-        let known = known.map(|known| known.survey).unwrap_or_default();
+        let known = known.map(|known| known.results).unwrap_or_default();
         evaluation.first_pools.clone_from(&memory.unreached_pools);
         let order = interleaved(self.eligible, &evaluation.first_pools);
         let (closed, refused) = (self.closed.clone(), &mut evaluation.refused_plans);
@@ -171,7 +171,7 @@ impl Search<'_> {
             timed_out: found.timed_out,
         };
         if found.command.is_none() {
-            memory.unreached_pools = found.unseen;
+            memory.unreached_pools = found.unreached_pools;
         }
         evaluation.timed_out = found.timed_out;
         evaluation.evaluated = found.evaluated;

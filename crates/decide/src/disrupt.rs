@@ -8,8 +8,8 @@ use crate::method::Method;
 use crate::static_drift::replace_drifted;
 use crate::verify::Refusals;
 use kerf_disruption::{
-    Allowance, Command, Judgement, SimulationError, Staying, drift, drifted, emptiness, empty, statically_drifted,
-    what_if_options,
+    Allowance, Command, Judgement, SimulationError, UnconsolidatableNode, drift, drifted, emptiness, empty,
+    statically_drifted, what_if_options,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub struct Evaluation {
     /// What budgets allowed when the evaluation began; `None` if there was nothing to choose from.
     pub allowance: Option<Allowance>,
     /// The candidates that stay, with why, as far as the method found out.
-    pub held: Vec<Staying>,
+    pub held: Vec<UnconsolidatableNode>,
     /// What Balanced pools said to the sets of nodes that were found, in the order they were asked; the last is about the command (DIS-210).
     pub judgements: Vec<Judgement>,
     /// What is to be done. They may be started together.

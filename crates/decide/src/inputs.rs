@@ -1,10 +1,11 @@
 //! What a decision is made from.
 
 use jiff::Timestamp;
-use kerf_disruption::DestinationRule;
+use kerf_disruption::closed;
 use kerf_model::in_flight::InFlight;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
+use kerf_units::policy::Destinations;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub struct Settings {
     /// The gate `StaticCapacity`.
     pub static_capacity: bool,
     /// Where consolidation may move pods.
-    pub destinations: DestinationRule,
+    pub destinations: Destinations,
     /// Whether every plan is compared with that of a solver that remembers nothing. Takes as long as planning does.
     pub compare: bool,
     /// Nodes about which something could not be read. Empty in a running controller.
@@ -50,7 +51,7 @@ pub struct UnreadNodes {
 impl Inputs<'_> {
     /// Indices of the nodes to which consolidation moves no pod (DIS-104).
     pub(crate) fn closed(&self) -> Vec<usize> {
-        let mut closed = self.settings.destinations.closed(self.snapshot, self.now);
+        let mut closed = closed(self.settings.destinations, self.snapshot, self.now);
         let nodes = self.snapshot.nodes.iter().enumerate();
         let full = nodes.filter(|(_, node)| self.settings.unread.full.contains(&node.name));
         closed.extend(full.map(|(index, _)| index));

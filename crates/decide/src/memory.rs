@@ -4,7 +4,7 @@ use crate::candidate_cache::CandidateCache;
 use crate::fairness::Fairness;
 use crate::method::Method;
 use jiff::{SignedDuration, Timestamp};
-use kerf_disruption::Survey;
+use kerf_disruption::SingleNodeResults;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Options, Prepared};
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ pub(crate) struct SingleResults {
     pub(crate) snapshot: Arc<Snapshot>,
     /// The nodes that took no pods.
     pub(crate) closed: Vec<usize>,
-    pub(crate) survey: Survey,
+    pub(crate) results: SingleNodeResults,
 }
 
 /// What a search was based on: while it is the same, another search finds the same.

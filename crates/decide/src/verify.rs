@@ -4,7 +4,8 @@ use kerf_check::{CheckOptions, Violation};
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{MinValuesPolicy, Options, ReservedMode};
+use kerf_scheduler::{Options, ReservedMode};
+use kerf_units::policy::MinValuesPolicy;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Checks a plan for these pods as strictly as the solver was asked to make it. Empty if the plan keeps every rule.

@@ -9,8 +9,8 @@
 use criterion::{BatchSize, Criterion};
 use jiff::Timestamp;
 use kerf_disruption::{
-    Allowance, Balance, Class, Consolidation, Multi, Settings, Single, Survey, WhatIf, candidates,
-    consolidation_options, dollars, interleaved, settling_nodes, unchecked, underutilized,
+    Allowance, Balance, Class, Consolidation, MultiNodeOutcome, Settings, SingleNodeOutcome, SingleNodeResults, WhatIf,
+    candidates, consolidation_options, dollars, interleaved, settling_nodes, unchecked, underutilized,
 };
 use kerf_model::budget::{DisruptionPolicy, DisruptionReason};
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
@@ -286,8 +286,8 @@ fn node(
 
 struct Measured {
     ready: Duration,
-    multi: (Duration, Multi),
-    single: (Duration, Single),
+    multi: (Duration, MultiNodeOutcome),
+    single: (Duration, SingleNodeOutcome),
 }
 
 fn evaluate(snapshot: &Snapshot, threads: usize) -> Measured {
@@ -314,11 +314,11 @@ fn evaluate(snapshot: &Snapshot, threads: usize) -> Measured {
     let began = Instant::now();
     let order = interleaved(&eligible, &BTreeSet::new());
     // As in the loop: only where no set of several nodes was found.
-    let survey = match multi.1.command {
-        Some(_) => Survey::default(),
-        None => multi.1.survey.clone(),
+    let results = match multi.1.command {
+        Some(_) => SingleNodeResults::default(),
+        None => multi.1.results.clone(),
     };
-    let single = consolidation.single(&order, &allowance, &survey, &|| false);
+    let single = consolidation.single(&order, &allowance, &results, &|| false);
     let single = (began.elapsed(), single);
     Measured { ready, multi, single }
 }

@@ -3,9 +3,9 @@
 use crate::balance::{Balance, Judgement};
 use crate::candidate::Candidate;
 use crate::command::Command;
-use crate::offers::Choice;
+use crate::replacement_options::ReplacementOptions;
 use crate::simulation::{Protected, Simulation, WhatIf, marked};
-use crate::stay::Stay;
+use crate::unconsolidatable::Unconsolidatable;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::intern::sym;
 use kerf_model::plan::{Launch, Plan};
@@ -61,7 +61,7 @@ pub struct Consolidation<'a> {
 
 impl Consolidation<'_> {
     /// The command that removes these nodes, or why there is none (DIS-128 to DIS-148). Neither scored nor checked yet.
-    pub fn propose(&self, candidates: &[&Candidate]) -> Result<Command, Stay> {
+    pub fn propose(&self, candidates: &[&Candidate]) -> Result<Command, Unconsolidatable> {
         let simulation = self.what_if.without(candidates)?;
         self.command(candidates, simulation).map_err(|(why, _)| why)
     }
@@ -71,10 +71,10 @@ impl Consolidation<'_> {
         &self,
         candidates: &[&Candidate],
         simulation: Simulation,
-    ) -> Result<Command, (Stay, Box<Simulation>)> {
+    ) -> Result<Command, (Unconsolidatable, Box<Simulation>)> {
         let refuse = |why, simulation| Err((why, Box::new(simulation)));
         if let Some(sentence) = simulation.failure() {
-            return refuse(Stay::Unplaceable(sentence), simulation);
+            return refuse(Unconsolidatable::Unplaceable(sentence), simulation);
         }
         let replacements = match simulation.plan.launches.as_slice() {
             [] => Vec::new(),
@@ -84,7 +84,7 @@ impl Consolidation<'_> {
             },
             several => {
                 let count = several.len();
-                return refuse(Stay::NeedsSeveral(count), simulation);
+                return refuse(Unconsolidatable::NeedsSeveral(count), simulation);
             }
         };
         let mut plan = simulation.plan;
@@ -98,10 +98,10 @@ impl Consolidation<'_> {
     }
 
     /// The launch with only those types that cost less than what goes (DIS-132 to DIS-139).
-    fn cheaper(&self, launch: &Launch, candidates: &[&Candidate]) -> Result<Launch, Stay> {
+    fn cheaper(&self, launch: &Launch, candidates: &[&Candidate]) -> Result<Launch, Unconsolidatable> {
         let limit: Price = candidates.iter().map(|candidate| candidate.price).sum();
         let is_spot = |candidate: &&Candidate| candidate.node.label(sym::CAPACITY_TYPE) == Some(sym::SPOT);
-        let mut choice = Choice::new(self.what_if.snapshot(), launch.clone());
+        let mut choice = ReplacementOptions::new(self.what_if.snapshot(), launch.clone());
         if candidates.iter().all(is_spot) && choice.allows(sym::SPOT) {
             return self.spot_to_spot(choice, limit, candidates.len());
         }
@@ -115,9 +115,14 @@ impl Consolidation<'_> {
     }
 
     /// DIS-143 to DIS-149.
-    fn spot_to_spot(&self, mut choice: Choice<'_>, limit: Price, candidates: usize) -> Result<Launch, Stay> {
+    fn spot_to_spot(
+        &self,
+        mut choice: ReplacementOptions<'_>,
+        limit: Price,
+        candidates: usize,
+    ) -> Result<Launch, Unconsolidatable> {
         if !self.settings.spot_to_spot {
-            return Err(Stay::SpotToSpotDisabled);
+            return Err(Unconsolidatable::SpotToSpotDisabled);
         }
         choice.go_spot();
         keep_cheaper(&mut choice, limit)?;
@@ -125,7 +130,7 @@ impl Consolidation<'_> {
             return Ok(choice.into_launch());
         }
         if choice.len() < SPOT_CHOICE {
-            return Err(Stay::SpotToSpotChoice {
+            return Err(Unconsolidatable::SpotToSpotChoice {
                 required: SPOT_CHOICE,
                 found: choice.len(),
             });
@@ -140,23 +145,23 @@ impl Consolidation<'_> {
     }
 
     /// Whether the plan behind a command keeps every rule.
-    pub fn check(&self, command: &Command) -> Result<(), Stay> {
+    pub fn check(&self, command: &Command) -> Result<(), Unconsolidatable> {
         let Some(plan) = &command.plan else { return Ok(()) };
         let candidates: Vec<&Candidate> = command.candidates.iter().collect();
         let after = marked(self.what_if.snapshot(), &candidates);
         let pods = self.what_if.pods(&candidates, Protected::Stay);
-        (self.checker)(&after, &pods, plan).map_err(Stay::Refused)
+        (self.checker)(&after, &pods, plan).map_err(Unconsolidatable::Refused)
     }
 }
 
 /// DIS-134, DIS-137, DIS-138.
-fn keep_cheaper(choice: &mut Choice<'_>, limit: Price) -> Result<(), Stay> {
+fn keep_cheaper(choice: &mut ReplacementOptions<'_>, limit: Price) -> Result<(), Unconsolidatable> {
     choice.keep_cheaper(limit);
     if let Some(keys) = choice.unmet_min_values(choice.len()) {
-        return Err(Stay::MinValues(keys));
+        return Err(Unconsolidatable::MinValues(keys));
     }
     if choice.len() == 0 {
-        return Err(Stay::NotCheaper);
+        return Err(Unconsolidatable::NotCheaper);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::candidate::Candidate;
 use crate::command::Command;
 use crate::consolidation::Checker;
 use crate::simulation::{Protected, SimulationError, WhatIf, marked};
-use crate::stay::{Stay, Staying};
+use crate::unconsolidatable::{Unconsolidatable, UnconsolidatableNode};
 use jiff::Timestamp;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
@@ -34,7 +34,7 @@ pub fn drift(
     now: Timestamp,
     options: &Options,
     checker: Checker<'_>,
-) -> Result<(Option<Command>, Vec<Staying>), SimulationError> {
+) -> Result<(Option<Command>, Vec<UnconsolidatableNode>), SimulationError> {
     let mut held = Vec::new();
     if drifted.is_empty() {
         return Ok((None, held));
@@ -51,18 +51,18 @@ pub fn drift(
             Err(error) => return Err(error),
         };
         if let Some(sentence) = simulation.failure() {
-            held.push(Staying {
+            held.push(UnconsolidatableNode {
                 index: candidate.index,
-                why: Stay::Unplaceable(sentence),
+                why: Unconsolidatable::Unplaceable(sentence),
             });
             continue;
         }
         let after = marked(snapshot, &[candidate]);
         let pods = what_if.pods(&[candidate], Protected::Stay);
         if let Err(objections) = checker(&after, &pods, &simulation.plan) {
-            held.push(Staying {
+            held.push(UnconsolidatableNode {
                 index: candidate.index,
-                why: Stay::Refused(objections),
+                why: Unconsolidatable::Refused(objections),
             });
             continue;
         }

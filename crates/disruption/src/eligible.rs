@@ -2,7 +2,7 @@
 
 use crate::candidate::Candidate;
 use crate::settling::settles_at;
-use crate::stay::{Stay, Staying};
+use crate::unconsolidatable::{Unconsolidatable, UnconsolidatableNode};
 use kerf_model::budget::ConsolidationPolicy;
 use kerf_model::intern::{Sym, sym};
 use kerf_model::nodepool::Eligibility;
@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 /// The candidates multi-node and single-node consolidation may choose from, most savings per cost of moving first (DIS-122, DIS-123); and
 /// the others, with why.
-pub fn underutilized(snapshot: &Snapshot, candidates: &[Candidate]) -> (Vec<Candidate>, Vec<Staying>) {
+pub fn underutilized(snapshot: &Snapshot, candidates: &[Candidate]) -> (Vec<Candidate>, Vec<UnconsolidatableNode>) {
     let (mut eligible, mut held) = (Vec::new(), Vec::new());
     for candidate in candidates {
         match obstacle(snapshot, candidate) {
             None => eligible.push(candidate.clone()),
-            Some(why) => held.push(Staying {
+            Some(why) => held.push(UnconsolidatableNode {
                 index: candidate.index,
                 why,
             }),
@@ -27,13 +27,13 @@ pub fn underutilized(snapshot: &Snapshot, candidates: &[Candidate]) -> (Vec<Cand
 }
 
 /// What may keep consolidation from looking at a candidate.
-type Rule = fn(&Snapshot, &Candidate) -> Option<Stay>;
+type Rule = fn(&Snapshot, &Candidate) -> Option<Unconsolidatable>;
 
 /// In upstream's order.
 const RULES: [Rule; 8] = [
     |_, candidate| {
         let pool = &candidate.pool;
-        (pool.eligibility == Eligibility::Static).then(|| Stay::Static(Arc::clone(&pool.name)))
+        (pool.eligibility == Eligibility::Static).then(|| Unconsolidatable::Static(Arc::clone(&pool.name)))
     },
     type_unknown,
     |_, candidate| lacks(candidate, sym::CAPACITY_TYPE, "karpenter.sh/capacity-type"),
@@ -41,42 +41,50 @@ const RULES: [Rule; 8] = [
     |_, candidate| {
         let pool = &candidate.pool;
         let disabled = pool.disruption.consolidate_after.is_none();
-        disabled.then(|| Stay::ConsolidationDisabled(Arc::clone(&pool.name)))
+        disabled.then(|| Unconsolidatable::ConsolidationDisabled(Arc::clone(&pool.name)))
     },
-    |_, candidate| candidate.is_empty().then_some(Stay::LeftToEmptiness),
+    |_, candidate| candidate.is_empty().then_some(Unconsolidatable::LeftToEmptiness),
     |_, candidate| {
         let pool = &candidate.pool;
         let only_empty = pool.disruption.consolidation == ConsolidationPolicy::WhenEmpty && !candidate.is_empty();
-        only_empty.then(|| Stay::NotEmpty(Arc::clone(&pool.name)))
+        only_empty.then(|| Unconsolidatable::NotEmpty(Arc::clone(&pool.name)))
     },
     |_, candidate| unsettled(candidate),
 ];
 
 /// The first thing that keeps consolidation from looking at a candidate.
-pub(crate) fn obstacle(snapshot: &Snapshot, candidate: &Candidate) -> Option<Stay> {
+pub(crate) fn obstacle(snapshot: &Snapshot, candidate: &Candidate) -> Option<Unconsolidatable> {
     obstacles(snapshot, candidate).next()
 }
 
 /// Everything that does, the first of it first; each rule is asked only when its turn comes.
-pub(crate) fn obstacles<'a>(snapshot: &'a Snapshot, candidate: &'a Candidate) -> impl Iterator<Item = Stay> {
+pub(crate) fn obstacles<'a>(
+    snapshot: &'a Snapshot,
+    candidate: &'a Candidate,
+) -> impl Iterator<Item = Unconsolidatable> {
     RULES.iter().filter_map(|rule| rule(snapshot, candidate))
 }
 
-fn type_unknown(snapshot: &Snapshot, candidate: &Candidate) -> Option<Stay> {
+fn type_unknown(snapshot: &Snapshot, candidate: &Candidate) -> Option<Unconsolidatable> {
     let kind = candidate.node.label(sym::INSTANCE_TYPE);
     let mut types = candidate.pool.catalogue.iter().flat_map(|catalogue| &catalogue.types);
     let known = types.any(|known| Some(known.name) == kind);
     let label = || kind.map_or_else(|| Arc::from(""), |kind| snapshot.interner.shared(kind));
-    (!known).then(|| Stay::TypeUnknown(label()))
+    (!known).then(|| Unconsolidatable::TypeUnknown(label()))
 }
 
-fn lacks(candidate: &Candidate, key: Sym, name: &'static str) -> Option<Stay> {
-    candidate.node.label(key).is_none().then_some(Stay::NoLabel(name))
+fn lacks(candidate: &Candidate, key: Sym, name: &'static str) -> Option<Unconsolidatable> {
+    candidate
+        .node
+        .label(key)
+        .is_none()
+        .then_some(Unconsolidatable::NoLabel(name))
 }
 
-/// DIS-119: with the time the condition is due, where that is known. Where it never will be, [`Stay::ConsolidationDisabled`] says so.
-fn unsettled(candidate: &Candidate) -> Option<Stay> {
+/// DIS-119: with the time the condition is due, where that is known. Where it never will be, [`Unconsolidatable::ConsolidationDisabled`] says so.
+fn unsettled(candidate: &Candidate) -> Option<Unconsolidatable> {
     let life = &candidate.node.lifecycle;
     let after = candidate.pool.disruption.consolidate_after?;
-    (!life.consolidatable).then(|| Stay::Unsettled(settles_at(life.initialized_at, life.last_pod_event, after)))
+    (!life.consolidatable)
+        .then(|| Unconsolidatable::Unsettled(settles_at(life.initialized_at, life.last_pod_event, after)))
 }

@@ -3,22 +3,22 @@
 use crate::allowance::Allowance;
 use crate::candidate::Candidate;
 use crate::command::Command;
-use crate::stay::{Stay, Staying};
+use crate::unconsolidatable::{Unconsolidatable, UnconsolidatableNode};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
 use std::sync::Arc;
 
 /// The candidates emptiness may choose from, most savings first, and those a pool's settings keep, as events tell (DIS-150).
-pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<Staying>) {
+pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<UnconsolidatableNode>) {
     let (mut eligible, mut held) = (Vec::new(), Vec::new());
     let dynamic = candidates
         .iter()
         .filter(|candidate| candidate.pool.eligibility != Eligibility::Static);
     for candidate in dynamic {
         if candidate.pool.disruption.consolidate_after.is_none() {
-            held.push(Staying {
+            held.push(UnconsolidatableNode {
                 index: candidate.index,
-                why: Stay::ConsolidationDisabled(Arc::clone(&candidate.pool.name)),
+                why: Unconsolidatable::ConsolidationDisabled(Arc::clone(&candidate.pool.name)),
             });
         } else if candidate.is_empty() && candidate.node.lifecycle.consolidatable {
             eligible.push(candidate.clone());

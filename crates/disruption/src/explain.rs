@@ -8,7 +8,7 @@ use crate::consolidation::Consolidation;
 use crate::eligible::obstacles;
 use crate::protection::{Protection, protection};
 use crate::simulation::{Protected, SimulationError};
-use crate::stay::Stay;
+use crate::unconsolidatable::Unconsolidatable;
 use jiff::Timestamp;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::node::Node;
@@ -63,7 +63,7 @@ impl Object {
 /// One thing in the way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Obstacle {
-    /// A stable name for scripts, as [`Blocker::code`] and [`Stay::code`] have it.
+    /// A stable name for scripts, as [`Blocker::code`] and [`Unconsolidatable::code`] have it.
     pub code: &'static str,
     /// What it is in the way of; none for every voluntary disruption.
     pub reason: Option<DisruptionReason>,
@@ -120,27 +120,27 @@ impl Explainer<'_> {
             false => (DisruptionReason::Underutilized, self.underutilized),
         };
         let of_pool = allowance.pools().find(|pool| pool.pool == candidate.pool.name);
-        let told = |why: &Stay| held(candidate, why, reason, of_pool, self.now);
-        let mut all: Vec<Stay> = obstacles(snapshot, candidate)
+        let told = |why: &Unconsolidatable| held(candidate, why, reason, of_pool, self.now);
+        let mut all: Vec<Unconsolidatable> = obstacles(snapshot, candidate)
             .filter(|why| !candidate.is_empty() || keeps_empty_nodes(why))
             .collect();
-        if let Some(last_word) = all.iter().find(|why| matches!(why, Stay::Static(_))) {
+        if let Some(last_word) = all.iter().find(|why| matches!(why, Unconsolidatable::Static(_))) {
             return vec![told(last_word)];
         }
         let has_price = !all
             .iter()
-            .any(|why| matches!(why, Stay::TypeUnknown(_) | Stay::NoLabel(_)));
+            .any(|why| matches!(why, Unconsolidatable::TypeUnknown(_) | Unconsolidatable::NoLabel(_)));
         match of_pool.is_some_and(|pool| pool.fault.is_some()) {
             true => all.extend(invalid_budgets(candidate)),
             false if allowance.left(&candidate.pool.name) == 0 => {
-                all.push(Stay::Budget(Arc::clone(&candidate.pool.name)));
+                all.push(Unconsolidatable::Budget(Arc::clone(&candidate.pool.name)));
             }
             false => {}
         }
         // Pods are on their way to a nominated node: what becomes of it then is not known.
         if !candidate.is_empty() && has_price && !blockers.contains(&&Blocker::Nominated) {
             all.extend(match self.consolidation {
-                None => Some(Stay::NoSimulation(SimulationError::NoPools)),
+                None => Some(Unconsolidatable::NoSimulation(SimulationError::NoPools)),
                 Some(all) if blockers.is_empty() => all.objection(candidate),
                 Some(all) => all.objection_once_free(candidate),
             });
@@ -151,9 +151,9 @@ impl Explainer<'_> {
 
 impl Consolidation<'_> {
     /// What speaks against removing one node alone, budgets apart.
-    pub fn objection(&self, candidate: &Candidate) -> Option<Stay> {
+    pub fn objection(&self, candidate: &Candidate) -> Option<Unconsolidatable> {
         if let Some(score) = self.balance.hopeless(candidate) {
-            return Some(Stay::Unbalanced(Box::new(score)));
+            return Some(Unconsolidatable::Unbalanced(Box::new(score)));
         }
         match self.propose(&[candidate]) {
             Ok(command) => self.unbalanced(&command).or_else(|| self.check(&command).err()),
@@ -162,9 +162,9 @@ impl Consolidation<'_> {
     }
 
     /// What would speak against it if all its pods might move.
-    fn objection_once_free(&self, candidate: &Candidate) -> Option<Stay> {
+    fn objection_once_free(&self, candidate: &Candidate) -> Option<Unconsolidatable> {
         if let Some(score) = self.balance.hopeless(candidate) {
-            return Some(Stay::Unbalanced(Box::new(score)));
+            return Some(Unconsolidatable::Unbalanced(Box::new(score)));
         }
         let simulation = match self.what_if.ask(&[candidate], Protected::Move) {
             Ok(simulation) => simulation,
@@ -176,11 +176,11 @@ impl Consolidation<'_> {
         }
     }
 
-    fn unbalanced(&self, command: &Command) -> Option<Stay> {
+    fn unbalanced(&self, command: &Command) -> Option<Unconsolidatable> {
         let judgement = self.judge(command);
         judgement
             .objection()
-            .map(|score| Stay::Unbalanced(Box::new(score.clone())))
+            .map(|score| Unconsolidatable::Unbalanced(Box::new(score.clone())))
     }
 }
 
@@ -204,16 +204,19 @@ const fn hides_the_rest(blocker: &Blocker) -> bool {
 }
 
 /// Whether emptiness heeds it too: it asks for no price and no place (DIS-150).
-const fn keeps_empty_nodes(why: &Stay) -> bool {
-    !matches!(why, Stay::TypeUnknown(_) | Stay::NoLabel(_) | Stay::LeftToEmptiness)
+const fn keeps_empty_nodes(why: &Unconsolidatable) -> bool {
+    !matches!(
+        why,
+        Unconsolidatable::TypeUnknown(_) | Unconsolidatable::NoLabel(_) | Unconsolidatable::LeftToEmptiness
+    )
 }
 
 /// One closes the pool, whatever the other budgets say (DIS-079).
-fn invalid_budgets(candidate: &Candidate) -> impl Iterator<Item = Stay> {
+fn invalid_budgets(candidate: &Candidate) -> impl Iterator<Item = Unconsolidatable> {
     let pool = &candidate.pool;
     let budgets = pool.disruption.budgets.iter().enumerate();
     let invalid = budgets.filter_map(|(at, budget)| Some((at, budget.as_ref().err()?)));
-    invalid.map(|(at, fault)| Stay::InvalidBudget {
+    invalid.map(|(at, fault)| Unconsolidatable::InvalidBudget {
         pool: Arc::clone(&pool.name),
         field: format!("spec.disruption.budgets[{at}]"),
         fault: Arc::clone(&fault.0),
@@ -336,7 +339,7 @@ fn raise_budgets(candidate: &Candidate, reason: DisruptionReason) -> String {
 /// What a method found, as people read it.
 fn held(
     candidate: &Candidate,
-    why: &Stay,
+    why: &Unconsolidatable,
     reason: DisruptionReason,
     allowance: Option<&PoolAllowance>,
     now: Timestamp,
@@ -345,26 +348,28 @@ fn held(
     let own = || Object::cluster_wide("Node", node.node_name.as_deref().unwrap_or(&node.name));
     let pool = || Object::cluster_wide("NodePool", &candidate.pool.name);
     let (object, remedy) = match why {
-        Stay::Static(_) => (
+        Unconsolidatable::Static(_) => (
             pool(),
             "lower spec.replicas: static pools are not consolidated".to_owned(),
         ),
-        Stay::TypeUnknown(kind) if kind.is_empty() => (
+        Unconsolidatable::TypeUnknown(kind) if kind.is_empty() => (
             own(),
             "give the Node its label node.kubernetes.io/instance-type back".to_owned(),
         ),
-        Stay::TypeUnknown(_) => (
+        Unconsolidatable::TypeUnknown(_) => (
             own(),
             "see why the provider no longer lists this instance type for the pool".to_owned(),
         ),
-        Stay::NoLabel(key) => (own(), format!("give the Node its label {key} back")),
-        Stay::ConsolidationDisabled(_) => (pool(), "set spec.disruption.consolidateAfter to a duration".to_owned()),
-        Stay::LeftToEmptiness => (own(), "none: it goes as an empty node".to_owned()),
-        Stay::NotEmpty(_) => (
+        Unconsolidatable::NoLabel(key) => (own(), format!("give the Node its label {key} back")),
+        Unconsolidatable::ConsolidationDisabled(_) => {
+            (pool(), "set spec.disruption.consolidateAfter to a duration".to_owned())
+        }
+        Unconsolidatable::LeftToEmptiness => (own(), "none: it goes as an empty node".to_owned()),
+        Unconsolidatable::NotEmpty(_) => (
             pool(),
             "set spec.disruption.consolidationPolicy to WhenEmptyOrUnderutilized".to_owned(),
         ),
-        Stay::Unsettled(until) => (
+        Unconsolidatable::Unsettled(until) => (
             Object::cluster_wide("NodeClaim", candidate.claim()),
             match until {
                 None => "wait until the claim is initialised".to_owned(),
@@ -376,36 +381,38 @@ fn held(
                 }
             },
         ),
-        Stay::Resting(until) => (own(), format!("wait until {until}, or make more room on other nodes")),
-        Stay::Budget(_) if allowance.is_some_and(|pool| pool.allowed == 0) => {
+        Unconsolidatable::Resting(until) => (own(), format!("wait until {until}, or make more room on other nodes")),
+        Unconsolidatable::Budget(_) if allowance.is_some_and(|pool| pool.allowed == 0) => {
             (pool(), raise_budgets(candidate, reason))
         }
-        Stay::Budget(_) => (
+        Unconsolidatable::Budget(_) => (
             pool(),
             format!(
                 "wait until disrupted nodes are gone and others are ready, or raise spec.disruption.budgets for {}",
                 reason.as_str()
             ),
         ),
-        Stay::InvalidBudget { field, .. } => (pool(), format!("correct {field} of the NodePool")),
-        Stay::Unbalanced(_) => (
+        Unconsolidatable::InvalidBudget { field, .. } => (pool(), format!("correct {field} of the NodePool")),
+        Unconsolidatable::Unbalanced(_) => (
             pool(),
             "set consolidationPolicy to WhenEmptyOrUnderutilized, or move fewer pods for the savings".to_owned(),
         ),
-        Stay::NoSimulation(_) => (pool(), "make some NodePool without replicas Ready".to_owned()),
-        Stay::Unplaceable(_) => (own(), "make room or relax the constraints of the pods named".to_owned()),
-        Stay::NeedsSeveral(_) | Stay::NotCheaper => (
+        Unconsolidatable::NoSimulation(_) => (pool(), "make some NodePool without replicas Ready".to_owned()),
+        Unconsolidatable::Unplaceable(_) => (own(), "make room or relax the constraints of the pods named".to_owned()),
+        Unconsolidatable::NeedsSeveral(_) | Unconsolidatable::NotCheaper => (
             own(),
             "none: it is the cheapest way to run its pods; allow the pool cheaper types if there are some".to_owned(),
         ),
-        Stay::MinValues(_) => (pool(), "lower minValues, or allow the pool more types".to_owned()),
-        Stay::SpotToSpotDisabled => (own(), "switch the feature gate SpotToSpotConsolidation on".to_owned()),
-        Stay::SpotToSpotChoice { .. } => (pool(), "allow the pool more cheap spot types".to_owned()),
-        Stay::Refused(_) => (own(), "none: it is a bug in Kerf, please report this plan".to_owned()),
+        Unconsolidatable::MinValues(_) => (pool(), "lower minValues, or allow the pool more types".to_owned()),
+        Unconsolidatable::SpotToSpotDisabled => {
+            (own(), "switch the feature gate SpotToSpotConsolidation on".to_owned())
+        }
+        Unconsolidatable::SpotToSpotChoice { .. } => (pool(), "allow the pool more cheap spot types".to_owned()),
+        Unconsolidatable::Refused(_) => (own(), "none: it is a bug in Kerf, please report this plan".to_owned()),
     };
     Obstacle {
         code: why.code(),
-        reason: Some(reason).filter(|_| !matches!(why, Stay::InvalidBudget { .. })),
+        reason: Some(reason).filter(|_| !matches!(why, Unconsolidatable::InvalidBudget { .. })),
         objects: vec![object],
         message: why.message(),
         remedy,

@@ -1,7 +1,7 @@
 //! Which nodes should go, what replaces them, and why not the others.
 //!
 //! In come a [`kerf_model::snapshot::Snapshot`], the time and the nodes other commands already hold; out go [`Command`]s and, for every node
-//! that stays, a typed [`Blocker`] or [`Stay`]. Nothing here acts: the controllers taint, launch, wait and delete. Prices are those of the
+//! that stays, a typed [`Blocker`] or [`Unconsolidatable`]. Nothing here acts: the controllers taint, launch, wait and delete. Prices are those of the
 //! model, in 10⁻¹² dollars per hour; costs of moving pods are in 2⁻²⁷ of one plain pod (DIS-046).
 //!
 //! A method is two steps: a filter that says which [`Candidate`]s it may choose from ([`empty`], [`drifted`],
@@ -24,17 +24,17 @@ mod eligible;
 mod emptiness;
 mod explain;
 mod multi;
-mod offers;
 mod pods;
 mod protection;
+mod replacement_options;
 mod retirement;
 mod same_type;
 mod settling;
 mod simulation;
 mod single;
+mod single_node_results;
 mod static_drift;
-mod stay;
-mod survey;
+mod unconsolidatable;
 mod validation;
 
 pub use allowance::{Allowance, PoolAllowance, budget_faults};
@@ -50,14 +50,14 @@ pub use drift::{drift, drifted};
 pub use eligible::underutilized;
 pub use emptiness::{Revalidated, emptiness, empty, revalidate};
 pub use explain::{Explainer, Object, Obstacle};
-pub use multi::Multi;
+pub use multi::MultiNodeOutcome;
 pub use pods::{evictable, reschedulable, reschedulable_now, tolerates_disruption};
 pub use protection::{Protection, protection};
 pub use retirement::{RETIRING, is_retiring, retiring};
-pub use settling::{DestinationRule, settles_at, settling_nodes};
+pub use settling::{closed, settles_at, settling_nodes};
 pub use simulation::{Simulation, SimulationError, Unplaced, WhatIf, consolidation_options, what_if_options};
-pub use single::{Single, interleaved};
+pub use single::{SingleNodeOutcome, interleaved};
+pub use single_node_results::{SingleNodeResult, SingleNodeResults};
 pub use static_drift::{Replicas, StaticDrift, static_drift, statically_drifted};
-pub use stay::{Stay, Staying};
-pub use survey::{Alone, Survey};
+pub use unconsolidatable::{Unconsolidatable, UnconsolidatableNode};
 pub use validation::{Invalid, still_candidates, still_fits};

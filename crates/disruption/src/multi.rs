@@ -13,15 +13,15 @@ use crate::command::Command;
 use crate::consolidation::Consolidation;
 use crate::same_type;
 use crate::simulation::Simulation;
-use crate::stay::Stay;
-use crate::survey::{Alone, Survey};
+use crate::single_node_results::{SingleNodeResult, SingleNodeResults};
+use crate::unconsolidatable::Unconsolidatable;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What multi-node consolidation came to.
 #[derive(Clone, Debug, Default)]
-pub struct Multi {
+pub struct MultiNodeOutcome {
     /// What is to be done, if anything.
     pub command: Option<Command>,
     /// What pools said to it; without a command, what they said to the last set they refused (DIS-212).
@@ -31,7 +31,7 @@ pub struct Multi {
     /// The time was over before the search had ended (DIS-163).
     pub timed_out: bool,
     /// Every candidate looked at on its own.
-    pub survey: Survey,
+    pub results: SingleNodeResults,
 }
 
 /// A set that works.
@@ -57,23 +57,28 @@ struct Search<'s, 'a> {
 impl Consolidation<'_> {
     /// The nodes that best go together (DIS-158 to DIS-172). `eligible` is in order of savings; `allowance` is used up as candidates are
     /// taken into account. `stop` is looked at before every what-if of more than one node.
-    pub fn multi(&self, eligible: &[Candidate], allowance: &mut Allowance, stop: &(dyn Fn() -> bool + Sync)) -> Multi {
+    pub fn multi(
+        &self,
+        eligible: &[Candidate],
+        allowance: &mut Allowance,
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> MultiNodeOutcome {
         let within: Vec<&Candidate> = eligible
             .iter()
             .filter(|candidate| allowance.take(&candidate.pool.name))
             .collect();
-        let mut result = Multi {
+        let mut result = MultiNodeOutcome {
             constrained: within.len() < eligible.len(),
-            ..Multi::default()
+            ..MultiNodeOutcome::default()
         };
         if within.len() < 2 {
             return result;
         }
-        result.survey = self.survey(&within, stop);
-        let cut_short = result.survey.len() < within.len();
+        result.results = self.single_node_results(&within, stop);
+        let cut_short = result.results.len() < within.len();
         let movable: Vec<&Candidate> = within
             .into_iter()
-            .filter(|candidate| result.survey.get(candidate.index).is_some_and(may_join))
+            .filter(|candidate| result.results.get(candidate.index).is_some_and(may_join))
             .collect();
         let mut search = Search {
             consolidation: self,
@@ -85,7 +90,7 @@ impl Consolidation<'_> {
             timed_out: cut_short,
         };
         search.prefixes();
-        search.grow(&result.survey);
+        search.grow(&result.results);
         result.timed_out = search.timed_out;
         (result.command, result.judgement) = match search.best {
             Some(found) => (Some(found.command), Some(found.judgement)),
@@ -96,12 +101,12 @@ impl Consolidation<'_> {
 }
 
 /// Whether a node that ends so alone could go with others. Fewer places are left then, so what finds none alone will not.
-const fn may_join(alone: &Alone) -> bool {
+const fn may_join(alone: &SingleNodeResult) -> bool {
     match alone {
-        Alone::Deletable | Alone::Replaceable(_) => true,
-        Alone::Stays(why) => !matches!(
+        SingleNodeResult::Deletable | SingleNodeResult::Replaceable(_) => true,
+        SingleNodeResult::Unconsolidatable(why) => !matches!(
             why,
-            Stay::Unplaceable(_) | Stay::NeedsSeveral(_) | Stay::NoSimulation(_)
+            Unconsolidatable::Unplaceable(_) | Unconsolidatable::NeedsSeveral(_) | Unconsolidatable::NoSimulation(_)
         ),
     }
 }
@@ -191,10 +196,10 @@ impl Search<'_, '_> {
 
     /// Adds what can go together with the best set: more at a time while it works, one at a time where it does not, until the effort is
     /// spent.
-    fn grow(&mut self, survey: &Survey) {
+    fn grow(&mut self, results: &SingleNodeResults) {
         let deletable = |at: &usize| {
             let candidate = self.order.get(*at);
-            candidate.is_some_and(|candidate| survey.get(candidate.index) == Some(&Alone::Deletable))
+            candidate.is_some_and(|candidate| results.get(candidate.index) == Some(&SingleNodeResult::Deletable))
         };
         let mut rest: Vec<usize> = (0..self.order.len()).filter(deletable).collect();
         let members = self.best.as_ref().map(|best| best.members.clone()).unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::cost::Cost;
 use crate::eligible::obstacle;
 use crate::pods;
 use crate::simulation::{Protected, SimulationError, WhatIf};
-use crate::stay::Stay;
+use crate::unconsolidatable::Unconsolidatable;
 use jiff::Timestamp;
 use kerf_model::node::Node;
 use kerf_model::nodepool::Eligibility;
@@ -87,7 +87,7 @@ pub fn retiring(
     let all: Vec<&Candidate> = already.iter().collect();
     let (mut low, mut high) = (0, all.len());
     if !all.is_empty() && !fits(&all)? {
-        // Fewer need no more room: the most that fit can be halved in on.
+        // Feasibility is monotone: if a set fits, so does each of its prefixes. So binary search.
         high -= 1;
         while low < high {
             let middle = (low + high).div_ceil(2);
@@ -169,9 +169,9 @@ fn is_protected(pod: &Pod, now: Timestamp) -> bool {
 /// Whether consolidation would look at the node, sooner or later, if its protected pods had finished.
 fn would_go(snapshot: &Snapshot, candidate: &Candidate, now: Timestamp) -> bool {
     match obstacle(snapshot, candidate) {
-        None | Some(Stay::LeftToEmptiness | Stay::Unsettled(_)) => true,
+        None | Some(Unconsolidatable::LeftToEmptiness | Unconsolidatable::Unsettled(_)) => true,
         // Pools that let only empty nodes go: it will be empty.
-        Some(Stay::NotEmpty(_)) => candidate.pods.iter().all(|pod| is_protected(pod, now)),
+        Some(Unconsolidatable::NotEmpty(_)) => candidate.pods.iter().all(|pod| is_protected(pod, now)),
         Some(_) => false,
     }
 }

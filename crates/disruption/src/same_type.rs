@@ -2,7 +2,7 @@
 //! plain deletions do better (DIS-165 to DIS-168).
 
 use crate::candidate::Candidate;
-use crate::offers::Choice;
+use crate::replacement_options::ReplacementOptions;
 use kerf_model::instance_type::InstanceType;
 use kerf_model::intern::{Sym, sym};
 use kerf_model::plan::Launch;
@@ -25,7 +25,7 @@ pub(crate) fn filter(snapshot: &Snapshot, candidates: &[&Candidate], replacement
             (known, price) => known.or(price),
         };
     }
-    let mut choice = Choice::new(snapshot, replacement);
+    let mut choice = ReplacementOptions::new(snapshot, replacement);
     // DIS-168: a price nobody knows is as good as nothing.
     let common = choice
         .names()

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use kerf_model::snapshot::Snapshot;
 use kerf_units::duration::GoDuration;
+use kerf_units::policy::Destinations;
 use std::collections::BTreeMap;
 
 /// When a machine has been left alone for `after`: counted from its last pod event, else from its initialisation. `None` while it is not
@@ -17,23 +18,11 @@ pub fn settles_at(
     Some(since.checked_add(after.to_signed()).unwrap_or(Timestamp::MAX))
 }
 
-/// Where consolidation may move pods.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum DestinationRule {
-    /// Not onto nodes inside their own `consolidateAfter`, as from upstream's 1.14 on.
-    #[default]
-    Settled,
-    /// Onto every initialised node, as before.
-    Any,
-}
-
-impl DestinationRule {
-    /// Indices of the nodes that are closed to pods that move by choice.
-    pub fn closed(self, snapshot: &Snapshot, now: Timestamp) -> Vec<usize> {
-        match self {
-            Self::Settled => settling_nodes(snapshot, now),
-            Self::Any => Vec::new(),
-        }
+/// Indices of the nodes that are closed to pods that move by choice.
+pub fn closed(destinations: Destinations, snapshot: &Snapshot, now: Timestamp) -> Vec<usize> {
+    match destinations {
+        Destinations::Settled => settling_nodes(snapshot, now),
+        Destinations::Any => Vec::new(),
     }
 }
 

@@ -9,7 +9,8 @@ use kerf_model::plan::{Plan, Unschedulable};
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{Options, Packing, Prepared, ReservedMode, WhatIf as Question};
+use kerf_scheduler::{Options, Prepared, ReservedMode, WhatIf as Question};
+use kerf_units::policy::Packing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

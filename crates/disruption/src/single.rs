@@ -5,20 +5,20 @@ use crate::balance::Judgement;
 use crate::candidate::Candidate;
 use crate::command::Command;
 use crate::consolidation::Consolidation;
-use crate::stay::{Stay, Staying};
-use crate::survey::{Alone, BATCH, Survey};
+use crate::single_node_results::{BATCH, SingleNodeResult, SingleNodeResults};
+use crate::unconsolidatable::{Unconsolidatable, UnconsolidatableNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What single-node consolidation came to.
 #[derive(Clone, Debug, Default)]
-pub struct Single {
+pub struct SingleNodeOutcome {
     /// What is to be done, if anything.
     pub command: Option<Command>,
     /// What pools said to every command that was computed on the way, the last one included (DIS-210).
     pub judgements: Vec<Judgement>,
     /// Candidates that stay, with why, as far as they were looked at.
-    pub held: Vec<Staying>,
+    pub held: Vec<UnconsolidatableNode>,
     /// Some candidate was left out because its pool's budget is used up.
     pub constrained: bool,
     /// The time was over before every candidate had been looked at.
@@ -26,7 +26,7 @@ pub struct Single {
     /// How many candidates were looked at.
     pub evaluated: usize,
     /// Pools no candidate of which was looked at.
-    pub unseen: BTreeSet<Arc<str>>,
+    pub unreached_pools: BTreeSet<Arc<str>>,
 }
 
 /// The order in which candidates get their turn: the pools of `first` before the others, by name; one candidate of each pool, then a second
@@ -54,24 +54,24 @@ pub fn interleaved<'c>(eligible: &'c [Candidate], first: &BTreeSet<Arc<str>>) ->
 /// One candidate's outcome.
 enum Turn {
     Constrained,
-    Stays(Stay),
-    Rejected(Judgement, Stay),
+    Stays(Unconsolidatable),
+    Rejected(Judgement, Unconsolidatable),
     Goes(Box<Command>, Judgement),
 }
 
 impl Consolidation<'_> {
-    /// The first candidate, in the order given, that can go (DIS-178). What an earlier survey of the same moment found is not asked again.
+    /// The first candidate, in the order given, that can go (DIS-178). `results` are those of the same snapshot; what they say is not computed again.
     /// `stop` is looked at between batches of candidates (DIS-176).
     pub fn single(
         &self,
         order: &[&Candidate],
         allowance: &Allowance,
-        survey: &Survey,
+        results: &SingleNodeResults,
         stop: &(dyn Fn() -> bool + Sync),
-    ) -> Single {
-        let mut found = Single {
-            unseen: order.iter().map(|candidate| Arc::clone(&candidate.pool.name)).collect(),
-            ..Single::default()
+    ) -> SingleNodeOutcome {
+        let mut found = SingleNodeOutcome {
+            unreached_pools: order.iter().map(|candidate| Arc::clone(&candidate.pool.name)).collect(),
+            ..SingleNodeOutcome::default()
         };
         let (mut rest, mut size) = (order, self.settings.threads.max(1));
         while !rest.is_empty() {
@@ -82,19 +82,19 @@ impl Consolidation<'_> {
             // The first often goes: what is looked at beside it is lost then.
             let (batch, later) = rest.split_at(size.min(rest.len()));
             (rest, size) = (later, (size * 2).min(BATCH));
-            let turns = self.each(batch, |candidate| self.turn(candidate, allowance, survey));
+            let turns = self.each(batch, |candidate| self.turn(candidate, allowance, results));
             for (candidate, turn) in batch.iter().zip(turns) {
                 found.evaluated += 1;
-                found.unseen.remove(&candidate.pool.name);
+                found.unreached_pools.remove(&candidate.pool.name);
                 let mut hold = |why| {
-                    found.held.push(Staying {
+                    found.held.push(UnconsolidatableNode {
                         index: candidate.index,
                         why,
                     });
                 };
                 match turn {
                     Turn::Constrained => {
-                        hold(Stay::Budget(Arc::clone(&candidate.pool.name)));
+                        hold(Unconsolidatable::Budget(Arc::clone(&candidate.pool.name)));
                         found.constrained = true;
                     }
                     Turn::Stays(why) => hold(why),
@@ -118,14 +118,14 @@ impl Consolidation<'_> {
         found
     }
 
-    fn turn(&self, candidate: &Candidate, allowance: &Allowance, survey: &Survey) -> Turn {
+    fn turn(&self, candidate: &Candidate, allowance: &Allowance, results: &SingleNodeResults) -> Turn {
         if allowance.left(&candidate.pool.name) == 0 {
             return Turn::Constrained;
         }
         if let Some(score) = self.balance.hopeless(candidate) {
-            return Turn::Stays(Stay::Unbalanced(Box::new(score)));
+            return Turn::Stays(Unconsolidatable::Unbalanced(Box::new(score)));
         }
-        if let Some(Alone::Stays(why)) = survey.get(candidate.index) {
+        if let Some(SingleNodeResult::Unconsolidatable(why)) = results.get(candidate.index) {
             return Turn::Stays(why.clone());
         }
         let command = match self.propose(&[candidate]) {
@@ -134,7 +134,7 @@ impl Consolidation<'_> {
         };
         let judgement = self.judge(&command);
         if let Some(score) = judgement.objection() {
-            let why = Stay::Unbalanced(Box::new(score.clone()));
+            let why = Unconsolidatable::Unbalanced(Box::new(score.clone()));
             return Turn::Rejected(judgement, why);
         }
         Turn::Goes(Box::new(command), judgement)

@@ -5,43 +5,16 @@ mod definitions;
 mod gates;
 mod parse;
 
+use std::str::FromStr;
 use std::time::Duration;
 
 pub use definitions::{DEFINITIONS, OptionDef, OptionKind, SCHEDULING, usage};
 pub use gates::{FeatureGates, GateError};
 pub use parse::{FlagError, Values};
 
+use kerf_units::policy::{Destinations, MinValuesPolicy, PreferencePolicy};
+
 use crate::logging::LogLevel;
-
-/// What to do with soft preferences of pods (OPS-020).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum PreferencePolicy {
-    /// Honour them as long as the pod can be scheduled.
-    #[default]
-    Respect,
-    /// Schedule as if they were not there.
-    Ignore,
-}
-
-/// Where consolidation may move pods; Kerf's own (DIS-104).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Destinations {
-    /// Not onto nodes within their own `consolidateAfter`, as upstream from 1.14 on.
-    #[default]
-    Settled,
-    /// Onto every node that is initialised, as upstream before.
-    Any,
-}
-
-/// What to do when minValues cannot be met (OPS-021).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum MinValuesPolicy {
-    /// Do not launch.
-    #[default]
-    Strict,
-    /// Launch with fewer.
-    BestEffort,
-}
 
 /// The validated options.
 #[derive(Clone, Debug, PartialEq)]
@@ -168,11 +141,7 @@ impl Options {
             ignore_dra_requests: scheduling.ignore_dra_requests,
             feature_gates: scheduling.feature_gates,
             instance_types_file_path: non_empty(values.string("instance-types-file-path")),
-            consolidation_destinations: match values.string("consolidation-destinations") {
-                "Settled" => Destinations::Settled,
-                "Any" => Destinations::Any,
-                other => return Err(invalid("CONSOLIDATION_DESTINATIONS", other)),
-            },
+            consolidation_destinations: policy(values, "consolidation-destinations", "CONSOLIDATION_DESTINATIONS")?,
             startup_taints: taint_keys(values.string("startup-taints"))?,
         })
     }
@@ -210,21 +179,11 @@ pub struct SchedulingOptions {
 impl SchedulingOptions {
     /// Validates values that were parsed with at least [`SCHEDULING`].
     pub fn from_values(values: &Values) -> Result<Self, OptionsError> {
-        let preference_policy = match values.string("preference-policy") {
-            "Respect" => PreferencePolicy::Respect,
-            "Ignore" => PreferencePolicy::Ignore,
-            other => return Err(invalid("PREFERENCE_POLICY", other)),
-        };
-        let min_values_policy = match values.string("min-values-policy") {
-            "Strict" => MinValuesPolicy::Strict,
-            "BestEffort" => MinValuesPolicy::BestEffort,
-            other => return Err(invalid("MIN_VALUES_POLICY", other)),
-        };
         let cpu_requests = values.int("cpu-requests");
         Ok(Self {
             cpu_requests: if cpu_requests > 0 { cpu_requests } else { 1000 },
-            preference_policy,
-            min_values_policy,
+            preference_policy: policy(values, "preference-policy", "PREFERENCE_POLICY")?,
+            min_values_policy: policy(values, "min-values-policy", "MIN_VALUES_POLICY")?,
             ignore_dra_requests: values.bool("ignore-dra-requests"),
             feature_gates: values.string("feature-gates").parse()?,
         })
@@ -246,6 +205,12 @@ fn workers(cpu_requests: i64) -> usize {
     usize::try_from(cpu_requests.saturating_add(999) / 1000)
         .unwrap_or(1)
         .max(1)
+}
+
+/// Reads the policy a flag names.
+fn policy<P: FromStr>(values: &Values, flag: &str, variable: &'static str) -> Result<P, OptionsError> {
+    let text = values.string(flag);
+    text.parse().map_err(|_| invalid(variable, text))
 }
 
 fn invalid(variable: &'static str, value: &str) -> OptionsError {

@@ -18,7 +18,7 @@ mod solve;
 mod strategy;
 
 pub use compile::prepared::Prepared;
-pub use options::{MinValuesPolicy, Options, Packing, PreferencePolicy, Request, ReservedMode, WhatIf};
+pub use options::{Options, Request, ReservedMode, WhatIf};
 pub use output::EffectiveZone;
 pub use pinned::{PinnedPlacements, PinnedRequest};
 pub use solve::{explain, solve, winning_strategy};

@@ -3,27 +3,8 @@
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
+use kerf_units::policy::{MinValuesPolicy, Packing, PreferencePolicy};
 use std::sync::Arc;
-
-/// Whether preferences are honoured and relaxed step by step (SCH-266), or ignored (SCH-272).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PreferencePolicy {
-    /// Honour preferences, and relax one at a time while a pod does not fit.
-    #[default]
-    Respect,
-    /// Behave as if the pod had no preferences.
-    Ignore,
-}
-
-/// Whether `minValues` may be lowered (section 18).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum MinValuesPolicy {
-    /// Never lower it: a pool that cannot meet it makes no node.
-    #[default]
-    Strict,
-    /// Lower it on new claims to the number of values there are (SCH-282).
-    BestEffort,
-}
 
 /// What happens when a compatible reservation exists but is used up (section 19).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,18 +16,6 @@ pub enum ReservedMode {
     Strict,
     /// The claim is made without reservations (SCH-296). Used for simulations by other controllers.
     Fallback,
-}
-
-/// Which strategies choose nodes among those the constraints allow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Packing {
-    /// Runs several strategies within [`Options::effort`]. The plan that places most pods wins, then the cheapest. For equally many pods it
-    /// is never dearer than `Upstream`. Where limits leave pods over, launches offer fewer instance types, so that each reserves less of
-    /// the limits.
-    #[default]
-    Cheapest,
-    /// Runs only the greedy of section 16.
-    Upstream,
 }
 
 /// The settings of a solve.

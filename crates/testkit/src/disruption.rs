@@ -2,8 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_disruption::{
-    Allowance, Balance, Candidate, Candidates, Class, Command, Consolidation, DestinationRule, Multi, Settings, Single,
-    Stay, Survey, WhatIf, candidates, consolidation_options, interleaved, unchecked, underutilized,
+    Allowance, Balance, Candidate, Candidates, Class, Command, Consolidation, MultiNodeOutcome, Settings,
+    SingleNodeOutcome, SingleNodeResults, Unconsolidatable, WhatIf, candidates, closed, consolidation_options,
+    interleaved, unchecked, underutilized,
 };
 use kerf_model::budget::{Budget, BudgetFault, DisruptionPolicy, DisruptionReason, NodeShare};
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
@@ -19,6 +20,7 @@ use kerf_model::selector::{LabelSelector, LabelSet};
 use kerf_model::snapshot::{Pdb, Snapshot};
 use kerf_scheduler::Options;
 use kerf_units::duration::GoDuration;
+use kerf_units::policy::Destinations;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -314,7 +316,7 @@ pub struct Asked {
     /// What consolidation may do.
     pub settings: Settings,
     /// Where pods may be moved.
-    pub destinations: DestinationRule,
+    pub destinations: Destinations,
     /// How the solver is asked.
     pub solver: Options,
 }
@@ -323,7 +325,7 @@ impl Default for Asked {
     fn default() -> Self {
         Self {
             settings: Settings::default(),
-            destinations: DestinationRule::default(),
+            destinations: Destinations::default(),
             solver: consolidation_options(&Options::default()),
         }
     }
@@ -334,7 +336,7 @@ impl Asked {
     pub fn with<T>(&self, world: &World, look: impl FnOnce(&Consolidation<'_>, &[Candidate]) -> T) -> T {
         let free = world.free();
         let balance = Balance::new(&world.snapshot, &free);
-        let closed = self.destinations.closed(&world.snapshot, now());
+        let closed = closed(self.destinations, &world.snapshot, now());
         let what_if = WhatIf::new(&world.snapshot, closed, now(), &self.solver).unwrap();
         let consolidation = Consolidation {
             what_if: &what_if,
@@ -347,7 +349,7 @@ impl Asked {
     }
 
     /// The command for the named nodes.
-    pub fn propose(&self, world: &World, names: &[&str]) -> Result<Command, Stay> {
+    pub fn propose(&self, world: &World, names: &[&str]) -> Result<Command, Unconsolidatable> {
         self.with(world, |consolidation, _| {
             let free = world.free();
             let chosen: Vec<&Candidate> = free
@@ -360,7 +362,7 @@ impl Asked {
     }
 
     /// What multi-node consolidation finds, without limits.
-    pub fn multi(&self, world: &World) -> Multi {
+    pub fn multi(&self, world: &World) -> MultiNodeOutcome {
         self.with(world, |consolidation, eligible| {
             let mut allowance = Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
             consolidation.multi(eligible, &mut allowance, &|| false)
@@ -368,11 +370,11 @@ impl Asked {
     }
 
     /// What single-node consolidation finds, without limits.
-    pub fn single(&self, world: &World) -> Single {
+    pub fn single(&self, world: &World) -> SingleNodeOutcome {
         self.with(world, |consolidation, eligible| {
             let allowance = Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
             let order = interleaved(eligible, &BTreeSet::new());
-            consolidation.single(&order, &allowance, &Survey::default(), &|| false)
+            consolidation.single(&order, &allowance, &SingleNodeResults::default(), &|| false)
         })
     }
 }
@@ -389,7 +391,7 @@ pub fn types_of(world: &World, launch: &Launch) -> Vec<String> {
 }
 
 /// A command in its short form, or why there is none.
-pub fn text(outcome: &Result<Command, Stay>) -> String {
+pub fn text(outcome: &Result<Command, Unconsolidatable>) -> String {
     match outcome {
         Ok(command) => command.short(),
         Err(why) => why.message(),

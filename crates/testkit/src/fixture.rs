@@ -30,7 +30,8 @@ use kerf_model::resources::Resources;
 use kerf_model::selector::{LabelSelector, LabelSet, Match};
 use kerf_model::snapshot::{Daemon, Snapshot};
 use kerf_model::taint::{Effect, Taint, Toleration, TolerationOperator};
-use kerf_scheduler::{MinValuesPolicy, Options, Packing, Request, solve};
+use kerf_scheduler::{Options, Request, solve};
+use kerf_units::policy::{MinValuesPolicy, Packing};
 use std::sync::Arc;
 
 /// A cluster and its pending pods, read from text.

@@ -1,4 +1,4 @@
-//! The text formats that Kubernetes and Karpenter objects use for amounts and times: quantities, durations and cron schedules.
+//! The text formats that Kubernetes and Karpenter objects and options use: quantities, durations, cron schedules and policies.
 //!
 //! Each type parses its text, computes exactly, and prints the text Kubernetes prints. Nothing here does I/O or knows a clock: times are
 //! arguments.
@@ -14,4 +14,5 @@
 
 pub mod cron;
 pub mod duration;
+pub mod policy;
 pub mod quantity;

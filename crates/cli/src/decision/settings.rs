@@ -1,7 +1,7 @@
 //! The settings of the command line.
 
 use super::Cluster;
-use crate::args::{self, CatalogueName, DecisionArgs};
+use crate::args::{CatalogueName, DecisionArgs};
 use crate::manifests::InputError;
 use jiff::Timestamp;
 use kerf_cloud::Vocabulary;
@@ -9,7 +9,7 @@ use kerf_kwok::{ReadMode, builtin_catalogue, ec2_catalogue, read_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_runtime::options::FeatureGates;
-use kerf_scheduler::{MinValuesPolicy, Options, Packing, PreferencePolicy, ReservedMode};
+use kerf_scheduler::{Options, ReservedMode};
 use std::sync::Arc;
 
 /// What decisions are made with.
@@ -89,23 +89,14 @@ impl Settings {
 fn decide(args: &DecisionArgs, gates: FeatureGates) -> kerf_decide::Settings {
     kerf_decide::Settings {
         solver: Options {
-            preference_policy: match args.preference_policy {
-                args::PreferencePolicy::Respect => PreferencePolicy::Respect,
-                args::PreferencePolicy::Ignore => PreferencePolicy::Ignore,
-            },
-            min_values_policy: match args.min_values_policy {
-                args::MinValuesPolicy::Strict => MinValuesPolicy::Strict,
-                args::MinValuesPolicy::BestEffort => MinValuesPolicy::BestEffort,
-            },
+            preference_policy: args.preference_policy,
+            min_values_policy: args.min_values_policy,
             reserved: if gates.reserved_capacity {
                 ReservedMode::Strict
             } else {
                 ReservedMode::Off
             },
-            packing: match args.packing {
-                args::Packing::Cheapest => Packing::Cheapest,
-                args::Packing::Upstream => Packing::Upstream,
-            },
+            packing: args.packing,
             threads: usize::from(args.threads),
             ..Options::default()
         },

@@ -1,7 +1,7 @@
 //! Reporting of what rounds of disruption found: events, metrics and log lines (section 12 of the disruption contract).
 
 use kerf_decide::{Evaluation, Method, SortedNodes, Validation};
-use kerf_disruption::{Allowance, Command, Invalid, Judgement, Staying, dollars};
+use kerf_disruption::{Allowance, Command, Invalid, Judgement, UnconsolidatableNode, dollars};
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{Event, ObjectRef};
@@ -77,7 +77,7 @@ pub(super) fn sorted(context: &Context, inputs: &DecisionInputs, sorted: &Sorted
 }
 
 /// Reports why candidates stay (DIS-116, DIS-150, DIS-241).
-fn held(context: &Context, snapshot: &Snapshot, method: Method, held: &[Staying]) {
+fn held(context: &Context, snapshot: &Snapshot, method: Method, held: &[UnconsolidatableNode]) {
     for held in held {
         let event = match method {
             Method::StaticDrift | Method::Drift => events::blocked,

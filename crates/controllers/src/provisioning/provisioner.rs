@@ -8,8 +8,8 @@ use kerf_api::NodePool;
 use kerf_decide::{Batch, Memory, NoPlan, Provision, provision};
 use kerf_model::plan::{Launch, Plan};
 use kerf_runtime::metrics::catalogue;
-use kerf_runtime::options::PreferencePolicy;
 use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError, Rng};
+use kerf_units::policy::PreferencePolicy;
 use tokio::time::Instant;
 
 use super::batch::Batcher;

@@ -2,7 +2,7 @@
 
 use crate::fixture::{Asked, World, ago, sized};
 use jiff::{SignedDuration, Timestamp};
-use kerf_disruption::{Command, ConsolidationBackOff, Stay};
+use kerf_disruption::{Command, ConsolidationBackOff, Unconsolidatable};
 use kerf_model::pod::Pod;
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ fn a_move_that_lasts_begins_the_count_anew() {
 
 #[test]
 fn it_is_said_why_a_node_stays() {
-    let why = Stay::Resting(ago(0));
+    let why = Unconsolidatable::Resting(ago(0));
     assert_eq!(
         why.message(),
         "Pods like its own were moved before and needed a new node again"

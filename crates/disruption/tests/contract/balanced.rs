@@ -1,7 +1,7 @@
 //! Section 8.7: the policy Balanced.
 
 use crate::fixture::{Asked, World, sized};
-use kerf_disruption::{Balance, Candidate, Command, Cost, Decision, Score, Stay, Totals, Verdict};
+use kerf_disruption::{Balance, Candidate, Command, Cost, Decision, Score, Totals, Unconsolidatable, Verdict};
 use kerf_model::budget::{ConsolidationPolicy, DisruptionReason};
 use kerf_model::nodepool::NodePool;
 use kerf_model::pod::Owner;
@@ -273,7 +273,7 @@ fn a_node_whose_replacement_saves_too_little_is_passed_over() {
     let [stays] = single.held.as_slice() else {
         panic!("one stays: {:?}", single.held)
     };
-    let Stay::Unbalanced(score) = &stays.why else {
+    let Unconsolidatable::Unbalanced(score) = &stays.why else {
         panic!("it was weighed: {:?}", stays.why)
     };
     // A thirtieth of the price is saved for a quarter of the disruption.

@@ -1,7 +1,7 @@
 //! Sections 8 and 8.1: which nodes consolidation looks at, and one command for a given set of them.
 
 use crate::fixture::{Asked, World, ago, names, set_label, sized, text, types_of};
-use kerf_disruption::{DestinationRule, Stay, underutilized};
+use kerf_disruption::{Unconsolidatable, underutilized};
 use kerf_model::budget::ConsolidationPolicy;
 use kerf_model::instance_type::{Catalogue, InstanceType, Reservation};
 use kerf_model::intern::sym;
@@ -12,6 +12,7 @@ use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::selector::{LabelSelector, Match};
 use kerf_units::duration::GoDuration;
+use kerf_units::policy::Destinations;
 use std::sync::Arc;
 
 const USUAL: [(&str, i64, f64); 3] = [("nano", 500, 0.02), ("small", 2000, 0.1), ("large", 8000, 0.4)];
@@ -123,8 +124,14 @@ fn empty_and_unsettled_nodes_are_left_alone_without_a_word() {
     world.bound("a-2", "p", |_| {});
     let (eligible, held) = underutilized(&world.snapshot, &world.free());
     assert!(eligible.is_empty());
-    let why: Vec<&Stay> = held.iter().map(|held| &held.why).collect();
-    assert_eq!(why, [&Stay::LeftToEmptiness, &Stay::Unsettled(Some(ago(-50)))]);
+    let why: Vec<&Unconsolidatable> = held.iter().map(|held| &held.why).collect();
+    assert_eq!(
+        why,
+        [
+            &Unconsolidatable::LeftToEmptiness,
+            &Unconsolidatable::Unsettled(Some(ago(-50)))
+        ]
+    );
     assert!(why.iter().all(|why| !why.is_event()));
 }
 
@@ -172,8 +179,8 @@ fn the_destination_rule_can_be_that_of_before() {
         };
         text(&asked.propose(&world, &["a-1"]))
     };
-    assert_eq!(asked(DestinationRule::Settled), "Can't replace with a cheaper node");
-    assert_eq!(asked(DestinationRule::Any), "delete: [a-1]");
+    assert_eq!(asked(Destinations::Settled), "Can't replace with a cheaper node");
+    assert_eq!(asked(Destinations::Any), "delete: [a-1]");
 }
 
 // DIS-129
@@ -457,7 +464,7 @@ fn too_few_cheaper_types_for_min_values_leave_the_node() {
     );
     let refused = "Filtering by price: minValues requirement is not met for label(s) (label(s)=[node.kubernetes.io/instance-type])";
     assert_eq!(text(&asked.propose(&one_node(types, least(3)), &["a-1"])), refused);
-    asked.solver.min_values_policy = kerf_scheduler::MinValuesPolicy::BestEffort;
+    asked.solver.min_values_policy = kerf_units::policy::MinValuesPolicy::BestEffort;
     assert_eq!(text(&asked.propose(&one_node(types, least(3)), &["a-1"])), refused);
     let none = |world: &World| {
         let all = types(world).into_iter();
@@ -505,7 +512,7 @@ fn a_node_becomes_a_reserved_one_of_its_type_or_one_of_a_cheaper_reservation() {
         (sym::ON_DEMAND, 0.003, Ok(("t", price(0.498)))),
         (sym::SPOT, 0.003, Ok(("t", price(0.098)))),
         (sym::RESERVED, 0.001, Ok(("u", price(0.001)))),
-        (sym::RESERVED, 0.003, Err(Stay::NotCheaper)),
+        (sym::RESERVED, 0.003, Err(Unconsolidatable::NotCheaper)),
     ] {
         let mut world = World::new();
         let reserved = |name: &str, per_hour: f64| {
@@ -647,14 +654,15 @@ fn preferences_keep_nodes_only_where_they_count() {
         "Can't replace with a cheaper node",
         "a new node would honour it"
     );
-    asked.solver.preference_policy = kerf_scheduler::PreferencePolicy::Ignore;
+    asked.solver.preference_policy = kerf_units::policy::PreferencePolicy::Ignore;
     assert_eq!(text(&asked.propose(&world, &["a-1"])), "delete: [a-1]");
 }
 
 // DIS-098
 #[test]
 fn what_ifs_are_asked_as_provisioning_is_but_never_wait_for_a_reservation() {
-    use kerf_scheduler::{MinValuesPolicy, Options, ReservedMode};
+    use kerf_scheduler::{Options, ReservedMode};
+    use kerf_units::policy::MinValuesPolicy;
     let provisioning = Options {
         min_values_policy: MinValuesPolicy::BestEffort,
         reserved: ReservedMode::Strict,

@@ -1,14 +1,14 @@
 //! Section 9.4: acting on drift.
 
 use crate::fixture::{Asked, World, ago, budget, names, now};
-use kerf_disruption::{Allowance, Class, Command, Staying, drift, drifted, unchecked};
+use kerf_disruption::{Allowance, Class, Command, UnconsolidatableNode, drift, drifted, unchecked};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::{DoNotDisrupt, Owner};
 use kerf_scheduler::Options;
 use kerf_units::duration::GoDuration;
 
-fn decide(world: &World) -> (Option<Command>, Vec<Staying>) {
+fn decide(world: &World) -> (Option<Command>, Vec<UnconsolidatableNode>) {
     let candidates = drifted(&world.sorted(Class::Eventual).free);
     let allowance = Allowance::new(&world.snapshot, DisruptionReason::Drifted, now());
     drift(

@@ -1,7 +1,7 @@
 //! Section 8.4: nodes that go together.
 
 use crate::fixture::{Asked, World, budget, names, sized, types_of};
-use kerf_disruption::{Command, Multi};
+use kerf_disruption::{Command, MultiNodeOutcome};
 use kerf_model::budget::ConsolidationPolicy;
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::sym;
@@ -9,7 +9,7 @@ use kerf_model::price::Price;
 use kerf_model::requirement::Requirement;
 use std::sync::Arc;
 
-fn short(multi: &Multi) -> String {
+fn short(multi: &MultiNodeOutcome) -> String {
     multi.command.as_ref().map(Command::short).unwrap_or_default()
 }
 
@@ -281,7 +281,7 @@ fn a_plan_the_checker_refuses_is_not_taken() {
         };
         let multi = consolidation.multi(eligible, &mut allowance(), &|| false);
         let order: Vec<_> = eligible.iter().collect();
-        let single = consolidation.single(&order, &allowance(), &multi.survey, &|| false);
+        let single = consolidation.single(&order, &allowance(), &multi.results, &|| false);
         (multi.command, single.command, single.held.len())
     });
     assert!(refused.0.is_none() && refused.1.is_none());
@@ -303,7 +303,7 @@ fn threads_do_not_change_the_outcome() {
         asked.settings.threads = threads;
         let (multi, single) = (asked.multi(&world), asked.single(&world));
         let chosen = single.command.map(|command| command.short());
-        (short(&multi), multi.survey, chosen, single.held)
+        (short(&multi), multi.results, chosen, single.held)
     };
     let alone = outcome(1);
     assert_eq!(alone, outcome(2));

@@ -1,14 +1,16 @@
 //! Section 8.5: one node at a time.
 
 use crate::fixture::{Asked, World, budget, names, now, sized};
-use kerf_disruption::{Allowance, Command, Single, Stay, Survey, interleaved, underutilized};
+use kerf_disruption::{
+    Allowance, Command, SingleNodeOutcome, SingleNodeResults, Unconsolidatable, interleaved, underutilized,
+};
 use kerf_model::budget::{ConsolidationPolicy, DisruptionReason};
 use kerf_model::price::Price;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-fn short(single: &Single) -> String {
+fn short(single: &SingleNodeOutcome) -> String {
     single.command.as_ref().map(Command::short).unwrap_or_default()
 }
 
@@ -53,10 +55,10 @@ fn pools_take_turns_and_those_not_reached_before_come_first() {
     assert_eq!(order(&["c"]), ["c-1", "a-1", "b-1", "a-2", "b-2", "a-3"]);
 }
 
-fn ask(world: &World, allowance: &Allowance, stop: &(dyn Fn() -> bool + Sync)) -> Single {
+fn ask(world: &World, allowance: &Allowance, stop: &(dyn Fn() -> bool + Sync)) -> SingleNodeOutcome {
     Asked::default().with(world, |consolidation, eligible| {
         let order = interleaved(eligible, &BTreeSet::new());
-        consolidation.single(&order, allowance, &Survey::default(), stop)
+        consolidation.single(&order, allowance, &SingleNodeResults::default(), stop)
     })
 }
 
@@ -75,9 +77,12 @@ fn what_was_not_reached_in_time_is_remembered() {
     });
     assert!(single.timed_out && single.command.is_none());
     assert_eq!(single.evaluated, 1);
-    assert_eq!(single.unseen.iter().map(|pool| &**pool).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(
+        single.unreached_pools.iter().map(|pool| &**pool).collect::<Vec<_>>(),
+        ["b", "c"]
+    );
     let whole = ask(&world, &allowance(&world), &|| false);
-    assert!(!whole.timed_out && whole.unseen.is_empty());
+    assert!(!whole.timed_out && whole.unreached_pools.is_empty());
     assert_eq!(whole.evaluated, 6);
 }
 
@@ -93,8 +98,8 @@ fn the_first_that_can_go_goes_and_those_before_it_say_why_they_stay() {
     // The pods of b-1 fit on the empty b-0.
     assert_eq!(short(&single), "delete: [b-1]");
     assert!(single.constrained);
-    let held: Vec<&Stay> = single.held.iter().map(|held| &held.why).collect();
-    assert_eq!(held, [&Stay::Budget("a".into())]);
+    let held: Vec<&Unconsolidatable> = single.held.iter().map(|held| &held.why).collect();
+    assert_eq!(held, [&Unconsolidatable::Budget("a".into())]);
 }
 
 // DIS-178, DIS-205, DIS-210
@@ -123,7 +128,7 @@ fn moves_the_pools_refuse_are_passed_over() {
     assert_eq!(short(&single), "");
     assert_eq!(single.held.len(), 2);
     for held in &single.held {
-        assert!(matches!(held.why, Stay::Unbalanced(_)), "{:?}", held.why);
+        assert!(matches!(held.why, Unconsolidatable::Unbalanced(_)), "{:?}", held.why);
         assert!(!held.why.is_event());
     }
     // Neither was worth a what-if.

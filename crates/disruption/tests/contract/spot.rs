@@ -1,7 +1,7 @@
 //! Section 8.2: from spot to spot.
 
 use crate::fixture::{Asked, World, set_label, sized, text, types_of};
-use kerf_disruption::{Command, Settings, Stay};
+use kerf_disruption::{Command, Settings, Unconsolidatable};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::sym;
 use kerf_model::nodepool::NodePool;
@@ -35,7 +35,7 @@ fn spot_node(count: usize, change: impl FnOnce(&mut NodePool)) -> World {
     world
 }
 
-fn asked(asked: &Asked, world: &World) -> Result<Command, Stay> {
+fn asked(asked: &Asked, world: &World) -> Result<Command, Unconsolidatable> {
     asked.propose(world, &["a-1"])
 }
 
@@ -108,7 +108,7 @@ fn min_values_may_ask_for_more_than_fifteen() {
     };
     assert_eq!(offered(16, 20), Ok(16));
     assert_eq!(offered(10, 20), Ok(15));
-    assert!(matches!(offered(16, 15), Err(Stay::MinValues(_))));
+    assert!(matches!(offered(16, 15), Err(Unconsolidatable::MinValues(_))));
 }
 
 // DIS-145

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use kerf_runtime::Options;
 use kerf_runtime::logging::LogLevel;
-use kerf_runtime::options::{
-    DEFINITIONS, MinValuesPolicy, OptionKind, Parsed, PreferencePolicy, SCHEDULING, SchedulingOptions, Values, usage,
-};
+use kerf_runtime::options::{DEFINITIONS, OptionKind, Parsed, SCHEDULING, SchedulingOptions, Values, usage};
+use kerf_units::policy::{MinValuesPolicy, PreferencePolicy};
 
 fn parse(args: &[&str], env: &[(&str, &str)]) -> Result<Parsed<Options>, String> {
     let lookup = |name: &str| {

@@ -27,8 +27,9 @@ mod wins;
 
 use criterion::{BatchSize, Criterion, Throughput};
 use kerf_model::pod::Pod;
-use kerf_scheduler::{Options, Packing, Request, solve};
+use kerf_scheduler::{Options, Request, solve};
 use kerf_testkit::workload;
+use kerf_units::policy::Packing;
 use std::hint::black_box;
 use std::sync::Arc;
 

@@ -4,8 +4,9 @@ use crate::clusters;
 use crate::measure::{row, timing};
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{Options, Packing, PreferencePolicy, Prepared, Request, WhatIf, solve};
+use kerf_scheduler::{Options, Prepared, Request, WhatIf, solve};
 use kerf_testkit::workload;
+use kerf_units::policy::{Packing, PreferencePolicy};
 use std::sync::Arc;
 
 fn greedy() -> Options {

@@ -4,10 +4,11 @@
 use crate::clusters;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{Options, PreferencePolicy, Request, Strategy, winning_strategy};
+use kerf_scheduler::{Options, Request, Strategy, winning_strategy};
 use kerf_testkit::draw::Draw;
 use kerf_testkit::fixture::Fixture;
 use kerf_testkit::{generate, workload};
+use kerf_units::policy::PreferencePolicy;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

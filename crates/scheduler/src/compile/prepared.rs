@@ -11,7 +11,7 @@ use crate::compile::topology::{GroupCounts, KeyTable, Selection};
 use crate::dense::amounts::ResourceIndex;
 use crate::dense::bits::Bits;
 use crate::dense::memo::Memo;
-use crate::options::{MinValuesPolicy, Options};
+use crate::options::Options;
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
@@ -19,6 +19,7 @@ use kerf_model::requirement::Requirement;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::{Daemon, Snapshot};
 use kerf_model::taint::Toleration;
+use kerf_units::policy::MinValuesPolicy;
 use std::sync::Arc;
 
 /// A compiled snapshot that answers questions. The cost of a question depends on its pods, not on the cluster: the cluster is read once,

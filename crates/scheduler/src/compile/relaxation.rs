@@ -1,10 +1,10 @@
 //! Preference relaxation (section 17): the levels of one pod shape, each weaker than the one before.
 
-use crate::options::PreferencePolicy;
 use kerf_model::pod::{AffinityTerm, PodShape, SpreadConstraint};
 use kerf_model::relaxation::Relaxation;
 use kerf_model::requirement::Requirement;
 use kerf_model::taint::Toleration;
+use kerf_units::policy::PreferencePolicy;
 
 /// One relaxation level of a pod shape: the constraints in force.
 #[derive(Clone, Debug)]

@@ -4,11 +4,11 @@ use crate::compile::catalogue::TypeIndex;
 use crate::compile::daemons::{DaemonPartition, partitions};
 use crate::dense::amounts::{Amounts, ResourceIndex};
 use crate::dense::bits::Bits;
-use crate::options::MinValuesPolicy;
 use kerf_model::intern::{Sym, sym};
 use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::snapshot::Snapshot;
+use kerf_units::policy::MinValuesPolicy;
 use std::sync::Arc;
 
 /// The template of a pool's claims.

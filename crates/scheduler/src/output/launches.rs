@@ -7,7 +7,6 @@ use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::templates::unmet;
 use crate::dense::bits::Bits;
-use crate::options::MinValuesPolicy;
 use crate::search::assignment::Assignment;
 use crate::search::claims::Claim;
 use crate::search::launch_spec::launch_spec;
@@ -18,6 +17,7 @@ use kerf_model::plan::{Cause, Launch};
 use kerf_model::pod::Pod;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
+use kerf_units::policy::MinValuesPolicy;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@
 use crate::compile::templates::unmet;
 use crate::compile::topology::{GroupId, NodeFilterId, TopologyKey};
 use crate::dense::bits::Bits;
-use crate::options::{MinValuesPolicy, ReservedMode};
+use crate::options::ReservedMode;
 use crate::search::assignment::Assignment;
 use crate::search::query::{Narrowed, Query, Rejection};
 use crate::search::reservations::HeldReservations;
@@ -12,6 +12,7 @@ use crate::search::specs::SpecId;
 use kerf_model::intern::Sym;
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirements;
+use kerf_units::policy::MinValuesPolicy;
 use smallvec::SmallVec;
 
 /// The largest number of combinations of volume alternatives tried on one claim. Real pods have a few; the bound protects against hostile

@@ -1,7 +1,6 @@
 //! The portfolio: runs the strategies and keeps the best outcome.
 
 use crate::compile::queue::PodId;
-use crate::options::Packing;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
 use crate::strategy::best_fit::best_fit;
@@ -13,6 +12,7 @@ use crate::strategy::max_pods::max_pods;
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
 use crate::strategy::patterns::patterns;
 use crate::strategy::priced_start::PricedStart;
+use kerf_units::policy::Packing;
 
 /// The algorithm of a strategy: computes an outcome from a start, a queue and an effort. Returns `None` where it does not apply.
 type Algorithm = for<'w, 'a> fn(&PricedStart<'w, 'a>, &[PodId], u64, Stop<'_>) -> Option<Outcome<'w, 'a>>;

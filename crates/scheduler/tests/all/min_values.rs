@@ -1,8 +1,9 @@
 //! Section 18: minValues.
 
 use kerf_model::intern::sym;
-use kerf_scheduler::{MinValuesPolicy, Options};
+use kerf_scheduler::Options;
 use kerf_testkit::fixture::{Fixture, check, check_with, upstream};
+use kerf_units::policy::MinValuesPolicy;
 
 const TYPES: &str = "
     type t1 cpu=2 mem=4Gi price=0.1

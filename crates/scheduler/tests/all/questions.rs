@@ -7,10 +7,11 @@ use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{Options, Packing, Prepared, Request, WhatIf, solve};
+use kerf_scheduler::{Options, Prepared, Request, WhatIf, solve};
 use kerf_testkit::draw::Draw;
 use kerf_testkit::fixture::{Fixture, upstream};
 use kerf_testkit::{generate, workload};
+use kerf_units::policy::Packing;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 

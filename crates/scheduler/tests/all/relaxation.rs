@@ -1,8 +1,9 @@
 //! Section 17: preferences.
 
 use kerf_model::relaxation::Relaxation;
-use kerf_scheduler::{Options, PreferencePolicy};
+use kerf_scheduler::Options;
 use kerf_testkit::fixture::{Fixture, check, check_with, upstream};
+use kerf_units::policy::PreferencePolicy;
 
 const WORLD: &str = "
     type t cpu=2 mem=4Gi price=0.1

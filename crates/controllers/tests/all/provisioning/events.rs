@@ -235,7 +235,7 @@ async fn preferences_that_hinder_consolidation_are_named_once_a_day() {
         let log = Captured::start();
         let simulation = Simulation::start_with(|options| {
             if ignore {
-                options.preference_policy = kerf_runtime::options::PreferencePolicy::Ignore;
+                options.preference_policy = kerf_units::policy::PreferencePolicy::Ignore;
             }
         })
         .await;

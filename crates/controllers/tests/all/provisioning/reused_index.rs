@@ -15,11 +15,12 @@ use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::{Rng, Seed};
-use kerf_scheduler::{Options, Packing, Prepared, Request, WhatIf, solve};
+use kerf_scheduler::{Options, Prepared, Request, WhatIf, solve};
 use kerf_state::lean::{
     LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
 };
 use kerf_state::{Mirror, MirrorOptions};
+use kerf_units::policy::Packing;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};

@@ -7,10 +7,11 @@
 use super::oracle;
 use kerf_model::plan::{Cause, Plan, Refusal, Unschedulable};
 use kerf_model::price::Price;
-use kerf_scheduler::{MinValuesPolicy, Options, Packing, PreferencePolicy, ReservedMode};
+use kerf_scheduler::{Options, ReservedMode};
 use kerf_testkit::fixture::Fixture;
 use kerf_testkit::generate;
 use kerf_testkit::seeds::hold;
+use kerf_units::policy::{MinValuesPolicy, Packing, PreferencePolicy};
 use std::sync::Arc;
 
 fn result(plan: &Plan) -> (usize, Price) {

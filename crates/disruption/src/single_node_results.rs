@@ -1,41 +1,41 @@
-//! Every candidate on its own: what would become of its pods without it.
+//! What removing each candidate alone comes to.
 
 use crate::candidate::Candidate;
 use crate::consolidation::Consolidation;
-use crate::stay::Stay;
+use crate::unconsolidatable::Unconsolidatable;
 use kerf_model::price::Price;
 use std::collections::BTreeMap;
 
-/// How many candidates are looked at between two looks at the time. Fixed, so that no result depends on the number of threads.
+/// How many candidates are evaluated between two checks of the time limit. Fixed, so that no result depends on the number of threads.
 pub(crate) const BATCH: usize = 64;
 
 /// What removing one node alone comes to.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Alone {
-    /// Its pods fit on what there is.
+pub enum SingleNodeResult {
+    /// Its pods fit on the other nodes.
     Deletable,
-    /// One cheaper machine does, and saves that much per hour.
+    /// Its pods need one cheaper machine, which saves so much per hour.
     Replaceable(Price),
-    /// It stays.
-    Stays(Stay),
+    /// It is not removed, for this reason.
+    Unconsolidatable(Unconsolidatable),
 }
 
-/// The candidates looked at, by index in the snapshot.
+/// The candidates that were evaluated, by index in the snapshot.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Survey(BTreeMap<usize, Alone>);
+pub struct SingleNodeResults(BTreeMap<usize, SingleNodeResult>);
 
-impl Survey {
-    /// What was found out about a candidate, if it was looked at.
-    pub fn get(&self, index: usize) -> Option<&Alone> {
+impl SingleNodeResults {
+    /// The result of a candidate, if it was evaluated.
+    pub fn get(&self, index: usize) -> Option<&SingleNodeResult> {
         self.0.get(&index)
     }
 
-    /// How many candidates were looked at.
+    /// How many candidates were evaluated.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none was.
+    /// Whether no candidate was evaluated.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -43,24 +43,28 @@ impl Survey {
 
 impl Consolidation<'_> {
     /// Looks at every candidate alone. Ends early where `stop` says so; what was not reached is missing then.
-    pub fn survey(&self, candidates: &[&Candidate], stop: &(dyn Fn() -> bool + Sync)) -> Survey {
-        let mut all = Survey::default();
+    pub fn single_node_results(
+        &self,
+        candidates: &[&Candidate],
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> SingleNodeResults {
+        let mut all = SingleNodeResults::default();
         for batch in candidates.chunks(BATCH) {
             if stop() {
                 break;
             }
-            let results = self.each(batch, |candidate| self.alone(candidate));
+            let results = self.each(batch, |candidate| self.single_node_result(candidate));
             all.0.extend(batch.iter().map(|candidate| candidate.index).zip(results));
         }
         all
     }
 
     /// What removing one node comes to. The pools' scores are not asked.
-    pub fn alone(&self, candidate: &Candidate) -> Alone {
+    pub fn single_node_result(&self, candidate: &Candidate) -> SingleNodeResult {
         match self.propose(&[candidate]) {
-            Ok(command) if command.replacements.is_empty() => Alone::Deletable,
-            Ok(command) => Alone::Replaceable(command.savings()),
-            Err(why) => Alone::Stays(why),
+            Ok(command) if command.replacements.is_empty() => SingleNodeResult::Deletable,
+            Ok(command) => SingleNodeResult::Replaceable(command.savings()),
+            Err(why) => SingleNodeResult::Unconsolidatable(why),
         }
     }
 

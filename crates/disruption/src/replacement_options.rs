@@ -13,12 +13,12 @@ const PREFERENCE: [Sym; 3] = [sym::RESERVED, sym::SPOT, sym::ON_DEMAND];
 
 /// A launch whose choice is narrowed step by step.
 #[derive(Clone, Debug)]
-pub(crate) struct Choice<'a> {
+pub(crate) struct ReplacementOptions<'a> {
     snapshot: &'a Snapshot,
     launch: Launch,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> ReplacementOptions<'a> {
     pub(crate) const fn new(snapshot: &'a Snapshot, launch: Launch) -> Self {
         Self { snapshot, launch }
     }

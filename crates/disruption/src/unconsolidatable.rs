@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 /// A node that stays though it was a candidate.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Staying {
+pub struct UnconsolidatableNode {
     /// Its index in the snapshot.
     pub index: usize,
     /// Why.
-    pub why: Stay,
+    pub why: Unconsolidatable,
 }
 
 /// Why a method leaves a candidate alone.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum Stay {
+pub enum Unconsolidatable {
     /// The pool holds a fixed number of nodes (DIS-115).
     #[error("NodePool \"{0}\" is static")]
     Static(Arc<str>),
@@ -93,7 +93,7 @@ pub enum Stay {
     Refused(String),
 }
 
-impl Stay {
+impl Unconsolidatable {
     /// The event's message: the text with a capital at its start.
     pub fn message(&self) -> String {
         capitalized(self.to_string())
