@@ -1,7 +1,7 @@
 //! Consolidation: nodes that go together, and nodes that go one by one (section 8 of the disruption contract).
 
 use crate::candidate_cache::SortedNodes;
-use crate::disrupt::{Evaluation, Progress};
+use crate::evaluation::{Evaluation, Progress};
 use crate::inputs::Inputs;
 use crate::memory::{Memory, PreparedCache, SearchBasis, SearchOutcome, SingleResults};
 use crate::method::Method;

@@ -2,101 +2,13 @@
 
 use crate::candidate_cache::SortedNodes;
 use crate::consolidate::consolidate;
+use crate::evaluation::{Evaluation, Progress, Round};
 use crate::inputs::Inputs;
 use crate::memory::Memory;
 use crate::method::Method;
 use crate::static_drift::replace_drifted;
 use crate::verify::Refusals;
-use kerf_disruption::{
-    Allowance, Command, Judgement, SimulationError, UnconsolidatableNode, drift, drifted, emptiness, empty,
-    statically_drifted, what_if_options,
-};
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
-
-/// What a round came to.
-#[derive(Debug, Default)]
-pub struct Round {
-    /// The methods that were evaluated, in their order. Only the last one has commands.
-    pub evaluations: Vec<Evaluation>,
-}
-
-/// What the evaluation of one method came to.
-#[derive(Debug)]
-pub struct Evaluation {
-    /// The method.
-    pub method: Method,
-    /// The nodes as the method sees them: candidates, and blocked nodes with what blocks each.
-    pub sorted: Arc<SortedNodes>,
-    /// How many candidates the method could choose from (DIS-019).
-    pub eligible: usize,
-    /// What budgets allowed when the evaluation began; `None` if there was nothing to choose from.
-    pub allowance: Option<Allowance>,
-    /// The candidates that stay, with why, as far as the method found out.
-    pub held: Vec<UnconsolidatableNode>,
-    /// What Balanced pools said to the sets of nodes that were found, in the order they were asked; the last is about the command (DIS-210).
-    pub judgements: Vec<Judgement>,
-    /// What is to be done. They may be started together.
-    pub commands: Vec<Command>,
-    /// How long to wait before the commands are validated and started; zero if they start at once (DIS-127).
-    pub wait: Duration,
-    /// The search ended before every candidate had been looked at.
-    pub timed_out: bool,
-    /// How many candidates were looked at.
-    pub evaluated: usize,
-    /// Pools that the last search did not reach in time and that therefore came first (DIS-175).
-    pub first_pools: BTreeSet<Arc<str>>,
-    /// The plan checker's objections to plans that were therefore not taken. Each is a bug of the solver.
-    pub refused_plans: Vec<String>,
-    /// Why the method could not be evaluated (DIS-094).
-    pub error: Option<SimulationError>,
-}
-
-impl Evaluation {
-    fn new(method: Method, sorted: &Arc<SortedNodes>) -> Self {
-        Self {
-            method,
-            sorted: Arc::clone(sorted),
-            eligible: 0,
-            allowance: None,
-            held: Vec::new(),
-            judgements: Vec::new(),
-            commands: Vec::new(),
-            wait: method.validation_wait(),
-            timed_out: false,
-            evaluated: 0,
-            first_pools: BTreeSet::new(),
-            refused_plans: Vec::new(),
-            error: None,
-        }
-    }
-
-    /// Notes how many candidates there are to choose from, and what budgets allow if there are any (DIS-019).
-    pub(crate) fn admit(&mut self, inputs: &Inputs<'_>, eligible: usize) -> Option<Allowance> {
-        self.eligible = eligible;
-        if eligible > 0 {
-            self.allowance = Some(Allowance::new(inputs.snapshot, self.method.reason(), inputs.now));
-        }
-        self.allowance.clone()
-    }
-}
-
-/// The caller's view of a round while it is computed: when it has to end, and how long each method takes.
-pub trait Progress: Sync {
-    /// Called before each method; `false` ends the round before it.
-    fn evaluating(&self, _method: Method) -> bool {
-        true
-    }
-
-    /// Whether the search of the current method has to end now. Asked between what-ifs.
-    fn is_over(&self) -> bool {
-        false
-    }
-}
-
-/// No limits.
-impl Progress for () {}
+use kerf_disruption::{drift, drifted, emptiness, empty, statically_drifted, what_if_options};
 
 /// Evaluates the methods in their order, beginning with `from`, until one has commands or fails.
 pub fn disrupt(inputs: &Inputs<'_>, from: Method, memory: &mut Memory, progress: &dyn Progress) -> Round {

@@ -11,6 +11,7 @@
 mod candidate_cache;
 mod consolidate;
 mod disrupt;
+mod evaluation;
 mod fairness;
 mod forecast;
 mod inputs;
@@ -23,7 +24,8 @@ mod validate;
 mod verify;
 
 pub use candidate_cache::SortedNodes;
-pub use disrupt::{Evaluation, Progress, Round, disrupt};
+pub use disrupt::disrupt;
+pub use evaluation::{Evaluation, Progress, Round};
 pub use forecast::{Forecast, forecast};
 pub use inputs::{Inputs, Settings, UnreadNodes};
 pub use memory::{Memory, PreparedCache};

@@ -19,7 +19,7 @@ use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The key of the taint that keeps pods away from a node that retires; its effect is `NoSchedule`.
@@ -75,7 +75,7 @@ pub fn retiring(
     let what_if = WhatIf::new(&open, settling_nodes.to_vec(), now, options)?;
     // Machines that are needed, and pods that have no place, whether or not anything retires.
     let needed = what_if.ask(&[], Protected::Move)?;
-    let homeless: HashSet<&str> = needed.unplaced.iter().map(|left| &*left.pod.uid).collect();
+    let homeless: BTreeSet<&str> = needed.unplaced.iter().map(|left| &*left.pod.uid).collect();
     let fits = |set: &[&Candidate]| -> Result<bool, SimulationError> {
         let simulation = what_if.ask(set, Protected::Move)?;
         let all_stay_placed = simulation.unplaced.iter().all(|left| homeless.contains(&*left.pod.uid));

@@ -40,6 +40,12 @@ pub struct World {
     pub snapshot: Snapshot,
 }
 
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl World {
     /// One type "small" with two cores at 0.1 per hour, and pool "a" without budgets.
     pub fn new() -> Self {
