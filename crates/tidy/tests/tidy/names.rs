@@ -209,6 +209,7 @@ fn declarations_are_read_with_their_file() {
     let source = Source::new("crates/scheduler/src/run/mod.rs".to_owned(), text.to_owned());
     let names: Vec<_> = declared(&source)
         .into_iter()
+        .filter(|(sort, name, _)| banned_as_a_whole("scheduler", *sort, name).is_some())
         .map(|(_, name, line)| format!("{name} {line}"))
         .collect();
     assert_eq!(names, ["run 0", "held 1", "World 2"]);
