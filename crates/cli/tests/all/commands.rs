@@ -169,7 +169,7 @@ const PRINTING: [&[&str]; 8] = [
 #[test]
 fn a_closed_pipe_ends_every_command_quietly() {
     for args in PRINTING {
-        let outcome = kerf_into(args, Stdout::Closed);
+        let outcome = kerf_into(args, &Stdout::Closed);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""), "{args:?}");
     }
 }
@@ -177,7 +177,7 @@ fn a_closed_pipe_ends_every_command_quietly() {
 #[test]
 fn a_full_disk_is_one_line_and_exit_code_four() {
     for args in PRINTING {
-        let outcome = kerf_into(args, Stdout::FullDisk);
+        let outcome = kerf_into(args, &Stdout::FullDisk);
         assert_eq!(outcome.code, 4, "{args:?}: {}", outcome.stderr);
         assert_eq!(outcome.stderr.lines().count(), 1, "{args:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains("No space left"), "{args:?}: {}", outcome.stderr);

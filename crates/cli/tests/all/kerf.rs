@@ -49,7 +49,7 @@ pub(crate) enum Stdout {
 }
 
 /// Runs `kerf` with an output that cannot be written to.
-pub(crate) fn kerf_into(args: &[&str], stdout: Stdout) -> Outcome {
+pub(crate) fn kerf_into(args: &[&str], stdout: &Stdout) -> Outcome {
     let out = match stdout {
         Stdout::Closed => {
             let (reader, writer) = std::io::pipe().expect("a pipe");

@@ -44,7 +44,7 @@ fn unknown_fields_are_refused_with_the_nearest_one() {
         ),
     ];
     for (bad, error) in cases {
-        let outcome = simulate(&[bad.clone()], &[]);
+        let outcome = simulate(std::slice::from_ref(&bad), &[]);
         assert_eq!(outcome.code, 2, "{error}: {}", outcome.stderr);
         assert!(outcome.stderr.contains(error), "{error}: {}", outcome.stderr);
         assert_eq!(pods(&outcome), 1, "only the good pod is planned");

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use crate::chaos::run::run;
 use crate::chaos::scenario::Scenario;
+use crate::simulation::logs::install;
 
 /// Worlds of an ordinary run; `KERF_CHAOS_SEEDS` says otherwise.
 const SEEDS: u64 = 500;
@@ -31,8 +32,8 @@ fn number(variable: &str) -> Option<u64> {
 
 /// Lives through worlds on all cores; gives back what was wrong in which.
 fn explore(seeds: impl IntoIterator<Item = u64>) -> BTreeMap<u64, Vec<String>> {
-    // As long as a process has no subscriber at all, every span is written out for the `log` crate. An error says that it has one.
-    let _ = tracing::subscriber::set_global_default(tracing::subscriber::NoSubscriber::new());
+    // Without a global subscriber every span is written out for the `log` crate.
+    install();
     let seeds: Vec<u64> = seeds.into_iter().collect();
     let next = AtomicU64::new(0);
     let wrong = Mutex::new(BTreeMap::new());

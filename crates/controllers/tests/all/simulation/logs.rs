@@ -15,14 +15,19 @@ thread_local! {
     static LINES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
+/// Makes the subscriber of all tests the global one. It costs little on threads that do not listen.
+pub(crate) fn install() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| set_global_default(Listener).expect("no other subscriber is global"));
+}
+
 /// Lines logged on this thread while this lives, as `LEVEL message key=value …`.
 pub(crate) struct Logs(());
 
 impl Logs {
     /// Listens from now on.
     pub(crate) fn listen() -> Self {
-        static INSTALLED: Once = Once::new();
-        INSTALLED.call_once(|| set_global_default(Listener).expect("nobody else listens"));
+        install();
         LINES.set(Some(Vec::new()));
         Self(())
     }
