@@ -1,23 +1,23 @@
-//! Everything that acts on a cluster's objects, started together.
+//! The actors of a cluster, started together: scheduler, controllers, kubelets.
 
+use crate::context::ActorContext;
 use crate::kubelet::KubeletOptions;
 use crate::scheduler::Scoring;
-use crate::world::World;
 use crate::{disruption_budget, kubelet, node_lifecycle, pod_gc, scheduler, volumes, workloads};
 use kerf_runtime::{CancellationToken, Clock, Seed};
 use kube::Client;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Which actors run, and how they behave.
+/// Which actors run, with their options.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ActorOptions {
     /// The scheduler's scoring; `None` for no scheduler.
     pub scheduler: Option<Scoring>,
     /// The kubelets.
     pub kubelets: KubeletOptions,
-    /// What the controller manager does: workloads, budgets, node health, volumes, garbage of lost nodes. A cluster with a controller manager
-    /// of its own needs none.
+    /// Whether the controllers of the controller manager run: workloads, disruption budgets, node lifecycle, volumes, pod garbage
+    /// collection. Switch it off for a cluster with a controller manager of its own.
     pub controller_manager: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct Actors {
 }
 
 impl Actors {
-    /// Starts actors on the API behind `client` and returns once they have seen all of it.
+    /// Starts the actors on the API behind `client` and returns once their caches are filled.
     pub async fn start(
         client: Client,
         clock: Clock,
@@ -46,21 +46,21 @@ impl Actors {
         options: &ActorOptions,
         shutdown: CancellationToken,
     ) -> Self {
-        let world = Arc::new(World::new(client, clock, seed, shutdown));
+        let context = Arc::new(ActorContext::new(client, clock, seed, shutdown));
         let mut tasks = JoinSet::new();
-        // Everybody listens before the first object comes in.
+        // All listeners are registered before the first watch event.
         if options.controller_manager {
-            workloads::start(&world, &mut tasks);
-            disruption_budget::start(&world, &mut tasks);
-            node_lifecycle::start(&world, &mut tasks);
-            pod_gc::start(&world, &mut tasks);
-            volumes::start(&world, &mut tasks);
+            workloads::start(&context, &mut tasks);
+            disruption_budget::start(&context, &mut tasks);
+            node_lifecycle::start(&context, &mut tasks);
+            pod_gc::start(&context, &mut tasks);
+            volumes::start(&context, &mut tasks);
         }
         if let Some(scoring) = options.scheduler {
-            scheduler::start(&world, &mut tasks, scoring);
+            scheduler::start(&context, &mut tasks, scoring);
         }
-        kubelet::start(&world, &mut tasks, options.kubelets.clone());
-        world.follow(&mut tasks).await;
+        kubelet::start(&context, &mut tasks, options.kubelets.clone());
+        context.follow(&mut tasks).await;
         Self { tasks }
     }
 

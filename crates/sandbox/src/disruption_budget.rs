@@ -1,8 +1,8 @@
 //! The status of PodDisruptionBudgets: how many pods may be evicted now.
 
-use crate::object::{controller, is_active, is_ready, scaled, selects};
+use crate::context::{ActorContext, queue};
+use crate::object::{controller, is_active, is_ready, scaled_value, selects};
 use crate::store::key_of;
-use crate::world::{World, queue};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -14,31 +14,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How long an eviction that was granted counts although its pod is still there.
+/// How long a granted eviction counts while its pod still exists, as in the controller manager.
 const EVICTION_COUNTS: SignedDuration = SignedDuration::from_mins(2);
 
-pub(crate) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
+pub(crate) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     let queue = queue();
     let keys = queue.clone();
-    world.budgets.listen(move |change| keys.add(change.key.clone()));
-    let (keys, own) = (queue.clone(), Arc::downgrade(world));
-    world.pods.listen(move |change| {
+    context.budgets.listen(move |change| keys.add(change.key.clone()));
+    let (keys, own) = (queue.clone(), Arc::downgrade(context));
+    context.pods.listen(move |change| {
         let face = |pod: Option<&Pod>| pod.map(|pod| (is_active(pod), is_ready(pod), pod.labels().clone()));
-        let Some(world) = own.upgrade().filter(|_| face(change.old) != face(change.new)) else {
+        let Some(context) = own.upgrade().filter(|_| face(change.old) != face(change.new)) else {
             return;
         };
-        for budget in world.budgets.in_namespace(&change.key.namespace) {
+        for budget in context.budgets.in_namespace(&change.key.namespace) {
             let matches = |pod: Option<&Pod>| pod.is_some_and(|pod| covers(&budget, pod));
             if matches(change.old) || matches(change.new) {
-                keys.add_after(key_of(&*budget), crate::world::COALESCE);
+                keys.add_after(key_of(&*budget), crate::context::COALESCE);
             }
         }
     });
-    world.run(tasks, "disruption", queue, |world, key| async move {
-        let Some(budget) = world.budgets.get(&key) else {
+    context.run(tasks, "disruption", queue, |context, key| async move {
+        let Some(budget) = context.budgets.get(&key) else {
             return Ok(Outcome::Done);
         };
-        reconcile(&world, &budget).await
+        reconcile(&context, &budget).await
     });
 }
 
@@ -47,8 +47,8 @@ fn covers(budget: &PodDisruptionBudget, pod: &Pod) -> bool {
     selects(selector, pod.metadata.labels.as_ref())
 }
 
-/// How many pods the controllers of these pods want in all; pods without a controller count as themselves.
-fn expected(world: &World, pods: &[Arc<Pod>]) -> i32 {
+/// The expected number of pods: the sum of the replicas of their controllers, plus the pods without a controller.
+fn expected(context: &ActorContext, pods: &[Arc<Pod>]) -> i32 {
     let mut scales: BTreeMap<String, i32> = BTreeMap::new();
     for pod in pods {
         let Some(owner) = controller(&**pod) else {
@@ -58,13 +58,13 @@ fn expected(world: &World, pods: &[Arc<Pod>]) -> i32 {
         let key = ObjectKey::new(pod.namespace().unwrap_or_default(), &*owner.name);
         let (uid, scale) = match owner.kind.as_str() {
             "ReplicaSet" => {
-                let set = world.replica_sets.get(&key);
+                let set = context.replica_sets.get(&key);
                 let above = set
                     .as_deref()
                     .and_then(controller)
                     .filter(|owner| owner.kind == "Deployment");
                 let deployment =
-                    above.and_then(|owner| world.deployments.get(&ObjectKey::new(&*key.namespace, &*owner.name)));
+                    above.and_then(|owner| context.deployments.get(&ObjectKey::new(&*key.namespace, &*owner.name)));
                 match deployment {
                     Some(deployment) => (
                         deployment.uid().unwrap_or_default(),
@@ -77,7 +77,7 @@ fn expected(world: &World, pods: &[Arc<Pod>]) -> i32 {
                 }
             }
             "StatefulSet" => {
-                let set = world.stateful_sets.get(&key);
+                let set = context.stateful_sets.get(&key);
                 (
                     owner.uid.clone(),
                     set.and_then(|set| set.spec.as_ref()?.replicas).unwrap_or(1),
@@ -95,24 +95,24 @@ fn expected(world: &World, pods: &[Arc<Pod>]) -> i32 {
     scales.values().sum()
 }
 
-async fn reconcile(world: &World, budget: &PodDisruptionBudget) -> Result<Outcome, ReconcileError> {
+async fn reconcile(context: &ActorContext, budget: &PodDisruptionBudget) -> Result<Outcome, ReconcileError> {
     let spec = budget.spec.clone().unwrap_or_default();
-    let mut pods = world.pods.in_namespace(&budget.namespace().unwrap_or_default());
+    let mut pods = context.pods.in_namespace(&budget.namespace().unwrap_or_default());
     pods.retain(|pod| covers(budget, pod) && !crate::object::is_finished(pod));
     let count = i32::try_from(pods.len()).unwrap_or(i32::MAX);
     let (expected, desired) = match (&spec.max_unavailable, &spec.min_available) {
         (Some(unavailable), _) => {
-            let expected = expected(world, &pods);
-            (expected, (expected - scaled(unavailable, expected, true)).max(0))
+            let expected = expected(context, &pods);
+            (expected, (expected - scaled_value(unavailable, expected, true)).max(0))
         }
         (None, Some(k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::Int(least))) => (count, *least),
         (None, Some(share)) => {
-            let expected = expected(world, &pods);
-            (expected, scaled(share, expected, true))
+            let expected = expected(context, &pods);
+            (expected, scaled_value(share, expected, true))
         }
         (None, None) => (count, 0),
     };
-    let now = world.now();
+    let now = context.now();
     let known = budget.status.clone().unwrap_or_default();
     let mut disrupted = known.disrupted_pods.clone().unwrap_or_default();
     let mut wake: Option<Duration> = None;
@@ -121,7 +121,7 @@ async fn reconcile(world: &World, budget: &PodDisruptionBudget) -> Result<Outcom
         let until = since.0.saturating_add(EVICTION_COUNTS).unwrap_or(jiff::Timestamp::MAX);
         let holds = there && until > now;
         if holds {
-            let left = world.clock.until(until);
+            let left = context.clock.until(until);
             wake = Some(wake.map_or(left, |wake| wake.min(left)));
         }
         holds
@@ -140,7 +140,7 @@ async fn reconcile(world: &World, budget: &PodDisruptionBudget) -> Result<Outcom
     });
     let old = known.conditions.clone().unwrap_or_default();
     let condition = crate::workloads::condition(&old, condition, now);
-    // Entries that no longer count are taken out by name, since this is a merge.
+    // A merge patch removes entries only by name.
     let gone = known
         .disrupted_pods
         .iter()
@@ -154,10 +154,10 @@ async fn reconcile(world: &World, budget: &PodDisruptionBudget) -> Result<Outcom
     if !gone.is_empty() {
         status["disruptedPods"] = serde_json::Value::Object(gone);
     }
-    if crate::world::says_more(&json!(known), &status) {
-        // With the version read: an eviction granted meanwhile must not be forgotten.
+    if crate::context::patch_changes(&json!(known), &status) {
+        // The resourceVersion makes the patch fail if an eviction was granted since the read.
         let patch = json!({"metadata": {"resourceVersion": budget.resource_version()}, "status": status});
-        match world.patch_status(&world.budgets, &key_of(budget), &patch).await {
+        match context.patch_status(&context.budgets, &key_of(budget), &patch).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             other => other?,
         }

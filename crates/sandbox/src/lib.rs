@@ -1,14 +1,15 @@
 //! The embedded cluster: API server, scheduler, workload controllers, kubelets and fault injection on one clock.
 //!
-//! [`Sandbox`] starts `kerf-apiserver` in process with Kerf's CRDs and lets actors loose on it: what kube-scheduler, the controller manager
-//! and kubelets do on a cluster, as far as an autoscaler and its users see it. All of them talk to the API through [`kube::Client`] and
-//! react to watches, so [`Actors`] work on any other API server too. In come objects written through the API; out go bound, running and
-//! terminated pods, statuses, events and taints.
+//! [`Sandbox`] starts `kerf-apiserver` in process with Kerf's CRDs and starts actors on it: the parts of kube-scheduler, the
+//! controller manager and the kubelets that an autoscaler and its users can see. The actors use [`kube::Client`] and watches, so [`Actors`]
+//! work on any other API server too. Input: objects written through the API. Output: bound, running and terminated pods, statuses, events
+//! and taints.
 //!
 //! Durations are tokio's and wall time is [`kerf_runtime::Clock`]'s: on a current-thread runtime with paused time a run is the same every
-//! time for the same seed, and a day takes seconds. [`faults`] puts what can go wrong between a client and the API server.
+//! time for the same seed, and a day takes seconds. [`faults`] injects failures between a client and the API server.
 
 mod actors;
+mod context;
 mod disruption_budget;
 pub mod faults;
 mod kubelet;
@@ -21,7 +22,6 @@ mod scheduler;
 mod store;
 mod volumes;
 mod workloads;
-mod world;
 
 pub use actors::{ActorOptions, Actors};
 pub use kubelet::{EXIT_CODE, KUBELET, KubeletOptions, NodeSelection, RUN_FOR, SIMULATED_NODE, STOP_AFTER};

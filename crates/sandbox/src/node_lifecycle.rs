@@ -1,10 +1,10 @@
-//! What the controller manager does about unhealthy and cordoned nodes: taints, unready pods, evictions.
+//! The node lifecycle controller and taint eviction of the controller manager: taints of unhealthy and cordoned nodes, unready pods.
 
+use crate::context::{ActorContext, queue};
 use crate::kubelet::ready;
 use crate::node_match::tolerates;
 use crate::object::{is_active, is_ready, node_name, seconds};
 use crate::store::key_of;
-use crate::world::{World, queue};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
 use kerf_runtime::{Outcome, ReconcileError};
@@ -19,7 +19,7 @@ const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Conditions other than Ready that taint a node: condition, the status that taints, taint.
+/// Conditions other than Ready that taint a node when they are True, with the key of the taint.
 const BY_CONDITION: [(&str, &str); 4] = [
     ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
     ("DiskPressure", "node.kubernetes.io/disk-pressure"),
@@ -27,44 +27,44 @@ const BY_CONDITION: [(&str, &str); 4] = [
     ("NetworkUnavailable", "node.kubernetes.io/network-unavailable"),
 ];
 
-pub(crate) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
+pub(crate) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     let (nodes, pods) = (queue(), queue());
-    let (node_keys, pod_keys, own) = (nodes.clone(), pods.clone(), Arc::downgrade(world));
-    world.nodes.listen(move |change| {
+    let (node_keys, pod_keys, own) = (nodes.clone(), pods.clone(), Arc::downgrade(context));
+    context.nodes.listen(move |change| {
         node_keys.add(change.key.clone());
         let evicting = |node: Option<&Node>| node.map(no_execute).unwrap_or_default();
         if evicting(change.old) != evicting(change.new) {
-            let Some(world) = own.upgrade() else { return };
-            for pod in world.pods_on(&change.key.name) {
+            let Some(context) = own.upgrade() else { return };
+            for pod in context.pods_on(&change.key.name) {
                 pod_keys.add(key_of(&*pod));
             }
         }
     });
     let pod_keys = pods.clone();
-    world.pods.listen(move |change| {
+    context.pods.listen(move |change| {
         let bound = |pod: Option<&Pod>| pod.and_then(node_name).map(str::to_owned);
         if bound(change.old) != bound(change.new) {
             pod_keys.add(change.key.clone());
         }
     });
-    world.run(tasks, "node.lifecycle", nodes, |world, key| async move {
-        let Some(node) = world.nodes.get(&key) else {
+    context.run(tasks, "node.lifecycle", nodes, |context, key| async move {
+        let Some(node) = context.nodes.get(&key) else {
             return Ok(Outcome::Done);
         };
-        taint(&world, &node).await?;
+        taint(&context, &node).await?;
         if ready(&node).is_some_and(|ready| ready != "True") {
-            unready_pods(&world, &node).await?;
+            unready_pods(&context, &node).await?;
         }
         Ok(Outcome::Done)
     });
-    world.run(tasks, "taint.eviction", pods, |world, key| async move {
-        let Some(pod) = world.pods.get(&key).filter(|pod| is_active(pod)) else {
+    context.run(tasks, "taint.eviction", pods, |context, key| async move {
+        let Some(pod) = context.pods.get(&key).filter(|pod| is_active(pod)) else {
             return Ok(Outcome::Done);
         };
-        let Some(node) = node_name(&pod).and_then(|name| world.nodes.named(name)) else {
+        let Some(node) = node_name(&pod).and_then(|name| context.nodes.named(name)) else {
             return Ok(Outcome::Done);
         };
-        evict(&world, &pod, &node).await
+        evict(&context, &pod, &node).await
     });
 }
 
@@ -90,7 +90,7 @@ fn wanted(node: &Node) -> Vec<(&'static str, &'static str)> {
         Some("True") => {}
         Some("Unknown") => wanted.extend([(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]),
         Some(_) => wanted.extend([(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]),
-        // A node that never reported is kept free but nobody is sent away.
+        // A node that never reported gets no new pods, but its pods are not evicted.
         None => wanted.push((NOT_READY, "NoSchedule")),
     }
     if node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
@@ -117,7 +117,7 @@ fn is_owned(taint: &Taint) -> bool {
     by_condition || [NOT_READY, UNREACHABLE, UNSCHEDULABLE].contains(&taint.key.as_str())
 }
 
-async fn taint(world: &World, node: &Node) -> Result<(), ReconcileError> {
+async fn taint(context: &ActorContext, node: &Node) -> Result<(), ReconcileError> {
     let wanted = wanted(node);
     let is_wanted = |taint: &Taint| {
         wanted
@@ -132,34 +132,34 @@ async fn taint(world: &World, node: &Node) -> Result<(), ReconcileError> {
                 key: (*key).to_owned(),
                 effect: (*effect).to_owned(),
                 value: None,
-                time_added: Some(seconds(world.now())),
+                time_added: Some(seconds(context.now())),
             });
         }
     }
     if new.as_slice() == taints(node) {
         return Ok(());
     }
-    // With the version read, so that a taint somebody else adds meanwhile is not lost.
+    // The resourceVersion makes the patch fail if another client changed the taints since the read.
     let patch = json!({"metadata": {"resourceVersion": node.resource_version()}, "spec": {"taints": new}});
-    let api: Api<Node> = Api::all(world.client.clone());
+    let api: Api<Node> = Api::all(context.client.clone());
     match api
         .patch(&node.name_any(), &PatchParams::default(), &Patch::Merge(patch))
         .await
     {
-        Ok(node) => world.nodes.wrote(node),
+        Ok(node) => context.nodes.record_write(node),
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         Err(error) => return Err(error.into()),
     }
     Ok(())
 }
 
-/// Pods on a node that is not ready are not ready either.
-async fn unready_pods(world: &World, node: &Node) -> Result<(), ReconcileError> {
-    for pod in world.pods_on(&node.name_any()).iter().filter(|pod| is_ready(pod)) {
+/// Sets Ready to False on the pods of a node that is not ready.
+async fn unready_pods(context: &ActorContext, node: &Node) -> Result<(), ReconcileError> {
+    for pod in context.pods_on(&node.name_any()).iter().filter(|pod| is_ready(pod)) {
         let condition = json!({
-            "type": "Ready", "status": "False", "reason": "NodeNotReady", "lastTransitionTime": seconds(world.now()),
+            "type": "Ready", "status": "False", "reason": "NodeNotReady", "lastTransitionTime": seconds(context.now()),
         });
-        match world
+        match context
             .patch_pod_status(&key_of(&**pod), json!({"status": {"conditions": [condition]}}))
             .await
         {
@@ -170,7 +170,7 @@ async fn unready_pods(world: &World, node: &Node) -> Result<(), ReconcileError> 
     Ok(())
 }
 
-/// When the pod has to go because of the node's NoExecute taints; `None` for never.
+/// The time at which the node's NoExecute taints evict the pod; `None` for never.
 fn eviction_time(pod: &Pod, node: &Node, now: Timestamp) -> Option<Timestamp> {
     let tolerations = pod
         .spec
@@ -202,25 +202,25 @@ fn eviction_time(pod: &Pod, node: &Node, now: Timestamp) -> Option<Timestamp> {
     first
 }
 
-async fn evict(world: &World, pod: &Pod, node: &Node) -> Result<Outcome, ReconcileError> {
-    let Some(at) = eviction_time(pod, node, world.now()) else {
+async fn evict(context: &ActorContext, pod: &Pod, node: &Node) -> Result<Outcome, ReconcileError> {
+    let Some(at) = eviction_time(pod, node, context.now()) else {
         return Ok(Outcome::Done);
     };
-    let left = world.clock.until(at);
+    let left = context.clock.until(at);
     if left > Duration::ZERO {
         return Ok(Outcome::RequeueAfter(left));
     }
     let condition = json!({
         "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
-        "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": seconds(world.now()),
+        "message": "Taint manager: deleting due to NoExecute taint", "lastTransitionTime": seconds(context.now()),
     });
-    match world
+    match context
         .patch_pod_status(&key_of(pod), json!({"status": {"conditions": [condition]}}))
         .await
     {
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(Outcome::Done),
         other => other?,
     }
-    world.delete(&world.pods, pod, None).await?;
+    context.delete(&context.pods, pod, None).await?;
     Ok(Outcome::Done)
 }

@@ -1,4 +1,4 @@
-//! Whether a node satisfies a pod spec's node selector, node affinity and tolerations, as the DaemonSet controller asks.
+//! Whether a node satisfies a pod spec's node selector, node affinity and tolerations, for the DaemonSet controller and taint eviction.
 
 use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Taint, Toleration};
 use kube::ResourceExt;
@@ -40,7 +40,7 @@ fn term_holds(term: &NodeSelectorTerm, node: &Node) -> bool {
         && fields_hold(term, &node.name_any())
 }
 
-/// The terms of required node affinity, if any is stated.
+/// The terms of required node affinity, `None` when the spec has none.
 pub(crate) fn required_terms(spec: &PodSpec) -> Option<&[NodeSelectorTerm]> {
     let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
     let required = affinity.required_during_scheduling_ignored_during_execution.as_ref()?;

@@ -1,4 +1,4 @@
-//! Small questions to Kubernetes objects, and the conditions, references and events actors write.
+//! Accessors of Kubernetes objects, and the references and events that actors write.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference, Pod};
@@ -102,8 +102,8 @@ pub(crate) fn selects(selector: Option<&LabelSelector>, labels: Option<&BTreeMap
         })
 }
 
-/// A count or a share of `total`, rounded up or down; nonsense counts as zero.
-pub(crate) fn scaled(value: &IntOrString, total: i32, round_up: bool) -> i32 {
+/// An integer as it is, or a percentage of `total` rounded up or down. Text that is no percentage counts as 0 %.
+pub(crate) fn scaled_value(value: &IntOrString, total: i32, round_up: bool) -> i32 {
     match value {
         IntOrString::Int(count) => *count,
         IntOrString::String(text) => {
@@ -119,7 +119,7 @@ pub(crate) fn scaled(value: &IntOrString, total: i32, round_up: bool) -> i32 {
     }
 }
 
-/// A stable short hash of something's JSON, in the alphabet of Kubernetes names.
+/// A hash of the value's JSON: ten characters of the alphabet of generated Kubernetes names. Equal JSON gives equal hashes.
 pub(crate) fn short_hash(value: &impl serde::Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_default();
     let mut hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -134,12 +134,12 @@ pub(crate) fn short_hash(value: &impl serde::Serialize) -> String {
     name
 }
 
-/// Whole seconds, as Kubernetes writes most times.
+/// The time in whole seconds, as most Kubernetes fields hold it.
 pub(crate) fn seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
-/// The reference events carry.
+/// The reference to an object that its events carry.
 pub(crate) fn reference<K: Resource<DynamicType = ()>>(object: &K) -> ObjectReference {
     let meta = object.meta();
     ObjectReference {
@@ -164,7 +164,7 @@ pub(crate) fn event<K: Resource<DynamicType = ()>>(
 ) -> Event {
     let about = reference(object);
     let namespace = about.namespace.clone().unwrap_or_else(|| "default".to_owned());
-    // As client-go names events: unique per object and moment.
+    // Like client-go: unique for an object and a time.
     let nanos = now.as_nanosecond() as u64 ^ u64::from_str_radix(&short_suffix(reason, message), 16).unwrap_or(0);
     Event {
         metadata: ObjectMeta {

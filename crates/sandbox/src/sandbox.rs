@@ -1,4 +1,4 @@
-//! A cluster in this process.
+//! The embedded cluster: API server and actors in this process.
 
 use crate::actors::{ActorOptions, Actors};
 use crate::faults::{FaultLayer, Faults};
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tower::Layer;
 
-/// Why there is no sandbox.
+/// Why the sandbox could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The API server refused a CustomResourceDefinition.
-    #[error("definition {name} could not be installed: {source}")]
+    #[error("cannot create CustomResourceDefinition {name} in the embedded cluster: {source}")]
     Definition {
         /// Its name.
         name: String,
@@ -28,18 +28,18 @@ pub enum SandboxError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// A request for the API server could not be put together.
-    #[error("definition {name} cannot be sent: {source}")]
+    /// The request for a CustomResourceDefinition could not be built.
+    #[error("cannot build the request that creates CustomResourceDefinition {name}: {source}")]
     Request {
         /// The definition's name.
         name: String,
-        /// What is wrong with it.
+        /// The invalid part.
         #[source]
         source: http::Error,
     },
 }
 
-/// What a sandbox is made of.
+/// Options of a sandbox.
 #[derive(Debug)]
 pub struct SandboxBuilder {
     seed: Seed,
@@ -50,7 +50,7 @@ pub struct SandboxBuilder {
 }
 
 impl SandboxBuilder {
-    /// What uids, generated names and faults are drawn from; 0 by default.
+    /// The seed of uids, generated names and faults; 0 by default.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Seed(seed);
@@ -64,28 +64,28 @@ impl SandboxBuilder {
         self
     }
 
-    /// An API server that is there already; its clock should be the sandbox's.
+    /// An existing API server. Its clock should be the sandbox's.
     #[must_use]
     pub fn api(mut self, api: ApiServer) -> Self {
         self.api = Some(api);
         self
     }
 
-    /// How the scheduler scores nodes; by default the emptiest wins.
+    /// The scheduler's scoring; by default the emptiest node wins.
     #[must_use]
     pub fn scheduler(mut self, scoring: Scoring) -> Self {
         self.actors.scheduler = Some(scoring);
         self
     }
 
-    /// Nobody binds pods.
+    /// Starts no scheduler: pods stay unbound.
     #[must_use]
     pub fn without_scheduler(mut self) -> Self {
         self.actors.scheduler = None;
         self
     }
 
-    /// How kubelets behave.
+    /// Options of the kubelets.
     #[must_use]
     pub fn kubelets(mut self, options: KubeletOptions) -> Self {
         self.actors.kubelets = options;
@@ -100,21 +100,21 @@ impl SandboxBuilder {
         self
     }
 
-    /// Which actors run and how.
+    /// Which actors run, with their options.
     #[must_use]
     pub fn actors(mut self, options: ActorOptions) -> Self {
         self.actors = options;
         self
     }
 
-    /// Whose custom resources are installed; KWOK's by default.
+    /// The provider whose custom resources are installed; KWOK by default.
     #[must_use]
     pub fn provider(mut self, provider: Provider) -> Self {
         self.provider = provider;
         self
     }
 
-    /// Starts everything and returns once all actors see the cluster.
+    /// Starts the cluster and returns once the caches of all actors are filled.
     pub async fn build(self) -> Result<Sandbox, SandboxError> {
         let clock = self.clock.unwrap_or_else(|| Clock::simulated(start_of_2026()));
         let api = self.api.unwrap_or_else(|| {
@@ -161,7 +161,7 @@ async fn install_definitions(client: &Client, provider: Provider) -> Result<(), 
                 source,
             })?;
         match client.request::<Value>(request).await {
-            // A server with state of its own may have them already.
+            // An existing API server may have the definition already.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(source) => {
                 return Err(SandboxError::Definition {
@@ -194,7 +194,7 @@ impl std::fmt::Debug for Sandbox {
 }
 
 impl Sandbox {
-    /// What can be chosen about a sandbox.
+    /// Options for a new sandbox.
     pub fn builder() -> SandboxBuilder {
         SandboxBuilder {
             seed: Seed(0),
@@ -210,14 +210,14 @@ impl Sandbox {
         self.client.clone()
     }
 
-    /// A client of its own for the component called `tag`, and the switch of its faults.
+    /// A separate client for the component called `tag`, with the handle of its faults.
     pub fn client_with_faults(&self, tag: &str) -> (Client, Faults) {
         let faults = Faults::new(tag, self.seed.derive("faults"));
         let service = FaultLayer(faults.clone()).layer(self.api.clone());
         (Client::new(service, "default"), faults)
     }
 
-    /// The API server, for listeners and for layers of the caller's.
+    /// The API server, for HTTPS listeners and the caller's own tower layers.
     pub fn api(&self) -> &ApiServer {
         &self.api
     }
@@ -237,10 +237,10 @@ impl Sandbox {
         &self.shutdown
     }
 
-    /// Makes a node's kubelet misbehave as the annotation [`KUBELET`] says, or behave again.
-    pub async fn set_kubelet(&self, node: &str, conduct: Option<&str>) -> Result<(), kube::Error> {
+    /// Sets the annotation [`KUBELET`] of a node, which makes its kubelet misbehave; `None` removes it.
+    pub async fn set_kubelet(&self, node: &str, mode: Option<&str>) -> Result<(), kube::Error> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let patch = json!({"metadata": {"annotations": {KUBELET: conduct}}});
+        let patch = json!({"metadata": {"annotations": {KUBELET: mode}}});
         nodes.patch(node, &PatchParams::default(), &Patch::Merge(patch)).await?;
         Ok(())
     }

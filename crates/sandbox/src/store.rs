@@ -1,4 +1,4 @@
-//! A cache of all objects of one kind, fed by a watch and by the answers to our own writes.
+//! A cache of all objects of one kind, filled by a watch and by the responses to the actors' own writes.
 
 use kerf_runtime::watch::{Callback, WatchEvent, WatchOptions, watch};
 use kerf_runtime::{CancellationToken, ObjectKey, Readable, Rng};
@@ -25,7 +25,7 @@ pub(crate) fn key_of<K: Resource>(object: &K) -> ObjectKey {
     )
 }
 
-/// What happened to one object: it came (no old), changed, or went (no new).
+/// One change of an object: created (no old), updated, or deleted (no new).
 pub(crate) struct Change<'a, K> {
     pub(crate) key: &'a ObjectKey,
     pub(crate) old: Option<&'a K>,
@@ -33,14 +33,14 @@ pub(crate) struct Change<'a, K> {
 }
 
 impl<'a, K> Change<'a, K> {
-    /// The newest state known.
+    /// The newest known state.
     pub(crate) fn last(&self) -> Option<&'a K> {
         self.new.or(self.old)
     }
 }
 
 type Listener<K> = Arc<dyn Fn(&Change<'_, K>) + Send + Sync>;
-/// The values an object is found by.
+/// Returns the index values of an object.
 type Indexer<K> = fn(&K) -> Vec<String>;
 /// Objects by value, then by key.
 type Index<K> = BTreeMap<String, BTreeMap<ObjectKey, Arc<K>>>;
@@ -56,7 +56,7 @@ struct Inner<K> {
     /// By index and value.
     indexes: Vec<(Indexer<K>, Index<K>)>,
     listeners: Vec<Listener<K>>,
-    /// What a listing has brought so far.
+    /// The keys delivered so far by a list that is in progress.
     filling: Option<BTreeSet<ObjectKey>>,
     /// The highest resource version the watch has delivered.
     seen: u64,
@@ -85,7 +85,7 @@ impl<K: Kind> Store<K> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls back on every change from now on. Listeners must not change the store.
+    /// Calls `listener` for every later change. Listeners must not change the store.
     pub(crate) fn listen(&self, listener: impl Fn(&Change<'_, K>) + Send + Sync + 'static) {
         self.lock().listeners.push(Arc::new(listener));
     }
@@ -117,12 +117,12 @@ impl<K: Kind> Store<K> {
         objects.into_iter().flat_map(BTreeMap::values).cloned().collect()
     }
 
-    /// Takes over the answer to a write, so that what comes next sees it before the watch tells of it.
-    pub(crate) fn wrote(&self, object: K) {
+    /// Stores the response to a write, so that the next reconcile sees it before the watch delivers it.
+    pub(crate) fn record_write(&self, object: K) {
         let mut inner = self.lock();
         let version = version(&object);
         let known = inner.objects.contains_key(&key_of(&object));
-        // The watch is past this version and does not have the object: it is gone again.
+        // The watch has passed this version without the object: it was deleted again.
         if version <= inner.seen && !known {
             return;
         }
@@ -131,8 +131,8 @@ impl<K: Kind> Store<K> {
         told.deliver();
     }
 
-    /// Takes over that an object is gone.
-    pub(crate) fn removed(&self, key: &ObjectKey, uid: &str) {
+    /// Records that an object was deleted.
+    pub(crate) fn record_delete(&self, key: &ObjectKey, uid: &str) {
         let mut inner = self.lock();
         if inner
             .objects
@@ -171,7 +171,7 @@ impl<K: Kind> Store<K> {
             WatchEvent::Delete(object) => {
                 inner.seen = inner.seen.max(version(&object));
                 let key = key_of(&object);
-                // A successor of the same name may have come with the answer to its creation.
+                // A new object of the same name may already be stored from the response to its creation.
                 if inner.objects.get(&key).is_some_and(|known| known.uid() == object.uid()) {
                     all.push(inner.take(&key));
                 }
@@ -179,7 +179,7 @@ impl<K: Kind> Store<K> {
             WatchEvent::Malformed {
                 namespace, name, error, ..
             } => {
-                tracing::warn!(kind = %K::kind(&()), namespace, name, error, "object cannot be read");
+                tracing::warn!(kind = %K::kind(&()), namespace, name, error, "watch event ignored: the object does not match its kind");
             }
         }
         drop(inner);
@@ -193,7 +193,7 @@ impl<K: Kind> Store<K> {
         let _ = self.synced.subscribe().wait_for(|synced| *synced).await;
     }
 
-    /// Follows the API until `shutdown`.
+    /// Watches the API until `shutdown`.
     pub(crate) async fn follow(self: Arc<Self>, client: Client, rng: Rng, shutdown: CancellationToken) {
         let api: Api<Readable<K>> = Api::all(client);
         let options = WatchOptions {
@@ -207,7 +207,7 @@ impl<K: Kind> Store<K> {
     }
 }
 
-/// A change with those to be told of it; delivered without the store's lock.
+/// A change with its listeners, called after the store's lock is released.
 struct Told<K> {
     key: ObjectKey,
     old: Option<Arc<K>>,

@@ -1,8 +1,8 @@
-//! Volumes: claims are provisioned and bound, at once or where their first pod goes; claims of ephemeral volumes are made.
+//! The volume controllers: claims are provisioned and bound, at once or on the node of their first pod; ephemeral volumes get claims.
 
+use crate::context::{ActorContext, queue};
 use crate::object::{annotation, controlled_by, is_deleting, reference, short_hash, uid};
 use crate::store::key_of;
-use crate::world::{World, queue};
 use k8s_openapi::api::core::v1::{
     CSIPersistentVolumeSource, Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume,
     PersistentVolumeClaim, PersistentVolumeSpec, Pod, VolumeNodeAffinity,
@@ -22,44 +22,44 @@ const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const ZONE: &str = "topology.kubernetes.io/zone";
-/// The provisioner of classes whose volumes an administrator makes.
+/// The provisioner of classes whose volumes an administrator creates.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
-pub(crate) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
+pub(crate) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     let queue = queue();
     let keys = queue.clone();
-    world.claims.listen(move |change| keys.add(change.key.clone()));
-    // A class or a volume that comes may be what claims wait for.
-    let (keys, own) = (queue.clone(), Arc::downgrade(world));
+    context.claims.listen(move |change| keys.add(change.key.clone()));
+    // Claims may wait for a new class or volume.
+    let (keys, own) = (queue.clone(), Arc::downgrade(context));
     let retry = move || {
-        let Some(world) = own.upgrade() else { return };
-        for claim in world.claims.all().iter().filter(|claim| !is_bound(claim)) {
+        let Some(context) = own.upgrade() else { return };
+        for claim in context.claims.all().iter().filter(|claim| !is_bound(claim)) {
             keys.add(key_of(&**claim));
         }
     };
     let also = retry.clone();
-    world.classes.listen(move |_| retry());
-    world.volumes.listen(move |_| also());
-    world.run(tasks, "persistentvolume", queue, |world, key| async move {
-        match world.claims.get(&key) {
-            Some(claim) if !is_deleting(&*claim) => bind(&world, &claim).await?,
+    context.classes.listen(move |_| retry());
+    context.volumes.listen(move |_| also());
+    context.run(tasks, "persistentvolume", queue, |context, key| async move {
+        match context.claims.get(&key) {
+            Some(claim) if !is_deleting(&*claim) => bind(&context, &claim).await?,
             Some(_) => {}
-            None => reclaim(&world, &key).await?,
+            None => reclaim(&context, &key).await?,
         }
         Ok(Outcome::Done)
     });
-    let queue = crate::world::queue();
+    let queue = crate::context::queue();
     let keys = queue.clone();
-    world.pods.listen(move |change| {
+    context.pods.listen(move |change| {
         if change.old.is_none() && change.new.is_some_and(|pod| ephemeral(pod).next().is_some()) {
             keys.add(change.key.clone());
         }
     });
-    world.run(tasks, "ephemeral.volume", queue, |world, key| async move {
-        let Some(pod) = world.pods.get(&key).filter(|pod| !is_deleting(&**pod)) else {
+    context.run(tasks, "ephemeral.volume", queue, |context, key| async move {
+        let Some(pod) = context.pods.get(&key).filter(|pod| !is_deleting(&**pod)) else {
             return Ok(Outcome::Done);
         };
-        claim_ephemeral(&world, &pod).await
+        claim_ephemeral(&context, &pod).await
     });
 }
 
@@ -92,22 +92,22 @@ fn volume_name(claim: &PersistentVolumeClaim) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// Whether a class leaves the choice of a place to the first pod.
+/// Whether the class has the binding mode WaitForFirstConsumer.
 pub(crate) fn waits_for_consumer(class: &StorageClass) -> bool {
     class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
 }
 
-pub(crate) fn class_of(world: &World, claim: &PersistentVolumeClaim) -> Option<Arc<StorageClass>> {
+pub(crate) fn class_of(context: &ActorContext, claim: &PersistentVolumeClaim) -> Option<Arc<StorageClass>> {
     let name = claim
         .spec
         .as_ref()?
         .storage_class_name
         .as_deref()
         .filter(|name| !name.is_empty())?;
-    world.classes.named(name)
+    context.classes.named(name)
 }
 
-async fn claim_ephemeral(world: &World, pod: &Pod) -> Result<Outcome, ReconcileError> {
+async fn claim_ephemeral(context: &ActorContext, pod: &Pod) -> Result<Outcome, ReconcileError> {
     for (volume, template) in ephemeral(pod) {
         let meta = template.metadata.clone().unwrap_or_default();
         let claim = PersistentVolumeClaim {
@@ -122,7 +122,7 @@ async fn claim_ephemeral(world: &World, pod: &Pod) -> Result<Outcome, ReconcileE
             spec: Some(template.spec.clone()),
             status: None,
         };
-        match world.create(&world.claims, &claim).await {
+        match context.create(&context.claims, &claim).await {
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             other => other?,
         }
@@ -130,35 +130,39 @@ async fn claim_ephemeral(world: &World, pod: &Pod) -> Result<Outcome, ReconcileE
     Ok(Outcome::Done)
 }
 
-async fn bind(world: &World, claim: &PersistentVolumeClaim) -> Result<(), ReconcileError> {
+async fn bind(context: &ActorContext, claim: &PersistentVolumeClaim) -> Result<(), ReconcileError> {
     if is_bound(claim) {
         return Ok(());
     }
     if let Some(name) = volume_name(claim) {
-        return match world.volumes.named(name) {
-            Some(volume) => join(world, claim, &volume).await,
+        return match context.volumes.named(name) {
+            Some(volume) => join(context, claim, &volume).await,
             None => Ok(()),
         };
     }
-    let Some(class) = class_of(world, claim) else {
+    let Some(class) = class_of(context, claim) else {
         return Ok(());
     };
-    let node = annotation(claim, SELECTED_NODE).and_then(|name| world.nodes.named(name));
+    let node = annotation(claim, SELECTED_NODE).and_then(|name| context.nodes.named(name));
     if waits_for_consumer(&class) && node.is_none() {
         return Ok(());
     }
     if class.provisioner == NO_PROVISIONER {
-        return match static_volume(world, claim, &class) {
-            Some(volume) => join(world, claim, &volume).await,
+        return match static_volume(context, claim, &class) {
+            Some(volume) => join(context, claim, &volume).await,
             None => Ok(()),
         };
     }
-    let volume = provision(world, claim, &class, node.as_deref()).await?;
-    join(world, claim, &volume).await
+    let volume = provision(context, claim, &class, node.as_deref()).await?;
+    join(context, claim, &volume).await
 }
 
-/// A volume of the class that nobody has claimed, the first by name.
-fn static_volume(world: &World, claim: &PersistentVolumeClaim, class: &StorageClass) -> Option<Arc<PersistentVolume>> {
+/// The first unclaimed volume of the class by name.
+fn static_volume(
+    context: &ActorContext,
+    claim: &PersistentVolumeClaim,
+    class: &StorageClass,
+) -> Option<Arc<PersistentVolume>> {
     let free = |volume: &Arc<PersistentVolume>| {
         let spec = volume.spec.as_ref();
         let of_class = spec.and_then(|spec| spec.storage_class_name.as_deref()) == Some(&class.name_any());
@@ -168,11 +172,16 @@ fn static_volume(world: &World, claim: &PersistentVolumeClaim, class: &StorageCl
         };
         of_class && !is_deleting(&**volume) && holder.is_none_or(meant)
     };
-    world.volumes.all().into_iter().find(free)
+    context.volumes.all().into_iter().find(free)
 }
 
-/// The zone a new volume is made in: that of the chosen node, else one the class allows, else one there are nodes in.
-fn zone(world: &World, claim: &PersistentVolumeClaim, class: &StorageClass, node: Option<&Node>) -> Option<String> {
+/// The zone of a new volume: that of the selected node, else one the class allows, else one that has nodes.
+fn zone(
+    context: &ActorContext,
+    claim: &PersistentVolumeClaim,
+    class: &StorageClass,
+    node: Option<&Node>,
+) -> Option<String> {
     if let Some(node) = node {
         return node.labels().get(ZONE).cloned();
     }
@@ -182,30 +191,30 @@ fn zone(world: &World, claim: &PersistentVolumeClaim, class: &StorageClass, node
         .filter(|e| e.key == ZONE)
         .flat_map(|e| e.values.clone())
         .collect();
-    let present = world
+    let present = context
         .nodes
         .all()
         .iter()
         .filter_map(|node| node.labels().get(ZONE).cloned())
         .collect();
     let zones: Vec<String> = if allowed.is_empty() { present } else { allowed }.into_iter().collect();
-    // Spread over the zones by the claim's name, as the real provisioners do.
+    // Real provisioners spread volumes over zones by the claim's name.
     let pick = short_hash(&claim.name_any()).bytes().map(usize::from).sum::<usize>();
     zones.get(pick.checked_rem(zones.len())?).cloned()
 }
 
 async fn provision(
-    world: &World,
+    context: &ActorContext,
     claim: &PersistentVolumeClaim,
     class: &StorageClass,
     node: Option<&Node>,
 ) -> Result<Arc<PersistentVolume>, ReconcileError> {
     let name = format!("pvc-{}", uid(claim));
-    if let Some(known) = world.volumes.named(&name) {
+    if let Some(known) = context.volumes.named(&name) {
         return Ok(known);
     }
     let spec = claim.spec.clone().unwrap_or_default();
-    let required = zone(world, claim, class, node).map(|zone| NodeSelector {
+    let required = zone(context, claim, class, node).map(|zone| NodeSelector {
         node_selector_terms: vec![NodeSelectorTerm {
             match_expressions: Some(vec![NodeSelectorRequirement {
                 key: ZONE.to_owned(),
@@ -240,50 +249,54 @@ async fn provision(
         }),
         status: None,
     };
-    let api: Api<PersistentVolume> = Api::all(world.client.clone());
+    let api: Api<PersistentVolume> = Api::all(context.client.clone());
     let made = api.create(&PostParams::default(), &volume).await?;
-    world.volumes.wrote(made.clone());
+    context.volumes.record_write(made.clone());
     Ok(Arc::new(made))
 }
 
-/// Makes claim and volume refer to each other, the volume first: a claim that says it is bound is.
-async fn join(world: &World, claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> Result<(), ReconcileError> {
+/// Binds claim and volume to each other, the volume first, so that a claim that is Bound always has its volume.
+async fn join(
+    context: &ActorContext,
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+) -> Result<(), ReconcileError> {
     let spec = volume.spec.as_ref();
     if let Some(holder) = spec.and_then(|spec| spec.claim_ref.as_ref())
         && (holder.name != claim.metadata.name || holder.uid.as_deref().is_some_and(|other| other != uid(claim)))
     {
         return Ok(());
     }
-    let volumes: Api<PersistentVolume> = Api::all(world.client.clone());
+    let volumes: Api<PersistentVolume> = Api::all(context.client.clone());
     let params = PatchParams::default();
     let name = volume.name_any();
     let hold = json!({"spec": {"claimRef": reference(claim)}});
-    world
+    context
         .volumes
-        .wrote(volumes.patch(&name, &params, &Patch::Merge(hold)).await?);
+        .record_write(volumes.patch(&name, &params, &Patch::Merge(hold)).await?);
     let bound = json!({"status": {"phase": "Bound"}});
-    world
+    context
         .volumes
-        .wrote(volumes.patch_status(&name, &params, &Patch::Merge(bound)).await?);
+        .record_write(volumes.patch_status(&name, &params, &Patch::Merge(bound)).await?);
     let patch = json!({
         "metadata": {"annotations": {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"}},
         "spec": {"volumeName": name},
     });
     let key = key_of(claim);
-    world.patch(&world.claims, &key, &patch).await?;
+    context.patch(&context.claims, &key, &patch).await?;
     let status = json!({"status": {
         "phase": "Bound",
         "accessModes": spec.and_then(|spec| spec.access_modes.clone()),
         "capacity": spec.and_then(|spec| spec.capacity.clone()),
     }});
-    world.patch_status(&world.claims, &key, &status).await?;
+    context.patch_status(&context.claims, &key, &status).await?;
     Ok(())
 }
 
-/// A volume whose claim is gone is deleted, or kept as released.
-async fn reclaim(world: &World, key: &ObjectKey) -> Result<(), ReconcileError> {
-    let api: Api<PersistentVolume> = Api::all(world.client.clone());
-    for volume in world.volumes.all() {
+/// Deletes a volume whose claim is deleted, or marks it Released.
+async fn reclaim(context: &ActorContext, key: &ObjectKey) -> Result<(), ReconcileError> {
+    let api: Api<PersistentVolume> = Api::all(context.client.clone());
+    for volume in context.volumes.all() {
         let Some(spec) = &volume.spec else { continue };
         let held = spec.claim_ref.as_ref().is_some_and(|holder| {
             holder.uid.is_some()
@@ -304,7 +317,7 @@ async fn reclaim(world: &World, key: &ObjectKey) -> Result<(), ReconcileError> {
             let patched = api
                 .patch_status(&name, &PatchParams::default(), &Patch::Merge(released))
                 .await?;
-            world.volumes.wrote(patched);
+            context.volumes.record_write(patched);
         }
     }
     Ok(())

@@ -1,6 +1,7 @@
-//! Response bodies that break off.
+//! Response bodies with watch outages, delayed events and dropped events.
 
-use super::{BoxError, Faults};
+use super::layer::BoxError;
+use super::switch::Faults;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -18,41 +19,43 @@ const GONE: &str = concat!(
     "\n"
 );
 
-/// How a watch ends before its time.
+/// The planned outage of one watch.
 #[derive(Debug)]
-pub(super) struct WatchEnd {
-    life: Duration,
+pub(super) struct WatchOutage {
+    /// From the start of the watch to its end.
+    after: Duration,
+    /// Whether the watch ends with 410 Gone; otherwise the connection just breaks.
     gone: bool,
 }
 
-impl WatchEnd {
-    pub(super) fn new(life: Duration, gone: bool) -> Self {
-        Self { life, gone }
+impl WatchOutage {
+    pub(super) fn new(after: Duration, gone: bool) -> Self {
+        Self { after, gone }
     }
 }
 
-/// The body of an answer that passed a [`super::FaultLayer`].
+/// The body of a response that passed a [`super::FaultLayer`].
 pub struct FaultBody {
     inner: UnsyncBoxBody<Bytes, BoxError>,
     end: Option<Pin<Box<Sleep>>>,
     gone: bool,
     ended: bool,
     killed: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
-    /// Of a watch: what its events suffer.
-    events: Option<Events>,
+    /// Of a watch: its delayed events.
+    events: Option<DelayedEvents>,
 }
 
-/// Events on their way.
-struct Events {
+/// Watch events that wait for their delayed delivery.
+struct DelayedEvents {
     plural: String,
     faults: Faults,
-    /// In order, with the time they are told.
+    /// In order, with the time of delivery.
     late: VecDeque<(Instant, Frame<Bytes>)>,
     next: Pin<Box<Sleep>>,
     closed: bool,
 }
 
-impl Events {
+impl DelayedEvents {
     fn poll(
         &mut self,
         inner: &mut UnsyncBoxBody<Bytes, BoxError>,
@@ -63,7 +66,7 @@ impl Events {
                 Poll::Ready(Some(Ok(frame))) => match self.faults.watch_event(&self.plural) {
                     Some(lag) if lag.is_zero() && self.late.is_empty() => return Poll::Ready(Some(Ok(frame))),
                     Some(lag) => {
-                        // Never before the one before it.
+                        // Events keep their order.
                         let last = self.late.back().map_or_else(Instant::now, |(at, _)| *at);
                         self.late.push_back((last.max(Instant::now() + lag), frame));
                     }
@@ -97,7 +100,7 @@ impl std::fmt::Debug for FaultBody {
 }
 
 impl FaultBody {
-    pub(super) fn of<B>(body: B) -> Self
+    pub(super) fn from_body<B>(body: B) -> Self
     where
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
@@ -113,17 +116,17 @@ impl FaultBody {
     }
 
     pub(super) fn whole(bytes: Bytes) -> Self {
-        Self::of(Full::new(bytes))
+        Self::from_body(Full::new(bytes))
     }
 
     /// A watch that may end early, whose events may be late or lost, and that falls silent when the client is killed.
-    pub(super) fn watch(mut self, plural: String, end: Option<WatchEnd>, faults: Faults) -> Self {
+    pub(super) fn watch(mut self, plural: String, end: Option<WatchOutage>, faults: Faults) -> Self {
         if let Some(end) = end {
-            self.end = Some(Box::pin(tokio::time::sleep(end.life)));
+            self.end = Some(Box::pin(tokio::time::sleep(end.after)));
             self.gone = end.gone;
         }
         self.killed = Some(Box::pin(faults.killed().cancelled_owned()));
-        self.events = Some(Events {
+        self.events = Some(DelayedEvents {
             plural,
             faults,
             late: VecDeque::new(),
@@ -148,8 +151,8 @@ impl Body for FaultBody {
         {
             this.killed = None;
             this.end = None;
-            // A dead client hears nothing more, not even the end.
-            this.inner = Silence.boxed_unsync();
+            // A killed client receives nothing more, not even the end of the stream.
+            this.inner = HangingBody.boxed_unsync();
             this.events = None;
         }
         if let Some(end) = &mut this.end
@@ -178,10 +181,10 @@ impl Body for FaultBody {
     }
 }
 
-/// A body that never comes.
-struct Silence;
+/// A body that never yields a frame and never ends.
+struct HangingBody;
 
-impl Body for Silence {
+impl Body for HangingBody {
     type Data = Bytes;
     type Error = BoxError;
 

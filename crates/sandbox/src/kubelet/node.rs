@@ -1,8 +1,8 @@
-//! A kubelet's report about its node.
+//! The node status that a kubelet reports.
 
-use super::{Conduct, Kubelets, Reconciled, Stage, address};
+use super::kubelets::{KubeletMode, Kubelets, Reconciled, Stage, address};
+use crate::context::ActorContext;
 use crate::object::{is_deleting, seconds, uid};
-use crate::world::World;
 use k8s_openapi::api::core::v1::Node;
 use kerf_runtime::Outcome;
 use kube::ResourceExt;
@@ -50,30 +50,30 @@ pub(super) fn is_ready(node: Option<&Node>) -> bool {
 }
 
 impl Kubelets {
-    pub(super) async fn node(&self, world: &World, node: &Node) -> Reconciled {
-        let Some(conduct) = self.conduct(node) else {
+    pub(super) async fn node(&self, context: &ActorContext, node: &Node) -> Reconciled {
+        let Some(mode) = self.mode(node) else {
             return Ok(Outcome::Done);
         };
-        let (delay, conditions) = match (conduct, ready(node)) {
-            (Conduct::Paused, _)
-            | (Conduct::Working, Some("True"))
-            | (Conduct::NotReady, Some("False"))
-            | (Conduct::Stopped, None | Some("Unknown")) => {
+        let (delay, conditions) = match (mode, ready(node)) {
+            (KubeletMode::Paused, _)
+            | (KubeletMode::Normal, Some("True"))
+            | (KubeletMode::NotReady, Some("False"))
+            | (KubeletMode::Stopped, None | Some("Unknown")) => {
                 self.forget(uid(node), Stage::Stop);
                 return Ok(Outcome::Done);
             }
-            (Conduct::Working, None) => {
+            (KubeletMode::Normal, None) => {
                 let left = self.left(uid(node), Stage::Start, self.options.node_ready_after);
                 (left, HEALTHY.to_vec())
             }
-            (Conduct::Working, Some(_)) => (std::time::Duration::ZERO, HEALTHY.to_vec()),
-            (Conduct::NotReady, _) => {
+            (KubeletMode::Normal, Some(_)) => (std::time::Duration::ZERO, HEALTHY.to_vec()),
+            (KubeletMode::NotReady, _) => {
                 let mut conditions = HEALTHY.to_vec();
                 conditions[0] = ("Ready", "False", "KubeletNotReady", "container runtime is down");
                 (std::time::Duration::ZERO, conditions)
             }
-            (Conduct::Stopped, Some(_)) => {
-                let left = self.left(uid(node), Stage::Stop, self.options.silence);
+            (KubeletMode::Stopped, Some(_)) => {
+                let left = self.left(uid(node), Stage::Stop, self.options.node_monitor_grace_period);
                 let unknown = |(kind, ..): &(&'static str, &str, &str, &str)| {
                     (
                         *kind,
@@ -88,16 +88,16 @@ impl Kubelets {
         if !delay.is_zero() {
             return Ok(Outcome::RequeueAfter(delay));
         }
-        if is_deleting(node) && conduct == Conduct::Working && ready(node).is_none() {
+        if is_deleting(node) && mode == KubeletMode::Normal && ready(node).is_none() {
             return Ok(Outcome::Done);
         }
-        let patch = status_patch(world, node, &conditions);
-        let api: Api<Node> = Api::all(world.client.clone());
+        let patch = status_patch(context, node, &conditions);
+        let api: Api<Node> = Api::all(context.client.clone());
         let patched = api
             .patch_status(&node.name_any(), &PatchParams::default(), &Patch::Strategic(patch))
             .await;
         match patched {
-            Ok(node) => world.nodes.wrote(node),
+            Ok(node) => context.nodes.record_write(node),
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(error) => return Err(error.into()),
         }
@@ -106,8 +106,8 @@ impl Kubelets {
     }
 }
 
-fn status_patch(world: &World, node: &Node, conditions: &[(&str, &str, &str, &str)]) -> Value {
-    let now = seconds(world.now());
+fn status_patch(context: &ActorContext, node: &Node, conditions: &[(&str, &str, &str, &str)]) -> Value {
+    let now = seconds(context.now());
     let status = node.status.clone().unwrap_or_default();
     let known = status.conditions.unwrap_or_default();
     let conditions: Vec<Value> = conditions
@@ -137,7 +137,7 @@ fn status_patch(world: &World, node: &Node, conditions: &[(&str, &str, &str, &st
             "bootID": uid(node), "machineID": uid(node), "systemUUID": uid(node),
         },
     });
-    // KWK-062: what is not said is plenty.
+    // KWK-062: resources that the Node does not state get large defaults.
     let plenty = json!({"cpu": "1k", "memory": "1Ti", "pods": "1M"});
     if status
         .capacity

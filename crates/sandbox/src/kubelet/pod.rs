@@ -1,11 +1,11 @@
-//! A pod's life on its node.
+//! The stages of a pod on its node: start, completion, termination.
 
-use super::{
-    EXIT_CODE, KWOK_STOP_AFTER, Kubelets, RUN_FOR, Reconciled, STOP_AFTER, Stage, duration_annotation, status,
-};
+use super::kubelets::{Kubelets, Reconciled, Stage, duration_annotation};
+use super::options::{EXIT_CODE, KWOK_STOP_AFTER, RUN_FOR, STOP_AFTER};
+use super::status;
+use crate::context::ActorContext;
 use crate::object::{annotation, controller, is_deleting, is_finished, is_ready, phase, uid};
 use crate::store::key_of;
-use crate::world::World;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kerf_runtime::Outcome;
 use kube::ResourceExt;
@@ -13,9 +13,9 @@ use serde_json::Value;
 use std::time::Duration;
 
 impl Kubelets {
-    pub(super) async fn pod(&self, world: &World, pod: &Pod, node: &Node) -> Reconciled {
+    pub(super) async fn pod(&self, context: &ActorContext, pod: &Pod, node: &Node) -> Reconciled {
         if is_deleting(pod) {
-            return self.stop(world, pod).await;
+            return self.stop(context, pod).await;
         }
         if is_finished(pod) {
             return Ok(Outcome::Done);
@@ -27,27 +27,27 @@ impl Kubelets {
             .is_some_and(|stage| stage == "unhealthy")
         {
             if phase(pod) != "Unknown" {
-                write(world, pod, status::unhealthy(pod, world.now())).await?;
+                write(context, pod, status::unhealthy(pod, context.now())).await?;
             }
             return Ok(Outcome::Done);
         }
         if phase(pod) == "Pending" {
-            if !mounted(world, pod) {
+            if !mounted(context, pod) {
                 return Ok(Outcome::RequeueAfter(Duration::from_secs(1)));
             }
             let left = self.left(uid(pod), Stage::Start, self.options.pod_ready_after);
             if !left.is_zero() {
                 return Ok(Outcome::RequeueAfter(left));
             }
-            write(world, pod, status::running(pod, node, world.now())).await?;
+            write(context, pod, status::running(pod, node, context.now())).await?;
         } else if !is_ready(pod) {
-            write(world, pod, status::running(pod, node, world.now())).await?;
+            write(context, pod, status::running(pod, node, context.now())).await?;
         }
-        self.complete(world, pod).await
+        self.complete(context, pod).await
     }
 
     /// Ends pods that run to completion.
-    async fn complete(&self, world: &World, pod: &Pod) -> Reconciled {
+    async fn complete(&self, context: &ActorContext, pod: &Pod) -> Reconciled {
         let restarts = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()) == Some("Always");
         let annotated = duration_annotation(pod, RUN_FOR);
         let of_job = controller(pod).is_some_and(|owner| owner.kind == "Job");
@@ -65,12 +65,12 @@ impl Kubelets {
         let exit_code = annotation(pod, EXIT_CODE)
             .and_then(|code| code.parse().ok())
             .unwrap_or(0);
-        write(world, pod, status::finished(pod, exit_code, world.now())).await?;
+        write(context, pod, status::finished(pod, exit_code, context.now())).await?;
         Ok(Outcome::Done)
     }
 
-    /// Ends a deleted pod: after its containers' time or its grace period, whichever is shorter.
-    async fn stop(&self, world: &World, pod: &Pod) -> Reconciled {
+    /// Ends a deleted pod after the stop time of its containers or its grace period, whichever is shorter.
+    async fn stop(&self, context: &ActorContext, pod: &Pod) -> Reconciled {
         let grace_s = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
         if grace_s <= 0 {
             return Ok(Outcome::Done);
@@ -81,32 +81,32 @@ impl Kubelets {
             .or_else(kwok)
             .unwrap_or(self.options.pod_stops_after);
         // The grace period may have been shortened since the stage began.
-        let end = world.clock.until(
+        let end = context.clock.until(
             pod.metadata
                 .deletion_timestamp
                 .as_ref()
-                .map_or(world.now(), |time| time.0),
+                .map_or(context.now(), |time| time.0),
         );
         let left = self.left(uid(pod), Stage::Stop, wanted.min(grace)).min(end);
         if !left.is_zero() {
             return Ok(Outcome::RequeueAfter(left));
         }
-        world.delete(&world.pods, pod, Some(0)).await?;
+        context.delete(&context.pods, pod, Some(0)).await?;
         Ok(Outcome::Done)
     }
 }
 
 /// Whether every claim the pod mounts is bound.
-fn mounted(world: &World, pod: &Pod) -> bool {
+fn mounted(context: &ActorContext, pod: &Pod) -> bool {
     let namespace = pod.namespace().unwrap_or_default();
     crate::volumes::claim_names(pod).iter().all(|name| {
-        let claim = world.claims.get(&kerf_runtime::ObjectKey::new(&*namespace, &**name));
+        let claim = context.claims.get(&kerf_runtime::ObjectKey::new(&*namespace, &**name));
         claim.is_some_and(|claim| crate::volumes::is_bound(&claim))
     })
 }
 
-async fn write(world: &World, pod: &Pod, patch: Value) -> Result<(), kube::Error> {
-    match world.patch_pod_status(&key_of(pod), patch).await {
+async fn write(context: &ActorContext, pod: &Pod, patch: Value) -> Result<(), kube::Error> {
+    match context.patch_pod_status(&key_of(pod), patch).await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         other => other,
     }

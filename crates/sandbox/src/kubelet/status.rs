@@ -1,6 +1,6 @@
-//! The status patches a kubelet writes for its pods, complete enough for `kubectl` to look right.
+//! The status patches a kubelet writes for its pods, complete enough for the output of `kubectl`.
 
-use super::address;
+use super::kubelets::address;
 use crate::object::{node_name, seconds};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
@@ -64,7 +64,7 @@ fn terminated(pod: &Pod, exit_code: i32, now: Timestamp) -> Value {
     }})
 }
 
-/// Guaranteed, Burstable or BestEffort, by requests and limits of all containers.
+/// The QoS class by requests and limits of all containers: Guaranteed, Burstable or BestEffort.
 fn qos_class(pod: &Pod) -> &'static str {
     let mut all = containers(pod).iter().chain(init_containers(pod)).peekable();
     let resources = |container: &Container| container.resources.clone().unwrap_or_default();

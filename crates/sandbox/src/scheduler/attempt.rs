@@ -1,12 +1,12 @@
 //! One attempt to place one pod.
 
 use super::report::{Reports, message};
+use super::scheduling_loop::{Shared, is_waiting};
 use super::score::{Likeness, Scoring, score};
-use super::{Shared, is_waiting};
+use crate::context::ActorContext;
 use crate::node_match::{fields_hold, required_terms};
 use crate::store::key_of;
 use crate::volumes::{SELECTED_NODE, claim_names, class_of, is_bound, waits_for_consumer};
-use crate::world::World;
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_check::filter::{Filter, FilterReason};
@@ -16,30 +16,36 @@ use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What became of the search for a node.
+/// The result of the search for a node.
 enum Verdict {
     Node(String),
-    /// None will do, and why.
+    /// No node fits, with the reasons.
     Nowhere(String),
 }
 
-/// Tries one pod and tells the queue how it went.
-pub(super) async fn attempt(world: &World, shared: &Shared, scoring: Scoring, reports: &mut Reports, key: &ObjectKey) {
-    let Some(pod) = world.pods.get(key).filter(|pod| is_waiting(pod)) else {
+/// Tries to schedule one pod and reports the result to the queue.
+pub(super) async fn attempt(
+    context: &ActorContext,
+    shared: &Shared,
+    scoring: Scoring,
+    reports: &mut Reports,
+    key: &ObjectKey,
+) {
+    let Some(pod) = context.pods.get(key).filter(|pod| is_waiting(pod)) else {
         shared.queue().remove(key);
         return;
     };
-    let verdict = match claims_refusal(world, &pod) {
+    let verdict = match claims_refusal(context, &pod) {
         Some(refusal) => Verdict::Nowhere(refusal),
         None => find(shared, scoring, &pod),
     };
     let result = match verdict {
         Verdict::Node(node) => {
-            let placed = place(world, shared, &pod, &node).await;
+            let placed = place(context, shared, &pod, &node).await;
             match placed {
                 Ok(true) => {
                     shared.queue().remove(key);
-                    reports.scheduled(world, &pod, &node).await
+                    reports.scheduled(context, &pod, &node).await
                 }
                 Ok(false) => {
                     shared.queue().again(key);
@@ -49,7 +55,7 @@ pub(super) async fn attempt(world: &World, shared: &Shared, scoring: Scoring, re
             }
         }
         Verdict::Nowhere(message) => {
-            let told = reports.unschedulable(world, &pod, &message).await;
+            let told = reports.unschedulable(context, &pod, &message).await;
             shared.queue().failed(key);
             told
         }
@@ -60,18 +66,18 @@ pub(super) async fn attempt(world: &World, shared: &Shared, scoring: Scoring, re
     }
 }
 
-/// Claims that keep a pod from every node.
-fn claims_refusal(world: &World, pod: &Pod) -> Option<String> {
+/// The reason why the pod's volume claims fit no node at all, if there is one.
+fn claims_refusal(context: &ActorContext, pod: &Pod) -> Option<String> {
     let namespace = pod.namespace().unwrap_or_default();
-    let nodes = world.nodes.all().len();
+    let nodes = context.nodes.all().len();
     for name in claim_names(pod) {
-        let Some(claim) = world.claims.get(&ObjectKey::new(&*namespace, &*name)) else {
+        let Some(claim) = context.claims.get(&ObjectKey::new(&*namespace, &*name)) else {
             return Some(on_every_node(
                 nodes,
                 &format!("persistentvolumeclaim \"{name}\" not found"),
             ));
         };
-        let waits = class_of(world, &claim).is_some_and(|class| waits_for_consumer(&class));
+        let waits = class_of(context, &claim).is_some_and(|class| waits_for_consumer(&class));
         if !is_bound(&claim) && !waits {
             return Some(on_every_node(nodes, "pod has unbound immediate PersistentVolumeClaims"));
         }
@@ -89,16 +95,16 @@ fn on_every_node(nodes: usize, reason: &str) -> String {
 }
 
 fn find(shared: &Shared, scoring: Scoring, api_pod: &Pod) -> Verdict {
-    let mut view = shared.view();
-    let Some(pod) = view.waiting(api_pod) else {
+    let mut cache = shared.cache();
+    let Some(pod) = cache.waiting(api_pod) else {
         return Verdict::Nowhere("the pod cannot be read".to_owned());
     };
-    // Daemons differ in their pins, which the model does not have.
+    // Daemon pods differ only in their node affinity by field, which the model does not have.
     let plain = api_pod.spec.as_ref().and_then(required_terms).is_none();
-    if let Some(message) = view.refusal(&pod).filter(|_| plain) {
+    if let Some(message) = cache.refusal(&pod).filter(|_| plain) {
         return Verdict::Nowhere(message.to_owned());
     }
-    let (cluster, repelling) = view.snapshot();
+    let (cluster, repelling) = cache.snapshot();
     let filter = Filter::knowing(&pod, cluster, |node| repelling.contains(&node.name));
     let likeness = Likeness::new(&pod, cluster);
     let mut best: Option<(i64, &Arc<str>)> = None;
@@ -112,7 +118,7 @@ fn find(shared: &Shared, scoring: Scoring, api_pod: &Pod) -> Verdict {
         match outcome {
             Ok(()) => {
                 let score = score(scoring, &pod, node, cluster, &likeness);
-                // Nodes come by name: of equals the first stays.
+                // Nodes are sorted by name: the first of equal scores wins.
                 if best.is_none_or(|(highest, _)| score > highest) {
                     best = Some((score, &node.name));
                 }
@@ -125,52 +131,52 @@ fn find(shared: &Shared, scoring: Scoring, api_pod: &Pod) -> Verdict {
         None => {
             let text = message(cluster.nodes.len(), &reasons);
             if plain {
-                view.refused(Arc::clone(&pod), &text);
+                cache.refused(Arc::clone(&pod), &text);
             }
             Verdict::Nowhere(text)
         }
     }
 }
 
-/// Whether required node affinity names other nodes, as daemons' does. The model has no field requirements.
+/// Whether required node affinity by field excludes the node, as that of daemon pods does. The model has no field requirements.
 fn pinned_elsewhere(pod: &Pod, node: &str) -> bool {
     let terms = pod.spec.as_ref().and_then(required_terms);
     terms.is_some_and(|terms| !terms.iter().any(|term| fields_hold(term, node)))
 }
 
-/// Binds the pod; false if its volumes have to be made first.
-async fn place(world: &World, shared: &Shared, pod: &Pod, node: &str) -> Result<bool, kube::Error> {
-    if !claims_ready(world, pod, node).await? {
+/// Binds the pod. Returns false if its volumes have to be provisioned first.
+async fn place(context: &ActorContext, shared: &Shared, pod: &Pod, node: &str) -> Result<bool, kube::Error> {
+    if !claims_ready(context, pod, node).await? {
         return Ok(false);
     }
     let key = key_of(pod);
-    shared.view().assume(pod, node);
-    let bound = bind(world, pod, node).await;
+    shared.cache().assume(pod, node);
+    let bound = bind(context, pod, node).await;
     if bound.is_err() {
-        shared.view().forget(&key);
+        shared.cache().forget(&key);
     }
     bound.map(|()| true)
 }
 
-/// Names the node to the claims that wait for one; true once every claim is bound.
-async fn claims_ready(world: &World, pod: &Pod, node: &str) -> Result<bool, kube::Error> {
+/// Sets the selected node of claims that wait for one. Returns true once every claim is bound.
+async fn claims_ready(context: &ActorContext, pod: &Pod, node: &str) -> Result<bool, kube::Error> {
     let namespace = pod.namespace().unwrap_or_default();
     let mut ready = true;
     for name in claim_names(pod) {
         let key = ObjectKey::new(&*namespace, &*name);
-        let Some(claim) = world.claims.get(&key).filter(|claim| !is_bound(claim)) else {
+        let Some(claim) = context.claims.get(&key).filter(|claim| !is_bound(claim)) else {
             continue;
         };
         ready = false;
         if crate::object::annotation(&*claim, SELECTED_NODE) != Some(node) {
             let patch = json!({"metadata": {"annotations": {SELECTED_NODE: node}}});
-            world.patch(&world.claims, &key, &patch).await?;
+            context.patch(&context.claims, &key, &patch).await?;
         }
     }
     Ok(ready)
 }
 
-async fn bind(world: &World, pod: &Pod, node: &str) -> Result<(), kube::Error> {
+async fn bind(context: &ActorContext, pod: &Pod, node: &str) -> Result<(), kube::Error> {
     let namespace = pod.namespace().unwrap_or_default();
     let binding = Binding {
         metadata: ObjectMeta {
@@ -186,7 +192,7 @@ async fn bind(world: &World, pod: &Pod, node: &str) -> Result<(), kube::Error> {
             ..ObjectReference::default()
         },
     };
-    let api: Api<Pod> = Api::namespaced(world.client.clone(), &namespace);
+    let api: Api<Pod> = Api::namespaced(context.client.clone(), &namespace);
     let _: Value = api
         .create_subresource("binding", &pod.name_any(), &PostParams::default(), &binding)
         .await?;

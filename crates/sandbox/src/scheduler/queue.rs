@@ -1,4 +1,4 @@
-//! Which pod is tried next: the most important, then the longest waiting; those that failed come back when something changed.
+//! The scheduling queue: pods by priority, then by age. An unschedulable pod is tried again after a change in the cluster.
 
 use crate::store::key_of;
 use k8s_openapi::api::core::v1::Pod;
@@ -8,16 +8,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// As kube-scheduler has it.
+/// The back-off of kube-scheduler.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(10));
-/// How long a pod that cannot be placed waits though nothing changed.
+/// Longest time an unschedulable pod waits when nothing changes, as in kube-scheduler.
 const UNSCHEDULABLE_MAX: Duration = Duration::from_secs(300);
 
 /// What changed in the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wake {
     All,
-    /// Only pods with volumes can profit.
+    /// A change that can help only pods with volumes.
     Volumes,
 }
 
@@ -30,7 +30,7 @@ struct Entry {
     with_volumes: bool,
 }
 
-/// The most important first, then the one that came first.
+/// Sorts by priority, highest first, then by arrival.
 type Order = (Reverse<i32>, u64);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,11 +40,11 @@ enum Place {
     Until(Instant),
     /// Waiting for a change, at most until then.
     Unschedulable(Instant),
-    /// Being tried; true if something changed meanwhile.
+    /// In a scheduling attempt; true if the cluster changed since it began.
     Tried(bool),
 }
 
-/// Every step costs the pods it moves, not those that wait: most changes help none of the thousands that may be waiting.
+/// A step costs time only for the pods it moves, because most changes help none of the waiting pods.
 #[derive(Default)]
 pub(super) struct Queue {
     entries: BTreeMap<ObjectKey, Entry>,
@@ -66,7 +66,7 @@ pub(super) async fn sleep_until(due: Option<Instant>) {
 }
 
 impl Queue {
-    /// A pod that waits; one known already is tried again soon only if it `changed`.
+    /// Adds a pod. A pod that is queued already is tried again soon only if it `changed`.
     pub(super) fn add(&mut self, pod: &Pod, changed: bool) {
         let key = key_of(pod);
         match self.entries.get(&key).map(|entry| entry.place) {
@@ -119,7 +119,7 @@ impl Queue {
         }
     }
 
-    /// Takes a pod off the lists its place is on.
+    /// Removes a pod from the lists of its queue state.
     fn unlist(&mut self, key: &ObjectKey, entry: &Entry) {
         match entry.place {
             Place::Active => {
@@ -138,7 +138,7 @@ impl Queue {
         }
     }
 
-    /// Something changed: pods that could not be placed are tried again once their back-off is over.
+    /// Reacts to a change: unschedulable pods are tried again after their back-off.
     pub(super) fn wake(&mut self, wake: Wake) {
         let profits = |entry: &Entry| wake == Wake::All || entry.with_volumes;
         for key in &self.tried {
@@ -177,7 +177,7 @@ impl Queue {
         Some(key)
     }
 
-    /// The pod could not be placed.
+    /// Records that no node fits the pod.
     pub(super) fn failed(&mut self, key: &ObjectKey) {
         let now = Instant::now();
         let Some(entry) = self.entries.get_mut(key) else { return };
@@ -189,7 +189,7 @@ impl Queue {
         self.put(key, place);
     }
 
-    /// The attempt could not be finished; try again after the back-off.
+    /// Records that the attempt failed with an error; the pod is tried again after the back-off.
     pub(super) fn again(&mut self, key: &ObjectKey) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.attempts = entry.attempts.saturating_add(1);

@@ -1,9 +1,9 @@
-//! What the scheduler says of a pod it cannot place: a condition and a counted event, in kube-scheduler's words.
+//! Reports of scheduling attempts: the PodScheduled condition and a counted event, worded like kube-scheduler's.
 
-use super::NAME;
+use super::scheduling_loop::NAME;
+use crate::context::ActorContext;
 use crate::object::{event, seconds, uid};
 use crate::store::key_of;
-use crate::world::World;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kerf_check::filter::FilterReason;
 use kube::ResourceExt;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The reasons of all nodes, as kube-scheduler words them.
+/// The reasons of all nodes in kube-scheduler's format.
 pub(super) fn message(nodes: usize, reasons: &[Vec<FilterReason>]) -> String {
     if nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
@@ -35,7 +35,7 @@ fn histogram(counts: &BTreeMap<String, usize>) -> String {
     parts.join(", ")
 }
 
-/// Whether room made by removing pods could help at all.
+/// Whether preemption of pods could help.
 fn preemption(nodes: usize, reasons: &[Vec<FilterReason>]) -> String {
     let helps = |reason: &FilterReason| {
         matches!(
@@ -61,7 +61,7 @@ fn preemption(nodes: usize, reasons: &[Vec<FilterReason>]) -> String {
     format!("0/{nodes} nodes are available: {}.", histogram(&counts))
 }
 
-/// Events written, so that the same complaint is counted and not repeated.
+/// Events written so far, so that an equal report increases the count of the last event.
 #[derive(Default)]
 pub(super) struct Reports {
     /// By the pod's uid.
@@ -76,16 +76,21 @@ struct Told {
     written: Instant,
 }
 
-/// The same complaint is written again after this time only; client-go's spam filter comes to the same in the long run.
+/// Shortest time between two writes of the same report, close to the long-term rate of client-go's spam filter.
 const REPEAT: Duration = Duration::from_secs(300);
 
-/// Pods remembered; those beyond get a new event for the same complaint.
+/// Most pods whose last event is kept. A pod beyond them gets a new event for the same report.
 const REMEMBERED: usize = 10_000;
 
 impl Reports {
-    /// Tells of a pod that cannot be placed.
-    pub(super) async fn unschedulable(&mut self, world: &World, pod: &Pod, message: &str) -> Result<(), kube::Error> {
-        self.event(world, pod, "Warning", "FailedScheduling", message).await?;
+    /// Reports a pod that fits no node.
+    pub(super) async fn unschedulable(
+        &mut self,
+        context: &ActorContext,
+        pod: &Pod,
+        message: &str,
+    ) -> Result<(), kube::Error> {
+        self.event(context, pod, "Warning", "FailedScheduling", message).await?;
         let known = pod
             .status
             .as_ref()
@@ -99,12 +104,12 @@ impl Reports {
         }
         let since = old
             .and_then(|old| old.last_transition_time.clone())
-            .unwrap_or_else(|| seconds(world.now()));
+            .unwrap_or_else(|| seconds(context.now()));
         let condition = json!({
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
             "lastTransitionTime": since,
         });
-        let patched = world
+        let patched = context
             .patch_pod_status(&key_of(pod), json!({"status": {"conditions": [condition]}}))
             .await;
         match patched {
@@ -113,31 +118,31 @@ impl Reports {
         }
     }
 
-    /// Tells of a pod that was placed.
-    pub(super) async fn scheduled(&mut self, world: &World, pod: &Pod, node: &str) -> Result<(), kube::Error> {
+    /// Reports a pod that was bound.
+    pub(super) async fn scheduled(&mut self, context: &ActorContext, pod: &Pod, node: &str) -> Result<(), kube::Error> {
         let name = format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any());
         let message = format!("Successfully assigned {name} to {node}");
-        self.event(world, pod, "Normal", "Scheduled", &message).await?;
+        self.event(context, pod, "Normal", "Scheduled", &message).await?;
         self.last.remove(uid(pod));
         Ok(())
     }
 
     async fn event(
         &mut self,
-        world: &World,
+        context: &ActorContext,
         pod: &Pod,
         kind: &str,
         reason: &str,
         message: &str,
     ) -> Result<(), kube::Error> {
-        let api: Api<Event> = Api::namespaced(world.client.clone(), &pod.namespace().unwrap_or_default());
+        let api: Api<Event> = Api::namespaced(context.client.clone(), &pod.namespace().unwrap_or_default());
         if let Some(told) = self.last.get_mut(uid(pod)).filter(|told| told.message == message) {
             told.count += 1;
             if told.written.elapsed() < REPEAT {
                 return Ok(());
             }
             told.written = Instant::now();
-            let patch = json!({"count": told.count, "lastTimestamp": seconds(world.now())});
+            let patch = json!({"count": told.count, "lastTimestamp": seconds(context.now())});
             match api
                 .patch(&told.event, &PatchParams::default(), &Patch::Merge(patch))
                 .await
@@ -147,10 +152,10 @@ impl Reports {
                 Err(error) => return Err(error),
             }
         }
-        let event = event(pod, NAME, kind, reason, message, world.now());
+        let event = event(pod, NAME, kind, reason, message, context.now());
         let name = event.name_any();
         match api.create(&PostParams::default(), &event).await {
-            // The namespace is going, or the very same event was written before a restart.
+            // The namespace is being deleted, or the same event was written before a restart.
             Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404 | 409) => {}
             other => drop(other?),
         }

@@ -1,4 +1,4 @@
-//! Which of the nodes that would do is the best.
+//! Scores of the nodes that fit.
 
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::Node;
@@ -8,7 +8,7 @@ use kerf_model::snapshot::Snapshot;
 use kerf_model::taint::Effect;
 use std::collections::BTreeMap;
 
-/// How full nodes should be.
+/// How the scheduler distributes pods over nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Scoring {
     /// Pods spread: the emptiest node wins, as in a default kube-scheduler.
@@ -71,7 +71,7 @@ fn preferred(pod: &Pod, node: &Node, interner: &Interner) -> i64 {
     if total > 0 { met * FULL / total } else { 0 }
 }
 
-/// Where the pods are that soft spread constraints count.
+/// The pods per domain that the soft topology spread constraints count.
 pub(super) struct Likeness {
     /// By constraint: the key, the pods per domain, and the fullest domain.
     counts: Vec<(Sym, BTreeMap<Sym, i64>, i64)>,

@@ -1,10 +1,10 @@
-//! DaemonSets: one pod on every node that admits it.
+//! The DaemonSet controller: one pod on every node that admits it.
 
 use super::template::{self, PodName, label};
+use crate::context::{ActorContext, enqueue_own_and_pods, queue};
 use crate::node_match::{admitted, selects};
-use crate::object::{is_available, is_deleting, is_finished, is_ready, node_name, scaled, short_hash, uid};
+use crate::object::{is_available, is_deleting, is_finished, is_ready, node_name, scaled_value, short_hash, uid};
 use crate::store::key_of;
-use crate::world::{World, enqueue_own_and_pods, queue};
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec};
 use k8s_openapi::api::core::v1::{
     Affinity, Node, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Toleration,
@@ -14,41 +14,40 @@ use kube::ResourceExt;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::JoinSet;
 
 const REVISION_LABEL: &str = "controller-revision-hash";
 
-pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
+pub(super) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     let queue = queue();
-    enqueue_own_and_pods(&queue, &world.daemon_sets, &world.pods);
-    let (keys, own) = (queue.clone(), Arc::downgrade(world));
-    world.nodes.listen(move |change| {
+    enqueue_own_and_pods(&queue, &context.daemon_sets, &context.pods);
+    let (keys, own) = (queue.clone(), Arc::downgrade(context));
+    context.nodes.listen(move |change| {
         let face =
             |node: Option<&Node>| node.map(|node| (node.labels().clone(), node.spec.clone().and_then(|s| s.taints)));
-        let Some(world) = own.upgrade().filter(|_| face(change.old) != face(change.new)) else {
+        let Some(context) = own.upgrade().filter(|_| face(change.old) != face(change.new)) else {
             return;
         };
-        for set in world.daemon_sets.all() {
+        for set in context.daemon_sets.all() {
             keys.add(key_of(&*set));
         }
     });
-    world.run(tasks, "daemonset", queue, |world, key| async move {
-        let Some(set) = world.daemon_sets.get(&key) else {
+    context.run(tasks, "daemonset", queue, |context, key| async move {
+        let Some(set) = context.daemon_sets.get(&key) else {
             return Ok(Outcome::Done);
         };
         let Some(spec) = set.spec.clone() else {
             return Ok(Outcome::Done);
         };
-        let plan = Plan::of(&world, &set, &spec);
+        let plan = Plan::of(&context, &set, &spec);
         if set.metadata.deletion_timestamp.is_none() {
-            carry_out(&world, &set, &spec, &plan).await?;
+            carry_out(&context, &set, &spec, &plan).await?;
         }
-        write_status(&world, &set, &spec).await
+        write_status(&context, &set, &spec).await
     });
 }
 
-/// The tolerations every daemon gets.
+/// The tolerations that every daemon pod gets.
 fn tolerations(spec: &DaemonSetSpec) -> Vec<Toleration> {
     let pod = spec.template.spec.as_ref();
     let mut all = pod.and_then(|pod| pod.tolerations.clone()).unwrap_or_default();
@@ -77,7 +76,7 @@ fn tolerations(spec: &DaemonSetSpec) -> Vec<Toleration> {
     all
 }
 
-/// Which nodes lack a daemon, and which daemons have to go.
+/// The nodes without a daemon pod, and the daemon pods to delete.
 struct Plan {
     missing: Vec<String>,
     surplus: Vec<Arc<Pod>>,
@@ -89,7 +88,7 @@ struct Plan {
     revision: String,
 }
 
-/// The node a daemon belongs to: where it is bound, or where its pin wants it.
+/// The node of a daemon pod: the one it is bound to, or the one its node affinity names.
 fn home(pod: &Pod) -> Option<String> {
     if let Some(name) = node_name(pod) {
         return Some(name.to_owned());
@@ -105,11 +104,11 @@ fn home(pod: &Pod) -> Option<String> {
 }
 
 impl Plan {
-    fn of(world: &World, set: &DaemonSet, spec: &DaemonSetSpec) -> Self {
+    fn of(context: &ActorContext, set: &DaemonSet, spec: &DaemonSetSpec) -> Self {
         let tolerations = tolerations(spec);
         let pod_spec = spec.template.spec.clone().unwrap_or_default();
         let mut by_node: BTreeMap<String, Vec<Arc<Pod>>> = BTreeMap::new();
-        for pod in world.controlled_pods(uid(set)) {
+        for pod in context.controlled_pods(uid(set)) {
             by_node.entry(home(&pod).unwrap_or_default()).or_default().push(pod);
         }
         let mut plan = Self {
@@ -122,14 +121,14 @@ impl Plan {
             misscheduled: 0,
             revision: short_hash(&spec.template),
         };
-        for node in world.nodes.all() {
+        for node in context.nodes.all() {
             let pods = by_node.remove(&node.name_any()).unwrap_or_default();
             let selected = selects(&pod_spec, &node);
             let may_start = selected && admitted(&tolerations, &node, &["NoSchedule", "NoExecute"]);
             let may_stay = selected && admitted(&tolerations, &node, &["NoExecute"]);
             plan.judge(&node, &pods, may_start, may_stay);
         }
-        // What is left is pinned to nodes that are gone; bound ones are pod garbage collection's.
+        // The rest name nodes that do not exist any more. Pod garbage collection deletes the bound ones.
         let strays = by_node
             .into_values()
             .flatten()
@@ -152,7 +151,7 @@ impl Plan {
         self.surplus.extend(running.iter().skip(1).cloned());
         self.scheduled += i32::from(may_start && !running.is_empty());
         match running.first() {
-            // A daemon of this node that is still going away keeps its place until it is gone.
+            // A daemon pod of this node that is being deleted is replaced only after it is removed.
             None if pods.is_empty() && may_start => self.missing.push(node.name_any()),
             None => {}
             Some(pod) if pod.labels().get(REVISION_LABEL) != Some(&self.revision) => {
@@ -166,13 +165,18 @@ impl Plan {
     }
 }
 
-async fn carry_out(world: &World, set: &DaemonSet, spec: &DaemonSetSpec, plan: &Plan) -> Result<(), ReconcileError> {
+async fn carry_out(
+    context: &ActorContext,
+    set: &DaemonSet,
+    spec: &DaemonSetSpec,
+    plan: &Plan,
+) -> Result<(), ReconcileError> {
     for pod in &plan.surplus {
-        world.delete(&world.pods, &**pod, None).await?;
+        context.delete(&context.pods, &**pod, None).await?;
     }
     for node in &plan.missing {
-        world
-            .create(&world.pods, &daemon(set, spec, node, &plan.revision))
+        context
+            .create(&context.pods, &daemon(set, spec, node, &plan.revision))
             .await?;
     }
     let strategy = spec.update_strategy.as_ref();
@@ -182,22 +186,22 @@ async fn carry_out(world: &World, set: &DaemonSet, spec: &DaemonSetSpec, plan: &
     let rolling = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
     let limit = rolling
         .and_then(|rolling| rolling.max_unavailable.as_ref())
-        .map_or(1, |v| scaled(v, plan.wanted, true));
+        .map_or(1, |v| scaled_value(v, plan.wanted, true));
     let mut room = limit.max(1) - plan.unavailable;
     for pod in &plan.outdated {
-        // One that does not run can be replaced without loss.
+        // A daemon pod that does not run can be replaced without loss of availability.
         if is_ready(pod) {
             if room <= 0 {
                 continue;
             }
             room -= 1;
         }
-        world.delete(&world.pods, &**pod, None).await?;
+        context.delete(&context.pods, &**pod, None).await?;
     }
     Ok(())
 }
 
-/// A daemon pinned to one node.
+/// A daemon pod whose node affinity names one node.
 fn daemon(set: &DaemonSet, spec: &DaemonSetSpec, node: &str, revision: &str) -> Pod {
     let mut pod = template::pod(set, &spec.template, PodName::Prefix(format!("{}-", set.name_any())));
     label(&mut pod, REVISION_LABEL, revision);
@@ -227,11 +231,15 @@ fn daemon(set: &DaemonSet, spec: &DaemonSetSpec, node: &str, revision: &str) -> 
     pod
 }
 
-async fn write_status(world: &World, set: &DaemonSet, spec: &DaemonSetSpec) -> Result<Outcome, ReconcileError> {
-    let plan = Plan::of(world, set, spec);
+async fn write_status(
+    context: &ActorContext,
+    set: &DaemonSet,
+    spec: &DaemonSetSpec,
+) -> Result<Outcome, ReconcileError> {
+    let plan = Plan::of(context, set, spec);
     let min_ready_s = spec.min_ready_seconds.unwrap_or(0);
-    let now = world.now();
-    let pods = world.controlled_pods(uid(set));
+    let now = context.now();
+    let pods = context.controlled_pods(uid(set));
     let live: Vec<_> = pods
         .iter()
         .filter(|pod| !is_deleting(&***pod) && node_name(pod).is_some())
@@ -247,18 +255,8 @@ async fn write_status(world: &World, set: &DaemonSet, spec: &DaemonSetSpec) -> R
         "numberAvailable": positive(available), "numberUnavailable": positive(plan.wanted - available),
         "updatedNumberScheduled": positive(updated),
     });
-    if crate::world::says_more(&json!(set.status), &status) {
-        match world
-            .patch_status(&world.daemon_sets, &key_of(set), &json!({"status": status}))
-            .await
-        {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            other => other?,
-        }
-    }
-    Ok(if ready > available {
-        Outcome::RequeueAfter(Duration::from_secs(u64::try_from(min_ready_s).unwrap_or(1).max(1)))
-    } else {
-        Outcome::Done
-    })
+    context
+        .update_status(&context.daemon_sets, set, &set.status, status)
+        .await?;
+    Ok(template::until_available(ready > available, min_ready_s))
 }

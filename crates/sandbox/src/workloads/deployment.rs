@@ -1,9 +1,9 @@
-//! Deployments: replica sets that replace one another.
+//! The Deployment controller: one replica set per template, scaled by the rollout.
 
 use super::rollout;
+use crate::context::{ActorContext, queue};
 use crate::object::{annotation, controlled_by, controller, short_hash, uid};
 use crate::store::key_of;
-use crate::world::{World, queue};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -18,12 +18,12 @@ pub(super) const REVISION: &str = "deployment.kubernetes.io/revision";
 const DESIRED: &str = "deployment.kubernetes.io/desired-replicas";
 const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
-pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
+pub(super) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     let queue = queue();
     let keys = queue.clone();
-    world.deployments.listen(move |change| keys.add(change.key.clone()));
+    context.deployments.listen(move |change| keys.add(change.key.clone()));
     let keys = queue.clone();
-    world.replica_sets.listen(move |change| {
+    context.replica_sets.listen(move |change| {
         let owner = change
             .last()
             .and_then(controller)
@@ -32,10 +32,10 @@ pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
             keys.add(ObjectKey::new(&*change.key.namespace, &*owner.name));
         }
     });
-    // A deployment that recreates waits for the last old pod to be gone.
-    let (keys, own) = (queue.clone(), Arc::downgrade(world));
-    world.pods.listen(move |change| {
-        let (Some(world), None) = (own.upgrade(), change.new) else {
+    // The Recreate strategy waits until the last old pod is removed.
+    let (keys, own) = (queue.clone(), Arc::downgrade(context));
+    context.pods.listen(move |change| {
+        let (Some(context), None) = (own.upgrade(), change.new) else {
             return;
         };
         let Some(owner) = change
@@ -45,19 +45,19 @@ pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
         else {
             return;
         };
-        let set = world
+        let set = context
             .replica_sets
             .get(&ObjectKey::new(&*change.key.namespace, &*owner.name));
         if let Some(owner) = set.as_deref().and_then(controller) {
             keys.add(ObjectKey::new(&*change.key.namespace, &*owner.name));
         }
     });
-    world.run(tasks, "deployment", queue, |world, key| async move {
-        let Some(deployment) = world.deployments.get(&key) else {
+    context.run(tasks, "deployment", queue, |context, key| async move {
+        let Some(deployment) = context.deployments.get(&key) else {
             return Ok(Outcome::Done);
         };
         if deployment.metadata.deletion_timestamp.is_none() {
-            reconcile(&world, &deployment).await?;
+            reconcile(&context, &deployment).await?;
         }
         Ok(Outcome::Done)
     });
@@ -71,8 +71,8 @@ pub(super) struct Fleet {
 }
 
 impl Fleet {
-    fn of(world: &World, deployment: &Deployment) -> Self {
-        let mut sets = world.controlled_sets(uid(deployment));
+    fn of(context: &ActorContext, deployment: &Deployment) -> Self {
+        let mut sets = context.controlled_sets(uid(deployment));
         sets.retain(|set| set.metadata.deletion_timestamp.is_none());
         sets.sort_by_key(|set| (revision(set), set.creation_timestamp(), set.name_any()));
         let template = deployment.spec.as_ref().map(|spec| &spec.template);
@@ -109,34 +109,34 @@ pub(super) fn replicas(set: &ReplicaSet) -> i32 {
     set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)
 }
 
-async fn reconcile(world: &World, deployment: &Deployment) -> Result<(), ReconcileError> {
+async fn reconcile(context: &ActorContext, deployment: &Deployment) -> Result<(), ReconcileError> {
     let paused = deployment.spec.as_ref().and_then(|spec| spec.paused) == Some(true);
     if paused {
-        rollout::scale_to(world, deployment, &Fleet::of(world, deployment)).await?;
+        rollout::scale_to(context, deployment, &Fleet::of(context, deployment)).await?;
     } else {
-        ensure_new_set(world, deployment).await?;
-        let fleet = Fleet::of(world, deployment);
-        rollout::step(world, deployment, &fleet).await?;
-        clean_up(world, deployment, &Fleet::of(world, deployment)).await?;
+        ensure_new_set(context, deployment).await?;
+        let fleet = Fleet::of(context, deployment);
+        rollout::step(context, deployment, &fleet).await?;
+        clean_up(context, deployment, &Fleet::of(context, deployment)).await?;
     }
-    rollout::write_status(world, deployment, &Fleet::of(world, deployment)).await
+    rollout::write_status(context, deployment, &Fleet::of(context, deployment)).await
 }
 
-/// The set of the current template: made if there is none, and given the highest revision.
-async fn ensure_new_set(world: &World, deployment: &Deployment) -> Result<(), ReconcileError> {
-    let fleet = Fleet::of(world, deployment);
+/// The replica set of the current template, created if it is missing, with the highest revision.
+async fn ensure_new_set(context: &ActorContext, deployment: &Deployment) -> Result<(), ReconcileError> {
+    let fleet = Fleet::of(context, deployment);
     let highest_old = fleet.old_sets().map(|set| revision(set)).max().unwrap_or(0);
     let current = match fleet.new_set() {
         Some(set) if revision(set) > highest_old => revision(set),
         Some(set) => {
             let revision = (highest_old + 1).to_string();
             let patch = json!({"metadata": {"annotations": {REVISION: revision}}});
-            world.patch(&world.replica_sets, &key_of(&**set), &patch).await?;
+            context.patch(&context.replica_sets, &key_of(&**set), &patch).await?;
             highest_old + 1
         }
         None => {
-            world
-                .create(&world.replica_sets, &new_set(deployment, &fleet, highest_old + 1))
+            context
+                .create(&context.replica_sets, &new_set(deployment, &fleet, highest_old + 1))
                 .await?;
             highest_old + 1
         }
@@ -144,7 +144,7 @@ async fn ensure_new_set(world: &World, deployment: &Deployment) -> Result<(), Re
     let current = current.to_string();
     if annotation(deployment, REVISION) != Some(&current) {
         let patch = json!({"metadata": {"annotations": {REVISION: current}}});
-        world.patch(&world.deployments, &key_of(deployment), &patch).await?;
+        context.patch(&context.deployments, &key_of(deployment), &patch).await?;
     }
     Ok(())
 }
@@ -190,8 +190,8 @@ fn new_set(deployment: &Deployment, fleet: &Fleet, revision: i64) -> ReplicaSet 
     }
 }
 
-/// Removes the oldest empty sets beyond the history limit.
-async fn clean_up(world: &World, deployment: &Deployment, fleet: &Fleet) -> Result<(), ReconcileError> {
+/// Deletes the oldest empty replica sets beyond the revision history limit.
+async fn clean_up(context: &ActorContext, deployment: &Deployment, fleet: &Fleet) -> Result<(), ReconcileError> {
     let limit = deployment
         .spec
         .as_ref()
@@ -202,7 +202,7 @@ async fn clean_up(world: &World, deployment: &Deployment, fleet: &Fleet) -> Resu
     let idle: Vec<_> = fleet.old_sets().filter(empty).collect();
     let surplus = idle.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
     for set in idle.into_iter().take(surplus) {
-        world.delete(&world.replica_sets, &**set, None).await?;
+        context.delete(&context.replica_sets, &**set, None).await?;
     }
     Ok(())
 }

@@ -1,12 +1,12 @@
-//! Jobs: pods that run to completion.
+//! The Job controller: pods that run to completion.
 //!
-//! A finished pod may vanish with its node, so the job's status is what counts: a pod keeps a finalizer until it was counted, and between the
-//! two the status names it as counted but not yet released.
+//! A finished pod can be removed with its node, so the job's status holds the counts. A pod keeps a finalizer until it is counted; until the
+//! finalizer is removed, the status lists the pod as uncounted or counted but not released.
 
 use super::template::{self, PodName, annotate, label};
+use crate::context::{ActorContext, active, enqueue_own_and_pods, queue};
 use crate::object::{controller, is_deleting, is_finished, is_ready, phase, seconds, uid};
 use crate::store::key_of;
-use crate::world::{World, active, enqueue_own_and_pods, queue};
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::Pod;
 use kerf_runtime::{ObjectKey, Outcome, ReconcileError};
@@ -20,12 +20,12 @@ use tokio::task::JoinSet;
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
-pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
+pub(super) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     let queue = queue();
-    enqueue_own_and_pods(&queue, &world.jobs, &world.pods);
-    world.run(tasks, "job", queue, |world, key| async move {
-        let Some(job) = world.jobs.get(&key) else {
-            release_orphans(&world, &key).await?;
+    enqueue_own_and_pods(&queue, &context.jobs, &context.pods);
+    context.run(tasks, "job", queue, |context, key| async move {
+        let Some(job) = context.jobs.get(&key) else {
+            release_orphans(&context, &key).await?;
             return Ok(Outcome::Done);
         };
         let Some(spec) = job.spec.clone() else {
@@ -34,14 +34,14 @@ pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
         if job.metadata.deletion_timestamp.is_some() {
             return Ok(Outcome::Done);
         }
-        count_ended(&world, &job).await?;
-        let Some(job) = world.jobs.get(&key) else {
+        count_ended(&context, &job).await?;
+        let Some(job) = context.jobs.get(&key) else {
             return Ok(Outcome::Done);
         };
         if let Some(end) = ended(&job) {
-            return expire(&world, &job, &spec, end).await;
+            return expire(&context, &job, &spec, end).await;
         }
-        reconcile(&world, &job, &spec).await
+        reconcile(&context, &job, &spec).await
     });
 }
 
@@ -59,27 +59,32 @@ fn ended(job: &Job) -> Option<jiff::Timestamp> {
     })
 }
 
-async fn expire(world: &World, job: &Job, spec: &JobSpec, end: jiff::Timestamp) -> Result<Outcome, ReconcileError> {
+async fn expire(
+    context: &ActorContext,
+    job: &Job,
+    spec: &JobSpec,
+    end: jiff::Timestamp,
+) -> Result<Outcome, ReconcileError> {
     let Some(keep_s) = spec.ttl_seconds_after_finished else {
         return Ok(Outcome::Done);
     };
     let at = end
         .saturating_add(jiff::SignedDuration::from_secs(keep_s.into()))
         .unwrap_or(jiff::Timestamp::MAX);
-    let left = world.clock.until(at);
+    let left = context.clock.until(at);
     if left > Duration::ZERO {
         return Ok(Outcome::RequeueAfter(left));
     }
-    world.delete(&world.jobs, job, None).await?;
+    context.delete(&context.jobs, job, None).await?;
     Ok(Outcome::Done)
 }
 
-/// How far a job is.
+/// The progress of a job.
 struct Progress {
     active: Vec<Arc<Pod>>,
     succeeded: i32,
     failed: i32,
-    /// Of indexed jobs: the indexes that are done.
+    /// The completed indexes of an indexed job.
     done: BTreeSet<i32>,
 }
 
@@ -88,13 +93,13 @@ fn index(pod: &Pod) -> Option<i32> {
 }
 
 impl Progress {
-    /// From the status, which has counted every ended pod, and the pods that are still at it.
-    fn of(world: &World, job: &Job) -> Self {
+    /// The progress from the status, which counts every finished pod, and from the pods that still run.
+    fn of(context: &ActorContext, job: &Job) -> Self {
         let status = job.status.clone().unwrap_or_default();
         Self {
             succeeded: status.succeeded.unwrap_or(0),
             failed: status.failed.unwrap_or(0),
-            active: active(world.controlled_pods(uid(job))),
+            active: active(context.controlled_pods(uid(job))),
             done: parse_indexes(status.completed_indexes.as_deref().unwrap_or_default()),
         }
     }
@@ -135,9 +140,9 @@ fn is_over(pod: &Pod) -> bool {
     is_finished(pod) || (is_deleting(pod) && pod.metadata.deletion_grace_period_seconds.unwrap_or(0) == 0)
 }
 
-/// Counts pods that ended since the last time, then lets them go.
-async fn count_ended(world: &World, job: &Job) -> Result<(), ReconcileError> {
-    let pods = world.controlled_pods(uid(job));
+/// Counts pods that finished since the last reconcile, then removes their finalizers.
+async fn count_ended(context: &ActorContext, job: &Job) -> Result<(), ReconcileError> {
+    let pods = context.controlled_pods(uid(job));
     let over: Vec<&Pod> = pods
         .iter()
         .map(|pod| &**pod)
@@ -162,50 +167,50 @@ async fn count_ended(world: &World, job: &Job) -> Result<(), ReconcileError> {
             "completedIndexes": (!done.is_empty()).then(|| print_indexes(&done)),
             "uncountedTerminatedPods": {"succeeded": uids(&good), "failed": uids(&bad)},
         });
-        write(world, job, status).await?;
+        write(context, job, status).await?;
     }
     for pod in &over {
-        release(world, pod).await?;
+        release(context, pod).await?;
     }
     let forgotten = json!({"uncountedTerminatedPods": {"succeeded": null, "failed": null}});
     if !over.is_empty() || !held.is_empty() {
-        write(world, job, forgotten).await?;
+        write(context, job, forgotten).await?;
     }
     Ok(())
 }
 
-async fn release(world: &World, pod: &Pod) -> Result<(), ReconcileError> {
+async fn release(context: &ActorContext, pod: &Pod) -> Result<(), ReconcileError> {
     let kept: Vec<_> = pod
         .finalizers()
         .iter()
         .filter(|finalizer| *finalizer != TRACKING)
         .collect();
     let patch = json!({"metadata": {"finalizers": kept}});
-    match world.patch(&world.pods, &key_of(pod), &patch).await {
+    match context.patch(&context.pods, &key_of(pod), &patch).await {
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         other => other?,
     }
-    // A deleted pod is gone with its last finalizer.
+    // A deleted pod is removed with its last finalizer.
     if is_deleting(pod) && kept.is_empty() && pod.metadata.deletion_grace_period_seconds.unwrap_or(0) == 0 {
-        world.pods.removed(&key_of(pod), uid(pod));
+        context.pods.record_delete(&key_of(pod), uid(pod));
     }
     Ok(())
 }
 
-/// Pods of a job that is gone are nobody's to count.
-async fn release_orphans(world: &World, key: &ObjectKey) -> Result<(), ReconcileError> {
+/// Removes the finalizers of the pods of a deleted job: no controller counts them any more.
+async fn release_orphans(context: &ActorContext, key: &ObjectKey) -> Result<(), ReconcileError> {
     let of_job = |pod: &Pod| controller(pod).is_some_and(|owner| owner.kind == "Job" && owner.name == key.name);
-    for pod in world.pods.in_namespace(&key.namespace) {
+    for pod in context.pods.in_namespace(&key.namespace) {
         if is_tracked(&pod) && of_job(&pod) {
-            release(world, &pod).await?;
+            release(context, &pod).await?;
         }
     }
     Ok(())
 }
 
-async fn write(world: &World, job: &Job, status: Value) -> Result<(), ReconcileError> {
-    match world
-        .patch_status(&world.jobs, &key_of(job), &json!({"status": status}))
+async fn write(context: &ActorContext, job: &Job, status: Value) -> Result<(), ReconcileError> {
+    match context
+        .patch_status(&context.jobs, &key_of(job), &json!({"status": status}))
         .await
     {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
@@ -213,20 +218,20 @@ async fn write(world: &World, job: &Job, status: Value) -> Result<(), ReconcileE
     }
 }
 
-async fn reconcile(world: &World, job: &Job, spec: &JobSpec) -> Result<Outcome, ReconcileError> {
-    let progress = Progress::of(world, job);
+async fn reconcile(context: &ActorContext, job: &Job, spec: &JobSpec) -> Result<Outcome, ReconcileError> {
+    let progress = Progress::of(context, job);
     let parallelism = spec.parallelism.unwrap_or(1);
     let suspended = spec.suspend == Some(true);
     let completions = spec.completions;
     let complete = match completions {
         Some(completions) => progress.succeeded >= completions,
-        // Without a number of completions the first success decides.
+        // Without `completions`, the first successful pod completes the job.
         None => progress.succeeded > 0 && progress.active.is_empty(),
     };
     let failed = progress.failed > spec.backoff_limit.unwrap_or(6);
     if complete || failed || suspended {
         for pod in &progress.active {
-            world.delete(&world.pods, &**pod, None).await?;
+            context.delete(&context.pods, &**pod, None).await?;
         }
     } else {
         let left = completions.map_or(if progress.succeeded > 0 { 0 } else { parallelism }, |n| {
@@ -235,7 +240,7 @@ async fn reconcile(world: &World, job: &Job, spec: &JobSpec) -> Result<Outcome, 
         let wanted = usize::try_from(parallelism.min(left)).unwrap_or(0);
         if progress.active.len() > wanted {
             for pod in progress.active.iter().skip(wanted) {
-                world.delete(&world.pods, &**pod, None).await?;
+                context.delete(&context.pods, &**pod, None).await?;
             }
         }
         let mut taken: BTreeSet<i32> = progress.active.iter().filter_map(|pod| index(pod)).collect();
@@ -243,10 +248,10 @@ async fn reconcile(world: &World, job: &Job, spec: &JobSpec) -> Result<Outcome, 
         for _ in progress.active.len()..wanted {
             let free = (0..completions.unwrap_or(0)).find(|index| !taken.contains(index));
             taken.extend(free);
-            world.create(&world.pods, &worker(job, spec, free)).await?;
+            context.create(&context.pods, &worker(job, spec, free)).await?;
         }
     }
-    write_status(world, job, spec, complete, failed).await
+    write_status(context, job, spec, complete, failed).await
 }
 
 fn worker(job: &Job, spec: &JobSpec, index: Option<i32>) -> Pod {
@@ -274,15 +279,15 @@ fn worker(job: &Job, spec: &JobSpec, index: Option<i32>) -> Pod {
 }
 
 async fn write_status(
-    world: &World,
+    context: &ActorContext,
     job: &Job,
     spec: &JobSpec,
     complete: bool,
     failed: bool,
 ) -> Result<Outcome, ReconcileError> {
-    let progress = Progress::of(world, job);
+    let progress = Progress::of(context, job);
     let known = job.status.clone().unwrap_or_default();
-    let now = seconds(world.now());
+    let now = seconds(context.now());
     let ready = progress.active.iter().filter(|pod| is_ready(pod)).count();
     let condition = |kind: &str, reason: &str, message: &str| -> Value {
         json!({"type": kind, "status": "True", "reason": reason, "message": message,
@@ -308,9 +313,7 @@ async fn write_status(
             condition("Failed", reason, message)
         ]);
     }
-    if crate::world::says_more(&json!(known), &status) {
-        write(world, job, status).await?;
-    }
+    context.update_status(&context.jobs, job, &known, status).await?;
     Ok(Outcome::Done)
 }
 

@@ -1,4 +1,4 @@
-//! The workload controllers: what turns Deployments, StatefulSets, DaemonSets and Jobs into pods and keeps it so.
+//! The workload controllers: they create, replace and delete the pods of Deployments, StatefulSets, DaemonSets, Jobs and CronJobs.
 
 mod daemon_set;
 mod deployment;
@@ -10,14 +10,14 @@ mod template;
 
 pub(crate) use template::condition;
 
-use crate::world::World;
+use crate::context::ActorContext;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-pub(crate) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
-    deployment::start(world, tasks);
-    replica_set::start(world, tasks);
-    stateful_set::start(world, tasks);
-    daemon_set::start(world, tasks);
-    job::start(world, tasks);
+pub(crate) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
+    deployment::start(context, tasks);
+    replica_set::start(context, tasks);
+    stateful_set::start(context, tasks);
+    daemon_set::start(context, tasks);
+    job::start(context, tasks);
 }

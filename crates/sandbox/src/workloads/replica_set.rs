@@ -1,9 +1,8 @@
-//! ReplicaSets: so many pods of one template.
+//! The ReplicaSet controller: a number of pods of one template.
 
 use super::template::{self, PodName};
-use crate::object::{annotation, is_available, is_ready, node_name, phase, ready_since, scaled, uid};
-use crate::store::key_of;
-use crate::world::{World, active, enqueue_own_and_pods, queue};
+use crate::context::{ActorContext, active, enqueue_own_and_pods, queue};
+use crate::object::{annotation, is_available, is_ready, node_name, phase, ready_since, scaled_value, uid};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kerf_runtime::{Outcome, ReconcileError};
@@ -11,25 +10,24 @@ use kube::ResourceExt;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// The most pods made in one go, as in the controller manager.
+/// Most pods created in one reconcile, as in the controller manager.
 const BURST: usize = 500;
 
-pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
+pub(super) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     let queue = queue();
-    enqueue_own_and_pods(&queue, &world.replica_sets, &world.pods);
-    world.run(tasks, "replicaset", queue, |world, key| async move {
-        let Some(set) = world.replica_sets.get(&key) else {
+    enqueue_own_and_pods(&queue, &context.replica_sets, &context.pods);
+    context.run(tasks, "replicaset", queue, |context, key| async move {
+        let Some(set) = context.replica_sets.get(&key) else {
             return Ok(Outcome::Done);
         };
-        reconcile(&world, &set).await
+        reconcile(&context, &set).await
     });
 }
 
-async fn reconcile(world: &World, set: &ReplicaSet) -> Result<Outcome, ReconcileError> {
-    let pods = active(world.controlled_pods(uid(set)));
+async fn reconcile(context: &ActorContext, set: &ReplicaSet) -> Result<Outcome, ReconcileError> {
+    let pods = active(context.controlled_pods(uid(set)));
     let wanted = usize::try_from(set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)).unwrap_or(0);
     if set.metadata.deletion_timestamp.is_none() {
         if pods.len() < wanted {
@@ -40,17 +38,17 @@ async fn reconcile(world: &World, set: &ReplicaSet) -> Result<Outcome, Reconcile
                 .unwrap_or_default();
             for _ in 0..(wanted - pods.len()).min(BURST) {
                 let prefix = PodName::Prefix(format!("{}-", set.name_any()));
-                world
-                    .create(&world.pods, &template::pod(set, &template, prefix))
+                context
+                    .create(&context.pods, &template::pod(set, &template, prefix))
                     .await?;
             }
         } else if pods.len() > wanted {
             for pod in dispensable(&pods).into_iter().take(pods.len() - wanted) {
-                world.delete(&world.pods, &*pod, None).await?;
+                context.delete(&context.pods, &*pod, None).await?;
             }
         }
     }
-    write_status(world, set).await
+    write_status(context, set).await
 }
 
 /// Pods in the order in which they are given up: unbound, pending and unready ones first, then cheap ones, those that share their node with
@@ -88,10 +86,10 @@ fn dispensable(pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
     sorted
 }
 
-async fn write_status(world: &World, set: &ReplicaSet) -> Result<Outcome, ReconcileError> {
-    let pods = active(world.controlled_pods(uid(set)));
+async fn write_status(context: &ActorContext, set: &ReplicaSet) -> Result<Outcome, ReconcileError> {
+    let pods = active(context.controlled_pods(uid(set)));
     let min_ready_s = set.spec.as_ref().and_then(|spec| spec.min_ready_seconds).unwrap_or(0);
-    let now = world.now();
+    let now = context.now();
     let count = |holds: &dyn Fn(&Pod) -> bool| pods.iter().filter(|pod| holds(pod)).count();
     let template = set.spec.as_ref().and_then(|spec| spec.template.as_ref());
     let labels = template
@@ -105,32 +103,22 @@ async fn write_status(world: &World, set: &ReplicaSet) -> Result<Outcome, Reconc
         "replicas": pods.len(), "fullyLabeledReplicas": positive(count(&labeled)), "readyReplicas": positive(ready),
         "availableReplicas": positive(available), "observedGeneration": set.metadata.generation,
     });
-    if crate::world::says_more(&json!(set.status), &status) {
-        match world
-            .patch_status(&world.replica_sets, &key_of(set), &json!({"status": status}))
-            .await
-        {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            other => other?,
-        }
-    }
-    // Pods become available by the mere passing of time.
-    Ok(if ready > available {
-        Outcome::RequeueAfter(Duration::from_secs(u64::try_from(min_ready_s).unwrap_or(1).max(1)))
-    } else {
-        Outcome::Done
-    })
+    context
+        .update_status(&context.replica_sets, set, &set.status, status)
+        .await?;
+    // A pod becomes available after `minReadySeconds` without a further change.
+    Ok(template::until_available(ready > available, min_ready_s))
 }
 
-/// How many pods may be unavailable or surplus during a rolling update: the two shares of the strategy, at least one of them above zero.
+/// `maxSurge` and `maxUnavailable` of a rolling update in pods; at least one of them is above zero.
 pub(super) fn rolling_bounds(
     surge: Option<&k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>,
     unavailable: Option<&k8s_openapi::apimachinery::pkg::util::intstr::IntOrString>,
     replicas: i32,
 ) -> (i32, i32) {
     let quarter = k8s_openapi::apimachinery::pkg::util::intstr::IntOrString::String("25%".to_owned());
-    let surge = scaled(surge.unwrap_or(&quarter), replicas, true);
-    let unavailable = scaled(unavailable.unwrap_or(&quarter), replicas, false);
+    let surge = scaled_value(surge.unwrap_or(&quarter), replicas, true);
+    let unavailable = scaled_value(unavailable.unwrap_or(&quarter), replicas, false);
     if surge == 0 && unavailable == 0 {
         (0, 1)
     } else {

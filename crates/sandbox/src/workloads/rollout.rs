@@ -1,11 +1,11 @@
-//! The pace of a Deployment's rollout, and what its status says of it.
+//! The steps of a Deployment's rollout, and the status that reports them.
 
 use super::deployment::{Fleet, replicas, wanted};
 use super::replica_set::rolling_bounds;
 use super::template::condition;
+use crate::context::ActorContext;
 use crate::object::uid;
 use crate::store::key_of;
-use crate::world::World;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kerf_runtime::ReconcileError;
@@ -17,7 +17,7 @@ fn recreates(deployment: &Deployment) -> bool {
     strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("Recreate")
 }
 
-/// How many pods may be there beyond the wanted number, and how many may be missing.
+/// The resolved `maxSurge` and `maxUnavailable` in pods.
 pub(super) fn bounds(deployment: &Deployment) -> (i32, i32) {
     if recreates(deployment) {
         return (0, wanted(deployment));
@@ -31,7 +31,7 @@ pub(super) fn bounds(deployment: &Deployment) -> (i32, i32) {
     rolling_bounds(surge, unavailable, wanted(deployment))
 }
 
-/// The size the new set may have, given how many pods the old ones want and how many the new one wants now.
+/// The allowed size of the new replica set, from the sizes of the old ones and its own current size.
 pub(super) fn room_for_new(deployment: &Deployment, old: i32, new: i32) -> i32 {
     let wanted = wanted(deployment);
     if recreates(deployment) {
@@ -42,25 +42,25 @@ pub(super) fn room_for_new(deployment: &Deployment, old: i32, new: i32) -> i32 {
     (new + room.max(0)).min(wanted)
 }
 
-/// One step: the new set grows as far as the surge allows, the old ones shrink as far as availability allows.
-pub(super) async fn step(world: &World, deployment: &Deployment, fleet: &Fleet) -> Result<(), ReconcileError> {
+/// One step: the new replica set grows as far as the surge allows, the old ones shrink as far as availability allows.
+pub(super) async fn step(context: &ActorContext, deployment: &Deployment, fleet: &Fleet) -> Result<(), ReconcileError> {
     let Some(new) = fleet.new_set() else { return Ok(()) };
     let old: i32 = fleet.old_sets().map(|set| replicas(set)).sum();
     let old_pods: i32 = if recreates(deployment) {
         fleet
             .old_sets()
-            .map(|set| i32::try_from(world.controlled_pods(uid(&**set)).len()).unwrap_or(i32::MAX))
+            .map(|set| i32::try_from(context.controlled_pods(uid(&**set)).len()).unwrap_or(i32::MAX))
             .sum()
     } else {
         0
     };
     let size = room_for_new(deployment, old.max(old_pods), replicas(new).min(wanted(deployment)));
-    scale(world, new, size).await?;
-    shrink_old(world, deployment, fleet, new, size).await
+    scale(context, new, size).await?;
+    shrink_old(context, deployment, fleet, new, size).await
 }
 
 async fn shrink_old(
-    world: &World,
+    context: &ActorContext,
     deployment: &Deployment,
     fleet: &Fleet,
     new: &ReplicaSet,
@@ -70,30 +70,30 @@ async fn shrink_old(
     let old: i32 = fleet.old_sets().map(|set| replicas(set)).sum();
     let least = wanted(deployment) - unavailable;
     let new_missing = new_size - available(new);
-    // What may go without falling below the least number that must be available.
+    // Pods that may be removed while enough pods stay available.
     let mut budget = old + new_size - least - new_missing.max(0);
     if budget <= 0 {
         return Ok(());
     }
     for set in fleet.old_sets().filter(|set| replicas(set) > 0) {
-        // Pods that are not available do not help anybody: they go first and need no budget beyond the sum.
+        // Unavailable pods are removed first. They need no availability, only the limit on the total.
         let broken = (replicas(set) - available(set)).min(budget);
         if broken > 0 {
             budget -= broken;
-            scale(world, set, replicas(set) - broken).await?;
+            scale(context, set, replicas(set) - broken).await?;
         }
     }
     let available_now: i32 = fleet.sets.iter().map(|set| available(set)).sum();
-    // Statuses lag behind sizes, so the sum of sizes bounds this as well.
+    // The status is older than the sizes, so the sum of sizes is a second limit.
     let mut budget = budget.min(available_now - least);
     for set in fleet.old_sets() {
-        let Some(current) = world.replica_sets.get(&key_of(&**set)) else {
+        let Some(current) = context.replica_sets.get(&key_of(&**set)) else {
             continue;
         };
         let gone = replicas(&current).min(budget.max(0));
         if gone > 0 {
             budget -= gone;
-            scale(world, &current, replicas(&current) - gone).await?;
+            scale(context, &current, replicas(&current) - gone).await?;
         }
     }
     Ok(())
@@ -106,26 +106,34 @@ fn available(set: &ReplicaSet) -> i32 {
         .unwrap_or(0)
 }
 
-async fn scale(world: &World, set: &ReplicaSet, size: i32) -> Result<(), ReconcileError> {
+async fn scale(context: &ActorContext, set: &ReplicaSet, size: i32) -> Result<(), ReconcileError> {
     if replicas(set) != size {
         let patch = json!({"spec": {"replicas": size}});
-        world.patch(&world.replica_sets, &key_of(set), &patch).await?;
+        context.patch(&context.replica_sets, &key_of(set), &patch).await?;
     }
     Ok(())
 }
 
-/// A paused deployment follows its replica count without a rollout: its largest set takes the difference.
-pub(super) async fn scale_to(world: &World, deployment: &Deployment, fleet: &Fleet) -> Result<(), ReconcileError> {
+/// A paused deployment scales without a rollout: its largest replica set takes the difference.
+pub(super) async fn scale_to(
+    context: &ActorContext,
+    deployment: &Deployment,
+    fleet: &Fleet,
+) -> Result<(), ReconcileError> {
     let total: i32 = fleet.sets.iter().map(|set| replicas(set)).sum();
     let largest = fleet.sets.iter().max_by_key(|set| replicas(set));
     let Some(set) = fleet.new_set().or(largest) else {
         return Ok(());
     };
     let size = (replicas(set) + wanted(deployment) - total).max(0);
-    scale(world, set, size).await
+    scale(context, set, size).await
 }
 
-pub(super) async fn write_status(world: &World, deployment: &Deployment, fleet: &Fleet) -> Result<(), ReconcileError> {
+pub(super) async fn write_status(
+    context: &ActorContext,
+    deployment: &Deployment,
+    fleet: &Fleet,
+) -> Result<(), ReconcileError> {
     let sum = |of: &dyn Fn(&ReplicaSet) -> i32| fleet.sets.iter().map(|set| of(set)).sum::<i32>();
     let pods = |set: &ReplicaSet| set.status.as_ref().map_or(0, |status| status.replicas);
     let ready = |set: &ReplicaSet| {
@@ -158,7 +166,7 @@ pub(super) async fn write_status(world: &World, deployment: &Deployment, fleet: 
     };
     let progressing = json!({"type": "Progressing", "status": "True", "reason": reason, "message": message});
     let known = known_conditions(deployment);
-    let now = world.now();
+    let now = context.now();
     let conditions: Vec<Value> = [available_condition, progressing]
         .into_iter()
         .map(|new| updated_condition(deployment, condition(&known, new, now), now))
@@ -170,15 +178,9 @@ pub(super) async fn write_status(world: &World, deployment: &Deployment, fleet: 
         "availableReplicas": positive(available), "unavailableReplicas": positive(desired.max(wanted(deployment)) - available),
         "conditions": conditions,
     });
-    if crate::world::says_more(&json!(deployment.status), &status) {
-        match world
-            .patch_status(&world.deployments, &key_of(deployment), &json!({"status": status}))
-            .await
-        {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            other => other?,
-        }
-    }
+    context
+        .update_status(&context.deployments, deployment, &deployment.status, status)
+        .await?;
     Ok(())
 }
 
@@ -201,7 +203,7 @@ fn known_conditions(deployment: &Deployment) -> Vec<Condition> {
     plain.collect()
 }
 
-/// The time of the last update stays while nothing but time changes.
+/// The condition, with the old update time when nothing else differs.
 fn updated_condition(deployment: &Deployment, mut new: Value, now: jiff::Timestamp) -> Value {
     let known = deployment
         .status

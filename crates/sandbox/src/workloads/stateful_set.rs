@@ -1,9 +1,8 @@
-//! StatefulSets: numbered pods with volumes of their own, made and replaced in order.
+//! The StatefulSet controller: numbered pods with their own volume claims, created and replaced in order.
 
 use super::template::{self, PodName, label};
-use crate::object::{controlled_by, is_available, is_deleting, is_finished, is_ready, scaled, short_hash, uid};
-use crate::store::key_of;
-use crate::world::{World, enqueue_own_and_pods, queue};
+use crate::context::{ActorContext, enqueue_own_and_pods, queue};
+use crate::object::{controlled_by, is_available, is_deleting, is_finished, is_ready, scaled_value, short_hash, uid};
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, Volume};
 use kerf_runtime::{ObjectKey, Outcome, ReconcileError};
@@ -11,26 +10,25 @@ use kube::ResourceExt;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::task::JoinSet;
 
 const REVISION_LABEL: &str = "controller-revision-hash";
 
-pub(super) fn start(world: &Arc<World>, tasks: &mut JoinSet<()>) {
+pub(super) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     let queue = queue();
-    enqueue_own_and_pods(&queue, &world.stateful_sets, &world.pods);
-    world.run(tasks, "statefulset", queue, |world, key| async move {
-        let Some(set) = world.stateful_sets.get(&key) else {
+    enqueue_own_and_pods(&queue, &context.stateful_sets, &context.pods);
+    context.run(tasks, "statefulset", queue, |context, key| async move {
+        let Some(set) = context.stateful_sets.get(&key) else {
             return Ok(Outcome::Done);
         };
         let Some(spec) = set.spec.clone() else {
             return Ok(Outcome::Done);
         };
-        let replicas = Replicas::of(&world, &set, &spec);
+        let replicas = Replicas::of(&context, &set, &spec);
         if set.metadata.deletion_timestamp.is_none() {
-            step(&world, &set, &spec, &replicas).await?;
+            step(&context, &set, &spec, &replicas).await?;
         }
-        write_status(&world, &set, &spec).await
+        write_status(&context, &set, &spec).await
     });
 }
 
@@ -43,10 +41,10 @@ struct Replicas {
 }
 
 impl Replicas {
-    fn of(world: &World, set: &StatefulSet, spec: &StatefulSetSpec) -> Self {
+    fn of(context: &ActorContext, set: &StatefulSet, spec: &StatefulSetSpec) -> Self {
         let prefix = format!("{}-", set.name_any());
         let ordinal = |pod: &Pod| pod.name_any().strip_prefix(&prefix).and_then(|n| n.parse().ok());
-        let pods = world
+        let pods = context
             .controlled_pods(uid(set))
             .into_iter()
             .filter_map(|pod| Some((ordinal(&pod)?, pod)));
@@ -63,9 +61,9 @@ impl Replicas {
     }
 }
 
-/// One step towards the wanted pods. With ordered management it stops at the first pod that is not as it should be.
+/// One step towards the wanted pods. With ordered pod management it stops at the first pod that is not ready.
 async fn step(
-    world: &World,
+    context: &ActorContext,
     set: &StatefulSet,
     spec: &StatefulSetSpec,
     replicas: &Replicas,
@@ -74,11 +72,11 @@ async fn step(
     for ordinal in replicas.wanted.clone() {
         match replicas.pods.get(&ordinal) {
             Some(pod) if is_finished(pod) && !is_deleting(&**pod) => {
-                world.delete(&world.pods, &**pod, None).await?;
+                context.delete(&context.pods, &**pod, None).await?;
             }
             Some(pod) if !is_deleting(&**pod) && is_ready(pod) => continue,
             Some(_) => {}
-            None => create(world, set, spec, ordinal, &replicas.revision).await?,
+            None => create(context, set, spec, ordinal, &replicas.revision).await?,
         }
         if ordered {
             return Ok(());
@@ -91,17 +89,17 @@ async fn step(
         .collect();
     for (_, pod) in surplus.iter().rev() {
         if !is_deleting(&***pod) {
-            world.delete(&world.pods, &***pod, None).await?;
+            context.delete(&context.pods, &***pod, None).await?;
         }
         if ordered {
             return Ok(());
         }
     }
-    update(world, spec, replicas).await
+    update(context, spec, replicas).await
 }
 
 /// Replaces pods of older templates from the highest ordinal down, one at a time unless `maxUnavailable` says more.
-async fn update(world: &World, spec: &StatefulSetSpec, replicas: &Replicas) -> Result<(), ReconcileError> {
+async fn update(context: &ActorContext, spec: &StatefulSetSpec, replicas: &Replicas) -> Result<(), ReconcileError> {
     let strategy = spec.update_strategy.as_ref();
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {
         return Ok(());
@@ -111,7 +109,7 @@ async fn update(world: &World, spec: &StatefulSetSpec, replicas: &Replicas) -> R
     let total = spec.replicas.unwrap_or(1);
     let at_once = rolling
         .and_then(|rolling| rolling.max_unavailable.as_ref())
-        .map_or(1, |v| scaled(v, total, false));
+        .map_or(1, |v| scaled_value(v, total, false));
     let healthy = |pod: &Pod| is_ready(pod) && !is_deleting(pod);
     let mut unavailable = i32::try_from(replicas.pods.values().filter(|pod| !healthy(pod)).count()).unwrap_or(i32::MAX);
     for (_, pod) in replicas
@@ -123,7 +121,7 @@ async fn update(world: &World, spec: &StatefulSetSpec, replicas: &Replicas) -> R
             return Ok(());
         }
         if !replicas.is_current(pod) && !is_deleting(&**pod) {
-            world.delete(&world.pods, &**pod, None).await?;
+            context.delete(&context.pods, &**pod, None).await?;
             unavailable += 1;
         }
     }
@@ -131,7 +129,7 @@ async fn update(world: &World, spec: &StatefulSetSpec, replicas: &Replicas) -> R
 }
 
 async fn create(
-    world: &World,
+    context: &ActorContext,
     set: &StatefulSet,
     spec: &StatefulSetSpec,
     ordinal: i32,
@@ -157,24 +155,24 @@ async fn create(
             }),
             ..Volume::default()
         });
-        ensure_claim(world, set, spec, claim, &claim_name).await?;
+        ensure_claim(context, set, spec, claim, &claim_name).await?;
     }
-    match world.create(&world.pods, &pod).await {
-        // The old pod of that name is still on its way out.
+    match context.create(&context.pods, &pod).await {
+        // The old pod of that name is still being deleted.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         other => Ok(other?),
     }
 }
 
 async fn ensure_claim(
-    world: &World,
+    context: &ActorContext,
     set: &StatefulSet,
     spec: &StatefulSetSpec,
     template: &PersistentVolumeClaim,
     name: &str,
 ) -> Result<(), ReconcileError> {
     let namespace = set.namespace().unwrap_or_default();
-    if world.claims.get(&ObjectKey::new(&*namespace, name)).is_some() {
+    if context.claims.get(&ObjectKey::new(&*namespace, name)).is_some() {
         return Ok(());
     }
     let mut claim = template.clone();
@@ -187,16 +185,20 @@ async fn ensure_claim(
     if retention.and_then(|retention| retention.when_deleted.as_deref()) == Some("Delete") {
         claim.metadata.owner_references = Some(vec![controlled_by(set)]);
     }
-    match world.create(&world.claims, &claim).await {
+    match context.create(&context.claims, &claim).await {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         other => Ok(other?),
     }
 }
 
-async fn write_status(world: &World, set: &StatefulSet, spec: &StatefulSetSpec) -> Result<Outcome, ReconcileError> {
-    let replicas = Replicas::of(world, set, spec);
+async fn write_status(
+    context: &ActorContext,
+    set: &StatefulSet,
+    spec: &StatefulSetSpec,
+) -> Result<Outcome, ReconcileError> {
+    let replicas = Replicas::of(context, set, spec);
     let min_ready_s = spec.min_ready_seconds.unwrap_or(0);
-    let now = world.now();
+    let now = context.now();
     let live: Vec<_> = replicas
         .pods
         .values()
@@ -220,18 +222,8 @@ async fn write_status(world: &World, set: &StatefulSet, spec: &StatefulSetSpec) 
         "availableReplicas": available, "currentReplicas": positive(of_current), "updatedReplicas": positive(updated),
         "currentRevision": current, "updateRevision": replicas.revision, "collisionCount": 0,
     });
-    if crate::world::says_more(&json!(set.status), &status) {
-        match world
-            .patch_status(&world.stateful_sets, &key_of(set), &json!({"status": status}))
-            .await
-        {
-            Err(kube::Error::Api(status)) if status.code == 404 => {}
-            other => other?,
-        }
-    }
-    Ok(if ready > available {
-        Outcome::RequeueAfter(Duration::from_secs(u64::try_from(min_ready_s).unwrap_or(1).max(1)))
-    } else {
-        Outcome::Done
-    })
+    context
+        .update_status(&context.stateful_sets, set, &set.status, status)
+        .await?;
+    Ok(template::until_available(ready > available, min_ready_s))
 }

@@ -3,17 +3,19 @@
 use crate::object::controlled_by;
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
+use kerf_runtime::Outcome;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
+use std::time::Duration;
 
-/// The name of a pod to be made.
+/// The name of a pod to create.
 pub(super) enum PodName {
     Exact(String),
     /// The API server adds five characters.
     Prefix(String),
 }
 
-/// A pod as the template says, managed by `owner`.
+/// A pod from the template, with `owner` as its controller.
 pub(super) fn pod<K>(owner: &K, template: &PodTemplateSpec, name: PodName) -> Pod
 where
     K: Resource<DynamicType = ()>,
@@ -53,7 +55,16 @@ pub(super) fn annotate(pod: &mut Pod, key: &str, value: &str) {
     annotations.insert(key.to_owned(), value.to_owned());
 }
 
-/// A condition that keeps its transition time while its status stays.
+/// When to reconcile again: after `min_ready_s` if pods are ready but not yet available, which changes without an event.
+pub(super) fn until_available(some_wait: bool, min_ready_s: i32) -> Outcome {
+    if some_wait {
+        Outcome::RequeueAfter(Duration::from_secs(u64::try_from(min_ready_s).unwrap_or(1).max(1)))
+    } else {
+        Outcome::Done
+    }
+}
+
+/// The condition, with the old transition time when the status is unchanged.
 pub(crate) fn condition(known: &[Condition], new: Value, now: jiff::Timestamp) -> Value {
     let same = known
         .iter()

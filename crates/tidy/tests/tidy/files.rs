@@ -10,9 +10,9 @@ const LINES: usize = 800;
 const OWN_LINES: usize = 20;
 
 /// Crates whose `lib.rs` or `mod.rs` files still hold code.
-const HOLD_CODE: &[&str] = &["cli", "controllers", "sandbox", "state"];
+const HOLD_CODE: &[&str] = &["cli", "controllers", "state"];
 /// Crates that still use `#[path]`.
-const USE_PATH: &[&str] = &["apiserver", "controllers"];
+const USE_PATH: &[&str] = &["controllers"];
 /// Crates with names that still say nothing.
 const EMPTY_NAMES: &[&str] = &["controllers"];
 

@@ -1,4 +1,4 @@
-//! What all actors share: the client, the clock, and caches of everything they look at.
+//! What all actors share: the client, the clock, and a cache of every kind they read.
 
 use crate::object::{controller_uid, is_active};
 use crate::store::{Kind, Store, key_of};
@@ -23,12 +23,12 @@ const BY_CONTROLLER: usize = 0;
 const BY_NODE: usize = 1;
 
 /// What all actors share.
-pub(crate) struct World {
+pub(crate) struct ActorContext {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
     pub(crate) seed: Seed,
     pub(crate) shutdown: CancellationToken,
-    /// Cancelled once every cache is filled; before that nobody may decide anything. Those who wait wake in the order they came.
+    /// Cancelled once every cache is filled. No actor decides before. Waiting tasks wake in the order of their waiting.
     complete: CancellationToken,
     pub(crate) pods: Arc<Store<Pod>>,
     pub(crate) nodes: Arc<Store<Node>>,
@@ -45,7 +45,7 @@ pub(crate) struct World {
     pub(crate) csi_nodes: Arc<Store<CSINode>>,
 }
 
-impl World {
+impl ActorContext {
     pub(crate) fn new(client: Client, clock: Clock, seed: Seed, shutdown: CancellationToken) -> Self {
         let node_of = |pod: &Pod| pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect();
         Self {
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// Starts following the API and returns once every cache is filled.
+    /// Starts the watches and returns once every cache is filled.
     pub(crate) async fn follow(&self, tasks: &mut JoinSet<()>) {
         self.follow_one(tasks, &self.namespaces);
         self.follow_one(tasks, &self.nodes);
@@ -136,7 +136,7 @@ impl World {
     {
         let namespace = object.meta().namespace.as_deref().unwrap_or("default");
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
-        store.wrote(api.create(&PostParams::default(), object).await?);
+        store.record_write(api.create(&PostParams::default(), object).await?);
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl World {
         K: Kind + Resource<Scope = NamespaceResourceScope>,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &key.namespace);
-        store.wrote(
+        store.record_write(
             api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))
                 .await?,
         );
@@ -163,8 +163,29 @@ impl World {
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &key.namespace);
         let params = PatchParams::default();
-        store.wrote(api.patch_status(&key.name, &params, &Patch::Merge(patch)).await?);
+        store.record_write(api.patch_status(&key.name, &params, &Patch::Merge(patch)).await?);
         Ok(())
+    }
+
+    /// Writes the status of an object if that changes the `known` one. An object that was deleted meanwhile is no error.
+    pub(crate) async fn update_status<K>(
+        &self,
+        store: &Store<K>,
+        object: &K,
+        known: &impl Serialize,
+        status: Value,
+    ) -> Result<(), kube::Error>
+    where
+        K: Kind + Resource<Scope = NamespaceResourceScope>,
+    {
+        if !patch_changes(&serde_json::to_value(known).unwrap_or_default(), &status) {
+            return Ok(());
+        }
+        let patch = serde_json::json!({"status": status});
+        match self.patch_status(store, &key_of(object), &patch).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            other => other,
+        }
     }
 
     /// Changes parts of a pod's status; conditions are merged by type.
@@ -172,11 +193,11 @@ impl World {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &key.namespace);
         let params = PatchParams::default();
         self.pods
-            .wrote(api.patch_status(&key.name, &params, &Patch::Strategic(patch)).await?);
+            .record_write(api.patch_status(&key.name, &params, &Patch::Strategic(patch)).await?);
         Ok(())
     }
 
-    /// Deletes exactly this object; one that is gone already is no error.
+    /// Deletes the object with its uid as precondition. An object that is already deleted is no error.
     pub(crate) async fn delete<K>(&self, store: &Store<K>, object: &K, grace_s: Option<u32>) -> Result<(), kube::Error>
     where
         K: Kind + Resource<Scope = NamespaceResourceScope>,
@@ -194,11 +215,11 @@ impl World {
         };
         match api.delete(&key.name, &params).await {
             Ok(either) => {
-                // Pods are returned whether they are gone or only marked; those that nothing holds any more are gone.
+                // The API returns a pod both when it is removed and when it is only marked as deleting; one that nothing holds is removed.
                 if let Some(marked) = either.left().filter(|marked| is_held(marked)) {
-                    store.wrote(marked);
+                    store.record_write(marked);
                 } else {
-                    store.removed(&key, uid.as_deref().unwrap_or_default());
+                    store.record_delete(&key, uid.as_deref().unwrap_or_default());
                 }
                 Ok(())
             }
@@ -218,7 +239,7 @@ impl World {
         F: Fn(Arc<Self>, ObjectKey) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<Outcome, ReconcileError>> + Send + 'static,
     {
-        let (world, complete) = (Arc::clone(self), Arc::clone(self));
+        let (context, complete) = (Arc::clone(self), Arc::clone(self));
         let controller = Controller::new(name).rng(&self.seed.derive(name).rng());
         let shutdown = self.shutdown.clone();
         tasks.spawn(async move {
@@ -227,13 +248,13 @@ impl World {
                 () = shutdown.cancelled() => return,
                 () = complete.complete() => {}
             }
-            let reconcile = move |key| reconcile(Arc::clone(&world), key);
+            let reconcile = move |key| reconcile(Arc::clone(&context), key);
             controller.run(queue, reconcile, shutdown).await;
         });
     }
 }
 
-/// Whether a deletion left the object there.
+/// Whether a finalizer or a grace period holds the deleted object.
 fn is_held<K: Resource>(object: &K) -> bool {
     let meta = object.meta();
     let finalizers = meta
@@ -243,10 +264,10 @@ fn is_held<K: Resource>(object: &K) -> bool {
     meta.deletion_timestamp.is_some() && (finalizers || meta.deletion_grace_period_seconds.is_some_and(|s| s > 0))
 }
 
-/// Changes of many pods within this time lead to one look at their controller.
+/// Changes of many pods within this time cause one reconcile of their controller.
 pub(crate) const COALESCE: Duration = Duration::from_millis(20);
 
-/// A queue whose keys come back soon after a failure.
+/// A queue that retries soon after a failure: after 20 ms, doubling up to 30 s.
 pub(crate) fn queue() -> Queue<ObjectKey> {
     Queue::new(RateLimit::exponential(
         Duration::from_millis(20),
@@ -268,17 +289,17 @@ pub(crate) fn enqueue_own_and_pods<K: Kind>(queue: &Queue<ObjectKey>, own: &Stor
     });
 }
 
-/// Pods that are neither finished nor on their way out.
+/// The pods that are neither finished nor being deleted.
 pub(crate) fn active(pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
     pods.into_iter().filter(|pod| is_active(pod)).collect()
 }
 
-/// Whether a merge patch would change anything; absent and null are the same.
-pub(crate) fn says_more(known: &Value, patch: &Value) -> bool {
+/// Whether a merge patch would change the object. Absent and null are equal.
+pub(crate) fn patch_changes(known: &Value, patch: &Value) -> bool {
     match patch {
         Value::Object(fields) => fields
             .iter()
-            .any(|(key, value)| says_more(known.get(key).unwrap_or(&Value::Null), value)),
+            .any(|(key, value)| patch_changes(known.get(key).unwrap_or(&Value::Null), value)),
         other => known != other,
     }
 }

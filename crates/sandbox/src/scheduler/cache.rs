@@ -1,4 +1,4 @@
-//! The cluster as the filters want it: model nodes with their pods, kept up to date change by change.
+//! The scheduler's cache: nodes with their pods in the form the filters need, updated by every watch event.
 
 use crate::object::{is_finished, node_name};
 use crate::store::key_of;
@@ -28,7 +28,7 @@ struct Known {
     claims: Vec<Arc<str>>,
 }
 
-pub(super) struct View {
+pub(super) struct SchedulerCache {
     converter: Converter,
     /// The cluster for the filters. Nodes named in `dirty` are out of date in it.
     snapshot: Snapshot,
@@ -36,7 +36,7 @@ pub(super) struct View {
     /// Pods on nodes, bound or about to be.
     bound: BTreeMap<String, BTreeMap<ObjectKey, Known>>,
     places: BTreeMap<ObjectKey, String>,
-    /// Pods this scheduler has bound whose binding the watch has not told of yet, with their uid.
+    /// Assumed pods: bound by this scheduler, but the watch has not delivered the binding yet; with their uid.
     assumed: BTreeMap<ObjectKey, String>,
     limits: BTreeMap<String, Vec<(Arc<str>, u32)>>,
     claims: BTreeMap<ObjectKey, PvcFacts>,
@@ -49,22 +49,22 @@ pub(super) struct View {
     refusals: Vec<(Arc<Pod>, String)>,
 }
 
-/// Refusals remembered between two changes; each is compared with in turn.
+/// Most unschedulable shapes kept between two changes. Lookup compares with each of them.
 const REFUSALS: usize = 64;
 
-/// The lean form of an object the state crate converts.
+/// An object in the form of the state crate; `None` with a warning when it cannot be converted.
 fn lean<L: DeserializeOwned>(object: &impl Serialize) -> Option<L> {
     let value = serde_json::to_value(object).ok()?;
     match serde_json::from_value(value) {
         Ok(lean) => Some(lean),
         Err(error) => {
-            tracing::warn!(%error, "object cannot be read by the scheduler");
+            tracing::warn!(%error, "the scheduler ignores an object that it cannot convert");
             None
         }
     }
 }
 
-impl View {
+impl SchedulerCache {
     pub(super) fn new() -> Self {
         let interner = Arc::new(Interner::default());
         Self {
@@ -142,7 +142,7 @@ impl View {
         self.soil(node);
     }
 
-    /// Counts a pod as bound before the watch says so.
+    /// Assumes a pod: counts it as bound before the watch delivers the binding.
     pub(super) fn assume(&mut self, pod: &ApiPod, node: &str) {
         let key = key_of(pod);
         let Some(known) = self.convert(pod) else { return };
@@ -152,7 +152,7 @@ impl View {
         self.occupy(&key, node, known);
     }
 
-    /// Takes an assumption back.
+    /// Forgets an assumed pod.
     pub(super) fn forget(&mut self, key: &ObjectKey) {
         if self.assumed.remove(key).is_some() {
             self.release(key);
@@ -162,7 +162,7 @@ impl View {
     fn convert(&mut self, pod: &ApiPod) -> Option<Known> {
         let facts = self.converter.pod(&lean(pod)?);
         let mut pod = facts.pod;
-        // The converter reads conditions of bound pods as well; filters do not care for faults.
+        // The converter also reads conditions of bound pods; the filters do not need them.
         pod.faults.clear();
         Some(Known {
             pod: Arc::new(pod),
@@ -202,7 +202,7 @@ impl View {
         self.soil_users(key);
     }
 
-    /// Nodes whose pods use the claim count its volume anew.
+    /// Recounts the volumes of nodes whose pods use the claim.
     fn soil_users(&mut self, key: &ObjectKey) {
         let uses = |(pod, known): (&ObjectKey, &Known)| {
             pod.namespace == key.namespace && known.claims.iter().any(|name| **name == *key.name)
@@ -260,7 +260,7 @@ impl View {
         Some(self.with_volumes(&known))
     }
 
-    /// Why an equal pod fits nowhere, if nothing has changed since that was found.
+    /// The reasons why an equal pod fits no node, if nothing has changed since they were found.
     pub(super) fn refusal(&self, pod: &Pod) -> Option<&str> {
         let same = |(other, _): &&(Arc<Pod>, String)| {
             Arc::ptr_eq(&other.shape, &pod.shape)
