@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::openapi::{self, DocumentedResource};
 use crate::registry::{Registry, Resource, Verbs, api_version};
 
-/// The OpenAPI documents by path, made when first asked for and dropped when the registry changes.
+/// The OpenAPI documents by path, made at the first request and dropped when the registry changes.
 pub(crate) type Documents = BTreeMap<String, Bytes>;
 
 /// The document at `/version`.
@@ -57,7 +57,7 @@ fn groups(registry: &Registry) -> Groups {
     groups
 }
 
-/// Stable versions first, then beta, then alpha; the newest of each first.
+/// Versions in order of priority: stable, beta, alpha; the newest of each first.
 fn by_priority<'a>(versions: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
     let mut versions: Vec<&String> = versions.collect();
     versions.sort_by_key(|v| {
@@ -106,7 +106,7 @@ pub(crate) fn api_group(registry: &Registry, name: &str) -> Option<Value> {
     Some(group)
 }
 
-/// What a subresource takes and gives.
+/// A subresource with its kind and verbs.
 struct Subresource {
     name: &'static str,
     group: String,

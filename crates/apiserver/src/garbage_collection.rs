@@ -16,7 +16,7 @@ use crate::state::{FOREGROUND, GarbageTask, ORPHAN, ObjectRef, State};
 use crate::storage::{Change, Stored, Uid};
 
 impl State {
-    /// Queues what the marking of `object` as deleted makes necessary.
+    /// Queues the garbage collection work that follows when `object` is marked as being deleted.
     pub(crate) fn after_marking(&mut self, resource: &Resource, object: &Arc<Stored>) {
         self.gc.push_back(GarbageTask::OwnerMarked(ObjectRef {
             table: resource.table,
@@ -24,7 +24,7 @@ impl State {
         }));
     }
 
-    /// Works until nothing is left to do.
+    /// Processes the queue until it is empty.
     pub(crate) fn collect_garbage(&mut self, now: Timestamp) {
         while let Some(task) = self.gc.pop_front() {
             match task {
@@ -45,7 +45,7 @@ impl State {
         }
     }
 
-    /// Deletes the dependent when no owner keeps it, else drops the references to owners that are gone.
+    /// Deletes the dependent when it has no owner left; otherwise removes its references to deleted owners.
     fn judge_dependent(&mut self, at: &ObjectRef, now: Timestamp) {
         let (Some(stored), Some(resource)) = (self.get(at).cloned(), self.resource_of(at.table)) else {
             return;
@@ -83,7 +83,7 @@ impl State {
         }
     }
 
-    /// Does what an owner's finalizers ask for, and removes them when it is done.
+    /// Processes the foreground and orphan finalizers of an owner, and removes them when their work is complete.
     fn work_off_finalizers(&mut self, at: &ObjectRef, now: Timestamp) {
         let Some(stored) = self.get(at).cloned() else {
             return;
@@ -169,7 +169,7 @@ impl State {
             ..DeleteOptions::default()
         };
         for (resource, at) in content {
-            // Only an object that another deletion took along can be missing here.
+            // An object is missing here only when the deletion of another one removed it.
             drop(self.delete(&resource, &at.key, &options, now));
         }
         self.end_namespace(name);
@@ -209,7 +209,7 @@ fn has_finalizer(object: &Value, finalizer: &str) -> bool {
         .any(|f| f == finalizer)
 }
 
-/// A dependent that was deleted by its user with a policy keeps that policy.
+/// The propagation policy of a dependent that is already being deleted; Background otherwise.
 fn kept_policy(object: &Value) -> Option<Propagation> {
     if has_finalizer(object, ORPHAN) {
         Some(Propagation::Orphan)

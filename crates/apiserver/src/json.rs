@@ -1,4 +1,4 @@
-//! Reading and writing nested JSON without panics: an absent path reads as null, a write makes the objects on its way.
+//! Reading and writing nested JSON without panics. An absent path reads as null; a write creates the objects of its path.
 
 use serde_json::{Map, Value};
 

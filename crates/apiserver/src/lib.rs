@@ -1,13 +1,12 @@
 //! The embedded Kubernetes API server.
 //!
-//! What it is for: tests, simulation and `kerf up` talk to a real Kubernetes API without etcd or a container. The server
+//! Tests, simulation and `kerf up` use it as a real Kubernetes API without etcd or a container. The server
 //! is a [`tower::Service`], so that `kube::Client::new(server, "default")` works in process and a paused tokio runtime
 //! gives virtual time; [`serve_https`] puts the same server on a loopback port for `kubectl`.
 //!
-//! What comes in: HTTP requests of the Kubernetes API. What goes out: JSON objects, lists, Tables, watch streams and
-//! `Status` errors as clients expect them. There are no actors here: no scheduler, no controllers, no kubelet. The only
-//! work the server does by itself is what a control plane owes every object: defaulting, validation, finalizers and
-//! garbage collection by owner, all of it inside the request that causes it, so that runs are deterministic.
+//! Input: HTTP requests of the Kubernetes API. Output: JSON objects, lists, Tables, watch streams and `Status` errors. There is no scheduler,
+//! no controller and no kubelet. The server itself does defaulting, validation, finalizers and garbage collection by owner, all inside the
+//! request that causes it, so that runs are deterministic.
 //!
 //! Units: timestamps come from one clock callback ([`Clock`]), durations are tokio time, `resourceVersion` is one counter
 //! over all resources.

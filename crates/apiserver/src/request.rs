@@ -1,4 +1,4 @@
-//! What a request asks for: its path, its query, and the form of the answer it accepts.
+//! The path and the query of a request, and the representation it accepts.
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
@@ -180,7 +180,7 @@ pub(crate) enum Format {
     AggregatedDiscovery,
 }
 
-/// What of each object a Table carries beside its cells.
+/// The part of each object in the rows of a Table.
 pub(crate) fn include_object(query: &Query) -> Result<IncludeObject, ApiError> {
     match query.get("includeObject") {
         None | Some("Metadata") => Ok(IncludeObject::Metadata),

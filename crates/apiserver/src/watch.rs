@@ -30,11 +30,11 @@ const BATCH_MAX: usize = 256;
 pub(crate) enum WatchStart {
     /// After this version.
     After(u64),
-    /// With the state as synthetic events.
+    /// With the current objects as ADDED events.
     State,
-    /// With the state, and a bookmark that says where it ends.
+    /// With the current objects and a bookmark after the last one.
     StreamingList,
-    /// With whatever comes next.
+    /// With the next write.
     Now,
 }
 
@@ -95,7 +95,7 @@ struct Watch {
     bell: Arc<Notify>,
     /// Everything up to this version has been sent.
     cursor: u64,
-    /// The state a watch begins with, rendered one by one: many watchers may begin at once.
+    /// The objects a watch begins with, rendered one by one because many watches may begin at once.
     initial: std::vec::IntoIter<Arc<Stored>>,
     pending: VecDeque<Bytes>,
     deadline: Option<Instant>,
@@ -163,7 +163,7 @@ impl Watch {
             if self.ended {
                 return None;
             }
-            // Listened to before the look, so that no write falls between the two.
+            // Registered before the history is read, so that no write is missed in between.
             let bell = Arc::clone(&self.bell);
             let mut rung = pin!(bell.notified());
             rung.as_mut().enable();
@@ -173,7 +173,7 @@ impl Watch {
         }
     }
 
-    /// Takes a batch of events; whether there were any.
+    /// Reads a batch of events. Returns whether there were any.
     fn read_history(&mut self) -> bool {
         let shared = Arc::clone(&self.shared);
         let state = shared.lock();
@@ -193,7 +193,7 @@ impl Watch {
             }
         }
         if !any {
-            // A version beyond the present is waited for, not rewound.
+            // A watch from a future version waits for that version.
             self.cursor = self.cursor.max(state.version);
         }
         any
@@ -253,7 +253,7 @@ impl Watch {
     }
 }
 
-/// What a watcher with this filter sees of an event: an object that starts or stops to match appears and disappears.
+/// The event that a watch with this filter delivers: ADDED or DELETED for an object that starts or stops to match.
 fn seen_through<'a>(filter: &Filter, event: &'a Event) -> Option<(Change, &'a Arc<Stored>)> {
     let is = filter.matches(&event.object);
     let was = event.previous.as_deref().is_some_and(|p| filter.matches(p));

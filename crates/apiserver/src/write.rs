@@ -1,4 +1,4 @@
-//! What creates, updates, patches and applies have in common: the request and its result.
+//! The request and the result that create, update, patch and apply have in common.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::registry::Resource;
 use crate::schema::FieldValidation;
 use crate::storage::Stored;
 
-/// What all writes have in common.
+/// A write request without its object.
 #[derive(Debug)]
 pub(crate) struct WriteRequest<'a> {
     pub(crate) resource: &'a Resource,
@@ -22,7 +22,7 @@ pub(crate) struct WriteRequest<'a> {
     pub(crate) manager: &'a str,
     /// The subresource written through, empty for the object itself.
     pub(crate) subresource: &'static str,
-    /// The write is an apply, which has kept the books of field ownership itself.
+    /// The write is an apply, which has updated `managedFields` itself.
     pub(crate) applied: bool,
     /// Collected for the Warning headers.
     pub(crate) warnings: Vec<String>,
@@ -37,14 +37,14 @@ pub(crate) enum Part {
     Internal,
 }
 
-/// What a write left behind.
+/// The result of a write.
 #[derive(Debug)]
 pub(crate) enum WriteResult {
     /// The stored object; `true` when it is new.
     Stored(Arc<Stored>, bool),
     /// What a dry run would have stored; `true` when it would be new.
     Draft(Value, bool),
-    /// The object is gone; this was its last state.
+    /// The object was removed; this was its last state.
     Gone(Value),
 }
 

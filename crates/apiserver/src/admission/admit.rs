@@ -77,7 +77,7 @@ pub(crate) fn update(
         checks.0 = with_scale(resource, new, Vec::new());
     } else {
         write.warnings.extend(typed::shape(resource, new, write.validation)?);
-        // The kubelet's and the controllers' writes: their status is theirs.
+        // The status that kubelets and controllers write is not validated.
         if part == Part::Main {
             default_changed(state, resource, new);
             judge(resource, new, Some(old), &mut checks)?;
@@ -123,7 +123,7 @@ fn judge(resource: &Resource, object: &Value, old: Option<&Value>, checks: &mut 
     Ok(())
 }
 
-/// Adds what the scale subresource asks of its counts whatever the schema says. The paths are told as definitions write them.
+/// Adds errors for negative counts of the scale subresource, which no schema has to declare. Paths are written as in the definition.
 fn with_scale(resource: &Resource, object: &Value, mut errors: Vec<FieldError>) -> Vec<FieldError> {
     let Some(scale) = &resource.scale else {
         return errors;

@@ -6,13 +6,13 @@ use super::meta;
 use crate::json;
 use crate::schema::{ErrorKind, FieldError};
 
-/// Collects what is wrong with an object.
+/// The field errors found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Checks(pub(crate) Vec<FieldError>);
 
 impl Checks {
     pub(super) fn required(&mut self, path: &str) {
-        // The type table may have asked for it already.
+        // The type table may have reported it already.
         if !self.0.iter().any(|e| e.path == path) {
             self.0.push(FieldError::required(path, ""));
         }

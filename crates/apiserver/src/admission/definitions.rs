@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::json;
 
-/// The status a definition has from its first moment: this server accepts names and serves at once.
+/// The status of a new definition: this server accepts its names and serves it at once.
 pub(crate) fn established(crd: &Value, at: &str) -> Value {
     let condition = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "lastTransitionTime": at, "reason": reason, "message": message});
     let names = json::at(crd, &["spec", "names"]).clone();
@@ -22,7 +22,7 @@ pub(crate) fn established(crd: &Value, at: &str) -> Value {
     })
 }
 
-/// Fills in the names and the conversion a definition may leave out.
+/// Defaults of the names and the conversion.
 pub(crate) fn default(crd: &mut Value) {
     let kind = json::text(crd, &["spec", "names", "kind"])
         .unwrap_or_default()
@@ -37,7 +37,7 @@ pub(crate) fn default(crd: &mut Value) {
     );
 }
 
-/// Brings accepted names and stored versions up to date with a changed spec.
+/// Updates accepted names and stored versions after a change of the spec.
 pub(crate) fn refresh_status(crd: &mut Value) {
     let since = json::items(crd, &["status", "conditions"])
         .first()

@@ -103,7 +103,7 @@ fn is_name_text(text: &str) -> bool {
         && text.ends_with(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// A map of labels, wherever it stands.
+/// Checks a map of labels at `path`.
 pub(crate) fn labels(path: &str, labels: &Value, causes: &mut Vec<FieldError>) {
     for (key, value) in labels.as_object().into_iter().flatten() {
         label_key(path, key, causes);

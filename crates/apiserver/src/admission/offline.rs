@@ -11,23 +11,23 @@ use crate::schema::FieldValidation;
 use crate::state::State;
 use crate::write::WriteRequest;
 
-/// Judges objects as the server would at creation. References to other objects are not looked up and nothing is stored.
+/// Defaults and validates objects as the server does at creation. References to other objects are not looked up; nothing is stored.
 #[derive(Debug)]
 pub struct Admission {
     state: State,
 }
 
-/// One thing the server would refuse an object for.
+/// One reason for which the server refuses an object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// The field's path, where one is to blame.
+    /// The path of the invalid field, if the reason is about one.
     pub field: Option<String>,
     /// What is wrong.
     pub message: String,
 }
 
 impl Admission {
-    /// Knows the built-in kinds and those of the given definitions.
+    /// Admission of the built-in kinds and those of the given CustomResourceDefinitions.
     pub fn new<'a>(crds: impl IntoIterator<Item = &'a Value>) -> Self {
         let mut state = State::new(0, 0);
         for crd in crds {
@@ -36,14 +36,14 @@ impl Admission {
         Self { state }
     }
 
-    /// What is known of a kind in a version.
+    /// The resource of a kind in a version, `None` when it is not served.
     pub(super) fn resource(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let mut resources = self.state.registry.iter();
         resources.find(|resource| resource.kind == kind && resource.api_version() == api_version)
     }
 
-    /// Defaults `object` in place and says what is wrong with it. Its status, its priority and what only a server sets stay as they
-    /// are. Kinds not known pass.
+    /// Defaults `object` in place and validates it. Its status, its priority and the fields that only a server sets are unchanged. Objects
+    /// of unknown kinds are accepted.
     pub fn admit(&mut self, object: &mut Value) -> Result<(), Vec<Problem>> {
         let (api_version, kind) = (text(object, &["apiVersion"]), text(object, &["kind"]));
         let Some(resource) = self.resource(&api_version, &kind).cloned() else {

@@ -1,4 +1,4 @@
-//! Label selectors, wherever they stand.
+//! Validation of label selectors.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{Checks, meta};
 use crate::json;
 use crate::schema::FieldError;
 
-/// Checks a selector; one that is not there is fine.
+/// Checks a selector. An absent selector is valid.
 pub(super) fn validate(path: &str, selector: &Value, checks: &mut Checks) {
     meta::labels(
         &format!("{path}.matchLabels"),

@@ -1,5 +1,5 @@
-//! Built-in objects by their type table: unknown fields go, values of the wrong JSON type are refused, required fields are
-//! asked for. This is what decoding into Go structs does in the real server.
+//! Built-in objects by their type table: unknown fields are removed, values of the wrong JSON type and missing required fields are refused.
+//! In the real server, decoding into Go structs does this.
 
 use serde_json::{Map, Value};
 
@@ -103,7 +103,7 @@ impl Decoder<'_> {
             TypeRef::Time | TypeRef::MicroTime => value.as_str().is_some_and(|t| t.parse::<jiff::Timestamp>().is_ok()),
             TypeRef::IntOrString => value.is_string() || value.as_i64().is_some(),
             TypeRef::Quantity => {
-                // The real server leaves out where; whoever has to mend it wants to know.
+                // The real server does not name the field; the path helps to find it.
                 return canonical_quantity(value).map_err(|why| format!("{why} (found {value} at {})", place.path()));
             }
             TypeRef::Any => true,
@@ -196,7 +196,7 @@ fn canonical_quantity(value: &mut Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Asks for the required fields of everything but metadata and status, which have rules of their own.
+/// Reports missing required fields outside metadata and status, which have their own rules.
 pub(crate) fn required(resource: &Resource, object: &Value, errors: &mut Vec<FieldError>) {
     let Some(ty) = builtin::kind_type(&resource.group, &resource.version, &resource.kind) else {
         return;

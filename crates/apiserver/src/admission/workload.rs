@@ -1,4 +1,4 @@
-//! Kinds that make pods: defaults, selectors that match their templates, and what may not change.
+//! Kinds that create pods: defaults, selectors that match their templates, immutable fields.
 
 use std::borrow::Cow;
 

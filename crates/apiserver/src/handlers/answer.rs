@@ -1,4 +1,4 @@
-//! Answers before they are HTTP responses.
+//! The parts of a response: code, body, warnings.
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -10,7 +10,7 @@ use crate::error::ApiError;
 /// Longest text of one Warning header (bytes).
 const WARNING_MAX: usize = 1024;
 
-/// Code, body and the few headers that matter.
+/// Code, body and the headers that differ between responses.
 #[derive(Debug)]
 pub(crate) struct Answer {
     code: u16,

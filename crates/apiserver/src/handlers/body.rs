@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 pub struct ResponseBody(Inner);
 
 enum Inner {
-    /// Pieces that are all there. A list hands out the stored bytes of its objects, so a big one is not copied.
+    /// A complete body in pieces. A list shares the stored bytes of its objects, so a large list is not copied.
     Pieces(VecDeque<Bytes>),
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }

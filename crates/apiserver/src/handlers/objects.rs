@@ -85,7 +85,7 @@ fn collection(
             }
             let mut write = call.write(&resource, path)?;
             let mut object = call.json_body()?;
-            // Who owns what is for the server to say.
+            // Only the server writes managedFields.
             json::take(&mut object, &["metadata", "managedFields"]);
             let result = state.create(&mut write, None, object);
             let answer = result.and_then(|w| written(call, &resource, &w, write.warnings));

@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch that knows which lists of a built-in kind are really maps.
+//! Strategic merge patch: a merge patch that merges some lists of built-in kinds by key.
 //!
 //! Directives: `$patch` (replace, delete, merge) on objects and list entries, `$deleteFromPrimitiveList/<field>`,
 //! `$setElementOrder/<field>` and `$retainKeys`. Which list merges by which key is the table in [`crate::schema::builtin`].
@@ -65,7 +65,7 @@ fn without_directive(patch: &Map<String, Value>) -> Map<String, Value> {
         .collect()
 }
 
-/// `$retainKeys` lists every key that may stay; a patched key that is not listed is a contradiction.
+/// `$retainKeys` lists every key that is kept. A patched key that is not listed is an error.
 fn retain_keys(target: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), PatchError> {
     let Some(retain) = patch.get(RETAIN_KEYS) else {
         return Ok(());

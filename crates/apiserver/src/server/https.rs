@@ -27,14 +27,14 @@ use super::ApiServer;
 
 /// How long open requests may take to end at shutdown; watches never end by themselves.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long a client may take for its TLS handshake: a silent connection must not stay for ever.
+/// Longest time of a TLS handshake, so that silent connections end.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Why the listener did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The address cannot be listened on.
-    #[error("cannot listen on {addr}: {source}")]
+    /// The server cannot listen on the address.
+    #[error("cannot listen on {addr}: choose a free port of this machine")]
     Listen {
         /// The address.
         addr: SocketAddr,
@@ -42,10 +42,10 @@ pub enum ServeError {
         source: io::Error,
     },
     /// Making the certificates failed.
-    #[error("cannot make certificates: {0}")]
+    #[error("cannot make the TLS certificates of the embedded API server")]
     Certificates(#[from] rcgen::Error),
     /// The TLS library refused the certificates.
-    #[error("cannot set up TLS: {0}")]
+    #[error("cannot set up TLS for the embedded API server")]
     Tls(#[from] rustls::Error),
 }
 
@@ -67,7 +67,7 @@ struct Identity {
 }
 
 impl ServingHandle {
-    /// The port that is listened on.
+    /// The port of the listener.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.addr.port()
@@ -95,7 +95,7 @@ impl ServingHandle {
         )
     }
 
-    /// Stops listening, lets short requests end and cuts watches off.
+    /// Stops listening, waits a short time for open requests, then closes watches.
     pub async fn shutdown(self) {
         self.stop.send_replace(true);
         // The task ends by itself within the drain time; if it panicked there is nothing left to stop.
@@ -197,7 +197,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, api: ApiServer, mu
 }
 
 async fn serve(stream: TcpStream, acceptor: TlsAcceptor, api: ApiServer, mut stop: watch::Receiver<bool>) {
-    // Watch events are small and must not wait for more.
+    // Watch events are small; Nagle's algorithm would delay them.
     drop(stream.set_nodelay(true));
     let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
@@ -228,7 +228,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, api: ApiServer, mut sto
     }
 }
 
-/// Completes when the handle says so; a dropped handle says nothing.
+/// Completes when the handle shuts the listener down. A dropped handle never completes it.
 async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;

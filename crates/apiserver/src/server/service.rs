@@ -78,7 +78,7 @@ impl ApiServer {
             Err(error) => Answer::error(&error),
         };
         let mut response = answer.into_response();
-        // As HTTP servers do; here, because this one's clock may be simulated.
+        // Set here and not by the HTTP server, because the clock may be simulated.
         let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&shared.now());
         if let Some(date) = date.ok().and_then(|date| HeaderValue::try_from(date).ok()) {
             response.headers_mut().insert(header::DATE, date);

@@ -1,4 +1,4 @@
-//! Apply, and the bookkeeping of ordinary writes.
+//! Apply, and the field ownership of ordinary writes.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -60,7 +60,7 @@ fn conflict_message(conflicts: &[Conflict]) -> String {
     format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
 }
 
-/// Who writes what, for the books.
+/// The manager of a write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Writer<'a> {
     /// The field manager.
@@ -141,7 +141,7 @@ pub(crate) fn server_side_apply(
     Ok(merged)
 }
 
-/// What kubectl applied before it let the server do it: going over to server-side apply is no conflict with oneself.
+/// The fields of kubectl's last client-side apply: its change to server-side apply is no conflict.
 fn client_side_applied(live: &Value, manager: &str, root: merge_schema::MergeNode<'_>) -> FieldSet {
     let last = live
         .pointer("/metadata/annotations")
@@ -154,10 +154,10 @@ fn client_side_applied(live: &Value, manager: &str, root: merge_schema::MergeNod
 }
 
 /// The `managedFields` of `new` after an ordinary write (create, update, patch) changed `old` into it. Returns `new` with
-/// the books updated; the caller stores that.
+/// updated `managedFields`; the caller stores it.
 ///
 /// A caller that wants to save memory may skip this for objects nobody ever applied to ([`was_applied`]): the first apply
-/// then finds no books and credits everything to one manager, as the real server does.
+/// then gives the ownership of all fields to one manager, as the real server does.
 pub(crate) fn track_update(
     old: Option<&Value>,
     mut new: Value,
@@ -168,7 +168,7 @@ pub(crate) fn track_update(
     let root = schema.root();
     let mut old = old.cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new()));
     let mut managers = Managers::take(&mut old);
-    // A client that sends an explicitly empty list resets the books; absent ones are kept.
+    // An explicitly empty managedFields list resets the ownership; an absent one keeps it.
     let sent = new
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array)
@@ -215,7 +215,7 @@ pub(crate) fn was_applied(object: &Value) -> bool {
 }
 
 impl FieldSet {
-    /// Without the fields that identify an object or that only the server writes: nobody owns those.
+    /// Without the fields that identify an object or that only the server writes: they have no owner.
     fn without_identity(&self) -> FieldSet {
         let mut identity = FieldSet::default();
         for field in ["f:apiVersion", "f:kind", "f:metadata"] {

@@ -1,4 +1,4 @@
-//! The books of an object: `metadata.managedFields`.
+//! The field managers of an object: `metadata.managedFields`.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -87,7 +87,7 @@ impl Manager {
 pub(super) struct Managers(Vec<Manager>);
 
 impl Managers {
-    /// Takes the books out of an object.
+    /// Removes `managedFields` from an object and parses it.
     pub(super) fn take(object: &mut Value) -> Self {
         let Some(Value::Object(metadata)) = object.get_mut("metadata") else {
             return Self::default();
@@ -98,7 +98,7 @@ impl Managers {
         }
     }
 
-    /// Puts the books into an object, appliers first, then by time and name.
+    /// Writes `managedFields` into an object: appliers first, then by time and name.
     pub(super) fn put(mut self, object: &mut Value) {
         self.0.retain(|m| !m.owned.is_empty());
         self.0.sort_by(|a, b| {
@@ -116,12 +116,12 @@ impl Managers {
         }
     }
 
-    /// Whether nobody owns anything.
+    /// Whether no field has an owner.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What a manager applied last.
+    /// The fields of the manager's last apply.
     pub(super) fn owned_by_applier(&self, name: &str, subresource: &str) -> Option<&FieldSet> {
         self.0
             .iter()
@@ -129,12 +129,12 @@ impl Managers {
             .map(|m| &m.owned)
     }
 
-    /// Everything anybody owns.
+    /// All owned fields.
     pub(super) fn all_owned(&self) -> FieldSet {
         self.0.iter().fold(FieldSet::default(), |all, m| all.union(&m.owned))
     }
 
-    /// Sets what a manager owns. Its time moves only when that changes.
+    /// Sets the fields of a manager. Its time changes only when they change.
     pub(super) fn set(
         &mut self,
         name: &str,
@@ -162,7 +162,7 @@ impl Managers {
         }
     }
 
-    /// Credits an ordinary write to a manager.
+    /// Gives the changed fields of an ordinary write to its manager.
     pub(super) fn add(
         &mut self,
         name: &str,
@@ -195,7 +195,7 @@ impl Managers {
             .collect()
     }
 
-    /// Takes changed and removed fields from everybody but the writer.
+    /// Removes the changed and removed fields from all other managers.
     pub(super) fn give_up(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Merging an applied configuration into an object, and taking fields out of one.
+//! Merging an applied configuration into an object, and removing fields from an object.
 
 use serde_json::{Map, Value};
 
@@ -101,7 +101,7 @@ fn is_hollow(value: &Value) -> bool {
     }
 }
 
-/// Refuses configurations with list entries that cannot be told apart.
+/// Refuses configurations with list entries that have equal keys.
 pub(super) fn check_keys(value: &Value, node: MergeNode<'_>, path: &str) -> Result<(), String> {
     let shape = node.shape(value);
     match (&shape, value) {

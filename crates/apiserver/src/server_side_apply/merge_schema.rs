@@ -1,4 +1,4 @@
-//! What apply has to know of a schema: which values are owned as a whole, field by field, or entry by entry.
+//! The part of a schema that apply needs: which values are owned as a whole, field by field, or entry by entry.
 
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
-//! Server-side apply: who owns which field, and what follows from it.
+//! Server-side apply: field ownership, merging and conflicts.
 //!
 //! In: the stored object, what a manager applies, and a [`MergeSchema`] that knows which lists are maps or sets. Out: the
-//! merged object with its `managedFields`, or the conflicts. Ordinary writes keep the same books with [`track_update`].
+//! merged object with its `managedFields`, or the conflicts. Ordinary writes update `managedFields` with [`track_update`].
 //! A caller whose resource has a status subresource hands in only the part of the object its endpoint may write.
 
 mod apply;

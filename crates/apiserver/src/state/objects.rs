@@ -180,7 +180,7 @@ impl State {
         }
         if let Some(observer) = &self.observer {
             let (group, plural) = self.table_name(table);
-            observer.tell(Write {
+            observer.notify(Write {
                 group,
                 plural,
                 change,

@@ -1,4 +1,4 @@
-//! Looking on: every write, in order, as it is carried out.
+//! The observer: a callback for every write, in order.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ pub struct Write<'a> {
     pub object: &'a Value,
 }
 
-/// Is told of every write while it happens, before any watcher is. It must be quick and must not call the server.
+/// The callback. It runs before watches deliver the write, must be fast and must not call the server.
 #[derive(Clone)]
 pub(crate) struct Observer(Arc<dyn Fn(Write<'_>) + Send + Sync>);
 
 impl Observer {
-    pub(crate) fn new(look: impl Fn(Write<'_>) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(look))
+    pub(crate) fn new(callback: impl Fn(Write<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(callback))
     }
 
-    pub(crate) fn tell(&self, write: Write<'_>) {
+    pub(crate) fn notify(&self, write: Write<'_>) {
         (self.0)(write);
     }
 }

@@ -1,6 +1,6 @@
 //! The seeded source of uids and generated names.
 
-/// SplitMix64: tiny, and good enough for names that only have to differ.
+/// SplitMix64: small, and sufficient for names that only have to differ.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::State;
 
-/// Where timestamps come from.
+/// The source of timestamps.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// What requests and running watches share.
@@ -26,7 +26,7 @@ impl Shared {
         }
     }
 
-    /// The state. Nothing in the server panics while it holds the lock, so a poisoned one is still whole.
+    /// Locks the state. The server does not panic while it holds the lock, so a poisoned lock still holds a consistent state.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,18 +1,18 @@
 //! Kinds of writes.
 
-/// What happened to an object.
+/// The kind of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It is new.
+    /// The object was created.
     Added,
-    /// It is there still.
+    /// The object was changed.
     Modified,
-    /// It is gone.
+    /// The object was removed.
     Deleted,
 }
 
 impl Change {
-    /// The type of watch events that tell of it.
+    /// The type of its watch events.
     pub fn name(self) -> &'static str {
         match self {
             Self::Added => "ADDED",

@@ -103,9 +103,9 @@ pub(crate) struct Stored {
     pub(crate) fields: Box<[Box<str>]>,
     /// A graceful deletion or a finalizer holds the object.
     pub(crate) deleting: bool,
-    /// Whom its ownerReferences name.
+    /// The uids in its ownerReferences.
     pub(crate) owners: Box<[Uid]>,
-    /// The object, parsed, as long as it was written lately.
+    /// The parsed object, kept only for recently written ones.
     tree: Mutex<Option<Arc<Value>>>,
 }
 
@@ -180,7 +180,7 @@ impl Stored {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The line that tells a watcher of `change`: the stored one when it fits.
+    /// The line of the watch event for `change`; the stored line when its change is the same.
     pub(crate) fn event(&self, change: Change) -> Bytes {
         if change == self.change {
             return self.line.clone();
@@ -203,7 +203,7 @@ impl Stored {
     }
 }
 
-/// Writes an object; says where its metadata is.
+/// Writes an object; returns the range of its metadata in `out`.
 fn write(out: &mut Vec<u8>, object: &Value) -> Range<usize> {
     let mut place = 0..0;
     let value = |out: &mut Vec<u8>, value: &Value| {
@@ -244,7 +244,7 @@ pub(crate) fn named_event_line(name: &str, write: impl FnOnce(&mut Vec<u8>)) -> 
     line.extend_from_slice(MIDDLE);
     write(&mut line);
     line.extend_from_slice(END);
-    // The buffer lives as long as the object: give back what the guess was too large by.
+    // The buffer lives as long as the object, so unused capacity is released.
     line.shrink_to_fit();
     Bytes::from(line)
 }

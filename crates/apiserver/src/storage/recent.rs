@@ -1,5 +1,5 @@
-//! The trees of what was written last: objects are mostly written several times in a row, and reading one from its bytes
-//! costs as much as all that a small write does beside it.
+//! The parsed form of recently written objects. Objects are mostly written several times in a row, and parsing one costs as much as the
+//! rest of a small write.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

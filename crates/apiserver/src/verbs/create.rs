@@ -109,7 +109,7 @@ impl State {
     }
 }
 
-/// Removes what only the server may set.
+/// Removes the fields that only the server may set.
 fn strip_server_fields(object: &mut Value) {
     for field in [
         "selfLink",

@@ -1,4 +1,4 @@
-//! DELETE of objects: preconditions, grace periods, finalizers, and what it means for dependents.
+//! DELETE of objects: preconditions, grace periods, finalizers, propagation to dependents.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::state::{ObjectRef, State};
 use crate::storage::{Change, Filter, Stored};
 use crate::write::WriteResult;
 
-/// What a pod gets when its spec does not say (seconds).
+/// Default grace period of a pod (seconds).
 const POD_GRACE_S: i64 = 30;
 
 impl State {
-    /// Deletes one object, at once or, when something holds it, by marking it.
+    /// Deletes one object. An object with finalizers or a grace period is marked as being deleted.
     pub(crate) fn delete(
         &mut self,
         resource: &Resource,
@@ -55,7 +55,7 @@ impl State {
                 key: Arc::clone(&live.key),
             };
             if !already_deleting {
-                // The object never was in the state "being deleted": watchers see it go as it was.
+                // The object was never marked as being deleted: watches deliver its last state.
                 object = Arc::unwrap_or_clone(old);
             }
             return Ok(WriteResult::Gone(self.erase(&at, object)));
@@ -71,7 +71,7 @@ impl State {
         Ok(WriteResult::Stored(stored, false))
     }
 
-    /// Deletes what a list would show.
+    /// Deletes every object that the filter selects.
     pub(crate) fn delete_collection(
         &mut self,
         resource: &Resource,
@@ -147,7 +147,7 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Seconds an object may take to end. Only pods are graceful, and only where a kubelet has them.
+/// The grace period (seconds). Only pods that are bound and not finished have one.
 fn grace(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
     if !resource.is("", "pods") {
         return 0;
@@ -164,7 +164,7 @@ fn grace(resource: &Resource, object: &Value, options: &DeleteOptions) -> i64 {
     }
 }
 
-/// A second DELETE can only bring the end nearer.
+/// A second DELETE can only shorten the grace period.
 fn shorten_grace(object: &mut Value, grace_s: i64, now: Timestamp) {
     let current = json::int(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0);
     if grace_s < current {
@@ -176,7 +176,7 @@ fn shorten_grace(object: &mut Value, grace_s: i64, now: Timestamp) {
     }
 }
 
-/// Foreground and orphan deletion are finalizers that garbage collection works off.
+/// Sets the finalizer of foreground or orphan deletion, which garbage collection removes.
 fn hold_for_dependents(resource: &Resource, object: &mut Value, options: &DeleteOptions) {
     let policy = match options.propagation {
         Some(policy) => policy,

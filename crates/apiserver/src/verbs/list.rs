@@ -12,7 +12,7 @@ use crate::request::Query;
 use crate::state::State;
 use crate::storage::{FieldSelector, Filter, LabelSelector, Page, Stored};
 
-/// Which objects, as of when, and how many at a time.
+/// A parsed list request: filter, version and page.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ListRequest {
     pub(crate) filter: Filter,
@@ -81,7 +81,7 @@ impl ListRequest {
                 return Err(forbidden_match(&format!("Unsupported value: {other:?}: {supported}")));
             }
         };
-        // Version 0 means "any, and all of it": the real server ignores the limit then.
+        // Version 0 means any version; the real server then ignores the limit.
         let limit = if version == Some(0) { 0 } else { limit };
         Ok(Self {
             filter,
@@ -102,7 +102,7 @@ fn forbidden_match(why: &str) -> ApiError {
 }
 
 impl State {
-    /// One object, not older than the version the query names.
+    /// One object, not older than the resourceVersion of the query.
     pub(crate) fn get_object(
         &self,
         resource: &Resource,
@@ -187,7 +187,7 @@ fn expired(after: Option<&str>, version: u64) -> ApiError {
     error
 }
 
-/// Without a version the next page comes from the newest state.
+/// A continue token. Without a version the next page comes from the newest state.
 fn encode_token(version: Option<u64>, last: &str) -> String {
     let version = version.map_or(Value::from(-1), Value::from);
     let token = json!({"v": "meta.k8s.io/v1", "rv": version, "start": last});

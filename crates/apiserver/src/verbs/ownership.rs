@@ -1,4 +1,4 @@
-//! Field ownership: the bridge from writes to the books that server-side apply keeps.
+//! Field ownership: calls server-side apply with the schema of the written resource.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn writer<'a>(write: &WriteRequest<'a>) -> Writer<'a> {
     }
 }
 
-/// Drops from an applied configuration what its endpoint does not write.
+/// Removes the fields that the endpoint does not write from an applied configuration.
 pub(crate) fn keep_part(resource: &Resource, part: Part, applied: &mut Value) {
     if !resource.status {
         return;
@@ -47,7 +47,7 @@ pub(crate) fn keep_part(resource: &Resource, part: Part, applied: &mut Value) {
     }
 }
 
-/// The live object with the applied configuration merged in, and its books brought up to date.
+/// The live object merged with the applied configuration, with updated `managedFields`.
 pub(crate) fn merge(
     write: &WriteRequest<'_>,
     live: Option<&Value>,
@@ -73,7 +73,7 @@ pub(crate) fn merge(
     })
 }
 
-/// Books an ordinary write.
+/// Updates `managedFields` after an ordinary write.
 pub(crate) fn track(write: &WriteRequest<'_>, old: &Value, new: Value) -> Value {
     with_schema(write.resource, |schema, gvk| {
         server_side_apply::track_update(Some(old), new, writer(write), schema, gvk)

@@ -16,7 +16,7 @@ use crate::storage::{Change, Stored};
 use crate::write::{Part, WriteRequest, WriteResult};
 
 impl State {
-    /// Replaces an object, or its status, by what the client sent.
+    /// Replaces an object, or its status, by the object of the request.
     pub(crate) fn update(
         &mut self,
         write: &mut WriteRequest<'_>,
@@ -68,7 +68,7 @@ impl State {
         new = stored_form(resource, new);
         if !write.applied {
             json::copy(old, &mut new, &["metadata", "managedFields"]);
-            // The books are kept for objects somebody applies; for all others the first apply opens them.
+            // Only applied objects have managedFields; the first apply creates them.
             if server_side_apply::was_applied(old) {
                 new = ownership::track(write, old, new);
             }
@@ -114,7 +114,7 @@ fn check_preconditions(resource: &Resource, live: &Stored, new: &Value, old: &Va
     Ok(())
 }
 
-/// What a client's update never changes.
+/// Restores the fields that a client's update cannot change.
 fn keep_server_fields(old: &Value, new: &mut Value) {
     for field in [
         "uid",
@@ -133,7 +133,7 @@ fn keep_server_fields(old: &Value, new: &mut Value) {
     }
 }
 
-/// The new object with everything but its status as it was. Most of that is the same already and stays where it is.
+/// The new object with everything but its status from the old one. Equal fields stay in place, which saves copies.
 fn only_status(resource: &Resource, old: &Value, mut new: Value) -> Value {
     let through: &[&str] = match resource.rules.metadata_through_status {
         true => &["managedFields", "labels", "annotations"],
@@ -185,7 +185,7 @@ fn no_new_finalizers(resource: &Resource, live: &Stored, old: &Value, new: &Valu
     ))
 }
 
-/// The fields whose changes count as a generation.
+/// The fields whose changes increase the generation.
 fn counted<'a>(resource: &'a Resource, object: &'a Value) -> impl Iterator<Item = (&'a String, &'a Value)> {
     let fields = object.as_object().into_iter().flatten();
     fields.filter(|(key, _)| match key.as_str() {
@@ -206,7 +206,7 @@ fn count_generation(resource: &Resource, old: &Value, new: &mut Value) {
     }
 }
 
-/// Whether an object that is being deleted can go: no finalizer and no grace period left.
+/// Whether an object that is being deleted can be removed: it has no finalizer and no grace period.
 pub(crate) fn nothing_holds(object: &Value) -> bool {
     json::items(object, &["metadata", "finalizers"]).is_empty()
         && json::int(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or(0) == 0

@@ -1,4 +1,4 @@
-//! The workload controllers: they create, replace and delete the pods of Deployments, StatefulSets, DaemonSets, Jobs and CronJobs.
+//! The workload controllers: they create, replace and delete the pods of Deployments, StatefulSets, DaemonSets and Jobs.
 
 mod daemon_set;
 mod deployment;

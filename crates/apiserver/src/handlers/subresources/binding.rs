@@ -1,4 +1,4 @@
-//! pods/binding: the scheduler's decision.
+//! pods/binding: assigns a pod to a node.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::schema::FieldError;
 use crate::state::{State, seconds};
 use crate::write::Part;
 
-/// Puts the pod on the node the binding names.
+/// Sets the node of the pod to the target of the binding.
 pub(crate) fn answer(state: &mut State, call: &Call<'_>, at: &Target<'_>) -> Result<Answer, ApiError> {
     if *call.method != Method::POST {
         return Err(ApiError::method_not_allowed());

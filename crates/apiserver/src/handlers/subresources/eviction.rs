@@ -1,4 +1,4 @@
-//! pods/eviction: a deletion that asks the pod's disruption budget first.
+//! pods/eviction: a deletion that the pod's disruption budget must allow.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::request::{DeleteOptions, Query};
 use crate::state::{State, seconds};
 use crate::storage::{Change, LabelSelector, Stored};
 
-/// Evictions a budget may wait to see confirmed, as in the real server.
+/// Most evictions of a budget that the disruption controller has not confirmed, as in the real server.
 const DISRUPTED_PODS_MAX: usize = 2000;
-/// When to come back while a budget has not been looked at yet (seconds).
+/// `Retry-After` (seconds) while the disruption controller has not processed the budget.
 const RETRY_AFTER_S: u32 = 10;
 
-/// Evicts the pod, or says why not.
+/// Evicts the pod. The error names the budget that forbids it.
 pub(crate) fn answer(state: &mut State, call: &Call<'_>, at: &Target<'_>) -> Result<Answer, ApiError> {
     if *call.method != Method::POST {
         return Err(ApiError::method_not_allowed());
@@ -48,7 +48,7 @@ pub(crate) fn answer(state: &mut State, call: &Call<'_>, at: &Target<'_>) -> Res
     Ok(Answer::json(201, &success))
 }
 
-/// The budget is not charged for an eviction whose deletion would fail.
+/// Fails when the deletion would fail, so that no disruption is taken from the budget.
 fn check_preconditions(
     resource: &Resource,
     live: &Stored,
@@ -63,7 +63,7 @@ fn check_preconditions(
     Ok(())
 }
 
-/// Pods that count for no budget: finished, not started, or already on their way out.
+/// Whether the pod counts for no budget: it is finished, not started, or already being deleted.
 fn needs_no_budget(live: &Stored, pod: &Value) -> bool {
     live.deleting
         || matches!(
@@ -119,7 +119,7 @@ fn is_ready(pod: &Value) -> bool {
         .any(|c| json::text(c, &["type"]) == Some("Ready") && json::text(c, &["status"]) == Some("True"))
 }
 
-/// Whether the budget lets a pod that is not ready go without being charged.
+/// Whether the budget allows the eviction of an unready pod without taking a disruption.
 fn unhealthy_may_go(budget: &Value) -> bool {
     let number = |field| json::int(budget, &["status", field]).unwrap_or(0);
     match json::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) {
@@ -128,7 +128,7 @@ fn unhealthy_may_go(budget: &Value) -> bool {
     }
 }
 
-/// Takes one disruption off the budget and notes for whom.
+/// Takes one disruption from the budget and records the pod in `disruptedPods`.
 fn charge(at: &Target<'_>, name: &str, budget: &mut Value) -> Result<(), ApiError> {
     let number = |field| json::int(budget, &["status", field]).unwrap_or(0);
     if number("observedGeneration") < json::int(budget, &["metadata", "generation"]).unwrap_or(0) {

@@ -1,4 +1,4 @@
-//! The scale subresource: one number of a workload, or of a custom resource that says where its number is.
+//! The scale subresource of workloads, and of custom resources that define its paths.
 
 use http::Method;
 use serde_json::{Value, json};

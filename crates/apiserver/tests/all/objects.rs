@@ -1,15 +1,11 @@
 //! Create, read, update, patch and delete through a kube client on the in-process server.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is wrong")]
-
-mod support;
-
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use serde_json::json;
 
-use support::{Harness, code, config_map, from, pod, reason};
+use crate::support::{Harness, code, config_map, from, pod, reason};
 
 #[tokio::test(start_paused = true)]
 async fn create_fills_in_what_the_server_owns() {
@@ -29,7 +25,7 @@ async fn create_fills_in_what_the_server_owns() {
     let again = maps.create(&PostParams::default(), &config_map("a")).await.unwrap_err();
     assert_eq!((code(&again), reason(&again).as_str()), (409, "AlreadyExists"));
     let missing = maps.get("b").await.unwrap_err();
-    assert_eq!(support::message(&missing), "configmaps \"b\" not found");
+    assert_eq!(crate::support::message(&missing), "configmaps \"b\" not found");
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,7 +59,7 @@ async fn the_namespace_must_exist() {
     let maps: Api<ConfigMap> = Api::namespaced(h.client(), "nowhere");
     let error = maps.create(&PostParams::default(), &config_map("a")).await.unwrap_err();
     assert_eq!(
-        (code(&error), support::message(&error).as_str()),
+        (code(&error), crate::support::message(&error).as_str()),
         (404, "namespaces \"nowhere\" not found")
     );
 }
@@ -79,7 +75,7 @@ async fn an_update_with_an_old_version_conflicts() {
     assert_ne!(stored.metadata.resource_version, first.metadata.resource_version);
     let stale = maps.replace("a", &PostParams::default(), &second).await.unwrap_err();
     assert_eq!((code(&stale), reason(&stale).as_str()), (409, "Conflict"));
-    assert!(support::message(&stale).contains("the object has been modified"));
+    assert!(crate::support::message(&stale).contains("the object has been modified"));
 
     // Without a version the update is unconditional.
     second.metadata.resource_version = None;
@@ -96,7 +92,7 @@ async fn status_and_spec_are_written_apart() {
     let h = Harness::new();
     let sets: Api<ReplicaSet> = h.api();
     let made = sets
-        .create(&PostParams::default(), &support::replica_set("rs", 2))
+        .create(&PostParams::default(), &crate::support::replica_set("rs", 2))
         .await
         .unwrap();
     assert_eq!(made.metadata.generation, Some(1));
@@ -140,7 +136,7 @@ async fn patches_carry_preconditions() {
     let other = json!({"metadata": {"uid": "other"}, "data": {"k": "x"}});
     let error = maps.patch("a", &params, &Patch::Merge(&other)).await.unwrap_err();
     assert!(
-        support::message(&error).contains("UID in precondition: other"),
+        crate::support::message(&error).contains("UID in precondition: other"),
         "{error}"
     );
     let good = json!({"metadata": {"resourceVersion": made.metadata.resource_version}, "data": {"k": "x"}});
@@ -230,7 +226,7 @@ async fn a_finalizer_holds_the_object() {
         .unwrap_err();
     assert_eq!(code(&error), 422);
     assert!(
-        support::message(&error).contains("no new finalizers can be added"),
+        crate::support::message(&error).contains("no new finalizers can be added"),
         "{error}"
     );
 
@@ -260,7 +256,7 @@ async fn a_bound_pod_ends_gracefully_and_an_unbound_one_at_once() {
     assert_eq!(code(&pods.get("pending").await.unwrap_err()), 404);
 
     pods.create(&PostParams::default(), &pod("bound")).await.unwrap();
-    support::bind(&pods, "bound", "n").await.unwrap();
+    crate::support::bind(&pods, "bound", "n").await.unwrap();
     let going = pods
         .delete("bound", &DeleteParams::default())
         .await
@@ -293,7 +289,7 @@ async fn a_pod_is_bound_once() {
     let h = Harness::new();
     let pods: Api<Pod> = h.api();
     pods.create(&PostParams::default(), &pod("p")).await.unwrap();
-    support::bind(&pods, "p", "n").await.unwrap();
+    crate::support::bind(&pods, "p", "n").await.unwrap();
     let bound = pods.get("p").await.unwrap();
     assert_eq!(bound.spec.unwrap().node_name.as_deref(), Some("n"));
     let conditions = bound.status.unwrap().conditions.unwrap();
@@ -302,9 +298,9 @@ async fn a_pod_is_bound_once() {
             .iter()
             .any(|c| c.type_ == "PodScheduled" && c.status == "True")
     );
-    let error = support::bind(&pods, "p", "m").await.unwrap_err();
+    let error = crate::support::bind(&pods, "p", "m").await.unwrap_err();
     assert_eq!((code(&error), reason(&error).as_str()), (409, "Conflict"));
-    assert_eq!(code(&support::bind(&pods, "q", "m").await.unwrap_err()), 404);
+    assert_eq!(code(&crate::support::bind(&pods, "q", "m").await.unwrap_err()), 404);
 }
 
 #[tokio::test(start_paused = true)]
@@ -332,7 +328,7 @@ async fn a_namespace_goes_with_its_content() {
     let error = maps.create(&PostParams::default(), &config_map("b")).await.unwrap_err();
     assert_eq!(code(&error), 403);
     assert!(
-        support::message(&error).contains("because it is being terminated"),
+        crate::support::message(&error).contains("because it is being terminated"),
         "{error}"
     );
 
@@ -349,14 +345,14 @@ async fn dependents_follow_their_owner() {
     let maps: Api<ConfigMap> = h.api();
     let owner = maps.create(&PostParams::default(), &config_map("owner")).await.unwrap();
     let other = maps.create(&PostParams::default(), &config_map("other")).await.unwrap();
-    maps.create(&PostParams::default(), &support::owned("one", &[&owner]))
+    maps.create(&PostParams::default(), &crate::support::owned("one", &[&owner]))
         .await
         .unwrap();
-    maps.create(&PostParams::default(), &support::owned("two", &[&owner, &other]))
+    maps.create(&PostParams::default(), &crate::support::owned("two", &[&owner, &other]))
         .await
         .unwrap();
     let one = maps.get("one").await.unwrap();
-    maps.create(&PostParams::default(), &support::owned("grandchild", &[&one]))
+    maps.create(&PostParams::default(), &crate::support::owned("grandchild", &[&one]))
         .await
         .unwrap();
 
@@ -367,7 +363,7 @@ async fn dependents_follow_their_owner() {
     let two = maps.get("two").await.unwrap();
     assert_eq!(two.metadata.owner_references.unwrap().len(), 1);
     // An object made for an owner that is gone goes, too.
-    maps.create(&PostParams::default(), &support::owned("late", &[&owner]))
+    maps.create(&PostParams::default(), &crate::support::owned("late", &[&owner]))
         .await
         .unwrap();
     assert_eq!(code(&maps.get("late").await.unwrap_err()), 404);
@@ -382,7 +378,7 @@ async fn foreground_waits_for_dependents_and_orphan_keeps_them() {
         ..DeleteParams::default()
     };
     let owner = maps.create(&PostParams::default(), &config_map("owner")).await.unwrap();
-    let mut child = support::owned("child", &[&owner]);
+    let mut child = crate::support::owned("child", &[&owner]);
     child.metadata.finalizers = Some(vec!["x/hold".to_owned()]);
     maps.create(&PostParams::default(), &child).await.unwrap();
 
@@ -400,7 +396,7 @@ async fn foreground_waits_for_dependents_and_orphan_keeps_them() {
     assert_eq!(code(&maps.get("owner").await.unwrap_err()), 404);
 
     let owner = maps.create(&PostParams::default(), &config_map("owner")).await.unwrap();
-    maps.create(&PostParams::default(), &support::owned("kept", &[&owner]))
+    maps.create(&PostParams::default(), &crate::support::owned("kept", &[&owner]))
         .await
         .unwrap();
     maps.delete("owner", &policy(PropagationPolicy::Orphan)).await.unwrap();
@@ -420,7 +416,7 @@ async fn a_collection_is_deleted_by_selector() {
     maps.delete_collection(&DeleteParams::default(), &ListParams::default().labels("tier=web"))
         .await
         .unwrap();
-    assert_eq!(support::names(&maps, &ListParams::default()).await, ["b"]);
+    assert_eq!(crate::support::names(&maps, &ListParams::default()).await, ["b"]);
 }
 
 #[tokio::test(start_paused = true)]

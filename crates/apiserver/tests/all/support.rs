@@ -1,7 +1,5 @@
 //! What the tests of the server share: a client on an in-process server and small objects.
 
-#![expect(dead_code, reason = "each test binary uses its part")]
-
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};

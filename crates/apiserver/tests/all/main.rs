@@ -1,16 +1,19 @@
-//! What the server knows about Kubernetes kinds: defaults, refusals, scale, eviction, custom resources, discovery.
+//! The server as its clients see it: objects, watches, defaults, refusals, subresources, custom resources, discovery, state on disk.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is wrong")]
 
 mod apply;
 mod custom_resources;
+mod data_folder;
 mod defaults;
 mod discovery;
 mod eviction;
+mod objects;
 mod refusals;
 mod scale;
-#[path = "../support/mod.rs"]
+mod serving;
 mod support;
+mod watch;
 
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};

@@ -1,9 +1,5 @@
 //! Watches and lists: versions, bookmarks, streaming lists, selectors, pages, what happens after a compaction.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is wrong")]
-
-mod support;
-
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
@@ -12,7 +8,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, V
 use kube::runtime::watcher;
 use serde_json::{Value, json};
 
-use support::{Harness, code, config_map, pod, reason};
+use crate::support::{Harness, code, config_map, pod, reason};
 
 /// Type and name of each event, bookmarks without a name.
 fn brief(event: &WatchEvent<ConfigMap>) -> (&'static str, String) {
@@ -117,17 +113,17 @@ async fn fields_select_pods_by_node() {
     for name in ["a", "b"] {
         pods.create(&PostParams::default(), &pod(name)).await.unwrap();
     }
-    support::bind(&pods, "b", "node-1").await.unwrap();
+    crate::support::bind(&pods, "b", "node-1").await.unwrap();
     let by = |fields: &str| ListParams::default().fields(fields);
-    assert_eq!(support::names(&pods, &by("spec.nodeName=node-1")).await, ["b"]);
-    assert_eq!(support::names(&pods, &by("spec.nodeName=")).await, ["a"]);
+    assert_eq!(crate::support::names(&pods, &by("spec.nodeName=node-1")).await, ["b"]);
+    assert_eq!(crate::support::names(&pods, &by("spec.nodeName=")).await, ["a"]);
     assert_eq!(
-        support::names(&pods, &by("status.phase=Pending,metadata.name!=a")).await,
+        crate::support::names(&pods, &by("status.phase=Pending,metadata.name!=a")).await,
         ["b"]
     );
     let error = pods.list(&by("spec.color=red")).await.unwrap_err();
     assert_eq!(code(&error), 400);
-    assert!(support::message(&error).contains("field label not supported: spec.color"));
+    assert!(crate::support::message(&error).contains("field label not supported: spec.color"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -268,7 +264,7 @@ async fn pages_show_one_moment() {
         .unwrap_err();
     assert_eq!((code(&expired), reason(&expired).as_str()), (410, "Expired"));
     // The error's own token goes on with the newest state.
-    let token = support::status(&expired)
+    let token = crate::support::status(&expired)
         .metadata
         .as_ref()
         .unwrap()
@@ -300,10 +296,10 @@ async fn a_list_is_as_of_the_version_asked_for() {
         };
         ListParams::default().at(version).matching(rule)
     };
-    assert_eq!(support::names(&maps, &at(&then, true)).await, ["a"]);
-    assert_eq!(support::names(&maps, &at(&then, false)).await, ["a", "b"]);
+    assert_eq!(crate::support::names(&maps, &at(&then, true)).await, ["a"]);
+    assert_eq!(crate::support::names(&maps, &at(&then, false)).await, ["a", "b"]);
     assert_eq!(
-        support::names(&maps, &ListParams::default().match_any()).await,
+        crate::support::names(&maps, &ListParams::default().match_any()).await,
         ["a", "b"]
     );
     let future = maps.list(&at("999999", false)).await.unwrap_err();
