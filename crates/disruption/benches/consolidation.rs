@@ -6,6 +6,12 @@
 //! Columns: wall time to make the snapshot ready, of the search for several nodes, of the one for single nodes after it, and of all three;
 //! how many nodes would go at once, and what that saves per hour.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a bench measures time and prints"
+)]
 use criterion::{BatchSize, Criterion};
 use jiff::Timestamp;
 use kerf_disruption::{
