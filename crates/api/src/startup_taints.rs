@@ -106,12 +106,12 @@ pub const KNOWN: &[KnownStartupTaint] = &[
     ),
     row(
         "startup-taint.cluster-autoscaler.kubernetes.io/",
-        "whoever follows the Cluster Autoscaler's convention",
+        "software that follows the Cluster Autoscaler's convention",
         "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md",
     ),
     row(
         "ignore-taint.cluster-autoscaler.kubernetes.io/",
-        "whoever follows the Cluster Autoscaler's convention",
+        "software that follows the Cluster Autoscaler's convention",
         "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md",
     ),
 ];
