@@ -3,6 +3,8 @@
 use kerf_model::intern::Interner;
 use kerf_model::pod::PodShape;
 use kerf_model::requirement::Requirement;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// One expression over a label, with its values as text.
 #[derive(Clone, Debug)]
@@ -10,7 +12,7 @@ pub(crate) struct Expression<'a> {
     /// The label's key.
     pub(crate) key: &'a str,
     /// The values listed: the admitted ones, or the excluded ones where `excludes` is set.
-    pub(crate) values: Vec<&'a str>,
+    pub(crate) values: Arc<BTreeSet<&'a str>>,
     /// `NotIn`, `Exists`, `Gt` and `Lt` admit every value but those listed; `In` and `DoesNotExist` admit the listed ones only.
     pub(crate) excludes: bool,
     /// The value must be an integer of at least this.
@@ -24,7 +26,7 @@ impl<'a> Expression<'a> {
     pub(crate) fn read(requirement: &Requirement, interner: &'a Interner) -> Self {
         Self {
             key: interner.text(requirement.key),
-            values: requirement.values.iter().map(|value| interner.text(*value)).collect(),
+            values: Arc::new(requirement.values.iter().map(|value| interner.text(*value)).collect()),
             excludes: requirement.complement,
             at_least: requirement.gte,
             at_most: requirement.lte,
@@ -35,7 +37,7 @@ impl<'a> Expression<'a> {
     pub(crate) fn is(key: &'a str, value: &'a str) -> Self {
         Self {
             key,
-            values: vec![value],
+            values: Arc::new(BTreeSet::from([value])),
             excludes: false,
             at_least: None,
             at_most: None,
@@ -53,7 +55,7 @@ impl<'a> Expression<'a> {
             let not_in = self.excludes && !self.values.is_empty() && !bounded;
             return does_not_exist || not_in;
         };
-        if self.values.contains(&value) == self.excludes {
+        if self.values.contains(value) == self.excludes {
             return false;
         }
         if !bounded {

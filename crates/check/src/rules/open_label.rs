@@ -73,7 +73,20 @@ impl<'a> OpenLabel<'a> {
     pub(crate) fn may(&self, wanted: &[Expression<'_>]) -> bool {
         let hold = |label: Option<&str>| wanted.iter().all(|expression| expression.holds(label));
         let may_miss = self.sources.iter().all(|source| source.holds(None));
-        self.possible(wanted).iter().any(|value| hold(Some(value))) || (may_miss && hold(None))
+        (may_miss && hold(None)) || self.may_exist_with(wanted)
+    }
+
+    /// Whether the sources and the expressions admit one value together. Where one of them lists values, only these are tried, and those of
+    /// the shortest list: users write lists of thousands.
+    fn may_exist_with(&self, wanted: &[Expression<'_>]) -> bool {
+        let all = || self.sources.iter().chain(wanted);
+        let holds = |value: &str| all().all(|expression| expression.holds(Some(value)));
+        let lists = all().filter(|expression| !expression.excludes);
+        match lists.min_by_key(|list| list.values.len()) {
+            _ if self.sources.is_empty() => false,
+            Some(list) => list.values.iter().any(|value| holds(value)),
+            None => representatives(all()).iter().any(|value| holds(value)),
+        }
     }
 }
 
