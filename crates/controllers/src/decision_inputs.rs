@@ -44,7 +44,7 @@ impl DecisionInputs {
         in_flight.expire(now);
         Self {
             in_flight,
-            settings: settings(&context.options, &context.tuning),
+            settings: decision_settings(&context.options, &context.tuning),
             snapshot,
             now,
         }
@@ -95,8 +95,8 @@ fn static_pools(context: &Context, snapshot: &Snapshot) -> BTreeMap<Arc<str>, St
     of_pool.collect()
 }
 
-/// The options of the process as decisions take them (SCH-050).
-fn settings(options: &Options, tuning: &Tuning) -> Settings {
+/// The options of a controller as decisions take them (SCH-050).
+pub fn decision_settings(options: &Options, tuning: &Tuning) -> Settings {
     Settings {
         solver: kerf_scheduler::Options {
             preference_policy: options.preference_policy,
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn provisioning_is_strict_about_reservations_and_follows_the_policies() {
         let mut options = Options::default();
-        let of = |options: &Options| settings(options, &Tuning::default()).solver;
+        let of = |options: &Options| decision_settings(options, &Tuning::default()).solver;
         let plain = of(&options);
         assert_eq!(
             (plain.reserved, plain.min_values_policy, plain.preference_policy),

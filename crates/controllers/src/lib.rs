@@ -45,6 +45,7 @@ pub use changes::{Change, Diff, PodChange, PodFacts};
 pub use clock_jump_guard::ClockJumpGuard;
 pub use cluster::{Cluster, NodeClass, conventions_of};
 pub use context::{Context, Tuning};
+pub use decision_inputs::decision_settings;
 pub use disruption::SearchLimits;
 pub use kerf_lifecycle::liveness::Timeouts;
 pub use kerf_lifecycle::registration_health::Health;

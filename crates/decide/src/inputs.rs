@@ -23,7 +23,7 @@ pub struct Inputs<'a> {
 }
 
 /// How to decide: the options of the process, parsed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Settings {
     /// How provisioning solves; disruption derives its own from it.
     pub solver: Options,
@@ -40,7 +40,7 @@ pub struct Settings {
 }
 
 /// Nodes about which the input says less than decisions need, by name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UnreadNodes {
     /// An object that could not be read may protect them: they stay.
     pub protected: BTreeSet<Arc<str>>,

@@ -158,3 +158,46 @@ fn known_by(cluster: &Cluster, interner: &Interner) -> Arc<Catalogue> {
     };
     if known(&kwok) > known(&ec2) { kwok } else { ec2 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+    use kerf_controllers::{Tuning, decision_settings};
+    use kerf_runtime::options::{Options as ControllerOptions, Parsed};
+
+    /// The settings of `kerf simulate` with these flags, and of a controller with the same flags.
+    fn both(flags: &[&str]) -> [kerf_decide::Settings; 2] {
+        let line = ["kerf", "simulate", "-f", "-", "--now", "2026-01-01T00:00:00Z"];
+        let cli = Cli::try_parse_from(line.iter().chain(flags)).expect("valid flags");
+        let Command::Simulate(args) = cli.command else {
+            panic!("it is simulate");
+        };
+        let (interner, mut errors) = (Interner::default(), Vec::new());
+        let offline = Settings::read(&args.decision, CatalogueChoice::Offline, &interner, &mut errors);
+        let Ok(Parsed::Run(options)) = ControllerOptions::parse(flags.iter().map(|flag| (*flag).to_owned()), |_| None)
+        else {
+            panic!("a controller takes {flags:?}");
+        };
+        let mut running = decision_settings(&options, &Tuning::default());
+        // These change how fast a decision is made and what is checked beside it, but no decision.
+        running.compare = false;
+        running.solver.threads = 1;
+        [offline.expect("no errors").decide, running]
+    }
+
+    #[test]
+    fn the_command_line_decides_as_a_controller_with_the_same_options_does() {
+        for flags in [
+            &[][..],
+            &["--preference-policy=Ignore"],
+            &["--min-values-policy=BestEffort"],
+            &["--feature-gates=SpotToSpotConsolidation=true"],
+            &["--feature-gates=StaticCapacity=true,ReservedCapacity=false"],
+        ] {
+            let [offline, running] = both(flags);
+            assert_eq!(offline, running, "{flags:?}");
+        }
+    }
+}
