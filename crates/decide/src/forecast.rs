@@ -125,12 +125,23 @@ fn carry_out(snapshot: &Arc<Snapshot>, in_flight: &mut InFlight, commands: &[Com
                 node.pods.retain(|pod| !moving.contains(&*pod.uid));
             }
         }
-        if let Some(plan) = &command.plan {
-            place(&mut after, plan);
+        match &command.plan {
+            Some(plan) => place(&mut after, plan),
+            // Only nodes of static pools are replaced without a plan: each replacement takes room under the pool's limit (LIF-213).
+            None => take_room(in_flight, command),
         }
     }
     in_flight.held = Arc::new(held);
     Arc::new(after)
+}
+
+/// Takes the room of a command's replacements from their static pools.
+fn take_room(in_flight: &mut InFlight, command: &Command) {
+    for launch in &command.replacements {
+        if let Some(pool) = in_flight.static_pools.get_mut(&launch.pool) {
+            pool.room = pool.room.saturating_sub(1);
+        }
+    }
 }
 
 /// Puts the pods that move onto the nodes a plan names for them.

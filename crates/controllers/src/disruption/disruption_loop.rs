@@ -169,8 +169,11 @@ impl Disruption {
         if evaluation.wait.is_zero() {
             let of_static = method == Method::StaticDrift;
             let decided = evaluation.commands.into_iter().filter_map(|command| {
-                let replacing = StaticReplacement::reserve(&self.context, &command).filter(|_| of_static);
-                (replacing.is_some() || !of_static).then(|| Decided {
+                let replacing = match of_static {
+                    true => Some(StaticReplacement::reserve(&self.context, &command)?),
+                    false => None,
+                };
+                Some(Decided {
                     replacing,
                     ..Decided::new(method, command, &inputs.snapshot)
                 })

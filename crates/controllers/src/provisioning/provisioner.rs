@@ -100,6 +100,7 @@ impl Provisioner {
         let id = self.rng.uuid();
         let unfinished = metrics.gauge(&catalogue::SCHEDULER_UNFINISHED_WORK);
         unfinished.set(&[report::CONTROLLER, &id], 0.0);
+        report::solving(&self.context, &id, inputs.snapshot.pending.len());
         let began = Instant::now();
         let (memory, deadline, stopped) = (Arc::clone(&self.memory), self.context.tuning.deadline, shutdown.clone());
         let work = move || {

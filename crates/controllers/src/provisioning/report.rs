@@ -99,6 +99,14 @@ pub(crate) fn protections(context: &Context, snapshot: &Snapshot, now: Timestamp
     }
 }
 
+/// Shows how many pods wait while a pass is computed (SCH-346).
+pub(crate) fn solving(context: &Context, id: &str, pending: usize) {
+    let depth = context.metrics.gauge(&catalogue::SCHEDULER_QUEUE_DEPTH);
+    // Only this loop has series of this family under this controller, so all older ones may go.
+    depth.clear();
+    depth.set(&[CONTROLLER, id], pending as f64);
+}
+
 /// Measures a pass (SCH-345 to SCH-347): how many pods it was about, how long it took, and how many it did not reach.
 pub(crate) fn solved(context: &Context, id: &str, batch: &Batch, plan: &Plan, took: Duration) {
     let deleting = batch.pods.len() - batch.pending;
@@ -111,8 +119,6 @@ pub(crate) fn solved(context: &Context, id: &str, batch: &Batch, plan: &Plan, to
     let durations = context.metrics.histogram(&catalogue::SCHEDULING_DURATION);
     durations.observe(&[CONTROLLER], took);
     let depth = context.metrics.gauge(&catalogue::SCHEDULER_QUEUE_DEPTH);
-    // Only this loop has series of this family under this controller, so all older ones may go.
-    depth.clear();
     let left = plan.unattempted.len();
     depth.set(&[CONTROLLER, id], left as f64);
     if left > 0 {

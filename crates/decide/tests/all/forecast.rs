@@ -2,7 +2,10 @@
 
 use crate::world::{Case, commands, drifted, open_pool, texts};
 use kerf_decide::{Memory, Method, forecast};
-use kerf_testkit::disruption::{World, sized};
+use kerf_model::in_flight::StaticPool;
+use kerf_model::nodepool::Eligibility;
+use kerf_testkit::disruption::{World, budget, sized};
+use std::collections::BTreeMap;
 
 #[test]
 fn commands_follow_each_other_up_to_the_first_consolidation() {
@@ -37,4 +40,27 @@ fn commands_follow_each_other_up_to_the_first_consolidation() {
     let only = forecast(&case.view(), Some(full));
     assert_eq!(only.obstacles.len(), 1);
     assert_eq!(only.obstacles[0].0, full);
+}
+
+// LIF-213
+#[test]
+fn replacements_in_a_static_pool_take_its_room_once() {
+    let mut world = World::new();
+    world.typed("a", &[("small", 2000, 0.1)], |pool| {
+        pool.eligibility = Eligibility::Static;
+        pool.disruption.budgets = vec![budget("100%")];
+    });
+    for node in ["a-1", "a-2", "a-3"] {
+        world.of_kind(node, "small", drifted);
+    }
+    let mut case = Case::of(world);
+    case.settings.static_capacity = true;
+    let (replicas, staying, room) = (3, 3, 2);
+    let pool = StaticPool {
+        replicas,
+        staying,
+        room,
+    };
+    case.in_flight.static_pools = BTreeMap::from([("a".into(), pool)]);
+    assert_eq!(forecast(&case.view(), None).commands.len(), 2);
 }

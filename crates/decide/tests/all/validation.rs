@@ -60,14 +60,12 @@ fn a_command_whose_pods_have_no_place_any_more_is_given_up() {
     let (case, command) = decided(&mut memory);
     let other = 1 - command.candidates[0].index;
     let full = case.changed(|snapshot| {
-        let mut world = World::new();
-        let mut pod = world.pod("late", 0);
+        let mut pod = World::new().pod("late", 0);
         sized(1400)(&mut pod);
         pod.node_name = snapshot.nodes[other].node_name.clone();
         let node = Arc::make_mut(&mut snapshot.nodes[other]);
         node.requested.add(&pod.shape.requests);
         node.pods.push(Arc::new(pod));
-        world.snapshot.nodes.clear();
     });
     let validation = validate(&full.view(), Method::SingleNodeConsolidation, &command, &mut memory);
     assert_eq!(
