@@ -1,13 +1,18 @@
 //! The path of `kerf simulate --verify` for callers in the same process: text in, plan and verdict out. Tests and fuzz targets use it to try
-//! many inputs without starting a process for each.
+//! many inputs without starting a process for each. [`ListedCluster`] is the path of the commands that read an API server.
 
 use crate::args::CatalogueName;
-use crate::decision::{DecisionInputs, Settings, from_sources};
+pub use crate::decision::KINDS;
+use crate::decision::{DecisionInputs, Settings, from_lists, from_sources};
 use crate::manifests::{InputError, Source};
 use crate::simulate::planned_or_explained;
 use jiff::Timestamp;
-use kerf_decide::{Memory, provision};
+use kerf_decide::{Forecast, Memory, Provision, provision};
+use kerf_model::in_flight::InFlight;
+use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
+use kerf_model::snapshot::Snapshot;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// What came of an input.
@@ -56,6 +61,53 @@ impl Planner {
             ignored: plan.ignored.len(),
             violations: decision.violations.iter().map(ToString::to_string).collect(),
         }
+    }
+}
+
+/// A cluster as `kerf simulate` and `kerf explain` read it from an API server, and what they decide about it.
+#[derive(Debug)]
+pub struct ListedCluster(DecisionInputs);
+
+impl ListedCluster {
+    /// Reads the answers of an API server to requests for lists of all [`KINDS`]. Gives what could not be read, too.
+    pub fn read(
+        lists: Vec<Value>,
+        catalogue: &Arc<Catalogue>,
+        settings: &kerf_decide::Settings,
+        now: Timestamp,
+        interner: &Arc<Interner>,
+    ) -> (Self, Vec<String>) {
+        let input = from_lists(&"server".into(), lists);
+        let settings = Settings::with(Arc::clone(catalogue), settings.clone(), now, interner);
+        let mut errors = input.errors;
+        let inputs = DecisionInputs::new(input.cluster, &settings, interner, &mut errors);
+        (Self(inputs), texts(&errors))
+    }
+
+    /// The cluster as decisions see it.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.0.snapshot
+    }
+
+    /// The actions under way, as far as objects tell of them.
+    pub fn in_flight(&self) -> &InFlight {
+        self.0.view().in_flight
+    }
+
+    /// The same cluster with the actions under way that its controller knows.
+    #[must_use]
+    pub fn knowing(self, in_flight: InFlight) -> Self {
+        Self(self.0.knowing(in_flight))
+    }
+
+    /// What `kerf simulate` plans for the pods that wait.
+    pub fn provision(&self) -> Provision {
+        provision(&self.0.view(), &mut Memory::default(), &|| false)
+    }
+
+    /// What `kerf simulate --consolidate` says disruption does.
+    pub fn forecast(&self) -> Forecast {
+        crate::consolidate::forecast(&self.0, None)
     }
 }
 

@@ -16,7 +16,7 @@ use kube::Client;
 
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
-use crate::disruption::{CommandsInFlight, SearchLimits};
+use crate::disruption::{CommandsInFlight, RoundObserver, SearchLimits};
 
 /// Shared by all controllers; clones are cheap.
 #[derive(Clone)]
@@ -68,6 +68,8 @@ pub struct Tuning {
     pub timeouts: Timeouts,
     /// How long consolidation may search.
     pub search: SearchLimits,
+    /// Who else looks at the rounds of disruption.
+    pub round_observer: RoundObserver,
 }
 
 impl Default for Tuning {
@@ -79,6 +81,7 @@ impl Default for Tuning {
             deadline: Duration::from_secs(60),
             timeouts: Timeouts::default(),
             search: SearchLimits::default(),
+            round_observer: RoundObserver::default(),
         }
     }
 }

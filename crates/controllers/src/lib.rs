@@ -46,7 +46,7 @@ pub use clock_jump_guard::ClockJumpGuard;
 pub use cluster::{Cluster, NodeClass, conventions_of};
 pub use context::{Context, Tuning};
 pub use decision_inputs::decision_settings;
-pub use disruption::SearchLimits;
+pub use disruption::{RoundObserver, SearchLimits};
 pub use kerf_lifecycle::liveness::Timeouts;
 pub use kerf_lifecycle::registration_health::Health;
 pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What decisions about a cluster are made from.
+#[derive(Debug)]
 pub(crate) struct DecisionInputs {
     pub(crate) snapshot: Arc<Snapshot>,
     in_flight: InFlight,
@@ -64,6 +65,11 @@ impl DecisionInputs {
             now,
             unread,
         }
+    }
+
+    /// The same with other actions under way.
+    pub(crate) fn knowing(self, in_flight: InFlight) -> Self {
+        Self { in_flight, ..self }
     }
 
     /// The inputs as decisions take them.

@@ -32,12 +32,15 @@ impl Access {
 
 /// Whether a cluster may lack a kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Presence {
+pub enum Presence {
+    /// Every cluster that can be decided about serves it.
     Required,
+    /// Nothing is wrong where it is not served.
     Optional,
 }
 
-const KINDS: [(&str, Presence); 13] = [
+/// The paths of the kinds that decisions look at.
+pub const KINDS: [(&str, Presence); 13] = [
     ("/api/v1/namespaces", Presence::Required),
     ("/api/v1/nodes", Presence::Required),
     ("/api/v1/pods", Presence::Required),
@@ -66,7 +69,7 @@ pub(crate) async fn from_cluster(connection: &Connection) -> anyhow::Result<Inpu
             .await
             .with_context(|| format!("listing {path} of {server}"))?;
     }
-    let mut input = input::read_admitted(objects_of(&server, lists));
+    let mut input = from_lists(&server, lists);
     let cluster = &mut input.cluster;
     if !cluster.launching().is_empty() {
         cluster.nominations = nominations::read(&events(&client).await?);
@@ -79,6 +82,11 @@ pub(crate) async fn from_cluster(connection: &Connection) -> anyhow::Result<Inpu
     let note = (!unknown.is_empty()).then(|| passed_over(&unknown));
     input.notes.extend(note);
     Ok(input)
+}
+
+/// Reads the answers of an API server to requests for lists.
+pub(crate) fn from_lists(server: &Arc<str>, lists: Vec<Value>) -> Input {
+    input::read_admitted(objects_of(server, lists))
 }
 
 /// How many names the note has.

@@ -40,9 +40,19 @@ impl Settings {
             CatalogueName::Ec2 => ec2_catalogue(interner),
             CatalogueName::Kwok => builtin_catalogue(interner),
         };
+        Self::with(catalogue, kerf_decide::Settings::default(), now, interner)
+    }
+
+    /// The settings for these instance types and options. NodeOverlays count.
+    pub(crate) fn with(
+        catalogue: Arc<Catalogue>,
+        decide: kerf_decide::Settings,
+        now: Timestamp,
+        interner: &Interner,
+    ) -> Self {
         Self {
             now,
-            decide: kerf_decide::Settings::default(),
+            decide,
             overlays: true,
             vocabulary: kerf_kwok::vocabulary(&catalogue, interner),
             catalogue,

@@ -91,8 +91,10 @@ impl Disruption {
             DecisionInputs::take(&self.context),
             Progress::new(&self.context, shutdown),
         );
+        let observer = self.context.tuning.round_observer.clone();
         let work = move |memory: &mut Memory| {
             let round = disrupt(&inputs.view(), from, memory, &progress);
+            observer.see(&inputs.view(), from, &round);
             (round, inputs, progress.into_starts(), Instant::now())
         };
         let (round, inputs, starts, ended) = self.with_memory(work).await?;

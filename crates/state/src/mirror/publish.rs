@@ -126,15 +126,27 @@ impl Mirror {
         self.in_flight.deletion_marks.forget(key);
     }
 
-    /// LIF-207, LIF-208: a machine appeared, or the API said that it is initialised or going. Marks of commands do not count.
+    /// Notes that consolidation should look again: a machine appeared, the API said that it is initialised or going, or it has room or
+    /// conditions for pods that it did not have (LIF-207, LIF-208). Marks of commands do not count.
     fn note_consolidation(&mut self, before: Option<&Node>, after: Option<&Node>) {
         let Some(after) = after else { return };
         let going = |node: &Node| {
             let lifecycle = &node.lifecycle;
             lifecycle.instance_terminating || (lifecycle.deleting && node.marked_for_deletion)
         };
-        let moved =
-            before.is_none_or(|before| before.initialized != after.initialized || going(before) != going(after));
+        // Pods leave a node without being deleted when they end. Both lists have one order.
+        let freed = |before: &Node| {
+            let mut kept = after.pods.iter();
+            !before.pods.iter().all(|pod| kept.any(|kept| kept.uid == pod.uid))
+        };
+        let has_changed = |before: &Node| {
+            before.allocatable != after.allocatable || before.taints != after.taints || before.labels != after.labels
+        };
+        let moved = before.is_none_or(|before| {
+            before.initialized != after.initialized
+                || going(before) != going(after)
+                || (before.initialized && (has_changed(before) || freed(before)))
+        });
         self.epoch += u64::from(moved);
     }
 

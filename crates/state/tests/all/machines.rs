@@ -498,7 +498,7 @@ fn what_makes_consolidation_look_again() {
     assert!(moved(&|m| m.apply(node("n", INITIALIZED, "[]"))), "initialised");
     assert!(moved(&|m| m.apply(running("a", "n", "'1'"))), "a binding");
     assert!(
-        !moved(&|m| m.apply(pod(
+        moved(&|m| m.apply(pod(
             "a",
             "{nodeName: n, containers: [{name: a, resources: {requests: {cpu: '1'}}}]}",
             "{phase: Failed}"
@@ -509,7 +509,8 @@ fn what_makes_consolidation_look_again() {
     assert!(!moved(&|m| m.mark_for_deletion("cloud://n")), "a command's mark");
     assert!(!moved(&|m| m.unmark_for_deletion("cloud://n")), "taken back");
     let labelled = format!("{INITIALIZED}, team: a");
-    assert!(!moved(&|m| m.apply(node("n", &labelled, "[]"))), "a label");
+    assert!(moved(&|m| m.apply(node("n", &labelled, "[]"))), "a label");
+    assert!(!moved(&|m| m.apply(node("n", &labelled, "[]"))), "it is told again");
     assert!(moved(&|m| m.delete(&node("n", "", "[]"))), "an object disappears");
     let mut going = claim("c", Some("cloud://n"), "");
     going.metadata.deletion_timestamp = Some(yaml("'2026-01-01T00:00:00Z'"));

@@ -11,6 +11,7 @@ mod invariants;
 mod known_stalls;
 mod missed_events;
 mod observation;
+mod offline_agreement;
 mod process;
 mod run;
 mod scenario;

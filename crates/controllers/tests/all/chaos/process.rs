@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kerf_controllers::{Election, Manager, ManagerConfig, ManagerError, Tuning};
+use kerf_controllers::{Election, Manager, ManagerConfig, ManagerError, RoundObserver, Tuning};
 use kerf_model::intern::Interner;
 use kerf_runtime::client::{ApiLayers, Retry};
 use kerf_runtime::leader::ElectionConfig;
@@ -32,6 +32,8 @@ pub(crate) struct Environment<'a> {
     pub(crate) retries: bool,
     /// Whether it waits to be elected.
     pub(crate) elects: bool,
+    /// Who looks at its rounds of disruption.
+    pub(crate) round_observer: RoundObserver,
 }
 
 /// How a process ended.
@@ -83,6 +85,7 @@ impl Process {
             listen: false,
             tuning: Tuning {
                 compare: false,
+                round_observer: around.round_observer.clone(),
                 ..Tuning::default()
             },
         });

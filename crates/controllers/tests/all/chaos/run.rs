@@ -21,8 +21,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::chaos::any_cloud::{AnyCloud, Kwok};
-use crate::chaos::cloud::{Cloud, CloudFaults};
+use crate::chaos::cloud::{Cloud, CloudFaults, catalogue};
 use crate::chaos::observation::Observation;
+use crate::chaos::offline_agreement::{Agreement, Tally};
 use crate::chaos::process::{End, Environment, LEASE, Process};
 use crate::chaos::scenario::{Kind, LIFE, Scenario, Stage, Step};
 use crate::chaos::users::{create, delete, merge, pick};
@@ -42,6 +43,7 @@ const RESTART: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) violations: Vec<String>,
+    pub(crate) agreement: Tally,
     pub(crate) log: Vec<String>,
     pub(crate) events: u64,
     pub(crate) calls: u64,
@@ -81,6 +83,7 @@ pub(crate) struct World {
     pub(crate) observation: Observation,
     pub(crate) workloads: Vec<(String, Kind)>,
     any_cloud: AnyCloud,
+    agreement: Agreement,
     interner: Arc<Interner>,
     options: Options,
     retries: bool,
@@ -144,6 +147,7 @@ impl World {
         let mut world = Self {
             sandbox,
             any_cloud,
+            agreement: Agreement::default(),
             observation,
             interner,
             options,
@@ -179,6 +183,7 @@ impl World {
             plan: &self.plan,
             retries: self.retries,
             elects: self.elects,
+            round_observer: self.agreement.observer(self.sandbox.api(), &catalogue(&self.interner)),
         });
         self.observation
             .remark(&format!("the controllers start, life {}", self.lives));
@@ -477,8 +482,11 @@ impl World {
         while !self.processes.is_empty() {
             self.die(0).await;
         }
+        let mut violations = self.observation.violations();
+        violations.extend(self.agreement.differences());
         Report {
-            violations: self.observation.violations(),
+            violations,
+            agreement: self.agreement.tally(),
             log: self.observation.log(),
             events: self.observation.events(),
             calls: self.calls,

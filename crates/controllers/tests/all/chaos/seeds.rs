@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use crate::chaos::offline_agreement::Tally;
 use crate::chaos::run::run;
 use crate::chaos::scenario::Scenario;
 use crate::simulation::logs::install;
@@ -30,13 +31,14 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Lives through worlds on all cores; gives back what was wrong in which.
-fn explore(seeds: impl IntoIterator<Item = u64>) -> BTreeMap<u64, Vec<String>> {
+/// Lives through worlds on all cores; gives back what was wrong in which, and how often the command line was asked to decide too.
+fn explore(seeds: impl IntoIterator<Item = u64>) -> (BTreeMap<u64, Vec<String>>, Tally) {
     // Without a global subscriber every span is written out for the `log` crate.
     install();
     let seeds: Vec<u64> = seeds.into_iter().collect();
     let next = AtomicU64::new(0);
     let wrong = Mutex::new(BTreeMap::new());
+    let agreement = Mutex::new(Tally::default());
     let began = Instant::now();
     let totals = [const { AtomicU64::new(0) }; 4];
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
@@ -52,6 +54,7 @@ fn explore(seeds: impl IntoIterator<Item = u64>) -> BTreeMap<u64, Vec<String>> {
                     for (total, more) in totals.iter().zip(more) {
                         total.fetch_add(more, Ordering::Relaxed);
                     }
+                    *agreement.lock().expect("no panic") += report.agreement;
                     if !report.violations.is_empty() {
                         wrong.lock().expect("no panic").insert(*seed, report.violations);
                     }
@@ -69,7 +72,9 @@ fn explore(seeds: impl IntoIterator<Item = u64>) -> BTreeMap<u64, Vec<String>> {
         each(&totals[2]),
         each(&totals[3]) / 60.0,
     );
-    wrong.into_inner().expect("no panic")
+    let agreement = agreement.into_inner().expect("no panic");
+    println!("decisions of the command line: {agreement:?}");
+    (wrong.into_inner().expect("no panic"), agreement)
 }
 
 fn complain(wrong: &BTreeMap<u64, Vec<String>>) {
@@ -95,12 +100,16 @@ fn complain(wrong: &BTreeMap<u64, Vec<String>>) {
 fn seeds_keep_every_promise() {
     let first = number("KERF_CHAOS_FIRST").unwrap_or(0);
     let count = number("KERF_CHAOS_SEEDS").unwrap_or(SEEDS);
-    complain(&explore(first..first + count));
+    let (wrong, agreement) = explore(first..first + count);
+    complain(&wrong);
+    // The command line decided about the same clusters, and about many in which there was something to do.
+    assert!(agreement.compared > 2 * agreement.skipped, "{agreement:?}");
+    assert!(agreement.with_commands > count / 4, "{agreement:?}");
 }
 
 #[test]
 fn worlds_that_went_wrong_once_do_not_again() {
-    complain(&explore(REGRESSIONS));
+    complain(&explore(REGRESSIONS).0);
 }
 
 /// The world of `KERF_CHAOS_SEED` with everything that happens in it; without the variable, a quick look at one.
@@ -112,8 +121,8 @@ fn one_world() {
         println!("{line}");
     }
     println!(
-        "{} events, {} calls, quiet after {:?}",
-        report.events, report.calls, report.quiet_after
+        "{} events, {} calls, quiet after {:?}, {:?}",
+        report.events, report.calls, report.quiet_after, report.agreement
     );
     assert_eq!(report.violations, [""; 0]);
 }
