@@ -15,6 +15,7 @@ mod drift;
 mod emptiness;
 mod explain;
 mod multi;
+mod property;
 mod protection;
 mod retirement;
 mod simulation;

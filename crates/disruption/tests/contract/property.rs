@@ -1,0 +1,332 @@
+//! What holds of every command, on random clusters.
+//!
+//! `KERF_PROPERTY_CASES` and its like work as for the scheduler's properties. The text of a case is the seed of its cluster.
+
+use crate::fixture::*;
+use kerf_check::{CheckOptions, verify};
+use kerf_disruption::*;
+use kerf_model::budget::{DisruptionReason, NodeShare};
+use kerf_model::instance_type::Offering;
+use kerf_model::intern::sym;
+use kerf_model::node::Node;
+use kerf_model::plan::{Launch, Plan};
+use kerf_model::pod::{AffinityTerm, DoNotDisrupt, NamespaceScope, Pod, SpreadConstraint};
+use kerf_model::price::Price;
+use kerf_model::selector::{LabelSelector, Match};
+use kerf_model::snapshot::Snapshot;
+use kerf_testkit::draw::Draw;
+use kerf_testkit::seeds::hold;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+const APPS: [&str; 4] = ["p", "q", "r", "s"];
+const TYPES: [(&str, i64, f64); 4] = [
+    ("tiny", 1000, 0.06),
+    ("small", 2000, 0.1),
+    ("medium", 4000, 0.19),
+    ("large", 8000, 0.36),
+];
+
+fn app(value: &str) -> LabelSelector {
+    LabelSelector::all([Match::any_of("app", [Arc::from(value)])])
+}
+
+/// A pod labelled with one of the apps, now and then tied to others or protected.
+fn change_pod(draw: &mut Draw, pod: &mut Pod) {
+    let value = draw.pick(&APPS);
+    pod.labels = Arc::new([("app", value)].into_iter().collect());
+    let mut shape = (*pod.shape).clone();
+    shape.requests.set(sym::CPU, draw.pick(&[100, 250, 500, 900, 1500]));
+    let other = app(draw.pick(&APPS));
+    let term = AffinityTerm {
+        key: sym::HOSTNAME,
+        selector: other.clone(),
+        namespaces: NamespaceScope {
+            names: vec!["ns".into()],
+            selector: None,
+        },
+    };
+    match draw.below(12) {
+        0 => shape.affinity.push(term),
+        1 => shape.spread.push(SpreadConstraint {
+            key: sym::HOSTNAME,
+            max_skew: 1 + draw.below(2) as u32,
+            required: true,
+            min_domains: None,
+            selector: other,
+            honor_node_affinity: true,
+            honor_taints: false,
+        }),
+        _ => {}
+    }
+    pod.shape = Arc::new(shape);
+    if draw.below(25) == 0 {
+        pod.do_not_disrupt = DoNotDisrupt::Always;
+    }
+}
+
+/// Two pools of four types, up to eight nodes that are mostly half empty, a few disruption budgets of both kinds.
+fn world(seed: u64) -> World {
+    let mut draw = Draw::new(seed);
+    let mut world = World::new();
+    for pool in ["a", "b"] {
+        let budgets: Vec<_> = (0..draw.below(3))
+            .map(|_| budget(draw.pick(&["0", "1", "2", "30%", "50%", "100%"])))
+            .collect();
+        world.typed(pool, &TYPES, |pool| pool.disruption.budgets = budgets);
+    }
+    for number in 0..2 + draw.below(7) {
+        let name = format!("{}-{number}", draw.pick(&["a", "a", "b"]));
+        let kind = draw.pick(&["small", "medium", "medium", "large"]);
+        world.of_kind(&name, kind, |node| node.lifecycle.ready = draw.below(12) != 0);
+        for pod in 0..draw.below(4) {
+            world.bound(&name, &format!("{name}-{pod}"), |pod| change_pod(&mut draw, pod));
+        }
+    }
+    for number in 0..draw.below(3) {
+        let mut pod = world.pod(&format!("new-{number}"), 500);
+        change_pod(&mut draw, &mut pod);
+        world.snapshot.pending.push(Arc::new(pod));
+    }
+    for number in 0..draw.below(3) {
+        let (selector, allowed) = (app(draw.pick(&APPS)), draw.below(2) as i32);
+        world.pdb(&format!("pdb-{number}"), |pdb| {
+            pdb.selector = selector;
+            pdb.disruptions_allowed = allowed;
+        });
+    }
+    world
+}
+
+fn labelled(selector: &LabelSelector, pod: &Pod) -> bool {
+    APPS.iter()
+        .any(|value| *selector == app(value) && pod.labels.iter().any(|label| label == ("app", *value)))
+}
+
+/// No pod that asks not to be disrupted goes, nor one whose disruption budget allows no eviction now.
+fn pods_may_go(snapshot: &Snapshot, node: &Node) -> Result<(), String> {
+    for pod in &node.pods {
+        let covering: Vec<_> = snapshot
+            .pdbs
+            .iter()
+            .filter(|pdb| labelled(&pdb.selector, pod))
+            .collect();
+        if pod.do_not_disrupt == DoNotDisrupt::Always {
+            return Err(format!("{} must not be disrupted", pod.name));
+        }
+        // The eviction API refuses a pod with more than one budget.
+        if covering.len() > 1 || covering.iter().any(|pdb| pdb.disruptions_allowed == 0) {
+            return Err(format!("the budget of {} allows no eviction", pod.name));
+        }
+    }
+    Ok(())
+}
+
+/// How many nodes of a pool may be away: the least of its budgets, whose shares are rounded up.
+fn may_be_away(snapshot: &Snapshot, pool: &str) -> usize {
+    let pool = snapshot.pools.iter().find(|known| *known.name == *pool).unwrap();
+    let nodes = snapshot
+        .nodes
+        .iter()
+        .filter(|node| node.pool == Some(pool.label))
+        .count();
+    let budgets = pool.disruption.budgets.iter().flatten();
+    let allowed = budgets.map(|budget| match budget.nodes {
+        NodeShare::Count(count) => count as usize,
+        NodeShare::Percent(share) => (nodes * share as usize).div_ceil(100),
+    });
+    allowed.min().unwrap_or(usize::MAX)
+}
+
+fn budgets_are_kept(snapshot: &Snapshot, command: &Command) -> Result<(), String> {
+    let going: BTreeSet<&str> = command
+        .candidates
+        .iter()
+        .map(|candidate| &*candidate.node.name)
+        .collect();
+    let mut away: BTreeMap<&str, usize> = BTreeMap::new();
+    for node in snapshot
+        .nodes
+        .iter()
+        .filter(|node| going.contains(&*node.name) || !node.lifecycle.ready)
+    {
+        *away.entry(node.name.split('-').next().unwrap()).or_default() += 1;
+    }
+    for candidate in &command.candidates {
+        let pool = &*candidate.pool.name;
+        if away[pool] > may_be_away(snapshot, pool) {
+            return Err(format!("{} nodes of {pool} would be away", away[pool]));
+        }
+    }
+    Ok(())
+}
+
+/// The price of the cheapest offering of each type a launch may become.
+fn prices(launch: &Launch) -> Vec<Price> {
+    let allowed = |offering: &&Offering| {
+        let within = |key| {
+            let wanted = launch.requirements.get(key);
+            wanted.is_none_or(|wanted| {
+                offering
+                    .value(key)
+                    .is_some_and(|value| wanted.values.contains(&value) != wanted.complement)
+            })
+        };
+        offering.available && within(sym::ZONE) && within(sym::CAPACITY_TYPE)
+    };
+    let types = launch.types.iter().map(|at| &launch.catalogue.types[*at as usize]);
+    types
+        .map(|kind| {
+            kind.offerings
+                .iter()
+                .filter(allowed)
+                .map(|offering| offering.price)
+                .min()
+                .unwrap()
+        })
+        .collect()
+}
+
+/// The cluster costs less by what the command says, whichever of the types offered is launched.
+fn savings_are_real(snapshot: &Snapshot, command: &Command) -> Result<(), String> {
+    let going: BTreeSet<&str> = command
+        .candidates
+        .iter()
+        .map(|candidate| &*candidate.node.name)
+        .collect();
+    let price = |node: &Arc<Node>| node.price.unwrap();
+    let before: Price = snapshot.nodes.iter().map(price).sum();
+    let staying: Price = snapshot
+        .nodes
+        .iter()
+        .filter(|node| !going.contains(&*node.name))
+        .map(price)
+        .sum();
+    let cheapest: Price = command
+        .replacements
+        .iter()
+        .map(|launch| prices(launch).into_iter().min().unwrap())
+        .sum();
+    let dearest: Price = command
+        .replacements
+        .iter()
+        .map(|launch| prices(launch).into_iter().max().unwrap())
+        .sum();
+    if before - (staying + cheapest) != command.savings() {
+        return Err(format!("it claims to save {}", dollars(command.savings())));
+    }
+    if staying + dearest >= before {
+        return Err("the cluster costs as much as before".to_owned());
+    }
+    Ok(())
+}
+
+fn all_have_a_place(command: &Command) -> Result<(), String> {
+    let Some(plan) = &command.plan else {
+        let empty = command.candidates.iter().all(|candidate| candidate.pods.is_empty());
+        return if empty {
+            Ok(())
+        } else {
+            Err("pods go without a plan".to_owned())
+        };
+    };
+    let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
+    let placed: BTreeSet<&str> = launched
+        .chain(plan.existing.iter().flat_map(|placed| &placed.pods))
+        .map(|pod| &*pod.uid)
+        .collect();
+    let moving = command.candidates.iter().flat_map(|candidate| &candidate.node.pods);
+    let lost = moving.into_iter().find(|pod| !placed.contains(&*pod.uid));
+    lost.map_or(Ok(()), |pod| Err(format!("{} has no place", pod.name)))
+}
+
+fn is_sound(world: &World, command: &Command) -> Result<(), String> {
+    for candidate in &command.candidates {
+        pods_may_go(&world.snapshot, &candidate.node)?;
+    }
+    budgets_are_kept(&world.snapshot, command)?;
+    savings_are_real(&world.snapshot, command)?;
+    all_have_a_place(command)
+}
+
+/// Emptiness, multi-node and single-node consolidation, each by itself.
+fn commands(world: &World, objections: &Mutex<Vec<String>>) -> Vec<Command> {
+    let checker = |snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan| {
+        let options = CheckOptions {
+            reserved_capacity: false,
+            ..CheckOptions::default()
+        };
+        let found = verify(snapshot, pods, plan, &options);
+        objections.lock().unwrap().extend(found.iter().map(ToString::to_string));
+        Ok(())
+    };
+    let free = world.free();
+    let (eligible, _) = empty(&free);
+    let mut allowance = Allowance::new(&world.snapshot, DisruptionReason::Empty, now());
+    let mut commands: Vec<Command> = emptiness(&eligible, &mut allowance).into_iter().collect();
+    let asked = Asked::default();
+    let closed = asked.destinations.closed(&world.snapshot, now());
+    let what_if = WhatIf::new(&world.snapshot, closed, now(), &asked.solver).unwrap();
+    let consolidation = Consolidation {
+        what_if: &what_if,
+        balance: &Balance::new(&world.snapshot, &free),
+        settings: asked.settings,
+        checker: &checker,
+    };
+    let (eligible, _) = underutilized(&world.snapshot, &free);
+    let allowance = || Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
+    let multi = consolidation.multi(&eligible, &mut allowance(), &|| false);
+    let order = interleaved(&eligible, &BTreeSet::new());
+    let single = consolidation.single(&order, &allowance(), &Survey::default(), &|| false);
+    for command in multi.command.into_iter().chain(single.command) {
+        consolidation.check(&command).unwrap();
+        commands.push(command);
+    }
+    commands
+}
+
+fn every_command_is_sound(seed: &str) -> Result<(), String> {
+    let world = world(seed.parse().unwrap());
+    let objections = Mutex::new(Vec::new());
+    for command in commands(&world, &objections) {
+        is_sound(&world, &command).map_err(|why| format!("{}: {why}", command.short()))?;
+    }
+    let objections = objections.into_inner().unwrap();
+    if objections.is_empty() {
+        Ok(())
+    } else {
+        Err(objections.join("\n"))
+    }
+}
+
+// DIS-041, DIS-087, DIS-132
+#[test]
+fn commands_keep_budgets_and_save_what_they_say() {
+    hold(20, |draw| draw.next().to_string(), every_command_is_sound);
+}
+
+/// The property would hold if there were no commands.
+#[test]
+fn random_clusters_have_commands_of_every_kind() {
+    let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
+    for seed in 0..200 {
+        for command in commands(&world(seed), &Mutex::default()) {
+            let kind = format!(
+                "{} {} of {}",
+                command.reason.as_str(),
+                command.decision().as_str(),
+                command.candidates.len().min(2)
+            );
+            *kinds.entry(kind).or_default() += 1;
+        }
+    }
+    for kind in [
+        "Empty delete of 1",
+        "Underutilized delete of 1",
+        "Underutilized delete of 2",
+        "Underutilized replace of 1",
+        "Underutilized replace of 2",
+    ] {
+        assert!(kinds.get(kind).is_some_and(|count| *count >= 5), "{kinds:?}");
+    }
+}
