@@ -265,7 +265,7 @@ fn commands(world: &World, objections: &Mutex<Vec<String>>) -> Vec<Command> {
     let mut allowance = Allowance::new(&world.snapshot, DisruptionReason::Empty, now());
     let mut commands: Vec<Command> = emptiness(&eligible, &mut allowance).into_iter().collect();
     let asked = Asked::default();
-    let closed = asked.destinations.closed(&world.snapshot, now());
+    let closed = closed(asked.destinations, &world.snapshot, now());
     let what_if = WhatIf::new(&world.snapshot, closed, now(), &asked.solver).unwrap();
     let consolidation = Consolidation {
         what_if: &what_if,
@@ -277,7 +277,7 @@ fn commands(world: &World, objections: &Mutex<Vec<String>>) -> Vec<Command> {
     let allowance = || Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
     let multi = consolidation.multi(&eligible, &mut allowance(), &|| false);
     let order = interleaved(&eligible, &BTreeSet::new());
-    let single = consolidation.single(&order, &allowance(), &Survey::default(), &|| false);
+    let single = consolidation.single(&order, &allowance(), &SingleNodeResults::default(), &|| false);
     for command in multi.command.into_iter().chain(single.command) {
         consolidation.check(&command).unwrap();
         commands.push(command);
