@@ -19,7 +19,7 @@ use kerf_model::snapshot::{Daemon, Snapshot};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// SCH-286.
+/// The largest number of instance types a launch may list (SCH-286).
 const TYPES_MAX: usize = 600;
 const SIMULATION_ONLY: [Sym; 3] = [sym::HOSTNAME, sym::REGISTERED, sym::INITIALIZED];
 
@@ -470,7 +470,7 @@ fn check_requests(snapshot: &Snapshot, named: &NamedLaunch<'_>, found: &mut Viol
     }
 }
 
-/// SCH-275 to SCH-285.
+/// Reports every `minValues` of the pool that the launch does not meet (SCH-275 to SCH-285).
 fn check_min_values(snapshot: &Snapshot, named: &NamedLaunch<'_>, options: &CheckOptions, found: &mut Violations) {
     let mut lowered = false;
     for wanted in &named.pool.requirements {

@@ -7,7 +7,6 @@ use kerf_check::Violation;
 use kerf_disruption::reschedulable_now;
 use kerf_model::in_flight::InFlight;
 use kerf_model::node::Node;
-use kerf_model::nodepool::Eligibility;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
@@ -100,11 +99,7 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     if batch.pods.is_empty() {
         return Provision::none(batch, NoPlan::NothingToPlace);
     }
-    if !snapshot
-        .pools
-        .iter()
-        .any(|pool| pool.eligibility == Eligibility::Eligible)
-    {
+    if !snapshot.has_eligible_pool() {
         return Provision::none(batch, NoPlan::NoDynamicPools);
     }
     let options = &inputs.settings.solver;

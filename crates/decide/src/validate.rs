@@ -16,7 +16,7 @@ pub struct Validation {
     /// What budgets allow now.
     pub allowance: Allowance,
     /// What may be started: the command as it was decided (DIS-187), or for emptiness what is left of it (DIS-155); or why nothing may.
-    pub result: Result<Command, Option<Invalid>>,
+    pub result: Result<Command, Invalid>,
     /// By how much the count of failed validations grows (DIS-156, DIS-189).
     pub failed: usize,
 }
@@ -30,7 +30,7 @@ pub fn validate(inputs: &Inputs<'_>, method: Method, command: &Command, memory: 
             let (eligible, _) = empty(&sorted.candidates.free);
             let nominated = |name: &str| inputs.is_nominated(name);
             let rest = revalidate(command, &eligible, &nominated, &mut allowance.clone());
-            (rest.command.ok_or(None), rest.failed)
+            (rest.command.ok_or(Invalid::NoLongerEmpty), rest.failed)
         }
         // They start at once.
         Method::StaticDrift | Method::Drift => (Ok(command.clone()), 0),
@@ -40,7 +40,7 @@ pub fn validate(inputs: &Inputs<'_>, method: Method, command: &Command, memory: 
                 Ok(()) => (Ok(command.clone()), 0),
                 Err(invalid) => {
                     let failed = invalid.failed(command.candidates.len());
-                    (Err(Some(invalid)), failed)
+                    (Err(invalid), failed)
                 }
             }
         }
@@ -71,7 +71,7 @@ pub fn revalidate_candidates(
     Validation {
         sorted,
         allowance,
-        result: again.map(|_| command.clone()).map_err(Some),
+        result: again.map(|_| command.clone()),
         failed,
     }
 }

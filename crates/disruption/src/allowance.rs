@@ -8,7 +8,7 @@ use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What budgets leave of one pool.
+/// How many nodes of one pool the budgets allow.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolAllowance {
     /// The pool.
@@ -17,7 +17,7 @@ pub struct PoolAllowance {
     pub counted: u32,
     /// What budgets allow before subtraction; `u32::MAX` without a limit.
     pub allowed: u32,
-    /// Counted nodes that are away already: not ready or going (DIS-081).
+    /// Counted nodes that are unavailable already: not ready or being deleted (DIS-081).
     pub consumed: u32,
     /// A budget that cannot be read, if any: it closes the pool (DIS-079).
     pub fault: Option<Arc<str>>,
@@ -27,13 +27,13 @@ pub struct PoolAllowance {
 }
 
 impl PoolAllowance {
-    /// Whether the pool's nodes may not be touched although it has some, so that an event says so (DIS-085).
+    /// Whether the pool has nodes and its budgets allow none of them to be disrupted; an event then says so (DIS-085).
     pub const fn is_closed(&self) -> bool {
         self.counted > 0 && self.allowed == 0
     }
 }
 
-/// What budgets leave of every pool, used up as candidates are picked.
+/// How many nodes of every pool the budgets still allow. It decreases as candidates are chosen.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Allowance(BTreeMap<Arc<str>, PoolAllowance>);
 
@@ -76,12 +76,12 @@ impl Allowance {
         Self(pools.collect())
     }
 
-    /// How many nodes of a pool may still go; none of a pool that is not known (DIS-086).
+    /// How many nodes of a pool may still be disrupted; 0 for an unknown pool (DIS-086).
     pub fn left(&self, pool: &str) -> u32 {
         self.0.get(pool).map_or(0, |pool| pool.left)
     }
 
-    /// Takes one node of a pool, if one may go.
+    /// Counts one node of a pool as disrupted and returns `true`, if its budgets still allow one.
     pub fn take(&mut self, pool: &str) -> bool {
         match self.0.get_mut(pool) {
             Some(pool) if pool.left > 0 => {
@@ -92,15 +92,15 @@ impl Allowance {
         }
     }
 
-    /// Pool by pool, by name.
+    /// The allowance of each pool, ordered by name.
     pub fn pools(&self) -> impl Iterator<Item = &PoolAllowance> {
         self.0.values()
     }
 }
 
-/// Pools with a budget that cannot be read, each once (DIS-020).
+/// The name of each pool that has an invalid budget, with the fault (DIS-020).
 pub fn budget_faults(snapshot: &Snapshot, now: Timestamp) -> Vec<(Arc<str>, Arc<str>)> {
-    /// How many nodes the pools are taken to have; any number shows the same faults.
+    /// The number of nodes each pool is assumed to have. Any number gives the same faults.
     const NODES: u32 = 100;
     let ours = snapshot
         .pools

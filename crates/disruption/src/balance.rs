@@ -1,4 +1,4 @@
-//! The policy Balanced: what a move saves against what it disrupts, both as shares of their pool (section 8.7 of the disruption contract).
+//! The policy Balanced compares what a command saves with what it disrupts, both as shares of the pool's totals (DIS-190 to DIS-214).
 
 use crate::candidate::Candidate;
 use crate::command::{Command, Decision};
@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A move passes from a score of 1/K on (DIS-193).
+/// A command passes if its score is at least 1/K (DIS-193).
 pub const K: i32 = 2;
 
-/// What all nodes of a pool cost, to pay for and to disrupt.
+/// The price and the disruption cost of all nodes of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// Per hour (DIS-196).
+    /// The price per hour (DIS-196).
     pub price: Price,
-    /// To move everything (DIS-197).
+    /// The cost of moving every pod (DIS-197).
     pub disruption: Cost,
 }
 
@@ -28,33 +28,33 @@ pub struct Totals {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Balance(BTreeMap<Arc<str>, Totals>);
 
-/// A move against the totals of one pool (DIS-194).
+/// A command compared with the totals of one pool (DIS-194).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Score {
-    /// Savings' share by disruption's share.
+    /// The savings' share divided by the disruption's share.
     pub value: f64,
-    /// What is saved per hour, the pool's part of it.
+    /// The pool's part of the savings per hour.
     pub savings: Price,
     /// What moving costs.
     pub disruption: Cost,
     /// The pool's totals.
     pub totals: Totals,
-    /// Whether the move passes.
+    /// Whether the command passes.
     pub approved: bool,
 }
 
-/// What one pool says to a move.
+/// One pool's judgement of a command.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Verdict {
+pub struct PoolJudgement {
     /// The pool.
     pub pool: Arc<str>,
     /// Its policy.
     pub policy: ConsolidationPolicy,
-    /// The score; none where the policy is not Balanced (DIS-202).
+    /// The score; `None` if the policy is not Balanced (DIS-202).
     pub score: Option<Score>,
 }
 
-/// What the pools of a command's nodes say to it.
+/// The judgement of a command by the pools of its nodes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Judgement {
     /// What would be done.
@@ -62,31 +62,31 @@ pub struct Judgement {
     /// How many nodes would go.
     pub candidates: usize,
     /// One per pool, by name.
-    pub verdicts: Vec<Verdict>,
+    pub by_pool: Vec<PoolJudgement>,
 }
 
-impl Verdict {
-    /// Whether the pool has nothing against it.
+impl PoolJudgement {
+    /// Whether the pool approves.
     pub fn approved(&self) -> bool {
         self.score.as_ref().is_none_or(|score| score.approved)
     }
 }
 
 impl Judgement {
-    /// Whether every pool approves; a command without nodes is approved by nobody (DIS-202, DIS-203).
+    /// Whether every pool approves. A command without nodes is not approved (DIS-202, DIS-203).
     pub fn approved(&self) -> bool {
-        !self.verdicts.is_empty() && self.verdicts.iter().all(Verdict::approved)
+        !self.by_pool.is_empty() && self.by_pool.iter().all(PoolJudgement::approved)
     }
 
-    /// The first score that speaks against the move.
+    /// The first score that is too low.
     pub fn objection(&self) -> Option<&Score> {
-        let mut scores = self.verdicts.iter().filter_map(|verdict| verdict.score.as_ref());
+        let mut scores = self.by_pool.iter().filter_map(|of_pool| of_pool.score.as_ref());
         scores.find(|score| !score.approved)
     }
 }
 
 impl Score {
-    /// DIS-194, exact where no amount is beyond reason: the shares are compared by cross-multiplication.
+    /// Compares shares by cross-multiplication, which is exact unless an amount overflows (DIS-194).
     pub fn new(savings: Price, disruption: Cost, totals: Totals) -> Self {
         let (saved, all) = (savings.pico(), totals.price.pico());
         let (moved, everything) = (disruption.raw(), totals.disruption.raw());
@@ -125,7 +125,7 @@ fn share(part: i64, whole: i64) -> f64 {
     if whole > 0 { part as f64 / whole as f64 } else { 0.0 }
 }
 
-/// DIS-213.
+/// The message of events and logs (DIS-213).
 impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let relation = if self.approved { ">=" } else { "<" };
@@ -164,7 +164,7 @@ impl Balance {
         Self(totals.collect())
     }
 
-    /// What the pools say to a command (DIS-199 to DIS-204).
+    /// Judges a command (DIS-199 to DIS-204).
     pub fn judge(&self, command: &Command) -> Judgement {
         let mut parts: BTreeMap<&Arc<str>, (ConsolidationPolicy, Price, Cost)> = BTreeMap::new();
         for candidate in &command.candidates {
@@ -177,10 +177,10 @@ impl Balance {
         }
         let (savings, several) = (command.savings(), parts.len() > 1);
         let all: Price = command.candidates.iter().map(|candidate| candidate.price).sum();
-        let verdict = |(pool, (policy, price, cost)): (&Arc<str>, (ConsolidationPolicy, Price, Cost))| {
+        let of_pool = |(pool, (policy, price, cost)): (&Arc<str>, (ConsolidationPolicy, Price, Cost))| {
             let part = if several { part_of(savings, price, all) } else { savings };
             let totals = self.0.get(pool).copied().unwrap_or_default();
-            Verdict {
+            PoolJudgement {
                 pool: Arc::clone(pool),
                 policy,
                 score: (policy == ConsolidationPolicy::Balanced).then(|| Score::new(part, cost, totals)),
@@ -189,11 +189,12 @@ impl Balance {
         Judgement {
             decision: command.decision(),
             candidates: command.candidates.len(),
-            verdicts: parts.into_iter().map(verdict).collect(),
+            by_pool: parts.into_iter().map(of_pool).collect(),
         }
     }
 
-    /// What speaks against even the plain deletion of a node of a Balanced pool (DIS-205). Nothing where totals are not known.
+    /// The score of deleting a node of a Balanced pool without a replacement, if even that score is too low (DIS-205). `None` if the pool's
+    /// totals are unknown.
     pub fn hopeless(&self, candidate: &Candidate) -> Option<Score> {
         let balanced = candidate.pool.disruption.consolidation == ConsolidationPolicy::Balanced;
         let totals = self.0.get(&candidate.pool.name).filter(|_| balanced)?;
@@ -202,7 +203,7 @@ impl Balance {
     }
 }
 
-/// A pool's part of the savings by its part of the prices; all of it where nothing has a price (DIS-202).
+/// A pool's part of the savings, in proportion to its part of the prices; all of the savings if no node has a price (DIS-202).
 fn part_of(savings: Price, price: Price, all: Price) -> Price {
     if all.pico() == 0 {
         return savings;

@@ -1,57 +1,57 @@
 //! Why a node is not disrupted; prints the text its events carry (DIS-022 to DIS-040, DIS-116 to DIS-119).
 
-use crate::command::capitalized;
+use crate::text::capitalized;
 use std::sync::Arc;
 
-/// The first thing that keeps a node.
+/// A reason why a node may not be disrupted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Blocker {
-    /// DIS-023.
+    /// Another command holds the node (DIS-023).
     #[error("candidate is already being disrupted")]
     Queued,
-    /// DIS-024.
+    /// No NodeClaim stands behind the node (DIS-024).
     #[error("node isn't managed by karpenter")]
     Unmanaged,
-    /// DIS-025.
+    /// The NodeClaim has no Node yet (DIS-025).
     #[error("nodeclaim does not have an associated node")]
     NoNode,
-    /// DIS-026.
+    /// The NodeClaim is not initialized (DIS-026).
     #[error("node isn't initialized")]
     Uninitialized,
-    /// DIS-027.
+    /// Node or NodeClaim is being deleted (DIS-027).
     #[error("node is deleting or marked for deletion")]
     Deleting,
-    /// Deviation at DIS-022.
+    /// Its provider id is not unique (deviation at DIS-022).
     #[error("several Nodes or NodeClaims have its provider id")]
     Doubled,
-    /// DIS-028.
+    /// Pending pods were nominated to the node a moment ago (DIS-028).
     #[error("node is nominated for a pending pod")]
     Nominated,
-    /// DIS-029.
+    /// Node or NodeClaim has the annotation `karpenter.sh/do-not-disrupt` (DIS-029).
     #[error("disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation")]
     NodeAnnotation,
-    /// DIS-030.
+    /// The label that names its NodePool is missing (DIS-030).
     #[error("node doesn't have required label (label=karpenter.sh/nodepool)")]
     NoPoolLabel,
-    /// DIS-032.
+    /// The NodePool does not exist or has no instance types (DIS-032).
     #[error("nodepool not found (NodePool={0})")]
     NoPool(Arc<str>),
-    /// Deviation at DIS-022: the claim's pool.
+    /// Node and NodeClaim name different pools; this is the NodeClaim's (deviation at DIS-022).
     #[error("label \"karpenter.sh/nodepool\" of node and nodeclaim differ (NodeClaim's={0})")]
     OtherPool(Arc<str>),
-    /// DIS-035: the pod as `namespace/name`.
+    /// A pod has the annotation `karpenter.sh/do-not-disrupt`; the pod as `namespace/name` (DIS-035).
     #[error("pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod={0})")]
     PodAnnotation(String),
-    /// DIS-037: the budget as `namespace/name`.
+    /// A PodDisruptionBudget allows no eviction now; the budget as `namespace/name` (DIS-037).
     #[error("pdb prevents pod evictions (PodDisruptionBudget=[{0}])")]
     Pdb(String),
-    /// DIS-037, DIS-064: the budgets as `namespace/name`, separated by a blank.
+    /// Several PodDisruptionBudgets cover a pod; the budgets as `namespace/name`, separated by a space (DIS-037, DIS-064).
     #[error("eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{0}])")]
     MultiplePdbs(String),
 }
 
 impl Blocker {
-    /// Whether a pod is in the way, which methods that may wait for a deadline overlook (DIS-038, DIS-039).
+    /// Whether a pod blocks the node. Methods with a termination grace period ignore such blockers (DIS-038, DIS-039).
     pub const fn is_pod(&self) -> bool {
         matches!(self, Self::PodAnnotation(_) | Self::Pdb(_) | Self::MultiplePdbs(_))
     }

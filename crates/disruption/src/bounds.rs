@@ -1,4 +1,4 @@
-//! What sums of resources alone rule out: sets of nodes whose pods do not fit on the rest and one more machine, however they are arranged.
+//! A quick upper bound from sums of resources: how many nodes can go so that their pods still fit on the other nodes and one new machine.
 
 use crate::candidate::Candidate;
 use kerf_model::instance_type::allocatable;
@@ -6,7 +6,7 @@ use kerf_model::intern::{Sym, sym};
 use kerf_model::nodepool::Eligibility;
 use kerf_model::snapshot::Snapshot;
 
-/// The resources that are summed. A subset suffices: the bound only has to be right when it says no.
+/// The resources that are summed. A subset is enough: the bound may be too high, but never too low.
 const SUMMED: [Sym; 3] = [sym::CPU, sym::MEMORY, sym::PODS];
 
 type Sums = [i128; SUMMED.len()];
@@ -14,7 +14,7 @@ type Sums = [i128; SUMMED.len()];
 /// Sums over the cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
-    /// What is free on all machines that take pods, and what the largest new machine has.
+    /// The free resources of all machines that take pods, plus those of the largest new machine.
     room: Sums,
 }
 
@@ -54,7 +54,7 @@ impl Bounds {
         Self { room }
     }
 
-    /// How many of the first candidates could go together at the most.
+    /// The largest number of leading candidates that can possibly go together.
     pub(crate) fn longest_prefix(&self, candidates: &[&Candidate]) -> usize {
         let mut left = self.room;
         let fits = |candidate: &&&Candidate| {

@@ -1,4 +1,4 @@
-//! Candidates: nodes that may be disrupted at all (section 3 of the disruption contract).
+//! Candidates: nodes that may be disrupted (DIS-022 to DIS-051).
 
 use crate::blocker::Blocker;
 use crate::cost::Cost;
@@ -12,12 +12,12 @@ use kerf_model::snapshot::Snapshot;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// How a method treats pods that stand in the way (DIS-001).
+/// How a method treats pods that block the disruption of their node (DIS-001).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// They keep the node.
+    /// Such pods block the node.
     Graceful,
-    /// They keep it unless the claim has a termination grace period (DIS-039).
+    /// Such pods block the node unless its NodeClaim has a termination grace period (DIS-039).
     Eventual,
 }
 
@@ -30,21 +30,21 @@ pub struct Candidate {
     pub node: Arc<Node>,
     /// Its pool.
     pub pool: Arc<NodePool>,
-    /// The pods that need a place when it goes.
+    /// The pods that must be rescheduled when the node goes.
     pub pods: Vec<Arc<Pod>>,
-    /// What its offering costs; zero when unknown (DIS-044).
+    /// The price of its offering per hour; zero if unknown (DIS-044).
     pub price: Price,
-    /// What moving its pods costs (DIS-045).
+    /// The cost of moving its pods (DIS-045).
     pub cost: Cost,
 }
 
 impl Candidate {
-    /// Whether no pod that matters runs on it (DIS-050).
+    /// Whether moving its pods costs nothing (DIS-050).
     pub fn is_empty(&self) -> bool {
         self.cost <= Cost::ONE
     }
 
-    /// The order in which methods look at candidates: price per cost of moving, highest first (DIS-051, DIS-122), then by name. Exact: the
+    /// The order in which methods try candidates: highest price per cost of moving first, then by name (DIS-051, DIS-122). Exact: the
     /// ratios are compared by cross-multiplication.
     pub fn by_savings(&self, other: &Self) -> Ordering {
         let ours = i128::from(self.price.pico()) * i128::from(other.cost.raw());
@@ -58,18 +58,18 @@ impl Candidate {
     }
 }
 
-/// Every node of a snapshot, sorted into candidates and the blocked.
+/// The nodes of a snapshot, divided into candidates and blocked nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
-    /// Nodes that may go.
+    /// Nodes that may be disrupted.
     pub free: Vec<Candidate>,
-    /// Nodes that may not, with what keeps them.
+    /// Nodes that may not be disrupted, by index in the snapshot, with the reason.
     pub blocked: Vec<(usize, Blocker)>,
-    /// When time alone makes the first of them something else: the end of a nomination or of a pod's protection.
+    /// The earliest time at which the end of a nomination or of a pod's protection changes this division.
     pub until: Option<Timestamp>,
 }
 
-/// Sorts the nodes; `queued` tells the names of nodes other commands hold.
+/// Divides the nodes; `queued` says whether another command holds a node.
 pub fn candidates(snapshot: &Snapshot, now: Timestamp, class: Class, queued: &dyn Fn(&Node) -> bool) -> Candidates {
     let moment = Moment { snapshot, now, queued };
     let mut sorted = Candidates::default();
@@ -86,7 +86,7 @@ pub fn candidates(snapshot: &Snapshot, now: Timestamp, class: Class, queued: &dy
     sorted
 }
 
-/// The cluster at a moment, as blockers are looked for in it.
+/// What blockers depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct Moment<'a> {
     pub(crate) snapshot: &'a Snapshot,
@@ -95,10 +95,10 @@ pub(crate) struct Moment<'a> {
     pub(crate) queued: &'a dyn Fn(&Node) -> bool,
 }
 
-/// What may keep a node whatever its pool and pods.
+/// A rule about a node alone, apart from its pool and pods.
 type Rule = fn(&Moment<'_>, &Node) -> Option<Blocker>;
 
-/// In upstream's order (DIS-022).
+/// The rules in upstream's order (DIS-022).
 const RULES: [Rule; 8] = [
     |moment, node| (moment.queued)(node).then_some(Blocker::Queued),
     |_, node| (!node.managed).then_some(Blocker::Unmanaged),
@@ -113,7 +113,7 @@ const RULES: [Rule; 8] = [
     |_, node| node.lifecycle.do_not_disrupt.then_some(Blocker::NodeAnnotation),
 ];
 
-/// What the rules find, each asked only when its turn comes.
+/// The blockers that the rules find, evaluated lazily.
 fn of_node<'a>(moment: &'a Moment<'a>, node: &'a Node) -> impl Iterator<Item = Blocker> {
     RULES.iter().filter_map(|rule| rule(moment, node))
 }
@@ -153,7 +153,7 @@ fn candidate(moment: &Moment<'_>, class: Class, index: usize, node: &Arc<Node>) 
     Ok(Candidate::new(index, node, pool))
 }
 
-/// Everything that keeps a node from graceful methods, the first of it first, with the pod it is about.
+/// Every blocker of a node for graceful methods, in upstream's order, with the pod it is about.
 pub(crate) fn blockers<'a>(
     moment: &'a Moment<'a>,
     node: &'a Node,
@@ -166,7 +166,7 @@ pub(crate) fn blockers<'a>(
         .chain(of_pods.map(|(pod, blocker)| (Some(pod), blocker)))
 }
 
-/// When a blocker goes, or becomes another, by itself.
+/// The time at which a blocker ends or changes by itself.
 fn ends(node: &Node, blocker: &Blocker, now: Timestamp) -> Option<Timestamp> {
     match blocker {
         Blocker::Nominated => node.nominated_until,
@@ -190,7 +190,7 @@ impl Candidate {
         }
     }
 
-    /// A node as if nothing kept it, if its pool is known.
+    /// A candidate made from a node without looking for blockers; `None` if its pool is unknown.
     pub(crate) fn of_node(snapshot: &Snapshot, index: usize) -> Option<Self> {
         let node = snapshot.nodes.get(index)?;
         let label = node.pool?;

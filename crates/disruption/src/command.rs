@@ -1,20 +1,20 @@
-//! A command: nodes that go together, and what must be ready before they do.
+//! A command: nodes that are disrupted together, and the replacements that must be ready first.
 
 use crate::candidate::Candidate;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
 
-/// What is to be done. Any number of nodes may be replaced by any number of launches.
+/// A decision to disrupt nodes. Any number of nodes may be replaced by any number of launches.
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// Why.
+    /// The reason.
     pub reason: DisruptionReason,
-    /// The nodes that go.
+    /// The nodes to disrupt.
     pub candidates: Vec<Candidate>,
-    /// What must be initialised first.
+    /// The machines that must be initialized before the nodes go.
     pub replacements: Vec<Launch>,
-    /// The simulation behind it, for nominations and events; none where nothing needed a place.
+    /// The plan for the pods that move, for nominations and events; `None` if no pod moves.
     pub plan: Option<Plan>,
 }
 
@@ -23,12 +23,12 @@ pub struct Command {
 pub enum Decision {
     /// Nothing replaces the nodes.
     Delete,
-    /// Something does.
+    /// Launches replace the nodes.
     Replace,
 }
 
 impl Decision {
-    /// As texts and metric labels have it.
+    /// The word in messages and metric labels.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Delete => "delete",
@@ -37,17 +37,9 @@ impl Decision {
     }
 }
 
-/// An amount per hour as command texts have it.
+/// A price per hour as commands print it, such as `$0.25`.
 pub fn dollars(price: Price) -> String {
     format!("${:.2}", price.per_hour())
-}
-
-/// The text with a capital at its start where that is an ASCII letter, as our sentences' are.
-pub(crate) fn capitalized(mut text: String) -> String {
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text
 }
 
 impl Command {
@@ -60,7 +52,7 @@ impl Command {
         }
     }
 
-    /// What the nodes cost less what replaces them; negative where replacements are dearer (drift may be).
+    /// The price of the nodes minus the price of their replacements, per hour. Negative if replacements cost more, as drift may do.
     pub fn savings(&self) -> Price {
         let before: Price = self.candidates.iter().map(|candidate| candidate.price).sum();
         let after: Price = self.replacements.iter().filter_map(Launch::price).sum();

@@ -1,4 +1,4 @@
-//! One consolidation command for a given set of nodes (sections 8.1 and 8.2 of the disruption contract).
+//! The consolidation command for a given set of nodes (DIS-128 to DIS-149).
 
 use crate::balance::{Balance, Judgement};
 use crate::candidate::Candidate;
@@ -14,17 +14,18 @@ use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 use std::sync::Arc;
 
-/// How many cheaper types it takes to go from spot to spot, so that nodes do not hop for ever (DIS-146, DIS-147).
+/// The number of cheaper instance types that a replacement of a spot node by a spot node needs. Fewer would let a node be replaced again
+/// and again (DIS-146, DIS-147).
 const SPOT_CHOICE: usize = 15;
 
-/// What consolidation may do, and how much it may think.
+/// What consolidation may do, and how much work it may spend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Spot nodes may be replaced by spot nodes: the gate `SpotToSpotConsolidation` (DIS-143).
+    /// Whether spot nodes may be replaced by spot nodes: the feature gate `SpotToSpotConsolidation` (DIS-143).
     pub spot_to_spot: bool,
-    /// How many threads may be used; no decision depends on it.
+    /// The number of threads; no decision depends on it.
     pub threads: usize,
-    /// How many pods may be planned for while a set of nodes that go together is improved.
+    /// How many pods the search may plan for while it extends the best set of nodes.
     pub effort: u64,
 }
 
@@ -38,7 +39,7 @@ impl Default for Settings {
     }
 }
 
-/// Judges a plan for the pods of a snapshot apart from the solver, and says what is wrong with it.
+/// Checks a plan for the pods of a snapshot independently of the solver. The error says what is wrong with the plan.
 pub type Checker<'a> = &'a (dyn Fn(&Snapshot, &[Arc<Pod>], &Plan) -> Result<(), String> + Sync);
 
 /// Accepts every plan.
@@ -49,24 +50,24 @@ pub fn unchecked(_: &Snapshot, _: &[Arc<Pod>], _: &Plan) -> Result<(), String> {
 /// Consolidation of one snapshot.
 #[derive(Clone, Copy)]
 pub struct Consolidation<'a> {
-    /// What would become of pods.
+    /// Where pods would go.
     pub what_if: &'a WhatIf<'a>,
-    /// What Balanced pools weigh moves against.
+    /// The totals that Balanced pools compare commands with.
     pub balance: &'a Balance,
-    /// What is allowed.
+    /// What consolidation may do.
     pub settings: Settings,
-    /// Who has the last word on plans.
+    /// Checks every plan before its command is returned.
     pub checker: Checker<'a>,
 }
 
 impl Consolidation<'_> {
-    /// The command that removes these nodes, or why there is none (DIS-128 to DIS-148). Neither scored nor checked yet.
+    /// The command that removes these nodes, or why there is none (DIS-128 to DIS-148). The command is neither scored nor checked yet.
     pub fn propose(&self, candidates: &[&Candidate]) -> Result<Command, Unconsolidatable> {
         let simulation = self.what_if.without(candidates)?;
         self.command(candidates, simulation).map_err(|(why, _)| why)
     }
 
-    /// The same from a simulation, which is given back where it yields nothing.
+    /// The command that a simulation without these nodes gives. On failure the simulation is returned with the reason.
     pub(crate) fn command(
         &self,
         candidates: &[&Candidate],
@@ -97,7 +98,7 @@ impl Consolidation<'_> {
         })
     }
 
-    /// The launch with only those types that cost less than what goes (DIS-132 to DIS-139).
+    /// The launch, narrowed to instance types that cost less than the nodes that go (DIS-132 to DIS-139).
     fn cheaper(&self, launch: &Launch, candidates: &[&Candidate]) -> Result<Launch, Unconsolidatable> {
         let limit: Price = candidates.iter().map(|candidate| candidate.price).sum();
         let is_spot = |candidate: &&Candidate| candidate.node.label(sym::CAPACITY_TYPE) == Some(sym::SPOT);
@@ -114,7 +115,7 @@ impl Consolidation<'_> {
         Ok(choice.into_launch())
     }
 
-    /// DIS-143 to DIS-149.
+    /// The launch, narrowed to spot capacity that costs less than the spot nodes that go (DIS-143 to DIS-149).
     fn spot_to_spot(
         &self,
         mut choice: ReplacementOptions<'_>,
@@ -139,12 +140,12 @@ impl Consolidation<'_> {
         Ok(choice.into_launch())
     }
 
-    /// What the pools say to a command.
+    /// The pools' judgement of a command.
     pub fn judge(&self, command: &Command) -> Judgement {
         self.balance.judge(command)
     }
 
-    /// Whether the plan behind a command keeps every rule.
+    /// Checks the plan behind a command. The error is [`Unconsolidatable::Refused`].
     pub fn check(&self, command: &Command) -> Result<(), Unconsolidatable> {
         let Some(plan) = &command.plan else { return Ok(()) };
         let candidates: Vec<&Candidate> = command.candidates.iter().collect();
@@ -154,7 +155,7 @@ impl Consolidation<'_> {
     }
 }
 
-/// DIS-134, DIS-137, DIS-138.
+/// Keeps the instance types that cost less than `limit`; an error if none or too few are left (DIS-134, DIS-137, DIS-138).
 fn keep_cheaper(choice: &mut ReplacementOptions<'_>, limit: Price) -> Result<(), Unconsolidatable> {
     choice.keep_cheaper(limit);
     if let Some(keys) = choice.unmet_min_values(choice.len()) {

@@ -1,4 +1,4 @@
-//! What moving pods costs, exactly (DIS-045 to DIS-049).
+//! The cost of moving pods, in exact integers (DIS-045 to DIS-049).
 
 use jiff::Timestamp;
 use kerf_model::node::Node;
@@ -7,7 +7,7 @@ use std::iter::Sum;
 use std::ops::Add;
 use std::sync::Arc;
 
-/// A cost in 2⁻²⁷ of one plain pod, the finest step deletion costs and priorities make.
+/// A cost in units of 2⁻²⁷ plain pods, the smallest difference that deletion costs and priorities can make.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Cost(i64);
 
@@ -17,19 +17,19 @@ impl Cost {
     /// The cost of one plain pod, or of one node (DIS-045, DIS-047).
     pub const ONE: Self = Self(PLAIN);
 
-    /// DIS-046: 1 + deletion cost / 2²⁷ + priority / 2²⁵, within ±10.
+    /// The cost of evicting a pod: 1 + deletion cost / 2²⁷ + priority / 2²⁵, clamped to ±10 (DIS-046).
     pub fn of_eviction(pod: &Pod) -> Self {
         let cost = PLAIN + i64::from(pod.deletion_cost) + i64::from(pod.priority) * 4;
         Self(cost.clamp(-10 * PLAIN, 10 * PLAIN))
     }
 
-    /// What it costs to disrupt a node with these pods to move (DIS-045).
+    /// The cost of disrupting a node from which these pods move (DIS-045).
     pub fn of_node<'a>(pods: impl IntoIterator<Item = &'a Arc<Pod>>) -> Self {
         let pods = pods.into_iter();
         Self::ONE + pods.map(|pod| Self::of_eviction(pod).or_zero()).sum()
     }
 
-    /// At least nothing.
+    /// The cost, or zero if it is negative.
     #[must_use]
     pub fn or_zero(self) -> Self {
         self.max(Self(0))
@@ -59,7 +59,7 @@ impl Sum for Cost {
     }
 }
 
-/// How much of its life a node has ahead, from 1 (new, or without end) to 0 (DIS-049).
+/// The share of its lifetime that a node has left, from 1 (new, or never expires) to 0 (DIS-049).
 pub fn lifetime_remaining(node: &Node, now: Timestamp) -> f64 {
     let Some(expires) = node.lifecycle.expires else {
         return 1.0;

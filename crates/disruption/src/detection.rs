@@ -1,6 +1,6 @@
-//! Whether a machine still is what its pool asks for, as far as labels and the catalogue tell (section 9.3 of the disruption contract).
+//! Drift that labels and the catalogue show: whether a machine still is what its pool asks for (DIS-235 to DIS-238).
 //!
-//! The comparison of template hashes is `kerf-api`'s; the provider's own checks are the provider's.
+//! `kerf-api` compares template hashes; the provider has checks of its own.
 
 use kerf_model::instance_type::{Catalogue, Offering};
 use kerf_model::intern::{Interner, Sym, sym};

@@ -1,4 +1,4 @@
-//! Drift of dynamic pools: nodes that are no longer what their pool asks for are replaced, one command at a time (DIS-239 to DIS-248).
+//! Drift of dynamic pools: replaces nodes that no longer match their pool, one command at a time (DIS-239 to DIS-248).
 
 use crate::allowance::Allowance;
 use crate::candidate::Candidate;
@@ -12,7 +12,7 @@ use kerf_model::nodepool::Eligibility;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
 
-/// The candidates drift may choose from: those nothing moves from first, then the oldest drift (DIS-239, DIS-240).
+/// The drifted candidates: those from which no pod moves first, then by the time of drift, oldest first (DIS-239, DIS-240).
 pub fn drifted(candidates: &[Candidate]) -> Vec<Candidate> {
     let is_drifted = |candidate: &&Candidate| {
         candidate.pool.eligibility != Eligibility::Static && candidate.node.lifecycle.drifted.is_some()
@@ -25,8 +25,8 @@ pub fn drifted(candidates: &[Candidate]) -> Vec<Candidate> {
     drifted
 }
 
-/// The first of the drifted that has budget, whose pods all find a place, and whose plan `checker` accepts; and those that were tried before
-/// it, with why they stay (DIS-241, DIS-242).
+/// A command for the first drifted candidate that budgets allow, whose pods all fit elsewhere, and whose plan `checker` accepts. Also the
+/// candidates tried before it, with the reason why each stays (DIS-241, DIS-242).
 pub fn drift(
     snapshot: &Snapshot,
     drifted: &[Candidate],

@@ -1,4 +1,4 @@
-//! Which candidates may be consolidated though pods run on them (DIS-115 to DIS-119).
+//! Which candidates multi-node and single-node consolidation may choose (DIS-115 to DIS-119).
 
 use crate::candidate::Candidate;
 use crate::settling::settles_at;
@@ -9,8 +9,8 @@ use kerf_model::nodepool::Eligibility;
 use kerf_model::snapshot::Snapshot;
 use std::sync::Arc;
 
-/// The candidates multi-node and single-node consolidation may choose from, most savings per cost of moving first (DIS-122, DIS-123); and
-/// the others, with why.
+/// The candidates that multi-node and single-node consolidation may choose, highest savings per cost of moving first, and the other
+/// candidates with the reason (DIS-122, DIS-123).
 pub fn underutilized(snapshot: &Snapshot, candidates: &[Candidate]) -> (Vec<Candidate>, Vec<UnconsolidatableNode>) {
     let (mut eligible, mut held) = (Vec::new(), Vec::new());
     for candidate in candidates {
@@ -26,10 +26,10 @@ pub fn underutilized(snapshot: &Snapshot, candidates: &[Candidate]) -> (Vec<Cand
     (eligible, held)
 }
 
-/// What may keep consolidation from looking at a candidate.
+/// A rule that excludes candidates from consolidation.
 type Rule = fn(&Snapshot, &Candidate) -> Option<Unconsolidatable>;
 
-/// In upstream's order.
+/// The rules in upstream's order.
 const RULES: [Rule; 8] = [
     |_, candidate| {
         let pool = &candidate.pool;
@@ -52,12 +52,12 @@ const RULES: [Rule; 8] = [
     |_, candidate| unsettled(candidate),
 ];
 
-/// The first thing that keeps consolidation from looking at a candidate.
+/// The first rule that excludes a candidate.
 pub(crate) fn obstacle(snapshot: &Snapshot, candidate: &Candidate) -> Option<Unconsolidatable> {
     obstacles(snapshot, candidate).next()
 }
 
-/// Everything that does, the first of it first; each rule is asked only when its turn comes.
+/// Every rule that excludes a candidate, in order, evaluated lazily.
 pub(crate) fn obstacles<'a>(
     snapshot: &'a Snapshot,
     candidate: &'a Candidate,
@@ -81,7 +81,8 @@ fn lacks(candidate: &Candidate, key: Sym, name: &'static str) -> Option<Unconsol
         .then_some(Unconsolidatable::NoLabel(name))
 }
 
-/// DIS-119: with the time the condition is due, where that is known. Where it never will be, [`Unconsolidatable::ConsolidationDisabled`] says so.
+/// Whether the NodeClaim is not consolidatable yet, and when it will be, if that is known (DIS-119). If it never will be, the rule for
+/// [`Unconsolidatable::ConsolidationDisabled`] says so.
 fn unsettled(candidate: &Candidate) -> Option<Unconsolidatable> {
     let life = &candidate.node.lifecycle;
     let after = candidate.pool.disruption.consolidate_after?;

@@ -1,4 +1,4 @@
-//! Emptiness: nodes on which nothing needs a place go without a replacement (section 8.3 of the disruption contract).
+//! Emptiness: nodes whose pods need not be rescheduled are deleted without a replacement (DIS-150 to DIS-156).
 
 use crate::allowance::Allowance;
 use crate::candidate::Candidate;
@@ -8,7 +8,7 @@ use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
 use std::sync::Arc;
 
-/// The candidates emptiness may choose from, most savings first, and those a pool's settings keep, as events tell (DIS-150).
+/// The empty candidates, highest savings first, and the candidates that their pool's settings exclude (DIS-150).
 pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<UnconsolidatableNode>) {
     let (mut eligible, mut held) = (Vec::new(), Vec::new());
     let dynamic = candidates
@@ -28,7 +28,7 @@ pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<UnconsolidatableN
     (eligible, held)
 }
 
-/// One command with every eligible node the budgets allow, or none (DIS-087, DIS-153).
+/// One command with every eligible node that budgets allow; `None` if there is none (DIS-087, DIS-153).
 pub fn emptiness(eligible: &[Candidate], allowance: &mut Allowance) -> Option<Command> {
     command(eligible.iter().filter(|candidate| allowance.take(&candidate.pool.name)))
 }
@@ -43,17 +43,17 @@ fn command<'a>(taken: impl Iterator<Item = &'a Candidate>) -> Option<Command> {
     })
 }
 
-/// What is left of a command after the wait.
+/// What remains of a command after its wait.
 #[derive(Clone, Debug, Default)]
 pub struct Revalidated {
-    /// What may still go, if anything (DIS-155).
+    /// The nodes that may still go, if any (DIS-155).
     pub command: Option<Command>,
     /// By how much the count of failed validations grows (DIS-156).
     pub failed: usize,
 }
 
-/// Looks at a command again: `eligible` is what emptiness may choose from now, `nominated` tells the nodes pods were promised to meanwhile
-/// (by name), `allowance` is fresh. Each candidate stands or falls alone; those that stand are taken as they are now.
+/// Validates a command again. `eligible` are the empty candidates now, `nominated` says whether pods were nominated to a node of that name
+/// meanwhile, `allowance` is fresh. Each candidate is validated by itself; those that pass are returned as they are now.
 pub fn revalidate(
     command: &Command,
     eligible: &[Candidate],

@@ -1,4 +1,4 @@
-//! Why a node stays: everything that is in the way of taking it, with what would clear the way.
+//! Why a node stays: every obstacle to its disruption, and what removes it.
 
 use crate::allowance::{Allowance, PoolAllowance};
 use crate::blocker::Blocker;
@@ -18,12 +18,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// An object somebody can look at.
+/// An object that an obstacle refers to.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Object {
     /// `Node`, `NodeClaim`, `NodePool`, `Pod` or `PodDisruptionBudget`.
     pub kind: &'static str,
-    /// Empty for what is cluster-wide.
+    /// Its namespace; empty for cluster-scoped objects.
     pub namespace: Arc<str>,
     /// Its name.
     pub name: Arc<str>,
@@ -49,7 +49,7 @@ impl Object {
         }
     }
 
-    /// From `namespace/name`.
+    /// The object named `namespace/name`.
     fn namespaced(kind: &'static str, key: &str) -> Self {
         let (namespace, name) = key.split_once('/').unwrap_or(("", key));
         Self {
@@ -60,39 +60,39 @@ impl Object {
     }
 }
 
-/// One thing in the way.
+/// One obstacle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Obstacle {
-    /// A stable name for scripts, as [`Blocker::code`] and [`Unconsolidatable::code`] have it.
+    /// A stable name for scripts: that of [`Blocker::code`] or [`Unconsolidatable::code`].
     pub code: &'static str,
-    /// What it is in the way of; none for every voluntary disruption.
+    /// The kind of disruption it prevents; `None` for every voluntary one.
     pub reason: Option<DisruptionReason>,
     /// The objects it is about.
     pub objects: Vec<Object>,
-    /// What is the case, as events tell it.
+    /// The obstacle in the words of events.
     pub message: String,
-    /// What would clear the way, for people.
+    /// What removes the obstacle, for people.
     pub remedy: String,
 }
 
-/// What explaining needs to know of a moment.
+/// What an explanation depends on.
 #[derive(Clone, Copy)]
 pub struct Explainer<'a> {
-    /// The moment.
+    /// The time asked about.
     pub now: Timestamp,
     /// Whether another command holds a node.
     pub queued: &'a dyn Fn(&Node) -> bool,
-    /// What budgets leave for [`DisruptionReason::Empty`].
+    /// What budgets allow for [`DisruptionReason::Empty`].
     pub empty: &'a Allowance,
-    /// What budgets leave for [`DisruptionReason::Underutilized`].
+    /// What budgets allow for [`DisruptionReason::Underutilized`].
     pub underutilized: &'a Allowance,
-    /// How nodes are consolidated; none where no what-if can be made because no pool may get nodes (DIS-094).
+    /// Consolidation of the cluster; `None` if no simulation is possible because no pool may get nodes (DIS-094).
     pub consolidation: Option<&'a Consolidation<'a>>,
 }
 
 impl Explainer<'_> {
-    /// Everything that keeps a node, by its index in the snapshot; nothing where consolidation would take it now. The first is what events
-    /// tell.
+    /// Every obstacle of the node with this index in the snapshot; none if consolidation would take it now. The first obstacle is the one that
+    /// events report.
     pub fn why_not(&self, snapshot: &Snapshot, index: usize) -> Vec<Obstacle> {
         let Some(node) = snapshot.nodes.get(index) else {
             return Vec::new();
@@ -113,7 +113,7 @@ impl Explainer<'_> {
         found
     }
 
-    /// What the methods would have against a candidate, whatever else keeps it.
+    /// The obstacles that methods find for a candidate, apart from its blockers.
     fn held(&self, snapshot: &Snapshot, candidate: &Candidate, blockers: &[&Blocker]) -> Vec<Obstacle> {
         let (reason, allowance) = match candidate.is_empty() {
             true => (DisruptionReason::Empty, self.empty),
@@ -150,7 +150,7 @@ impl Explainer<'_> {
 }
 
 impl Consolidation<'_> {
-    /// What speaks against removing one node alone, budgets apart.
+    /// Why a node cannot be removed alone, apart from budgets.
     pub fn objection(&self, candidate: &Candidate) -> Option<Unconsolidatable> {
         if let Some(score) = self.balance.hopeless(candidate) {
             return Some(Unconsolidatable::Unbalanced(Box::new(score)));
@@ -161,7 +161,7 @@ impl Consolidation<'_> {
         }
     }
 
-    /// What would speak against it if all its pods might move.
+    /// Why a node could not be removed if all its pods might move.
     fn objection_once_free(&self, candidate: &Candidate) -> Option<Unconsolidatable> {
         if let Some(score) = self.balance.hopeless(candidate) {
             return Some(Unconsolidatable::Unbalanced(Box::new(score)));
@@ -184,13 +184,12 @@ impl Consolidation<'_> {
     }
 }
 
-/// Whether nothing else matters: the node is going anyway, or is not ours.
+/// Whether no other obstacle matters: the node is being disrupted already, or is not managed.
 const fn is_last_word(blocker: &Blocker) -> bool {
     matches!(blocker, Blocker::Queued | Blocker::Unmanaged | Blocker::Deleting)
 }
 
-/// Whether it cannot be said what consolidation would make of the node: labels and conditions are still to come, or its pool or its pods
-/// are not known.
+/// Whether consolidation of the node cannot be evaluated: labels or conditions are still missing, or its pool or pods are unknown.
 const fn hides_the_rest(blocker: &Blocker) -> bool {
     matches!(
         blocker,
@@ -203,7 +202,7 @@ const fn hides_the_rest(blocker: &Blocker) -> bool {
     )
 }
 
-/// Whether emptiness heeds it too: it asks for no price and no place (DIS-150).
+/// Whether it is an obstacle to emptiness too, which needs neither a price nor a simulation (DIS-150).
 const fn keeps_empty_nodes(why: &Unconsolidatable) -> bool {
     !matches!(
         why,
@@ -211,7 +210,7 @@ const fn keeps_empty_nodes(why: &Unconsolidatable) -> bool {
     )
 }
 
-/// One closes the pool, whatever the other budgets say (DIS-079).
+/// The obstacle of an invalid budget, which allows no disruption whatever the other budgets say (DIS-079).
 fn invalid_budgets(candidate: &Candidate) -> impl Iterator<Item = Unconsolidatable> {
     let pool = &candidate.pool;
     let budgets = pool.disruption.budgets.iter().enumerate();
@@ -223,7 +222,7 @@ fn invalid_budgets(candidate: &Candidate) -> impl Iterator<Item = Unconsolidatab
     })
 }
 
-/// Blockers as people read them; pods that the same budgets cover stand together.
+/// Blockers as obstacles; pods that the same budgets cover become one obstacle.
 fn all_blocked(node: &Node, blockers: &[(Option<&Arc<Pod>>, Blocker)], now: Timestamp) -> Vec<Obstacle> {
     let mut found: Vec<Obstacle> = Vec::new();
     let mut by_budget: BTreeMap<Vec<Object>, usize> = BTreeMap::new();
@@ -244,7 +243,7 @@ fn all_blocked(node: &Node, blockers: &[(Option<&Arc<Pod>>, Blocker)], now: Time
     found
 }
 
-/// A blocker as people read it.
+/// A blocker as an obstacle.
 fn blocked(node: &Node, pod: Option<&Arc<Pod>>, blocker: &Blocker, now: Timestamp) -> Obstacle {
     let claim = || Object::cluster_wide("NodeClaim", node.claim_name.as_deref().unwrap_or_default());
     let own = || Object::cluster_wide("Node", node.node_name.as_deref().unwrap_or(&node.name));
@@ -326,7 +325,7 @@ fn unprotect(pod: Option<&Arc<Pod>>, now: Timestamp) -> String {
     }
 }
 
-/// What helps against budgets that allow nothing.
+/// What removes the obstacle of a budget that allows no eviction.
 fn raise_budgets(candidate: &Candidate, reason: DisruptionReason) -> String {
     let mut budgets = candidate.pool.disruption.budgets.iter().flatten();
     let raise = format!("raise spec.disruption.budgets for {}", reason.as_str());
@@ -336,7 +335,7 @@ fn raise_budgets(candidate: &Candidate, reason: DisruptionReason) -> String {
     }
 }
 
-/// What a method found, as people read it.
+/// The reason a method found, as an obstacle.
 fn held(
     candidate: &Candidate,
     why: &Unconsolidatable,

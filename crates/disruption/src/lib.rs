@@ -1,13 +1,13 @@
 //! Which nodes should go, what replaces them, and why not the others.
 //!
-//! In come a [`kerf_model::snapshot::Snapshot`], the time and the nodes other commands already hold; out go [`Command`]s and, for every node
+//! In: a [`kerf_model::snapshot::Snapshot`], the time, and the nodes that other commands hold. Out: [`Command`]s and, for every node
 //! that stays, a typed [`Blocker`] or [`Unconsolidatable`]. Nothing here acts: the controllers taint, launch, wait and delete. Prices are those of the
 //! model, in 10⁻¹² dollars per hour; costs of moving pods are in 2⁻²⁷ of one plain pod (DIS-046).
 //!
-//! A method is two steps: a filter that says which [`Candidate`]s it may choose from ([`empty`], [`drifted`],
-//! [`underutilized`]), and a decision over those and
-//! what budgets leave ([`emptiness`], [`drift`], [`Consolidation::multi`], [`Consolidation::single`]). Callers count and report between the
-//! two. Consolidation and drift ask a [`WhatIf`] about the cluster without some nodes; what keeps a node is explained by an [`Explainer`].
+//! A method has two steps: a filter that returns the [`Candidate`]s it may choose from ([`empty`], [`drifted`], [`underutilized`]), and a
+//! decision over those and what budgets allow ([`emptiness`], [`drift`], [`Consolidation::multi`], [`Consolidation::single`]). Callers count
+//! and report between the two. Consolidation and drift simulate the cluster without some nodes with a [`WhatIf`]; an [`Explainer`] says why a
+//! node stays.
 
 mod allowance;
 mod balance;
@@ -34,11 +34,12 @@ mod simulation;
 mod single;
 mod single_node_results;
 mod static_drift;
+mod text;
 mod unconsolidatable;
 mod validation;
 
 pub use allowance::{Allowance, PoolAllowance, budget_faults};
-pub use balance::{Balance, Judgement, K, Score, Totals, Verdict};
+pub use balance::{Balance, Judgement, K, PoolJudgement, Score, Totals};
 pub use blocker::Blocker;
 pub use candidate::{Candidate, Candidates, Class, candidates};
 pub use command::{Command, Decision, dollars};

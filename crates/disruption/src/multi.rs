@@ -1,9 +1,8 @@
-//! Multi-node consolidation: nodes that can go together, with at most one cheaper machine in their place (section 8.4 of the disruption
-//! contract).
+//! Multi-node consolidation: removes several nodes together and launches at most one cheaper machine (DIS-158 to DIS-173).
 //!
-//! Upstream looks at prefixes of one order only, so that one node that cannot move keeps those after it. Here nodes that cannot move even
-//! alone are set aside first; then the longest prefix that works is looked for; a prefix that does not work is repaired by leaving out the
-//! nodes whose pods were in the way; and the best set found grows by whatever else can go with it. The set that saves most is taken.
+//! Upstream tries prefixes of one order only, so one node that cannot go excludes all nodes after it. Here the search first sets aside nodes
+//! that cannot go even alone. Then it finds the longest prefix that works by binary search. A prefix that does not work is repaired: the nodes
+//! whose pods found no place are left out. Finally the best set is extended by other nodes. The set with the highest savings is taken.
 
 use crate::allowance::Allowance;
 use crate::balance::Judgement;
@@ -19,22 +18,22 @@ use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What multi-node consolidation came to.
+/// The result of multi-node consolidation.
 #[derive(Clone, Debug, Default)]
 pub struct MultiNodeOutcome {
-    /// What is to be done, if anything.
+    /// The command, if one was found.
     pub command: Option<Command>,
-    /// What pools said to it; without a command, what they said to the last set they refused (DIS-212).
+    /// The pools' judgement of the command; without a command, their judgement of the last set they refused (DIS-212).
     pub judgement: Option<Judgement>,
-    /// Some candidate was left out because its pool's budget is used up (DIS-158).
+    /// Whether a candidate was left out because its pool's budgets allow no more (DIS-158).
     pub constrained: bool,
-    /// The time was over before the search had ended (DIS-163).
+    /// Whether the search stopped before its end (DIS-163).
     pub timed_out: bool,
-    /// Every candidate looked at on its own.
+    /// The result of removing each candidate alone.
     pub results: SingleNodeResults,
 }
 
-/// A set that works.
+/// A set of nodes that can go together.
 struct Found {
     /// Positions in the order searched, ascending.
     members: Vec<usize>,
@@ -43,7 +42,7 @@ struct Found {
     judgement: Judgement,
 }
 
-/// The search over sets of some nodes.
+/// The state of a search.
 struct Search<'s, 'a> {
     consolidation: &'s Consolidation<'a>,
     order: &'s [&'s Candidate],
@@ -55,8 +54,8 @@ struct Search<'s, 'a> {
 }
 
 impl Consolidation<'_> {
-    /// The nodes that best go together (DIS-158 to DIS-172). `eligible` is in order of savings; `allowance` is used up as candidates are
-    /// taken into account. `stop` is looked at before every what-if of more than one node.
+    /// The set of nodes with the highest savings (DIS-158 to DIS-172). `eligible` is in order of savings; `allowance` decreases as candidates
+    /// are considered. `stop` is polled before every simulation of more than one node.
     pub fn multi(
         &self,
         eligible: &[Candidate],
@@ -100,7 +99,8 @@ impl Consolidation<'_> {
     }
 }
 
-/// Whether a node that ends so alone could go with others. Fewer places are left then, so what finds none alone will not.
+/// Whether a node with this result could go with others. With more nodes gone there is less room, so pods that do not fit when the node goes
+/// alone do not fit then either.
 const fn may_join(alone: &SingleNodeResult) -> bool {
     match alone {
         SingleNodeResult::Deletable | SingleNodeResult::Replaceable(_) => true,
@@ -112,7 +112,7 @@ const fn may_join(alone: &SingleNodeResult) -> bool {
 }
 
 impl Search<'_, '_> {
-    /// The longest prefix that works, by halving (DIS-160).
+    /// Finds the longest prefix that works, by binary search (DIS-160).
     fn prefixes(&mut self) {
         let bounds = Bounds::new(self.consolidation.what_if.snapshot());
         let (mut low, mut high) = (2, bounds.longest_prefix(self.order));
@@ -127,7 +127,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Tries a set, and what is left of it once the nodes in the way are taken out. Says whether the set itself works.
+    /// Tries a set and, if it does not work, its repairs. Returns whether the set itself works.
     fn attempt(&mut self, members: &[usize]) -> Result<bool, Ended> {
         match self.probe(members)? {
             None => Ok(true),
@@ -140,7 +140,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Tries a set; what works and saves most is kept. Where it does not work: smaller sets that may.
+    /// Tries a set and keeps it if it works and saves most. Returns `None` if it works, else smaller sets that may work.
     fn probe(&mut self, members: &[usize]) -> Result<Option<Vec<Vec<usize>>>, Ended> {
         if members.len() < 2 || !self.tried.insert(members.to_vec()) {
             return Ok(Some(Vec::new()));
@@ -194,8 +194,8 @@ impl Search<'_, '_> {
         Ok(None)
     }
 
-    /// Adds what can go together with the best set: more at a time while it works, one at a time where it does not, until the effort is
-    /// spent.
+    /// Extends the best set by deletable nodes until the effort is spent. The number added at a time doubles while it works and falls back to one
+    /// when it does not.
     fn grow(&mut self, results: &SingleNodeResults) {
         let deletable = |at: &usize| {
             let candidate = self.order.get(*at);
@@ -241,11 +241,11 @@ impl Search<'_, '_> {
     }
 }
 
-/// The time is over.
+/// The caller asked to stop.
 struct Ended;
 
-/// What is left of a set once nodes in the way are taken out: all that need no new machine, and those together with the ones on the new
-/// machine that would take over the most.
+/// Smaller sets that may work: the nodes that need no new machine, and these together with the nodes whose pods are on the new machine that
+/// replaces the highest price.
 fn repairs(set: &[&Candidate], members: &[usize], simulation: &Simulation) -> Vec<Vec<usize>> {
     let unplaced = simulation.unplaced.iter().map(|unplaced| &*unplaced.pod.uid);
     let lost: BTreeSet<usize> = owners(set, unplaced);
@@ -278,7 +278,7 @@ fn repairs(set: &[&Candidate], members: &[usize], simulation: &Simulation) -> Ve
     sets
 }
 
-/// The nodes of a set whose pods all went to nodes there are.
+/// The nodes of a set whose pods are all planned onto existing nodes.
 fn on_existing(set: &[&Candidate], members: &[usize], plan: &Plan) -> Vec<usize> {
     let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
     let in_the_way = owners(set, launched.map(|pod| &*pod.uid));

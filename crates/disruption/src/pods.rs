@@ -1,4 +1,4 @@
-//! Which pods move with a node, and which of them stand in the way (sections 3 to 5 of the disruption contract).
+//! Which pods of a node must be rescheduled, and which of them block its disruption (DIS-034 to DIS-070).
 
 use crate::blocker::Blocker;
 use crate::protection::{Protection, protection};
@@ -8,14 +8,14 @@ use kerf_model::snapshot::{Pdb, Snapshot};
 use kerf_model::taint::{Effect, Taint};
 use std::sync::{Arc, LazyLock};
 
-/// The taint a node gets before it is drained.
+/// The taint that a node gets before it is drained.
 static DISRUPTED: LazyLock<Taint> = LazyLock::new(|| Taint {
     key: Arc::from("karpenter.sh/disrupted"),
     value: Arc::from(""),
     effect: Effect::NoSchedule,
 });
 
-/// Whether the pod needs a place elsewhere when its node goes (DIS-042).
+/// Whether the pod must be rescheduled when its node goes (DIS-042).
 pub fn reschedulable(pod: &Pod) -> bool {
     let comes_back = pod.is_active() || (!pod.phase.is_terminal() && pod.owner == Owner::StatefulSet);
     comes_back && !matches!(pod.owner, Owner::DaemonSet | Owner::Node)
@@ -26,7 +26,7 @@ pub fn evictable(pod: &Pod, now: Timestamp) -> bool {
     pod.is_active() && pod.owner != Owner::Node && !pod.do_not_disrupt_active(now) && !tolerates_disruption(pod)
 }
 
-/// Whether the pod tolerates the taint of nodes that are disrupted, and so stays on them until they end.
+/// Whether the pod tolerates the taint of disrupted nodes, and so stays on its node until the end.
 pub fn tolerates_disruption(pod: &Pod) -> bool {
     pod.shape
         .tolerations
@@ -46,7 +46,7 @@ fn unhealthy_is_allowed(pod: &Pod, pdb: &Pdb) -> bool {
     pdb.always_allow_unhealthy && pod.ready == Some(false)
 }
 
-/// Whether capacity should be found for the pod now (DIS-070): it moves, and nothing blocks it for good (DIS-069).
+/// Whether a simulation plans for the pod: it must be rescheduled, and nothing blocks its eviction permanently (DIS-069, DIS-070).
 pub fn reschedulable_now(pod: &Pod, snapshot: &Snapshot, now: Timestamp) -> bool {
     if !reschedulable(pod) || (pod.is_active() && pod.do_not_disrupt_active(now)) {
         return false;
@@ -62,7 +62,7 @@ pub fn reschedulable_now(pod: &Pod, snapshot: &Snapshot, now: Timestamp) -> bool
     }
 }
 
-/// When the first of the pods that are protected for a time is so no longer.
+/// The earliest end of the pods' protections that end by time.
 pub(crate) fn protected_until(pods: &[Arc<Pod>], now: Timestamp) -> Option<Timestamp> {
     let ends = pods.iter().filter_map(|pod| match protection(pod, now) {
         Protection::Until(end) => Some(end),
@@ -71,13 +71,12 @@ pub(crate) fn protected_until(pods: &[Arc<Pod>], now: Timestamp) -> Option<Times
     ends.min()
 }
 
-/// What about the pods of a node forbids disrupting it: the first of [`blockers`].
+/// The first of the [`blockers`] of a node's pods.
 pub(crate) fn blocker(pods: &[Arc<Pod>], snapshot: &Snapshot, now: Timestamp) -> Option<Blocker> {
     blockers(pods, snapshot, now).next().map(|(_, blocker)| blocker)
 }
 
-/// Everything about the pods of a node that forbids disrupting it, with the pod: protected ones before those that budgets cover (DIS-034
-/// to DIS-037).
+/// Every pod that blocks the disruption of its node, with the reason: annotated pods before those that budgets cover (DIS-034 to DIS-037).
 pub(crate) fn blockers<'a>(
     pods: &'a [Arc<Pod>],
     snapshot: &'a Snapshot,
@@ -92,7 +91,7 @@ pub(crate) fn blockers<'a>(
         .chain(covered.filter_map(|pod| Some((pod, refused(pod, snapshot)?))))
 }
 
-/// What the budgets that cover a pod have against its eviction.
+/// The blocker if the budgets that cover a pod allow no eviction.
 fn refused(pod: &Pod, snapshot: &Snapshot) -> Option<Blocker> {
     let budgets: Vec<&Pdb> = budgets(pod, snapshot).collect();
     let name = |pdb: &&Pdb| format!("{}/{}", pdb.namespace, pdb.name);

@@ -1,21 +1,21 @@
-//! What a pod's do-not-disrupt annotation says now, for those who tell people (section 4 of the disruption contract).
+//! What a pod's do-not-disrupt annotation means at a moment (DIS-052 to DIS-056).
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_model::pod::{DoNotDisrupt, Pod};
 use std::sync::Arc;
 
-/// What the annotation of an active pod means.
+/// The effect of the annotation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Protection {
-    /// Nothing: there is none, or the pod is not active.
+    /// No effect: there is no annotation, or the pod is not active.
     None,
-    /// It cannot be read and counts as absent; the text says why (DIS-053).
+    /// Its value is invalid, so it counts as absent; the text says why (DIS-053).
     Invalid(Arc<str>),
-    /// It protects without limit, or until the pod has started and its time has run (DIS-052, DIS-054).
+    /// It protects without a known end: for ever, or for a duration that begins when the pod starts (DIS-052, DIS-054).
     Open,
     /// It protects until then (DIS-055).
     Until(Timestamp),
-    /// Its time is over (DIS-055, DIS-056).
+    /// Its duration is over (DIS-055, DIS-056).
     Elapsed,
 }
 

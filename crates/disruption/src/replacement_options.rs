@@ -1,4 +1,4 @@
-//! What a launch may become and what that costs (DIS-132 to DIS-140, DIS-148, DIS-200).
+//! The instance types a replacement may become, and their prices (DIS-132 to DIS-140, DIS-148, DIS-200).
 
 use kerf_model::instance_type::{InstanceType, Offering, allocatable};
 use kerf_model::intern::{Sym, sym};
@@ -8,10 +8,10 @@ use kerf_model::requirement::Requirement;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 
-/// The capacity type a launch goes for: the first of these that it may have (DIS-135).
+/// The capacity types in the order in which a launch prefers them (DIS-135).
 const PREFERENCE: [Sym; 3] = [sym::RESERVED, sym::SPOT, sym::ON_DEMAND];
 
-/// A launch whose choice is narrowed step by step.
+/// A launch whose instance types are narrowed step by step.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplacementOptions<'a> {
     snapshot: &'a Snapshot,
@@ -53,7 +53,7 @@ impl<'a> ReplacementOptions<'a> {
         kind.offerings.iter().enumerate().filter(usable)
     }
 
-    /// Whether an offering that overrides its type's capacity still holds what is planned (SCH-127).
+    /// Whether the planned pods still fit an offering that overrides its type's capacity (SCH-127).
     fn has_room(&self, kind: &InstanceType, offering: &Offering) -> bool {
         if offering.capacity_override.is_none() && offering.overhead_override.is_none() {
             return true;
@@ -80,7 +80,7 @@ impl<'a> ReplacementOptions<'a> {
         prices.min()
     }
 
-    /// The most a launch of a type can cost, given the capacity type it goes for (DIS-135, DIS-136).
+    /// The highest price at which a type may be launched, given the preferred capacity type (DIS-135, DIS-136).
     fn worst_price(&self, number: u32) -> Option<Price> {
         let kind = self.instance_type(number)?;
         let mut worst: [Option<Price>; PREFERENCE.len()] = Default::default();
@@ -95,8 +95,8 @@ impl<'a> ReplacementOptions<'a> {
         worst.into_iter().flatten().next()
     }
 
-    /// Keeps the types that cost less than `limit` at worst (DIS-134). Types come cheapest first, so that the search ends with the first
-    /// that cannot be had for less.
+    /// Keeps the types whose highest price is below `limit` (DIS-134). Types are ordered by lowest price, so the search ends at the first type
+    /// whose lowest price is not.
     pub(crate) fn keep_cheaper(&mut self, limit: Price) {
         let candidates = self.launch.types.iter().copied();
         let possible = candidates.take_while(|number| self.cheapest(*number).is_some_and(|(price, _)| price < limit));
@@ -110,7 +110,7 @@ impl<'a> ReplacementOptions<'a> {
         requirement.is_none_or(|requirement| requirement.has(capacity, &self.snapshot.interner))
     }
 
-    /// Allows spot capacity and nothing else; types that cannot be had so are dropped, and the rest is ordered anew (DIS-139, DIS-144).
+    /// Allows spot capacity only. Types without spot offerings are dropped, and the others are sorted again (DIS-139, DIS-144).
     pub(crate) fn go_spot(&mut self) {
         let least = self
             .launch
@@ -127,7 +127,7 @@ impl<'a> ReplacementOptions<'a> {
         self.launch.types = priced.into_iter().map(|(_, _, number)| number).collect();
     }
 
-    /// Which of spot and on-demand capacity the types left can still be had as.
+    /// Keeps those of spot and on-demand capacity that the remaining types still offer.
     pub(crate) fn narrow_capacity(&mut self) {
         let kinds = self
             .launch
@@ -149,8 +149,8 @@ impl<'a> ReplacementOptions<'a> {
         }
     }
 
-    /// The keys whose `minValues` the first `count` types do not meet, as text, sorted, with blanks between; `None` where all are met. No
-    /// type at all is another matter (DIS-137).
+    /// The keys whose `minValues` the first `count` types do not meet, sorted and separated by spaces; `None` if all are met, or if there is no
+    /// type at all (DIS-137).
     pub(crate) fn unmet_min_values(&self, count: usize) -> Option<String> {
         let types = self.launch.types.get(..count).unwrap_or(&self.launch.types);
         let mut unmet: Vec<&str> = Vec::new();
@@ -171,7 +171,7 @@ impl<'a> ReplacementOptions<'a> {
         (!unmet.is_empty()).then(|| unmet.join(" "))
     }
 
-    /// How many of the cheapest types it takes to meet every `minValues` (DIS-148).
+    /// How many of the cheapest types are needed to meet every `minValues` (DIS-148).
     pub(crate) fn needed_for_min_values(&self) -> usize {
         if !self.launch.requirements.has_min_values() {
             return 0;
@@ -193,7 +193,7 @@ impl<'a> ReplacementOptions<'a> {
         self.launch.types.truncate(count);
     }
 
-    /// The launch with what is left: its requirement on the type, and its cheapest offering, say the same (DIS-200).
+    /// The launch with the remaining types. Its requirement on the instance type and its cheapest offering agree with them (DIS-200).
     pub(crate) fn into_launch(mut self) -> Launch {
         let least = self
             .launch

@@ -1,9 +1,9 @@
-//! Retirement of blocked nodes: a node that consolidation would delete but for pods that must not be disrupted takes no more pods, and goes
-//! when those have finished.
+//! Retirement of blocked nodes. If only pods that must not be disrupted prevent consolidation from deleting a node, the node takes no more
+//! pods and is deleted when those have finished.
 //!
-//! A node retires only if the others have room for everything it runs, protected pods included: what comes after them then finds a place
-//! without a new machine. All retiring nodes are judged together, those that retire already first; where load has grown so that they are
-//! needed, the last ones come back.
+//! A node retires only if the other nodes have room for all its pods, protected ones included: their successors then need no new machine.
+//! All retiring nodes are judged together, those that retire already first. If the load has grown so that they are needed, the last ones
+//! return to service.
 
 use crate::balance::Balance;
 use crate::blocker::Blocker;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// The key of the taint that keeps pods away from a node that retires; its effect is `NoSchedule`.
 pub const RETIRING: &str = "kerf.sh/retiring";
 
-/// How many nodes are tried before another pass goes on: each costs a what-if, and one node retires per pass.
+/// How many nodes one pass tries. Each costs a simulation, and one node retires per pass, so the next pass can try the others.
 const TRIES: usize = 16;
 
 /// Whether a node carries the taint.
@@ -33,8 +33,8 @@ pub fn is_retiring(node: &Node) -> bool {
     node.taints.iter().any(|taint| *taint.key == *RETIRING)
 }
 
-/// The nodes, by index in the snapshot, that should carry the taint: those that still may, and at most one more. `sorted` are the nodes as
-/// graceful methods see them.
+/// The nodes, by index in the snapshot, that should carry the taint: those that may keep it, and at most one more. `sorted` are the candidates
+/// of graceful methods.
 pub fn retiring(
     snapshot: &Snapshot,
     sorted: &Candidates,
@@ -112,15 +112,15 @@ pub fn retiring(
     Ok(wanted)
 }
 
-/// How a node stands to retirement.
+/// Whether a node may retire.
 enum Stand {
-    /// Its pool does not ask for it, or something else keeps the node.
+    /// No: its pool does not ask for retirement, or the node has another blocker.
     No,
-    /// It is going, or pods are on their way to it: not the moment to change anything.
+    /// Not now: it is being disrupted, or pods are nominated to it. Its taint stays as it is.
     OnItsWay,
-    /// Only pods that must not be disrupted keep it.
+    /// Yes: only pods that must not be disrupted block it.
     Held(Candidate),
-    /// Nothing keeps it; it only has to wait for its turn.
+    /// It has no blocker, so consolidation can take it without retirement.
     Free(Candidate),
 }
 
@@ -166,7 +166,7 @@ fn is_protected(pod: &Pod, now: Timestamp) -> bool {
     pod.is_active() && pod.do_not_disrupt_active(now)
 }
 
-/// Whether consolidation would look at the node, sooner or later, if its protected pods had finished.
+/// Whether consolidation could choose the node after its protected pods have finished.
 fn would_go(snapshot: &Snapshot, candidate: &Candidate, now: Timestamp) -> bool {
     match obstacle(snapshot, candidate) {
         None | Some(Unconsolidatable::LeftToEmptiness | Unconsolidatable::Unsettled(_)) => true,
@@ -176,7 +176,7 @@ fn would_go(snapshot: &Snapshot, candidate: &Candidate, now: Timestamp) -> bool 
     }
 }
 
-/// The candidate as it will be when its protected pods have finished: what moves then is what Balanced pools weigh (DIS-205).
+/// The candidate without its protected pods. Balanced pools score the cost of moving the others (DIS-205).
 fn unprotected(candidate: &Candidate, now: Timestamp) -> Candidate {
     let mut rest = candidate.clone();
     rest.pods.retain(|pod| !is_protected(pod, now));

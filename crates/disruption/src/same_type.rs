@@ -1,5 +1,5 @@
-//! The same-type filter of multi-node consolidation: a replacement of a type that goes must be cheaper than the cheapest of them, or else
-//! plain deletions do better (DIS-165 to DIS-168).
+//! The same-type filter of multi-node consolidation. If a replacement may be of an instance type that is removed, it must be cheaper than the
+//! cheapest such node; otherwise deleting the other nodes alone saves more (DIS-165 to DIS-168).
 
 use crate::candidate::Candidate;
 use crate::replacement_options::ReplacementOptions;
@@ -11,7 +11,7 @@ use kerf_model::requirement::Requirements;
 use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeMap;
 
-/// The replacement with what the filter leaves of it, if that is enough for a node.
+/// The replacement with the instance types that pass the filter; `None` if too few pass.
 pub(crate) fn filter(snapshot: &Snapshot, candidates: &[&Candidate], replacement: Launch) -> Option<Launch> {
     let mut going: BTreeMap<Sym, Option<Price>> = BTreeMap::new();
     for candidate in candidates {
@@ -38,7 +38,7 @@ pub(crate) fn filter(snapshot: &Snapshot, candidates: &[&Candidate], replacement
     enough.then(|| choice.into_launch())
 }
 
-/// The cheapest offering of the node's type that goes with its labels, available or not.
+/// The lowest price of the offerings of the node's type that match its labels, available or not.
 fn price_of_its_kind(snapshot: &Snapshot, candidate: &Candidate, name: Sym) -> Option<Price> {
     let mut types = candidate.pool.catalogue.iter().flat_map(|catalogue| &catalogue.types);
     let kind: &InstanceType = types.find(|kind| kind.name == name)?;

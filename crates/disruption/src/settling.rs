@@ -1,4 +1,4 @@
-//! Nodes on which something happened too recently (DIS-104, DIS-105, DIS-121).
+//! Nodes whose last pod event is more recent than their pool's `consolidateAfter` (DIS-104, DIS-105, DIS-121).
 
 use jiff::Timestamp;
 use kerf_model::snapshot::Snapshot;
@@ -6,8 +6,8 @@ use kerf_units::duration::GoDuration;
 use kerf_units::policy::Destinations;
 use std::collections::BTreeMap;
 
-/// When a machine has been left alone for `after`: counted from its last pod event, else from its initialisation. `None` while it is not
-/// initialised.
+/// The time at which a machine has had no pod event for `after`, counted from its last pod event, else from its initialization. `None` if it
+/// is not initialized.
 pub fn settles_at(
     initialized_at: Option<Timestamp>,
     last_pod_event: Option<Timestamp>,
@@ -18,7 +18,7 @@ pub fn settles_at(
     Some(since.checked_add(after.to_signed()).unwrap_or(Timestamp::MAX))
 }
 
-/// Indices of the nodes that are closed to pods that move by choice.
+/// Indices of the nodes to which consolidation moves no pod.
 pub fn closed(destinations: Destinations, snapshot: &Snapshot, now: Timestamp) -> Vec<usize> {
     match destinations {
         Destinations::Settled => settling_nodes(snapshot, now),
@@ -26,8 +26,7 @@ pub fn closed(destinations: Destinations, snapshot: &Snapshot, now: Timestamp) -
     }
 }
 
-/// Indices of the nodes still inside their pool's `consolidateAfter`: consolidation moves no pod there. `Never` and `0s` never keep pods
-/// away.
+/// Indices of the nodes still inside their pool's `consolidateAfter`. `Never` and `0s` exclude no node.
 pub fn settling_nodes(snapshot: &Snapshot, now: Timestamp) -> Vec<usize> {
     let waits = |pool: &kerf_model::nodepool::NodePool| {
         pool.disruption

@@ -1,10 +1,9 @@
-//! What if: would every pod find a place without these nodes (section 7 of the disruption contract)?
+//! Simulation: where would every pod go without these nodes (DIS-093 to DIS-105)?
 
 use crate::candidate::Candidate;
 use crate::pods;
 use jiff::Timestamp;
 use kerf_model::node::Node;
-use kerf_model::nodepool::Eligibility;
 use kerf_model::plan::{Plan, Unschedulable};
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
@@ -14,40 +13,40 @@ use kerf_units::policy::Packing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How many failures the sentence names (DIS-103).
+/// The number of failures that the message names (DIS-103).
 const NAMED: usize = 5;
 
-/// The outcome of a what-if.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     /// The plan without the candidates.
     pub plan: Plan,
-    /// Pods that would have no place though they were not pending (DIS-102), by namespace and name.
+    /// Pods that were not pending and would have no node, ordered by namespace and name (DIS-102).
     pub unplaced: Vec<Unplaced>,
 }
 
-/// A pod that runs somewhere and would run nowhere.
+/// A pod that has a node and would lose it without getting another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unplaced {
     /// The pod.
     pub pod: Arc<Pod>,
-    /// Why, as the sentence has it.
+    /// The reason.
     pub why: String,
 }
 
-/// Why no what-if could be made.
+/// Why no simulation is possible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SimulationError {
-    /// DIS-094.
+    /// No pool may get new nodes (DIS-094).
     #[error("no dynamic nodepools found")]
     NoPools,
-    /// DIS-095.
+    /// A candidate is being deleted already (DIS-095).
     #[error("candidate is deleting")]
     Deleting,
 }
 
 impl Simulation {
-    /// The failure sentence (DIS-103).
+    /// The message that names the pods without a node; `None` if every pod has one (DIS-103).
     pub fn failure(&self) -> Option<String> {
         if self.unplaced.is_empty() {
             return None;
@@ -63,16 +62,16 @@ impl Simulation {
     }
 }
 
-/// Whether pods that must not be disrupted now are planned for.
+/// What the simulation assumes of pods that must not be disrupted now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protected {
-    /// They stay where they are, so they need nothing (DIS-096).
+    /// They stay where they are, so it does not plan for them (DIS-096).
     Stay,
-    /// They need a place like others: what if they were done?
+    /// They move like others.
     Move,
 }
 
-/// What all what-ifs about one snapshot share.
+/// What all simulations of one snapshot share.
 #[derive(Debug)]
 pub struct WhatIf<'a> {
     snapshot: &'a Snapshot,
@@ -80,16 +79,16 @@ pub struct WhatIf<'a> {
     settling: Vec<usize>,
     now: Timestamp,
     options: Options,
-    /// Whose failure counts for nothing (DIS-102).
+    /// Unique ids of the pending pods, whose failures do not count (DIS-102).
     pending: BTreeSet<&'a str>,
-    /// Pods a claim was made for, which stands in the snapshot as a machine that is full of them, with that machine.
+    /// Pods for which a NodeClaim was created, by unique id, with its machine. In the snapshot that machine is full of them.
     served: BTreeMap<&'a str, &'a Node>,
-    /// Pods of deleting nodes, with the index of their node (DIS-096).
+    /// Pods of nodes that are being deleted, with the index of their node (DIS-096).
     homeless: Vec<(usize, Arc<Pod>)>,
 }
 
 impl<'a> WhatIf<'a> {
-    /// Prepares to ask about a snapshot. `settling` are the nodes closed to pods that move by choice (DIS-104).
+    /// Prepares simulations of a snapshot. `settling` are the nodes to which consolidation moves no pod (DIS-104).
     pub fn new(
         snapshot: &'a Snapshot,
         settling: Vec<usize>,
@@ -100,7 +99,7 @@ impl<'a> WhatIf<'a> {
         Self::reading(snapshot, prepared, settling, now, options)
     }
 
-    /// The same where the snapshot may have been read already: what `prepared` gives must be a reading of it with these options.
+    /// As [`Self::new`], with `prepared` made by the caller from the same snapshot and options.
     pub fn reading(
         snapshot: &'a Snapshot,
         prepared: impl FnOnce() -> Arc<Prepared>,
@@ -108,8 +107,7 @@ impl<'a> WhatIf<'a> {
         now: Timestamp,
         options: &Options,
     ) -> Result<Self, SimulationError> {
-        let mut pools = snapshot.pools.iter();
-        if !pools.any(|pool| pool.eligibility == Eligibility::Eligible) {
+        if !snapshot.has_eligible_pool() {
             return Err(SimulationError::NoPools);
         }
         let planned = snapshot.nodes.iter().filter(|node| node.is_planned());
@@ -137,17 +135,17 @@ impl<'a> WhatIf<'a> {
         })
     }
 
-    /// The snapshot asked about.
+    /// The snapshot.
     pub const fn snapshot(&self) -> &'a Snapshot {
         self.snapshot
     }
 
-    /// The time asked about.
+    /// The time of the simulations.
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Plans the pending pods, the candidates' pods and those of deleting nodes onto the other nodes and new ones (DIS-093 to DIS-102).
+    /// Plans pending pods, the candidates' pods and the pods of nodes being deleted onto the other nodes and new ones (DIS-093 to DIS-102).
     pub fn without(&self, candidates: &[&Candidate]) -> Result<Simulation, SimulationError> {
         self.ask(candidates, Protected::Stay)
     }
@@ -173,7 +171,7 @@ impl<'a> WhatIf<'a> {
         Ok(Simulation { plan, unplaced })
     }
 
-    /// The pods of a what-if: pending ones first, then the candidates', then those of deleting nodes (DIS-096).
+    /// The pods of a simulation: pending ones first, then the candidates', then those of nodes being deleted (DIS-096).
     pub(crate) fn pods(&self, candidates: &[&Candidate], protected: Protected) -> Vec<Arc<Pod>> {
         let moves = |pod: &&Arc<Pod>| {
             !self.served.contains_key(&*pod.uid)
@@ -187,7 +185,7 @@ impl<'a> WhatIf<'a> {
         all
     }
 
-    /// Pods that run somewhere and would run nowhere, with why.
+    /// Pods that had a node and have none in the plan, with the reason.
     fn unplaced(&self, plan: &Plan) -> Vec<Unplaced> {
         let refused = plan
             .unschedulable
@@ -210,7 +208,8 @@ impl<'a> WhatIf<'a> {
             .collect()
     }
 
-    /// DIS-100: a node that is not initialised is no dependable place, except for pods that lose theirs anyway.
+    /// Pods planned onto nodes that are not initialized. Such a node may never become ready, so only pods that lose their node anyway may be
+    /// planned there (DIS-100).
     fn on_uninitialized(&self, plan: &Plan) -> Vec<Unplaced> {
         let mut found = Vec::new();
         for placement in &plan.existing {
@@ -229,8 +228,8 @@ impl<'a> WhatIf<'a> {
         found
     }
 
-    /// Pods of the candidates whose machine is still to be launched, since another command was given up: until it is initialised, it is as
-    /// little of a place as any other that is not.
+    /// Pods of the candidates for which a machine was planned by a command that was given up. Until that machine is initialized, it is treated
+    /// like any other that is not.
     fn promised(&self, candidates: &[&Candidate]) -> impl Iterator<Item = Unplaced> {
         let pods = candidates.iter().flat_map(|candidate| &candidate.pods);
         pods.filter_map(|pod| {
@@ -241,7 +240,7 @@ impl<'a> WhatIf<'a> {
     }
 }
 
-/// DIS-100
+/// The reason why a node that is not initialized takes no pod (DIS-100).
 fn against(node: &Node) -> String {
     let claim = node.claim_name.as_deref().unwrap_or_default();
     format!(
@@ -254,7 +253,7 @@ fn name(pod: &Pod) -> (&str, &str) {
     (&pod.namespace, &pod.name)
 }
 
-/// The cluster after candidates were marked as going: what a plan without them is judged against.
+/// The cluster after candidates were marked for deletion. The checker verifies plans against it.
 pub(crate) fn marked(snapshot: &Snapshot, candidates: &[&Candidate]) -> Snapshot {
     let mut after = snapshot.clone();
     for candidate in candidates {
@@ -270,7 +269,7 @@ pub(crate) fn marked(snapshot: &Snapshot, candidates: &[&Candidate]) -> Snapshot
     after
 }
 
-/// DIS-312: what the candidates use of their pools' limits is free again.
+/// The capacity that the candidates free under their pools' limits, by pool (DIS-312).
 fn freed(candidates: &[&Candidate]) -> Vec<(Arc<str>, Resources)> {
     let limited = candidates.iter().filter(|candidate| candidate.pool.limits.is_some());
     limited
@@ -278,7 +277,7 @@ fn freed(candidates: &[&Candidate]) -> Vec<(Arc<str>, Resources)> {
         .collect()
 }
 
-/// How disruption asks the solver, given how provisioning does: without a reservation rather than not at all (DIS-098).
+/// The solver options of disruption, made from those of provisioning: a pod may go without a reservation (DIS-098).
 pub fn what_if_options(provisioning: &Options) -> Options {
     Options {
         reserved: match provisioning.reserved {
@@ -289,7 +288,7 @@ pub fn what_if_options(provisioning: &Options) -> Options {
     }
 }
 
-/// The same for consolidation, where two cheap machines are no substitute for one (DIS-131): pods are packed onto as few as will hold them.
+/// The solver options of consolidation: pods are packed onto as few machines as possible, because a command launches at most one (DIS-131).
 pub fn consolidation_options(provisioning: &Options) -> Options {
     Options {
         packing: Packing::Upstream,

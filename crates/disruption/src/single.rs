@@ -1,4 +1,4 @@
-//! Single-node consolidation: one node at a time is deleted, or replaced by a cheaper one (section 8.5 of the disruption contract).
+//! Single-node consolidation: deletes one node, or replaces it by a cheaper one (DIS-174 to DIS-180).
 
 use crate::allowance::Allowance;
 use crate::balance::Judgement;
@@ -10,27 +10,27 @@ use crate::unconsolidatable::{Unconsolidatable, UnconsolidatableNode};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What single-node consolidation came to.
+/// The result of single-node consolidation.
 #[derive(Clone, Debug, Default)]
 pub struct SingleNodeOutcome {
-    /// What is to be done, if anything.
+    /// The command, if one was found.
     pub command: Option<Command>,
-    /// What pools said to every command that was computed on the way, the last one included (DIS-210).
+    /// The pools' judgements of all commands that were computed, in order; the last is about the command found (DIS-210).
     pub judgements: Vec<Judgement>,
-    /// Candidates that stay, with why, as far as they were looked at.
+    /// The candidates that were evaluated and stay, with the reason.
     pub held: Vec<UnconsolidatableNode>,
-    /// Some candidate was left out because its pool's budget is used up.
+    /// Whether a candidate was left out because its pool's budgets allow no more.
     pub constrained: bool,
-    /// The time was over before every candidate had been looked at.
+    /// Whether the search stopped before every candidate was evaluated.
     pub timed_out: bool,
-    /// How many candidates were looked at.
+    /// How many candidates were evaluated.
     pub evaluated: usize,
-    /// Pools no candidate of which was looked at.
+    /// Pools of which no candidate was evaluated.
     pub unreached_pools: BTreeSet<Arc<str>>,
 }
 
-/// The order in which candidates get their turn: the pools of `first` before the others, by name; one candidate of each pool, then a second
-/// one of each, and so on. `eligible` is in order of savings (DIS-174).
+/// The order in which candidates are evaluated: one candidate of each pool, then a second one of each, and so on. The pools of `first` come
+/// before the others, each group ordered by name. `eligible` is in order of savings (DIS-174).
 pub fn interleaved<'c>(eligible: &'c [Candidate], first: &BTreeSet<Arc<str>>) -> Vec<&'c Candidate> {
     let mut pools: Vec<(bool, &Arc<str>, Vec<&Candidate>)> = Vec::new();
     for candidate in eligible {
@@ -51,8 +51,8 @@ pub fn interleaved<'c>(eligible: &'c [Candidate], first: &BTreeSet<Arc<str>>) ->
     turns.collect()
 }
 
-/// One candidate's outcome.
-enum Turn {
+/// The result of evaluating one candidate.
+enum CandidateOutcome {
     Constrained,
     Stays(Unconsolidatable),
     Rejected(Judgement, Unconsolidatable),
@@ -60,8 +60,8 @@ enum Turn {
 }
 
 impl Consolidation<'_> {
-    /// The first candidate, in the order given, that can go (DIS-178). `results` are those of the same snapshot; what they say is not computed again.
-    /// `stop` is looked at between batches of candidates (DIS-176).
+    /// A command for the first candidate in `order` that can go (DIS-178). `results` are known results for the same snapshot, which are not
+    /// computed again. `stop` is polled between batches of candidates (DIS-176).
     pub fn single(
         &self,
         order: &[&Candidate],
@@ -93,16 +93,16 @@ impl Consolidation<'_> {
                     });
                 };
                 match turn {
-                    Turn::Constrained => {
+                    CandidateOutcome::Constrained => {
                         hold(Unconsolidatable::Budget(Arc::clone(&candidate.pool.name)));
                         found.constrained = true;
                     }
-                    Turn::Stays(why) => hold(why),
-                    Turn::Rejected(judgement, why) => {
+                    CandidateOutcome::Stays(why) => hold(why),
+                    CandidateOutcome::Rejected(judgement, why) => {
                         hold(why);
                         found.judgements.push(judgement);
                     }
-                    Turn::Goes(command, judgement) => {
+                    CandidateOutcome::Goes(command, judgement) => {
                         found.judgements.push(judgement);
                         match self.check(&command) {
                             Ok(()) => {
@@ -118,25 +118,25 @@ impl Consolidation<'_> {
         found
     }
 
-    fn turn(&self, candidate: &Candidate, allowance: &Allowance, results: &SingleNodeResults) -> Turn {
+    fn turn(&self, candidate: &Candidate, allowance: &Allowance, results: &SingleNodeResults) -> CandidateOutcome {
         if allowance.left(&candidate.pool.name) == 0 {
-            return Turn::Constrained;
+            return CandidateOutcome::Constrained;
         }
         if let Some(score) = self.balance.hopeless(candidate) {
-            return Turn::Stays(Unconsolidatable::Unbalanced(Box::new(score)));
+            return CandidateOutcome::Stays(Unconsolidatable::Unbalanced(Box::new(score)));
         }
         if let Some(SingleNodeResult::Unconsolidatable(why)) = results.get(candidate.index) {
-            return Turn::Stays(why.clone());
+            return CandidateOutcome::Stays(why.clone());
         }
         let command = match self.propose(&[candidate]) {
             Ok(command) => command,
-            Err(why) => return Turn::Stays(why),
+            Err(why) => return CandidateOutcome::Stays(why),
         };
         let judgement = self.judge(&command);
         if let Some(score) = judgement.objection() {
             let why = Unconsolidatable::Unbalanced(Box::new(score.clone()));
-            return Turn::Rejected(judgement, why);
+            return CandidateOutcome::Rejected(judgement, why);
         }
-        Turn::Goes(Box::new(command), judgement)
+        CandidateOutcome::Goes(Box::new(command), judgement)
     }
 }

@@ -1,4 +1,4 @@
-//! What removing each candidate alone comes to.
+//! The result of removing each candidate alone.
 
 use crate::candidate::Candidate;
 use crate::consolidation::Consolidation;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// How many candidates are evaluated between two checks of the time limit. Fixed, so that no result depends on the number of threads.
 pub(crate) const BATCH: usize = 64;
 
-/// What removing one node alone comes to.
+/// The result of removing one node alone.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SingleNodeResult {
     /// Its pods fit on the other nodes.
@@ -42,7 +42,7 @@ impl SingleNodeResults {
 }
 
 impl Consolidation<'_> {
-    /// Looks at every candidate alone. Ends early where `stop` says so; what was not reached is missing then.
+    /// Evaluates each candidate alone. If `stop` ends the search early, the candidates not reached are missing.
     pub fn single_node_results(
         &self,
         candidates: &[&Candidate],
@@ -59,7 +59,7 @@ impl Consolidation<'_> {
         all
     }
 
-    /// What removing one node comes to. The pools' scores are not asked.
+    /// The result of removing one node. Pools do not score it.
     pub fn single_node_result(&self, candidate: &Candidate) -> SingleNodeResult {
         match self.propose(&[candidate]) {
             Ok(command) if command.replacements.is_empty() => SingleNodeResult::Deletable,
@@ -68,7 +68,7 @@ impl Consolidation<'_> {
         }
     }
 
-    /// Looks at candidates on as many threads as there may be; answers come in the order of the candidates.
+    /// Evaluates candidates on all allowed threads. Results are in the order of the candidates.
     pub(crate) fn each<T: Send>(&self, candidates: &[&Candidate], look: impl Fn(&Candidate) -> T + Sync) -> Vec<T> {
         let threads = self.settings.threads.clamp(1, candidates.len().max(1));
         if threads == 1 {

@@ -1,7 +1,7 @@
 //! Drift of pools with a fixed number of nodes: each node gets a replacement made from its pool's template, as far as budgets and the
 //! pool's node limit leave room (DIS-249 to DIS-252).
 //!
-//! Nothing is simulated: the replacement is the same kind of node, wherever the pods go then.
+//! Nothing is simulated: the replacement is the same kind of node, whichever pods it gets.
 
 use crate::allowance::Allowance;
 use crate::candidate::Candidate;
@@ -13,16 +13,16 @@ use kerf_model::plan::Launch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known of a static pool's claims, and how many of them there are to be.
+/// The number of nodes of a static pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replicas {
-    /// How many nodes the pool is to have.
+    /// The number the pool asks for (`spec.replicas`).
     pub wanted: u64,
-    /// How many it has that stay, those being replaced included.
+    /// The number that stay, including those being replaced.
     pub staying: u64,
 }
 
-/// The drifted candidates of one static pool that may be replaced as far as its budget goes.
+/// The drifted candidates of one static pool that its budgets allow to be replaced.
 #[derive(Clone, Debug)]
 pub struct StaticDrift {
     /// The pool.
@@ -32,7 +32,7 @@ pub struct StaticDrift {
 }
 
 impl StaticDrift {
-    /// The most nodes the pool may have.
+    /// The pool's limit on the number of nodes, if it has one.
     pub fn limit(&self) -> Option<u64> {
         let limits = self.pool.limits.as_ref()?;
         let mut named = limits.iter().filter(|(name, _)| *name == sym::NODES);
@@ -65,7 +65,8 @@ pub fn statically_drifted(candidates: &[Candidate]) -> Vec<Candidate> {
     drifted
 }
 
-/// Which of them may go now, pool by pool. Pools that are to shrink first, and pools nothing is known of, are left out (DIS-250, DIS-252).
+/// The drifted candidates that may be replaced now, by pool. Pools that must first shrink, and pools whose `replicas` are unknown, are left
+/// out (DIS-250, DIS-252).
 pub fn static_drift(
     drifted: &[Candidate],
     allowance: &Allowance,

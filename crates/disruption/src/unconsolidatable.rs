@@ -1,17 +1,17 @@
-//! Why a candidate stays; prints the text of its event (DIS-116 to DIS-119, DIS-129 to DIS-146, DIS-241).
+//! Why a candidate stays; its `Display` is the text of the event (DIS-116 to DIS-119, DIS-129 to DIS-146, DIS-241).
 
 use crate::balance::Score;
-use crate::command::capitalized;
 use crate::simulation::SimulationError;
+use crate::text::capitalized;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// A node that stays though it was a candidate.
+/// A candidate that stays.
 #[derive(Clone, PartialEq, Debug)]
 pub struct UnconsolidatableNode {
     /// Its index in the snapshot.
     pub index: usize,
-    /// Why.
+    /// The reason.
     pub why: Unconsolidatable,
 }
 
@@ -30,22 +30,22 @@ pub enum Unconsolidatable {
     /// The pool's `consolidateAfter` is `Never` (DIS-117, DIS-150).
     #[error("NodePool \"{0}\" has consolidation disabled")]
     ConsolidationDisabled(Arc<str>),
-    /// Nothing on it needs a place: emptiness takes it (DIS-118).
+    /// It is empty, so the emptiness method deletes it (DIS-118).
     #[error("node is empty")]
     LeftToEmptiness,
     /// The pool's policy is `WhenEmpty` (DIS-118).
     #[error("NodePool \"{0}\" has consolidation policy WhenEmpty, but node is not empty")]
     NotEmpty(Arc<str>),
-    /// The claim is not consolidatable, until then where that is known (DIS-119).
+    /// The NodeClaim is not consolidatable yet; the time at which it will be, if known (DIS-119).
     #[error("node is within its NodePool's consolidateAfter")]
     Unsettled(Option<Timestamp>),
     /// Pods like its own were moved and came back onto a new machine; until then they rest (deviation at DIS-119).
     #[error("pods like its own were moved before and needed a new node again")]
     Resting(Timestamp),
-    /// The pool's budget allows none (DIS-158, DIS-178).
+    /// The pool's budgets allow no more (DIS-158, DIS-178).
     #[error("NodePool \"{0}\" has no disruption budget left")]
     Budget(Arc<str>),
-    /// A budget of the pool cannot be read, which closes the pool (DIS-079).
+    /// A budget of the pool is invalid, so no node of the pool may be disrupted (DIS-079).
     #[error(
         "NodePool \"{pool}\" has an invalid disruption budget, so none of its nodes is disrupted: {field}: {fault}"
     )]
@@ -57,44 +57,44 @@ pub enum Unconsolidatable {
         /// What is wrong with it.
         fault: Arc<str>,
     },
-    /// Even its plain deletion would save too little for what it disrupts (DIS-205), or its command would (DIS-193).
+    /// Its command (DIS-193), or even its deletion without a replacement (DIS-205), saves too little for what it disrupts.
     #[error("{0}")]
     Unbalanced(Box<Score>),
-    /// No what-if could be made (DIS-094, DIS-095).
+    /// No simulation is possible (DIS-094, DIS-095).
     #[error("{0}")]
     NoSimulation(#[from] SimulationError),
-    /// Pods of it would find no place; the sentence of DIS-103.
+    /// Some of its pods would have no node; the message of DIS-103.
     #[error("{0}")]
     Unplaceable(String),
-    /// It takes more than one new node (DIS-131).
+    /// Its pods need more than one new node (DIS-131).
     #[error("can't remove without creating {0} candidates")]
     NeedsSeveral(usize),
-    /// No cheaper machine would do (DIS-138).
+    /// No cheaper machine can replace it (DIS-138).
     #[error("can't replace with a cheaper node")]
     NotCheaper,
     /// The cheaper types are too few for the pool's `minValues`; the keys as text (DIS-137).
     #[error("filtering by price: minValues requirement is not met for label(s) (label(s)=[{0}])")]
     MinValues(String),
-    /// The gate is off (DIS-143).
+    /// The feature gate is off (DIS-143).
     #[error("SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node")]
     SpotToSpotDisabled,
-    /// Too little choice to hop from spot to spot (DIS-146).
+    /// Too few cheaper instance types to replace a spot node by a spot node (DIS-146).
     #[error(
         "SpotToSpotConsolidation requires {required} cheaper instance type options than the current candidate to consolidate, got {found}"
     )]
     SpotToSpotChoice {
-        /// How many types it takes.
+        /// How many types are required.
         required: usize,
         /// How many there are.
         found: usize,
     },
-    /// The plan checker would not have the plan.
+    /// The plan checker rejected the plan.
     #[error("the plan was refused: {0}")]
     Refused(String),
 }
 
 impl Unconsolidatable {
-    /// The event's message: the text with a capital at its start.
+    /// The event's message.
     pub fn message(&self) -> String {
         capitalized(self.to_string())
     }

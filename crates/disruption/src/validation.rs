@@ -1,4 +1,4 @@
-//! Whether a command still stands after the wait (section 8.6 of the disruption contract).
+//! Whether a command is still valid after its wait (DIS-181 to DIS-189).
 
 use crate::allowance::Allowance;
 use crate::candidate::Candidate;
@@ -7,34 +7,37 @@ use crate::simulation::WhatIf;
 use kerf_model::intern::{Sym, sym};
 use kerf_model::plan::Launch;
 
-/// Why a command no longer stands; prints what logs tell.
+/// Why a command is no longer valid; its `Display` is the text of log lines.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Invalid {
-    /// That many candidates are none any more (DIS-181).
+    /// None of the nodes of an emptiness command is empty any more (DIS-155).
+    #[error("no node of the command is empty any more")]
+    NoLongerEmpty,
+    /// So many nodes are no longer candidates (DIS-181).
     #[error("{0} candidates are no longer valid")]
     Churn(usize),
-    /// Pods were promised to one of the nodes (DIS-182).
+    /// Pods were nominated to one of the nodes (DIS-182).
     #[error("a candidate was nominated during validation")]
     Nominated,
-    /// The budgets have no room any more (DIS-182).
+    /// Budgets no longer allow it (DIS-182).
     #[error("a candidate can no longer be disrupted without violating budgets")]
     Budget,
-    /// Pods would find no place now; the sentence of DIS-103 (DIS-183).
+    /// Some pods would have no node now; the message of DIS-103 (DIS-183).
     #[error("{0}")]
     Unplaceable(String),
-    /// Something else would be needed now (DIS-184, DIS-185).
+    /// Different launches would be needed now (DIS-184, DIS-185).
     #[error("scheduling simulation produced new results")]
     Changed,
-    /// No what-if could be made.
+    /// No simulation is possible.
     #[error("{0}")]
     NoSimulation(crate::simulation::SimulationError),
 }
 
 impl Invalid {
-    /// The reason as events have it (DIS-188, DIS-295).
+    /// The reason as events print it (DIS-188, DIS-295).
     pub const fn reason(&self) -> &'static str {
         match self {
-            Self::Churn(_) => "churn",
+            Self::NoLongerEmpty | Self::Churn(_) => "churn",
             Self::Nominated | Self::Budget => "budget",
             Self::Unplaceable(_) | Self::Changed => "scheduling",
             Self::NoSimulation(_) => "unknown",
@@ -44,14 +47,14 @@ impl Invalid {
     /// By how much the count of failed validations grows for a command of so many nodes (DIS-189).
     pub const fn failed(&self, candidates: usize) -> usize {
         match self {
-            Self::Churn(_) | Self::Nominated | Self::Budget => candidates,
+            Self::NoLongerEmpty | Self::Churn(_) | Self::Nominated | Self::Budget => candidates,
             Self::Unplaceable(_) | Self::Changed | Self::NoSimulation(_) => 0,
         }
     }
 }
 
-/// The command's nodes as they are now, if all may still go: `eligible` is what the method may choose from now, `nominated` tells the nodes
-/// pods were promised to meanwhile (by name), `allowance` is fresh (DIS-181, DIS-182).
+/// The command's nodes as they are now, if all may still go. `eligible` are the candidates the method may choose now, `nominated` says whether
+/// pods were nominated to a node of that name meanwhile, `allowance` is fresh (DIS-181, DIS-182).
 pub fn still_candidates(
     command: &Command,
     eligible: &[Candidate],
@@ -77,8 +80,8 @@ pub fn still_candidates(
     Ok(now)
 }
 
-/// Whether the pods of the command's nodes, as they are now, still find their places with what the command launches (DIS-183 to DIS-185). No
-/// price is compared.
+/// Whether the pods of the command's nodes, as they are now, still fit with the launches of the command (DIS-183 to DIS-185). Prices are not
+/// compared again.
 pub fn still_fits(command: &Command, now: &[Candidate], what_if: &WhatIf<'_>) -> Result<(), Invalid> {
     let candidates: Vec<&Candidate> = now.iter().collect();
     let simulation = what_if.without(&candidates).map_err(Invalid::NoSimulation)?;

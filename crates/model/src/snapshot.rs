@@ -2,7 +2,7 @@
 
 use crate::intern::{Interner, Sym, sym};
 use crate::node::Node;
-use crate::nodepool::NodePool;
+use crate::nodepool::{Eligibility, NodePool};
 use crate::pod::{Pod, PodShape};
 use crate::selector::LabelSet;
 use std::sync::Arc;
@@ -96,6 +96,11 @@ impl Snapshot {
     /// The machine of this name.
     pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
         self.nodes.get(self.position(name)?)
+    }
+
+    /// Whether some pool may get new nodes for pods. Nothing can be planned without one (SCH-049, DIS-094).
+    pub fn has_eligible_pool(&self) -> bool {
+        self.pools.iter().any(|pool| pool.eligibility == Eligibility::Eligible)
     }
 
     /// Whether a key may stay undefined on a claim.

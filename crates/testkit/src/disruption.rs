@@ -35,25 +35,25 @@ pub fn ago(seconds: i64) -> Timestamp {
 }
 
 /// A cluster under construction. Everything may be disrupted unless a closure changes it.
-pub struct World {
+pub struct Cluster {
     /// The cluster so far.
     pub snapshot: Snapshot,
 }
 
-impl Default for World {
+impl Default for Cluster {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl World {
+impl Cluster {
     /// One type "small" with two cores at 0.1 per hour, and pool "a" without budgets.
     pub fn new() -> Self {
-        let mut world = Self {
+        let mut cluster = Self {
             snapshot: Snapshot::new(Arc::new(Interner::default())),
         };
-        world.pool("a", |_| {});
-        world
+        cluster.pool("a", |_| {});
+        cluster
     }
 
     /// The id of a text.
@@ -317,7 +317,7 @@ pub fn sized(cpu: i64) -> impl FnOnce(&mut Pod) {
     }
 }
 
-/// What consolidation makes of a world.
+/// What consolidation makes of a cluster.
 pub struct Asked {
     /// What consolidation may do.
     pub settings: Settings,
@@ -338,26 +338,26 @@ impl Default for Asked {
 }
 
 impl Asked {
-    /// Looks at a world's consolidation and the candidates it may choose from.
-    pub fn with<T>(&self, world: &World, look: impl FnOnce(&Consolidation<'_>, &[Candidate]) -> T) -> T {
-        let free = world.free();
-        let balance = Balance::new(&world.snapshot, &free);
-        let closed = closed(self.destinations, &world.snapshot, now());
-        let what_if = WhatIf::new(&world.snapshot, closed, now(), &self.solver).unwrap();
+    /// Looks at a cluster's consolidation and the candidates it may choose from.
+    pub fn with<T>(&self, cluster: &Cluster, look: impl FnOnce(&Consolidation<'_>, &[Candidate]) -> T) -> T {
+        let free = cluster.free();
+        let balance = Balance::new(&cluster.snapshot, &free);
+        let closed = closed(self.destinations, &cluster.snapshot, now());
+        let what_if = WhatIf::new(&cluster.snapshot, closed, now(), &self.solver).unwrap();
         let consolidation = Consolidation {
             what_if: &what_if,
             balance: &balance,
             settings: self.settings,
             checker: &unchecked,
         };
-        let (eligible, _) = underutilized(&world.snapshot, &free);
+        let (eligible, _) = underutilized(&cluster.snapshot, &free);
         look(&consolidation, &eligible)
     }
 
     /// The command for the named nodes.
-    pub fn propose(&self, world: &World, names: &[&str]) -> Result<Command, Unconsolidatable> {
-        self.with(world, |consolidation, _| {
-            let free = world.free();
+    pub fn propose(&self, cluster: &Cluster, names: &[&str]) -> Result<Command, Unconsolidatable> {
+        self.with(cluster, |consolidation, _| {
+            let free = cluster.free();
             let chosen: Vec<&Candidate> = free
                 .iter()
                 .filter(|candidate| names.contains(&&*candidate.node.name))
@@ -368,17 +368,17 @@ impl Asked {
     }
 
     /// What multi-node consolidation finds, without limits.
-    pub fn multi(&self, world: &World) -> MultiNodeOutcome {
-        self.with(world, |consolidation, eligible| {
-            let mut allowance = Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
+    pub fn multi(&self, cluster: &Cluster) -> MultiNodeOutcome {
+        self.with(cluster, |consolidation, eligible| {
+            let mut allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Underutilized, now());
             consolidation.multi(eligible, &mut allowance, &|| false)
         })
     }
 
     /// What single-node consolidation finds, without limits.
-    pub fn single(&self, world: &World) -> SingleNodeOutcome {
-        self.with(world, |consolidation, eligible| {
-            let allowance = Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
+    pub fn single(&self, cluster: &Cluster) -> SingleNodeOutcome {
+        self.with(cluster, |consolidation, eligible| {
+            let allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Underutilized, now());
             let order = interleaved(eligible, &BTreeSet::new());
             consolidation.single(&order, &allowance, &SingleNodeResults::default(), &|| false)
         })
@@ -386,13 +386,13 @@ impl Asked {
 }
 
 /// The texts of the types a launch offers, in its order.
-pub fn types_of(world: &World, launch: &Launch) -> Vec<String> {
+pub fn types_of(cluster: &Cluster, launch: &Launch) -> Vec<String> {
     let kinds = launch
         .types
         .iter()
         .map(|number| &launch.catalogue.types[*number as usize]);
     kinds
-        .map(|kind| world.snapshot.interner.text(kind.name).to_owned())
+        .map(|kind| cluster.snapshot.interner.text(kind.name).to_owned())
         .collect()
 }
 

@@ -130,7 +130,7 @@ fn judgement(context: &Context, judgement: &Judgement) {
     let moves = context.metrics.counter(&catalogue::CONSOLIDATION_MOVES);
     let scores = context.metrics.histogram(&catalogue::CONSOLIDATION_SCORE);
     let word = |approved| if approved { "approved" } else { "rejected" };
-    for verdict in &judgement.verdicts {
+    for verdict in &judgement.by_pool {
         let policy = verdict.policy.as_str();
         moves.inc(&[word(judgement.approved()), &verdict.pool, policy]);
         let Some(score) = &verdict.score else { continue };
@@ -158,7 +158,7 @@ fn judgement(context: &Context, judgement: &Judgement) {
 /// DIS-212).
 fn approval(context: &Context, snapshot: &Snapshot, evaluation: &Evaluation, command: &Command) {
     let last = evaluation.judgements.last();
-    for verdict in last.iter().flat_map(|judgement| &judgement.verdicts) {
+    for verdict in last.iter().flat_map(|judgement| &judgement.by_pool) {
         let Some(score) = &verdict.score else { continue };
         let objects = match evaluation.method {
             Method::MultiNodeConsolidation => {
@@ -216,10 +216,10 @@ pub(super) fn validation(
     let Err(why) = &validation.result else { return };
     let short = command.short();
     match why {
-        None => {
+        Invalid::NoLongerEmpty => {
             tracing::debug!(command = %short, "abandoning empty node consolidation attempt due to pod churn, command is no longer valid");
         }
-        Some(invalid) => {
+        invalid => {
             tracing::debug!(command = %short, reason = %invalid, "abandoning consolidation attempt, command is no longer valid");
             rejection(context, command, invalid);
         }

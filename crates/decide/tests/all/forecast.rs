@@ -1,26 +1,26 @@
 //! What disruption would do from here on, as `kerf simulate --consolidate` prints it.
 
-use crate::world::{Case, commands, drifted, open_pool, texts};
+use crate::case::{Case, commands, drifted, open_pool, texts};
 use kerf_decide::{Memory, Method, forecast};
 use kerf_model::in_flight::StaticPool;
 use kerf_model::nodepool::Eligibility;
-use kerf_testkit::disruption::{World, budget, sized};
+use kerf_testkit::disruption::{Cluster, budget, sized};
 use std::collections::BTreeMap;
 
 #[test]
 fn commands_follow_each_other_up_to_the_first_consolidation() {
-    let mut world = World::new();
-    open_pool(&mut world);
-    world.of_kind("a-drifted", "small", drifted);
-    world.bound("a-drifted", "old", sized(1900));
-    world.of_kind("a-empty", "small", |_| {});
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    cluster.of_kind("a-drifted", "small", drifted);
+    cluster.bound("a-drifted", "old", sized(1900));
+    cluster.of_kind("a-empty", "small", |_| {});
     for node in ["a-1", "a-2", "a-3"] {
-        world.of_kind(node, "small", |_| {});
-        world.bound(node, &format!("web-{node}"), sized(700));
+        cluster.of_kind(node, "small", |_| {});
+        cluster.bound(node, &format!("web-{node}"), sized(700));
     }
-    world.of_kind("a-full", "small", |node| node.lifecycle.do_not_disrupt = true);
-    world.bound("a-full", "db", sized(1900));
-    let case = Case::of(world);
+    cluster.of_kind("a-full", "small", |node| node.lifecycle.do_not_disrupt = true);
+    cluster.bound("a-full", "db", sized(1900));
+    let case = Case::of(cluster);
     let found = forecast(&case.view(), None);
     let all = texts(&found.commands);
     assert_eq!(
@@ -45,15 +45,15 @@ fn commands_follow_each_other_up_to_the_first_consolidation() {
 // LIF-213
 #[test]
 fn replacements_in_a_static_pool_take_its_room_once() {
-    let mut world = World::new();
-    world.typed("a", &[("small", 2000, 0.1)], |pool| {
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &[("small", 2000, 0.1)], |pool| {
         pool.eligibility = Eligibility::Static;
         pool.disruption.budgets = vec![budget("100%")];
     });
     for node in ["a-1", "a-2", "a-3"] {
-        world.of_kind(node, "small", drifted);
+        cluster.of_kind(node, "small", drifted);
     }
-    let mut case = Case::of(world);
+    let mut case = Case::of(cluster);
     case.settings.static_capacity = true;
     let (replicas, staying, room) = (3, 3, 2);
     let pool = StaticPool {

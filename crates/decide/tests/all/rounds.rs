@@ -1,11 +1,11 @@
 //! Rounds of disruption: the order of methods, what a search remembers, and what holds nodes back.
 
-use crate::world::{Case, commands, drifted, methods, open, open_pool};
+use crate::case::{Case, commands, drifted, methods, open, open_pool};
 use jiff::SignedDuration;
 use kerf_decide::{Memory, Method, Progress, disrupt};
 use kerf_model::in_flight::{RestingPods, StaticPool};
 use kerf_model::nodepool::Eligibility;
-use kerf_testkit::disruption::{World, now, sized};
+use kerf_testkit::disruption::{Cluster, now, sized};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ impl Progress for NoTime {
 // DIS-005, DIS-007
 #[test]
 fn the_first_method_with_something_to_do_ends_the_round() {
-    let mut world = World::new();
-    open_pool(&mut world);
-    world.of_kind("a-empty", "small", |_| {});
-    world.of_kind("a-old", "small", drifted);
-    world.bound("a-old", "web", sized(1900));
-    let (case, mut memory) = (Case::of(world), Memory::default());
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    cluster.of_kind("a-empty", "small", |_| {});
+    cluster.of_kind("a-old", "small", drifted);
+    cluster.bound("a-old", "web", sized(1900));
+    let (case, mut memory) = (Case::of(cluster), Memory::default());
     let round = case.round(Method::Emptiness, &mut memory);
     assert_eq!(methods(&round), [Method::Emptiness]);
     assert_eq!(commands(&round), ["Empty: delete: [a-empty]"]);
@@ -43,16 +43,16 @@ fn the_first_method_with_something_to_do_ends_the_round() {
 
 /// Three full nodes of each of two pools: nothing can be consolidated.
 fn full() -> Case {
-    let mut world = World::new();
+    let mut cluster = Cluster::new();
     for pool in ["a", "b"] {
-        open(&mut world, pool);
+        open(&mut cluster, pool);
         for at in 0..3 {
             let node = format!("{pool}-{at}");
-            world.of_kind(&node, "small", |_| {});
-            world.bound(&node, &format!("web-{node}"), sized(1900));
+            cluster.of_kind(&node, "small", |_| {});
+            cluster.bound(&node, &format!("web-{node}"), sized(1900));
         }
     }
-    Case::of(world)
+    Case::of(cluster)
 }
 
 // DIS-124, DIS-126, DIS-315
@@ -92,13 +92,13 @@ fn pools_not_reached_come_first_until_a_search_was_in_vain() {
 fn a_search_that_found_something_leaves_the_pools_not_reached_as_they_were() {
     let (full, mut memory) = (full(), Memory::default());
     disrupt(&full.view(), SINGLE, &mut memory, &NoTime);
-    let mut world = World::new();
-    open(&mut world, "b");
+    let mut cluster = Cluster::new();
+    open(&mut cluster, "b");
     for node in ["b-1", "b-2"] {
-        world.of_kind(node, "small", |_| {});
-        world.bound(node, &format!("web-{node}"), |_| {});
+        cluster.of_kind(node, "small", |_| {});
+        cluster.bound(node, &format!("web-{node}"), |_| {});
     }
-    let case = Case::of(world);
+    let case = Case::of(cluster);
     assert_eq!(commands(&case.round(SINGLE, &mut memory)).len(), 1);
     let round = case.round(SINGLE, &mut memory);
     assert_eq!(round.evaluations.last().unwrap().first_pools.len(), 2);
@@ -107,13 +107,13 @@ fn a_search_that_found_something_leaves_the_pools_not_reached_as_they_were() {
 // DIS-119 as docs/deviations.md has it
 #[test]
 fn nodes_with_resting_pods_are_not_consolidated_until_their_rest_ends() {
-    let mut world = World::new();
-    open_pool(&mut world);
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
     for node in ["a-1", "a-2"] {
-        world.of_kind(node, "small", |_| {});
-        world.bound(node, &format!("web-{node}"), |_| {});
+        cluster.of_kind(node, "small", |_| {});
+        cluster.bound(node, &format!("web-{node}"), |_| {});
     }
-    let mut case = Case::of(world);
+    let mut case = Case::of(cluster);
     assert_eq!(commands(&case.round(SINGLE, &mut Memory::default())).len(), 1);
     let pod = Arc::clone(&case.snapshot.nodes[0].pods[0]);
     let until = now() + SignedDuration::from_mins(5);
@@ -136,15 +136,15 @@ fn nodes_with_resting_pods_are_not_consolidated_until_their_rest_ends() {
 // DIS-250, DIS-252, LIF-213
 #[test]
 fn drifted_nodes_of_static_pools_are_replaced_as_far_as_limits_leave_room() {
-    let mut world = World::new();
-    world.typed("a", &[("small", 2000, 0.1)], |pool| {
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &[("small", 2000, 0.1)], |pool| {
         pool.eligibility = Eligibility::Static;
         pool.disruption.budgets = vec![kerf_testkit::disruption::budget("100%")];
     });
     for node in ["a-1", "a-2", "a-3"] {
-        world.of_kind(node, "small", drifted);
+        cluster.of_kind(node, "small", drifted);
     }
-    let mut case = Case::of(world);
+    let mut case = Case::of(cluster);
     case.settings.static_capacity = true;
     for (staying, room, replaced) in [(3, 2, 2), (3, 9, 3), (3, 0, 0), (4, 9, 0)] {
         case.in_flight.static_pools = BTreeMap::from([(
@@ -170,14 +170,14 @@ fn drifted_nodes_of_static_pools_are_replaced_as_far_as_limits_leave_room() {
 fn what_decisions_remember_changes_no_command() {
     let mut memory = Memory::default();
     for cores in [400, 900, 1900] {
-        let mut world = World::new();
-        open_pool(&mut world);
+        let mut cluster = Cluster::new();
+        open_pool(&mut cluster);
         for at in 0..5 {
             let node = format!("a-{at}");
-            world.of_kind(&node, "small", |_| {});
-            world.bound(&node, &format!("web-{at}"), sized(cores));
+            cluster.of_kind(&node, "small", |_| {});
+            cluster.bound(&node, &format!("web-{at}"), sized(cores));
         }
-        let case = Case::of(world);
+        let case = Case::of(cluster);
         let fresh = commands(&case.round(Method::Emptiness, &mut Memory::default()));
         assert_eq!(commands(&case.round(Method::Emptiness, &mut memory)), fresh, "{cores}");
     }

@@ -1,21 +1,21 @@
 //! Looking at commands again after their wait.
 
-use crate::world::{Case, open_pool};
+use crate::case::{Case, open_pool};
 use jiff::SignedDuration;
 use kerf_decide::{Memory, Method, revalidate_candidates, validate};
 use kerf_disruption::{Command, Invalid};
-use kerf_testkit::disruption::{World, now, sized};
+use kerf_testkit::disruption::{Cluster, now, sized};
 use std::sync::Arc;
 
 /// Two nodes whose pods fit on one, and the command that removes one of them.
 fn decided(memory: &mut Memory) -> (Case, Command) {
-    let mut world = World::new();
-    open_pool(&mut world);
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
     for node in ["a-1", "a-2"] {
-        world.of_kind(node, "small", |_| {});
-        world.bound(node, &format!("web-{node}"), |_| {});
+        cluster.of_kind(node, "small", |_| {});
+        cluster.bound(node, &format!("web-{node}"), |_| {});
     }
-    let case = Case::of(world);
+    let case = Case::of(cluster);
     let round = case.round(Method::SingleNodeConsolidation, memory);
     let command = round.evaluations[0].commands[0].clone();
     (case, command)
@@ -49,7 +49,7 @@ fn a_pod_that_comes_while_the_simulation_runs_is_seen() {
     let validation = revalidate_candidates(&nominated.view(), method, &command, &mut memory);
     assert_eq!(
         (validation.result.unwrap_err(), validation.failed),
-        (Some(Invalid::Nominated), 1)
+        (Invalid::Nominated, 1)
     );
 }
 
@@ -60,7 +60,7 @@ fn a_command_whose_pods_have_no_place_any_more_is_given_up() {
     let (case, command) = decided(&mut memory);
     let other = 1 - command.candidates[0].index;
     let full = case.changed(|snapshot| {
-        let mut pod = World::new().pod("late", 0);
+        let mut pod = Cluster::new().pod("late", 0);
         sized(1400)(&mut pod);
         pod.node_name = snapshot.nodes[other].node_name.clone();
         let node = Arc::make_mut(&mut snapshot.nodes[other]);
@@ -70,7 +70,7 @@ fn a_command_whose_pods_have_no_place_any_more_is_given_up() {
     let validation = validate(&full.view(), Method::SingleNodeConsolidation, &command, &mut memory);
     assert_eq!(
         validation.result.unwrap_err(),
-        Some(Invalid::Changed),
+        Invalid::Changed,
         "a new machine would be needed"
     );
 }
@@ -78,11 +78,11 @@ fn a_command_whose_pods_have_no_place_any_more_is_given_up() {
 // DIS-155, DIS-156
 #[test]
 fn of_an_emptiness_command_the_nodes_that_are_still_empty_go() {
-    let mut world = World::new();
-    open_pool(&mut world);
-    world.of_kind("a-1", "small", |_| {});
-    world.of_kind("a-2", "small", |_| {});
-    let (case, mut memory) = (Case::of(world), Memory::default());
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    cluster.of_kind("a-1", "small", |_| {});
+    cluster.of_kind("a-2", "small", |_| {});
+    let (case, mut memory) = (Case::of(cluster), Memory::default());
     let command = case.round(Method::Emptiness, &mut memory).evaluations[0].commands[0].clone();
     assert_eq!(command.candidates.len(), 2);
     let nominated = case.changed(|snapshot| {

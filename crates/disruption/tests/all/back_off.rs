@@ -1,6 +1,6 @@
 //! Consolidations that did not last are not repeated for ever (`docs/deviations.md` at DIS-119).
 
-use crate::fixture::{Asked, World, ago, sized};
+use crate::fixture::{Asked, Cluster, ago, sized};
 use jiff::{SignedDuration, Timestamp};
 use kerf_disruption::{Command, ConsolidationBackOff, Unconsolidatable};
 use kerf_model::pod::Pod;
@@ -10,25 +10,25 @@ use std::sync::Arc;
 const BEGINS: i64 = 600;
 
 /// Two nodes; the pod of the first is to go to the second.
-fn before() -> World {
-    let mut world = World::new();
+fn before() -> Cluster {
+    let mut cluster = Cluster::new();
     for (name, cpu) in [("a-1", 300), ("a-2", 1300)] {
-        world.node(name, |_| {});
-        world.bound(name, &format!("p-{name}"), sized(cpu));
+        cluster.node(name, |_| {});
+        cluster.bound(name, &format!("p-{name}"), sized(cpu));
     }
-    world
+    cluster
 }
 
 /// The same when a-1 is gone and `pods` pods like the one on it run on a-3.
-fn after(pods: usize) -> World {
-    let mut world = World::new();
-    world.node("a-2", |_| {});
-    world.bound("a-2", "p-a-2", sized(1300));
-    world.node("a-3", |_| {});
+fn after(pods: usize) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.node("a-2", |_| {});
+    cluster.bound("a-2", "p-a-2", sized(1300));
+    cluster.node("a-3", |_| {});
     for index in 0..pods {
-        world.bound("a-3", &format!("successor-{index}"), sized(300));
+        cluster.bound("a-3", &format!("successor-{index}"), sized(300));
     }
-    world
+    cluster
 }
 
 fn command() -> Command {
@@ -37,7 +37,7 @@ fn command() -> Command {
 
 /// A pod of this size that waits, or runs on a node.
 fn pod(cpu: i64, node: Option<&str>) -> Arc<Pod> {
-    let mut pod = World::new().pod("any", 0);
+    let mut pod = Cluster::new().pod("any", 0);
     sized(cpu)(&mut pod);
     pod.node_name = node.map(Arc::from);
     Arc::new(pod)

@@ -1,7 +1,7 @@
 //! Section 8.7: the policy Balanced.
 
-use crate::fixture::{Asked, World, sized};
-use kerf_disruption::{Balance, Candidate, Command, Cost, Decision, Score, Totals, Unconsolidatable, Verdict};
+use crate::fixture::{Asked, Cluster, sized};
+use kerf_disruption::{Balance, Candidate, Command, Cost, Decision, PoolJudgement, Score, Totals, Unconsolidatable};
 use kerf_model::budget::{ConsolidationPolicy, DisruptionReason};
 use kerf_model::nodepool::NodePool;
 use kerf_model::pod::Owner;
@@ -77,10 +77,10 @@ fn balanced(pool: &mut NodePool) {
 }
 
 /// A node with so many plain pods.
-fn node(world: &mut World, name: &str, per_hour: f64, pods: usize) {
-    world.node(name, |node| node.price = Price::from_per_hour(per_hour));
+fn node(cluster: &mut Cluster, name: &str, per_hour: f64, pods: usize) {
+    cluster.node(name, |node| node.price = Price::from_per_hour(per_hour));
     for pod in 0..pods {
-        world.bound(name, &format!("{name}-{pod}"), sized(10));
+        cluster.bound(name, &format!("{name}-{pod}"), sized(10));
     }
 }
 
@@ -97,29 +97,29 @@ fn deletion(candidates: &[Candidate], names: &[&str]) -> Command {
 }
 
 /// The score a deletion has in pool `pool`.
-fn of(world: &World, names: &[&str], pool: &str) -> Option<Score> {
-    let free = world.free();
-    let judgement = Balance::new(&world.snapshot, &free).judge(&deletion(&free, names));
-    let verdict = judgement.verdicts.into_iter().find(|verdict| *verdict.pool == *pool);
-    verdict.and_then(|verdict| verdict.score)
+fn of(cluster: &Cluster, names: &[&str], pool: &str) -> Option<Score> {
+    let free = cluster.free();
+    let judgement = Balance::new(&cluster.snapshot, &free).judge(&deletion(&free, names));
+    let of_pool = judgement.by_pool.into_iter().find(|of_pool| *of_pool.pool == *pool);
+    of_pool.and_then(|of_pool| of_pool.score)
 }
 
 // DIS-195, DIS-196, DIS-197, DIS-198, DIS-199
 #[test]
 fn totals_are_those_of_all_nodes_of_the_pool() {
-    let mut world = World::new();
-    world.pool("a", balanced);
-    node(&mut world, "a-1", 1.0, 2);
-    node(&mut world, "a-2", 2.0, 1);
-    world.node("a-3", |node| node.price = None);
+    let mut cluster = Cluster::new();
+    cluster.pool("a", balanced);
+    node(&mut cluster, "a-1", 1.0, 2);
+    node(&mut cluster, "a-2", 2.0, 1);
+    cluster.node("a-3", |node| node.price = None);
     // Not a candidate: all its pods count but those of DaemonSets.
-    node(&mut world, "a-4", 3.0, 1);
-    world.bound("a-4", "daemon", |pod| pod.owner = Owner::DaemonSet);
-    world.bound("a-4", "mirror", |pod| pod.owner = Owner::Node);
-    world.bound("a-4", "going", |pod| pod.deletion = Some(crate::fixture::now()));
-    let last = world.snapshot.nodes.last_mut().unwrap();
+    node(&mut cluster, "a-4", 3.0, 1);
+    cluster.bound("a-4", "daemon", |pod| pod.owner = Owner::DaemonSet);
+    cluster.bound("a-4", "mirror", |pod| pod.owner = Owner::Node);
+    cluster.bound("a-4", "going", |pod| pod.deletion = Some(crate::fixture::now()));
+    let last = cluster.snapshot.nodes.last_mut().unwrap();
     Arc::make_mut(last).marked_for_deletion = true;
-    let score = of(&world, &["a-1", "a-3"], "a").unwrap();
+    let score = of(&cluster, &["a-1", "a-3"], "a").unwrap();
     assert_eq!(score.totals.price, price(6.0));
     assert_eq!(score.totals.disruption, cost(3 + 2 + 1 + 4));
     assert_eq!(score.savings, price(1.0));
@@ -129,14 +129,14 @@ fn totals_are_those_of_all_nodes_of_the_pool() {
 // DIS-206
 #[test]
 fn deletions_in_a_uniform_pool_pass() {
-    let mut world = World::new();
-    world.pool("a", balanced);
+    let mut cluster = Cluster::new();
+    cluster.pool("a", balanced);
     for name in ["a-1", "a-2", "a-3"] {
-        node(&mut world, name, 1.0, 2);
+        node(&mut cluster, name, 1.0, 2);
     }
-    let score = of(&world, &["a-2"], "a").unwrap();
+    let score = of(&cluster, &["a-2"], "a").unwrap();
     assert!(score.approved && score.value >= 1.0);
-    let mut only = World::new();
+    let mut only = Cluster::new();
     only.pool("a", balanced);
     node(&mut only, "a-1", 1.0, 7);
     let score = of(&only, &["a-1"], "a").unwrap();
@@ -146,25 +146,25 @@ fn deletions_in_a_uniform_pool_pass() {
 // DIS-202, DIS-203, DIS-204
 #[test]
 fn every_balanced_pool_must_approve_its_part() {
-    let mut world = World::new();
-    world.pool("a", balanced);
-    world.pool("b", balanced);
-    world.pool("c", |_| {});
-    node(&mut world, "a-1", 1.0, 1);
-    node(&mut world, "a-2", 1.0, 1);
-    node(&mut world, "b-1", 1.0, 8);
-    node(&mut world, "b-2", 99.0, 1);
-    node(&mut world, "c-1", 2.0, 1);
-    let free = world.free();
-    let balance = Balance::new(&world.snapshot, &free);
+    let mut cluster = Cluster::new();
+    cluster.pool("a", balanced);
+    cluster.pool("b", balanced);
+    cluster.pool("c", |_| {});
+    node(&mut cluster, "a-1", 1.0, 1);
+    node(&mut cluster, "a-2", 1.0, 1);
+    node(&mut cluster, "b-1", 1.0, 8);
+    node(&mut cluster, "b-2", 99.0, 1);
+    node(&mut cluster, "c-1", 2.0, 1);
+    let free = cluster.free();
+    let balance = Balance::new(&cluster.snapshot, &free);
     let judgement = balance.judge(&deletion(&free, &["a-1", "b-1", "c-1"]));
     let said: Vec<(&str, Option<bool>, f64)> = judgement
-        .verdicts
+        .by_pool
         .iter()
-        .map(|verdict| {
-            let score = verdict.score.as_ref();
+        .map(|of_pool| {
+            let score = of_pool.score.as_ref();
             (
-                &*verdict.pool,
+                &*of_pool.pool,
                 score.map(|score| score.approved),
                 score.map_or(0.0, |score| score.savings.per_hour()),
             )
@@ -185,21 +185,21 @@ fn every_balanced_pool_must_approve_its_part() {
 // DIS-202
 #[test]
 fn what_a_replacement_costs_is_shared_as_well() {
-    let mut world = World::new();
+    let mut cluster = Cluster::new();
     let types = [("nano", 700, 0.04), ("small", 2000, 0.1), ("large", 8000, 0.3)];
     for pool in ["a", "b"] {
-        world.typed(pool, &types, balanced);
+        cluster.typed(pool, &types, balanced);
     }
     for (name, kind) in [("a-1", "large"), ("b-1", "small")] {
-        world.of_kind(name, kind, |_| {});
-        world.bound(name, &format!("p-{name}"), sized(200));
+        cluster.of_kind(name, kind, |_| {});
+        cluster.bound(name, &format!("p-{name}"), sized(200));
     }
-    let command = Asked::default().propose(&world, &["a-1", "b-1"]).unwrap();
+    let command = Asked::default().propose(&cluster, &["a-1", "b-1"]).unwrap();
     assert_eq!(command.short(), "replace: [a-1, b-1] -> [1 replacement]");
     assert_eq!(command.savings(), price(0.36));
-    let judgement = Balance::new(&world.snapshot, &world.free()).judge(&command);
-    let part = |verdict: &Verdict| (verdict.pool.to_string(), verdict.score.as_ref().unwrap().savings);
-    let parts: Vec<(String, Price)> = judgement.verdicts.iter().map(part).collect();
+    let judgement = Balance::new(&cluster.snapshot, &cluster.free()).judge(&command);
+    let part = |of_pool: &PoolJudgement| (of_pool.pool.to_string(), of_pool.score.as_ref().unwrap().savings);
+    let parts: Vec<(String, Price)> = judgement.by_pool.iter().map(part).collect();
     // Three quarters of the prices are one pool's, and so are three quarters of what is saved.
     assert_eq!(parts, [("a".into(), price(0.27)), ("b".into(), price(0.09))]);
     assert!(judgement.approved() && judgement.decision == Decision::Replace);
@@ -208,43 +208,43 @@ fn what_a_replacement_costs_is_shared_as_well() {
 // DIS-202
 #[test]
 fn nothing_is_split_where_nothing_has_a_price() {
-    let mut world = World::new();
-    world.pool("a", balanced);
-    world.pool("b", balanced);
+    let mut cluster = Cluster::new();
+    cluster.pool("a", balanced);
+    cluster.pool("b", balanced);
     for name in ["a-1", "b-1"] {
-        world.node(name, |node| node.price = None);
+        cluster.node(name, |node| node.price = None);
     }
-    assert_eq!(of(&world, &["a-1", "b-1"], "a").unwrap().savings, Price::ZERO);
+    assert_eq!(of(&cluster, &["a-1", "b-1"], "a").unwrap().savings, Price::ZERO);
 }
 
 // DIS-205
 #[test]
 fn what_would_not_even_pass_as_a_deletion_is_hopeless() {
-    let mut world = World::new();
-    world.pool("a", balanced);
-    node(&mut world, "a-1", 0.1, 9);
-    node(&mut world, "a-2", 9.9, 1);
-    let free = world.free();
-    let balance = Balance::new(&world.snapshot, &free);
+    let mut cluster = Cluster::new();
+    cluster.pool("a", balanced);
+    node(&mut cluster, "a-1", 0.1, 9);
+    node(&mut cluster, "a-2", 9.9, 1);
+    let free = cluster.free();
+    let balance = Balance::new(&cluster.snapshot, &free);
     let hopeless =
         |balance: &Balance| -> Vec<bool> { free.iter().map(|one| balance.hopeless(one).is_some()).collect() };
     assert_eq!(hopeless(&balance), [true, false]);
     assert_eq!(hopeless(&Balance::default()), [false, false]);
-    world.pool("a", |_| {});
-    let free = world.free();
-    let balance = Balance::new(&world.snapshot, &free);
+    cluster.pool("a", |_| {});
+    let free = cluster.free();
+    let balance = Balance::new(&cluster.snapshot, &free);
     assert!(free.iter().all(|one| balance.hopeless(one).is_none()));
 }
 
 // DIS-205
 #[test]
 fn a_pool_that_costs_nothing_is_no_reason_to_skip_its_nodes() {
-    let mut world = World::new();
-    world.pool("a", balanced);
-    node(&mut world, "a-1", 0.0, 1);
-    node(&mut world, "a-2", 0.0, 1);
-    let free = world.free();
-    let balance = Balance::new(&world.snapshot, &free);
+    let mut cluster = Cluster::new();
+    cluster.pool("a", balanced);
+    node(&mut cluster, "a-1", 0.0, 1);
+    node(&mut cluster, "a-2", 0.0, 1);
+    let free = cluster.free();
+    let balance = Balance::new(&cluster.snapshot, &free);
     assert!(free.iter().all(|one| balance.hopeless(one).is_none()));
     // A move that is proposed is refused all the same (DIS-194).
     assert!(!balance.judge(&deletion(&free, &["a-1"])).approved());
@@ -253,22 +253,22 @@ fn a_pool_that_costs_nothing_is_no_reason_to_skip_its_nodes() {
 // DIS-178, DIS-193, DIS-210
 #[test]
 fn a_node_whose_replacement_saves_too_little_is_passed_over() {
-    let mut world = World::new();
+    let mut cluster = Cluster::new();
     let types = [
         ("tiny", 2000, 0.01),
         ("medium", 3500, 0.09),
         ("large", 4000, 0.1),
         ("2xlarge", 4500, 0.2),
     ];
-    world.typed("a", &types, balanced);
+    cluster.typed("a", &types, balanced);
     // It comes first, and would pass as a deletion: a third of the price, a quarter of the disruption.
-    world.of_kind("a-1", "large", |_| {});
-    world.bound("a-1", "big", sized(3000));
-    world.of_kind("a-2", "2xlarge", |_| {});
+    cluster.of_kind("a-1", "large", |_| {});
+    cluster.bound("a-1", "big", sized(3000));
+    cluster.of_kind("a-2", "2xlarge", |_| {});
     for pod in 0..5 {
-        world.bound("a-2", &format!("p-{pod}"), sized(500));
+        cluster.bound("a-2", &format!("p-{pod}"), sized(500));
     }
-    let single = Asked::default().single(&world);
+    let single = Asked::default().single(&cluster);
     assert_eq!(single.command.unwrap().short(), "replace: [a-2] -> [1 replacement]");
     let [stays] = single.held.as_slice() else {
         panic!("one stays: {:?}", single.held)

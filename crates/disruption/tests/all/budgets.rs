@@ -1,6 +1,6 @@
 //! Section 6: how many nodes may be away.
 
-use crate::fixture::{World, budget, now};
+use crate::fixture::{Cluster, budget, now};
 use jiff::SignedDuration;
 use kerf_disruption::{Allowance, budget_faults};
 use kerf_model::budget::{Budget, DisruptionReason, NodeShare, Window};
@@ -11,17 +11,17 @@ use proptest::prelude::*;
 
 const EMPTY: DisruptionReason = DisruptionReason::Empty;
 
-fn with_budget(nodes: &str, count: usize) -> World {
-    let mut world = World::new();
-    world.pool("a", |pool| pool.disruption.budgets = vec![budget(nodes)]);
+fn with_budget(nodes: &str, count: usize) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| pool.disruption.budgets = vec![budget(nodes)]);
     for number in 0..count {
-        world.node(&format!("a-{number}"), |_| {});
+        cluster.node(&format!("a-{number}"), |_| {});
     }
-    world
+    cluster
 }
 
-fn left(world: &World) -> u32 {
-    Allowance::new(&world.snapshot, EMPTY, now()).left("a")
+fn left(cluster: &Cluster) -> u32 {
+    Allowance::new(&cluster.snapshot, EMPTY, now()).left("a")
 }
 
 // DIS-071, DIS-074, DIS-089
@@ -78,31 +78,31 @@ fn which_nodes_count_and_which_are_away() {
         ),
     ];
     for (what, change, expected) in table {
-        let mut world = with_budget("50%", 10);
+        let mut cluster = with_budget("50%", 10);
         for number in 0..10 {
-            world.node(&format!("a-x{number}"), change);
+            cluster.node(&format!("a-x{number}"), change);
         }
-        assert_eq!(left(&world), expected, "{what}");
+        assert_eq!(left(&cluster), expected, "{what}");
     }
 }
 
 // DIS-081, DIS-082
 #[test]
 fn what_is_away_is_taken_off_every_reason_and_never_below_zero() {
-    let mut world = with_budget("2", 5);
+    let mut cluster = with_budget("2", 5);
     for number in 0..3 {
-        world.node(&format!("a-x{number}"), |node| node.marked_for_deletion = true);
+        cluster.node(&format!("a-x{number}"), |node| node.marked_for_deletion = true);
     }
     for reason in DisruptionReason::ALL {
-        assert_eq!(Allowance::new(&world.snapshot, reason, now()).left("a"), 0);
+        assert_eq!(Allowance::new(&cluster.snapshot, reason, now()).left("a"), 0);
     }
 }
 
 // DIS-084, DIS-085
 #[test]
 fn a_closed_pool_is_told_from_one_that_is_used_up() {
-    let closed = |world: &World| {
-        let allowance = Allowance::new(&world.snapshot, EMPTY, now());
+    let closed = |cluster: &Cluster| {
+        let allowance = Allowance::new(&cluster.snapshot, EMPTY, now());
         let pool = allowance.pools().next().cloned().unwrap();
         (pool.allowed, pool.consumed, pool.is_closed())
     };
@@ -125,16 +125,16 @@ fn a_pool_nobody_knows_has_no_budget() {
 // DIS-020, DIS-079
 #[test]
 fn a_bad_budget_closes_the_pool_for_every_reason() {
-    let mut world = with_budget("100%", 5);
-    world.pool("a", |pool| {
+    let mut cluster = with_budget("100%", 5);
+    cluster.pool("a", |pool| {
         pool.disruption.budgets.push(budget("many"));
         pool.disruption.budgets.push(budget("none"));
     });
     for reason in DisruptionReason::ALL {
-        assert_eq!(Allowance::new(&world.snapshot, reason, now()).left("a"), 0);
+        assert_eq!(Allowance::new(&cluster.snapshot, reason, now()).left("a"), 0);
     }
-    world.pool("b", |pool| pool.disruption.budgets = vec![budget("10%")]);
-    let faults = budget_faults(&world.snapshot, now());
+    cluster.pool("b", |pool| pool.disruption.budgets = vec![budget("10%")]);
+    let faults = budget_faults(&cluster.snapshot, now());
     assert_eq!(faults, [("a".into(), "nodes \"many\"".into())]);
 }
 
@@ -142,8 +142,8 @@ fn a_bad_budget_closes_the_pool_for_every_reason() {
 #[test]
 fn windows() {
     let allowed = |schedule: &str, minutes: i64, late: i64| {
-        let mut world = with_budget("100%", 5);
-        world.pool("a", |pool| {
+        let mut cluster = with_budget("100%", 5);
+        cluster.pool("a", |pool| {
             pool.disruption.budgets.push(Ok(Budget {
                 reasons: None,
                 nodes: NodeShare::Count(0),
@@ -153,7 +153,7 @@ fn windows() {
                 }),
             }));
         });
-        Allowance::new(&world.snapshot, EMPTY, now() + SignedDuration::from_secs(late)).left("a")
+        Allowance::new(&cluster.snapshot, EMPTY, now() + SignedDuration::from_secs(late)).left("a")
     };
     // The window opens at 12:00 UTC, which is now.
     assert_eq!(allowed("0 12 * * *", 30, -1), u32::MAX);
@@ -167,11 +167,11 @@ proptest! {
     // DIS-087: whatever is taken, a pool never has more nodes away than it allows.
     #[test]
     fn nobody_takes_more_than_is_left(share in 0u32..=100, nodes in 0usize..30, away in 0usize..30) {
-        let mut world = with_budget(&format!("{share}%"), nodes);
+        let mut cluster = with_budget(&format!("{share}%"), nodes);
         for number in 0..away {
-            world.node(&format!("a-x{number}"), |node| node.lifecycle.ready = false);
+            cluster.node(&format!("a-x{number}"), |node| node.lifecycle.ready = false);
         }
-        let mut allowance = Allowance::new(&world.snapshot, EMPTY, now());
+        let mut allowance = Allowance::new(&cluster.snapshot, EMPTY, now());
         let taken = (0..100).filter(|_| allowance.take("a")).count();
         let allowed = ((nodes + away) * share as usize).div_ceil(100);
         prop_assert_eq!(taken, allowed.saturating_sub(away));

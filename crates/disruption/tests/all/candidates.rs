@@ -1,6 +1,6 @@
 //! Sections 3 and 5: which nodes may be disrupted at all.
 
-use crate::fixture::{World, ago, names, now};
+use crate::fixture::{Cluster, ago, names, now};
 use jiff::SignedDuration;
 use kerf_disruption::{Class, candidates, reschedulable, reschedulable_now};
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
@@ -76,35 +76,35 @@ fn what_keeps_a_node() {
         ),
     ];
     for (what, change, expected) in table {
-        let mut world = World::new();
-        world.node("a-1", change);
-        assert_eq!(world.blocker(Class::Graceful), expected, "{what}");
+        let mut cluster = Cluster::new();
+        cluster.node("a-1", change);
+        assert_eq!(cluster.blocker(Class::Graceful), expected, "{what}");
     }
 }
 
-type Removal = Box<dyn FnOnce(&mut World)>;
+type Removal = Box<dyn FnOnce(&mut Cluster)>;
 
-fn of_the_node(change: impl FnOnce(&mut Node)) -> impl FnOnce(&mut World) {
-    move |world| change(Arc::make_mut(&mut world.snapshot.nodes[0]))
+fn of_the_node(change: impl FnOnce(&mut Node)) -> impl FnOnce(&mut Cluster) {
+    move |cluster| change(Arc::make_mut(&mut cluster.snapshot.nodes[0]))
 }
 
 // DIS-022
 #[test]
 fn obstacles_are_named_in_the_order_of_the_list() {
-    let mut world = World::new();
-    world.pool("a", |pool| pool.eligibility = Eligibility::ForeignNodeClass);
-    let label = world.s("a");
-    world.node("a-1", |node| {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| pool.eligibility = Eligibility::ForeignNodeClass);
+    let label = cluster.s("a");
+    cluster.node("a-1", |node| {
         (node.managed, node.node_name, node.initialized) = (false, None, false);
         (node.lifecycle.deleting, node.marked_for_deletion) = (true, true);
         node.nominated_until = Some(now() + SignedDuration::from_secs(1));
         node.lifecycle.do_not_disrupt = true;
         node.pool = None;
     });
-    world.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
-    world.pdb("one", |_| {});
-    let said = |world: &World, queued: bool| {
-        let sorted = candidates(&world.snapshot, now(), Class::Graceful, &|_| queued);
+    cluster.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+    cluster.pdb("one", |_| {});
+    let said = |cluster: &Cluster, queued: bool| {
+        let sorted = candidates(&cluster.snapshot, now(), Class::Graceful, &|_| queued);
         let blocked = sorted.blocked.first();
         blocked.map_or(String::new(), |(_, blocker)| blocker.to_string())
     };
@@ -143,7 +143,7 @@ fn obstacles_are_named_in_the_order_of_the_list() {
         ),
         (
             "nodepool not found (NodePool=a)",
-            Box::new(|world| world.pool("a", |_| {})),
+            Box::new(|cluster| cluster.pool("a", |_| {})),
         ),
         (
             "pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=ns/p)",
@@ -153,24 +153,24 @@ fn obstacles_are_named_in_the_order_of_the_list() {
         ),
         (
             "pdb prevents pod evictions (PodDisruptionBudget=[ns/one])",
-            Box::new(|world| world.snapshot.pdbs.clear()),
+            Box::new(|cluster| cluster.snapshot.pdbs.clear()),
         ),
     ];
-    assert_eq!(said(&world, true), "candidate is already being disrupted");
+    assert_eq!(said(&cluster, true), "candidate is already being disrupted");
     for (text, remove) in steps {
-        assert_eq!(said(&world, false), text);
-        remove(&mut world);
+        assert_eq!(said(&cluster, false), text);
+        remove(&mut cluster);
     }
-    assert_eq!(names(&world.free()), ["a-1"]);
+    assert_eq!(names(&cluster.free()), ["a-1"]);
 }
 
 // DIS-023
 #[test]
 fn a_node_of_another_command_is_no_candidate_and_makes_no_event() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.node("a-2", |_| {});
-    let sorted = candidates(&world.snapshot, now(), Class::Graceful, &|node| *node.name == *"a-1");
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |_| {});
+    let sorted = candidates(&cluster.snapshot, now(), Class::Graceful, &|node| *node.name == *"a-1");
     assert_eq!(names(&sorted.free), ["a-2"]);
     let (_, blocker) = &sorted.blocked[0];
     assert_eq!(blocker.to_string(), "candidate is already being disrupted");
@@ -186,12 +186,12 @@ fn a_pool_without_instance_types_has_no_candidates_and_others_do() {
         Ok(Arc::new(Catalogue::default())),
     ];
     for fault in faults {
-        let mut world = World::new();
-        world.pool("b", |pool| pool.catalogue = fault);
-        world.node("a-1", |_| {});
-        world.node("b-1", |_| {});
-        world.node("c-1", |_| {});
-        let sorted = world.sorted(Class::Graceful);
+        let mut cluster = Cluster::new();
+        cluster.pool("b", |pool| pool.catalogue = fault);
+        cluster.node("a-1", |_| {});
+        cluster.node("b-1", |_| {});
+        cluster.node("c-1", |_| {});
+        let sorted = cluster.sorted(Class::Graceful);
         assert_eq!(names(&sorted.free), ["a-1"]);
         let texts: Vec<(String, String)> = sorted
             .blocked
@@ -211,12 +211,12 @@ fn a_pool_without_instance_types_has_no_candidates_and_others_do() {
 // DIS-041
 #[test]
 fn missing_labels_do_not_keep_a_node() {
-    let mut world = World::new();
-    world.node("a-1", |node| {
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |node| {
         node.labels.clear();
         node.price = None;
     });
-    let free = world.free();
+    let free = cluster.free();
     assert_eq!((names(&free), free[0].price.pico()), (vec!["a-1"], 0));
 }
 
@@ -305,25 +305,25 @@ fn pods_that_keep_a_node() {
         ),
     ];
     for (what, change, guarded, expected) in table {
-        let mut world = World::new();
-        world.node("a-1", |_| {});
-        world.bound("a-1", "p", change);
+        let mut cluster = Cluster::new();
+        cluster.node("a-1", |_| {});
+        cluster.bound("a-1", "p", change);
         if guarded {
-            world.pdb("one", |_| {});
+            cluster.pdb("one", |_| {});
         }
-        assert_eq!(world.blocker(Class::Graceful), expected, "{what}");
+        assert_eq!(cluster.blocker(Class::Graceful), expected, "{what}");
     }
 }
 
 // DIS-040, DIS-061
 #[test]
 fn protection_is_told_before_budgets_and_with_a_capital() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.bound("a-1", "p", |_| {});
-    world.bound("a-1", "q", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
-    world.pdb("one", |_| {});
-    let sorted = world.sorted(Class::Graceful);
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.bound("a-1", "p", |_| {});
+    cluster.bound("a-1", "q", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+    cluster.pdb("one", |_| {});
+    let sorted = cluster.sorted(Class::Graceful);
     assert_eq!(
         sorted.blocked[0].1.message(),
         "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=ns/q)"
@@ -334,15 +334,15 @@ fn protection_is_told_before_budgets_and_with_a_capital() {
 // DIS-057
 #[test]
 fn the_last_protection_counts() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::ForNanos(1));
-    world.bound("a-1", "q", |pod| {
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::ForNanos(1));
+    cluster.bound("a-1", "q", |pod| {
         pod.do_not_disrupt = DoNotDisrupt::ForNanos(7200 * 1_000_000_000);
     });
     let at = |seconds| {
         candidates(
-            &world.snapshot,
+            &cluster.snapshot,
             now() + SignedDuration::from_secs(seconds),
             Class::Graceful,
             &|_| false,
@@ -408,25 +408,25 @@ fn which_budgets_block() {
         ),
     ];
     for (what, changes, ready, expected) in table {
-        let mut world = World::new();
-        world.node("a-1", |_| {});
-        world.bound("a-1", "p", |pod| pod.ready = ready);
+        let mut cluster = Cluster::new();
+        cluster.node("a-1", |_| {});
+        cluster.bound("a-1", "p", |pod| pod.ready = ready);
         for (number, change) in changes.into_iter().enumerate() {
-            world.pdb(&format!("pdb-{number}"), change);
+            cluster.pdb(&format!("pdb-{number}"), change);
         }
-        assert_eq!(world.blocker(Class::Graceful), expected, "{what}");
+        assert_eq!(cluster.blocker(Class::Graceful), expected, "{what}");
     }
 }
 
 // DIS-068
 #[test]
 fn each_pod_is_asked_for_alone() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.bound("a-1", "p", |_| {});
-    world.bound("a-1", "q", |_| {});
-    world.pdb("one", |pdb| pdb.disruptions_allowed = 1);
-    assert_eq!(world.blocker(Class::Graceful), "");
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.bound("a-1", "p", |_| {});
+    cluster.bound("a-1", "q", |_| {});
+    cluster.pdb("one", |pdb| pdb.disruptions_allowed = 1);
+    assert_eq!(cluster.blocker(Class::Graceful), "");
 }
 
 // DIS-001, DIS-039
@@ -439,17 +439,17 @@ fn a_grace_period_overrules_pods_for_eventual_methods_only() {
             (Some(30), Class::Graceful, false),
             (Some(30), Class::Eventual, true),
         ] {
-            let mut world = World::new();
-            world.node("a-1", |node| node.lifecycle.termination_grace_seconds = grace);
-            world.bound("a-1", "p", |pod| {
+            let mut cluster = Cluster::new();
+            cluster.node("a-1", |node| node.lifecycle.termination_grace_seconds = grace);
+            cluster.bound("a-1", "p", |pod| {
                 if !guarded {
                     pod.do_not_disrupt = DoNotDisrupt::Always;
                 }
             });
             if guarded {
-                world.pdb("one", |_| {});
+                cluster.pdb("one", |_| {});
             }
-            assert_eq!(!world.sorted(class).free.is_empty(), free, "{grace:?} {class:?}");
+            assert_eq!(!cluster.sorted(class).free.is_empty(), free, "{grace:?} {class:?}");
         }
     }
 }
@@ -467,34 +467,34 @@ fn a_grace_period_overrules_nothing_but_pods() {
         |node| node.pool = None,
     ];
     for change in others {
-        let mut world = World::new();
-        world.node("a-1", |node| {
+        let mut cluster = Cluster::new();
+        cluster.node("a-1", |node| {
             node.lifecycle.termination_grace_seconds = Some(30);
             change(node);
         });
-        let sorted = world.sorted(Class::Eventual);
+        let sorted = cluster.sorted(Class::Eventual);
         let (_, blocker) = sorted.blocked.first().expect("it is blocked");
         assert!(!blocker.is_pod(), "{blocker}");
     }
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
-    world.node("a-2", |_| {});
-    world.bound("a-2", "q", |_| {});
-    world.pdb("one", |_| {});
-    let sorted = world.sorted(Class::Graceful);
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+    cluster.node("a-2", |_| {});
+    cluster.bound("a-2", "q", |_| {});
+    cluster.pdb("one", |_| {});
+    let sorted = cluster.sorted(Class::Graceful);
     assert!(sorted.blocked.len() == 2 && sorted.blocked.iter().all(|(_, blocker)| blocker.is_pod()));
 }
 
 // DIS-246
 #[test]
 fn a_grace_period_does_not_overrule_the_nodes_annotation() {
-    let mut world = World::new();
-    world.node("a-1", |node| {
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |node| {
         node.lifecycle.termination_grace_seconds = Some(30);
         node.lifecycle.do_not_disrupt = true;
     });
-    assert!(world.sorted(Class::Eventual).free.is_empty());
+    assert!(cluster.sorted(Class::Eventual).free.is_empty());
 }
 
 fn tolerant() -> Arc<PodShape> {
@@ -512,7 +512,7 @@ fn tolerant() -> Arc<PodShape> {
 // DIS-042
 #[test]
 fn which_pods_move() {
-    let world = World::new();
+    let cluster = Cluster::new();
     let table: [(&str, fn(&mut Pod), bool); 7] = [
         ("running", |_| {}, true),
         ("bare", |pod| pod.owner = Owner::None, true),
@@ -531,7 +531,7 @@ fn which_pods_move() {
         ),
     ];
     for (what, change, moves) in table {
-        let mut pod = world.pod("p", 1);
+        let mut pod = cluster.pod("p", 1);
         change(&mut pod);
         assert_eq!(reschedulable(&pod), moves, "{what}");
     }
@@ -567,24 +567,24 @@ fn which_pods_get_capacity() {
         ("daemon", |pod| pod.owner = Owner::DaemonSet, vec![], false),
     ];
     for (what, change, budgets, expected) in table {
-        let mut world = World::new();
+        let mut cluster = Cluster::new();
         for (number, budget) in budgets.into_iter().enumerate() {
-            world.pdb(&format!("pdb-{number}"), budget);
+            cluster.pdb(&format!("pdb-{number}"), budget);
         }
-        let mut pod = world.pod("p", 1);
+        let mut pod = cluster.pod("p", 1);
         change(&mut pod);
-        assert_eq!(reschedulable_now(&pod, &world.snapshot, now()), expected, "{what}");
+        assert_eq!(reschedulable_now(&pod, &cluster.snapshot, now()), expected, "{what}");
     }
 }
 
 // DIS-062, DIS-311
 #[test]
 fn a_pod_that_tolerates_disruption_is_not_asked_for_and_still_costs() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.bound("a-1", "p", |pod| pod.shape = tolerant());
-    world.pdb("one", |_| {});
-    let free = world.free();
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.bound("a-1", "p", |pod| pod.shape = tolerant());
+    cluster.pdb("one", |_| {});
+    let free = cluster.free();
     assert_eq!(names(&free), ["a-1"]);
     assert!(!free[0].is_empty());
 }
@@ -592,32 +592,32 @@ fn a_pod_that_tolerates_disruption_is_not_asked_for_and_still_costs() {
 // DIS-032
 #[test]
 fn pools_of_other_providers_are_unknown() {
-    let mut world = World::new();
-    world.pool("a", |pool| pool.eligibility = Eligibility::ForeignNodeClass);
-    world.node("a-1", |_| {});
-    assert_eq!(world.blocker(Class::Graceful), "nodepool not found (NodePool=a)");
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| pool.eligibility = Eligibility::ForeignNodeClass);
+    cluster.node("a-1", |_| {});
+    assert_eq!(cluster.blocker(Class::Graceful), "nodepool not found (NodePool=a)");
 }
 
 /// Whoever keeps what was sorted has to know until when it stands.
 #[test]
 fn what_only_time_changes_is_sorted_anew_in_time() {
     const HOUR: i64 = 3600 * 1_000_000_000;
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    assert_eq!(world.sorted(Class::Graceful).until, None);
-    world.node("a-2", |_| {});
-    world.bound("a-2", "p", |pod| {
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    assert_eq!(cluster.sorted(Class::Graceful).until, None);
+    cluster.node("a-2", |_| {});
+    cluster.bound("a-2", "p", |pod| {
         (pod.do_not_disrupt, pod.started) = (DoNotDisrupt::ForNanos(HOUR), Some(ago(60)));
     });
-    world.bound("a-2", "q", |pod| {
+    cluster.bound("a-2", "q", |pod| {
         (pod.do_not_disrupt, pod.started) = (DoNotDisrupt::ForNanos(HOUR), Some(ago(600)));
     });
-    let sorted = world.sorted(Class::Graceful);
+    let sorted = cluster.sorted(Class::Graceful);
     assert_eq!((sorted.free.len(), sorted.until), (1, Some(ago(600 - 3600))));
-    world.node("a-3", |node| node.nominated_until = Some(ago(-20)));
-    assert_eq!(world.sorted(Class::Graceful).until, Some(ago(-20)));
-    world.node("a-4", |node| node.lifecycle.do_not_disrupt = true);
-    world.node("a-5", |node| node.nominated_until = Some(ago(20)));
-    let sorted = world.sorted(Class::Graceful);
+    cluster.node("a-3", |node| node.nominated_until = Some(ago(-20)));
+    assert_eq!(cluster.sorted(Class::Graceful).until, Some(ago(-20)));
+    cluster.node("a-4", |node| node.lifecycle.do_not_disrupt = true);
+    cluster.node("a-5", |node| node.nominated_until = Some(ago(20)));
+    let sorted = cluster.sorted(Class::Graceful);
     assert_eq!((sorted.free.len(), sorted.until), (2, Some(ago(-20))));
 }

@@ -1,6 +1,6 @@
 //! Sections 8 and 8.1: which nodes consolidation looks at, and one command for a given set of them.
 
-use crate::fixture::{Asked, World, ago, names, set_label, sized, text, types_of};
+use crate::fixture::{Asked, Cluster, ago, names, set_label, sized, text, types_of};
 use kerf_disruption::{Unconsolidatable, underutilized};
 use kerf_model::budget::ConsolidationPolicy;
 use kerf_model::instance_type::{Catalogue, InstanceType, Reservation};
@@ -18,10 +18,10 @@ use std::sync::Arc;
 const USUAL: [(&str, i64, f64); 3] = [("nano", 500, 0.02), ("small", 2000, 0.1), ("large", 8000, 0.4)];
 
 /// Pool a with the usual types.
-fn usual() -> World {
-    let mut world = World::new();
-    world.typed("a", &USUAL, |_| {});
-    world
+fn usual() -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &USUAL, |_| {});
+    cluster
 }
 
 fn price(per_hour: f64) -> Price {
@@ -97,11 +97,11 @@ fn who_may_be_chosen_and_what_is_told_of_the_others() {
         ),
     ];
     for (what, pool, node, message, event) in table {
-        let mut world = World::new();
-        world.pool("a", pool);
-        world.node("a-1", node);
-        world.bound("a-1", "p", |_| {});
-        let (eligible, held) = underutilized(&world.snapshot, &world.free());
+        let mut cluster = Cluster::new();
+        cluster.pool("a", pool);
+        cluster.node("a-1", node);
+        cluster.bound("a-1", "p", |_| {});
+        let (eligible, held) = underutilized(&cluster.snapshot, &cluster.free());
         assert_eq!(eligible.len() + held.len(), 1, "{what}");
         let told = held.first().map(|held| (held.why.message(), held.why.is_event()));
         let expected = (!message.is_empty()).then(|| (message.to_owned(), event));
@@ -112,17 +112,17 @@ fn who_may_be_chosen_and_what_is_told_of_the_others() {
 // DIS-118, DIS-119, DIS-121
 #[test]
 fn empty_and_unsettled_nodes_are_left_alone_without_a_word() {
-    let mut world = World::new();
-    world.pool("a", |pool| {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| {
         pool.disruption.consolidate_after = Some(GoDuration::from_secs(60));
     });
-    world.node("a-1", |_| {});
-    world.node("a-2", |node| {
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |node| {
         node.lifecycle.consolidatable = false;
         node.lifecycle.last_pod_event = Some(ago(10));
     });
-    world.bound("a-2", "p", |_| {});
-    let (eligible, held) = underutilized(&world.snapshot, &world.free());
+    cluster.bound("a-2", "p", |_| {});
+    let (eligible, held) = underutilized(&cluster.snapshot, &cluster.free());
     assert!(eligible.is_empty());
     let why: Vec<&Unconsolidatable> = held.iter().map(|held| &held.why).collect();
     assert_eq!(
@@ -138,26 +138,26 @@ fn empty_and_unsettled_nodes_are_left_alone_without_a_word() {
 // DIS-122, DIS-123
 #[test]
 fn most_savings_for_least_disruption_come_first() {
-    let mut world = World::new();
+    let mut cluster = Cluster::new();
     for (name, price, pods) in [("a-1", 0.1, 1), ("a-2", 0.1, 2), ("a-3", 0.4, 2), ("a-4", 0.1, 1)] {
-        world.node(name, |node| node.price = Price::from_per_hour(price));
+        cluster.node(name, |node| node.price = Price::from_per_hour(price));
         for pod in 0..pods {
-            world.bound(name, &format!("{name}-{pod}"), |_| {});
+            cluster.bound(name, &format!("{name}-{pod}"), |_| {});
         }
     }
-    let (eligible, _) = underutilized(&world.snapshot, &world.free());
+    let (eligible, _) = underutilized(&cluster.snapshot, &cluster.free());
     assert_eq!(names(&eligible), ["a-3", "a-1", "a-4", "a-2"]);
 }
 
 // DIS-128, DIS-130
 #[test]
 fn a_node_whose_pods_fit_elsewhere_is_deleted() {
-    let mut world = usual();
-    world.of_kind("a-1", "small", |_| {});
-    world.of_kind("a-2", "small", |_| {});
-    world.bound("a-1", "p", |_| {});
-    world.bound("a-2", "q", |_| {});
-    let command = Asked::default().propose(&world, &["a-1"]).unwrap();
+    let mut cluster = usual();
+    cluster.of_kind("a-1", "small", |_| {});
+    cluster.of_kind("a-2", "small", |_| {});
+    cluster.bound("a-1", "p", |_| {});
+    cluster.bound("a-2", "q", |_| {});
+    let command = Asked::default().propose(&cluster, &["a-1"]).unwrap();
     assert_eq!(command.short(), "delete: [a-1]");
     assert_eq!(command.savings(), price(0.1));
 }
@@ -165,19 +165,19 @@ fn a_node_whose_pods_fit_elsewhere_is_deleted() {
 // DIS-104, DIS-128
 #[test]
 fn the_destination_rule_can_be_that_of_before() {
-    let mut world = usual();
-    world.typed("a", &USUAL, |pool| {
+    let mut cluster = usual();
+    cluster.typed("a", &USUAL, |pool| {
         pool.disruption.consolidate_after = Some(GoDuration::from_secs(60));
     });
-    world.of_kind("a-1", "small", |_| {});
-    world.of_kind("a-2", "small", |node| node.lifecycle.last_pod_event = Some(ago(5)));
-    world.bound("a-1", "p", sized(1800));
+    cluster.of_kind("a-1", "small", |_| {});
+    cluster.of_kind("a-2", "small", |node| node.lifecycle.last_pod_event = Some(ago(5)));
+    cluster.bound("a-1", "p", sized(1800));
     let asked = |destinations| {
         let asked = Asked {
             destinations,
             ..Asked::default()
         };
-        text(&asked.propose(&world, &["a-1"]))
+        text(&asked.propose(&cluster, &["a-1"]))
     };
     assert_eq!(asked(Destinations::Settled), "Can't replace with a cheaper node");
     assert_eq!(asked(Destinations::Any), "delete: [a-1]");
@@ -186,48 +186,48 @@ fn the_destination_rule_can_be_that_of_before() {
 // DIS-129
 #[test]
 fn a_node_whose_pods_fit_nowhere_stays() {
-    let mut world = usual();
-    world.of_kind("a-1", "small", |_| {});
-    world.bound("a-1", "p", sized(9000));
-    let said = text(&Asked::default().propose(&world, &["a-1"]));
+    let mut cluster = usual();
+    cluster.of_kind("a-1", "small", |_| {});
+    cluster.bound("a-1", "p", sized(9000));
+    let said = text(&Asked::default().propose(&cluster, &["a-1"]));
     assert!(said.starts_with("Not all pods would schedule, ns/p => "), "{said}");
 }
 
 // DIS-131
 #[test]
 fn one_machine_may_come_and_no_more_even_for_pods_that_wait() {
-    let mut world = World::new();
-    world.typed("a", &[("small", 2000, 0.1)], |_| {});
-    world.of_kind("a-1", "small", |_| {});
-    world.bound("a-1", "p", sized(1500));
-    world.pending("w", 1500);
-    let said = text(&Asked::default().propose(&world, &["a-1"]));
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &[("small", 2000, 0.1)], |_| {});
+    cluster.of_kind("a-1", "small", |_| {});
+    cluster.bound("a-1", "p", sized(1500));
+    cluster.pending("w", 1500);
+    let said = text(&Asked::default().propose(&cluster, &["a-1"]));
     assert_eq!(said, "Can't remove without creating 2 candidates");
 }
 
 // DIS-132, DIS-134, DIS-138, DIS-141
 #[test]
 fn only_a_cheaper_machine_replaces_and_one_of_equal_price_does_not() {
-    let mut world = usual();
-    world.of_kind("a-1", "small", |_| {});
-    world.of_kind("a-2", "large", |_| {});
-    world.bound("a-1", "p", sized(1800));
-    world.bound("a-2", "q", sized(1700));
-    world.bound("a-2", "r", sized(6300));
+    let mut cluster = usual();
+    cluster.of_kind("a-1", "small", |_| {});
+    cluster.of_kind("a-2", "large", |_| {});
+    cluster.bound("a-1", "p", sized(1800));
+    cluster.bound("a-2", "q", sized(1700));
+    cluster.bound("a-2", "r", sized(6300));
     let asked = Asked::default();
     assert_eq!(
-        text(&asked.propose(&world, &["a-1"])),
+        text(&asked.propose(&cluster, &["a-1"])),
         "Can't replace with a cheaper node",
         "it is on the cheapest type that fits"
     );
-    let mut world = usual();
-    world.of_kind("a-2", "large", |_| {});
-    world.bound("a-2", "q", sized(400));
-    let command = asked.propose(&world, &["a-2"]).unwrap();
+    let mut cluster = usual();
+    cluster.of_kind("a-2", "large", |_| {});
+    cluster.bound("a-2", "q", sized(400));
+    let command = asked.propose(&cluster, &["a-2"]).unwrap();
     assert_eq!(command.short(), "replace: [a-2] -> [1 replacement]");
     let replacement = &command.replacements[0];
     assert_eq!(
-        types_of(&world, replacement),
+        types_of(&cluster, replacement),
         ["nano", "small"],
         "cheapest first, and not as dear as large"
     );
@@ -240,47 +240,52 @@ fn only_a_cheaper_machine_replaces_and_one_of_equal_price_does_not() {
 // DIS-132
 #[test]
 fn several_nodes_are_worth_the_sum_of_their_prices() {
-    let mut world = usual();
+    let mut cluster = usual();
     for name in ["a-1", "a-2", "a-3"] {
-        world.of_kind(name, "small", |_| {});
-        world.bound(name, &format!("p-{name}"), sized(1900));
+        cluster.of_kind(name, "small", |_| {});
+        cluster.bound(name, &format!("p-{name}"), sized(1900));
     }
-    let said = text(&Asked::default().propose(&world, &["a-1", "a-2", "a-3"]));
+    let said = text(&Asked::default().propose(&cluster, &["a-1", "a-2", "a-3"]));
     assert_eq!(
         said, "Can't replace with a cheaper node",
         "a large one costs more than three small ones"
     );
     for name in ["a-4", "a-5"] {
-        world.of_kind(name, "small", |_| {});
-        world.bound(name, &format!("p-{name}"), sized(400));
+        cluster.of_kind(name, "small", |_| {});
+        cluster.bound(name, &format!("p-{name}"), sized(400));
     }
     let five = ["a-1", "a-2", "a-3", "a-4", "a-5"];
-    let command = Asked::default().propose(&world, &five).unwrap();
-    assert_eq!(types_of(&world, &command.replacements[0]), ["large"]);
+    let command = Asked::default().propose(&cluster, &five).unwrap();
+    assert_eq!(types_of(&cluster, &command.replacements[0]), ["large"]);
     assert_eq!(command.savings(), price(0.1));
 }
 
 // DIS-044, DIS-138
 #[test]
 fn a_node_of_unknown_price_can_only_be_deleted() {
-    let mut world = usual();
-    world.of_kind("a-1", "large", |_| {});
-    world.bound("a-1", "p", |_| {});
-    let node = Arc::make_mut(&mut world.snapshot.nodes[0]);
+    let mut cluster = usual();
+    cluster.of_kind("a-1", "large", |_| {});
+    cluster.bound("a-1", "p", |_| {});
+    let node = Arc::make_mut(&mut cluster.snapshot.nodes[0]);
     node.price = None;
     let asked = Asked::default();
     assert_eq!(
-        text(&asked.propose(&world, &["a-1"])),
+        text(&asked.propose(&cluster, &["a-1"])),
         "Can't replace with a cheaper node"
     );
-    world.of_kind("a-2", "small", |_| {});
-    assert_eq!(text(&asked.propose(&world, &["a-1"])), "delete: [a-1]");
+    cluster.of_kind("a-2", "small", |_| {});
+    assert_eq!(text(&asked.propose(&cluster, &["a-1"])), "delete: [a-1]");
 }
 
 /// A type with offerings (capacity type, zone, price).
-fn offered(world: &World, name: &str, cpu: i64, offerings: &[(kerf_model::intern::Sym, &str, f64)]) -> InstanceType {
-    let mut kind = world.kind(name, cpu, 0.0);
-    let zones = offerings.iter().map(|(_, zone, _)| world.s(zone));
+fn offered(
+    cluster: &Cluster,
+    name: &str,
+    cpu: i64,
+    offerings: &[(kerf_model::intern::Sym, &str, f64)],
+) -> InstanceType {
+    let mut kind = cluster.kind(name, cpu, 0.0);
+    let zones = offerings.iter().map(|(_, zone, _)| cluster.s(zone));
     kind.requirements.replace(Requirement::any_of(sym::ZONE, zones));
     let capacities = offerings.iter().map(|(capacity, _, _)| *capacity);
     kind.requirements
@@ -292,9 +297,9 @@ fn offered(world: &World, name: &str, cpu: i64, offerings: &[(kerf_model::intern
             let mut offering = plain.clone();
             let requirements = [
                 Requirement::is(sym::CAPACITY_TYPE, *capacity),
-                Requirement::is(sym::ZONE, world.s(zone)),
+                Requirement::is(sym::ZONE, cluster.s(zone)),
             ];
-            offering.requirements = Requirements::from_all(requirements, &world.snapshot.interner);
+            offering.requirements = Requirements::from_all(requirements, &cluster.snapshot.interner);
             offering.price = price(*per_hour);
             offering
         })
@@ -303,20 +308,20 @@ fn offered(world: &World, name: &str, cpu: i64, offerings: &[(kerf_model::intern
 }
 
 /// One on-demand node at 0.1 with a small pod, in a pool with these types besides.
-fn one_node(types: impl FnOnce(&World) -> Vec<InstanceType>, pool: impl FnOnce(&mut NodePool)) -> World {
-    let mut world = World::new();
-    let mut all = types(&world);
-    let mut own = world.kind("small", 2000, 0.1);
+fn one_node(types: impl FnOnce(&Cluster) -> Vec<InstanceType>, pool: impl FnOnce(&mut NodePool)) -> Cluster {
+    let mut cluster = Cluster::new();
+    let mut all = types(&cluster);
+    let mut own = cluster.kind("small", 2000, 0.1);
     own.offerings[1].available = false;
     own.offerings[0].available = false;
     all.push(own);
-    world.pool("a", |a| {
+    cluster.pool("a", |a| {
         a.catalogue = Ok(Arc::new(Catalogue { types: all }));
         pool(a);
     });
-    world.of_kind("a-1", "small", |_| {});
-    world.bound("a-1", "p", |_| {});
-    world
+    cluster.of_kind("a-1", "small", |_| {});
+    cluster.bound("a-1", "p", |_| {});
+    cluster
 }
 
 // DIS-135, DIS-136, SCH-134
@@ -324,9 +329,9 @@ fn one_node(types: impl FnOnce(&World) -> Vec<InstanceType>, pool: impl FnOnce(&
 fn a_launch_is_judged_by_the_worst_it_may_cost() {
     let asked = Asked::default();
     let one_dear_zone = one_node(
-        |world| {
+        |cluster| {
             vec![offered(
-                world,
+                cluster,
                 "t",
                 2000,
                 &[(sym::SPOT, "z", 0.01), (sym::SPOT, "y", 0.11)],
@@ -339,9 +344,9 @@ fn a_launch_is_judged_by_the_worst_it_may_cost() {
         "Can't replace with a cheaper node"
     );
     let dear_zone_gone = one_node(
-        |world| {
+        |cluster| {
             let zones = [(sym::SPOT, "z", 0.01), (sym::SPOT, "y", 0.11)];
-            let mut kind = offered(world, "t", 2000, &zones);
+            let mut kind = offered(cluster, "t", 2000, &zones);
             kind.offerings[1].available = false;
             vec![kind]
         },
@@ -353,9 +358,9 @@ fn a_launch_is_judged_by_the_worst_it_may_cost() {
         "what cannot be had costs nothing"
     );
     let dear_on_demand = one_node(
-        |world| {
+        |cluster| {
             vec![offered(
-                world,
+                cluster,
                 "t",
                 2000,
                 &[(sym::SPOT, "z", 0.01), (sym::ON_DEMAND, "z", 0.5)],
@@ -369,9 +374,9 @@ fn a_launch_is_judged_by_the_worst_it_may_cost() {
         "spot is what it would be"
     );
     let cheap_spot = one_node(
-        |world| {
+        |cluster| {
             vec![offered(
-                world,
+                cluster,
                 "t",
                 2000,
                 &[(sym::SPOT, "z", 0.01), (sym::ON_DEMAND, "z", 0.5)],
@@ -392,26 +397,26 @@ fn a_launch_is_judged_by_the_worst_it_may_cost() {
 // DIS-139
 #[test]
 fn what_may_be_spot_or_on_demand_becomes_spot() {
-    let world = one_node(
-        |world| {
+    let cluster = one_node(
+        |cluster| {
             vec![
                 offered(
-                    world,
+                    cluster,
                     "both",
                     2000,
                     &[(sym::SPOT, "z", 0.05), (sym::ON_DEMAND, "z", 0.2)],
                 ),
-                offered(world, "plain", 2000, &[(sym::ON_DEMAND, "z", 0.04)]),
+                offered(cluster, "plain", 2000, &[(sym::ON_DEMAND, "z", 0.04)]),
             ]
         },
         |_| {},
     );
-    let command = Asked::default().propose(&world, &["a-1"]).unwrap();
+    let command = Asked::default().propose(&cluster, &["a-1"]).unwrap();
     let replacement = &command.replacements[0];
     let capacity = replacement.requirements.get(sym::CAPACITY_TYPE).unwrap();
     assert_eq!(capacity.single(), Some(sym::SPOT));
     assert_eq!(
-        types_of(&world, replacement),
+        types_of(&cluster, replacement),
         ["both"],
         "what cannot be had as spot is no choice"
     );
@@ -421,21 +426,21 @@ fn what_may_be_spot_or_on_demand_becomes_spot() {
 // DIS-139: as docs/deviations.md has it, what cannot be had as spot is narrowed to what it can be had as.
 #[test]
 fn what_may_be_spot_but_is_cheaper_only_on_demand_becomes_on_demand() {
-    let world = one_node(
-        |world| {
+    let cluster = one_node(
+        |cluster| {
             let dear_spot = [(sym::SPOT, "z", 0.2), (sym::ON_DEMAND, "z", 0.5)];
             vec![
-                offered(world, "both", 2000, &dear_spot),
-                offered(world, "plain", 2000, &[(sym::ON_DEMAND, "z", 0.04)]),
+                offered(cluster, "both", 2000, &dear_spot),
+                offered(cluster, "plain", 2000, &[(sym::ON_DEMAND, "z", 0.04)]),
             ]
         },
         |_| {},
     );
-    let command = Asked::default().propose(&world, &["a-1"]).unwrap();
+    let command = Asked::default().propose(&cluster, &["a-1"]).unwrap();
     let replacement = &command.replacements[0];
     let capacity = replacement.requirements.get(sym::CAPACITY_TYPE).unwrap();
     assert_eq!(capacity.single(), Some(sym::ON_DEMAND));
-    assert_eq!(types_of(&world, replacement), ["plain"]);
+    assert_eq!(types_of(&cluster, replacement), ["plain"]);
     assert_eq!(command.savings(), price(0.06));
 }
 
@@ -450,11 +455,11 @@ fn too_few_cheaper_types_for_min_values_leave_the_node() {
                 .replace(Requirement::is(sym::CAPACITY_TYPE, sym::ON_DEMAND));
         }
     };
-    let types = |world: &World| {
+    let types = |cluster: &Cluster| {
         vec![
-            offered(world, "t1", 2000, &[(sym::ON_DEMAND, "z", 0.05)]),
-            offered(world, "t2", 2000, &[(sym::ON_DEMAND, "z", 0.06)]),
-            offered(world, "t3", 2000, &[(sym::ON_DEMAND, "z", 0.2)]),
+            offered(cluster, "t1", 2000, &[(sym::ON_DEMAND, "z", 0.05)]),
+            offered(cluster, "t2", 2000, &[(sym::ON_DEMAND, "z", 0.06)]),
+            offered(cluster, "t3", 2000, &[(sym::ON_DEMAND, "z", 0.2)]),
         ]
     };
     let mut asked = Asked::default();
@@ -466,8 +471,8 @@ fn too_few_cheaper_types_for_min_values_leave_the_node() {
     assert_eq!(text(&asked.propose(&one_node(types, least(3)), &["a-1"])), refused);
     asked.solver.min_values_policy = kerf_units::policy::MinValuesPolicy::BestEffort;
     assert_eq!(text(&asked.propose(&one_node(types, least(3)), &["a-1"])), refused);
-    let none = |world: &World| {
-        let all = types(world).into_iter();
+    let none = |cluster: &Cluster| {
+        let all = types(cluster).into_iter();
         all.map(|mut kind| {
             kind.offerings[0].price = price(0.3);
             kind
@@ -483,23 +488,23 @@ fn too_few_cheaper_types_for_min_values_leave_the_node() {
 // DIS-140, SCH-134
 #[test]
 fn a_reservation_replaces_what_is_dearer() {
-    let world = one_node(
-        |world| {
+    let cluster = one_node(
+        |cluster| {
             let mut kind = offered(
-                world,
+                cluster,
                 "t",
                 2000,
                 &[(sym::RESERVED, "z", 0.0001), (sym::ON_DEMAND, "z", 0.5)],
             );
             kind.offerings[0].reservation = Some(Reservation {
-                id: world.s("r-1"),
+                id: cluster.s("r-1"),
                 capacity: 1,
             });
             vec![kind]
         },
         |_| {},
     );
-    let command = Asked::default().propose(&world, &["a-1"]).unwrap();
+    let command = Asked::default().propose(&cluster, &["a-1"]).unwrap();
     let capacity = command.replacements[0].requirements.get(sym::CAPACITY_TYPE).unwrap();
     assert_eq!(capacity.single(), Some(sym::RESERVED));
     assert_eq!(command.savings(), price(0.1) - price(0.0001));
@@ -514,46 +519,46 @@ fn a_node_becomes_a_reserved_one_of_its_type_or_one_of_a_cheaper_reservation() {
         (sym::RESERVED, 0.001, Ok(("u", price(0.001)))),
         (sym::RESERVED, 0.003, Err(Unconsolidatable::NotCheaper)),
     ] {
-        let mut world = World::new();
+        let mut cluster = Cluster::new();
         let reserved = |name: &str, per_hour: f64| {
             let all = [
                 (sym::RESERVED, "z", per_hour),
                 (sym::SPOT, "z", 0.1),
                 (sym::ON_DEMAND, "z", 0.5),
             ];
-            let mut kind = offered(&world, name, 2000, &all);
-            let id = world.s(&format!("r-{name}"));
+            let mut kind = offered(&cluster, name, 2000, &all);
+            let id = cluster.s(&format!("r-{name}"));
             kind.offerings[0].reservation = Some(Reservation { id, capacity: 1 });
             kind
         };
         let types = vec![reserved("t", 0.002), reserved("u", other)];
-        world.pool("a", |a| a.catalogue = Ok(Arc::new(Catalogue { types })));
-        world.of_kind("a-1", "t", |node| set_label(node, sym::CAPACITY_TYPE, own));
-        world.bound("a-1", "p", |_| {});
-        let outcome = Asked::default().propose(&world, &["a-1"]).map(|command| {
+        cluster.pool("a", |a| a.catalogue = Ok(Arc::new(Catalogue { types })));
+        cluster.of_kind("a-1", "t", |node| set_label(node, sym::CAPACITY_TYPE, own));
+        cluster.bound("a-1", "p", |_| {});
+        let outcome = Asked::default().propose(&cluster, &["a-1"]).map(|command| {
             let replacement = &command.replacements[0];
             let capacity = replacement.requirements.get(sym::CAPACITY_TYPE).unwrap();
             assert_eq!(capacity.single(), Some(sym::RESERVED));
-            (types_of(&world, replacement).remove(0), command.savings())
+            (types_of(&cluster, replacement).remove(0), command.savings())
         });
         let expected = expected.map(|(kind, saved)| (kind.to_owned(), saved));
-        assert_eq!(outcome, expected, "from {}", world.snapshot.interner.text(own));
+        assert_eq!(outcome, expected, "from {}", cluster.snapshot.interner.text(own));
     }
 }
 
 // DIS-294
 #[test]
 fn an_event_of_one_node_says_what_it_is_part_of() {
-    let mut world = usual();
+    let mut cluster = usual();
     for name in ["a-1", "a-2", "a-3"] {
-        world.of_kind(name, "small", |_| {});
+        cluster.of_kind(name, "small", |_| {});
     }
-    world.bound("a-1", "p", |_| {});
-    world.bound("a-2", "q", |_| {});
+    cluster.bound("a-1", "p", |_| {});
+    cluster.bound("a-2", "q", |_| {});
     let asked = Asked::default();
-    let two = asked.propose(&world, &["a-1", "a-2"]).unwrap();
+    let two = asked.propose(&cluster, &["a-1", "a-2"]).unwrap();
     assert_eq!(two.of_node("a-2"), "delete: [a-2] (part of 2-node consolidation)");
-    let one = asked.propose(&world, &["a-1"]).unwrap();
+    let one = asked.propose(&cluster, &["a-1"]).unwrap();
     assert_eq!(one.of_node("a-1"), "delete: [a-1]");
     assert_eq!(
         two.full("id"),
@@ -587,12 +592,12 @@ fn apart() -> AffinityTerm {
 #[test]
 fn pods_that_must_be_apart_stay_apart() {
     let two = |change: fn(&mut PodShape)| {
-        let mut world = usual();
+        let mut cluster = usual();
         for (name, pod) in [("a-1", "p"), ("a-2", "q")] {
-            world.of_kind(name, "small", |_| {});
-            world.bound(name, pod, of_x(600, change));
+            cluster.of_kind(name, "small", |_| {});
+            cluster.bound(name, pod, of_x(600, change));
         }
-        text(&Asked::default().propose(&world, &["a-1"]))
+        text(&Asked::default().propose(&cluster, &["a-1"]))
     };
     assert_eq!(two(|_| {}), "delete: [a-1]");
     assert_eq!(
@@ -615,24 +620,24 @@ fn a_replacement_lands_where_the_skew_is_kept() {
             honor_taints: false,
         }];
     };
-    let mut world = World::new();
+    let mut cluster = Cluster::new();
     let both = [(sym::ON_DEMAND, "z", 0.05), (sym::ON_DEMAND, "y", 0.06)];
     let types = vec![
-        offered(&world, "cheap", 2000, &both),
+        offered(&cluster, "cheap", 2000, &both),
         offered(
-            &world,
+            &cluster,
             "dear",
             2000,
             &[(sym::ON_DEMAND, "z", 0.3), (sym::ON_DEMAND, "y", 0.3)],
         ),
     ];
-    world.pool("a", |pool| pool.catalogue = Ok(Arc::new(Catalogue { types })));
-    let y = world.s("y");
-    world.of_kind("a-1", "dear", |node| set_label(node, sym::ZONE, y));
-    world.of_kind("a-2", "dear", |_| {});
-    world.bound("a-1", "p", of_x(1500, spread));
-    world.bound("a-2", "q", of_x(1500, spread));
-    let command = Asked::default().propose(&world, &["a-1"]).unwrap();
+    cluster.pool("a", |pool| pool.catalogue = Ok(Arc::new(Catalogue { types })));
+    let y = cluster.s("y");
+    cluster.of_kind("a-1", "dear", |node| set_label(node, sym::ZONE, y));
+    cluster.of_kind("a-2", "dear", |_| {});
+    cluster.bound("a-1", "p", of_x(1500, spread));
+    cluster.bound("a-2", "q", of_x(1500, spread));
+    let command = Asked::default().propose(&cluster, &["a-1"]).unwrap();
     let zone = command.replacements[0].requirements.get(sym::ZONE).unwrap();
     assert_eq!(zone.single(), Some(y));
     // DIS-201: the price is that of the zone, though another is cheaper.
@@ -642,20 +647,20 @@ fn a_replacement_lands_where_the_skew_is_kept() {
 // DIS-098, DIS-110
 #[test]
 fn preferences_keep_nodes_only_where_they_count() {
-    let mut world = usual();
+    let mut cluster = usual();
     for (name, pod) in [("a-1", "p"), ("a-2", "q")] {
-        world.of_kind(name, "small", |_| {});
+        cluster.of_kind(name, "small", |_| {});
         let prefer = |shape: &mut PodShape| shape.preferred_anti_affinity = vec![(100, apart())];
-        world.bound(name, pod, of_x(600, prefer));
+        cluster.bound(name, pod, of_x(600, prefer));
     }
     let mut asked = Asked::default();
     assert_eq!(
-        text(&asked.propose(&world, &["a-1"])),
+        text(&asked.propose(&cluster, &["a-1"])),
         "Can't replace with a cheaper node",
         "a new node would honour it"
     );
     asked.solver.preference_policy = kerf_units::policy::PreferencePolicy::Ignore;
-    assert_eq!(text(&asked.propose(&world, &["a-1"])), "delete: [a-1]");
+    assert_eq!(text(&asked.propose(&cluster, &["a-1"])), "delete: [a-1]");
 }
 
 // DIS-098
@@ -685,12 +690,12 @@ fn what_ifs_are_asked_as_provisioning_is_but_never_wait_for_a_reservation() {
 // DIS-099
 #[test]
 fn a_replacement_offers_the_six_hundred_cheapest_types() {
-    let world = |least: Option<u32>| {
+    let cluster = |least: Option<u32>| {
         one_node(
-            |world| {
+            |cluster| {
                 let kind = |number: usize| {
                     let price = 0.01 + number as f64 / 100_000.0;
-                    offered(world, &format!("t{number:03}"), 2000, &[(sym::ON_DEMAND, "z", price)])
+                    offered(cluster, &format!("t{number:03}"), 2000, &[(sym::ON_DEMAND, "z", price)])
                 };
                 (0..650).rev().map(kind).collect()
             },
@@ -700,14 +705,14 @@ fn a_replacement_offers_the_six_hundred_cheapest_types() {
             },
         )
     };
-    let any = world(None);
+    let any = cluster(None);
     let command = Asked::default().propose(&any, &["a-1"]).unwrap();
     let types = types_of(&any, &command.replacements[0]);
     assert_eq!(
         (types.len(), types[0].as_str(), types[599].as_str()),
         (600, "t000", "t599")
     );
-    let said = text(&Asked::default().propose(&world(Some(610)), &["a-1"]));
+    let said = text(&Asked::default().propose(&cluster(Some(610)), &["a-1"]));
     assert!(
         said.starts_with("Not all pods would schedule, ns/p => ") && said.contains("minValues"),
         "{said}"

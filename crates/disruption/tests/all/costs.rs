@@ -1,6 +1,6 @@
 //! What moving costs, and the order that follows from it.
 
-use crate::fixture::{World, ago, names, now};
+use crate::fixture::{Cluster, ago, names, now};
 use jiff::SignedDuration;
 use kerf_disruption::{Candidate, Cost, lifetime_remaining};
 use kerf_model::pod::{Owner, Pod};
@@ -11,9 +11,9 @@ const MILLION: i32 = 1_000_000;
 // DIS-046, DIS-047
 #[test]
 fn eviction_costs() {
-    let world = World::new();
+    let cluster = Cluster::new();
     let cost = |deletion: i32, priority: i32| {
-        let mut pod = world.pod("p", 1);
+        let mut pod = cluster.pod("p", 1);
         (pod.deletion_cost, pod.priority) = (deletion, priority);
         Cost::of_eviction(&pod).as_pods()
     };
@@ -35,17 +35,17 @@ fn eviction_costs() {
     assert!(cost(0, 1) > cost(0, 0) && cost(0, 0) > cost(0, -1));
 }
 
-fn only(change: impl FnOnce(&mut World)) -> Candidate {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    change(&mut world);
-    world.free().remove(0)
+fn only(change: impl FnOnce(&mut Cluster)) -> Candidate {
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    change(&mut cluster);
+    cluster.free().remove(0)
 }
 
 // DIS-045, DIS-050, DIS-151
 #[test]
 fn empty_means_that_nothing_costs() {
-    let with = |change: fn(&mut Pod)| only(|world| world.bound("a-1", "p", change));
+    let with = |change: fn(&mut Pod)| only(|cluster| cluster.bound("a-1", "p", change));
     assert!(only(|_| {}).is_empty());
     assert_eq!(with(|_| {}).cost.as_pods(), 2.0);
     assert!(with(|pod| pod.owner = Owner::DaemonSet).is_empty());
@@ -59,9 +59,9 @@ fn empty_means_that_nothing_costs() {
 // DIS-045: a pod below zero takes nothing off the others.
 #[test]
 fn negative_costs_count_as_nothing() {
-    let candidate = only(|world| {
-        world.bound("a-1", "p", |_| {});
-        world.bound("a-1", "q", |pod| pod.deletion_cost = i32::MIN);
+    let candidate = only(|cluster| {
+        cluster.bound("a-1", "p", |_| {});
+        cluster.bound("a-1", "q", |pod| pod.deletion_cost = i32::MIN);
     });
     assert_eq!(candidate.cost.as_pods(), 2.0);
 }
@@ -69,7 +69,7 @@ fn negative_costs_count_as_nothing() {
 // DIS-051, DIS-122, DIS-123
 #[test]
 fn the_most_saved_per_cost_goes_first() {
-    let mut world = World::new();
+    let mut cluster = Cluster::new();
     for (name, price, pods) in [
         ("a-1", 0.2, 3),
         ("a-2", 0.2, 1),
@@ -77,13 +77,13 @@ fn the_most_saved_per_cost_goes_first() {
         ("a-4", 0.1, 0),
         ("a-5", 0.1, 0),
     ] {
-        world.node(name, |node| node.price = Price::from_per_hour(price));
+        cluster.node(name, |node| node.price = Price::from_per_hour(price));
         for number in 0..pods {
-            world.bound(name, &format!("{name}-{number}"), |_| {});
+            cluster.bound(name, &format!("{name}-{number}"), |_| {});
         }
     }
-    world.node("a-6", |node| node.price = None);
-    let mut free = world.free();
+    cluster.node("a-6", |node| node.price = None);
+    let mut free = cluster.free();
     free.reverse();
     free.sort_by(Candidate::by_savings);
     assert_eq!(names(&free), ["a-3", "a-2", "a-4", "a-5", "a-1", "a-6"]);
@@ -92,7 +92,7 @@ fn the_most_saved_per_cost_goes_first() {
 // DIS-049
 #[test]
 fn a_node_ages() {
-    let mut world = World::new();
+    let mut cluster = Cluster::new();
     for (name, created, expires) in [
         ("a-1", 3600, None),
         ("a-2", 3600, Some(3600)),
@@ -100,12 +100,12 @@ fn a_node_ages() {
         ("a-4", 7200, Some(-10)),
         ("a-5", -10, Some(3600)),
     ] {
-        world.node(name, |node| {
+        cluster.node(name, |node| {
             node.created = ago(created);
             node.lifecycle.expires = expires.map(|seconds| now() + SignedDuration::from_secs(seconds));
         });
     }
-    let left: Vec<f64> = world
+    let left: Vec<f64> = cluster
         .snapshot
         .nodes
         .iter()

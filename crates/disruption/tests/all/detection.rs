@@ -1,15 +1,15 @@
 //! Section 9.3: requirements and instance types.
 
-use crate::fixture::World;
+use crate::fixture::Cluster;
 use kerf_disruption::{instance_type_gone, requirements_drifted};
 use kerf_model::instance_type::{Catalogue, Offering};
 use kerf_model::intern::{Sym, sym};
 use kerf_model::requirement::{Requirement, Requirements};
 
-fn labels(world: &World, pairs: &[(&str, &str)]) -> Vec<(Sym, Sym)> {
+fn labels(cluster: &Cluster, pairs: &[(&str, &str)]) -> Vec<(Sym, Sym)> {
     let mut labels: Vec<(Sym, Sym)> = pairs
         .iter()
-        .map(|(key, value)| (world.s(key), world.s(value)))
+        .map(|(key, value)| (cluster.s(key), cluster.s(value)))
         .collect();
     labels.sort_unstable();
     labels
@@ -18,9 +18,9 @@ fn labels(world: &World, pairs: &[(&str, &str)]) -> Vec<(Sym, Sym)> {
 // DIS-235, DIS-236
 #[test]
 fn requirements() {
-    let world = World::new();
-    let s = |text: &str| world.s(text);
-    let own = labels(&world, &[("team", "a"), ("gen", "3")]);
+    let cluster = Cluster::new();
+    let s = |text: &str| cluster.s(text);
+    let own = labels(&cluster, &[("team", "a"), ("gen", "3")]);
     let table = [
         ("holds", Requirement::any_of(s("team"), [s("a")]), false),
         ("wider", Requirement::any_of(s("team"), [s("a"), s("b")]), false),
@@ -45,9 +45,9 @@ fn requirements() {
         ("at most", Requirement::between(s("gen"), None, Some(3)), false),
     ];
     for (what, requirement, drifted) in table {
-        let template = Requirements::from_all([requirement], &world.snapshot.interner);
+        let template = Requirements::from_all([requirement], &cluster.snapshot.interner);
         assert_eq!(
-            requirements_drifted(&own, &template, &world.snapshot.interner),
+            requirements_drifted(&own, &template, &cluster.snapshot.interner),
             drifted,
             "{what}"
         );
@@ -60,36 +60,36 @@ const PLACE: [(&str, &str); 3] = [
     ("karpenter.sh/capacity-type", "on-demand"),
 ];
 
-fn gone(world: &World, types: Vec<kerf_model::instance_type::InstanceType>, pairs: &[(&str, &str)]) -> bool {
-    let well_known = |key: Sym| world.snapshot.is_well_known(key);
-    let reservation = Some(world.s("reservation-id"));
+fn gone(cluster: &Cluster, types: Vec<kerf_model::instance_type::InstanceType>, pairs: &[(&str, &str)]) -> bool {
+    let well_known = |key: Sym| cluster.snapshot.is_well_known(key);
+    let reservation = Some(cluster.s("reservation-id"));
     instance_type_gone(
-        &labels(world, pairs),
+        &labels(cluster, pairs),
         &Catalogue { types },
         reservation,
         &well_known,
-        &world.snapshot.interner,
+        &cluster.snapshot.interner,
     )
 }
 
 // DIS-237
 #[test]
 fn a_type_or_offering_that_is_no_more() {
-    let world = World::new();
-    let small = || world.kind("small", 2000, 0.1);
-    assert!(!gone(&world, vec![small()], &PLACE));
+    let cluster = Cluster::new();
+    let small = || cluster.kind("small", 2000, 0.1);
+    assert!(!gone(&cluster, vec![small()], &PLACE));
     let mut unavailable = small();
     unavailable
         .offerings
         .iter_mut()
         .for_each(|offering| offering.available = false);
-    assert!(!gone(&world, vec![unavailable], &PLACE), "available or not");
-    assert!(gone(&world, vec![world.kind("large", 1, 1.0)], &PLACE));
-    assert!(gone(&world, vec![small()], &PLACE[1..]), "no type label");
+    assert!(!gone(&cluster, vec![unavailable], &PLACE), "available or not");
+    assert!(gone(&cluster, vec![cluster.kind("large", 1, 1.0)], &PLACE));
+    assert!(gone(&cluster, vec![small()], &PLACE[1..]), "no type label");
     let elsewhere = [PLACE[0], ("topology.kubernetes.io/zone", "y"), PLACE[2]];
-    assert!(gone(&world, vec![small()], &elsewhere));
+    assert!(gone(&cluster, vec![small()], &elsewhere));
     assert!(
-        !gone(&world, vec![small()], &PLACE[..1]),
+        !gone(&cluster, vec![small()], &PLACE[..1]),
         "labels not known yet restrict nothing"
     );
 }
@@ -97,7 +97,7 @@ fn a_type_or_offering_that_is_no_more() {
 // DIS-238
 #[test]
 fn reserved_capacity_may_become_on_demand() {
-    let world = World::new();
+    let cluster = Cluster::new();
     let place = [
         PLACE[0],
         PLACE[1],
@@ -105,19 +105,19 @@ fn reserved_capacity_may_become_on_demand() {
         ("reservation-id", "r-1"),
     ];
     let only = |capacity: Option<Sym>, reservation: Option<&str>| {
-        let mut kind = world.kind("small", 2000, 0.1);
+        let mut kind = cluster.kind("small", 2000, 0.1);
         kind.offerings = kind.offerings.into_iter().take(1).collect::<Vec<Offering>>();
         match capacity {
             Some(capacity) => {
                 let requirements = &mut kind.offerings[0].requirements;
                 requirements.replace(Requirement::is(sym::CAPACITY_TYPE, capacity));
                 if let Some(id) = reservation {
-                    requirements.replace(Requirement::is(world.s("reservation-id"), world.s(id)));
+                    requirements.replace(Requirement::is(cluster.s("reservation-id"), cluster.s(id)));
                 }
             }
             None => kind.offerings.clear(),
         }
-        gone(&world, vec![kind], &place)
+        gone(&cluster, vec![kind], &place)
     };
     assert!(!only(Some(sym::ON_DEMAND), None));
     assert!(!only(Some(sym::RESERVED), Some("r-1")));

@@ -1,6 +1,6 @@
 //! Section 9.4: acting on drift.
 
-use crate::fixture::{Asked, World, ago, budget, names, now};
+use crate::fixture::{Asked, Cluster, ago, budget, names, now};
 use kerf_disruption::{Allowance, Class, Command, UnconsolidatableNode, drift, drifted, unchecked};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
@@ -8,11 +8,11 @@ use kerf_model::pod::{DoNotDisrupt, Owner};
 use kerf_scheduler::Options;
 use kerf_units::duration::GoDuration;
 
-fn decide(world: &World) -> (Option<Command>, Vec<UnconsolidatableNode>) {
-    let candidates = drifted(&world.sorted(Class::Eventual).free);
-    let allowance = Allowance::new(&world.snapshot, DisruptionReason::Drifted, now());
+fn decide(cluster: &Cluster) -> (Option<Command>, Vec<UnconsolidatableNode>) {
+    let candidates = drifted(&cluster.sorted(Class::Eventual).free);
+    let allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Drifted, now());
     drift(
-        &world.snapshot,
+        &cluster.snapshot,
         &candidates,
         &allowance,
         now(),
@@ -22,98 +22,101 @@ fn decide(world: &World) -> (Option<Command>, Vec<UnconsolidatableNode>) {
     .unwrap()
 }
 
-fn world(nodes: &[(&str, i64)]) -> World {
-    let mut world = World::new();
+fn cluster(nodes: &[(&str, i64)]) -> Cluster {
+    let mut cluster = Cluster::new();
     for (name, since) in nodes {
-        world.node(name, |node| {
+        cluster.node(name, |node| {
             node.lifecycle.drifted = Some(("NodePoolDrifted".into(), ago(*since)));
         });
     }
-    world
+    cluster
 }
 
 // DIS-239, DIS-240
 #[test]
 fn the_empty_go_first_and_then_the_longest_drifted() {
-    let mut world = world(&[("a-1", 10), ("a-2", 30), ("a-3", 20), ("a-4", 5)]);
-    world.node("a-5", |_| {});
+    let mut cluster = cluster(&[("a-1", 10), ("a-2", 30), ("a-3", 20), ("a-4", 5)]);
+    cluster.node("a-5", |_| {});
     for name in ["a-1", "a-2"] {
-        world.bound(name, name, |_| {});
+        cluster.bound(name, name, |_| {});
     }
     // A daemon does not move.
-    world.bound("a-3", "d", |pod| pod.owner = Owner::DaemonSet);
+    cluster.bound("a-3", "d", |pod| pod.owner = Owner::DaemonSet);
     // Cheap to evict is not the same as nothing to evict.
-    world.bound("a-4", "cheap", |pod| pod.deletion_cost = i32::MIN);
-    let order = drifted(&world.sorted(Class::Eventual).free);
+    cluster.bound("a-4", "cheap", |pod| pod.deletion_cost = i32::MIN);
+    let order = drifted(&cluster.sorted(Class::Eventual).free);
     assert_eq!(names(&order), ["a-3", "a-2", "a-1", "a-4"]);
 }
 
 // DIS-239, DIS-249
 #[test]
 fn static_pools_are_not_its_business() {
-    let mut world = world(&[("a-1", 10)]);
-    world.pool("a", |pool| pool.eligibility = Eligibility::Static);
-    assert!(drifted(&world.sorted(Class::Eventual).free).is_empty());
+    let mut cluster = cluster(&[("a-1", 10)]);
+    cluster.pool("a", |pool| pool.eligibility = Eligibility::Static);
+    assert!(drifted(&cluster.sorted(Class::Eventual).free).is_empty());
 }
 
 // DIS-157, DIS-243
 #[test]
 fn consolidation_settings_do_not_matter() {
-    let mut world = world(&[]);
-    world.pool("a", |pool| pool.disruption.consolidate_after = None);
-    world.node("a-1", |node| {
+    let mut cluster = cluster(&[]);
+    cluster.pool("a", |pool| pool.disruption.consolidate_after = None);
+    cluster.node("a-1", |node| {
         node.lifecycle.drifted = Some(("x".into(), ago(1)));
         node.lifecycle.consolidatable = false;
     });
-    assert_eq!(decide(&world).0.unwrap().short(), "delete: [a-1]");
+    assert_eq!(decide(&cluster).0.unwrap().short(), "delete: [a-1]");
 }
 
 // SCH-431, DIS-104
 #[test]
 fn pods_go_where_consolidation_may_not_put_them() {
-    let mut world = World::new();
-    world.pool("a", |pool| {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| {
         pool.disruption.consolidate_after = Some(GoDuration::from_secs(60));
     });
-    world.node("a-1", |node| node.lifecycle.drifted = Some(("x".into(), ago(1))));
+    cluster.node("a-1", |node| node.lifecycle.drifted = Some(("x".into(), ago(1))));
     // Inside its `consolidateAfter`.
-    world.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(1)));
-    world.bound("a-1", "p", |_| {});
-    assert_eq!(decide(&world).0.unwrap().short(), "delete: [a-1]");
-    let chosen = Asked::default().propose(&world, &["a-1"]);
+    cluster.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(1)));
+    cluster.bound("a-1", "p", |_| {});
+    assert_eq!(decide(&cluster).0.unwrap().short(), "delete: [a-1]");
+    let chosen = Asked::default().propose(&cluster, &["a-1"]);
     assert!(chosen.unwrap().short().starts_with("replace: [a-1] -> "));
     // It has been left alone long enough for both.
-    world.snapshot.nodes.retain(|node| &*node.name != "a-2");
-    world.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(60)));
-    assert_eq!(decide(&world).0.unwrap().short(), "delete: [a-1]");
-    let chosen = Asked::default().propose(&world, &["a-1"]);
+    cluster.snapshot.nodes.retain(|node| &*node.name != "a-2");
+    cluster.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(60)));
+    assert_eq!(decide(&cluster).0.unwrap().short(), "delete: [a-1]");
+    let chosen = Asked::default().propose(&cluster, &["a-1"]);
     assert_eq!(chosen.unwrap().short(), "delete: [a-1]");
 }
 
 // DIS-242
 #[test]
 fn one_node_becomes_as_many_as_its_pods_need() {
-    let mut world = world(&[("a-1", 10)]);
-    world.bound("a-1", "p", |_| {});
-    let one = decide(&world).0.unwrap();
+    let mut cluster = cluster(&[("a-1", 10)]);
+    cluster.bound("a-1", "p", |_| {});
+    let one = decide(&cluster).0.unwrap();
     assert_eq!(one.short(), "replace: [a-1] -> [1 replacement]");
     assert_eq!(one.candidates.len(), 1);
-    world.bound("a-1", "q", |pod| {
+    cluster.bound("a-1", "q", |pod| {
         let mut shape = (*pod.shape).clone();
         shape.requests.set(kerf_model::intern::sym::CPU, 2000);
         pod.shape = shape.into();
     });
-    assert_eq!(decide(&world).0.unwrap().short(), "replace: [a-1] -> [2 replacements]");
+    assert_eq!(
+        decide(&cluster).0.unwrap().short(),
+        "replace: [a-1] -> [2 replacements]"
+    );
 }
 
 // DIS-293
 #[test]
 fn a_replace_commands_full_text_counts_the_replacements() {
-    let mut world = world(&[("a-1", 10)]);
-    world.bound("a-1", "p", |_| {});
+    let mut cluster = cluster(&[("a-1", 10)]);
+    cluster.bound("a-1", "p", |_| {});
     // The node costs 0.10, and the cheapest offering of its successor is spot at 0.05.
     assert_eq!(
-        decide(&world).0.unwrap().full("u"),
+        decide(&cluster).0.unwrap().full("u"),
         "Drifted/u: replace: nodepools=[a]: [a-1] -> [1 replacement] (savings: $0.05)"
     );
 }
@@ -121,14 +124,14 @@ fn a_replace_commands_full_text_counts_the_replacements() {
 // DIS-241
 #[test]
 fn what_cannot_be_placed_is_told_and_the_next_is_tried() {
-    let mut world = world(&[("a-1", 30), ("a-2", 10)]);
-    world.bound("a-1", "big", |pod| {
+    let mut cluster = cluster(&[("a-1", 30), ("a-2", 10)]);
+    cluster.bound("a-1", "big", |pod| {
         let mut shape = (*pod.shape).clone();
         shape.requests.set(kerf_model::intern::sym::CPU, 9000);
         pod.shape = shape.into();
     });
-    world.bound("a-2", "p", |_| {});
-    let (command, held) = decide(&world);
+    cluster.bound("a-2", "p", |_| {});
+    let (command, held) = decide(&cluster);
     assert_eq!(names(&command.unwrap().candidates), ["a-2"]);
     assert_eq!(held.len(), 1);
     let message = held[0].why.message();
@@ -141,32 +144,32 @@ fn what_cannot_be_placed_is_told_and_the_next_is_tried() {
 // DIS-088, DIS-241
 #[test]
 fn budgets_let_one_after_the_other_go() {
-    let mut world = world(&[("a-1", 30), ("a-2", 20), ("a-3", 10)]);
-    world.pool("a", |pool| pool.disruption.budgets = vec![budget("1")]);
-    assert_eq!(names(&decide(&world).0.unwrap().candidates), ["a-1"]);
-    world.node("a-4", |node| node.marked_for_deletion = true);
-    assert!(decide(&world).0.is_none());
+    let mut cluster = cluster(&[("a-1", 30), ("a-2", 20), ("a-3", 10)]);
+    cluster.pool("a", |pool| pool.disruption.budgets = vec![budget("1")]);
+    assert_eq!(names(&decide(&cluster).0.unwrap().candidates), ["a-1"]);
+    cluster.node("a-4", |node| node.marked_for_deletion = true);
+    assert!(decide(&cluster).0.is_none());
 }
 
 // DIS-244
 #[test]
 fn protected_pods_get_no_replacement() {
-    let mut world = World::new();
-    world.node("a-1", |node| {
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |node| {
         node.lifecycle.drifted = Some(("x".into(), ago(1)));
         node.lifecycle.termination_grace_seconds = Some(60);
     });
-    world.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
-    assert_eq!(decide(&world).0.unwrap().short(), "delete: [a-1]");
+    cluster.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+    assert_eq!(decide(&cluster).0.unwrap().short(), "delete: [a-1]");
 }
 
 // DIS-245, DIS-248
 #[test]
 fn blocked_nodes_wait() {
-    let mut protected = world(&[("a-1", 10)]);
+    let mut protected = cluster(&[("a-1", 10)]);
     protected.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
     assert!(decide(&protected).0.is_none());
-    let mut guarded = world(&[("a-1", 10)]);
+    let mut guarded = cluster(&[("a-1", 10)]);
     guarded.bound("a-1", "p", |pod| pod.ready = Some(false));
     guarded.pdb("one", |_| {});
     assert!(decide(&guarded).0.is_none());
@@ -175,12 +178,12 @@ fn blocked_nodes_wait() {
 // DIS-094
 #[test]
 fn without_a_pool_to_launch_from_drift_fails() {
-    let mut world = world(&[("a-1", 10)]);
-    world.pool("a", |pool| pool.eligibility = Eligibility::NotReady("no".into()));
-    let candidates = drifted(&world.sorted(Class::Eventual).free);
-    let allowance = Allowance::new(&world.snapshot, DisruptionReason::Drifted, now());
+    let mut cluster = cluster(&[("a-1", 10)]);
+    cluster.pool("a", |pool| pool.eligibility = Eligibility::NotReady("no".into()));
+    let candidates = drifted(&cluster.sorted(Class::Eventual).free);
+    let allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Drifted, now());
     let error = drift(
-        &world.snapshot,
+        &cluster.snapshot,
         &candidates,
         &allowance,
         now(),

@@ -1,22 +1,22 @@
 //! Section 8.3: nodes nothing needs.
 
-use crate::fixture::{World, budget, names, now};
+use crate::fixture::{Cluster, budget, names, now};
 use kerf_disruption::{Allowance, Candidate, Command, emptiness, empty, revalidate};
 use kerf_model::budget::{ConsolidationPolicy, DisruptionReason};
 use kerf_model::node::Node;
 use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::price::Price;
 
-fn allowance(world: &World) -> Allowance {
-    Allowance::new(&world.snapshot, DisruptionReason::Empty, now())
+fn allowance(cluster: &Cluster) -> Allowance {
+    Allowance::new(&cluster.snapshot, DisruptionReason::Empty, now())
 }
 
-fn eligible(world: &World) -> Vec<Candidate> {
-    empty(&world.free()).0
+fn eligible(cluster: &Cluster) -> Vec<Candidate> {
+    empty(&cluster.free()).0
 }
 
-fn decide(world: &World) -> Option<Command> {
-    emptiness(&eligible(world), &mut allowance(world))
+fn decide(cluster: &Cluster) -> Option<Command> {
+    emptiness(&eligible(cluster), &mut allowance(cluster))
 }
 
 // DIS-115, DIS-119, DIS-150
@@ -47,33 +47,33 @@ fn who_may_be_chosen() {
         ),
     ];
     for (what, pool, node, expected) in table {
-        let mut world = World::new();
-        world.pool("a", pool);
-        world.node("a-1", node);
-        assert_eq!(!eligible(&world).is_empty(), expected, "{what}");
+        let mut cluster = Cluster::new();
+        cluster.pool("a", pool);
+        cluster.node("a-1", node);
+        assert_eq!(!eligible(&cluster).is_empty(), expected, "{what}");
     }
 }
 
 // DIS-117, DIS-150
 #[test]
 fn a_pool_that_never_consolidates_says_so() {
-    let mut world = World::new();
-    world.pool("a", |pool| pool.disruption.consolidate_after = None);
-    world.node("a-1", |_| {});
-    let (_, held) = empty(&world.free());
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| pool.disruption.consolidate_after = None);
+    cluster.node("a-1", |_| {});
+    let (_, held) = empty(&cluster.free());
     assert_eq!(held[0].why.message(), "NodePool \"a\" has consolidation disabled");
 }
 
 // DIS-122, DIS-153
 #[test]
 fn one_command_takes_what_budgets_allow_dearest_first_without_replacement() {
-    let mut world = World::new();
-    world.pool("a", |pool| pool.disruption.budgets = vec![budget("2")]);
-    world.pool("b", |pool| pool.disruption.budgets = vec![budget("1")]);
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| pool.disruption.budgets = vec![budget("2")]);
+    cluster.pool("b", |pool| pool.disruption.budgets = vec![budget("1")]);
     for (name, price) in [("a-1", 0.1), ("a-2", 0.3), ("a-3", 0.2), ("b-1", 0.1), ("b-2", 0.4)] {
-        world.node(name, |node| node.price = Price::from_per_hour(price));
+        cluster.node(name, |node| node.price = Price::from_per_hour(price));
     }
-    let command = decide(&world).unwrap();
+    let command = decide(&cluster).unwrap();
     assert_eq!(names(&command.candidates), ["b-2", "a-2", "a-3"]);
     assert_eq!(command.short(), "delete: [b-2, a-2, a-3]");
     assert!(command.replacements.is_empty() && command.plan.is_none());
@@ -82,13 +82,13 @@ fn one_command_takes_what_budgets_allow_dearest_first_without_replacement() {
 // DIS-292, DIS-293, DIS-296
 #[test]
 fn the_full_text_names_pools_once() {
-    let mut world = World::new();
-    world.pool("b", |_| {});
+    let mut cluster = Cluster::new();
+    cluster.pool("b", |_| {});
     for name in ["a-1", "a-2", "b-1"] {
-        world.node(name, |_| {});
+        cluster.node(name, |_| {});
     }
     assert_eq!(
-        decide(&world).unwrap().full("id"),
+        decide(&cluster).unwrap().full("id"),
         "Empty/id: delete: nodepools=[a,b]: [a-1, a-2, b-1] (savings: $0.30)"
     );
 }
@@ -96,28 +96,28 @@ fn the_full_text_names_pools_once() {
 // DIS-086, DIS-087
 #[test]
 fn nothing_goes_without_budget() {
-    let mut world = World::new();
-    world.pool("a", |pool| pool.disruption.budgets = vec![budget("0")]);
-    world.node("a-1", |_| {});
-    assert!(decide(&world).is_none());
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| pool.disruption.budgets = vec![budget("0")]);
+    cluster.node("a-1", |_| {});
+    assert!(decide(&cluster).is_none());
 }
 
-fn after(world: &World, command: &Command, nominated: &[&str]) -> (Vec<String>, usize) {
-    let now_eligible = eligible(world);
+fn after(cluster: &Cluster, command: &Command, nominated: &[&str]) -> (Vec<String>, usize) {
+    let now_eligible = eligible(cluster);
     let nominated = |name: &str| nominated.contains(&name);
-    let result = revalidate(command, &now_eligible, &nominated, &mut allowance(world));
+    let result = revalidate(command, &now_eligible, &nominated, &mut allowance(cluster));
     let kept = result
         .command
         .map(|command| names(&command.candidates).iter().map(ToString::to_string).collect());
     (kept.unwrap_or_default(), result.failed)
 }
 
-fn three() -> World {
-    let mut world = World::new();
+fn three() -> Cluster {
+    let mut cluster = Cluster::new();
     for name in ["a-1", "a-2", "a-3"] {
-        world.node(name, |_| {});
+        cluster.node(name, |_| {});
     }
-    world
+    cluster
 }
 
 // DIS-155, DIS-156, DIS-192
@@ -142,7 +142,7 @@ fn after_the_wait_each_node_stands_alone() {
     budget_shrank.pool("a", |pool| pool.disruption.budgets = vec![budget("1")]);
     assert_eq!(after(&budget_shrank, &command, &[]), (vec!["a-1".into()], 2));
 
-    let mut nothing_left = World::new();
+    let mut nothing_left = Cluster::new();
     nothing_left.node("a-9", |_| {});
     assert_eq!(after(&nothing_left, &command, &[]), (vec![], 3));
 }
@@ -151,7 +151,7 @@ fn after_the_wait_each_node_stands_alone() {
 #[test]
 fn a_new_node_of_the_same_name_was_not_decided_on() {
     let command = decide(&three()).unwrap();
-    let mut renewed = World::new();
+    let mut renewed = Cluster::new();
     renewed.node("a-1", |node| node.lifecycle.claim_uid = Some("another".into()));
     assert_eq!(after(&renewed, &command, &[]), (vec![], 3));
 }
@@ -159,11 +159,11 @@ fn a_new_node_of_the_same_name_was_not_decided_on() {
 // DIS-209
 #[test]
 fn what_balanced_pools_weigh_is_not_asked_of_empty_nodes() {
-    let mut world = World::new();
-    world.pool("a", |pool| {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| {
         pool.disruption.consolidation = ConsolidationPolicy::Balanced;
     });
     // Without a price nothing is saved, which no score passes.
-    world.node("a-1", |node| node.price = None);
-    assert_eq!(names(&decide(&world).unwrap().candidates), ["a-1"]);
+    cluster.node("a-1", |node| node.price = None);
+    assert_eq!(names(&decide(&cluster).unwrap().candidates), ["a-1"]);
 }

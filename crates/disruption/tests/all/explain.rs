@@ -1,6 +1,6 @@
 //! Why a node stays.
 
-use crate::fixture::{Asked, World, ago, budget, now, set_label, sized};
+use crate::fixture::{Asked, Cluster, ago, budget, now, set_label, sized};
 use jiff::SignedDuration;
 use kerf_disruption::{Allowance, Class, Explainer, Obstacle};
 use kerf_model::budget::{ConsolidationPolicy, DisruptionReason};
@@ -11,18 +11,18 @@ use kerf_model::pod::DoNotDisrupt;
 use kerf_units::duration::GoDuration;
 
 /// What is in the way of the first node.
-fn explain(world: &World) -> Vec<Obstacle> {
-    explain_holding(world, &|_| false)
+fn explain(cluster: &Cluster) -> Vec<Obstacle> {
+    explain_holding(cluster, &|_| false)
 }
 
 /// The same where other commands hold nodes.
-fn explain_holding(world: &World, queued: &dyn Fn(&Node) -> bool) -> Vec<Obstacle> {
-    let allowance = |reason| Allowance::new(&world.snapshot, reason, now());
+fn explain_holding(cluster: &Cluster, queued: &dyn Fn(&Node) -> bool) -> Vec<Obstacle> {
+    let allowance = |reason| Allowance::new(&cluster.snapshot, reason, now());
     let (empty, underutilized) = (
         allowance(DisruptionReason::Empty),
         allowance(DisruptionReason::Underutilized),
     );
-    Asked::default().with(world, |consolidation, _| {
+    Asked::default().with(cluster, |consolidation, _| {
         let explainer = Explainer {
             now: now(),
             queued,
@@ -30,22 +30,22 @@ fn explain_holding(world: &World, queued: &dyn Fn(&Node) -> bool) -> Vec<Obstacl
             underutilized: &underutilized,
             consolidation: Some(consolidation),
         };
-        explainer.why_not(&world.snapshot, 0)
+        explainer.why_not(&cluster.snapshot, 0)
     })
 }
 
-fn told(world: &World) -> Vec<String> {
+fn told(cluster: &Cluster) -> Vec<String> {
     let line = |obstacle: Obstacle| {
         let objects: Vec<String> = obstacle.objects.iter().map(ToString::to_string).collect();
         assert!(!obstacle.remedy.is_empty() && !obstacle.message.is_empty());
         format!("{} {}", obstacle.code, objects.join(" "))
     };
-    explain(world).into_iter().map(line).collect()
+    explain(cluster).into_iter().map(line).collect()
 }
 
 #[test]
 fn every_reason_names_its_object_and_a_remedy() {
-    let table: [(&str, fn(&mut NodePool), fn(&mut Node), fn(&mut World)); 9] = [
+    let table: [(&str, fn(&mut NodePool), fn(&mut Node), fn(&mut Cluster)); 9] = [
         ("Unmanaged node/a-1", |_| {}, |node| node.managed = false, |_| {}),
         (
             "Uninitialized node/a-1",
@@ -57,25 +57,25 @@ fn every_reason_names_its_object_and_a_remedy() {
             "PodAnnotation pod/ns/p",
             |_| {},
             |_| {},
-            |world| world.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always),
+            |cluster| cluster.bound("a-1", "p", |pod| pod.do_not_disrupt = DoNotDisrupt::Always),
         ),
         (
             "Pdb poddisruptionbudget/ns/one pod/ns/p",
             |_| {},
             |_| {},
-            |world| {
-                world.bound("a-1", "p", |_| {});
-                world.pdb("one", |_| {});
+            |cluster| {
+                cluster.bound("a-1", "p", |_| {});
+                cluster.pdb("one", |_| {});
             },
         ),
         (
             "MultiplePdbs poddisruptionbudget/ns/one poddisruptionbudget/ns/two pod/ns/p",
             |_| {},
             |_| {},
-            |world| {
-                world.bound("a-1", "p", |_| {});
-                world.pdb("one", |_| {});
-                world.pdb("two", |_| {});
+            |cluster| {
+                cluster.bound("a-1", "p", |_| {});
+                cluster.pdb("one", |_| {});
+                cluster.pdb("two", |_| {});
             },
         ),
         (
@@ -89,7 +89,7 @@ fn every_reason_names_its_object_and_a_remedy() {
             "NotEmpty nodepool/a",
             |pool| pool.disruption.consolidation = ConsolidationPolicy::WhenEmpty,
             |_| {},
-            |world| world.bound("a-1", "p", |_| {}),
+            |cluster| cluster.bound("a-1", "p", |_| {}),
         ),
         (
             "Budget nodepool/a",
@@ -101,32 +101,32 @@ fn every_reason_names_its_object_and_a_remedy() {
             "NeedsSeveral node/a-1",
             |_| {},
             |_| {},
-            |world| {
-                world.bound("a-1", "p", sized(1500));
-                world.bound("a-1", "q", sized(1500));
+            |cluster| {
+                cluster.bound("a-1", "p", sized(1500));
+                cluster.bound("a-1", "q", sized(1500));
             },
         ),
     ];
     for (expected, pool, node, pods) in table {
-        let mut world = World::new();
-        world.pool("a", pool);
-        world.node("a-1", node);
-        pods(&mut world);
-        assert_eq!(told(&world), [expected]);
+        let mut cluster = Cluster::new();
+        cluster.pool("a", pool);
+        cluster.node("a-1", node);
+        pods(&mut cluster);
+        assert_eq!(told(&cluster), [expected]);
     }
 }
 
 #[test]
 fn a_node_that_settles_says_until_when() {
-    let mut world = World::new();
-    world.pool("a", |pool| {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| {
         pool.disruption.consolidate_after = Some(GoDuration::from_secs(60));
     });
-    world.node("a-1", |node| {
+    cluster.node("a-1", |node| {
         node.lifecycle.consolidatable = false;
         node.lifecycle.last_pod_event = Some(ago(20));
     });
-    let why = explain(&world);
+    let why = explain(&cluster);
     assert_eq!(
         (why[0].code, why[0].reason),
         ("Unsettled", Some(DisruptionReason::Empty))
@@ -136,40 +136,40 @@ fn a_node_that_settles_says_until_when() {
 
 #[test]
 fn several_reasons_are_all_told_and_a_node_that_goes_has_none() {
-    let mut world = World::new();
-    world.typed("a", &[("small", 2000, 0.1)], |pool| {
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &[("small", 2000, 0.1)], |pool| {
         pool.disruption.budgets = vec![budget("0")];
     });
-    world.of_kind("a-1", "small", |_| {});
-    world.bound("a-1", "p", sized(1900));
-    assert_eq!(told(&world), ["Budget nodepool/a", "NotCheaper node/a-1"]);
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    assert_eq!(told(&world), [""; 0]);
-    world.node("a-2", |_| {});
-    world.bound("a-1", "p", |_| {});
-    assert_eq!(told(&world), [""; 0]);
+    cluster.of_kind("a-1", "small", |_| {});
+    cluster.bound("a-1", "p", sized(1900));
+    assert_eq!(told(&cluster), ["Budget nodepool/a", "NotCheaper node/a-1"]);
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    assert_eq!(told(&cluster), [""; 0]);
+    cluster.node("a-2", |_| {});
+    cluster.bound("a-1", "p", |_| {});
+    assert_eq!(told(&cluster), [""; 0]);
 }
 
 /// A node that everything is in the way of that can be.
-fn beset() -> World {
-    let mut world = World::new();
-    world.pool("a", |pool| {
+fn beset() -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| {
         pool.disruption.consolidation = ConsolidationPolicy::WhenEmpty;
         pool.disruption.budgets = vec![budget("0")];
     });
-    world.node("a-1", |node| {
+    cluster.node("a-1", |node| {
         node.lifecycle.do_not_disrupt = true;
         node.lifecycle.consolidatable = false;
     });
     for name in ["p", "q"] {
-        world.bound("a-1", name, |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+        cluster.bound("a-1", name, |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
     }
-    world.bound("a-1", "r", |_| {});
-    world.bound("a-1", "s", |_| {});
-    world.pdb("one", |_| {});
-    world.pdb("two", |_| {});
-    world
+    cluster.bound("a-1", "r", |_| {});
+    cluster.bound("a-1", "s", |_| {});
+    cluster.pdb("one", |_| {});
+    cluster.pdb("two", |_| {});
+    cluster
 }
 
 #[test]
@@ -200,10 +200,10 @@ fn the_first_reason_is_that_of_events() {
         |node| (node.node_name, node.initialized) = (None, false),
     ];
     for change in changes {
-        let mut world = beset();
-        change(std::sync::Arc::make_mut(&mut world.snapshot.nodes[0]));
-        let blocked = world.sorted(Class::Graceful).blocked;
-        let first = &explain(&world)[0];
+        let mut cluster = beset();
+        change(std::sync::Arc::make_mut(&mut cluster.snapshot.nodes[0]));
+        let blocked = cluster.sorted(Class::Graceful).blocked;
+        let first = &explain(&cluster)[0];
         assert_eq!(
             (first.code, &first.message),
             (blocked[0].1.code(), &blocked[0].1.message())
@@ -219,9 +219,9 @@ fn nothing_else_matters_of_a_node_that_goes_or_is_not_ours() {
         ("Unmanaged node/a-1", |node| node.managed = false),
     ];
     for (expected, change) in table {
-        let mut world = beset();
-        change(std::sync::Arc::make_mut(&mut world.snapshot.nodes[0]));
-        let found = explain_holding(&world, &|_| expected.starts_with("Queued"));
+        let mut cluster = beset();
+        change(std::sync::Arc::make_mut(&mut cluster.snapshot.nodes[0]));
+        let found = explain_holding(&cluster, &|_| expected.starts_with("Queued"));
         let found: Vec<String> = found
             .iter()
             .map(|one| format!("{} {}", one.code, one.objects[0]))
@@ -233,50 +233,50 @@ fn nothing_else_matters_of_a_node_that_goes_or_is_not_ours() {
 /// Its labels and conditions are still to come.
 #[test]
 fn of_a_node_that_starts_only_that_is_told() {
-    let mut world = World::new();
-    world.node("a-1", |node| {
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |node| {
         (node.initialized, node.lifecycle.consolidatable) = (false, false);
         node.labels.retain(|(key, _)| *key != sym::INSTANCE_TYPE);
     });
-    world.bound("a-1", "p", |_| {});
-    assert_eq!(told(&world), ["Uninitialized node/a-1"]);
+    cluster.bound("a-1", "p", |_| {});
+    assert_eq!(told(&cluster), ["Uninitialized node/a-1"]);
 }
 
 /// Whoever lifts a protection wants to know what comes then.
 #[test]
 fn a_protected_pod_needs_a_place_in_what_is_told_next() {
-    let mut world = World::new();
-    world.typed("a", &[("small", 2000, 0.1)], |_| {});
-    world.of_kind("a-1", "small", |_| {});
-    world.bound("a-1", "p", |pod| {
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &[("small", 2000, 0.1)], |_| {});
+    cluster.of_kind("a-1", "small", |_| {});
+    cluster.bound("a-1", "p", |pod| {
         sized(1900)(pod);
         pod.do_not_disrupt = DoNotDisrupt::Always;
     });
-    assert_eq!(told(&world), ["PodAnnotation pod/ns/p", "NotCheaper node/a-1"]);
+    assert_eq!(told(&cluster), ["PodAnnotation pod/ns/p", "NotCheaper node/a-1"]);
 }
 
 // DIS-150: emptiness asks for no price.
 #[test]
 fn an_empty_node_is_not_told_what_only_keeps_others() {
-    let mut world = World::new();
-    world.pool("a", |pool| pool.disruption.budgets = vec![budget("0")]);
-    let unknown = world.s("unknown");
-    world.node("a-1", |node| set_label(node, sym::INSTANCE_TYPE, unknown));
-    assert_eq!(told(&world), ["Budget nodepool/a"]);
-    world.bound("a-1", "p", |_| {});
-    assert_eq!(told(&world), ["TypeUnknown node/a-1", "Budget nodepool/a"]);
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| pool.disruption.budgets = vec![budget("0")]);
+    let unknown = cluster.s("unknown");
+    cluster.node("a-1", |node| set_label(node, sym::INSTANCE_TYPE, unknown));
+    assert_eq!(told(&cluster), ["Budget nodepool/a"]);
+    cluster.bound("a-1", "p", |_| {});
+    assert_eq!(told(&cluster), ["TypeUnknown node/a-1", "Budget nodepool/a"]);
 }
 
 // DIS-079
 #[test]
 fn an_invalid_budget_is_not_a_used_up_one() {
-    let mut world = World::new();
-    world.pool("a", |pool| {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| {
         pool.disruption.budgets = vec![budget("1"), budget("many"), budget("more")];
     });
-    world.node("a-1", |_| {});
-    assert_eq!(told(&world), ["InvalidBudget nodepool/a", "InvalidBudget nodepool/a"]);
-    let why = explain(&world);
+    cluster.node("a-1", |_| {});
+    assert_eq!(told(&cluster), ["InvalidBudget nodepool/a", "InvalidBudget nodepool/a"]);
+    let why = explain(&cluster);
     assert_eq!(
         why[0].message,
         "NodePool \"a\" has an invalid disruption budget, so none of its nodes is disrupted: spec.disruption.budgets[1]: nodes \"many\""
@@ -289,11 +289,11 @@ fn an_invalid_budget_is_not_a_used_up_one() {
 #[test]
 fn a_budget_that_allows_none_is_not_waited_for() {
     let remedy = |nodes: &str, away: bool| {
-        let mut world = World::new();
-        world.pool("a", |pool| pool.disruption.budgets = vec![budget(nodes)]);
-        world.node("a-1", |_| {});
-        world.node("a-2", |node| node.lifecycle.ready = !away);
-        explain(&world)[0].remedy.clone()
+        let mut cluster = Cluster::new();
+        cluster.pool("a", |pool| pool.disruption.budgets = vec![budget(nodes)]);
+        cluster.node("a-1", |_| {});
+        cluster.node("a-2", |node| node.lifecycle.ready = !away);
+        explain(&cluster)[0].remedy.clone()
     };
     assert_eq!(
         remedy("0", false),
@@ -307,13 +307,13 @@ fn a_budget_that_allows_none_is_not_waited_for() {
 fn a_timed_protection_says_when_it_ends() {
     const TWO_DAYS: i64 = 48 * 3600 * 1_000_000_000;
     let remedy = |annotation: DoNotDisrupt, started: bool| {
-        let mut world = World::new();
-        world.node("a-1", |_| {});
-        world.bound("a-1", "p", |pod| {
+        let mut cluster = Cluster::new();
+        cluster.node("a-1", |_| {});
+        cluster.bound("a-1", "p", |pod| {
             pod.do_not_disrupt = annotation;
             pod.started = started.then(|| ago(3600));
         });
-        explain(&world)[0].remedy.clone()
+        explain(&cluster)[0].remedy.clone()
     };
     let timed = remedy(DoNotDisrupt::ForNanos(TWO_DAYS), true);
     assert!(
@@ -329,9 +329,9 @@ fn a_timed_protection_says_when_it_ends() {
 /// The controller marks claims; where none runs the time passes and nothing happens.
 #[test]
 fn a_node_that_is_overdue_is_not_told_to_wait() {
-    let mut world = World::new();
-    world.node("a-1", |node| node.lifecycle.consolidatable = false);
-    let remedy = &explain(&world)[0].remedy;
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |node| node.lifecycle.consolidatable = false);
+    let remedy = &explain(&cluster)[0].remedy;
     assert!(
         remedy.starts_with("none: that time was over at 2026-01-01T11:00:00Z"),
         "{remedy}"

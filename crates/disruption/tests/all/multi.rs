@@ -1,6 +1,6 @@
 //! Section 8.4: nodes that go together.
 
-use crate::fixture::{Asked, World, budget, names, sized, types_of};
+use crate::fixture::{Asked, Cluster, budget, names, sized, types_of};
 use kerf_disruption::{Command, MultiNodeOutcome};
 use kerf_model::budget::ConsolidationPolicy;
 use kerf_model::instance_type::Catalogue;
@@ -13,23 +13,23 @@ fn short(multi: &MultiNodeOutcome) -> String {
     multi.command.as_ref().map(Command::short).unwrap_or_default()
 }
 
-/// A world of small nodes with one pod each.
-fn small(pods: &[(&str, i64)]) -> World {
-    let mut world = World::new();
-    world.typed("a", &[("small", 2000, 0.1), ("large", 8000, 0.4)], |_| {});
+/// A cluster of small nodes with one pod each.
+fn small(pods: &[(&str, i64)]) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &[("small", 2000, 0.1), ("large", 8000, 0.4)], |_| {});
     for (name, cpu) in pods {
-        world.of_kind(name, "small", |_| {});
-        world.bound(name, &format!("p-{name}"), sized(*cpu));
+        cluster.of_kind(name, "small", |_| {});
+        cluster.bound(name, &format!("p-{name}"), sized(*cpu));
     }
-    world
+    cluster
 }
 
 // DIS-160, DIS-162
 #[test]
 fn the_most_nodes_that_can_go_together_go() {
     // Three pods of a quarter each fit on the fourth node, one of its own being there.
-    let world = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 500)]);
-    assert_eq!(short(&Asked::default().multi(&world)), "delete: [a-1, a-2, a-3]");
+    let cluster = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 500)]);
+    assert_eq!(short(&Asked::default().multi(&cluster)), "delete: [a-1, a-2, a-3]");
 }
 
 // DIS-160, DIS-161: there is no cap on how many, and no order of sizes.
@@ -52,28 +52,28 @@ fn one_node_is_not_several() {
 // DIS-158
 #[test]
 fn budgets_are_used_up_in_order_of_savings() {
-    let mut world = small(&[("a-1", 100), ("a-2", 100), ("a-3", 100), ("a-4", 100)]);
-    let pool = Arc::make_mut(&mut world.snapshot.pools[0]);
+    let mut cluster = small(&[("a-1", 100), ("a-2", 100), ("a-3", 100), ("a-4", 100)]);
+    let pool = Arc::make_mut(&mut cluster.snapshot.pools[0]);
     pool.disruption.budgets = vec![budget("2")];
-    let node = Arc::make_mut(&mut world.snapshot.nodes[3]);
+    let node = Arc::make_mut(&mut cluster.snapshot.nodes[3]);
     node.price = Price::from_per_hour(0.3);
-    let multi = Asked::default().multi(&world);
+    let multi = Asked::default().multi(&cluster);
     assert_eq!(short(&multi), "delete: [a-4, a-1]");
     assert!(multi.constrained);
-    let pool = Arc::make_mut(&mut world.snapshot.pools[0]);
+    let pool = Arc::make_mut(&mut cluster.snapshot.pools[0]);
     pool.disruption.budgets = vec![budget("1")];
-    let multi = Asked::default().multi(&world);
+    let multi = Asked::default().multi(&cluster);
     assert!(multi.command.is_none() && multi.constrained);
 }
 
 // DIS-160: unlike prefixes of one order, sets go round a node that cannot move.
 #[test]
 fn a_node_that_cannot_move_keeps_no_other() {
-    let mut world = small(&[("a-2", 300), ("a-3", 300), ("a-4", 300), ("a-5", 300)]);
+    let mut cluster = small(&[("a-2", 300), ("a-3", 300), ("a-4", 300), ("a-5", 300)]);
     // It saves most, so that it comes first, and its pod fits on nothing that can be had.
-    world.of_kind("a-1", "large", |_| {});
-    world.bound("a-1", "stuck", sized(9000));
-    let multi = Asked::default().multi(&world);
+    cluster.of_kind("a-1", "large", |_| {});
+    cluster.bound("a-1", "stuck", sized(9000));
+    let multi = Asked::default().multi(&cluster);
     assert_eq!(short(&multi), "delete: [a-2, a-3, a-4]");
 }
 
@@ -81,7 +81,7 @@ fn a_node_that_cannot_move_keeps_no_other() {
 #[test]
 fn the_set_grows_past_a_node_that_does_not_fit_in() {
     // The one spare place takes either the large pod, or many small ones.
-    let mut world = small(&[
+    let mut cluster = small(&[
         ("a-1", 1500),
         ("a-2", 300),
         ("a-3", 300),
@@ -89,21 +89,21 @@ fn the_set_grows_past_a_node_that_does_not_fit_in() {
         ("a-5", 300),
         ("a-6", 300),
     ]);
-    let first = Arc::make_mut(&mut world.snapshot.nodes[0]);
+    let first = Arc::make_mut(&mut cluster.snapshot.nodes[0]);
     first.price = Price::from_per_hour(0.11);
-    world.node("a-9", |node| {
+    cluster.node("a-9", |node| {
         (node.managed, node.claim_name, node.pool) = (false, None, None);
     });
-    let command = Asked::default().multi(&world).command.unwrap();
+    let command = Asked::default().multi(&cluster).command.unwrap();
     assert!(command.candidates.len() >= 5, "{}", command.short());
     assert!(command.replacements.is_empty());
 }
 
 /// Two dear nodes and a small one that have next to nothing to do.
-fn two_dear_and_a_small_one(world: &mut World) {
+fn two_dear_and_a_small_one(cluster: &mut Cluster) {
     for (name, kind) in [("a-1", "2xlarge"), ("a-2", "2xlarge"), ("a-3", "small")] {
-        world.of_kind(name, kind, |_| {});
-        world.bound(name, &format!("p-{name}"), sized(200));
+        cluster.of_kind(name, kind, |_| {});
+        cluster.bound(name, &format!("p-{name}"), sized(200));
     }
 }
 
@@ -113,70 +113,70 @@ fn a_replacement_of_a_type_that_goes_is_no_gain() {
     // The small one it would come for costs 0.1 on demand. As spot it would be 0.05, but it is not spot.
     let types = [("nano", 700, 0.07), ("small", 2000, 0.1), ("2xlarge", 8000, 0.8)];
     let merge = |types: &[(&str, i64, f64)]| {
-        let mut world = World::new();
-        world.typed("a", types, |_| {});
-        two_dear_and_a_small_one(&mut world);
-        world
+        let mut cluster = Cluster::new();
+        cluster.typed("a", types, |_| {});
+        two_dear_and_a_small_one(&mut cluster);
+        cluster
     };
     let asked = Asked::default();
-    let world = merge(&types[1..]);
+    let cluster = merge(&types[1..]);
     assert_eq!(
-        short(&asked.multi(&world)),
+        short(&asked.multi(&cluster)),
         "delete: [a-1, a-2]",
         "and not all three for a small one"
     );
-    let world = merge(&types);
-    let command = asked.multi(&world).command.unwrap();
+    let cluster = merge(&types);
+    let command = asked.multi(&cluster).command.unwrap();
     assert_eq!(command.short(), "replace: [a-1, a-2, a-3] -> [1 replacement]");
-    assert_eq!(types_of(&world, &command.replacements[0]), ["nano"]);
+    assert_eq!(types_of(&cluster, &command.replacements[0]), ["nano"]);
 }
 
 // DIS-165
 #[test]
 fn what_a_type_that_goes_costs_does_not_depend_on_whether_it_can_be_had() {
-    let mut world = World::new();
-    world.typed("a", &[("small", 2000, 0.1), ("2xlarge", 8000, 0.8)], |pool| {
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &[("small", 2000, 0.1), ("2xlarge", 8000, 0.8)], |pool| {
         let both = Requirement::any_of(sym::CAPACITY_TYPE, [sym::ON_DEMAND, sym::SPOT]);
         pool.requirements.replace(both);
     });
-    two_dear_and_a_small_one(&mut world);
-    let pool = Arc::make_mut(&mut world.snapshot.pools[0]);
+    two_dear_and_a_small_one(&mut cluster);
+    let pool = Arc::make_mut(&mut cluster.snapshot.pools[0]);
     let mut types = pool.catalogue.as_ref().unwrap().types.clone();
     types[0].offerings[0].available = false;
     pool.catalogue = Ok(Arc::new(Catalogue { types }));
     // As spot it is still to be had, for less than the one on demand costs that goes.
-    let command = Asked::default().multi(&world).command.unwrap();
+    let command = Asked::default().multi(&cluster).command.unwrap();
     assert_eq!(command.short(), "replace: [a-1, a-2, a-3] -> [1 replacement]");
-    assert_eq!(types_of(&world, &command.replacements[0]), ["small"]);
+    assert_eq!(types_of(&cluster, &command.replacements[0]), ["small"]);
 }
 
 // DIS-168
 #[test]
 fn a_type_without_a_known_price_is_never_bought_again() {
-    let mut world = World::new();
+    let mut cluster = Cluster::new();
     // The cheap one would do, and is refused with the others.
     let types = [("cheap", 2000, 0.01), ("small", 2000, 0.1), ("large", 8000, 0.15)];
-    world.typed("a", &types, |_| {});
+    cluster.typed("a", &types, |_| {});
     for name in ["a-1", "a-2"] {
         // No offering of their type is in this zone.
-        world.of_kind(name, "small", |_| {});
-        world.bound(name, &format!("p-{name}"), sized(1000));
-        let zone = world.s("elsewhere");
-        let node = world
+        cluster.of_kind(name, "small", |_| {});
+        cluster.bound(name, &format!("p-{name}"), sized(1000));
+        let zone = cluster.s("elsewhere");
+        let node = cluster
             .snapshot
             .nodes
             .iter_mut()
             .find(|node| *node.name == *name)
             .unwrap();
         crate::fixture::set_label(Arc::make_mut(node), sym::ZONE, zone);
-        world.snapshot.pdbs.clear();
+        cluster.snapshot.pdbs.clear();
     }
-    for node in &mut world.snapshot.nodes {
+    for node in &mut cluster.snapshot.nodes {
         let node = Arc::make_mut(node);
         node.price = Price::from_per_hour(0.1);
         node.allocatable.set(sym::CPU, 1000);
     }
-    let multi = Asked::default().multi(&world);
+    let multi = Asked::default().multi(&cluster);
     assert_eq!(short(&multi), "");
 }
 
@@ -184,14 +184,14 @@ fn a_type_without_a_known_price_is_never_bought_again() {
 #[test]
 fn the_filter_may_leave_too_few_for_min_values() {
     let least = |count| {
-        let mut world = World::new();
+        let mut cluster = Cluster::new();
         let types = [("nano", 700, 0.02), ("small", 2000, 0.1), ("2xlarge", 8000, 0.8)];
-        world.typed("a", &types, |pool| {
+        cluster.typed("a", &types, |pool| {
             let types = Requirement::exists(sym::INSTANCE_TYPE).with_min_values(Some(count));
             pool.requirements.replace(types);
         });
-        two_dear_and_a_small_one(&mut world);
-        short(&Asked::default().multi(&world))
+        two_dear_and_a_small_one(&mut cluster);
+        short(&Asked::default().multi(&cluster))
     };
     assert_eq!(least(1), "replace: [a-1, a-2, a-3] -> [1 replacement]");
     assert_eq!(least(2), "delete: [a-1, a-2]");
@@ -200,46 +200,46 @@ fn the_filter_may_leave_too_few_for_min_values() {
 // DIS-169
 #[test]
 fn two_cheap_nodes_are_not_merged_into_a_third() {
-    let mut world = small(&[("a-1", 500), ("a-2", 500)]);
-    world.bound("a-2", "more", sized(100));
+    let mut cluster = small(&[("a-1", 500), ("a-2", 500)]);
+    cluster.bound("a-2", "more", sized(100));
     let asked = Asked::default();
-    assert_eq!(short(&asked.multi(&world)), "");
-    let single = asked.single(&world).command.unwrap();
+    assert_eq!(short(&asked.multi(&cluster)), "");
+    let single = asked.single(&cluster).command.unwrap();
     assert_eq!(single.short(), "delete: [a-1]", "the one with fewer pods");
 }
 
 // DIS-171
 #[test]
 fn several_nodes_do_not_come_for_several() {
-    let mut world = World::new();
-    world.typed("a", &[("small", 2000, 0.1), ("2xlarge", 8000, 0.8)], |_| {});
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &[("small", 2000, 0.1), ("2xlarge", 8000, 0.8)], |_| {});
     for name in ["a-1", "a-2"] {
-        world.of_kind(name, "2xlarge", |_| {});
-        world.bound(name, &format!("p-{name}"), sized(1500));
+        cluster.of_kind(name, "2xlarge", |_| {});
+        cluster.bound(name, &format!("p-{name}"), sized(1500));
     }
-    let pool = Arc::make_mut(&mut world.snapshot.pools[0]);
+    let pool = Arc::make_mut(&mut cluster.snapshot.pools[0]);
     let mut types = pool.catalogue.as_ref().unwrap().types.clone();
     types[1]
         .offerings
         .iter_mut()
         .for_each(|offering| offering.available = false);
     pool.catalogue = Ok(Arc::new(Catalogue { types }));
-    for node in &mut world.snapshot.nodes {
+    for node in &mut cluster.snapshot.nodes {
         let node = Arc::make_mut(node);
         node.allocatable.set(sym::CPU, 1600);
     }
-    assert_eq!(short(&Asked::default().multi(&world)), "");
+    assert_eq!(short(&Asked::default().multi(&cluster)), "");
 }
 
 // DIS-163, DIS-164
 #[test]
 fn what_was_found_before_the_time_was_over_counts() {
-    let world = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 500)]);
+    let cluster = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 500)]);
     let asked = |looks: usize| {
         let seen = std::sync::atomic::AtomicUsize::new(0);
-        Asked::default().with(&world, |consolidation, eligible| {
+        Asked::default().with(&cluster, |consolidation, eligible| {
             let reason = kerf_model::budget::DisruptionReason::Underutilized;
-            let mut allowance = kerf_disruption::Allowance::new(&world.snapshot, reason, crate::fixture::now());
+            let mut allowance = kerf_disruption::Allowance::new(&cluster.snapshot, reason, crate::fixture::now());
             let stop = || seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= looks;
             consolidation.multi(eligible, &mut allowance, &stop)
         })
@@ -256,14 +256,14 @@ fn what_was_found_before_the_time_was_over_counts() {
 // DIS-162, DIS-212
 #[test]
 fn a_set_the_pools_refuse_is_not_taken() {
-    let mut world = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 1900)]);
-    let pool = Arc::make_mut(&mut world.snapshot.pools[0]);
+    let mut cluster = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 1900)]);
+    let pool = Arc::make_mut(&mut cluster.snapshot.pools[0]);
     pool.disruption.consolidation = ConsolidationPolicy::Balanced;
     // All the money is in a node nobody speaks of.
-    let node = Arc::make_mut(&mut world.snapshot.nodes[3]);
+    let node = Arc::make_mut(&mut cluster.snapshot.nodes[3]);
     node.price = Price::from_per_hour(50.0);
     node.lifecycle.consolidatable = false;
-    let multi = Asked::default().multi(&world);
+    let multi = Asked::default().multi(&cluster);
     assert!(multi.command.is_none());
     let judgement = multi.judgement.unwrap();
     assert!(!judgement.approved() && judgement.candidates >= 2);
@@ -271,10 +271,10 @@ fn a_set_the_pools_refuse_is_not_taken() {
 
 #[test]
 fn a_plan_the_checker_refuses_is_not_taken() {
-    let world = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 500)]);
-    let refused = Asked::default().with(&world, |consolidation, eligible| {
+    let cluster = small(&[("a-1", 500), ("a-2", 500), ("a-3", 500), ("a-4", 500)]);
+    let refused = Asked::default().with(&cluster, |consolidation, eligible| {
         let reason = kerf_model::budget::DisruptionReason::Underutilized;
-        let allowance = || kerf_disruption::Allowance::new(&world.snapshot, reason, crate::fixture::now());
+        let allowance = || kerf_disruption::Allowance::new(&cluster.snapshot, reason, crate::fixture::now());
         let consolidation = kerf_disruption::Consolidation {
             checker: &|_, _, _| Err("no".to_owned()),
             ..*consolidation
@@ -297,16 +297,16 @@ fn threads_do_not_change_the_outcome() {
         .enumerate()
         .map(|(at, name)| (name.as_str(), 100 + at as i64 * 40))
         .collect();
-    let world = small(&pods);
+    let cluster = small(&pods);
     let outcome = |threads| {
         let mut asked = Asked::default();
         asked.settings.threads = threads;
-        let (multi, single) = (asked.multi(&world), asked.single(&world));
+        let (multi, single) = (asked.multi(&cluster), asked.single(&cluster));
         let chosen = single.command.map(|command| command.short());
         (short(&multi), multi.results, chosen, single.held)
     };
     let alone = outcome(1);
     assert_eq!(alone, outcome(2));
     assert_eq!(alone, outcome(7));
-    assert!(!names(&Asked::default().multi(&world).command.unwrap().candidates).is_empty());
+    assert!(!names(&Asked::default().multi(&cluster).command.unwrap().candidates).is_empty());
 }

@@ -66,36 +66,36 @@ fn change_pod(draw: &mut Draw, pod: &mut Pod) {
 }
 
 /// Two pools of four types, up to eight nodes that are mostly half empty, a few disruption budgets of both kinds.
-fn world(seed: u64) -> World {
+fn cluster(seed: u64) -> Cluster {
     let mut draw = Draw::new(seed);
-    let mut world = World::new();
+    let mut cluster = Cluster::new();
     for pool in ["a", "b"] {
         let budgets: Vec<_> = (0..draw.below(3))
             .map(|_| budget(draw.pick(&["0", "1", "2", "30%", "50%", "100%"])))
             .collect();
-        world.typed(pool, &TYPES, |pool| pool.disruption.budgets = budgets);
+        cluster.typed(pool, &TYPES, |pool| pool.disruption.budgets = budgets);
     }
     for number in 0..2 + draw.below(7) {
         let name = format!("{}-{number}", draw.pick(&["a", "a", "b"]));
         let kind = draw.pick(&["small", "medium", "medium", "large"]);
-        world.of_kind(&name, kind, |node| node.lifecycle.ready = draw.below(12) != 0);
+        cluster.of_kind(&name, kind, |node| node.lifecycle.ready = draw.below(12) != 0);
         for pod in 0..draw.below(4) {
-            world.bound(&name, &format!("{name}-{pod}"), |pod| change_pod(&mut draw, pod));
+            cluster.bound(&name, &format!("{name}-{pod}"), |pod| change_pod(&mut draw, pod));
         }
     }
     for number in 0..draw.below(3) {
-        let mut pod = world.pod(&format!("new-{number}"), 500);
+        let mut pod = cluster.pod(&format!("new-{number}"), 500);
         change_pod(&mut draw, &mut pod);
-        world.snapshot.pending.push(Arc::new(pod));
+        cluster.snapshot.pending.push(Arc::new(pod));
     }
     for number in 0..draw.below(3) {
         let (selector, allowed) = (app(draw.pick(&APPS)), draw.below(2) as i32);
-        world.pdb(&format!("pdb-{number}"), |pdb| {
+        cluster.pdb(&format!("pdb-{number}"), |pdb| {
             pdb.selector = selector;
             pdb.disruptions_allowed = allowed;
         });
     }
-    world
+    cluster
 }
 
 fn labelled(selector: &LabelSelector, pod: &Pod) -> bool {
@@ -240,17 +240,17 @@ fn all_have_a_place(command: &Command) -> Result<(), String> {
     lost.map_or(Ok(()), |pod| Err(format!("{} has no place", pod.name)))
 }
 
-fn is_sound(world: &World, command: &Command) -> Result<(), String> {
+fn is_sound(cluster: &Cluster, command: &Command) -> Result<(), String> {
     for candidate in &command.candidates {
-        pods_may_go(&world.snapshot, &candidate.node)?;
+        pods_may_go(&cluster.snapshot, &candidate.node)?;
     }
-    budgets_are_kept(&world.snapshot, command)?;
-    savings_are_real(&world.snapshot, command)?;
+    budgets_are_kept(&cluster.snapshot, command)?;
+    savings_are_real(&cluster.snapshot, command)?;
     all_have_a_place(command)
 }
 
 /// Emptiness, multi-node and single-node consolidation, each by itself.
-fn commands(world: &World, objections: &Mutex<Vec<String>>) -> Vec<Command> {
+fn commands(cluster: &Cluster, objections: &Mutex<Vec<String>>) -> Vec<Command> {
     let checker = |snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan| {
         let options = CheckOptions {
             reserved_capacity: false,
@@ -260,21 +260,21 @@ fn commands(world: &World, objections: &Mutex<Vec<String>>) -> Vec<Command> {
         objections.lock().unwrap().extend(found.iter().map(ToString::to_string));
         Ok(())
     };
-    let free = world.free();
+    let free = cluster.free();
     let (eligible, _) = empty(&free);
-    let mut allowance = Allowance::new(&world.snapshot, DisruptionReason::Empty, now());
+    let mut allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Empty, now());
     let mut commands: Vec<Command> = emptiness(&eligible, &mut allowance).into_iter().collect();
     let asked = Asked::default();
-    let closed = closed(asked.destinations, &world.snapshot, now());
-    let what_if = WhatIf::new(&world.snapshot, closed, now(), &asked.solver).unwrap();
+    let closed = closed(asked.destinations, &cluster.snapshot, now());
+    let what_if = WhatIf::new(&cluster.snapshot, closed, now(), &asked.solver).unwrap();
     let consolidation = Consolidation {
         what_if: &what_if,
-        balance: &Balance::new(&world.snapshot, &free),
+        balance: &Balance::new(&cluster.snapshot, &free),
         settings: asked.settings,
         checker: &checker,
     };
-    let (eligible, _) = underutilized(&world.snapshot, &free);
-    let allowance = || Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
+    let (eligible, _) = underutilized(&cluster.snapshot, &free);
+    let allowance = || Allowance::new(&cluster.snapshot, DisruptionReason::Underutilized, now());
     let multi = consolidation.multi(&eligible, &mut allowance(), &|| false);
     let order = interleaved(&eligible, &BTreeSet::new());
     let single = consolidation.single(&order, &allowance(), &SingleNodeResults::default(), &|| false);
@@ -286,10 +286,10 @@ fn commands(world: &World, objections: &Mutex<Vec<String>>) -> Vec<Command> {
 }
 
 fn every_command_is_sound(seed: &str) -> Result<(), String> {
-    let world = world(seed.parse().unwrap());
+    let cluster = cluster(seed.parse().unwrap());
     let objections = Mutex::new(Vec::new());
-    for command in commands(&world, &objections) {
-        is_sound(&world, &command).map_err(|why| format!("{}: {why}", command.short()))?;
+    for command in commands(&cluster, &objections) {
+        is_sound(&cluster, &command).map_err(|why| format!("{}: {why}", command.short()))?;
     }
     let objections = objections.into_inner().unwrap();
     if objections.is_empty() {
@@ -310,7 +310,7 @@ fn commands_keep_budgets_and_save_what_they_say() {
 fn random_clusters_have_commands_of_every_kind() {
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
     for seed in 0..200 {
-        for command in commands(&world(seed), &Mutex::default()) {
+        for command in commands(&cluster(seed), &Mutex::default()) {
             let kind = format!(
                 "{} {} of {}",
                 command.reason.as_str(),

@@ -1,6 +1,6 @@
 //! Section 4: the do-not-disrupt annotation of pods.
 
-use crate::fixture::{World, ago, now};
+use crate::fixture::{Cluster, ago, now};
 use jiff::SignedDuration;
 use kerf_disruption::{Protection, protection};
 use kerf_model::pod::{DoNotDisrupt, Pod};
@@ -48,9 +48,9 @@ fn what_the_annotation_means() {
             Protection::None,
         ),
     ];
-    let world = World::new();
+    let cluster = Cluster::new();
     for (what, change, expected) in table {
-        let mut pod = world.pod("p", 1);
+        let mut pod = cluster.pod("p", 1);
         change(&mut pod);
         assert_eq!(protection(&pod, now()), expected, "{what}");
     }

@@ -1,6 +1,6 @@
 //! Retirement of nodes that only pods which must not be disrupted keep.
 
-use crate::fixture::{World, ago, now, sized};
+use crate::fixture::{Cluster, ago, now, sized};
 use kerf_disruption::{Class, RETIRING, consolidation_options, is_retiring, retiring, settling_nodes};
 use kerf_model::budget::ConsolidationPolicy;
 use kerf_model::intern::sym;
@@ -14,12 +14,12 @@ use kerf_scheduler::Options;
 use std::sync::Arc;
 
 /// Who should retire.
-fn retire(world: &World) -> Vec<&str> {
-    let sorted = world.sorted(Class::Graceful);
-    let closed = settling_nodes(&world.snapshot, now());
+fn retire(cluster: &Cluster) -> Vec<&str> {
+    let sorted = cluster.sorted(Class::Graceful);
+    let closed = settling_nodes(&cluster.snapshot, now());
     let options = consolidation_options(&Options::default());
-    let chosen = retiring(&world.snapshot, &sorted, &closed, now(), &options).unwrap();
-    chosen.into_iter().map(|at| &*world.snapshot.nodes[at].name).collect()
+    let chosen = retiring(&cluster.snapshot, &sorted, &closed, now(), &options).unwrap();
+    chosen.into_iter().map(|at| &*cluster.snapshot.nodes[at].name).collect()
 }
 
 fn protected(pod: &mut Pod) {
@@ -36,20 +36,20 @@ fn taint(node: &mut Node) {
 }
 
 /// A dear node and a cheap one in a pool that wants blocked nodes to retire, with a job on the former.
-fn blocked(pool: impl FnOnce(&mut NodePool), dear: impl FnOnce(&mut Node)) -> World {
-    let mut world = World::new();
-    world.pool("a", |a| {
+fn blocked(pool: impl FnOnce(&mut NodePool), dear: impl FnOnce(&mut Node)) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |a| {
         a.disruption.retire_blocked = true;
         pool(a);
     });
-    world.node("a-1", |node| {
+    cluster.node("a-1", |node| {
         node.price = Price::from_per_hour(0.9);
         dear(node);
     });
-    world.node("a-2", |_| {});
-    world.bound("a-1", "job", protected);
-    world.bound("a-2", "web", sized(200));
-    world
+    cluster.node("a-2", |_| {});
+    cluster.bound("a-1", "job", protected);
+    cluster.bound("a-2", "web", sized(200));
+    cluster
 }
 
 #[test]
@@ -64,24 +64,24 @@ fn a_node_that_would_go_but_for_a_protected_pod_retires() {
         ("nominated", |_| {}, |node| node.nominated_until = Some(ago(-60))),
     ];
     for (what, pool, node) in table {
-        let mut world = blocked(pool, node);
+        let mut cluster = blocked(pool, node);
         if what == "static" {
-            world.pool("b", |_| {});
+            cluster.pool("b", |_| {});
         }
-        assert_eq!(retire(&world), [""; 0], "{what}");
+        assert_eq!(retire(&cluster), [""; 0], "{what}");
     }
 }
 
 #[test]
 fn other_pods_must_find_a_place_and_have_no_budget_against_it() {
-    let mut world = blocked(|_| {}, |_| {});
-    world.bound("a-1", "more", sized(1600));
-    assert_eq!(retire(&world), [""; 0], "the other node has no room for both");
-    let mut world = blocked(|_| {}, |_| {});
-    world.bound("a-1", "more", sized(100));
-    assert_eq!(retire(&world), ["a-1"]);
-    world.pdb("pdb", |_| {});
-    assert_eq!(retire(&world), [""; 0]);
+    let mut cluster = blocked(|_| {}, |_| {});
+    cluster.bound("a-1", "more", sized(1600));
+    assert_eq!(retire(&cluster), [""; 0], "the other node has no room for both");
+    let mut cluster = blocked(|_| {}, |_| {});
+    cluster.bound("a-1", "more", sized(100));
+    assert_eq!(retire(&cluster), ["a-1"]);
+    cluster.pdb("pdb", |_| {});
+    assert_eq!(retire(&cluster), [""; 0]);
     let mut only_empty = blocked(
         |pool| pool.disruption.consolidation = ConsolidationPolicy::WhenEmpty,
         |_| {},
@@ -96,106 +96,106 @@ fn other_pods_must_find_a_place_and_have_no_budget_against_it() {
 fn a_node_a_balanced_pool_would_keep_does_not_retire() {
     let balanced = |pool: &mut NodePool| pool.disruption.consolidation = ConsolidationPolicy::Balanced;
     let cheap = |node: &mut Node| node.price = Price::from_per_hour(0.01);
-    let dear = |world: &mut World| Arc::make_mut(&mut world.snapshot.nodes[1]).price = Price::from_per_hour(0.9);
+    let dear = |cluster: &mut Cluster| Arc::make_mut(&mut cluster.snapshot.nodes[1]).price = Price::from_per_hour(0.9);
     assert_eq!(retire(&blocked(balanced, |_| {})), ["a-1"]);
-    let mut world = blocked(balanced, cheap);
-    dear(&mut world);
+    let mut cluster = blocked(balanced, cheap);
+    dear(&mut cluster);
     for name in ["more-1", "more-2", "more-3"] {
-        world.bound("a-1", name, sized(10));
+        cluster.bound("a-1", name, sized(10));
     }
-    assert_eq!(retire(&world), [""; 0]);
-    taint(Arc::make_mut(&mut world.snapshot.nodes[0]));
-    assert_eq!(retire(&world), [""; 0], "it comes back");
-    let mut world = blocked(|_| {}, cheap);
-    dear(&mut world);
-    assert_eq!(retire(&world), ["a-1"], "other policies do not weigh");
+    assert_eq!(retire(&cluster), [""; 0]);
+    taint(Arc::make_mut(&mut cluster.snapshot.nodes[0]));
+    assert_eq!(retire(&cluster), [""; 0], "it comes back");
+    let mut cluster = blocked(|_| {}, cheap);
+    dear(&mut cluster);
+    assert_eq!(retire(&cluster), ["a-1"], "other policies do not weigh");
 }
 
 #[test]
 fn a_node_whose_pool_changes_its_mind_comes_back() {
-    let mut world = blocked(|_| {}, taint);
-    world.bound("a-1", "more", sized(100));
-    assert_eq!(retire(&world), ["a-1"]);
+    let mut cluster = blocked(|_| {}, taint);
+    cluster.bound("a-1", "more", sized(100));
+    assert_eq!(retire(&cluster), ["a-1"]);
     let unsettled = |node: &mut Node| node.lifecycle.consolidatable = false;
-    unsettled(Arc::make_mut(&mut world.snapshot.nodes[0]));
-    assert_eq!(retire(&world), ["a-1"], "pods that come or go change nothing");
+    unsettled(Arc::make_mut(&mut cluster.snapshot.nodes[0]));
+    assert_eq!(retire(&cluster), ["a-1"], "pods that come or go change nothing");
     let policy = |pool: &mut NodePool| pool.disruption.consolidation = ConsolidationPolicy::WhenEmpty;
-    policy(Arc::make_mut(&mut world.snapshot.pools[0]));
-    assert_eq!(retire(&world), [""; 0]);
+    policy(Arc::make_mut(&mut cluster.snapshot.pools[0]));
+    assert_eq!(retire(&cluster), [""; 0]);
 }
 
 #[test]
 fn a_pod_that_has_no_place_anyway_stops_nobody() {
-    let mut world = blocked(|_| {}, |_| {});
-    world.node("a-3", |node| node.marked_for_deletion = true);
-    world.bound("a-3", "huge", sized(64_000));
-    assert_eq!(retire(&world), ["a-1"]);
-    taint(Arc::make_mut(&mut world.snapshot.nodes[0]));
-    assert_eq!(retire(&world), ["a-1"], "it stays so");
+    let mut cluster = blocked(|_| {}, |_| {});
+    cluster.node("a-3", |node| node.marked_for_deletion = true);
+    cluster.bound("a-3", "huge", sized(64_000));
+    assert_eq!(retire(&cluster), ["a-1"]);
+    taint(Arc::make_mut(&mut cluster.snapshot.nodes[0]));
+    assert_eq!(retire(&cluster), ["a-1"], "it stays so");
 }
 
 #[test]
 fn the_last_place_for_pods_to_come_does_not_retire() {
-    let mut world = World::new();
-    world.pool("a", |pool| pool.disruption.retire_blocked = true);
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| pool.disruption.retire_blocked = true);
     for name in ["a-1", "a-2", "a-3"] {
-        world.node(name, |_| {});
-        world.bound(name, &format!("job-{name}"), protected);
+        cluster.node(name, |_| {});
+        cluster.bound(name, &format!("job-{name}"), protected);
     }
-    assert_eq!(retire(&world), ["a-1"], "one at a time");
-    let mark = |world: &mut World, at: usize| taint(Arc::make_mut(&mut world.snapshot.nodes[at]));
-    mark(&mut world, 0);
-    assert_eq!(retire(&world), ["a-1", "a-2"]);
-    mark(&mut world, 1);
-    assert_eq!(retire(&world), ["a-1", "a-2"], "their jobs fit on the third");
+    assert_eq!(retire(&cluster), ["a-1"], "one at a time");
+    let mark = |cluster: &mut Cluster, at: usize| taint(Arc::make_mut(&mut cluster.snapshot.nodes[at]));
+    mark(&mut cluster, 0);
+    assert_eq!(retire(&cluster), ["a-1", "a-2"]);
+    mark(&mut cluster, 1);
+    assert_eq!(retire(&cluster), ["a-1", "a-2"], "their jobs fit on the third");
 }
 
 #[test]
 fn a_node_that_is_needed_again_comes_back() {
-    let mut world = blocked(|_| {}, taint);
-    assert!(is_retiring(&world.snapshot.nodes[0]));
-    assert_eq!(retire(&world), ["a-1"]);
-    world.bound("a-2", "grown", sized(1700));
-    assert_eq!(retire(&world), [""; 0]);
+    let mut cluster = blocked(|_| {}, taint);
+    assert!(is_retiring(&cluster.snapshot.nodes[0]));
+    assert_eq!(retire(&cluster), ["a-1"]);
+    cluster.bound("a-2", "grown", sized(1700));
+    assert_eq!(retire(&cluster), [""; 0]);
     // A pod that waits for room the node has.
-    let mut world = blocked(|_| {}, taint);
-    world.pending("w", 1650);
-    assert_eq!(retire(&world), [""; 0]);
+    let mut cluster = blocked(|_| {}, taint);
+    cluster.pending("w", 1650);
+    assert_eq!(retire(&cluster), [""; 0]);
     // The same where the pool is beyond its limits, and nothing could be launched in the node's place.
     let beyond = |pool: &mut NodePool| {
         pool.limits = Some(Resources::new().with(sym::NODES, 0));
         pool.usage = Resources::new().with(sym::NODES, 2);
     };
-    let mut world = blocked(beyond, |_| {});
-    assert_eq!(retire(&world), ["a-1"]);
-    world.pending("w", 1650);
-    assert_eq!(retire(&world), [""; 0]);
+    let mut cluster = blocked(beyond, |_| {});
+    assert_eq!(retire(&cluster), ["a-1"]);
+    cluster.pending("w", 1650);
+    assert_eq!(retire(&cluster), [""; 0]);
     // One that needs a new machine in any case changes nothing.
-    let mut world = blocked(|_| {}, taint);
-    world.pending("w", 1900);
-    assert_eq!(retire(&world), ["a-1"]);
+    let mut cluster = blocked(|_| {}, taint);
+    cluster.pending("w", 1900);
+    assert_eq!(retire(&cluster), ["a-1"]);
 }
 
 #[test]
 fn a_node_whose_blocker_is_gone_waits_for_its_turn_and_one_nobody_asks_for_comes_back() {
-    let mut world = blocked(
+    let mut cluster = blocked(
         |_| {},
         |node| {
             taint(node);
             node.lifecycle.consolidatable = false;
         },
     );
-    let node = Arc::make_mut(&mut world.snapshot.nodes[0]);
+    let node = Arc::make_mut(&mut cluster.snapshot.nodes[0]);
     node.pods.clear();
-    assert_eq!(retire(&world), ["a-1"]);
-    let world = blocked(|pool| pool.disruption.retire_blocked = false, taint);
-    assert_eq!(retire(&world), [""; 0]);
-    let world = blocked(
+    assert_eq!(retire(&cluster), ["a-1"]);
+    let cluster = blocked(|pool| pool.disruption.retire_blocked = false, taint);
+    assert_eq!(retire(&cluster), [""; 0]);
+    let cluster = blocked(
         |_| {},
         |node| {
             taint(node);
             node.marked_for_deletion = true;
         },
     );
-    assert_eq!(retire(&world), ["a-1"], "on its way out");
+    assert_eq!(retire(&cluster), ["a-1"], "on its way out");
 }

@@ -1,6 +1,6 @@
 //! Section 7: what if these nodes were not there.
 
-use crate::fixture::{Asked, World, ago, now, sized};
+use crate::fixture::{Asked, Cluster, ago, now, sized};
 use kerf_disruption::{Candidate, Consolidation, Simulation, Unplaced, WhatIf, settling_nodes};
 use kerf_model::intern::sym;
 use kerf_model::plan::Plan;
@@ -11,16 +11,16 @@ use kerf_scheduler::Options;
 use kerf_units::duration::GoDuration;
 use std::sync::{Arc, Mutex};
 
-fn without(world: &World, name: &str) -> Simulation {
-    let free = world.free();
+fn without(cluster: &Cluster, name: &str) -> Simulation {
+    let free = cluster.free();
     let candidates: Vec<&Candidate> = free.iter().filter(|candidate| *candidate.node.name == *name).collect();
     assert_eq!(candidates.len(), 1, "{name} is no candidate");
-    moved(world, &candidates, &[])
+    moved(cluster, &candidates, &[])
 }
 
 /// What if these nodes were not there, and those closed to pods that move by choice?
-fn moved(world: &World, candidates: &[&Candidate], settling: &[usize]) -> Simulation {
-    let what_if = WhatIf::new(&world.snapshot, settling.to_vec(), now(), &Options::default()).unwrap();
+fn moved(cluster: &Cluster, candidates: &[&Candidate], settling: &[usize]) -> Simulation {
+    let what_if = WhatIf::new(&cluster.snapshot, settling.to_vec(), now(), &Options::default()).unwrap();
     what_if.without(candidates).unwrap()
 }
 
@@ -43,25 +43,25 @@ fn places(simulation: &Simulation) -> Vec<String> {
 // DIS-093
 #[test]
 fn pods_go_to_the_others_and_then_to_new_nodes() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.node("a-2", |_| {});
-    world.bound("a-1", "p", sized(1500));
-    world.bound("a-1", "q", sized(400));
-    world.bound("a-2", "r", sized(1000));
-    assert_eq!(places(&without(&world, "a-1")), ["a-2: q", "new: p"]);
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |_| {});
+    cluster.bound("a-1", "p", sized(1500));
+    cluster.bound("a-1", "q", sized(400));
+    cluster.bound("a-2", "r", sized(1000));
+    assert_eq!(places(&without(&cluster, "a-1")), ["a-2: q", "new: p"]);
 }
 
 // DIS-093, DIS-096, DIS-288, SCH-430
 #[test]
 fn nodes_that_go_are_no_place_and_their_pods_need_one() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.node("a-2", |node| node.marked_for_deletion = true);
-    world.bound("a-1", "p", sized(1500));
-    world.bound("a-2", "q", sized(500));
-    world.pending("w", 2000);
-    let simulation = without(&world, "a-1");
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |node| node.marked_for_deletion = true);
+    cluster.bound("a-1", "p", sized(1500));
+    cluster.bound("a-2", "q", sized(500));
+    cluster.pending("w", 2000);
+    let simulation = without(&cluster, "a-1");
     let mut placed: Vec<String> = places(&simulation)
         .join(" ")
         .split_whitespace()
@@ -76,21 +76,21 @@ fn nodes_that_go_are_no_place_and_their_pods_need_one() {
 // DIS-096: the order is that in which a plan's checker gets them.
 #[test]
 fn who_waits_comes_first_and_who_is_protected_needs_no_place() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.node("a-2", |node| node.marked_for_deletion = true);
-    world.node("a-3", |_| {});
-    world.bound("a-2", "q", |_| {});
-    world.bound("a-2", "protected", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
-    world.bound("a-1", "p", |_| {});
-    world.pending("w", 100);
-    let simulation = without(&world, "a-1");
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |node| node.marked_for_deletion = true);
+    cluster.node("a-3", |_| {});
+    cluster.bound("a-2", "q", |_| {});
+    cluster.bound("a-2", "protected", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+    cluster.bound("a-1", "p", |_| {});
+    cluster.pending("w", 100);
+    let simulation = without(&cluster, "a-1");
     assert_eq!(
         (places(&simulation), simulation.failure()),
         (vec!["a-3: p q w".to_owned()], None)
     );
     let checked = Mutex::default();
-    Asked::default().with(&world, |consolidation, eligible| {
+    Asked::default().with(&cluster, |consolidation, eligible| {
         let checker = |_: &Snapshot, pods: &[Arc<Pod>], _: &Plan| {
             *checked.lock().unwrap() = pods.iter().map(|pod| pod.name.to_string()).collect::<Vec<_>>();
             Ok(())
@@ -108,38 +108,38 @@ fn who_waits_comes_first_and_who_is_protected_needs_no_place() {
 // DIS-096, DIS-265: what a claim was made for already needs nothing more.
 #[test]
 fn pods_a_claim_was_made_for_are_left_alone() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.node("a-2", |node| node.marked_for_deletion = true);
-    world.bound("a-2", "q", |_| {});
-    let promised = Arc::clone(&world.snapshot.nodes[1].pods[0]);
-    world.node("a-3", |node| {
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |node| node.marked_for_deletion = true);
+    cluster.bound("a-2", "q", |_| {});
+    let promised = Arc::clone(&cluster.snapshot.nodes[1].pods[0]);
+    cluster.node("a-3", |node| {
         node.provider_id = None;
         node.node_name = None;
         node.initialized = false;
         node.requested = node.allocatable.clone();
         node.pods.push(promised);
     });
-    assert_eq!(places(&without(&world, "a-1")), [""; 0]);
-    assert_eq!(without(&world, "a-1").failure(), None);
+    assert_eq!(places(&without(&cluster, "a-1")), [""; 0]);
+    assert_eq!(without(&cluster, "a-1").failure(), None);
     // Should the command that asked for it be given up, the machine is no place to rely on until it is there (DIS-100).
-    std::sync::Arc::make_mut(&mut world.snapshot.nodes[1]).marked_for_deletion = false;
-    let failure = without(&world, "a-2").failure();
+    std::sync::Arc::make_mut(&mut cluster.snapshot.nodes[1]).marked_for_deletion = false;
+    let failure = without(&cluster, "a-2").failure();
     let told =
         "not all pods would schedule, ns/q => would schedule against uninitialized nodeclaim/claim-a-3, node/a-3 ";
     assert_eq!(failure.as_deref(), Some(told));
-    assert_eq!(without(&world, "a-1").failure(), None, "it is another node's");
+    assert_eq!(without(&cluster, "a-1").failure(), None, "it is another node's");
 }
 
 // DIS-102, SCH-433
 #[test]
 fn pending_pods_may_stay_pending_and_running_ones_may_not() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.pending("w", 9000);
-    assert_eq!(without(&world, "a-1").failure(), None);
-    world.bound("a-1", "p", sized(9000));
-    let failure = without(&world, "a-1").failure().unwrap();
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.pending("w", 9000);
+    assert_eq!(without(&cluster, "a-1").failure(), None);
+    cluster.bound("a-1", "p", sized(9000));
+    let failure = without(&cluster, "a-1").failure().unwrap();
     assert!(
         failure.starts_with("not all pods would schedule, ns/p => ") && failure.ends_with(' '),
         "{failure}"
@@ -149,10 +149,10 @@ fn pending_pods_may_stay_pending_and_running_ones_may_not() {
 // DIS-102: a running pod that could not be planned for is no less homeless.
 #[test]
 fn a_pod_that_cannot_be_considered_is_not_placed() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.bound("a-1", "p", |pod| pod.faults = vec![PodFault::MatchFields]);
-    let failure = without(&world, "a-1").failure().unwrap();
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.bound("a-1", "p", |pod| pod.faults = vec![PodFault::MatchFields]);
+    let failure = without(&cluster, "a-1").failure().unwrap();
     assert_eq!(
         failure,
         "not all pods would schedule, ns/p => node selector term with matchFields is not supported "
@@ -163,9 +163,9 @@ fn a_pod_that_cannot_be_considered_is_not_placed() {
 #[test]
 fn the_sentence_names_five() {
     let sentence = |count: usize| {
-        let world = World::new();
+        let cluster = Cluster::new();
         let unplaced = (1..=count).map(|number| Unplaced {
-            pod: Arc::new(world.pod(&format!("p{number}"), 100)),
+            pod: Arc::new(cluster.pod(&format!("p{number}"), 100)),
             why: "no".to_owned(),
         });
         Simulation {
@@ -188,22 +188,22 @@ fn the_sentence_names_five() {
 // DIS-100, SCH-432
 #[test]
 fn nodes_that_are_not_initialised_are_no_place_but_for_the_homeless() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.node("a-2", |node| node.initialized = false);
-    world.bound("a-1", "p", |_| {});
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |node| node.initialized = false);
+    cluster.bound("a-1", "p", |_| {});
     assert_eq!(
-        without(&world, "a-1").failure().as_deref(),
+        without(&cluster, "a-1").failure().as_deref(),
         Some(
             "not all pods would schedule, ns/p => would schedule against uninitialized nodeclaim/claim-a-2, node/a-2 "
         )
     );
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.node("a-2", |node| node.initialized = false);
-    world.node("a-3", |node| node.marked_for_deletion = true);
-    world.bound("a-3", "q", |_| {});
-    let simulation = without(&world, "a-1");
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |node| node.initialized = false);
+    cluster.node("a-3", |node| node.marked_for_deletion = true);
+    cluster.bound("a-3", "q", |_| {});
+    let simulation = without(&cluster, "a-1");
     assert_eq!(
         (places(&simulation), simulation.failure()),
         (vec!["a-2: q".to_owned()], None)
@@ -213,46 +213,46 @@ fn nodes_that_are_not_initialised_are_no_place_but_for_the_homeless() {
 // DIS-101
 #[test]
 fn initialised_nodes_come_first() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.node("a-2", |node| node.initialized = false);
-    world.node("a-3", |_| {});
-    world.bound("a-1", "p", |_| {});
-    assert_eq!(places(&without(&world, "a-1")), ["a-3: p"]);
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |node| node.initialized = false);
+    cluster.node("a-3", |_| {});
+    cluster.bound("a-1", "p", |_| {});
+    assert_eq!(places(&without(&cluster, "a-1")), ["a-3: p"]);
 }
 
 // DIS-106
 #[test]
 fn unmanaged_nodes_are_a_place() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.node("x-1", |node| {
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.node("x-1", |node| {
         (node.managed, node.claim_name, node.pool) = (false, None, None);
     });
-    world.bound("a-1", "p", |_| {});
-    assert_eq!(places(&without(&world, "a-1")), ["x-1: p"]);
+    cluster.bound("a-1", "p", |_| {});
+    assert_eq!(places(&without(&cluster, "a-1")), ["x-1: p"]);
 }
 
 // DIS-107
 #[test]
 fn bare_pods_move_like_others() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.bound("a-1", "p", |pod| pod.owner = kerf_model::pod::Owner::None);
-    assert_eq!(places(&without(&world, "a-1")), ["new: p"]);
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.bound("a-1", "p", |pod| pod.owner = kerf_model::pod::Owner::None);
+    assert_eq!(places(&without(&cluster, "a-1")), ["new: p"]);
 }
 
 // DIS-312
 #[test]
 fn a_pool_at_its_limit_can_replace_its_nodes() {
-    let mut world = World::new();
-    world.pool("a", |pool| {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| {
         pool.limits = Some(Resources::new().with(sym::CPU, 2000).with(sym::NODES, 1));
         pool.usage = Resources::new().with(sym::CPU, 2000).with(sym::NODES, 1);
     });
-    world.node("a-1", |_| {});
-    world.bound("a-1", "p", |_| {});
-    let simulation = without(&world, "a-1");
+    cluster.node("a-1", |_| {});
+    cluster.bound("a-1", "p", |_| {});
+    let simulation = without(&cluster, "a-1");
     assert_eq!(
         (places(&simulation), simulation.failure()),
         (vec!["new: p".to_owned()], None)
@@ -263,10 +263,10 @@ fn a_pool_at_its_limit_can_replace_its_nodes() {
 #[test]
 fn nodes_that_settle_take_nothing_that_could_stay() {
     let after = |seconds| Some(GoDuration::from_secs(seconds));
-    let mut world = World::new();
-    world.pool("a", |pool| pool.disruption.consolidate_after = after(60));
-    world.pool("b", |pool| pool.disruption.consolidate_after = after(0));
-    world.pool("c", |pool| pool.disruption.consolidate_after = None);
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| pool.disruption.consolidate_after = after(60));
+    cluster.pool("b", |pool| pool.disruption.consolidate_after = after(0));
+    cluster.pool("c", |pool| pool.disruption.consolidate_after = None);
     for (name, initialized, event) in [
         ("a-1", Some(3600), None),
         ("a-2", Some(3600), Some(59)),
@@ -278,41 +278,41 @@ fn nodes_that_settle_take_nothing_that_could_stay() {
         ("b-1", Some(1), Some(1)),
         ("c-1", Some(1), Some(1)),
     ] {
-        world.node(name, |node| {
+        cluster.node(name, |node| {
             node.lifecycle.initialized_at = initialized.map(ago);
             node.lifecycle.last_pod_event = event.map(ago);
         });
     }
-    let settling = settling_nodes(&world.snapshot, now());
-    let names: Vec<&str> = settling.iter().map(|at| &*world.snapshot.nodes[*at].name).collect();
+    let settling = settling_nodes(&cluster.snapshot, now());
+    let names: Vec<&str> = settling.iter().map(|at| &*cluster.snapshot.nodes[*at].name).collect();
     assert_eq!(names, ["a-2", "a-4"]);
 
-    let mut world = World::new();
-    world.pool("a", |pool| pool.disruption.consolidate_after = after(60));
-    world.node("a-1", |_| {});
-    world.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(1)));
-    world.bound("a-1", "p", |_| {});
-    world.pending("w", 100);
-    let free = world.free();
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| pool.disruption.consolidate_after = after(60));
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(1)));
+    cluster.bound("a-1", "p", |_| {});
+    cluster.pending("w", 100);
+    let free = cluster.free();
     let candidates = [&free[0]];
-    let settling = settling_nodes(&world.snapshot, now());
-    let simulation = moved(&world, &candidates, &settling);
+    let settling = settling_nodes(&cluster.snapshot, now());
+    let simulation = moved(&cluster, &candidates, &settling);
     assert_eq!(places(&simulation), ["a-2: w", "new: p"]);
 }
 
 // DIS-104: the phase says who may go there, not whether the pod is bound.
 #[test]
 fn a_bound_pod_that_has_not_started_may_go_to_a_node_that_settles() {
-    let mut world = World::new();
-    world.pool("a", |pool| {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| {
         pool.disruption.consolidate_after = Some(GoDuration::from_secs(60));
     });
-    world.node("a-1", |_| {});
-    world.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(1)));
-    world.bound("a-1", "running", |_| {});
-    world.bound("a-1", "starting", |pod| pod.phase = Phase::Pending);
-    let free = world.free();
-    let settling = settling_nodes(&world.snapshot, now());
-    let simulation = moved(&world, &[&free[0]], &settling);
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |node| node.lifecycle.last_pod_event = Some(ago(1)));
+    cluster.bound("a-1", "running", |_| {});
+    cluster.bound("a-1", "starting", |pod| pod.phase = Phase::Pending);
+    let free = cluster.free();
+    let settling = settling_nodes(&cluster.snapshot, now());
+    let simulation = moved(&cluster, &[&free[0]], &settling);
     assert_eq!(places(&simulation), ["a-2: starting", "new: running"]);
 }

@@ -1,6 +1,6 @@
 //! Section 8.5: one node at a time.
 
-use crate::fixture::{Asked, World, budget, names, now, sized};
+use crate::fixture::{Asked, Cluster, budget, names, now, sized};
 use kerf_disruption::{
     Allowance, Command, SingleNodeOutcome, SingleNodeResults, Unconsolidatable, interleaved, underutilized,
 };
@@ -15,10 +15,10 @@ fn short(single: &SingleNodeOutcome) -> String {
 }
 
 /// Pools a, b and c with three, two and one nodes, all of them full.
-fn three_pools() -> World {
-    let mut world = World::new();
+fn three_pools() -> Cluster {
+    let mut cluster = Cluster::new();
     for pool in ["a", "b", "c"] {
-        world.typed(pool, &[("small", 2000, 0.5)], |_| {});
+        cluster.typed(pool, &[("small", 2000, 0.5)], |_| {});
     }
     for (name, price) in [
         ("a-1", 0.3),
@@ -28,24 +28,24 @@ fn three_pools() -> World {
         ("b-2", 0.09),
         ("c-1", 0.01),
     ] {
-        world.of_kind(name, "small", |_| {});
-        let node = world
+        cluster.of_kind(name, "small", |_| {});
+        let node = cluster
             .snapshot
             .nodes
             .iter_mut()
             .find(|node| *node.name == *name)
             .unwrap();
         Arc::make_mut(node).price = Price::from_per_hour(price);
-        world.bound(name, &format!("p-{name}"), sized(1900));
+        cluster.bound(name, &format!("p-{name}"), sized(1900));
     }
-    world
+    cluster
 }
 
 // DIS-174
 #[test]
 fn pools_take_turns_and_those_not_reached_before_come_first() {
-    let world = three_pools();
-    let (eligible, _) = underutilized(&world.snapshot, &world.free());
+    let cluster = three_pools();
+    let (eligible, _) = underutilized(&cluster.snapshot, &cluster.free());
     let order = |first: &[&str]| -> Vec<String> {
         let first: BTreeSet<Arc<str>> = first.iter().map(|pool| Arc::from(*pool)).collect();
         let order = interleaved(&eligible, &first);
@@ -55,24 +55,24 @@ fn pools_take_turns_and_those_not_reached_before_come_first() {
     assert_eq!(order(&["c"]), ["c-1", "a-1", "b-1", "a-2", "b-2", "a-3"]);
 }
 
-fn ask(world: &World, allowance: &Allowance, stop: &(dyn Fn() -> bool + Sync)) -> SingleNodeOutcome {
-    Asked::default().with(world, |consolidation, eligible| {
+fn ask(cluster: &Cluster, allowance: &Allowance, stop: &(dyn Fn() -> bool + Sync)) -> SingleNodeOutcome {
+    Asked::default().with(cluster, |consolidation, eligible| {
         let order = interleaved(eligible, &BTreeSet::new());
         consolidation.single(&order, allowance, &SingleNodeResults::default(), stop)
     })
 }
 
-fn allowance(world: &World) -> Allowance {
-    Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now())
+fn allowance(cluster: &Cluster) -> Allowance {
+    Allowance::new(&cluster.snapshot, DisruptionReason::Underutilized, now())
 }
 
 // DIS-176, DIS-177
 #[test]
 fn what_was_not_reached_in_time_is_remembered() {
-    let world = three_pools();
+    let cluster = three_pools();
     let looks = AtomicUsize::new(0);
     // One candidate, then two more, then the time is over.
-    let single = ask(&world, &allowance(&world), &|| {
+    let single = ask(&cluster, &allowance(&cluster), &|| {
         looks.fetch_add(1, Ordering::Relaxed) >= 1
     });
     assert!(single.timed_out && single.command.is_none());
@@ -81,7 +81,7 @@ fn what_was_not_reached_in_time_is_remembered() {
         single.unreached_pools.iter().map(|pool| &**pool).collect::<Vec<_>>(),
         ["b", "c"]
     );
-    let whole = ask(&world, &allowance(&world), &|| false);
+    let whole = ask(&cluster, &allowance(&cluster), &|| false);
     assert!(!whole.timed_out && whole.unreached_pools.is_empty());
     assert_eq!(whole.evaluated, 6);
 }
@@ -89,12 +89,12 @@ fn what_was_not_reached_in_time_is_remembered() {
 // DIS-178
 #[test]
 fn the_first_that_can_go_goes_and_those_before_it_say_why_they_stay() {
-    let mut world = three_pools();
-    world.pool("a", |pool| {
+    let mut cluster = three_pools();
+    cluster.pool("a", |pool| {
         pool.disruption.budgets = vec![budget("0")];
     });
-    world.node("b-0", |_| {});
-    let single = ask(&world, &allowance(&world), &|| false);
+    cluster.node("b-0", |_| {});
+    let single = ask(&cluster, &allowance(&cluster), &|| false);
     // The pods of b-1 fit on the empty b-0.
     assert_eq!(short(&single), "delete: [b-1]");
     assert!(single.constrained);
@@ -105,13 +105,13 @@ fn the_first_that_can_go_goes_and_those_before_it_say_why_they_stay() {
 // DIS-178, DIS-205, DIS-210
 #[test]
 fn moves_the_pools_refuse_are_passed_over() {
-    let mut world = World::new();
-    world.typed("a", &[("small", 2000, 0.1)], |pool| {
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &[("small", 2000, 0.1)], |pool| {
         pool.disruption.consolidation = ConsolidationPolicy::Balanced;
     });
     for (name, price, pods) in [("a-1", 5.0, 1), ("a-2", 0.1, 8), ("a-3", 0.1, 1)] {
-        world.of_kind(name, "small", |_| {});
-        let node = world
+        cluster.of_kind(name, "small", |_| {});
+        let node = cluster
             .snapshot
             .nodes
             .iter_mut()
@@ -119,12 +119,12 @@ fn moves_the_pools_refuse_are_passed_over() {
             .unwrap();
         Arc::make_mut(node).price = Price::from_per_hour(price);
         for pod in 0..pods {
-            world.bound(name, &format!("{name}-{pod}"), sized(50));
+            cluster.bound(name, &format!("{name}-{pod}"), sized(50));
         }
     }
-    let dear = Arc::make_mut(&mut world.snapshot.nodes[0]);
+    let dear = Arc::make_mut(&mut cluster.snapshot.nodes[0]);
     dear.lifecycle.consolidatable = false;
-    let single = ask(&world, &allowance(&world), &|| false);
+    let single = ask(&cluster, &allowance(&cluster), &|| false);
     assert_eq!(short(&single), "");
     assert_eq!(single.held.len(), 2);
     for held in &single.held {
@@ -138,14 +138,14 @@ fn moves_the_pools_refuse_are_passed_over() {
 // DIS-095
 #[test]
 fn a_candidate_that_is_on_its_way_out_is_no_command() {
-    let mut world = World::new();
-    world.node("a-1", |_| {});
-    world.node("a-2", |_| {});
-    world.bound("a-1", "p", |_| {});
-    let mut free = world.free();
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.node("a-2", |_| {});
+    cluster.bound("a-1", "p", |_| {});
+    let mut free = cluster.free();
     let node = Arc::make_mut(&mut free[0].node);
     node.marked_for_deletion = true;
-    let outcome = Asked::default().with(&world, |consolidation, _| consolidation.propose(&[&free[0]]));
+    let outcome = Asked::default().with(&cluster, |consolidation, _| consolidation.propose(&[&free[0]]));
     assert_eq!(outcome.map(|_| ()).unwrap_err().to_string(), "candidate is deleting");
     assert_eq!(names(&free).len(), 2);
 }

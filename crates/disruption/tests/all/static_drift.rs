@@ -1,6 +1,6 @@
 //! Section 9.5: drift of pools with a fixed number of nodes.
 
-use crate::fixture::{World, ago, budget, names, now};
+use crate::fixture::{Cluster, ago, budget, names, now};
 use kerf_disruption::{Allowance, Class, Command, Replicas, static_drift, statically_drifted};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::intern::sym;
@@ -9,24 +9,24 @@ use kerf_model::pod::DoNotDisrupt;
 use kerf_model::resources::Resources;
 
 /// A static pool "a" of so many nodes, all drifted, the last by name first.
-fn world(nodes: i64, limit: Option<i64>) -> World {
-    let mut world = World::new();
-    world.pool("a", |pool| {
+fn cluster(nodes: i64, limit: Option<i64>) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |pool| {
         pool.eligibility = Eligibility::Static;
         pool.limits = limit.map(|limit| Resources::new().with(sym::NODES, limit));
     });
     for number in 0..nodes {
-        world.node(&format!("a-{number}"), |node| {
+        cluster.node(&format!("a-{number}"), |node| {
             node.lifecycle.drifted = Some(("NodePoolDrifted".into(), ago(number)));
         });
     }
-    world
+    cluster
 }
 
 /// What is decided when so many nodes are wanted and so many stay, with a grant as the limit leaves it.
-fn decide(world: &World, wanted: u64, staying: u64) -> Vec<Command> {
-    let drifted = statically_drifted(&world.sorted(Class::Eventual).free);
-    let allowance = Allowance::new(&world.snapshot, DisruptionReason::Drifted, now());
+fn decide(cluster: &Cluster, wanted: u64, staying: u64) -> Vec<Command> {
+    let drifted = statically_drifted(&cluster.sorted(Class::Eventual).free);
+    let allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Drifted, now());
     let drifts = static_drift(&drifted, &allowance, &|_| Some(Replicas { wanted, staying }));
     let commands = drifts.into_iter().flat_map(|drift| {
         let most = drift.candidates.len() as u64;
@@ -41,7 +41,7 @@ fn decide(world: &World, wanted: u64, staying: u64) -> Vec<Command> {
 // DIS-249
 #[test]
 fn each_node_gets_a_replacement_made_from_the_template() {
-    let commands = decide(&world(3, None), 3, 3);
+    let commands = decide(&cluster(3, None), 3, 3);
     let short: Vec<String> = commands.iter().map(Command::short).collect();
     // The oldest drift first.
     let one = |name: &str| format!("replace: [{name}] -> [1 replacement]");
@@ -56,11 +56,11 @@ fn each_node_gets_a_replacement_made_from_the_template() {
 // DIS-249
 #[test]
 fn dynamic_pools_and_nodes_without_drift_are_not_its_business() {
-    let mut world = world(1, None);
-    world.node("a-9", |_| {});
-    world.pool("b", |_| {});
-    world.node("b-1", |node| node.lifecycle.drifted = Some(("x".into(), ago(1))));
-    let drifted = statically_drifted(&world.sorted(Class::Eventual).free);
+    let mut cluster = cluster(1, None);
+    cluster.node("a-9", |_| {});
+    cluster.pool("b", |_| {});
+    cluster.node("b-1", |node| node.lifecycle.drifted = Some(("x".into(), ago(1))));
+    let drifted = statically_drifted(&cluster.sorted(Class::Eventual).free);
     assert_eq!(names(&drifted), ["a-0"]);
 }
 
@@ -68,13 +68,13 @@ fn dynamic_pools_and_nodes_without_drift_are_not_its_business() {
 #[test]
 fn budget_and_limit_bound_how_many_go_at_once() {
     let at_once = |nodes: &str, limit: Option<i64>| {
-        let mut world = world(5, limit);
-        let pool = world.snapshot.pools[0].clone();
-        world.pool("a", |changed| {
+        let mut cluster = cluster(5, limit);
+        let pool = cluster.snapshot.pools[0].clone();
+        cluster.pool("a", |changed| {
             *changed = (*pool).clone();
             changed.disruption.budgets = vec![budget(nodes)];
         });
-        decide(&world, 5, 5).len()
+        decide(&cluster, 5, 5).len()
     };
     assert_eq!(at_once("100%", None), 5);
     assert_eq!(at_once("2", None), 2);
@@ -89,29 +89,29 @@ fn budget_and_limit_bound_how_many_go_at_once() {
 // DIS-250, DIS-252
 #[test]
 fn a_pool_that_is_to_shrink_does_that_first() {
-    assert_eq!(decide(&world(3, None), 2, 3).len(), 0);
-    assert_eq!(decide(&world(1, None), 0, 1).len(), 0);
-    assert_eq!(decide(&world(3, None), 3, 3).len(), 3);
+    assert_eq!(decide(&cluster(3, None), 2, 3).len(), 0);
+    assert_eq!(decide(&cluster(1, None), 0, 1).len(), 0);
+    assert_eq!(decide(&cluster(3, None), 3, 3).len(), 3);
 }
 
 // DIS-253
 #[test]
 fn protection_keeps_a_node_and_a_grace_period_overrules_that_of_pods() {
-    let mut world = world(0, None);
-    world.node("a-0", |node| {
+    let mut cluster = cluster(0, None);
+    cluster.node("a-0", |node| {
         node.lifecycle.drifted = Some(("x".into(), ago(1)));
         node.lifecycle.do_not_disrupt = true;
     });
-    world.node("a-1", |node| node.lifecycle.drifted = Some(("x".into(), ago(1))));
-    world.node("a-2", |node| {
+    cluster.node("a-1", |node| node.lifecycle.drifted = Some(("x".into(), ago(1))));
+    cluster.node("a-2", |node| {
         node.lifecycle.drifted = Some(("x".into(), ago(1)));
         node.lifecycle.termination_grace_seconds = Some(60);
     });
     for node in ["a-1", "a-2"] {
-        world.bound(node, &format!("on-{node}"), |pod| {
+        cluster.bound(node, &format!("on-{node}"), |pod| {
             pod.do_not_disrupt = DoNotDisrupt::Always;
         });
     }
-    let drifted = statically_drifted(&world.sorted(Class::Eventual).free);
+    let drifted = statically_drifted(&cluster.sorted(Class::Eventual).free);
     assert_eq!(names(&drifted), ["a-2"]);
 }

@@ -1,6 +1,6 @@
 //! Section 8.6: whether a command still stands after the wait.
 
-use crate::fixture::{Asked, World, budget, now, sized, text};
+use crate::fixture::{Asked, Cluster, budget, now, sized, text};
 use kerf_disruption::{Allowance, Command, Invalid, still_candidates, still_fits, underutilized};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::instance_type::Catalogue;
@@ -8,40 +8,40 @@ use kerf_model::pod::DoNotDisrupt;
 use std::sync::Arc;
 
 /// Two nodes whose pods fit on a third; the first two go.
-fn world() -> World {
-    let mut world = World::new();
-    world.typed("a", &[("nano", 700, 0.02), ("small", 2000, 0.1)], |_| {});
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &[("nano", 700, 0.02), ("small", 2000, 0.1)], |_| {});
     for (name, cpu) in [("a-1", 300), ("a-2", 300), ("a-3", 1300)] {
-        world.of_kind(name, "small", |_| {});
-        world.bound(name, &format!("p-{name}"), sized(cpu));
+        cluster.of_kind(name, "small", |_| {});
+        cluster.bound(name, &format!("p-{name}"), sized(cpu));
     }
-    world
+    cluster
 }
 
 /// One dear node whose pods fit on a cheaper machine.
-fn replaced() -> World {
-    let mut world = World::new();
-    world.typed(
+fn replaced() -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.typed(
         "a",
         &[("nano", 700, 0.02), ("small", 2000, 0.1), ("large", 8000, 0.4)],
         |_| {},
     );
-    world.of_kind("a-1", "large", |_| {});
-    world.bound("a-1", "p", sized(300));
-    world
+    cluster.of_kind("a-1", "large", |_| {});
+    cluster.bound("a-1", "p", sized(300));
+    cluster
 }
 
-fn command(world: &World, names: &[&str]) -> Command {
-    Asked::default().propose(world, names).unwrap()
+fn command(cluster: &Cluster, names: &[&str]) -> Command {
+    Asked::default().propose(cluster, names).unwrap()
 }
 
-/// What becomes of a command in the world as it is now.
-fn after(world: &World, command: &Command, nominated: &[&str]) -> Result<(), Invalid> {
-    let (eligible, _) = underutilized(&world.snapshot, &world.free());
-    let mut allowance = Allowance::new(&world.snapshot, DisruptionReason::Underutilized, now());
+/// What becomes of a command in the cluster as it is now.
+fn after(cluster: &Cluster, command: &Command, nominated: &[&str]) -> Result<(), Invalid> {
+    let (eligible, _) = underutilized(&cluster.snapshot, &cluster.free());
+    let mut allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Underutilized, now());
     let nominated = |name: &str| nominated.contains(&name);
     let now_candidates = still_candidates(command, &eligible, &nominated, &mut allowance)?;
-    Asked::default().with(world, |consolidation, _| {
+    Asked::default().with(cluster, |consolidation, _| {
         still_fits(command, &now_candidates, consolidation.what_if)
     })
 }
@@ -49,68 +49,68 @@ fn after(world: &World, command: &Command, nominated: &[&str]) -> Result<(), Inv
 // DIS-181, DIS-182, DIS-184, DIS-188, DIS-189, DIS-190, DIS-191
 #[test]
 fn what_happens_meanwhile_may_end_it() {
-    let going = command(&world(), &["a-1", "a-2"]);
+    let going = command(&cluster(), &["a-1", "a-2"]);
     assert_eq!(going.short(), "delete: [a-1, a-2]");
-    assert_eq!(after(&world(), &going, &[]), Ok(()));
-    let table: [(&str, fn(&mut World), Result<(), Invalid>); 7] = [
+    assert_eq!(after(&cluster(), &going, &[]), Ok(()));
+    let table: [(&str, fn(&mut Cluster), Result<(), Invalid>); 7] = [
         (
             "a protected pod came",
-            |world| {
-                world.bound("a-1", "new", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
+            |cluster| {
+                cluster.bound("a-1", "new", |pod| pod.do_not_disrupt = DoNotDisrupt::Always);
             },
             Err(Invalid::Churn(1)),
         ),
         (
             "a budget of pods closed",
-            |world| world.pdb("pdb", |_| {}),
+            |cluster| cluster.pdb("pdb", |_| {}),
             Err(Invalid::Churn(2)),
         ),
         (
             "a pod event",
-            |world| {
-                Arc::make_mut(&mut world.snapshot.nodes[0]).lifecycle.consolidatable = false;
+            |cluster| {
+                Arc::make_mut(&mut cluster.snapshot.nodes[0]).lifecycle.consolidatable = false;
             },
             Err(Invalid::Churn(1)),
         ),
         (
             "the pool's budget closed",
-            |world| {
-                Arc::make_mut(&mut world.snapshot.pools[0]).disruption.budgets = vec![budget("1")];
+            |cluster| {
+                Arc::make_mut(&mut cluster.snapshot.pools[0]).disruption.budgets = vec![budget("1")];
             },
             Err(Invalid::Budget),
         ),
         (
             "a pod took the place",
-            |world| world.bound("a-3", "new", sized(600)),
+            |cluster| cluster.bound("a-3", "new", sized(600)),
             Err(Invalid::Changed),
         ),
         (
             "a pod came that fits as well",
-            |world| world.bound("a-1", "new", sized(50)),
+            |cluster| cluster.bound("a-1", "new", sized(50)),
             Ok(()),
         ),
         (
             "the node was renewed",
-            |world| {
-                Arc::make_mut(&mut world.snapshot.nodes[0]).lifecycle.claim_uid = Some("another".into());
+            |cluster| {
+                Arc::make_mut(&mut cluster.snapshot.nodes[0]).lifecycle.claim_uid = Some("another".into());
             },
             Err(Invalid::Churn(1)),
         ),
     ];
     for (what, change, expected) in table {
-        let mut changed = world();
+        let mut changed = cluster();
         change(&mut changed);
         assert_eq!(after(&changed, &going, &[]), expected, "{what}");
     }
-    assert_eq!(after(&world(), &going, &["a-2"]), Err(Invalid::Nominated));
-    assert_eq!(after(&world(), &going, &["a-3"]), Ok(()));
+    assert_eq!(after(&cluster(), &going, &["a-2"]), Err(Invalid::Nominated));
+    assert_eq!(after(&cluster(), &going, &["a-3"]), Ok(()));
 }
 
 // DIS-183
 #[test]
 fn pods_without_a_place_end_it() {
-    let going = command(&world(), &["a-1", "a-2"]);
-    let mut changed = world();
+    let going = command(&cluster(), &["a-1", "a-2"]);
+    let mut changed = cluster();
     changed.bound("a-1", "huge", sized(9000));
     let Err(Invalid::Unplaceable(sentence)) = after(&changed, &going, &[]) else {
         panic!("it should not stand");

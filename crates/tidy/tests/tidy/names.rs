@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Crates that still declare names with a banned word.
 const WORDS_NOT_YET: &[&str] = &["apiserver", "cli", "controllers", "runtime", "sandbox"];
 /// Crates that still declare a banned name.
-const NAMES_NOT_YET: &[&str] = &["disruption"];
+const NAMES_NOT_YET: &[&str] = &[];
 /// Names that still have several meanings.
-const MEANINGS_NOT_YET: &[&str] = &["Known", "Place", "State", "Verdict", "World"];
+const MEANINGS_NOT_YET: &[&str] = &["Known", "Place", "State", "Verdict"];
 
 /// Words that no name may contain, and the word to use. `CamelCase` and `snake_case` names are split into words.
 const WORDS: &[(&str, &str)] = &[

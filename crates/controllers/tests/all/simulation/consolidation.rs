@@ -425,7 +425,7 @@ async fn a_claim_that_changes_keeps_the_weight_of_its_pods() {
             plan: None,
         };
         let judgement = Balance::new(&snapshot, &free).judge(&command);
-        let score = judgement.verdicts[0].score.as_ref().expect("the pool is balanced");
+        let score = judgement.by_pool[0].score.as_ref().expect("the pool is balanced");
         score.totals.disruption.as_pods()
     };
     assert_eq!(weight(&simulation), 6.0);

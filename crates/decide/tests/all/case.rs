@@ -5,7 +5,7 @@ use kerf_disruption::Command;
 use kerf_model::budget::DisruptionPolicy;
 use kerf_model::in_flight::InFlight;
 use kerf_model::snapshot::Snapshot;
-use kerf_testkit::disruption::{World, budget, now};
+use kerf_testkit::disruption::{Cluster, budget, now};
 use std::sync::Arc;
 
 /// The inputs of decisions, owned.
@@ -17,9 +17,9 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    pub(crate) fn of(world: World) -> Self {
+    pub(crate) fn of(cluster: Cluster) -> Self {
         Self {
-            snapshot: Arc::new(world.snapshot),
+            snapshot: Arc::new(cluster.snapshot),
             in_flight: InFlight::default(),
             settings: Settings::default(),
         }
@@ -51,13 +51,13 @@ impl Case {
 }
 
 /// Pool "a" with types of two and four cores, whose nodes may all go at once.
-pub(crate) fn open_pool(world: &mut World) {
-    open(world, "a");
+pub(crate) fn open_pool(cluster: &mut Cluster) {
+    open(cluster, "a");
 }
 
 /// A pool with types of two and four cores, whose nodes may all go at once.
-pub(crate) fn open(world: &mut World, name: &str) {
-    world.typed(name, &[("small", 2000, 0.1), ("large", 4000, 0.2)], |pool| {
+pub(crate) fn open(cluster: &mut Cluster, name: &str) {
+    cluster.typed(name, &[("small", 2000, 0.1), ("large", 4000, 0.2)], |pool| {
         pool.disruption = DisruptionPolicy {
             budgets: vec![budget("100%")],
             ..pool.disruption.clone()
