@@ -3,7 +3,7 @@
 use crate::object::{controller_uid, is_active};
 use crate::store::{Kind, Store, key_of};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
@@ -38,6 +38,7 @@ pub(crate) struct ActorContext {
     pub(crate) stateful_sets: Arc<Store<StatefulSet>>,
     pub(crate) daemon_sets: Arc<Store<DaemonSet>>,
     pub(crate) jobs: Arc<Store<Job>>,
+    pub(crate) cron_jobs: Arc<Store<CronJob>>,
     pub(crate) budgets: Arc<Store<PodDisruptionBudget>>,
     pub(crate) claims: Arc<Store<PersistentVolumeClaim>>,
     pub(crate) volumes: Arc<Store<PersistentVolume>>,
@@ -62,6 +63,7 @@ impl ActorContext {
             stateful_sets: Store::new(&[]),
             daemon_sets: Store::new(&[]),
             jobs: Store::new(&[]),
+            cron_jobs: Store::new(&[]),
             budgets: Store::new(&[]),
             claims: Store::new(&[]),
             volumes: Store::new(&[]),
@@ -80,6 +82,7 @@ impl ActorContext {
         self.follow_one(tasks, &self.stateful_sets);
         self.follow_one(tasks, &self.daemon_sets);
         self.follow_one(tasks, &self.jobs);
+        self.follow_one(tasks, &self.cron_jobs);
         self.follow_one(tasks, &self.budgets);
         self.follow_one(tasks, &self.claims);
         self.follow_one(tasks, &self.volumes);
@@ -93,6 +96,7 @@ impl ActorContext {
         self.stateful_sets.synced().await;
         self.daemon_sets.synced().await;
         self.jobs.synced().await;
+        self.cron_jobs.synced().await;
         self.budgets.synced().await;
         self.claims.synced().await;
         self.volumes.synced().await;

@@ -1,5 +1,6 @@
-//! The workload controllers: they create, replace and delete the pods of Deployments, StatefulSets, DaemonSets and Jobs.
+//! The workload controllers: they create, replace and delete the pods of Deployments, StatefulSets, DaemonSets, Jobs and CronJobs.
 
+mod cron_job;
 mod daemon_set;
 mod deployment;
 mod job;
@@ -20,4 +21,5 @@ pub(crate) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     stateful_set::start(context, tasks);
     daemon_set::start(context, tasks);
     job::start(context, tasks);
+    cron_job::start(context, tasks);
 }

@@ -1,6 +1,7 @@
 //! The embedded cluster behaves as a cluster does, in virtual time.
 
 mod budgets;
+mod cron_jobs;
 mod faults;
 mod fixture;
 mod nodes;
