@@ -43,7 +43,7 @@ impl std::fmt::Debug for ApiServerBuilder {
 }
 
 impl ApiServerBuilder {
-    /// Where timestamps come from. Without it the server starts at the beginning of 2026 and follows tokio's clock.
+    /// The source of timestamps. The default starts at the beginning of 2026 and follows tokio's clock.
     #[must_use]
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = Some(clock);
@@ -57,39 +57,40 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Events kept per resource: how far a watcher may fall behind, how old a continue token may be.
+    /// Number of events kept per resource. It limits how far a watch may fall behind and how old a continue token may be.
     #[must_use]
     pub fn watch_history(mut self, events: usize) -> Self {
         self.watch_history = events;
         self
     }
 
-    /// How often a quiet watch that allows bookmarks gets one.
+    /// Interval of bookmarks in a watch that allows them.
     #[must_use]
     pub fn bookmark_interval(mut self, interval: Duration) -> Self {
         self.bookmark_interval = interval;
         self
     }
 
-    /// Whether dependents follow their owners; on by default. A control plane without a controller manager has none.
+    /// Whether garbage collection deletes dependents with their owners; on by default. A control plane without a controller manager has no
+    /// garbage collection.
     #[must_use]
     pub fn garbage_collection(mut self, on: bool) -> Self {
         self.garbage_collection = on;
         self
     }
 
-    /// Tells `look` of every write while it happens, before any watcher hears of it. It must be quick and must not call the server.
+    /// Calls `observer` with every write, before watches deliver it. It must be fast and must not call the server.
     #[must_use]
-    pub fn observer(mut self, look: impl Fn(Write<'_>) + Send + Sync + 'static) -> Self {
-        self.observer = Some(Observer::new(look));
+    pub fn observer(mut self, observer: impl Fn(Write<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Some(Observer::new(observer));
         self
     }
 
-    /// A server that keeps its state in a folder: reads what is there and writes every change to it. History is not kept:
-    /// clients that watched before a restart list again.
+    /// A server that keeps its state in a folder, which it locks and makes readable for its owner only. It reads the state at start and
+    /// writes every change. Watch history is not kept: watches from before a restart end with 410 Expired.
     ///
     /// # Errors
-    /// When the folder cannot be used or its log is damaged.
+    /// When the folder cannot be used, another process uses it, or its log is damaged.
     pub fn open(self, folder: &Path) -> Result<ApiServer, OpenError> {
         self.build_from(|state| state.recover(folder))
     }

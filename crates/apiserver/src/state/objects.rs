@@ -188,6 +188,7 @@ impl State {
             });
         }
         self.table_mut(table).record(change, Arc::clone(&stored));
+        self.compact_log();
         self.after_commit(table, change, &stored, object);
         stored
     }

@@ -16,14 +16,25 @@ impl State {
     pub(crate) fn recover(&mut self, folder: &Path) -> Result<(), OpenError> {
         let mut log = Log::open(folder)?;
         log.replay(|entry| self.apply_log_entry(entry))?;
-        log.rewrite(self.log_entries()).map_err(|source| log.error(source))?;
-        self.log = Some(log);
         self.compact();
+        log.rewrite(self.version, self.log_entries())?;
+        self.log = Some(log);
         Ok(())
     }
 
+    /// Rewrites the log if it has grown enough since it was last rewritten.
+    pub(super) fn compact_log(&mut self) {
+        let Some(mut log) = self.log.take_if(|log| log.is_overgrown()) else {
+            return;
+        };
+        if let Err(error) = log.rewrite(self.version, self.log_entries()) {
+            log.put_off_rewrite(&error);
+        }
+        self.log = Some(log);
+    }
+
     /// Every stored object. Definitions come first, because their tables are made before the tables they define.
-    pub(crate) fn log_entries(&self) -> impl Iterator<Item = LogEntry<'_>> {
+    fn log_entries(&self) -> impl Iterator<Item = LogEntry<'_>> {
         self.tables().flat_map(|(id, table)| {
             let (group, plural) = self.table_name(id);
             table.range(None).map(move |object| LogEntry {
@@ -36,6 +47,10 @@ impl State {
     }
 
     fn apply_log_entry(&mut self, entry: &Value) -> Result<(), String> {
+        if let (Some(version), None) = (json::at(entry, &["version"]).as_u64(), entry.get("resource")) {
+            self.version = self.version.max(version);
+            return Ok(());
+        }
         let text = |field: &str| {
             entry
                 .get(field)
@@ -58,7 +73,7 @@ impl State {
         Ok(())
     }
 
-    /// Puts back an object read from disk: no event, no garbage collection.
+    /// Stores an object from the log, without an event and without garbage collection.
     fn restore(&mut self, table: TableId, key: &str, object: &Value) {
         let version = json::text(object, &["metadata", "resourceVersion"])
             .and_then(|v| v.parse().ok())
@@ -76,7 +91,7 @@ impl State {
         }
     }
 
-    /// Forgets an object that the log on disk says was deleted.
+    /// Removes an object that a later line of the log deletes.
     fn unrestore(&mut self, table: TableId, key: &str, version: u64) {
         self.version = self.version.max(version);
         if let Some(previous) = self.table_mut(table).forget(key) {

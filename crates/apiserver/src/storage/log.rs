@@ -1,10 +1,11 @@
-//! State on disk for `kerf up --data-dir`: an append-only log of JSON lines, compacted at start.
+//! State on disk for `kerf up --data-dir`: an append-only log of JSON lines in a folder that one process owns.
 //!
-//! Each write is one line, so that a crash can tear the last line only; a torn last line is dropped, any other damage is an
-//! error that names the line.
+//! Each write is one line, so that a crash can tear the last line only. A torn last line is dropped; any other damage is an error that
+//! names the line. The log is rewritten without superseded lines at start, and again whenever it has grown enough.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -13,20 +14,43 @@ use super::{Change, Stored};
 
 const LOG: &str = "objects.jsonl";
 const NEW_LOG: &str = "objects.jsonl.new";
+/// Locked by the process that owns the folder; holds its pid.
+const LOCK: &str = "lock";
+
+/// Only the owner may enter the folder or read its files: they hold Secrets.
+const FOLDER_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// Smallest growth (bytes) after which the log is rewritten. Rewriting a log of this size takes less than 0.1 s.
+const GROWTH_MIN: u64 = 16 * 1024 * 1024;
 
 /// Why the state on disk could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The folder or the log cannot be read or written.
-    #[error("cannot use {path}: {source}", path = path.display())]
+    #[error("cannot use {path}", path = path.display())]
     Io {
-        /// What could not be used.
+        /// The folder or file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
+    /// The path of the folder is a file.
+    #[error("{path} is not a folder: name a folder, which is made when it is missing", path = path.display())]
+    NotAFolder {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Another process owns the folder.
+    #[error("{path} is in use by process {pid}: stop that process, or name another folder", path = path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+        /// The pid of the owner as its lock file has it; `unknown` when that is empty.
+        pid: String,
+    },
     /// A line of the log is not what this server writes.
-    #[error("line {line} of {path} is damaged ({why}): restore the file from a copy, or move it away to begin anew", path = path.display())]
+    #[error("line {line} of {path} is damaged ({why}): restore the file from a copy, or move it away to start with an empty cluster", path = path.display())]
     Damaged {
         /// The log.
         path: PathBuf,
@@ -49,11 +73,8 @@ pub(crate) struct LogEntry<'a> {
 
 impl LogEntry<'_> {
     fn line(&self) -> Vec<u8> {
-        let (group, plural, key) = (
-            Value::from(self.group),
-            Value::from(self.plural),
-            Value::from(&*self.object.key),
-        );
+        let (group, plural) = (Value::from(self.group), Value::from(self.plural));
+        let key = Value::from(&*self.object.key);
         match self.change {
             Change::Added | Change::Modified => {
                 let mut line =
@@ -70,23 +91,34 @@ impl LogEntry<'_> {
     }
 }
 
-/// The open log of one folder.
+/// The log of one folder, owned by this process as long as the value lives.
 #[derive(Debug)]
 pub(crate) struct Log {
     file: File,
     path: PathBuf,
+    /// Holds the lock of the folder.
+    _lock: File,
+    /// Bytes of the log.
+    size: u64,
+    /// Bytes at which the log is rewritten.
+    rewrite_at: u64,
+    /// A write failed; nothing is written any more.
     failed: bool,
 }
 
 impl Log {
-    /// Opens the log of `folder`; both are made when missing.
+    /// Locks `folder` and opens its log; both are made when missing.
     pub(crate) fn open(folder: &Path) -> Result<Self, OpenError> {
+        let lock = lock(folder)?;
         let path = folder.join(LOG);
-        fs::create_dir_all(folder).map_err(io_error(folder))?;
         let file = append_to(&path).map_err(io_error(&path))?;
+        let size = file.metadata().map_err(io_error(&path))?.len();
         Ok(Self {
             file,
             path,
+            _lock: lock,
+            size,
+            rewrite_at: u64::MAX,
             failed: false,
         })
     }
@@ -118,17 +150,55 @@ impl Log {
         Ok(())
     }
 
-    /// Replaces the log by one that holds only `entries`. After a crash either the old or the new log is there, whole.
-    pub(crate) fn rewrite<'a>(&mut self, entries: impl Iterator<Item = LogEntry<'a>>) -> io::Result<()> {
+    /// Replaces the log by one that holds only `entries` and the server's `version`, which deletions may have raised above that of every
+    /// object. After a crash either the old or the new log is there, whole.
+    pub(crate) fn rewrite<'a>(
+        &mut self,
+        version: u64,
+        entries: impl Iterator<Item = LogEntry<'a>>,
+    ) -> Result<(), OpenError> {
+        self.try_rewrite(version, entries).map_err(io_error(&self.path))
+    }
+
+    fn try_rewrite<'a>(&mut self, version: u64, entries: impl Iterator<Item = LogEntry<'a>>) -> io::Result<()> {
         let new = self.path.with_file_name(NEW_LOG);
-        let mut out = BufWriter::new(File::create(&new)?);
+        // One is left behind by a crash during a rewrite.
+        match fs::remove_file(&new) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .mode(FILE_MODE)
+            .open(&new)?;
+        let mut out = BufWriter::new(file);
+        writeln!(out, "{}", json!({"version": version}))?;
         for entry in entries {
             out.write_all(&entry.line())?;
         }
-        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        let written = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        written.sync_all()?;
+        let size = written.metadata()?.len();
         fs::rename(&new, &self.path)?;
-        self.file = append_to(&self.path)?;
-        Ok(())
+        self.file = written;
+        self.size = size;
+        self.rewrite_at = rewrite_at(size);
+        // A rename survives a power failure only when the folder is synchronised.
+        self.path
+            .parent()
+            .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    }
+
+    /// Whether the log has grown so much that it should be rewritten.
+    pub(crate) fn is_overgrown(&self) -> bool {
+        self.size >= self.rewrite_at && !self.failed
+    }
+
+    /// Logs that a rewrite failed, and waits for as much growth again before the next one.
+    pub(crate) fn put_off_rewrite(&mut self, error: &OpenError) {
+        self.rewrite_at = rewrite_at(self.size);
+        tracing::warn!(path = %self.path.display(), error = error as &dyn std::error::Error, "the log could not be compacted");
     }
 
     /// Appends one write. When the disk fails, the server continues without its log and logs one error.
@@ -136,23 +206,77 @@ impl Log {
         if self.failed {
             return;
         }
-        if let Err(error) = self.file.write_all(&entry.line()) {
-            self.failed = true;
-            tracing::error!(path = %self.path.display(), %error, "state is no longer written to disk");
+        let line = entry.line();
+        match self.file.write_all(&line) {
+            Ok(()) => self.size += line.len() as u64,
+            Err(error) => {
+                self.failed = true;
+                tracing::error!(path = %self.path.display(), %error, "state is no longer written to disk");
+            }
         }
     }
+}
 
-    /// An I/O error of this log.
-    pub(crate) fn error(&self, source: io::Error) -> OpenError {
-        io_error(&self.path)(source)
+/// A log is rewritten when it is twice as large as after the last rewrite: the cost per write stays constant.
+fn rewrite_at(size: u64) -> u64 {
+    size.saturating_mul(2).max(size.saturating_add(GROWTH_MIN))
+}
+
+/// Makes `folder` and locks it for this process.
+fn lock(folder: &Path) -> Result<File, OpenError> {
+    if folder.exists() && !folder.is_dir() {
+        return Err(OpenError::NotAFolder {
+            path: folder.to_owned(),
+        });
     }
+    DirBuilder::new()
+        .recursive(true)
+        .mode(FOLDER_MODE)
+        .create(folder)
+        .map_err(io_error(folder))?;
+    let path = folder.join(LOCK);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(FILE_MODE)
+        .open(&path)
+        .map_err(io_error(&path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let pid = fs::read_to_string(&path).unwrap_or_default();
+            let pid = match pid.trim() {
+                "" => "unknown",
+                pid => pid,
+            };
+            return Err(OpenError::InUse {
+                path: folder.to_owned(),
+                pid: pid.to_owned(),
+            });
+        }
+        Err(TryLockError::Error(source)) => return Err(OpenError::Io { path, source }),
+    }
+    // Folders and files of older versions were readable by everybody.
+    fs::set_permissions(folder, Permissions::from_mode(FOLDER_MODE)).map_err(io_error(folder))?;
+    file.set_len(0)
+        .and_then(|()| file.write_all(std::process::id().to_string().as_bytes()))
+        .map_err(io_error(&path))?;
+    Ok(file)
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(FILE_MODE)
+        .open(path)?;
+    file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+    Ok(file)
 }
 
-fn io_error(path: &Path) -> impl Fn(io::Error) -> OpenError {
+fn io_error(path: &Path) -> impl Fn(io::Error) -> OpenError + use<> {
     let path = path.to_owned();
     move |source| OpenError::Io {
         path: path.clone(),

@@ -303,3 +303,20 @@ fn the_limits_of_a_pool_count_whole_machines() {
     std::thread::sleep(Duration::from_secs(5));
     assert_eq!(up.list("/apis/karpenter.sh/v1/nodeclaims").len(), 2);
 }
+
+#[test]
+fn a_second_cluster_on_a_data_directory_is_refused_and_told_the_owner() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("one-owner-{}", std::process::id()));
+    let folder = folder.display().to_string();
+    let first = Up::start_with("one-owner", &["--no-controller", "--data-dir", &folder]);
+    let kubeconfig = format!("{folder}-second.kubeconfig");
+    let second = kerf(&["up", "--no-controller", "--write-kubeconfig", &kubeconfig, "--data-dir", &folder]);
+    assert_eq!(second.code, 4, "{}", second.stderr);
+    let owner = format!("is in use by process {}: stop that process", first.child.id());
+    assert!(second.stderr.contains(&owner), "{}", second.stderr);
+    assert!(!Path::new(&kubeconfig).exists());
+    drop(first);
+    // The lock ends with its process, also when that is killed.
+    drop(Up::start_with("one-owner", &["--no-controller", "--data-dir", &folder]));
+    let _ = std::fs::remove_dir_all(&folder);
+}
