@@ -10,6 +10,7 @@ use super::body::ResponseBody;
 use crate::error::ApiError;
 use crate::registry::Resource;
 use crate::request::{Format, ObjectPath, Query, accepted_format, field_validation, include_object};
+use crate::schema::protobuf;
 use crate::verbs::PatchBody;
 use crate::view::View;
 use crate::write::{WriteRequest, WriteResult};
@@ -45,19 +46,15 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// The body as JSON; YAML is accepted where the content type says so.
+    /// The body as JSON. YAML and protobuf are read where the content type says so.
     pub(crate) fn json_body(&self) -> Result<Value, ApiError> {
         if self.content_type.contains("yaml") {
             return serde_saphyr::from_slice(self.body)
                 .map_err(|e| ApiError::bad_request(format!("error decoding YAML: {e}")));
         }
         if self.content_type.contains("protobuf") {
-            return Err(ApiError::new(
-                415,
-                "UnsupportedMediaType",
-                "the body of the request was in an unknown format - accepted media types include: application/json, \
-                 application/yaml",
-            ));
+            return protobuf::decode(self.body)
+                .map_err(|why| ApiError::bad_request(format!("error decoding protobuf: {why}")));
         }
         serde_json::from_slice(self.body).map_err(|e| {
             ApiError::bad_request(format!("the object provided is unrecognized (must be valid JSON): {e}"))
@@ -73,7 +70,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Who owns the fields of a write: the named manager, else the program that calls.
+    /// The field manager of a write: the `fieldManager` of the query, else the first part of the user agent.
     fn manager(&self) -> &str {
         self.query
             .get("fieldManager")
@@ -117,7 +114,7 @@ impl Call<'_> {
     }
 }
 
-/// The answer to a write.
+/// The response to a write.
 pub(crate) fn written(
     call: &Call<'_>,
     resource: &Resource,

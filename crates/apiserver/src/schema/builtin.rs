@@ -73,6 +73,10 @@ pub(crate) struct FieldDef {
     pub(crate) ownership: Ownership,
     /// The value assumed when the field is absent.
     pub(crate) default: Option<&'static str>,
+    /// The field's number in protobuf; the second one when it stands in an embedded struct. `None` for fields of JSON only.
+    pub(crate) number: Option<(u64, Option<u64>)>,
+    /// Whether the field is a pointer in Go: it distinguishes the zero value from an absent one.
+    pub(crate) pointer: bool,
 }
 
 impl FieldDef {
@@ -201,6 +205,8 @@ fn parse_field(owner: &'static str, rest: &'static str) -> Option<FieldDef> {
         retain_keys: false,
         ownership: Ownership::Default,
         default: None,
+        number: None,
+        pointer: false,
     };
     for flag in flags.split(' ').filter(|f| !f.is_empty()) {
         match flag.split_once('=').unwrap_or((flag, "")) {
@@ -214,10 +220,20 @@ fn parse_field(owner: &'static str, rest: &'static str) -> Option<FieldDef> {
             ("atomic", _) => field.ownership = Ownership::Atomic,
             ("keys", keys) => field.ownership = Ownership::Keyed(keys.split(',').collect()),
             ("default", value) => field.default = Some(value),
+            ("n", number) => field.number = Some(parse_number(number)?),
+            ("ptr", _) => field.pointer = true,
             _ => return None,
         }
     }
     Some(field)
+}
+
+/// `N`, or `N.M` for field M of the embedded struct in field N.
+fn parse_number(text: &str) -> Option<(u64, Option<u64>)> {
+    match text.split_once('.') {
+        Some((outer, inner)) => Some((outer.parse().ok()?, Some(inner.parse().ok()?))),
+        None => Some((text.parse().ok()?, None)),
+    }
 }
 
 fn parse_type(owner: &'static str, text: &'static str) -> Option<TypeRef> {

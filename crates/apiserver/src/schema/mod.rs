@@ -1,4 +1,4 @@
-//! What objects may look like: the table of built-in types, and CRD schemas that prune, default and validate objects.
+//! Types and schemas of objects: the table of built-in types, and CRD schemas that prune, default and validate objects.
 //!
 //! In: a CustomResourceDefinition, then objects of it, as JSON. Out: the same objects as a server would store them, or
 //! every reason why it would not, in the words of the real server. Nothing here knows storage, requests or time.
@@ -12,6 +12,7 @@ mod field_error;
 mod formats;
 mod pattern;
 mod place;
+pub(crate) mod protobuf;
 mod prune;
 mod structural;
 mod validate;

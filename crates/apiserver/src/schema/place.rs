@@ -1,8 +1,8 @@
-//! Where in an object a value is, written out only for what is wrong with it.
+//! The path of a value in an object, formatted only for errors.
 
 use super::field_error::{child, index};
 
-/// A path from the object's root, kept on the stack of whoever walks the object.
+/// A path from the object's root as a linked list on the stack of the code that walks the object.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place<'a> {
     Root,

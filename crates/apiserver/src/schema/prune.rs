@@ -1,4 +1,4 @@
-//! Removes what the schema does not know, and nulls it does not allow.
+//! Pruning: removes unknown fields, and nulls that the schema does not allow.
 
 use serde_json::Value;
 

@@ -8,6 +8,7 @@ mod data_folder;
 mod defaults;
 mod discovery;
 mod eviction;
+mod kubectl;
 mod objects;
 mod refusals;
 mod scale;
