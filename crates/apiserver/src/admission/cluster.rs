@@ -58,6 +58,7 @@ pub(crate) fn default(state: &mut State, resource: &Resource, object: &mut Value
             json::default(spec, "volumeLifecycleModes", json!(["Persistent"]));
         }
         "CustomResourceDefinition" => super::definitions::default(object),
+        "LimitRange" => super::limit_range::default(object),
         _ => {}
     }
 }
@@ -83,7 +84,7 @@ fn default_service(state: &mut State, service: &mut Value) {
     if spec.get("type").and_then(Value::as_str) != Some("ExternalName") {
         json::default(spec, "internalTrafficPolicy", "Cluster");
         if !spec.contains_key("clusterIP") {
-            // Nothing routes here: an address only has to look like one.
+            // No traffic is routed: the address only has to have the right form.
             let bits = state.random.next();
             spec.insert(
                 "clusterIP".to_owned(),

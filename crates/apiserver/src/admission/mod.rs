@@ -5,6 +5,7 @@ mod checks;
 mod cluster;
 mod definitions;
 mod envelope;
+mod limit_range;
 mod meta;
 mod offline;
 mod pod;

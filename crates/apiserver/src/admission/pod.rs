@@ -1,8 +1,8 @@
-//! Pods and pod templates: defaults, admission by other objects, validation, what may change.
+//! Pods and pod templates: defaults, values from other objects, validation, allowed changes.
 
 use serde_json::{Map, Value, json};
 
-use super::{Checks, quantity, selector};
+use super::{Checks, limit_range, quantity, selector};
 use crate::error::ApiError;
 use crate::json;
 use crate::registry::Resource;
@@ -106,6 +106,7 @@ pub(crate) fn admit(state: &State, resource: &Resource, pod: &mut Value) -> Resu
     json::default(json::object_mut(pod, &["spec"]), "enableServiceLinks", true);
     admit_runtime_class(state, resource, pod)?;
     admit_priority(state, resource, pod)?;
+    limit_range::admit(state, resource, pod)?;
     default_tolerations(pod);
     let qos = qos_class(pod);
     json::set(pod, &["status"], json!({"phase": "Pending", "qosClass": qos}));
@@ -453,7 +454,7 @@ pub(crate) fn validate_update(new: &Value, old: &Value, checks: &mut Checks) {
     }
     let gates = json::items(&allowed, &["schedulingGates"]);
     if !gates.is_empty() {
-        // A gated pod may become pickier and may lose gates.
+        // A gated pod may narrow its node selection and remove gates.
         if json::items(spec, &["schedulingGates"])
             .iter()
             .all(|g| gates.contains(g))

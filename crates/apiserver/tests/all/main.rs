@@ -9,6 +9,7 @@ mod defaults;
 mod discovery;
 mod eviction;
 mod kubectl;
+mod limit_ranges;
 mod objects;
 mod refusals;
 mod scale;
