@@ -1,4 +1,4 @@
-//! The forms in which objects go out: whole, metadata only, Table, another API version.
+//! The representations of objects in responses: whole, metadata only, Table, another API version.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use crate::registry::{Resource, converted};
 use crate::request::Format;
 use crate::storage::{Change, Page, Stored, named_event_line};
 
-/// How a client wants its objects.
+/// The representation that a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
     /// The stored bytes.
@@ -38,7 +38,7 @@ impl View {
         }
     }
 
-    /// One object. Ages in a Table are told as of `now`.
+    /// One stored object. Ages in a Table are relative to `now`.
     pub(crate) fn object(self, resource: &Resource, stored: &Stored, now: Timestamp) -> Bytes {
         match self {
             Self::Stored => stored.json().clone(),
@@ -80,7 +80,7 @@ impl View {
                 let version = json!({"resourceVersion": json::at(metadata, &["resourceVersion"])});
                 let mut table = table(resource, &[], include, now, version);
                 let object = json!({"kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata});
-                // The bookmark's annotations travel in the object of its one row.
+                // The annotations of the bookmark are in the object of the only row.
                 json::set(&mut table, &["rows"], json!([{"cells": [], "object": object}]));
                 table
             }
@@ -109,9 +109,14 @@ impl View {
             _ => (resource.list_kind.as_str(), resource.api_version()),
         };
         let (kind, api_version) = (Value::from(kind), Value::from(api_version));
-        let head = format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{metadata},\"items\":[");
-        let mut pieces = VecDeque::with_capacity(page.items.len() * 2 + 2);
+        let head = format!("{{\"kind\":{kind},\"apiVersion\":{api_version},\"metadata\":{metadata},\"items\":");
+        if self == Self::Metadata && page.items.is_empty() {
+            // The real server builds this list by appending to a nil slice.
+            return VecDeque::from([Bytes::from(head), Bytes::from_static(b"null}\n")]);
+        }
+        let mut pieces = VecDeque::with_capacity(page.items.len() * 2 + 3);
         pieces.push_back(Bytes::from(head));
+        pieces.push_back(Bytes::from_static(b"["));
         for (i, object) in page.items.iter().enumerate() {
             if i > 0 {
                 pieces.push_back(Bytes::from_static(b","));

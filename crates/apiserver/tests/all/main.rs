@@ -11,6 +11,7 @@ mod eviction;
 mod kubectl;
 mod limit_ranges;
 mod objects;
+mod recorded;
 mod refusals;
 mod scale;
 mod serving;
