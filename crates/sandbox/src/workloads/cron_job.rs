@@ -39,10 +39,10 @@ pub(super) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
         let Some(cron_job) = context.cron_jobs.get(&key) else {
             return Ok(Outcome::Done);
         };
-        match &cron_job.spec {
-            Some(spec) if cron_job.metadata.deletion_timestamp.is_none() => reconcile(&context, &cron_job, spec).await,
-            _ => Ok(Outcome::Done),
+        if cron_job.metadata.deletion_timestamp.is_some() {
+            return Ok(Outcome::Done);
         }
+        reconcile(&context, &cron_job, &cron_job.spec).await
     });
 }
 
