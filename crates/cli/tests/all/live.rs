@@ -310,7 +310,14 @@ fn a_second_cluster_on_a_data_directory_is_refused_and_told_the_owner() {
     let folder = folder.display().to_string();
     let first = Up::start_with("one-owner", &["--no-controller", "--data-dir", &folder]);
     let kubeconfig = format!("{folder}-second.kubeconfig");
-    let second = kerf(&["up", "--no-controller", "--write-kubeconfig", &kubeconfig, "--data-dir", &folder]);
+    let second = kerf(&[
+        "up",
+        "--no-controller",
+        "--write-kubeconfig",
+        &kubeconfig,
+        "--data-dir",
+        &folder,
+    ]);
     assert_eq!(second.code, 4, "{}", second.stderr);
     let owner = format!("is in use by process {}: stop that process", first.child.id());
     assert!(second.stderr.contains(&owner), "{}", second.stderr);
