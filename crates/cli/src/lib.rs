@@ -3,6 +3,8 @@
 
 mod args;
 mod assemble;
+mod columns;
+mod commands;
 mod consolidate;
 mod controller;
 mod decision;
@@ -10,100 +12,9 @@ mod demo;
 mod exit;
 mod explain;
 mod manifests;
+mod node_report;
 pub mod offline;
 mod simulate;
 mod up;
 
-use args::{Cli, Command, CrdsArgs};
-use clap::{CommandFactory, Parser};
-use exit::Exit;
-use std::io::{self, Write};
-use std::process::ExitCode;
-
-/// Runs the command that the process was started with.
-pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            let printed = error.print();
-            return match printed {
-                _ if error.use_stderr() => Exit::BadInput.into(),
-                Ok(()) => Exit::Done.into(),
-                Err(error) => failure(&error.into()),
-            };
-        }
-    };
-    // rustls does not choose between two providers in one process, so the choice is made here.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    match run(cli.command) {
-        Ok(exit) => exit.into(),
-        Err(error) => failure(&error),
-    }
-}
-
-/// Reports an error, unless the reader of the output has closed it (`kerf crds | head`), which is no failure.
-fn failure(error: &anyhow::Error) -> ExitCode {
-    let closed = |cause: &(dyn std::error::Error + 'static)| {
-        let cause = cause.downcast_ref::<io::Error>();
-        cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-    };
-    if error.chain().any(closed) {
-        return Exit::Done.into();
-    }
-    eprintln!("error: {error:#}");
-    Exit::Failed.into()
-}
-
-fn run(command: Command) -> anyhow::Result<Exit> {
-    match command {
-        Command::Demo(args) => demo::run(&args),
-        Command::Up(args) => up::run(&args),
-        Command::Controller(args) => controller::run(&args),
-        Command::Simulate(args) => simulate::run(&args),
-        Command::Explain(args) => explain::run(&args),
-        Command::Crds(args) => crds(&args),
-        Command::Completions { shell } => {
-            // `generate` panics when it cannot write, so it writes to memory.
-            let mut text = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "kerf", &mut text);
-            io::stdout().write_all(&text)?;
-            Ok(Exit::Done)
-        }
-        Command::Man { command } => man(command.as_deref()),
-        Command::Version => {
-            writeln!(io::stdout(), "kerf {}", env!("CARGO_PKG_VERSION"))?;
-            Ok(Exit::Done)
-        }
-    }
-}
-
-/// Prints the manual page of one command, or of `kerf`.
-fn man(command: Option<&str>) -> anyhow::Result<Exit> {
-    let mut kerf = Cli::command();
-    // Gives commands their full names.
-    kerf.build();
-    let page = match command {
-        None => kerf,
-        Some(name) => match kerf.find_subcommand(name) {
-            Some(found) => found.clone(),
-            None => {
-                eprintln!("error: there is no command {name}; kerf --help lists them");
-                return Ok(Exit::BadInput);
-            }
-        },
-    };
-    clap_mangen::Man::new(page).render(&mut io::stdout())?;
-    Ok(Exit::Done)
-}
-
-fn crds(args: &CrdsArgs) -> anyhow::Result<Exit> {
-    let provider = match args.provider {
-        args::Provider::Kwok => kerf_api::Provider::Kwok,
-        args::Provider::Aws => kerf_api::Provider::Aws,
-    };
-    let mut out = io::stdout().lock();
-    for crd in kerf_api::crds(provider) {
-        writeln!(out, "---\n{}", crd.yaml.trim_start_matches("---\n").trim_end())?;
-    }
-    Ok(Exit::Done)
-}
+pub use commands::main;

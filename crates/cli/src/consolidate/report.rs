@@ -1,6 +1,6 @@
 //! The `ConsolidationReport`: what would go, what it saves, and what stays and why, as a stable document.
 
-use crate::simulate::NodeReport;
+use crate::node_report::NodeReport;
 use jiff::Timestamp;
 use kerf_decide::Forecast;
 use kerf_disruption::{Command, Obstacle};

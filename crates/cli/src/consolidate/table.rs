@@ -1,7 +1,7 @@
 //! The report for people: what goes, then what stays and why.
 
 use super::report::{ConsolidationReport, MoveReport, NodeName, ObstacleReport, StayReport};
-use crate::simulate::columns;
+use crate::columns::columns;
 use std::fmt::Write;
 
 const NAMES_MAX: usize = 5;
@@ -102,13 +102,13 @@ fn of(node: &NodeName) -> [String; 3] {
 }
 
 /// Code, message and remedy of an obstacle.
-type Told<'a> = (&'a str, &'a str, &'a str);
+type ReasonTexts<'a> = (&'a str, &'a str, &'a str);
 
 /// Nodes that stay, those with the same reasons together.
 fn stay(stays: &[StayReport], text: &mut String) {
-    let mut groups: Vec<(Vec<Told<'_>>, Vec<&str>)> = Vec::new();
+    let mut groups: Vec<(Vec<ReasonTexts<'_>>, Vec<&str>)> = Vec::new();
     for one in stays {
-        let reasons: Vec<_> = one.obstacles.iter().map(told).collect();
+        let reasons: Vec<_> = one.obstacles.iter().map(texts).collect();
         match groups.iter_mut().find(|(known, _)| *known == reasons) {
             Some((_, names)) => names.push(&one.node.node),
             None => groups.push((reasons, vec![&one.node.node])),
@@ -134,7 +134,7 @@ fn stay(stays: &[StayReport], text: &mut String) {
     text.push('\n');
 }
 
-fn told(obstacle: &ObstacleReport) -> Told<'_> {
+fn texts(obstacle: &ObstacleReport) -> ReasonTexts<'_> {
     (obstacle.code, &obstacle.message, &obstacle.remedy)
 }
 

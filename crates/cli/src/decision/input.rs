@@ -227,7 +227,7 @@ fn missing_references(objects: &[Object]) -> Vec<InputError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifests::{Place, objects_of};
+    use crate::manifests::{ProtectedNodes, objects_of};
     use serde_json::json;
 
     /// API servers of versions to come may hold what cannot be read here.
@@ -244,12 +244,15 @@ mod tests {
         assert_eq!(input.cluster.world.pods.len(), 1);
         assert_eq!(input.errors.len(), 2);
         let unread = input.cluster.unread;
-        let told: Vec<(Option<&str>, &Place)> = unread.iter().map(|one| (one.name.as_deref(), &one.place)).collect();
+        let told: Vec<(Option<&str>, &ProtectedNodes)> = unread
+            .iter()
+            .map(|one| (one.name.as_deref(), &one.protected_nodes))
+            .collect();
         assert_eq!(
             told,
             [
-                (Some("bound"), &Place::Node("one".to_owned())),
-                (Some("waiting"), &Place::Nowhere)
+                (Some("bound"), &ProtectedNodes::Node("one".to_owned())),
+                (Some("waiting"), &ProtectedNodes::None)
             ]
         );
         assert!(unread.iter().all(|one| one.problem.contains("high")), "{unread:?}");

@@ -1,6 +1,6 @@
 //! What objects that cannot be read stand in the way of. What they protect is not known, so what they may protect stays.
 
-use crate::manifests::{Place, Unread};
+use crate::manifests::{ProtectedNodes, Unread};
 use jiff::Timestamp;
 use kerf_disruption::{Object, Obstacle, evictable};
 use kerf_model::node::Node;
@@ -8,10 +8,10 @@ use kerf_model::node::Node;
 impl Unread {
     /// Whether it may protect a node.
     pub(super) fn may_protect(&self, node: &Node, now: Timestamp) -> bool {
-        match &self.place {
-            Place::Nowhere => false,
-            Place::Node(_) => self.is_on(node),
-            Place::Unknown => {
+        match &self.protected_nodes {
+            ProtectedNodes::None => false,
+            ProtectedNodes::Node(_) => self.is_on(node),
+            ProtectedNodes::Unknown => {
                 let mut pods = node.pods.iter().filter(|pod| evictable(pod, now));
                 let namespace = self.namespace.as_deref();
                 pods.any(|pod| namespace.is_none_or(|namespace| *pod.namespace == *namespace))
@@ -21,7 +21,7 @@ impl Unread {
 
     /// Whether it takes room on a node that nobody can measure.
     pub(super) fn is_on(&self, node: &Node) -> bool {
-        matches!(&self.place, Place::Node(name) if node.node_name.as_deref() == Some(name))
+        matches!(&self.protected_nodes, ProtectedNodes::Node(name) if node.node_name.as_deref() == Some(name))
     }
 
     pub(super) fn obstacle(&self) -> Obstacle {

@@ -3,7 +3,7 @@
 use super::bill::Bill;
 use super::machine_change::{ledger, saved};
 use super::observer::{Observer, Sample};
-use crate::simulate::columns;
+use crate::columns::columns;
 use jiff::Timestamp;
 use std::io::Write;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The answer in a word.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(super) enum NodeOutcome {
     /// It is among those that would be removed now.
     Goes,
     /// It stays.
@@ -29,7 +29,8 @@ pub(super) struct NodeExplanation {
     kind: &'static str,
     #[serde(flatten)]
     node: NodeName,
-    verdict: Verdict,
+    #[serde(rename = "verdict")]
+    outcome: NodeOutcome,
     message: String,
     /// The pods on it, DaemonSets' included.
     pods: usize,
@@ -83,10 +84,10 @@ pub(super) fn explain(inputs: &DecisionInputs, index: usize) -> Option<NodeExpla
         api_version: "kerf.sh/v1alpha1",
         kind: "NodeExplanation",
         node: NodeName::of(snapshot, node),
-        verdict: if command.is_some() {
-            Verdict::Goes
+        outcome: if command.is_some() {
+            NodeOutcome::Goes
         } else {
-            Verdict::Stays
+            NodeOutcome::Stays
         },
         message,
         pods: node.pods.len(),
@@ -106,11 +107,11 @@ impl NodeExplanation {
     pub(super) fn exit(&self, errors: &[InputError]) -> Exit {
         let unread = self.obstacles.iter().any(|obstacle| obstacle.code == "Unreadable");
         let unknown = errors.iter().any(|error| error.object.is_none());
-        match self.verdict {
-            Verdict::Goes if unknown => Exit::BadInput,
-            Verdict::Goes => Exit::Done,
-            Verdict::Stays if unread => Exit::BadInput,
-            Verdict::Stays => Exit::No,
+        match self.outcome {
+            NodeOutcome::Goes if unknown => Exit::BadInput,
+            NodeOutcome::Goes => Exit::Done,
+            NodeOutcome::Stays if unread => Exit::BadInput,
+            NodeOutcome::Stays => Exit::No,
         }
     }
 

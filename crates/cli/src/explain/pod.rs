@@ -3,7 +3,8 @@
 use super::text::{Paragraphs, plural};
 use crate::decision::{Cluster, DecisionInputs};
 use crate::exit::Exit;
-use crate::simulate::{NodeReport, ReasonReport, SimulationReport, planned_or_explained};
+use crate::node_report::NodeReport;
+use crate::simulate::{ReasonReport, SimulationReport, planned_or_explained};
 use kerf_decide::{Memory, provision};
 use kerf_model::intern::sym;
 use kerf_model::plan::{Launch, Refuser};
@@ -20,13 +21,13 @@ pub(super) struct Standing {
     namespace: String,
     name: String,
     /// The answer, where the object gives it.
-    settled: Option<(Verdict, String)>,
+    settled: Option<(PodOutcome, String)>,
     node: Option<String>,
 }
 
 /// The answer in a word.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(super) enum PodOutcome {
     /// It is bound to a node.
     Bound,
     /// It has ended.
@@ -54,7 +55,8 @@ pub(super) struct PodExplanation {
     api_version: &'static str,
     kind: &'static str,
     pod: String,
-    verdict: Verdict,
+    #[serde(rename = "verdict")]
+    outcome: PodOutcome,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<NodeReport>,
@@ -98,13 +100,13 @@ impl Standing {
     }
 }
 
-fn settled(pod: &LeanPod) -> Option<(Verdict, String)> {
+fn settled(pod: &LeanPod) -> Option<(PodOutcome, String)> {
     let phase = pod.status.phase.as_str();
     if matches!(phase, "Succeeded" | "Failed") {
-        return Some((Verdict::Finished, format!("has ended: its phase is {phase}")));
+        return Some((PodOutcome::Finished, format!("has ended: its phase is {phase}")));
     }
     if !pod.spec.node_name.is_empty() {
-        return Some((Verdict::Bound, format!("is bound to node {}", pod.spec.node_name)));
+        return Some((PodOutcome::Bound, format!("is bound to node {}", pod.spec.node_name)));
     }
     let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
     let owned_by = |version: &str, kind: &str| {
@@ -114,15 +116,15 @@ fn settled(pod: &LeanPod) -> Option<(Verdict, String)> {
     };
     if owned_by("apps/v1", "DaemonSet") {
         let text = "belongs to a DaemonSet: it goes to nodes that are there, and no node is made for it";
-        return Some((Verdict::NotConsidered, text.to_owned()));
+        return Some((PodOutcome::NotConsidered, text.to_owned()));
     }
     if owned_by("v1", "Node") {
         let text = "is a static pod: its node's kubelet runs it, and no node is made for it";
-        return Some((Verdict::NotConsidered, text.to_owned()));
+        return Some((PodOutcome::NotConsidered, text.to_owned()));
     }
     if !pod.spec.scheduling_gates.is_empty() {
         let text = "is held back by its scheduling gates; nothing schedules it before they are removed".to_owned();
-        return Some((Verdict::Gated, text));
+        return Some((PodOutcome::Gated, text));
     }
     None
 }
@@ -134,7 +136,7 @@ pub(super) fn explain(inputs: &DecisionInputs, standing: &Standing) -> PodExplan
         api_version: "kerf.sh/v1alpha1",
         kind: "PodExplanation",
         pod: format!("{}/{}", standing.namespace, standing.name),
-        verdict: Verdict::NotConsidered,
+        outcome: PodOutcome::NotConsidered,
         message: "does not wait for capacity".to_owned(),
         node: None,
         instance_types: Vec::new(),
@@ -144,10 +146,14 @@ pub(super) fn explain(inputs: &DecisionInputs, standing: &Standing) -> PodExplan
             node_pools: snapshot.pools.len(),
         },
     };
-    if let Some((verdict, message)) = &standing.settled {
-        (explanation.verdict, explanation.message) = (*verdict, message.clone());
+    if let Some((outcome, message)) = &standing.settled {
+        (explanation.outcome, explanation.message) = (*outcome, message.clone());
         let there = |node: &&Arc<kerf_model::node::Node>| node.node_name.as_deref() == standing.node.as_deref();
-        let node = snapshot.nodes.iter().find(there).filter(|_| *verdict == Verdict::Bound);
+        let node = snapshot
+            .nodes
+            .iter()
+            .find(there)
+            .filter(|_| *outcome == PodOutcome::Bound);
         explanation.node = node.map(|node| NodeReport::existing(&snapshot.interner, node, &[]));
         return explanation;
     }
@@ -157,7 +163,7 @@ pub(super) fn explain(inputs: &DecisionInputs, standing: &Standing) -> PodExplan
         .iter()
         .filter(|node| node.node_name.is_none() && node.provider_id.is_none());
     if let Some(claim) = unlaunched.find(|claim| mine(&claim.pods)) {
-        explanation.verdict = Verdict::ExistingNode;
+        explanation.outcome = PodOutcome::ExistingNode;
         explanation.message = format!(
             "waits for NodeClaim {}, which was made for it and is not launched yet",
             claim.name
@@ -175,7 +181,7 @@ pub(super) fn explain(inputs: &DecisionInputs, standing: &Standing) -> PodExplan
     let plan = planned_or_explained(inputs, &decision);
     if let Some((_, faults)) = plan.ignored.iter().find(|(pod, _)| standing.is(pod)) {
         let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
-        explanation.verdict = Verdict::Ignored;
+        explanation.outcome = PodOutcome::Ignored;
         explanation.message = format!("cannot be considered: {}", texts.join("; "));
         return explanation;
     }
@@ -187,22 +193,22 @@ pub(super) fn explain(inputs: &DecisionInputs, standing: &Standing) -> PodExplan
         .into_iter()
         .find(|node| node.pods.contains(&explanation.pod));
     if let Some(launch) = plan.launches.iter().find(|launch| mine(&launch.pods)) {
-        explanation.verdict = Verdict::NewNode;
+        explanation.outcome = PodOutcome::NewNode;
         explanation.message = format!("would get a new node of NodePool {}", launch.pool);
         explanation.instance_types = instance_types(snapshot, launch);
         refusals.retain(|refusal| refusal.by != Refuser::Pool(Arc::clone(&launch.pool)));
     } else if let Some(placed) = plan.existing.iter().find(|placed| mine(&placed.pods)) {
-        explanation.verdict = Verdict::ExistingNode;
+        explanation.outcome = PodOutcome::ExistingNode;
         explanation.message = format!("would be placed on node {}, which has room for it", placed.node);
         refusals.retain(|refusal| refusal.by != Refuser::Node(Arc::clone(&placed.node)));
     } else if let Some(left) = plan.unschedulable.iter().find(|left| standing.is(&left.pod)) {
-        (explanation.verdict, explanation.message) = if left.deferred {
+        (explanation.outcome, explanation.message) = if left.deferred {
             (
-                Verdict::Deferred,
+                PodOutcome::Deferred,
                 "waits for a later pass: only capacity reservations are in the way".to_owned(),
             )
         } else {
-            (Verdict::Unschedulable, left.message())
+            (PodOutcome::Unschedulable, left.message())
         };
     }
     explanation.node = place;
@@ -234,11 +240,13 @@ fn instance_types(snapshot: &Snapshot, launch: &Launch) -> Vec<TypeReport> {
 impl PodExplanation {
     /// How the command ends.
     pub(super) fn exit(&self) -> Exit {
-        match self.verdict {
-            Verdict::Bound | Verdict::Finished | Verdict::ExistingNode | Verdict::NewNode => Exit::Done,
-            Verdict::Deferred | Verdict::Unschedulable | Verdict::Ignored | Verdict::Gated | Verdict::NotConsidered => {
-                Exit::No
-            }
+        match self.outcome {
+            PodOutcome::Bound | PodOutcome::Finished | PodOutcome::ExistingNode | PodOutcome::NewNode => Exit::Done,
+            PodOutcome::Deferred
+            | PodOutcome::Unschedulable
+            | PodOutcome::Ignored
+            | PodOutcome::Gated
+            | PodOutcome::NotConsidered => Exit::No,
         }
     }
 }
@@ -249,8 +257,8 @@ const TYPES_SHOWN: usize = 5;
 /// The explanation for people.
 pub(super) fn render(explanation: &PodExplanation) -> String {
     let mut text = Paragraphs::default();
-    let placed = matches!(explanation.verdict, Verdict::ExistingNode | Verdict::NewNode);
-    if explanation.verdict == Verdict::Unschedulable {
+    let placed = matches!(explanation.outcome, PodOutcome::ExistingNode | PodOutcome::NewNode);
+    if explanation.outcome == PodOutcome::Unschedulable {
         text.line(&format!(
             "Pod {} has no place: no node and no NodePool takes it.",
             explanation.pod
@@ -273,7 +281,7 @@ pub(super) fn render(explanation: &PodExplanation) -> String {
     };
     text.refusals(&heading("NodePool"), &pools);
     text.refusals(&heading("node"), &nodes);
-    if explanation.verdict == Verdict::Unschedulable && explanation.refusals.is_empty() {
+    if explanation.outcome == PodOutcome::Unschedulable && explanation.refusals.is_empty() {
         let considered = &explanation.considered;
         text.blank();
         text.line(&format!(
@@ -297,7 +305,7 @@ fn facts(explanation: &PodExplanation, node: &NodeReport) -> Vec<(String, String
         .chain(std::iter::once(price(node.price_per_hour)))
         .collect();
     let types = &explanation.instance_types;
-    if explanation.verdict == Verdict::NewNode {
+    if explanation.outcome == PodOutcome::NewNode {
         fact("cheapest", what.join(", "));
         let shown: Vec<String> = types
             .iter()
@@ -322,7 +330,7 @@ fn facts(explanation: &PodExplanation, node: &NodeReport) -> Vec<(String, String
             fact(name, format!("{requests} of {allocatable} requested, daemons included"));
         }
     }
-    if explanation.verdict != Verdict::Bound {
+    if explanation.outcome != PodOutcome::Bound {
         let others = node.pods.len().saturating_sub(1);
         let others = if others == 0 {
             "no other pending pod".to_owned()

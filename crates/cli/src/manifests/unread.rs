@@ -11,14 +11,14 @@ pub(crate) struct Unread {
     pub(crate) namespace: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) problem: String,
-    pub(crate) place: Place,
+    pub(crate) protected_nodes: ProtectedNodes,
 }
 
 /// The nodes that an object may protect.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum ProtectedNodes {
     /// No node: the pod is pending or has ended.
-    Nowhere,
+    None,
     Node(String),
     /// All nodes that run pods of its namespace.
     Unknown,
@@ -27,9 +27,9 @@ pub(crate) enum Place {
 impl Unread {
     /// The readable fields of an object; `None` for kinds that protect nothing. [`because`](Self::because) adds the problem.
     pub(crate) fn of(kind: &str, written: &Value) -> Option<Self> {
-        let (kind, place) = match kind {
-            "Pod" => ("Pod", Place::of_pod(written)),
-            "PodDisruptionBudget" => ("PodDisruptionBudget", Place::Unknown),
+        let (kind, protected_nodes) = match kind {
+            "Pod" => ("Pod", ProtectedNodes::of_pod(written)),
+            "PodDisruptionBudget" => ("PodDisruptionBudget", ProtectedNodes::Unknown),
             _ => return None,
         };
         let meta = written.get("metadata");
@@ -44,7 +44,7 @@ impl Unread {
             namespace: namespace.map(str::to_owned),
             name: name.map(str::to_owned),
             problem: String::new(),
-            place,
+            protected_nodes,
         })
     }
 
@@ -59,18 +59,18 @@ impl Unread {
     }
 }
 
-impl Place {
+impl ProtectedNodes {
     fn of_pod(pod: &Value) -> Self {
         let phase = pod.pointer("/status/phase").and_then(Value::as_str);
         if matches!(phase, Some("Succeeded" | "Failed")) {
-            return Self::Nowhere;
+            return Self::None;
         }
         let Some(spec) = pod.get("spec").and_then(Value::as_object) else {
             return Self::Unknown;
         };
         match spec.get("nodeName") {
-            None | Some(Value::Null) => Self::Nowhere,
-            Some(Value::String(name)) if name.is_empty() => Self::Nowhere,
+            None | Some(Value::Null) => Self::None,
+            Some(Value::String(name)) if name.is_empty() => Self::None,
             Some(Value::String(name)) => Self::Node(name.clone()),
             Some(_) => Self::Unknown,
         }

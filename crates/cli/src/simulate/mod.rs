@@ -4,6 +4,5 @@ mod report;
 mod run;
 mod table;
 
-pub(crate) use report::{NodeReport, ReasonReport, SimulationReport};
+pub(crate) use report::{ReasonReport, SimulationReport};
 pub(crate) use run::{planned_or_explained, run};
-pub(crate) use table::columns;

@@ -1,32 +1,10 @@
 //! The report for people: a table of nodes, then what was left and why.
 
-use super::report::{NodeReport, SimulationReport};
+use super::report::SimulationReport;
+use crate::columns::columns;
+use crate::node_report::NodeReport;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-
-/// Columns padded to their widest cell, two blanks between them.
-pub(crate) fn columns(rows: &[Vec<String>]) -> String {
-    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..count)
-        .map(|c| {
-            rows.iter()
-                .filter_map(|row| row.get(c))
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (cell, width) in row.iter().zip(&widths) {
-            let _ = write!(line, "{cell:<width$}  ");
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
-}
 
 /// Renders the report.
 pub(crate) fn render(report: &SimulationReport) -> String {

@@ -1,0 +1,129 @@
+//! The steps of an explanation: read, find the object, decide, print.
+
+use super::subject::Subject;
+use super::{node, pod};
+use crate::args::{ExplainArgs, TextOutput};
+use crate::consolidate::{budget_faults, void_annotations};
+use crate::decision::{
+    Access, CatalogueChoice, DecisionInputs, Input, Settings, complain, from_cluster, from_files, mention,
+};
+use crate::exit::Exit;
+use crate::manifests::InputError;
+use anyhow::Context as _;
+use kerf_model::intern::Interner;
+use serde::Serialize;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// Runs `kerf explain`.
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
+    let subject = match Subject::parse(&args.subject, args.namespace.as_deref()) {
+        Ok(subject) => subject,
+        Err(problem) => {
+            eprintln!("error: {problem}");
+            return Ok(Exit::BadInput);
+        }
+    };
+    let offline = !args.filenames.is_empty();
+    let whole = if offline { "input" } else { "cluster" };
+    let (input, namespace) = if offline {
+        (from_files(&args.filenames, args.decision.validate), None)
+    } else {
+        let (input, namespace) = ask(args)?;
+        (input, Some(namespace))
+    };
+    let interner = Arc::new(Interner::default());
+    let mut errors = Vec::new();
+    let choice = if offline {
+        CatalogueChoice::Offline
+    } else {
+        CatalogueChoice::Live(&input.cluster)
+    };
+    let settings = Settings::read(&args.decision, choice, &interner, &mut errors);
+    errors.extend(input.errors);
+    mention(&input.notes);
+    let Some(settings) = settings else {
+        complain(&errors);
+        return Ok(Exit::BadInput);
+    };
+    match subject {
+        Subject::Pod { namespace: named, name } => {
+            let namespace = named.or(namespace).unwrap_or_else(|| "default".to_owned());
+            let Some(standing) = pod::Standing::of(&input.cluster, &namespace, &name) else {
+                let title = format!("Pod {namespace}/{name}");
+                let missing = format!(
+                    "there is no Pod {name} in namespace {namespace} of the {whole}; -n names another namespace"
+                );
+                return Ok(not_there(&errors, &title, &missing));
+            };
+            let inputs = DecisionInputs::new(input.cluster, &settings, &interner, &mut errors);
+            complain(&errors);
+            let explanation = pod::explain(&inputs, &standing);
+            print(&explanation, args.output, pod::render)?;
+            // What else is wrong with the files is no concern of the one who asks about this pod.
+            Ok(explanation.exit())
+        }
+        Subject::Node { name } => {
+            let id = node::provider_id(&input.cluster, &name);
+            let inputs = DecisionInputs::new(input.cluster, &settings, &interner, &mut errors);
+            let snapshot = &inputs.snapshot;
+            let found = node::find(snapshot, &name, id.as_deref());
+            let Some((index, explanation)) = found.and_then(|index| Some((index, node::explain(&inputs, index)?)))
+            else {
+                return Ok(not_there(
+                    &errors,
+                    &format!("Node {name}"),
+                    &format!("there is no Node or NodeClaim {name} in the {whole}"),
+                ));
+            };
+            complain(&errors);
+            complain(&budget_faults(snapshot));
+            mention(&void_annotations(snapshot.nodes.get(index)));
+            print(&explanation, args.output, node::render)?;
+            Ok(explanation.exit(&errors))
+        }
+    }
+}
+
+/// What is said where the object is not there, and how the command ends then.
+fn not_there(errors: &[InputError], title: &str, missing: &str) -> Exit {
+    complain(errors);
+    // What is wrong with it was said just now.
+    if errors.iter().any(|error| error.object.as_deref() == Some(title)) {
+        eprintln!("error: {title} cannot be read; there is nothing to explain until it is corrected");
+        return Exit::BadInput;
+    }
+    eprintln!("error: {missing}");
+    // It may be in what could not be read.
+    if errors.is_empty() {
+        Exit::Nothing
+    } else {
+        Exit::BadInput
+    }
+}
+
+/// Reads the cluster, and says which namespace its user works in.
+fn ask(args: &ExplainArgs) -> anyhow::Result<(Input, String)> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    let access = Access {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+    };
+    runtime.block_on(async {
+        let connection = access.connect().await?;
+        Ok((from_cluster(&connection).await?, connection.namespace().to_owned()))
+    })
+}
+
+fn print<T: Serialize>(document: &T, output: TextOutput, render: impl Fn(&T) -> String) -> anyhow::Result<()> {
+    let text = match output {
+        TextOutput::Text => render(document),
+        TextOutput::Json => serde_json::to_string_pretty(document)? + "\n",
+        TextOutput::Yaml => serde_saphyr::to_string(document).context("writing YAML")?,
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).context("printing the explanation")
+}
