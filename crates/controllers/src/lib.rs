@@ -52,3 +52,4 @@ pub use kerf_lifecycle::registration_health::Health;
 pub use manager::{Election, Manager, ManagerConfig, ManagerError, run};
 pub use patch::{Lock, Patchable, patch_object, patch_status};
 pub use pools::RegistrationHealth;
+pub use repair::{node_conditions, read_repair_policy};

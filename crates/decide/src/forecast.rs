@@ -3,6 +3,7 @@
 use crate::candidate_cache::SortedNodes;
 use crate::consolidate::with_consolidation;
 use crate::disrupt::disrupt;
+use crate::drift_obstacles::DriftObstacles;
 use crate::inputs::Inputs;
 use crate::memory::Memory;
 use crate::method::Method;
@@ -21,8 +22,8 @@ pub struct Forecast {
     /// The commands in the order in which a controller would start them, up to the first one that consolidates: what comes after it depends
     /// on where kube-scheduler puts the pods.
     pub commands: Vec<Command>,
-    /// Nodes that stay, by index in the snapshot, with everything that keeps each; empty for a node that consolidation would take too, but
-    /// only after the commands above.
+    /// Nodes that stay, by index in the snapshot, with everything that keeps each from consolidation, and from replacement if it drifted;
+    /// empty for a node that consolidation would take too, but only after the commands above.
     pub obstacles: Vec<(usize, Vec<Obstacle>)>,
 }
 
@@ -76,6 +77,7 @@ fn obstacles(
         Allowance::new(snapshot, DisruptionReason::Empty, now),
         Allowance::new(snapshot, DisruptionReason::Underutilized, now),
     );
+    let drift = DriftObstacles::new(inputs);
     let explain = |consolidation: Option<&Consolidation<'_>>| {
         let explainer = Explainer {
             now,
@@ -86,7 +88,12 @@ fn obstacles(
         };
         let asked = (0..snapshot.nodes.len()).filter(|index| !going.contains(index));
         let asked = asked.filter(|index| only.is_none_or(|only| only == *index));
-        asked.map(|index| (index, explainer.why_not(snapshot, index))).collect()
+        let explained = asked.map(|index| {
+            let mut found = explainer.why_not(snapshot, index);
+            drift.add(index, &mut found);
+            (index, found)
+        });
+        explained.collect()
     };
     // A plan is checked before it is carried out. To check those of all nodes that come later takes longer than to find them.
     let check = only.is_some() || going.is_empty();

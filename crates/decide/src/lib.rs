@@ -11,6 +11,7 @@
 mod candidate_cache;
 mod consolidate;
 mod disrupt;
+mod drift_obstacles;
 mod evaluation;
 mod fairness;
 mod forecast;

@@ -20,5 +20,5 @@ pub use ec2::ec2_catalogue;
 pub use interruption_annotations::INTERRUPTION;
 pub use load::{LoadError, load_catalogue, load_catalogue_or_none};
 pub use machine::{LABEL_PARTITION, LABEL_PRICE, LABEL_SIMULATED, NodeCapacity, PROVIDER_ID_PREFIX};
-pub use provider::{KwokProvider, NODE_CLASS, PROVIDER_NAME, vocabulary};
+pub use provider::{KwokProvider, NODE_CLASS, PROVIDER_NAME, repair_policies, vocabulary};
 pub use read::{CatalogueError, CatalogueErrors, ReadMode, read_catalogue};

@@ -60,6 +60,13 @@ pub fn vocabulary(catalogue: &Catalogue, interner: &Interner) -> Vocabulary {
     }
 }
 
+/// What this provider calls unhealthy (KWK-008).
+pub fn repair_policies() -> Vec<RepairPolicy> {
+    ["False", "Unknown"]
+        .map(|status| RepairPolicy::new(READY, status, REPAIR_TOLERATION))
+        .into()
+}
+
 /// Nodes without machines, written through the Kubernetes API.
 pub struct KwokProvider {
     client: Client,
@@ -83,9 +90,7 @@ impl KwokProvider {
                 name: PROVIDER_NAME,
                 node_classes: vec![NODE_CLASS],
                 vocabulary,
-                repair_policies: ["False", "Unknown"]
-                    .map(|status| RepairPolicy::new(READY, status, REPAIR_TOLERATION))
-                    .into(),
+                repair_policies: repair_policies(),
             },
             interner,
             catalogue,

@@ -3,7 +3,7 @@
 use super::Input;
 use super::nominations::Nominations;
 use crate::manifests::{InputError, Object, Objects, Unread, expand_workloads};
-use kerf_api::{NodeClaim, NodeOverlay, NodePool};
+use kerf_api::{NodeClaim, NodeOverlay, NodePool, NodeRepairPolicy};
 use kerf_apiserver::Admission;
 use kerf_state::World;
 use kerf_state::lean::LeanPod;
@@ -18,6 +18,8 @@ pub(crate) struct Cluster {
     pub(crate) overlays: Vec<NodeOverlay>,
     /// The pods claims on their way were made for, where that is known.
     pub(crate) nominations: Nominations,
+    /// What unhealthy means besides what the provider says.
+    pub(crate) repair_policies: Vec<NodeRepairPolicy>,
     /// What could not be read and may protect nodes.
     pub(crate) unread: Vec<Unread>,
 }
@@ -151,6 +153,7 @@ impl Cluster {
             "PriorityClass" => world.priority_classes.push(decode(value)?),
             "NodePool" => world.pools.push(decode::<NodePool>(value)?),
             "NodeClaim" => world.claims.push(decode(value)?),
+            "NodeRepairPolicy" => self.repair_policies.push(decode(value)?),
             "NodeOverlay" => self.overlays.push(decode(value)?),
             // Node classes matter by being there.
             _ => {}

@@ -40,7 +40,7 @@ pub enum Presence {
 }
 
 /// The paths of the kinds that decisions look at.
-pub const KINDS: [(&str, Presence); 13] = [
+pub const KINDS: [(&str, Presence); 14] = [
     ("/api/v1/namespaces", Presence::Required),
     ("/api/v1/nodes", Presence::Required),
     ("/api/v1/pods", Presence::Required),
@@ -54,6 +54,7 @@ pub const KINDS: [(&str, Presence); 13] = [
     ("/apis/karpenter.sh/v1/nodepools", Presence::Required),
     ("/apis/karpenter.sh/v1/nodeclaims", Presence::Required),
     ("/apis/karpenter.sh/v1alpha1/nodeoverlays", Presence::Optional),
+    ("/apis/kerf.sh/v1alpha1/noderepairpolicies", Presence::Optional),
 ];
 
 /// Objects per answer.

@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) now: Timestamp,
     /// The options of a controller that decisions depend on.
     pub(super) decide: kerf_decide::Settings,
+    /// The gate `NodeRepair`.
+    pub(crate) node_repair: bool,
     /// Whether NodeOverlays count.
     pub(super) overlays: bool,
     pub(super) catalogue: Arc<Catalogue>,
@@ -53,6 +55,7 @@ impl Settings {
         Self {
             now,
             decide,
+            node_repair: false,
             overlays: true,
             vocabulary: kerf_kwok::vocabulary(&catalogue, interner),
             catalogue,
@@ -88,6 +91,7 @@ impl Settings {
         let overlays = gates.node_overlay || (!said && matches!(choice, CatalogueChoice::Offline));
         Some(Self {
             now,
+            node_repair: gates.node_repair,
             decide: decide(args, gates),
             overlays,
             catalogue,

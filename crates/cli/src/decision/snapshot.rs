@@ -19,6 +19,7 @@ pub(super) fn snapshot(
         mut world,
         mut overlays,
         nominations,
+        repair_policies: _,
         unread: _,
     } = cluster;
     if !settings.overlays {

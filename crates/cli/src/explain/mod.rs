@@ -4,6 +4,7 @@
 
 mod node;
 mod pod;
+mod repair;
 mod run;
 mod subject;
 mod text;

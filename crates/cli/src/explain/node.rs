@@ -34,6 +34,12 @@ pub(super) struct NodeExplanation {
     message: String,
     /// The pods on it, DaemonSets' included.
     pods: usize,
+    /// When it is replaced because of its age, whatever budgets and pods say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
+    /// What node auto-repair does about unhealthy conditions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    repairs: Vec<String>,
     /// Since when it is no longer what its pool asks for, and in what.
     #[serde(skip_serializing_if = "Option::is_none")]
     drifted: Option<String>,
@@ -62,8 +68,8 @@ pub(super) fn find(snapshot: &Snapshot, name: &str, id: Option<&str>) -> Option<
     nodes.position(named).or_else(|| snapshot.nodes.iter().position(is_it))
 }
 
-/// Explains a node by its index in the snapshot.
-pub(super) fn explain(inputs: &DecisionInputs, index: usize) -> Option<NodeExplanation> {
+/// Explains a node by its index in the snapshot. `repairs` is what node auto-repair says about it.
+pub(super) fn explain(inputs: &DecisionInputs, index: usize, repairs: Vec<String>) -> Option<NodeExplanation> {
     let snapshot = &inputs.snapshot;
     let node = snapshot.nodes.get(index)?;
     let Forecast { commands, obstacles } = forecast(inputs, Some(index));
@@ -91,6 +97,8 @@ pub(super) fn explain(inputs: &DecisionInputs, index: usize) -> Option<NodeExpla
         },
         message,
         pods: node.pods.len(),
+        expires: node.lifecycle.expires.map(|at| at.to_string()),
+        repairs,
         drifted: node
             .lifecycle
             .drifted
@@ -141,6 +149,15 @@ impl NodeExplanation {
         }
         let price = |price: Option<f64>| price.map_or_else(|| "unknown".to_owned(), |price| format!("{price:.4} $/h"));
         fact("price", price(node.price_per_hour));
+        if let Some(expires) = &self.expires {
+            fact(
+                "expires",
+                format!("{expires}; then it is replaced whatever budgets and pods say"),
+            );
+        }
+        for repair in &self.repairs {
+            fact("unhealthy", repair.clone());
+        }
         fact("pods", format!("{}, DaemonSets' included", self.pods));
         let Some(going) = &self.going else { return facts };
         let others: Vec<&str> = going.nodes.iter().map(|going| &*going.node.node).collect();

@@ -1,5 +1,6 @@
 //! The steps of an explanation: read, find the object, decide, print.
 
+use super::repair::repairs;
 use super::subject::Subject;
 use super::{node, pod};
 use crate::args::{ExplainArgs, TextOutput};
@@ -65,10 +66,12 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         }
         Subject::Node { name } => {
             let id = node::provider_id(&input.cluster, &name);
+            let repairs = repairs(&input.cluster, &name, settings.node_repair, settings.now);
             let inputs = DecisionInputs::new(input.cluster, &settings, &interner, &mut errors);
             let snapshot = &inputs.snapshot;
             let found = node::find(snapshot, &name, id.as_deref());
-            let Some((index, explanation)) = found.and_then(|index| Some((index, node::explain(&inputs, index)?)))
+            let Some((index, explanation)) =
+                found.and_then(|index| Some((index, node::explain(&inputs, index, repairs)?)))
             else {
                 return Ok(not_there(
                     &errors,

@@ -50,7 +50,7 @@ const KINDS: &[Kind] = &[
     kind("NodePool", "karpenter.sh", "v1", false, Use::Counts),
     kind("NodeClaim", "karpenter.sh", "v1", false, Use::Counts),
     kind("NodeOverlay", "karpenter.sh", "v1alpha1", false, Use::Counts),
-    kind("NodeRepairPolicy", "kerf.sh", "v1alpha1", false, Use::Skipped),
+    kind("NodeRepairPolicy", "kerf.sh", "v1alpha1", false, Use::Counts),
     kind("KWOKNodeClass", "karpenter.kwok.sh", "v1alpha1", false, Use::Counts),
     kind("EC2NodeClass", "karpenter.k8s.aws", "v1", false, Use::Counts),
     kind("CapacityBuffer", "autoscaling.x-k8s.io", "v1beta1", true, Use::Skipped),

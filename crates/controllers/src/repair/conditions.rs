@@ -10,7 +10,7 @@ use kerf_state::lean::LeanNode;
 use crate::context::Context;
 
 /// A node's labels and conditions.
-pub(super) fn node_conditions(node: &LeanNode) -> NodeConditions<'_> {
+pub fn node_conditions(node: &LeanNode) -> NodeConditions<'_> {
     let labels = node.metadata.labels.iter().flatten();
     let conditions = node.status.conditions.iter().map(|one| Condition {
         condition_type: &one.kind,

@@ -14,6 +14,8 @@ mod policies;
 mod policy;
 mod status;
 
+pub use conditions::node_conditions;
 pub(crate) use controller::Repair;
 pub(crate) use policies::Policies;
+pub use policy::read as read_repair_policy;
 pub(crate) use status::RepairStatus;

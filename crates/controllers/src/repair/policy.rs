@@ -14,7 +14,7 @@ use kerf_units::duration::GoDuration;
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// Reads a policy. What cannot be read is among its faults.
-pub(super) fn read(written: &NodeRepairPolicy) -> Policy {
+pub fn read(written: &NodeRepairPolicy) -> Policy {
     let (spec, mut faults) = (&written.spec, Vec::new());
     let mut note = |field: String, fault: String| faults.push(format!("{field}: {fault}"));
     let selector = spec.selector.as_ref().map_or(Ok(Vec::new()), conditions);
