@@ -22,7 +22,8 @@ fn obstacle<'a>(explanation: &'a Value, code: &str, reason: &str) -> &'a Value {
     let found = obstacles
         .iter()
         .find(|one| one["code"] == code && one["reason"] == reason);
-    found.unwrap_or_else(|| panic!("{code} for {reason} in {explanation}"))
+    assert!(found.is_some(), "{code} for {reason} in {explanation}");
+    found.expect("it was looked at")
 }
 
 #[test]
