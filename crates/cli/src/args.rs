@@ -3,7 +3,7 @@
 use crate::exit;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
-use kerf_units::policy::{MinValuesPolicy, Packing, Policy, PreferencePolicy, UnknownPolicy};
+use kerf_units::policy::{MinValuesPolicy, NodeOverheadCost, Packing, Policy, PreferencePolicy, UnknownPolicy};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -150,9 +150,19 @@ pub(crate) struct DecisionArgs {
     /// Feature gates as Name=true|false, comma separated. NodeOverlay is on if the files contain overlays.
     #[arg(long, env = "FEATURE_GATES", value_name = "GATES", default_value = "")]
     pub(crate) feature_gates: String,
-    /// How nodes are chosen: by the cheapest of several strategies, or only by Karpenter's greedy.
-    #[arg(long, value_parser = policy::<Packing>(), default_value_t)]
+    /// How nodes are chosen: by lowest price plus node overhead cost, with few more nodes than Karpenter; by lowest price; or only by
+    /// Karpenter's greedy.
+    #[arg(long, env = "PACKING", value_parser = policy::<Packing>(), default_value_t)]
     pub(crate) packing: Packing,
+    /// Dollars per hour that a node costs besides its price, such as licences and agents. Counts for balanced packing.
+    #[arg(
+        long,
+        env = "NODE_OVERHEAD_COST",
+        value_name = "DOLLARS",
+        allow_negative_numbers = true,
+        default_value_t
+    )]
+    pub(crate) node_overhead_cost: NodeOverheadCost,
 }
 
 /// Options of `kerf explain`.

@@ -56,8 +56,6 @@ pub struct Context {
 /// Settings that are no options of upstream's.
 #[derive(Clone, Debug)]
 pub struct Tuning {
-    /// How nodes are chosen among those the constraints allow.
-    pub packing: kerf_units::policy::Packing,
     /// Whether heavy computing leaves the async threads. Never under a paused clock, which cannot see other threads (Law 2).
     pub blocking: bool,
     /// Whether every plan is compared with that of a solver that remembers nothing; differences are logged as errors.
@@ -75,7 +73,6 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            packing: kerf_units::policy::Packing::default(),
             blocking: false,
             compare: cfg!(debug_assertions),
             deadline: Duration::from_secs(60),

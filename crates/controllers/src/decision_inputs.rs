@@ -105,7 +105,8 @@ pub fn decision_settings(options: &Options, tuning: &Tuning) -> Settings {
                 true => ReservedMode::Strict,
                 false => ReservedMode::Off,
             },
-            packing: tuning.packing,
+            packing: options.packing,
+            node_overhead: options.node_overhead_cost,
             // SCH-004
             threads: options.simulation_workers(),
             ..kerf_scheduler::Options::default()

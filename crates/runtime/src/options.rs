@@ -5,6 +5,7 @@ mod definitions;
 mod gates;
 mod parse;
 
+use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ pub use definitions::{DEFINITIONS, OptionDef, OptionKind, SCHEDULING, usage};
 pub use gates::{FeatureGates, GateError};
 pub use parse::{FlagError, Values};
 
-use kerf_units::policy::{Destinations, MinValuesPolicy, PreferencePolicy};
+use kerf_units::policy::{Destinations, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
 
 use crate::logging::LogLevel;
 
@@ -65,6 +66,10 @@ pub struct Options {
     pub feature_gates: FeatureGates,
     /// File with instance types; `None` for the built-in list (OPS-024).
     pub instance_types_file_path: Option<String>,
+    /// Kerf's own: how nodes are chosen.
+    pub packing: Packing,
+    /// Kerf's own: what a node costs besides its price.
+    pub node_overhead_cost: NodeOverheadCost,
     /// Kerf's own: where consolidation may move pods.
     pub consolidation_destinations: Destinations,
     /// Kerf's own: taint keys nodes lose by themselves while they start, besides the well-known ones.
@@ -84,6 +89,14 @@ pub enum OptionsError {
         variable: &'static str,
         /// The value.
         value: String,
+    },
+    /// An option of Kerf's own has an invalid value.
+    #[error("validating cli flags, invalid {variable} {problem}")]
+    Refused {
+        /// The variable of the option.
+        variable: &'static str,
+        /// The value, and what is accepted instead.
+        problem: String,
     },
     /// The feature gates cannot be read.
     #[error("parsing feature gates, {0}")]
@@ -141,6 +154,8 @@ impl Options {
             ignore_dra_requests: scheduling.ignore_dra_requests,
             feature_gates: scheduling.feature_gates,
             instance_types_file_path: non_empty(values.string("instance-types-file-path")),
+            packing: scheduling.packing,
+            node_overhead_cost: scheduling.node_overhead_cost,
             consolidation_destinations: policy(values, "consolidation-destinations", "CONSOLIDATION_DESTINATIONS")?,
             startup_taints: taint_keys(values.string("startup-taints"))?,
         })
@@ -174,6 +189,10 @@ pub struct SchedulingOptions {
     pub ignore_dra_requests: bool,
     /// Feature gates (OPS-023).
     pub feature_gates: FeatureGates,
+    /// Kerf's own: how nodes are chosen.
+    pub packing: Packing,
+    /// Kerf's own: what a node costs besides its price.
+    pub node_overhead_cost: NodeOverheadCost,
 }
 
 impl SchedulingOptions {
@@ -186,6 +205,8 @@ impl SchedulingOptions {
             min_values_policy: policy(values, "min-values-policy", "MIN_VALUES_POLICY")?,
             ignore_dra_requests: values.bool("ignore-dra-requests"),
             feature_gates: values.string("feature-gates").parse()?,
+            packing: own(values, "packing", "PACKING")?,
+            node_overhead_cost: own(values, "node-overhead-cost", "NODE_OVERHEAD_COST")?,
         })
     }
 
@@ -211,6 +232,22 @@ fn workers(cpu_requests: i64) -> usize {
 fn policy<P: FromStr>(values: &Values, flag: &str, variable: &'static str) -> Result<P, OptionsError> {
     let text = values.string(flag);
     text.parse().map_err(|_| invalid(variable, text))
+}
+
+/// Reads an option of Kerf's own. Its error says what is accepted. Empty means the default, as for an option that is not defined.
+fn own<T: FromStr<Err: Display> + Default>(
+    values: &Values,
+    flag: &str,
+    variable: &'static str,
+) -> Result<T, OptionsError> {
+    let text = values.string(flag);
+    if text.is_empty() {
+        return Ok(T::default());
+    }
+    text.parse().map_err(|problem: T::Err| OptionsError::Refused {
+        variable,
+        problem: problem.to_string(),
+    })
 }
 
 fn invalid(variable: &'static str, value: &str) -> OptionsError {

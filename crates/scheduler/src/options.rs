@@ -3,7 +3,7 @@
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
-use kerf_units::policy::{MinValuesPolicy, Packing, PreferencePolicy};
+use kerf_units::policy::{MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
 use std::sync::Arc;
 
 /// What happens when a compatible reservation exists but is used up (section 19).
@@ -29,6 +29,8 @@ pub struct Options {
     pub reserved: ReservedMode,
     /// See [`Packing`].
     pub packing: Packing,
+    /// What a node costs besides its price. Counts for [`Packing::Balanced`] only.
+    pub node_overhead: NodeOverheadCost,
     /// The largest number of threads. The plan does not depend on it.
     pub threads: usize,
     /// Work units each strategy after the first may spend. One unit is about one attempt to place one pod.
@@ -42,6 +44,7 @@ impl Default for Options {
             min_values_policy: MinValuesPolicy::default(),
             reserved: ReservedMode::default(),
             packing: Packing::default(),
+            node_overhead: NodeOverheadCost::default(),
             threads: 1,
             effort: 2_000_000,
         }

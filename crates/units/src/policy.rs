@@ -94,18 +94,91 @@ pub enum MinValuesPolicy {
 
 policy!(MinValuesPolicy: Strict = "Strict", BestEffort = "BestEffort");
 
-/// How nodes are chosen among those the constraints allow.
+/// How nodes are chosen among those the constraints allow. Neither `Balanced` nor `Cheapest` is ever dearer than `Upstream` for as many
+/// pods. Where limits leave pods over, their launches offer fewer types, so that less of the limits is set aside for each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Packing {
-    /// Several strategies within an effort limit; the plan that schedules most pods wins, then the cheapest. Never dearer than `Upstream` for
-    /// as many pods. Where limits leave pods over, launches offer fewer types, so that less of the limits is set aside for each.
+    /// Several strategies within an effort limit. The plan that schedules most pods wins, then the one with the lowest price plus node
+    /// overhead cost, with few more nodes than `Upstream`.
     #[default]
+    Balanced,
+    /// The same strategies. The plan that schedules most pods wins, then the cheapest, whatever the number of nodes.
     Cheapest,
     /// The greedy of upstream alone (section 16 of the scheduling behaviour).
     Upstream,
 }
 
-policy!(Packing: Cheapest = "cheapest", Upstream = "upstream");
+policy!(Packing: Balanced = "balanced", Cheapest = "cheapest", Upstream = "upstream");
+
+/// What a node costs per hour besides its price, such as licences and agents, in 10⁻¹² dollars.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct NodeOverheadCost(i64);
+
+impl NodeOverheadCost {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+    /// The largest amount accepted, in dollars per hour. No node costs that much besides its price; a larger amount is a mistake.
+    pub const PER_HOUR_MAX: f64 = 100.0;
+
+    /// The amount in 10⁻¹² dollars per hour.
+    pub const fn pico(self) -> i64 {
+        self.0
+    }
+
+    /// An amount in dollars per hour. Returns `None` where it is negative, not finite or above [`Self::PER_HOUR_MAX`].
+    pub fn from_per_hour(dollars: f64) -> Option<Self> {
+        (0.0..=Self::PER_HOUR_MAX)
+            .contains(&dollars)
+            .then(|| Self((dollars * 1e12).round() as i64))
+    }
+
+    /// The amount in dollars per hour.
+    pub fn per_hour(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+}
+
+impl Default for NodeOverheadCost {
+    /// 0.02 dollars per hour, about 15 dollars per month: docs/packing.md shows the curve it was chosen from.
+    fn default() -> Self {
+        Self(20_000_000_000)
+    }
+}
+
+impl fmt::Display for NodeOverheadCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.per_hour())
+    }
+}
+
+/// A text that is no node overhead cost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidNodeOverheadCost {
+    /// The text.
+    pub text: String,
+}
+
+impl fmt::Display for InvalidNodeOverheadCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = NodeOverheadCost::PER_HOUR_MAX;
+        write!(
+            f,
+            "{:?} is not an amount of dollars per hour from 0 to {most}, such as 0.02",
+            self.text
+        )
+    }
+}
+
+impl std::error::Error for InvalidNodeOverheadCost {}
+
+impl FromStr for NodeOverheadCost {
+    type Err = InvalidNodeOverheadCost;
+
+    fn from_str(text: &str) -> Result<Self, InvalidNodeOverheadCost> {
+        let amount = text.trim().parse().ok().and_then(Self::from_per_hour);
+        amount.ok_or_else(|| InvalidNodeOverheadCost { text: text.to_owned() })
+    }
+}
 
 /// Where consolidation may move pods; Kerf's own (DIS-104).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -130,6 +203,13 @@ mod tests {
         for (name, value) in PreferencePolicy::VALUES {
             assert_eq!(name.parse(), Ok(*value));
         }
+        for text in ["-1", "nan", "inf", "101", "", "two"] {
+            let error = text.parse::<NodeOverheadCost>().expect_err("no amount");
+            assert!(error.to_string().ends_with("from 0 to 100, such as 0.02"), "{error}");
+        }
+        let half = NodeOverheadCost::from_per_hour(0.5);
+        assert_eq!("0.5".parse().ok(), half);
+        assert_eq!(half.map(|half| half.to_string()).as_deref(), Some("0.5"));
         let error = "any".parse::<Destinations>().expect_err("the case differs");
         assert_eq!(error.to_string(), "\"any\" is not one of Settled, Any");
     }

@@ -111,6 +111,7 @@ fn decide(args: &DecisionArgs, gates: FeatureGates) -> kerf_decide::Settings {
                 ReservedMode::Off
             },
             packing: args.packing,
+            node_overhead: args.node_overhead_cost,
             threads: usize::from(args.threads),
             ..Options::default()
         },

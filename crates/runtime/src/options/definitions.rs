@@ -82,6 +82,21 @@ const FEATURE_GATES: OptionDef = option(
     "features to turn on or off, as Name=true,Name=false; gates not named keep their defaults; CapacityBuffer has no effect yet",
 );
 
+const PACKING: OptionDef = option(
+    "packing",
+    "PACKING",
+    OptionKind::Text,
+    "balanced",
+    "how nodes are chosen: balanced (lowest price plus node overhead cost, with few more nodes than Karpenter), cheapest (lowest price) or upstream (Karpenter's greedy alone)",
+);
+const NODE_OVERHEAD_COST: OptionDef = option(
+    "node-overhead-cost",
+    "NODE_OVERHEAD_COST",
+    OptionKind::Text,
+    "0.02",
+    "dollars per hour that a node costs besides its price, such as licences and agents; counts for balanced packing",
+);
+
 /// The options that decide how pods are scheduled.
 pub const SCHEDULING: &[OptionDef] = &[
     CPU_REQUESTS,
@@ -89,6 +104,8 @@ pub const SCHEDULING: &[OptionDef] = &[
     MIN_VALUES_POLICY,
     IGNORE_DRA_REQUESTS,
     FEATURE_GATES,
+    PACKING,
+    NODE_OVERHEAD_COST,
 ];
 
 /// The controller's options in the order of OPS section 1.
@@ -224,6 +241,8 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "",
         "JSON file with instance types for the kwok provider; the built-in list when empty",
     ),
+    PACKING,
+    NODE_OVERHEAD_COST,
     option(
         "consolidation-destinations",
         "CONSOLIDATION_DESTINATIONS",

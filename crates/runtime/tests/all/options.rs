@@ -5,7 +5,7 @@ use std::time::Duration;
 use kerf_runtime::Options;
 use kerf_runtime::logging::LogLevel;
 use kerf_runtime::options::{DEFINITIONS, OptionKind, Parsed, SCHEDULING, SchedulingOptions, Values, usage};
-use kerf_units::policy::{MinValuesPolicy, PreferencePolicy};
+use kerf_units::policy::{MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
 
 fn parse(args: &[&str], env: &[(&str, &str)]) -> Result<Parsed<Options>, String> {
     let lookup = |name: &str| {
@@ -92,6 +92,8 @@ fn flags_variables_and_defaults_are_the_contracts() {
         // OPS-024
         ("instance-types-file-path", "INSTANCE_TYPES_FILE_PATH", Text, ""),
         // Kerf's own.
+        ("packing", "PACKING", Text, "balanced"),
+        ("node-overhead-cost", "NODE_OVERHEAD_COST", Text, "0.02"),
         (
             "consolidation-destinations",
             "CONSOLIDATION_DESTINATIONS",
@@ -105,6 +107,22 @@ fn flags_variables_and_defaults_are_the_contracts() {
         .map(|def| (def.flag, def.variable, def.kind, def.default))
         .collect();
     assert_eq!(defined, expected);
+}
+
+#[test]
+fn refused_options_of_kerf_say_what_is_accepted() {
+    let error = |flag: &str| {
+        let parsed = Options::parse([flag.to_owned()], |_| None);
+        parsed.expect_err("an invalid value").to_string()
+    };
+    assert_eq!(
+        error("--packing=tight"),
+        "validating cli flags, invalid PACKING \"tight\" is not one of balanced, cheapest, upstream"
+    );
+    assert_eq!(
+        error("--node-overhead-cost=-1"),
+        "validating cli flags, invalid NODE_OVERHEAD_COST \"-1\" is not an amount of dollars per hour from 0 to 100, such as 0.02"
+    );
 }
 
 #[test]
@@ -127,6 +145,10 @@ fn defaults_are_valid() {
     assert!(options.feature_gates.reserved_capacity && !options.feature_gates.static_capacity);
     // OPS-022, SCH-005
     assert!(options.ignore_dra_requests);
+    assert_eq!(
+        (options.packing, options.node_overhead_cost),
+        (Packing::Balanced, NodeOverheadCost::default())
+    );
 }
 
 #[test]

@@ -34,11 +34,19 @@ const PREFERENCES: [(&str, PreferencePolicy, f64); 2] = [
 /// Sizes at which the cost per pod should stay flat.
 const DOUBLING: [usize; 8] = [1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000];
 const RESOURCES: [usize; 4] = [250, 1000, 5000, 20_000];
-const PACKINGS: [&str; 2] = ["greedy", "cheapest"];
+const PACKINGS: [&str; 3] = ["greedy", "cheapest", "balanced"];
+
+fn cheapest() -> Options {
+    Options {
+        packing: Packing::Cheapest,
+        ..Options::default()
+    }
+}
 
 fn packing(name: &str) -> Options {
     match name {
         "greedy" => greedy(),
+        "cheapest" => cheapest(),
         _ => Options::default(),
     }
 }
@@ -142,10 +150,7 @@ fn rows() -> Vec<Row> {
             &mut rows,
             format!("resources 20000 x 400, cheapest, {threads} threads"),
             move |row| {
-                let options = Options {
-                    threads,
-                    ..Options::default()
-                };
+                let options = Options { threads, ..cheapest() };
                 fresh(row, &workload::cluster(400), &workload::plain(20_000), &options, None);
             },
         );

@@ -12,6 +12,7 @@ use crate::search::query::{Narrowed, Query, Rejection};
 use crate::search::specs::SpecId;
 use crate::strategy::greedy::{Attempt, ClaimChooser, FewestPods, solve};
 use crate::strategy::lp_duals::value_of;
+use crate::strategy::objective::NodeCosts;
 use crate::strategy::outcome::{Outcome, Stop};
 use crate::strategy::pod_values::PodValues;
 use crate::strategy::priced_start::PricedStart;
@@ -30,7 +31,7 @@ const TRIED_MAX: usize = 4;
 /// cost the same.
 const UNUSED_VALUE_FACTOR: f64 = 0.9;
 
-/// The price of a claim in 10⁻¹² dollars per hour as the cheapest type it can be, and its slack: the resources its pods leave of that type.
+/// The price of a claim plus its node cost, in 10⁻¹² dollars per hour, as the cheapest type it can be, and its slack: the resources its pods leave of that type.
 #[derive(Clone, Debug)]
 struct Slack {
     price: f64,
@@ -44,13 +45,14 @@ impl Slack {
         template: usize,
         (spec, rows): (SpecId, &Bits),
         used: &[i64],
+        node_costs: &NodeCosts,
     ) -> Option<Self> {
         let problem = assignment.problem;
         let (price, row, _) = assignment.specs.cheapest(problem, spec, rows)?;
         let usable = problem.usable(template, row as usize).zip(used);
         let amounts = usable.map(|(usable, used)| usable.saturating_sub(*used));
         Some(Self {
-            price: price.pico() as f64,
+            price: price.pico() as f64 + node_costs[template] as f64,
             amounts: amounts.collect(),
         })
     }
@@ -170,6 +172,7 @@ impl<'x> BestFit<'x> {
             assignment.claims[claim].template,
             (narrowed.spec, &narrowed.rows),
             &used,
+            &self.values.node_costs,
         )?;
         let before = &self.slack[claim];
         let bought = value_of(unit_prices, &slack.amounts) + value_of(unit_prices, &query.class.requests)
@@ -255,8 +258,9 @@ impl<'x> BestFit<'x> {
     ) -> Result<NewClaim, Rejection> {
         let (template, narrowed) = assignment.first_template(query)?;
         let requests = &query.class.requests;
-        let slack =
-            Slack::new(assignment, template, (narrowed.spec, &narrowed.rows), requests).ok_or(Rejection::Temporary)?;
+        let launched = (narrowed.spec, &narrowed.rows);
+        let slack = Slack::new(assignment, template, launched, requests, &self.values.node_costs)
+            .ok_or(Rejection::Temporary)?;
         let bought = value_of(unit_prices, &slack.amounts) + value_of(unit_prices, requests);
         let net = slack.price - UNUSED_VALUE_FACTOR * bought;
         Ok(NewClaim {
@@ -358,7 +362,13 @@ impl BestFit<'_> {
         };
         let claim_now = assignment.claims[claim].clone();
         let launched = (claim_now.spec, &claim_now.rows);
-        let slack = Slack::new(assignment, claim_now.template, launched, &claim_now.used);
+        let slack = Slack::new(
+            assignment,
+            claim_now.template,
+            launched,
+            &claim_now.used,
+            &self.values.node_costs,
+        );
         let nothing = || Slack {
             price: f64::MAX,
             amounts: assignment.problem.resources.zero(),

@@ -59,7 +59,8 @@ fn growth_pays(
         .iter()
         .filter_map(|(class, n)| Some(values.by_class[*class]?.1 * f64::from(*n)))
         .sum();
-    after.pico() as f64 <= (value_before + value) * PRICE_TOLERANCE
+    let node_cost = values.node_costs[assignment.claims[claim].template];
+    after.pico() as f64 + node_cost as f64 <= (value_before + value) * PRICE_TOLERANCE
 }
 
 /// Runs the greedy with bounded growth.

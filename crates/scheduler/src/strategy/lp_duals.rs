@@ -4,6 +4,7 @@ use crate::dense::amounts::Amounts;
 use crate::dense::bits::Bits;
 use crate::search::assignment::Assignment;
 use crate::search::specs::SpecId;
+use crate::strategy::objective::NodeCosts;
 use microlp::{ComparisonOp, OptimizationDirection, Problem as LinearProgram};
 
 /// The price per unit of each resource, in 10⁻¹² dollars per hour.
@@ -12,14 +13,19 @@ pub(crate) type UnitPrices = Vec<f64>;
 /// A row with its price and the capacity pods can use.
 #[derive(Clone, Debug)]
 pub(crate) struct PricedType {
-    /// The price in 10⁻¹² dollars per hour.
+    /// The price plus the node cost, in 10⁻¹² dollars per hour.
     pub(crate) price: f64,
     /// What pods may use: allocatable minus DaemonSet overhead.
     pub(crate) room: Amounts,
 }
 
 /// The rows of a spec with price and capacity, cheapest first.
-pub(crate) fn priced_types(assignment: &mut Assignment<'_, '_>, spec: SpecId, rows: &Bits) -> Vec<PricedType> {
+pub(crate) fn priced_types(
+    assignment: &mut Assignment<'_, '_>,
+    spec: SpecId,
+    rows: &Bits,
+    node_costs: &NodeCosts,
+) -> Vec<PricedType> {
     let problem = assignment.problem;
     let template = assignment.specs.get(spec).template;
     let offers_by_price = assignment.specs.offers_by_price(problem, spec).clone();
@@ -28,7 +34,7 @@ pub(crate) fn priced_types(assignment: &mut Assignment<'_, '_>, spec: SpecId, ro
         .filter(|(_, row, _)| rows.get(*row as usize));
     priced
         .map(|(price, row, _)| PricedType {
-            price: price.pico() as f64,
+            price: price.pico() as f64 + node_costs[template] as f64,
             room: problem
                 .usable(template, row as usize)
                 .map(|usable| usable.max(0))

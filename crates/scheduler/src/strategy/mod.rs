@@ -7,6 +7,7 @@ mod limit_retry;
 mod lower_bound;
 mod lp_duals;
 mod max_pods;
+mod objective;
 mod outcome;
 mod patterns;
 mod pod_values;

@@ -5,8 +5,6 @@ use crate::compile::queue::PodId;
 use crate::dense::ids::IdVec;
 use crate::search::assignment::Assignment;
 use kerf_model::pod::Pod;
-use kerf_model::price::Price;
-use std::cmp::Reverse;
 
 /// The strategies; `strategy/README.md` describes them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -61,13 +59,6 @@ pub(crate) struct Outcome<'w, 'a> {
     pub(crate) failed: Vec<(PodId, bool)>,
     /// Pods that were not tried before the deadline.
     pub(crate) unattempted: Vec<PodId>,
-}
-
-impl Outcome<'_, '_> {
-    /// The order of outcomes: more placed pods first, then lower cost.
-    pub(super) fn rank(&mut self) -> (Reverse<u64>, Price) {
-        (Reverse(self.assignment.placed), self.assignment.cost())
-    }
 }
 
 /// Returns whether the deadline has passed.

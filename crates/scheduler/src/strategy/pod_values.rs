@@ -9,6 +9,7 @@ use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
 use crate::search::specs::SpecId;
 use crate::strategy::lp_duals::{PricedType, UnitPrices, priced_types, unit_prices, value_of};
+use crate::strategy::objective::NodeCosts;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -17,13 +18,20 @@ pub(crate) struct PodValues {
     pub(super) by_class: IdVec<PodClass, Option<(SpecId, f64)>>,
     pub(super) unit_prices: FxHashMap<SpecId, UnitPrices>,
     pub(super) priced_types: FxHashMap<SpecId, Vec<PricedType>>,
+    /// What a node counts in addition to its price. The values of pods cover it.
+    pub(super) node_costs: NodeCosts,
     /// After this much work, every growth pays.
     pub(super) effort: u64,
 }
 
 impl PodValues {
     /// Values every class of the queue by the spec of a new claim for it.
-    pub(crate) fn new(assignment: &mut Assignment<'_, '_>, queue: &[PodId], effort: u64) -> Self {
+    pub(crate) fn new(
+        assignment: &mut Assignment<'_, '_>,
+        queue: &[PodId],
+        effort: u64,
+        node_costs: NodeCosts,
+    ) -> Self {
         let problem = assignment.problem;
         let mut counts: BTreeMap<ClassId, i64> = BTreeMap::new();
         for class in queue.iter().filter_map(|pod| problem.of_pod[*pod]) {
@@ -48,10 +56,11 @@ impl PodValues {
             by_class: IdVec::new(),
             unit_prices: FxHashMap::default(),
             priced_types: FxHashMap::default(),
+            node_costs,
             effort,
         };
         for (spec, (sum, rows)) in demand {
-            let priced_types = priced_types(assignment, spec, &rows);
+            let priced_types = priced_types(assignment, spec, &rows, &values.node_costs);
             values.unit_prices.insert(spec, unit_prices(&priced_types, &sum));
             values.priced_types.insert(spec, priced_types);
         }

@@ -9,6 +9,7 @@ use crate::strategy::greedy::{FewestPods, greedy_by_price, solve};
 use crate::strategy::limit_retry::retry_limits;
 use crate::strategy::lower_bound::lower_bound;
 use crate::strategy::max_pods::max_pods;
+use crate::strategy::objective::Objective;
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
 use crate::strategy::patterns::patterns;
 use crate::strategy::priced_start::PricedStart;
@@ -29,6 +30,10 @@ const STRATEGIES: [(Strategy, Algorithm); 4] = [
     (Strategy::GreedyByPrice, greedy_by_price),
 ];
 
+/// The shares of what an extra node must save that strategies add to the price of a node. The later ones are tried only where the earlier
+/// ones need too many nodes.
+const EXTRA_NODE_SHARES: [f64; 3] = [0.0, 0.25, 1.0];
+
 /// Runs the strategies of the options, each with limit retry, and returns the best outcome: most pods, then lowest cost, then the earlier
 /// strategy. Strategies do not depend on each other, so that they may run in parallel.
 pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcome<'w, 'a> {
@@ -44,32 +49,40 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
     if effort < queue.len() as u64 || lower_bound(&mut best) {
         return best;
     }
-    let mut rank = best.rank();
+    let objective = Objective::new(problem, &mut best);
+    let mut rank = objective.rank(&mut best);
     let strategies = if queue.len() > PRICED_PODS_MAX {
         &STRATEGIES[..2]
     } else {
         &STRATEGIES
     };
-    let start = PricedStart::new(instance, queue, effort);
-    let run = |(strategy, algorithm): &(Strategy, Algorithm)| {
-        let mut outcome = (!stop()).then(|| algorithm(&start, queue, effort, stop)).flatten()?;
-        outcome.strategy = *strategy;
-        let mut outcome = retry_limits(outcome, queue, effort, stop);
-        Some((outcome.rank(), outcome))
-    };
-    for (reached, outcome) in run_in_parallel(strategies, problem.options.threads, run)
-        .into_iter()
-        .flatten()
-    {
-        if reached < rank && outcome.unattempted.is_empty() {
-            (best, rank) = (outcome, reached);
+    for share_of_extra in EXTRA_NODE_SHARES {
+        let start = PricedStart::new(instance, queue, effort, objective.node_costs(share_of_extra));
+        let run = |(strategy, algorithm): &(Strategy, Algorithm)| {
+            let mut outcome = (!stop()).then(|| algorithm(&start, queue, effort, stop)).flatten()?;
+            outcome.strategy = *strategy;
+            let mut outcome = retry_limits(outcome, queue, effort, stop);
+            Some((objective.rank(&mut outcome), outcome))
+        };
+        let mut exceeded = false;
+        for (reached, outcome) in run_in_parallel(strategies, problem.options.threads, run)
+            .into_iter()
+            .flatten()
+        {
+            exceeded |= objective.exceeded_by(&outcome);
+            if reached < rank && outcome.unattempted.is_empty() {
+                (best, rank) = (outcome, reached);
+            }
+        }
+        if !exceeded {
+            break;
         }
     }
     if !best.failed.is_empty() {
         for outcome in max_pods(instance, queue, &best.failed.clone(), effort, stop) {
             let mut outcome = retry_limits(outcome, queue, effort, stop);
             outcome.strategy = Strategy::MaxPods;
-            let reached = outcome.rank();
+            let reached = objective.rank(&mut outcome);
             if reached < rank && outcome.unattempted.is_empty() {
                 (best, rank) = (outcome, reached);
             }

@@ -3,6 +3,7 @@
 use crate::compile::queue::PodId;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
+use crate::strategy::objective::NodeCosts;
 use crate::strategy::pod_values::PodValues;
 
 /// The start of strategies that use unit prices.
@@ -12,9 +13,9 @@ pub(super) struct PricedStart<'w, 'a> {
 }
 
 impl<'w, 'a> PricedStart<'w, 'a> {
-    pub(super) fn new(instance: &'w Instance<'a>, queue: &[PodId], effort: u64) -> Self {
+    pub(super) fn new(instance: &'w Instance<'a>, queue: &[PodId], effort: u64, node_costs: NodeCosts) -> Self {
         let mut assignment = Assignment::by_price(instance);
-        let values = PodValues::new(&mut assignment, queue, effort);
+        let values = PodValues::new(&mut assignment, queue, effort, node_costs);
         Self { assignment, values }
     }
 }

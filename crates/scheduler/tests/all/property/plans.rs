@@ -40,19 +40,39 @@ pub(super) fn options(text: &str, packing: Packing) -> Options {
     options
 }
 
-/// The checker accepts the plans of both packings. The cheapest packing places no fewer pods, and costs no more for as many.
+/// Below this many nodes times 1.5, and below three more, the nodes of a balanced plan need no further savings.
+fn nodes_max(greedy: usize) -> usize {
+    (greedy * 3 / 2).max(greedy + 3)
+}
+
+/// The checker accepts the plans of all packings. Cheapest and balanced packing place no fewer pods than the greedy, and cost no more for as
+/// many. Each node of a balanced plan beyond the usual number saves half of what a node of the greedy costs.
 pub(super) fn is_sound(text: &str) -> Result<(), String> {
     let fixture = Fixture::read(text);
     let solve = |packing| {
         let solved = fixture.try_solve(&options(text, packing));
         solved.map_err(|why| format!("{packing:?}: {why}"))
     };
-    let (greedy, cheapest) = (result(&solve(Packing::Upstream)?), result(&solve(Packing::Cheapest)?));
-    if cheapest.0 < greedy.0 {
-        return Err("the cheapest packing places fewer pods".to_owned());
-    }
-    if cheapest.0 == greedy.0 && cheapest.1 > greedy.1 {
-        return Err("the cheapest packing is dearer".to_owned());
+    let upstream = solve(Packing::Upstream)?;
+    let greedy = result(&upstream);
+    for packing in [Packing::Cheapest, Packing::Balanced] {
+        let plan = solve(packing)?;
+        let better = result(&plan);
+        if better.0 < greedy.0 {
+            return Err(format!("{packing} packing places fewer pods"));
+        }
+        if better.0 > greedy.0 {
+            continue;
+        }
+        if better.1 > greedy.1 {
+            return Err(format!("{packing} packing is dearer"));
+        }
+        let nodes = upstream.launches.len();
+        let extra = plan.launches.len().saturating_sub(nodes_max(nodes)) as f64;
+        let saved = (greedy.1 - better.1).per_hour();
+        if packing == Packing::Balanced && saved < extra * 0.5 * greedy.1.per_hour() / nodes.max(1) as f64 - 1e-9 {
+            return Err(format!("{extra} nodes beyond the usual number save {saved} only"));
+        }
     }
     Ok(())
 }
@@ -97,8 +117,13 @@ fn decided(fixture: &Fixture, plan: &Plan) -> String {
 
 /// Equal input gives an equal plan, also when the input is in another order.
 fn is_stable(text: &str) -> Result<(), String> {
+    is_stable_with(text, Packing::Cheapest)?;
+    is_stable_with(text, Packing::Balanced)
+}
+
+fn is_stable_with(text: &str, packing: Packing) -> Result<(), String> {
     let fixture = Fixture::read(text);
-    let options = options(text, Packing::Cheapest);
+    let options = options(text, packing);
     let plan = |fixture: &Fixture| decided(fixture, &fixture.plan(&options));
     let first = plan(&fixture);
     if plan(&fixture) != first {
@@ -183,7 +208,7 @@ fn refusals_stand(fixture: &Fixture, plan: &Plan, judged: impl Fn(&Unschedulable
 
 fn among_others_it_is_refused_for_good_reason(text: &str) -> Result<(), String> {
     let fixture = Fixture::read(text);
-    for packing in [Packing::Upstream, Packing::Cheapest] {
+    for packing in [Packing::Upstream, Packing::Cheapest, Packing::Balanced] {
         let plan = fixture.try_solve(&options(text, packing))?;
         // Upstream does not take back what a claim set aside of a limit when it narrows (SCH-148).
         let set_aside = |left: &Unschedulable| {

@@ -1,0 +1,153 @@
+//! What the ways to pack cost, and how many nodes they take, against the greedy of upstream: `cargo bench -p kerf-scheduler --bench
+//! packing` prints the tables of docs/packing.md.
+//!
+//! `KERF_BENCH_EACH=N` sets the number of workloads of each kind (30), `KERF_BENCH_KIND=text` selects kinds, `KERF_BENCH_LIST=1` prints
+//! one line per workload too. `KERF_BENCH_COSTS=0,0.02` sets the node overhead costs of the curve, in dollars per hour.
+//!
+//! Ratios are means over workloads, of the price and of the number of nodes. A workload counts as dearer where its plan costs more than
+//! the greedy's and places as many pods.
+
+#![expect(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    reason = "a benchmark reads clocks and its environment, and prints"
+)]
+
+mod workloads;
+
+use kerf_model::plan::{Launch, Plan};
+use kerf_model::price::Price;
+use kerf_scheduler::{Options, Request, solve};
+use kerf_testkit::fixture::Fixture;
+use kerf_units::policy::{NodeOverheadCost, Packing};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// What is read of a plan.
+#[derive(Clone, Copy)]
+struct Figures {
+    pods: usize,
+    nodes: usize,
+    price: Price,
+}
+
+impl Figures {
+    fn of(plan: &Plan) -> Self {
+        Self {
+            pods: plan.launches.iter().map(|launch| launch.pods.len()).sum(),
+            nodes: plan.launches.len(),
+            price: plan.launches.iter().filter_map(Launch::price).sum(),
+        }
+    }
+}
+
+/// Sums over workloads.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    workloads: usize,
+    price: f64,
+    price_max: f64,
+    nodes: f64,
+    dearer: usize,
+    took: Duration,
+}
+
+impl Sums {
+    fn add(&mut self, greedy: Figures, this: Figures, took: Duration) {
+        let price = this.price.per_hour() / greedy.price.per_hour();
+        self.workloads += 1;
+        self.price += price;
+        self.price_max = self.price_max.max(price);
+        self.nodes += this.nodes as f64 / greedy.nodes as f64;
+        self.dearer += usize::from(this.pods == greedy.pods && this.price > greedy.price);
+        self.took += took;
+    }
+
+    fn print(&self, name: &str) {
+        let each = self.workloads.max(1) as f64;
+        println!(
+            "| {name} | {} | {:.3} | {:.3} | {:.2} | {} | {:.1} |",
+            self.workloads,
+            self.price / each,
+            self.price_max,
+            self.nodes / each,
+            self.dearer,
+            self.took.as_secs_f64() * 1000.0 / each,
+        );
+    }
+}
+
+/// The ways to pack that are compared, with their names.
+fn ways() -> Vec<(String, Options)> {
+    let costs = std::env::var("KERF_BENCH_COSTS").unwrap_or_else(|_| "0,0.005,0.01,0.02,0.05,0.1,0.2".to_owned());
+    let mut ways: Vec<(String, Options)> = [("upstream", Packing::Upstream), ("cheapest", Packing::Cheapest)]
+        .into_iter()
+        .map(|(name, packing)| {
+            let options = Options {
+                packing,
+                ..Options::default()
+            };
+            (name.to_owned(), options)
+        })
+        .collect();
+    for text in costs.split(',') {
+        let node_overhead: NodeOverheadCost = text.parse().expect("KERF_BENCH_COSTS lists amounts");
+        let options = Options {
+            packing: Packing::Balanced,
+            node_overhead,
+            ..Options::default()
+        };
+        ways.push((format!("balanced, {text} $/h per node"), options));
+    }
+    ways
+}
+
+fn main() {
+    let each = std::env::var("KERF_BENCH_EACH").map_or(30, |text| text.parse().expect("KERF_BENCH_EACH is a number"));
+    let wanted = std::env::var("KERF_BENCH_KIND").unwrap_or_default();
+    let list = std::env::var_os("KERF_BENCH_LIST").is_some();
+    let ways = ways();
+    let mut totals = vec![Sums::default(); ways.len()];
+    let mut by_kind: BTreeMap<(usize, &str), Sums> = BTreeMap::new();
+    let workloads = workloads::all(each);
+    for (number, workload) in workloads
+        .iter()
+        .enumerate()
+        .filter(|(_, workload)| workload.kind.contains(&wanted))
+    {
+        let fixture = Fixture::read(&workload.text);
+        let mut greedy = None;
+        for (way, (name, options)) in ways.iter().enumerate() {
+            let start = Instant::now();
+            let plan = solve(&Request::pending(&fixture.snapshot), options, &|| false);
+            let took = start.elapsed();
+            let figures = Figures::of(&plan);
+            let greedy = *greedy.get_or_insert(figures);
+            totals[way].add(greedy, figures, took);
+            by_kind
+                .entry((way, workload.kind))
+                .or_default()
+                .add(greedy, figures, took);
+            if list {
+                println!(
+                    "{number:>4} {:<14} {name:<28} {:>9.4} $/h {:>5} nodes {:>6} pods {:>8.1} ms",
+                    workload.kind,
+                    figures.price.per_hour(),
+                    figures.nodes,
+                    figures.pods,
+                    took.as_secs_f64() * 1000.0
+                );
+            }
+        }
+    }
+    println!("| packing | workloads | price | highest | nodes | dearer | ms |\n|---|---:|---:|---:|---:|---:|---:|");
+    for ((name, _), sums) in ways.iter().zip(&totals) {
+        sums.print(name);
+    }
+    println!(
+        "\n| kind, packing | workloads | price | highest | nodes | dearer | ms |\n|---|---:|---:|---:|---:|---:|---:|"
+    );
+    for ((way, kind), sums) in &by_kind {
+        sums.print(&format!("{kind}, {}", ways[*way].0));
+    }
+}
