@@ -1,10 +1,14 @@
 //! Pool limits (section 11.4): what the claims of a pass leave of them.
 
-use crate::compile::templates::Template;
+use crate::compile::templates::{LimitedResource, Template};
 use crate::dense::bits::Bits;
 use kerf_model::intern::sym;
 use kerf_model::resources::Resources;
+use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// Amounts of the limited resources of a template, in their order.
+pub(crate) type LimitAmounts = SmallVec<[i64; 3]>;
 
 /// The remaining amounts per template, in the order of its limited resources.
 #[derive(Clone, Debug)]
@@ -53,20 +57,24 @@ impl Limits {
         {
             return RowsWithinLimits::NoNode;
         }
-        let mut rows: Option<Bits> = None;
-        for (limit, left) in limited {
-            let all = *left >= 0 && limit.largest.first().is_none_or(|(capacity, _)| capacity <= left);
-            if all || (limit.name == sym::NODES && *left > 0) {
-                continue;
-            }
-            let rows = rows.get_or_insert_with(|| templates[template].rows.clone());
-            for (capacity, row) in &limit.largest {
-                if *left < 0 || capacity > left {
-                    rows.remove(*row as usize);
-                }
-            }
+        rows_within(&templates[template], limited.map(|(limit, left)| (limit, *left)))
+    }
+
+    /// The rows an open claim of a template may use that uses these amounts now.
+    pub(crate) fn within_besides(&self, templates: &[Template], template: usize, used: &[i64]) -> RowsWithinLimits {
+        let left = self.left[template].iter().zip(used);
+        let left = left.map(|(left, used)| left.saturating_add(*used));
+        rows_within(&templates[template], templates[template].limited.iter().zip(left))
+    }
+
+    /// Replaces what a claim of a template uses.
+    pub(crate) fn exchange(&mut self, template: usize, before: &[i64], after: &[i64]) {
+        for (left, before) in self.left[template].iter_mut().zip(before) {
+            *left = left.saturating_add(*before);
         }
-        rows.map_or(RowsWithinLimits::All, RowsWithinLimits::Rows)
+        for (left, after) in self.left[template].iter_mut().zip(after) {
+            *left = left.saturating_sub(*after);
+        }
     }
 
     /// Returns whether limits exclude some row that a pool could otherwise use.
@@ -93,4 +101,24 @@ impl Limits {
             *left = left.saturating_sub(if limit.name == sym::NODES { 1 } else { largest() });
         }
     }
+}
+
+/// The rows of a template that need no more than what is left of each of these limits.
+fn rows_within<'x>(template: &Template, limits: impl Iterator<Item = (&'x LimitedResource, i64)>) -> RowsWithinLimits {
+    let mut rows: Option<Bits> = None;
+    for (limit, left) in limits {
+        let all = left >= 0 && limit.largest.first().is_none_or(|(capacity, _)| *capacity <= left);
+        if all || (limit.name == sym::NODES && left > 0) {
+            continue;
+        }
+        let rows = rows.get_or_insert_with(|| template.rows.clone());
+        for (_, row) in limit
+            .largest
+            .iter()
+            .take_while(|(capacity, _)| left < 0 || *capacity > left)
+        {
+            rows.remove(*row as usize);
+        }
+    }
+    rows.map_or(RowsWithinLimits::All, RowsWithinLimits::Rows)
 }

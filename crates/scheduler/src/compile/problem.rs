@@ -1,19 +1,19 @@
 //! The compiled question: everything that does not change while pods are placed, as dense numbers.
 
 use crate::compile::classes::{ClassId, CompileContext, PodClass, PodClasses};
-use crate::compile::limits::Limits;
+use crate::compile::limits::{LimitAmounts, Limits};
 use crate::compile::prepared::Prepared;
 use crate::compile::queue::{PodId, queue};
 use crate::compile::requirements::{ReqId, ReqSet, ReqSets};
 use crate::compile::running_pods::RunningAntiAffinity;
 use crate::compile::targets::Targets;
-use crate::compile::templates::{SharedTypeIndex, Template};
+use crate::compile::templates::{LimitedResource, SharedTypeIndex, Template};
 use crate::compile::topology::{Counts, GroupKey, GroupKind, Groups, Selection, TopologyKeys, selects};
 use crate::dense::amounts::{Amounts, ResourceIndex};
 use crate::dense::bits::Bits;
 use crate::dense::ids::IdVec;
 use crate::options::{Options, WhatIf};
-use kerf_model::intern::{Interner, Sym};
+use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use std::sync::{Arc, OnceLock};
@@ -76,6 +76,20 @@ impl<'a> Problem<'a> {
         let amounts = self.types(template).amounts.iter().enumerate();
         amounts
             .map(move |(at, amounts)| amounts[row].saturating_sub(partition.map_or(0, |daemons| daemons.overhead[at])))
+    }
+
+    /// What a node of a row uses of the limits of its pool.
+    pub(crate) fn limit_amounts(&self, template: usize, row: usize) -> LimitAmounts {
+        let capacity = &self.types(template).instance_type(row).capacity;
+        let limited = self.templates[template].limited.iter();
+        let amount = |limit: &LimitedResource| {
+            if limit.name == sym::NODES {
+                1
+            } else {
+                capacity.get(limit.name)
+            }
+        };
+        limited.map(amount).collect()
     }
 
     /// A pod of the question.

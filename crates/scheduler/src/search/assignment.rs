@@ -34,6 +34,8 @@ pub(crate) struct Assignment<'w, 'a> {
     pub(crate) updated_targets: UpdatedTargets,
     pub(crate) counts: Counts,
     pub(crate) limits: Limits,
+    /// The templates whose claims use what their cheapest row needs of the limits. Claims of the others use what their largest row needs.
+    pub(super) uses_cheapest: Bits,
     pub(super) reservations: Reservations,
     /// Per topology key and domain: the claims that may still be in it.
     pub(super) claims_by_domain: IdVec<KeyTable, Vec<Bits>>,
@@ -84,6 +86,7 @@ impl<'w, 'a> Assignment<'w, 'a> {
             updated_targets: UpdatedTargets::new(problem.targets.len()),
             counts: problem.counts.clone(),
             limits: problem.limits.clone(),
+            uses_cheapest: Bits::default(),
             reservations: Reservations::new(problem),
             claims_by_domain: tables
                 .iter()

@@ -1,6 +1,7 @@
 //! Places pods on claims and updates counts, limits and reservations.
 
 use crate::compile::classes::ClassId;
+use crate::compile::limits::LimitAmounts;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::topology::{ClaimDomains, Destination, GroupId, KeyId, TopologyKey};
@@ -17,7 +18,9 @@ impl Assignment<'_, '_> {
     /// Creates a claim of a template and places a pod on it. Returns the index of the claim.
     pub(crate) fn open(&mut self, template: usize, narrowed: &Narrowed, class: ClassId, pod: PodId) -> usize {
         let at = self.claims.len();
-        self.limits.take(self.problem.templates, template, &narrowed.rows);
+        if !self.uses_cheapest.get(template) {
+            self.limits.take(self.problem.templates, template, &narrowed.rows);
+        }
         self.claims.push(Claim {
             template,
             spec: narrowed.spec,
@@ -27,6 +30,7 @@ impl Assignment<'_, '_> {
             room: self.problem.resources.zero(),
             pods: SmallVec::new(),
             members: SmallVec::new(),
+            limit_use: LimitAmounts::from_elem(0, self.problem.templates[template].limited.len()),
             ports: Vec::new(),
             held_reservations: HeldReservations::new(),
             min_values_lowered: narrowed.min_values_lowered,
@@ -52,6 +56,7 @@ impl Assignment<'_, '_> {
         let problem = self.problem;
         let class = problem.class(class_id);
         let before = self.claims[at].spec;
+        self.update_limit_use(at, narrowed);
         self.reservations
             .exchange(&self.claims[at].held_reservations, &narrowed.held_reservations);
         if before != narrowed.spec {

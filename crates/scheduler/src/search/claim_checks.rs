@@ -122,6 +122,13 @@ impl Assignment<'_, '_> {
         if rows.is_empty() {
             return Err(Rejection::Permanent);
         }
+        if let Some(within) = self.rows_within_limits(at) {
+            rows.and(&within);
+            if rows.is_empty() {
+                // Other claims may use less later.
+                return Err(Rejection::Temporary);
+            }
+        }
         self.narrow(
             query,
             &NarrowInput {
@@ -174,6 +181,12 @@ impl Assignment<'_, '_> {
             RowsWithinLimits::Rows(within) => rows.and(&within),
             RowsWithinLimits::NoNode => return Err(Rejection::Permanent),
         }
+        let used_up = if self.uses_cheapest.get(template) {
+            // Claims may use less later.
+            Rejection::Temporary
+        } else {
+            Rejection::Permanent
+        };
         let rows = fitting_rows(
             problem,
             template,
@@ -182,7 +195,7 @@ impl Assignment<'_, '_> {
             &query.class.shape.host_ports,
         );
         if rows.is_empty() {
-            return Err(Rejection::Permanent);
+            return Err(used_up);
         }
         if query.allowed.no_new_host {
             return Err(Rejection::Temporary);

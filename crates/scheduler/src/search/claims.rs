@@ -2,6 +2,7 @@
 
 use crate::compile::catalogue::ThresholdCounts;
 use crate::compile::classes::ClassId;
+use crate::compile::limits::LimitAmounts;
 use crate::compile::queue::PodId;
 use crate::dense::amounts::Amounts;
 use crate::dense::bits::Bits;
@@ -27,6 +28,8 @@ pub(crate) struct Claim {
     pub(crate) pods: SmallVec<[PodId; 8]>,
     /// The number of its pods by class.
     pub(crate) members: SmallVec<[(ClassId, u32); 6]>,
+    /// What it uses of the limits of its pool, where claims use what their cheapest row needs; else zero.
+    pub(crate) limit_use: LimitAmounts,
     /// The host ports of its pods.
     pub(crate) ports: Vec<HostPort>,
     pub(crate) held_reservations: HeldReservations,

@@ -8,6 +8,7 @@ pub(crate) mod claims;
 mod consistency;
 pub(crate) mod instance;
 pub(crate) mod launch_spec;
+mod limit_use;
 mod narrowing;
 pub(crate) mod query;
 pub(crate) mod reservations;

@@ -211,14 +211,11 @@ pub(super) fn greedy_by_price<'w, 'a>(
     let fixed_keys = |class: &PodClass| {
         !class.fixed_keys.is_empty() || class.levels.iter().any(|level| !level.own_groups.is_empty())
     };
-    problem.classes.iter().any(fixed_keys).then(|| {
-        solve(
-            Assignment::by_price(start.assignment.instance),
-            queue,
-            &mut FewestPods,
-            stop,
-        )
-    })
+    problem
+        .classes
+        .iter()
+        .any(fixed_keys)
+        .then(|| solve(start.assignment.clone(), queue, &mut FewestPods, stop))
 }
 
 /// Runs the greedy for all pods except one.

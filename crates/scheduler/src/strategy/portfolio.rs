@@ -61,6 +61,9 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
         let run = |(strategy, algorithm): &(Strategy, Algorithm)| {
             let mut outcome = (!stop()).then(|| algorithm(&start, queue, effort, stop)).flatten()?;
             outcome.strategy = *strategy;
+            if !outcome.assignment.narrow_to_limits() {
+                return None;
+            }
             let mut outcome = retry_limits(outcome, queue, effort, stop);
             Some((objective.rank(&mut outcome), outcome))
         };

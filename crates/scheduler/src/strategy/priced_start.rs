@@ -15,6 +15,7 @@ pub(super) struct PricedStart<'w, 'a> {
 impl<'w, 'a> PricedStart<'w, 'a> {
     pub(super) fn new(instance: &'w Instance<'a>, queue: &[PodId], effort: u64, node_costs: NodeCosts) -> Self {
         let mut assignment = Assignment::by_price(instance);
+        assignment.use_limits_by_cheapest_row(queue.len());
         let values = PodValues::new(&mut assignment, queue, effort, node_costs);
         Self { assignment, values }
     }

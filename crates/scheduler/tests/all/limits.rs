@@ -160,3 +160,50 @@ fn few_nodes_are_made_large() {
     let plan = Fixture::read(&text).solve(&Options::default());
     assert!(plan.unschedulable.is_empty(), "{} left over", plan.unschedulable.len());
 }
+
+/// The largest amount of cpu, in cores, that the launches of a pool may become together.
+fn largest_cores(plan: &kerf_model::plan::Plan, pool: &str) -> i64 {
+    let largest = |launch: &kerf_model::plan::Launch| {
+        let types = launch.types.iter().map(|at| &launch.catalogue.types[*at as usize]);
+        types.map(|kind| kind.capacity.get(sym::CPU)).max().unwrap_or_default()
+    };
+    let of_pool = plan.launches.iter().filter(|launch| &*launch.pool == pool);
+    of_pool.map(largest).sum::<i64>() / 1000
+}
+
+// Deviation at SCH-148
+#[test]
+fn a_claim_uses_of_a_limit_what_it_is_planned_as_not_the_largest_type_it_could_become() {
+    let text = "
+        type g1 cpu=4 mem=16Gi gpu=1 price=0.5
+        type g4 cpu=48 mem=192Gi gpu=4 price=3.9
+        type g8 cpu=96 mem=384Gi gpu=8 price=7.8
+        pool default limit=nvidia.com/gpu:16
+        pod p*4 cpu=3 mem=12Gi gpu=1";
+    assert_eq!(shown(text), machines(4, "g1"));
+}
+
+// Deviation at SCH-148
+#[test]
+fn a_heavier_pool_is_used_up_to_its_limit() {
+    let family: String = FAMILY
+        .lines()
+        .map(|line| match line.split_once("price=") {
+            Some((_, price)) => format!("{line} spot={}\n", price.parse::<f64>().unwrap() / 3.0),
+            None => format!("{line}\n"),
+        })
+        .collect();
+    let text = format!(
+        "{family}
+        pool spot weight=10 req=ct:in:spot limit=cpu:64
+        pool other req=ct:in:on-demand
+        pod p*60 cpu=1.5 mem=2Gi"
+    );
+    let fixture = Fixture::read(&text);
+    let plan = fixture.solve(&Options::default());
+    assert!(plan.unschedulable.is_empty());
+    let on_spot = plan.launches.iter().filter(|launch| &*launch.pool == "spot");
+    let on_spot: usize = on_spot.map(|launch| launch.pods.len()).sum();
+    assert!(on_spot >= 40, "{on_spot} of 42 pods\n{}", fixture.show(&plan));
+    assert!(largest_cores(&plan, "spot") <= 64);
+}
