@@ -37,8 +37,21 @@ fn failure(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(closed) {
         return Exit::Done.into();
     }
-    eprintln!("error: {error:#}");
+    eprintln!("error: {}", with_causes(error));
     Exit::Failed.into()
+}
+
+/// An error and its causes. Causes that the text before them repeats are left out.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn run(command: Command) -> anyhow::Result<Exit> {

@@ -293,14 +293,16 @@ fn parse_yaml(text: &str) -> Result<Value, (usize, usize, String)> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error: serde_saphyr::Error| {
         let location = error.location();
         let (line, column) = location.map_or((1, 1), |at| (at.line() as usize, at.column() as usize));
-        (line, column, first_line(&error.to_string()))
+        (line, column, syntax_error(&error.to_string()))
     })
 }
 
-fn first_line(text: &str) -> String {
-    text.lines()
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("error: ")
-        .to_owned()
+/// The parser's message without the place, which is said before it, and without advice to programmers.
+fn syntax_error(text: &str) -> String {
+    let text = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let text = text.rsplit_once(" at line ").map_or(text, |(message, _)| message);
+    let text = text
+        .split_once(", set DuplicateKeyPolicy")
+        .map_or(text, |(message, _)| message);
+    text.to_owned()
 }

@@ -368,3 +368,25 @@ fn a_file_that_cannot_be_read_may_hold_the_pod() {
     assert_eq!(outcome.code, 2);
     assert!(outcome.stderr.contains("no/such/file.yaml"), "{}", outcome.stderr);
 }
+
+#[test]
+fn a_key_that_stands_twice_is_named_with_one_place() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nmetadata: {name: b}\n";
+    let outcome = kerf_with_input(&["simulate", "-f", "-"], text.as_bytes());
+    let expected = "error: <stdin>: document 1: is not valid YAML: line 4, column 1: duplicate mapping key: metadata; fix the syntax at that place\n";
+    assert_eq!((outcome.code, &*outcome.stderr), (2, expected));
+}
+
+#[test]
+fn a_cause_is_said_once() {
+    let outcome = kerf(&["explain", "pod/web", "--kubeconfig", "/nowhere"]);
+    assert_eq!(outcome.code, 4);
+    assert_eq!(outcome.stderr.matches("No such file").count(), 1, "{}", outcome.stderr);
+    assert!(
+        outcome
+            .stderr
+            .starts_with("error: kubeconfig /nowhere cannot be used: "),
+        "{}",
+        outcome.stderr
+    );
+}
