@@ -6,6 +6,10 @@ pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 pub const NODE_POOL_HASH: &str = "karpenter.sh/nodepool-hash";
 /// Version of the algorithm behind [`NODE_POOL_HASH`] (API-166).
 pub const NODE_POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
+/// Decimal drift hash of an EC2NodeClass (AWS-034).
+pub const EC2_NODE_CLASS_HASH: &str = "karpenter.k8s.aws/ec2nodeclass-hash";
+/// Version of the algorithm behind [`EC2_NODE_CLASS_HASH`] (AWS-034).
+pub const EC2_NODE_CLASS_HASH_VERSION: &str = "karpenter.k8s.aws/ec2nodeclass-hash-version";
 /// RFC 3339 time after which a node's pods are deleted forcibly (API-167).
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 /// Whether minimum values were relaxed for this claim, `true` or `false` (API-168).

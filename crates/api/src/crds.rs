@@ -48,6 +48,8 @@ const CAPACITY_BUFFERS: &str = "capacitybuffers.autoscaling.x-k8s.io";
 const NODE_REPAIR_POLICIES: &str = "noderepairpolicies.kerf.sh";
 const KWOK_NODE_CLASSES: &str = "kwoknodeclasses.karpenter.kwok.sh";
 
+const EC2_NODE_CLASSES: &str = "ec2nodeclasses.karpenter.k8s.aws";
+
 const CORE_FILES: [(&str, &str); 5] = [
     (NODE_POOLS, include_str!("crds/nodepools.yaml")),
     (NODE_CLAIMS, include_str!("crds/nodeclaims.yaml")),
@@ -57,9 +59,12 @@ const CORE_FILES: [(&str, &str); 5] = [
 ];
 const KWOK_FILES: [(&str, &str); 1] = [(KWOK_NODE_CLASSES, include_str!("crds/kwoknodeclasses.yaml"))];
 
+const AWS_FILES: [(&str, &str); 1] = [(EC2_NODE_CLASSES, include_str!("crds/ec2nodeclasses.yaml"))];
+
 fn build(provider: Provider) -> Vec<Crd> {
     let own: &[(&str, &str)] = match provider {
-        Provider::Core | Provider::Aws => &[],
+        Provider::Core => &[],
+        Provider::Aws => &AWS_FILES,
         Provider::Kwok => &KWOK_FILES,
     };
     let files = CORE_FILES.iter().chain(own);

@@ -90,7 +90,8 @@ fn timestamp(_time: Timestamp) -> u64 {
     StructHash::new("Time").finish()
 }
 
-fn duration(type_name: &str, value: GoDuration) -> u64 {
+/// Hash of a duration in a struct of this name; zero does not count.
+pub(crate) fn duration(type_name: &str, value: GoDuration) -> u64 {
     let mut hash = StructHash::new(type_name);
     hash.field(
         "Duration",
@@ -131,10 +132,16 @@ fn finish(hash: u64) -> u64 {
 }
 
 /// Hash of a map of strings: pairs in any order, hashed once more (API-193).
-pub fn string_map(map: &BTreeMap<String, String>) -> u64 {
-    finish(map.iter().fold(0, |hash, (key, value)| {
-        hash ^ ordered(primitive(key.as_bytes()), primitive(value.as_bytes()))
-    }))
+pub fn string_map(strings: &BTreeMap<String, String>) -> u64 {
+    map(strings
+        .iter()
+        .map(|(key, value)| (key.as_str(), primitive(value.as_bytes()))))
+}
+
+/// Hash of a map from strings to values with these hashes.
+pub(crate) fn map<'a>(entries: impl IntoIterator<Item = (&'a str, u64)>) -> u64 {
+    let entries = entries.into_iter();
+    finish(entries.fold(0, |hash, (key, value)| hash ^ ordered(primitive(key.as_bytes()), value)))
 }
 
 /// Hash of a list: its elements in any order, so that equal ones cancel out (API-193, API-197).

@@ -22,6 +22,7 @@ pub mod condition;
 pub mod conditions;
 pub mod crds;
 pub mod decode;
+pub mod ec2_node_class;
 pub mod finalizers;
 pub mod hash;
 pub mod kwok_node_class;
@@ -43,6 +44,7 @@ pub use capacity_buffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStat
 pub use condition::{Condition, ConditionStatus};
 pub use crds::{Crd, Provider, crds};
 pub use decode::{DecodeError, decode};
+pub use ec2_node_class::{AmiFamily, EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 pub use kwok_node_class::{KwokNodeClass, KwokNodeClassSpec, KwokNodeClassStatus};
 pub use label_rules::LabelRules;
 pub use node_claim::{NodeClaim, NodeClaimSpec, NodeClaimStatus, ResourceRequests};

@@ -4,6 +4,7 @@
 
 mod conditions;
 mod crds;
+mod ec2_node_class;
 mod hash;
 mod labels;
 mod objects;

@@ -1,0 +1,91 @@
+//! The object itself.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize, Serializer};
+use std::borrow::Cow;
+
+use super::{EC2NodeClassSpec, EC2NodeClassStatus, GROUP, KIND, VERSION};
+
+/// How nodes are made on EC2.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct EC2NodeClass {
+    /// Name, labels and so on.
+    pub metadata: ObjectMeta,
+    /// Settings. The schema requires no spec, but an object without one selects nothing and is never ready.
+    #[serde(default)]
+    pub spec: EC2NodeClassSpec,
+    /// What the controllers found.
+    #[serde(default)]
+    pub status: EC2NodeClassStatus,
+}
+
+impl EC2NodeClass {
+    /// A class with this name and spec.
+    pub fn new(name: &str, spec: EC2NodeClassSpec) -> Self {
+        Self {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            spec,
+            status: EC2NodeClassStatus::default(),
+        }
+    }
+
+    /// Its name; empty for an object without one.
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+}
+
+impl kube::Resource for EC2NodeClass {
+    type DynamicType = ();
+    type Scope = kube::core::ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        KIND.into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        GROUP.into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        VERSION.into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "ec2nodeclasses".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl Serialize for EC2NodeClass {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Wire<'a> {
+            api_version: Cow<'a, str>,
+            kind: &'a str,
+            metadata: &'a ObjectMeta,
+            spec: &'a EC2NodeClassSpec,
+            #[serde(skip_serializing_if = "EC2NodeClassStatus::is_empty")]
+            status: &'a EC2NodeClassStatus,
+        }
+        let wire = Wire {
+            api_version: <Self as kube::Resource>::api_version(&()),
+            kind: KIND,
+            metadata: &self.metadata,
+            spec: &self.spec,
+            status: &self.status,
+        };
+        wire.serialize(serializer)
+    }
+}
