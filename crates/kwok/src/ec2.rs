@@ -4,7 +4,7 @@
 //! are there as well, so that pools written for either provider work.
 
 use kerf_api::labels::kwok;
-use kerf_cloud::plain_offering;
+use kerf_cloud::{modelled_spot_price, plain_offering};
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::price::Price;
@@ -302,23 +302,6 @@ fn overhead(row: &Row<'_>) -> Resources {
         .with(sym::CPU, cpu)
         .with(sym::MEMORY, (reserved_mib + eviction_mib) * MIB)
         .with(sym::EPHEMERAL_STORAGE, GIB + ROOT_VOLUME / 10)
-}
-
-/// Not a market price: a discount of 45 to 72 % by type, and a factor of 0.92 to 1.08 by type and zone.
-fn modelled_spot_price(name: &str, zone: &str, on_demand: Price) -> Price {
-    let keep_per_mille = 280 + i64::from(hash(&[name]) % 271);
-    let zone_per_mille = 920 + i64::from(hash(&[name, "/", zone]) % 161);
-    Price::from_pico(on_demand.pico() / 1_000_000 * keep_per_mille * zone_per_mille)
-}
-
-/// FNV-1a, for its stability only.
-fn hash(parts: &[&str]) -> u32 {
-    let bytes = parts.iter().flat_map(|part| part.bytes());
-    let mixed = bytes.fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
-    // The low bits of FNV are weak.
-    mixed ^ (mixed >> 15)
 }
 
 #[cfg(test)]
