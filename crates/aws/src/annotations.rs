@@ -1,0 +1,8 @@
+//! Annotations the provider writes on NodeClaims (AWS-360).
+
+/// `true` once the instance has its name tags.
+pub const INSTANCE_TAGGED: &str = "karpenter.k8s.aws/tagged";
+/// `true` once the instance has the cluster name tag, which older versions did not write.
+pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
+/// Name of the instance profile the instance was launched with.
+pub const INSTANCE_PROFILE: &str = "karpenter.k8s.aws/instance-profile-name";

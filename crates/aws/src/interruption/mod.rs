@@ -1,0 +1,9 @@
+//! Signals that instances will be stopped or are unhealthy: messages of the interruption queue, and polled instance status.
+
+mod message;
+mod status;
+
+pub use message::{Message, MessageError, parse};
+pub use status::{
+    IMPAIRED_TOLERATION, StatusCategory, StatusDetail, StatusFinding, UnhealthyCounts, finding, status_queries,
+};

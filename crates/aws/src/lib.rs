@@ -1,0 +1,33 @@
+//! The AWS provider: how an EC2NodeClass becomes instance types, launch requests and running nodes, and when a node has drifted from it.
+//!
+//! Everything here is a function of plain values: descriptions of instance types, images, subnets and prices go in; instance types of the
+//! model, requests to EC2 and reasons come out. Nothing calls AWS, and nothing here knows the AWS SDK. What the rules must be is stated in
+//! `docs/behaviour/aws.md`, as `AWS-…` beside each item.
+//!
+//! Units: memory in MiB or bytes, as names say; CPU in thousandths of a core; prices in 10⁻¹² of the currency per hour.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::iter_over_hash_type,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
+pub mod ami;
+pub mod annotations;
+pub mod errors;
+pub mod instance_profile;
+pub mod instance_type;
+pub mod interruption;
+pub mod intervals;
+pub mod labels;
+pub mod offering;
+pub mod placement_group;
+pub mod pricing;
+pub mod provider_id;
+pub mod repair;
+pub mod resources;
+pub mod selector;
+pub mod tags;

@@ -1,0 +1,61 @@
+//! All offerings of a type for a class.
+
+use super::base::base_offerings;
+use super::partitions::expand_partitions;
+use super::reserved::reserved_offerings;
+use super::unavailable::UnavailableOfferings;
+use crate::instance_type::{InstanceTypeDescription, ZoneView, incompatibility};
+use crate::placement_group::PlacementGroup;
+use crate::pricing::PriceBook;
+use jiff::Timestamp;
+use kerf_api::EC2NodeClass;
+use kerf_model::instance_type::InstanceType;
+use kerf_model::intern::Interner;
+use kerf_model::price::Price;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What offerings depend on besides the type and the class.
+#[derive(Clone, Copy, Debug)]
+pub struct OfferingContext<'a> {
+    /// Every zone in which any type is offered.
+    pub all_zones: &'a BTreeSet<String>,
+    /// Prices.
+    pub prices: &'a PriceBook,
+    /// Prices that node overlays give types without one, by type (AWS-216).
+    pub overlay_prices: &'a BTreeMap<String, Price>,
+    /// What had no capacity.
+    pub unavailable: &'a UnavailableOfferings,
+    /// Instances left in capacity reservations, by id.
+    pub reservation_counts: &'a BTreeMap<String, u32>,
+    /// Ids of zones that traffic is shifted away from.
+    pub shifted_zone_ids: &'a BTreeSet<String>,
+    /// The class's placement group.
+    pub group: Option<&'a PlacementGroup>,
+    /// Whether capacity reservations are used.
+    pub reserved_capacity: bool,
+    /// Time of the decision.
+    pub now: Timestamp,
+    /// Names.
+    pub interner: &'a Interner,
+}
+
+/// Puts the offerings of a class onto a resolved type.
+pub fn inject(
+    kind: &mut InstanceType,
+    description: &InstanceTypeDescription,
+    class: &EC2NodeClass,
+    context: &OfferingContext<'_>,
+) {
+    let family = class.spec.effective_family();
+    let is_compatible = incompatibility(description, &class.spec, family, context.group).is_none();
+    let zones = ZoneView::new(&class.status.subnets);
+    kind.offerings = base_offerings(description, kind, &zones, context, is_compatible);
+    if context.reserved_capacity {
+        let reservations = &class.status.capacity_reservations;
+        let reserved = reserved_offerings(&description.name, kind, reservations, &zones, context, is_compatible);
+        kind.offerings.extend(reserved);
+    }
+    if let Some(group) = context.group {
+        expand_partitions(kind, group, context);
+    }
+}

@@ -1,0 +1,68 @@
+//! All prices known for a region.
+
+use super::builtin::builtin_prices;
+use kerf_cloud::modelled_spot_price;
+use kerf_model::price::Price;
+use std::collections::BTreeMap;
+
+/// What is known of spot prices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum SpotPrices {
+    /// Nothing yet: the built-in on-demand price stands in, in every zone.
+    #[default]
+    Unknown,
+    /// Prices by instance type and zone. What is missing has no price (AWS-499).
+    Seen(BTreeMap<String, BTreeMap<String, Price>>),
+    /// Prices made up from the on-demand price, for decisions without AWS at hand.
+    Modelled,
+}
+
+/// The prices of a region.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PriceBook {
+    region: String,
+    on_demand: BTreeMap<String, Price>,
+    spot: SpotPrices,
+}
+
+impl PriceBook {
+    /// A book with the built-in prices of a region.
+    pub fn new(region: &str, spot: SpotPrices) -> Self {
+        Self {
+            region: region.to_owned(),
+            on_demand: BTreeMap::new(),
+            spot,
+        }
+    }
+
+    /// Takes over new on-demand prices; types that are missing keep the old ones (AWS-225).
+    pub fn merge_on_demand(&mut self, prices: BTreeMap<String, Price>) {
+        self.on_demand.extend(prices);
+    }
+
+    /// Takes over new spot prices; types and zones that are missing keep the old ones (AWS-225).
+    pub fn merge_spot(&mut self, prices: BTreeMap<String, BTreeMap<String, Price>>) {
+        if let SpotPrices::Seen(known) = &mut self.spot {
+            for (kind, zones) in prices {
+                known.entry(kind).or_default().extend(zones);
+            }
+        } else {
+            self.spot = SpotPrices::Seen(prices);
+        }
+    }
+
+    /// The on-demand price of a type: the last one seen, else the built-in one.
+    pub fn on_demand(&self, instance_type: &str) -> Option<Price> {
+        let seen = self.on_demand.get(instance_type).copied();
+        seen.or_else(|| builtin_prices(&self.region, instance_type))
+    }
+
+    /// The spot price of a type in a zone (AWS-221).
+    pub fn spot(&self, instance_type: &str, zone: &str) -> Option<Price> {
+        match &self.spot {
+            SpotPrices::Unknown => builtin_prices(&self.region, instance_type),
+            SpotPrices::Seen(seen) => seen.get(instance_type)?.get(zone).copied(),
+            SpotPrices::Modelled => Some(modelled_spot_price(instance_type, zone, self.on_demand(instance_type)?)),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Error codes and the classification of launch errors.
+
+use kerf_aws::errors::{ApiError, classify};
+
+// AWS-390, AWS-504
+#[test]
+fn not_found_is_a_fixed_list_of_codes() {
+    let not_found = |code: &str| ApiError::new(code, "").is_not_found();
+    for code in [
+        "InvalidCapacityReservationId.NotFound",
+        "InvalidInstanceID.NotFound",
+        "InvalidLaunchTemplateName.NotFoundException",
+        "InvalidLaunchTemplateId.NotFound",
+        "QueueDoesNotExist",
+        "NoSuchEntity",
+        "ParameterNotFound",
+    ] {
+        assert!(not_found(code), "{code}");
+    }
+    for code in [
+        "ResourceNotFoundException",
+        "InvalidPlacementGroup.Unknown",
+        "InvalidInstanceID.Malformed",
+    ] {
+        assert!(!not_found(code), "{code}");
+    }
+    assert!(ApiError::new("EntityAlreadyExists", "").is_already_exists());
+}
+
+// AWS-391
+#[test]
+fn missing_capacity_has_eight_codes() {
+    for code in [
+        "InsufficientInstanceCapacity",
+        "MaxSpotInstanceCountExceeded",
+        "VcpuLimitExceeded",
+        "UnfulfillableCapacity",
+        "Unsupported",
+        "InsufficientFreeAddressesInSubnet",
+        "MaxFleetCountExceeded",
+        "ReservationCapacityExceeded",
+    ] {
+        assert!(ApiError::new(code, "").is_unfulfillable(), "{code}");
+    }
+    for code in [
+        "RequestLimitExceeded",
+        "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+    ] {
+        assert!(!ApiError::new(code, "").is_unfulfillable(), "{code}");
+    }
+}
+
+// AWS-392, AWS-503, AWS-094
+#[test]
+fn some_errors_are_known_by_code_and_message() {
+    assert!(ApiError::new("RequestLimitExceeded", "").is_rate_limited());
+    assert!(ApiError::new("DryRunOperation", "").is_dry_run_success());
+    assert!(ApiError::new("UnauthorizedOperation", "").is_unauthorized());
+    assert!(
+        ApiError::new(
+            "InvalidParameterValue",
+            "Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name"
+        )
+        .is_profile_not_visible()
+    );
+    assert!(!ApiError::new("InvalidParameterValue", "bad subnet").is_profile_not_visible());
+    let limit = "You've reached the limit of instances in this spread placement group.";
+    let spread = ApiError::new("InsufficientInstanceCapacity", limit);
+    assert!(spread.is_spread_limit() && spread.is_unfulfillable());
+    assert!(ApiError::new("NoSuchEntity", "The role with name x cannot be found.").is_role_not_found());
+    assert!(ApiError::new("NoSuchEntity", "Role x not found").is_role_not_found());
+    assert!(!ApiError::new("NoSuchEntity", "Instance Profile x cannot be found.").is_role_not_found());
+}
+
+#[test]
+fn launch_errors_are_classified_by_the_first_rule_that_matches() {
+    let denied = "UnauthorizedOperation: You are not authorized";
+    for (text, reason) in [
+        // AWS-394
+        (
+            "AuthFailure.ServiceLinkedRoleCreationNotPermitted: no".to_owned(),
+            "SpotSLRCreationFailed",
+        ),
+        // AWS-395
+        (
+            format!("{denied} with an explicit deny in a permissions boundary"),
+            "Unauthorized",
+        ),
+        // AWS-396
+        (
+            format!("{denied} with an explicit deny in a service control policy"),
+            "Unauthorized",
+        ),
+        // AWS-397
+        (
+            "AuthFailure: Not authorized for images: [ami-1]".to_owned(),
+            "AMIAuthorizationFailure",
+        ),
+        // AWS-398
+        (denied.to_owned(), "Unauthorized"),
+        ("AccessDenied: no".to_owned(), "Unauthorized"),
+        // AWS-399
+        (
+            "InvalidParameter: Security group sg-1 and subnet subnet-1 belong to different networks.".to_owned(),
+            "SecurityGroupSubnetVPCMismatch",
+        ),
+        // AWS-400
+        (
+            "InvalidParameterValue: Value (x) for parameter iamInstanceProfile.name is invalid".to_owned(),
+            "InstanceProfileNameInvalid",
+        ),
+        // AWS-401
+        (
+            "InvalidLaunchTemplateId.NotFound: x".to_owned(),
+            "LaunchTemplateNotFound",
+        ),
+        // AWS-402
+        (
+            "InvalidUserData.Malformed: User data is limited to 16384 bytes".to_owned(),
+            "UserDataSizeLimitExceeded",
+        ),
+        // AWS-403
+        ("InvalidAMIID.Malformed: x".to_owned(), "InvalidAMIID"),
+        ("InvalidAMIID.NotFound: x".to_owned(), "AMINotFound"),
+        // AWS-404
+        ("RequestLimitExceeded: x".to_owned(), "RequestLimitExceeded"),
+        // AWS-405
+        ("InternalError: x".to_owned(), "InternalError"),
+        // AWS-406
+        (
+            "InvalidParameterCombination: not eligible for Free Tier".to_owned(),
+            "FreeTierIneligible",
+        ),
+        // AWS-407
+        ("MaxFleetCountExceeded: x".to_owned(), "FleetQuotaExceeded"),
+        // AWS-408
+        ("PendingVerification: x".to_owned(), "AccountPendingVerification"),
+        // AWS-409
+        ("MaxSpotInstanceCountExceeded: x".to_owned(), "SpotQuotaExceeded"),
+        // AWS-410
+        ("VcpuLimitExceeded: x".to_owned(), "VCPULimitExceeded"),
+        // AWS-411
+        (
+            "InsufficientFreeAddressesInSubnet: x".to_owned(),
+            "InsufficientFreeAddressesInSubnet",
+        ),
+        // AWS-412
+        ("SomethingElse: x".to_owned(), "LaunchFailed"),
+        // AWS-393: several errors in one text.
+        (
+            "VcpuLimitExceeded: x; RequestLimitExceeded: y".to_owned(),
+            "RequestLimitExceeded",
+        ),
+    ] {
+        assert_eq!(classify(&text).reason, reason, "{text}");
+        // AWS-413
+        assert!(!classify(&text).message.is_empty());
+    }
+}
+
+// AWS-414
+#[test]
+fn denied_calls_name_what_denies_them() {
+    let message = |text: &str| classify(&format!("UnauthorizedOperation: {text}")).message;
+    assert!(message("with an explicit deny in a permissions boundary").ends_with("due to a permission boundary"));
+    assert!(message("with an explicit deny in a service control policy").ends_with("due to a service control policy"));
+    assert!(message("").ends_with("because no identity-based policy allows it"));
+}
