@@ -1,5 +1,6 @@
 //! The Laws, as far as source text can show them. Each module is one law; [`source`] reads and lexes the tree.
 
+mod broken_rules;
 mod comments;
 mod coverage;
 mod cycles;
