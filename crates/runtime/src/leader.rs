@@ -46,10 +46,12 @@ pub struct ElectionConfig {
     pub renew_deadline: Duration,
     /// The time between two tries.
     pub retry_period: Duration,
+    /// How long one call may take. Shorter than the renew deadline, so that one call without an answer does not cost the lease.
+    pub call_timeout: Duration,
 }
 
 impl ElectionConfig {
-    /// The standard timing: 15 s lease, 10 s renew deadline, 2 s between tries (OPS-048).
+    /// The standard timing: 15 s lease, 10 s renew deadline, 2 s between tries (OPS-048), 2.5 s for a call.
     pub fn new(name: impl Into<String>, namespace: impl Into<String>, identity: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -58,6 +60,7 @@ impl ElectionConfig {
             lease_duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry_period: Duration::from_secs(2),
+            call_timeout: Duration::from_millis(2500),
         }
     }
 }
@@ -123,6 +126,8 @@ pub struct Elector {
     observed: Option<ObservedLease>,
     lease: Option<Lease>,
     leadership: Option<Leadership>,
+    /// Renewals without an answer: the time each wrote, in microseconds as leases have it, and when it began.
+    unanswered: Vec<(i64, Duration)>,
 }
 
 impl Elector {
@@ -141,6 +146,7 @@ impl Elector {
             observed: None,
             lease: None,
             leadership: None,
+            unanswered: Vec::new(),
         }
     }
 
@@ -201,13 +207,13 @@ impl Elector {
     /// Returns once this process leads.
     pub async fn acquire(&mut self) {
         loop {
-            let was_read = self.observe(self.config.renew_deadline).await;
+            let was_read = self.observe(self.config.call_timeout).await;
             let step = self.decide();
             if step == Step::Wait && was_read {
                 // Somebody else leads, so a write that failed before is not wanted any more.
                 self.access.works(&self.config);
             }
-            if step == Step::Acquire && self.write(self.config.renew_deadline).await {
+            if step == Step::Acquire && self.write(self.config.call_timeout).await {
                 tracing::info!(lease = %self.config.name, identity = %self.config.identity, "became leader");
                 self.set_status(1.0);
                 self.announce();
@@ -219,17 +225,18 @@ impl Elector {
 
     /// Renews until that fails for too long; never returns while this process leads.
     pub async fn hold(&mut self) -> LeaderError {
+        let mut pause = self.config.retry_period;
         loop {
-            tokio::time::sleep(self.config.retry_period.min(self.left())).await;
+            tokio::time::sleep(pause.min(self.left())).await;
             match self.decide() {
+                Step::Renew if self.write(self.call_time()).await => pause = self.config.retry_period,
                 Step::Renew => {
-                    if !self.write(self.left()).await {
-                        // The write may have failed because the lease changed: look what it is now.
-                        if let Some(slowpath) = &self.slowpath {
-                            slowpath.inc(&[&self.config.name]);
-                        }
-                        self.observe(self.left()).await;
+                    // The write may have failed because the lease changed: look what it is now.
+                    if let Some(slowpath) = &self.slowpath {
+                        slowpath.inc(&[&self.config.name]);
                     }
+                    self.observe(self.call_time()).await;
+                    pause = self.config.retry_period / 4;
                 }
                 Step::Lost | Step::Acquire | Step::Wait => {
                     tracing::error!(lease = %self.config.name, "leader election lost");
@@ -267,6 +274,11 @@ impl Elector {
         self.config
             .renew_deadline
             .saturating_sub(self.now().saturating_sub(renewed_at))
+    }
+
+    /// How long the next call may take.
+    fn call_time(&self) -> Duration {
+        self.config.call_timeout.min(self.left())
     }
 
     fn decide(&self) -> Step {
@@ -307,6 +319,12 @@ impl Elector {
                 changed_at: self.now(),
             });
         }
+        // A renewal without an answer was carried out: others may have seen it no earlier than it began.
+        let written = lease.as_ref().and_then(renew_time);
+        let carried_out = self.unanswered.iter().find(|(at, _)| Some(*at) == written);
+        if let (Some(held), Some((_, began))) = (&mut self.leadership, carried_out) {
+            held.renewed_at = held.renewed_at.max(*began);
+        }
         self.lease = lease;
     }
 
@@ -328,6 +346,7 @@ impl Elector {
                 self.note_lease(Some(lease));
                 // Counted from before the call: others may have seen the change that early.
                 self.leadership = Some(Leadership { renewed_at: started });
+                self.unanswered.clear();
                 self.access.works(&self.config);
                 true
             }
@@ -343,6 +362,7 @@ impl Elector {
                 false
             }
             Err(_) => {
+                self.unanswered.extend(renew_time(&wanted).map(|at| (at, started)));
                 self.access.fails(&self.config, Attempt::Write, &no_answer(limit));
                 false
             }
@@ -394,6 +414,11 @@ impl Elector {
             status.set(&[&self.config.name], value);
         }
     }
+}
+
+/// When a lease was renewed, in microseconds.
+fn renew_time(lease: &Lease) -> Option<i64> {
+    Some(lease.spec.as_ref()?.renew_time.as_ref()?.0.as_microsecond())
 }
 
 fn no_answer(limit: Duration) -> String {

@@ -96,7 +96,7 @@ fn elector(server: &Server, name: &str, clock: &Clock) -> Elector {
 }
 
 fn clock() -> Clock {
-    Clock::simulated("2026-01-01T00:00:00Z".parse().expect("a timestamp"))
+    Clock::simulated("2026-01-01T00:00:00.123456789Z".parse().expect("a timestamp"))
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -147,7 +147,7 @@ async fn the_lease_has_the_contracts_shape() {
     // OPS-048
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 15);
     assert_eq!(lease["spec"]["holderIdentity"], "host_1");
-    assert_eq!(lease["spec"]["renewTime"], "2026-01-01T00:00:00.000000Z");
+    assert_eq!(lease["spec"]["renewTime"], "2026-01-01T00:00:00.123456Z");
     let renewals: Vec<_> = server
         .asked()
         .into_iter()
@@ -239,6 +239,59 @@ async fn a_leader_that_is_cut_off_stops_before_its_successor_starts() {
         stopped <= seconds(31) && started > stopped,
         "stopped {stopped:?}, started {started:?}"
     );
+}
+
+/// How renewals without an answer end.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Unanswered {
+    /// They are carried out.
+    Stored,
+    /// They are not.
+    Dropped,
+}
+
+/// Lets a leader renew for 20 seconds, then leaves `count` of its writes without an answer. Gives how long it led at most until second 60.
+async fn leads_for(count: usize, unanswered: Unanswered) -> Duration {
+    let (store, clock) = (LeaseStore::default(), clock());
+    let server = store.server();
+    let began = Instant::now();
+    let hung = Arc::new(Mutex::new(0));
+    let inner = server.service();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let mut hung = hung.lock().expect("no panic holds it");
+        let hangs = began.elapsed() >= seconds(20) && request.method() == "PUT" && *hung < count;
+        *hung += usize::from(hangs);
+        let mut inner = inner.clone();
+        async move {
+            if hangs && unanswered == Unanswered::Stored {
+                let _ = tower::Service::call(&mut inner, request).await;
+                return std::future::pending().await;
+            }
+            if hangs {
+                return std::future::pending().await;
+            }
+            tower::Service::call(&mut inner, request).await
+        }
+    });
+    let client = kerf_runtime::client::ApiLayers::new().client(service, "kube-system");
+    let config = ElectionConfig::new("karpenter-leader-election", "kube-system", "a");
+    let elector = Elector::new(client, config, clock, Seed(1).rng());
+    let shutdown = CancellationToken::new();
+    let leads = elector.run(&shutdown, std::future::pending::<()>());
+    let _ = tokio::time::timeout(seconds(60), leads).await;
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_without_an_answer_does_not_cost_the_lease() {
+    for unanswered in [Unanswered::Stored, Unanswered::Dropped] {
+        assert_eq!(leads_for(2, unanswered).await, seconds(60), "{unanswered:?}");
+    }
+    // OPS-050: renewals that nobody stores end it within the renew deadline.
+    let led = leads_for(usize::MAX, Unanswered::Dropped).await;
+    assert!(led > seconds(20) && led <= seconds(31), "{led:?}");
+    // Every renewal is stored, and reading shows it.
+    assert_eq!(leads_for(usize::MAX, Unanswered::Stored).await, seconds(60));
 }
 
 #[tokio::test(start_paused = true)]
