@@ -58,6 +58,17 @@ impl NodePoolSpec {
         self.replicas.is_some()
     }
 
+    /// The number of nodes a static pool is to have; `None` for a dynamic pool. A negative number is 0.
+    pub fn node_count(&self) -> Option<u64> {
+        self.replicas.map(|replicas| u64::try_from(replicas).unwrap_or(0))
+    }
+
+    /// The most nodes the pool may have, `None` without such a limit. A limit that cannot be a count allows none.
+    pub fn node_limit(&self) -> Option<u64> {
+        let limit = self.limits.get("nodes")?;
+        Some(u64::try_from(limit.units_floor()).unwrap_or(0))
+    }
+
     /// When nodes may be removed voluntarily, with the defaults filled in.
     pub fn disruption(&self) -> Disruption {
         self.disruption.clone().unwrap_or_default()

@@ -1,12 +1,11 @@
 //! What every controller is given.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kerf_api::StartupTaints;
 use kerf_cloud::CloudProvider;
 use kerf_decide::PreparedCache;
-use kerf_disruption::ConsolidationBackOff;
 use kerf_lifecycle::liveness::Timeouts;
 use kerf_model::intern::Interner;
 use kerf_runtime::{
@@ -16,7 +15,7 @@ use kube::Client;
 
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
-use crate::disruption::{CommandsInFlight, RoundObserver, SearchLimits};
+use crate::disruption::{RoundObserver, SearchLimits};
 
 /// Shared by all controllers; clones are cheap.
 #[derive(Clone)]
@@ -43,10 +42,6 @@ pub struct Context {
     pub interner: Arc<Interner>,
     /// What the solver has read of the cluster.
     pub(crate) prepared: PreparedCache,
-    /// The disruption commands under way.
-    pub(crate) commands: CommandsInFlight,
-    /// What consolidation moved, and what provisioning had to launch for it again.
-    pub(crate) back_off: Arc<Mutex<ConsolidationBackOff>>,
     /// What is Kerf's own to choose.
     pub tuning: Tuning,
     /// Whether wall time may be taken for time that has passed.
@@ -116,11 +111,6 @@ impl Context {
         })
     }
 
-    /// The back-off of consolidation.
-    pub(crate) fn back_off(&self) -> MutexGuard<'_, ConsolidationBackOff> {
-        self.back_off.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The current wall time.
     pub fn now(&self) -> jiff::Timestamp {
         self.clock.now()
@@ -151,8 +141,6 @@ impl Context {
             options: Arc::default(),
             interner,
             prepared: PreparedCache::default(),
-            commands: CommandsInFlight::default(),
-            back_off: Arc::default(),
             tuning: Tuning::default(),
         }
     }

@@ -24,7 +24,7 @@ use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::consistency::Consistency;
 use crate::context::{Context, Tuning, startup_taints};
-use crate::disruption::{ClaimConditions, CommandQueue, CommandsInFlight, Disruption};
+use crate::disruption::{ClaimConditions, CommandQueue, Disruption};
 use crate::expiration::Expiration;
 use crate::garbage_collection::GarbageCollection;
 use crate::hydration::Hydration;
@@ -137,8 +137,6 @@ impl Manager {
             options: Arc::new(config.options),
             interner: config.interner,
             prepared: PreparedCache::default(),
-            commands: CommandsInFlight::default(),
-            back_off: Arc::default(),
             tuning: config.tuning,
         };
         let controllers = controllers(&context, overlaid.as_ref());

@@ -16,7 +16,7 @@ mod world;
 
 pub use convert::{Conventions, Converter};
 pub use cost::{PoolCost, pool_cost};
-pub use in_flight::{Now, Placed, PodTime, PodTimes, SuspiciousList};
+pub use in_flight::{CommandInFlight, CommandNode, Now, Placed, PodTime, PodTimes, Replacement, SuspiciousList};
 pub use mirror::{Mirror, MirrorOptions, ObjectVersion, PoolClaims, Stored, SyncReport};
 pub use object::{Event, Kind, Mirrored, Object, ResetReport};
 pub use world::World;

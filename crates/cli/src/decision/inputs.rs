@@ -1,21 +1,21 @@
 //! From objects and settings to the inputs of decisions, as a running controller would have them.
 
-use super::snapshot::snapshot;
+use super::mirror::mirror;
 use super::{Cluster, Settings};
 use crate::manifests::{InputError, Unread};
 use jiff::Timestamp;
 use kerf_api::conditions::node_claim::DISRUPTION_REASON;
-use kerf_api::labels::NODE_POOL;
 use kerf_api::status::Conditioned;
-use kerf_api::{NodeClaim, NodePool, taints};
+use kerf_api::{NodeClaim, taints};
 use kerf_decide::{Inputs, UnreadNodes};
 use kerf_disruption::Obstacle;
-use kerf_model::in_flight::{InFlight, StaticPool};
+use kerf_model::in_flight::InFlight;
 use kerf_model::intern::Interner;
 use kerf_model::node::Node;
 use kerf_model::snapshot::Snapshot;
 use kerf_model::taint::Effect;
-use std::collections::{BTreeMap, BTreeSet};
+use kerf_state::Mirror;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// What decisions about a cluster are made from.
@@ -38,10 +38,11 @@ impl DecisionInputs {
         errors: &mut Vec<InputError>,
     ) -> Self {
         let unread = std::mem::take(&mut cluster.unread);
-        let (pools, claims) = (cluster.world.pools.clone(), cluster.world.claims.clone());
-        let mut snapshot = snapshot(cluster, settings, interner, errors);
-        let held = hold(&mut snapshot, &claims);
+        let claims = cluster.world.claims.clone();
         let now = settings.now;
+        let mut mirror = mirror(cluster, settings, interner, errors);
+        let held = hold(&mut mirror, &claims, now);
+        let (snapshot, in_flight) = mirror.decision_state(now);
         let names = |is_one: &dyn Fn(&Unread, &Node) -> bool| {
             let nodes = snapshot.nodes.iter();
             let found = nodes.filter(|node| unread.iter().any(|unread| is_one(unread, node)));
@@ -53,9 +54,8 @@ impl DecisionInputs {
         };
         Self {
             in_flight: InFlight {
-                static_pools: static_pools(&pools, &claims, &held),
                 held: Arc::new(held),
-                ..InFlight::default()
+                ..in_flight
             },
             settings: kerf_decide::Settings {
                 unread: unread_nodes,
@@ -91,19 +91,16 @@ impl DecisionInputs {
 
 /// Finds the machines that disruption commands hold, and marks them as going, so that budgets count them and their pods need places. Gives
 /// their provider ids.
-fn hold(snapshot: &mut Arc<Snapshot>, claims: &[NodeClaim]) -> BTreeSet<Arc<str>> {
+fn hold(mirror: &mut Mirror, claims: &[NodeClaim], now: Timestamp) -> BTreeSet<Arc<str>> {
     let reasoned = claims.iter().filter(|claim| claim.condition_is_true(DISRUPTION_REASON));
     let reasoned: BTreeSet<&str> = reasoned.filter_map(|claim| claim.metadata.name.as_deref()).collect();
-    let is_held = |node: &Node| has_marks(node, &reasoned);
-    if !snapshot.nodes.iter().any(|node| is_held(node)) {
-        return BTreeSet::new();
+    let snapshot = mirror.snapshot(now);
+    let nodes = snapshot.nodes.iter().filter(|node| has_marks(node, &reasoned));
+    let held: BTreeSet<Arc<str>> = nodes.filter_map(|node| node.provider_id.clone()).collect();
+    for id in &held {
+        mirror.mark_for_deletion(id);
     }
-    let nodes = Arc::make_mut(snapshot).nodes.iter_mut();
-    let held = nodes.filter(|node| is_held(node)).filter_map(|node| {
-        Arc::make_mut(node).marked_for_deletion = true;
-        node.provider_id.clone()
-    });
-    held.collect()
+    held
 }
 
 /// Whether a command holds a node: its marks are on the Node or the claim, and it is not being deleted yet (DIS-257, DIS-258).
@@ -112,35 +109,4 @@ fn has_marks(node: &Node, reasoned: &BTreeSet<&str>) -> bool {
     let tainted = taints.any(|taint| *taint.key == *taints::DISRUPTED && taint.effect == Effect::NoSchedule);
     let has_reason = || node.claim_name.as_deref().is_some_and(|claim| reasoned.contains(claim));
     node.managed && !node.lifecycle.deleting && (tainted || has_reason())
-}
-
-/// The claims of pools with a fixed number of nodes.
-fn static_pools(pools: &[NodePool], claims: &[NodeClaim], held: &BTreeSet<Arc<str>>) -> BTreeMap<Arc<str>, StaticPool> {
-    let of_pool = |pool: &NodePool| {
-        let (name, replicas) = (pool.metadata.name.as_deref()?, pool.spec.replicas?);
-        let is_of = |claim: &&NodeClaim| {
-            let labels = claim.metadata.labels.as_ref();
-            labels
-                .and_then(|labels| labels.get(NODE_POOL))
-                .is_some_and(|pool| pool == name)
-        };
-        let goes = |claim: &&NodeClaim| {
-            let id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
-            claim.metadata.deletion_timestamp.is_some() || id.is_some_and(|id| held.contains(id))
-        };
-        let total = claims.iter().filter(is_of).count() as u64;
-        let staying = claims.iter().filter(is_of).filter(|claim| !goes(claim)).count() as u64;
-        let limit = pool
-            .spec
-            .limits
-            .get("nodes")
-            .map(|limit| u64::try_from(limit.units_floor()).unwrap_or(0));
-        let counts = StaticPool {
-            replicas: u64::try_from(replicas).unwrap_or(0),
-            staying,
-            room: limit.map_or(u64::MAX, |limit| limit.saturating_sub(total)),
-        };
-        Some((Arc::from(name), counts))
-    };
-    pools.iter().filter_map(of_pool).collect()
 }

@@ -4,9 +4,9 @@ mod files;
 mod input;
 mod inputs;
 mod live;
+mod mirror;
 mod nominations;
 mod settings;
-mod snapshot;
 mod unread;
 
 pub(crate) use files::{from_files, from_sources};

@@ -16,6 +16,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_api::{NodeClaim, NodeOverlay, NodePool, StartupTaints};
 use kerf_cloud::{NodeClassKind, Profile, Vocabulary};
+use kerf_model::in_flight::InFlight;
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::Interner;
 use kerf_model::pod::Pod;
@@ -23,7 +24,8 @@ use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_state::lean::LeanNode;
 use kerf_state::{
-    Conventions, Kind, Mirror, MirrorOptions, Now, PodTimes, PoolClaims, Stored, SuspiciousList, SyncReport,
+    CommandInFlight, Conventions, Kind, Mirror, MirrorOptions, Now, PodTimes, PoolClaims, Stored, SuspiciousList,
+    SyncReport,
 };
 
 use tokio::time::Instant;
@@ -225,8 +227,60 @@ impl Cluster {
     }
 
     /// How long this cluster has been followed, by the clock that does not jump.
-    fn uptime(&self) -> Duration {
+    pub(crate) fn uptime(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Ends what has expired, then returns what decisions are made from at one moment; see [`Mirror::decision_state`].
+    pub(crate) fn decision_state(&self, now: Timestamp) -> (Arc<Snapshot>, InFlight) {
+        self.expire(now);
+        self.lock().mirror.decision_state(now)
+    }
+
+    /// Takes in a disruption command; see [`Mirror::insert_command`].
+    pub(crate) fn insert_command(&self, command: CommandInFlight) {
+        self.lock().mirror.insert_command(command);
+    }
+
+    /// The disruption command of an id, while it is under way.
+    pub(crate) fn command(&self, id: &str) -> Option<Arc<CommandInFlight>> {
+        self.lock().mirror.command(id).cloned()
+    }
+
+    /// Notes that a replacement of a command is initialised.
+    pub(crate) fn note_replacement_initialized(&self, id: &str, claim: &str) {
+        self.lock().mirror.note_replacement_initialized(id, claim);
+    }
+
+    /// Ends a command; see [`Mirror::remove_command`].
+    pub(crate) fn remove_command(&self, id: &str) {
+        self.lock().mirror.remove_command(id);
+    }
+
+    /// Whether a command under way holds a machine (DIS-023).
+    pub(crate) fn holds(&self, machine: &kerf_model::node::Node) -> bool {
+        self.lock().mirror.holds(machine)
+    }
+
+    /// How long a command may take now (DIS-279).
+    pub(crate) fn command_time_limit(&self, least: Duration) -> Duration {
+        self.lock().mirror.command_time_limit(least)
+    }
+
+    /// Notes what consolidation moves; see [`Mirror::note_moved`].
+    pub(crate) fn note_moved<'a>(
+        &self,
+        from: Vec<Arc<str>>,
+        pods: impl IntoIterator<Item = &'a Arc<Pod>>,
+        snapshot: &Snapshot,
+        at: Timestamp,
+    ) {
+        self.lock().mirror.note_moved(from, pods, snapshot, at);
+    }
+
+    /// Notes that provisioning launched a machine for pods; see [`Mirror::note_launched`].
+    pub(crate) fn note_launched(&self, pods: &[Arc<Pod>], at: Timestamp) {
+        self.lock().mirror.note_launched(pods, at);
     }
 
     /// What is missing before decisions may be made (SCH-074, SCH-075).
@@ -307,11 +361,6 @@ impl Cluster {
     /// Reserves room for claims of a pool; see [`Mirror::reserve_claims`].
     pub(crate) fn reserve_claims(&self, pool: &str, limit: Option<u64>, wanted: u64) -> u64 {
         self.lock().mirror.reserve_claims(pool, limit, wanted)
-    }
-
-    /// How many more claims of a pool may be reserved; see [`Mirror::room_for_claims`].
-    pub(crate) fn room_for_claims(&self, pool: &str, limit: Option<u64>) -> u64 {
-        self.lock().mirror.room_for_claims(pool, limit)
     }
 
     /// Gives reservations back.

@@ -12,7 +12,6 @@ use kerf_model::snapshot::Snapshot;
 use kerf_runtime::ReconcileError;
 use kerf_runtime::client::describe;
 
-use super::commands_in_flight::CommandNode;
 use super::events;
 use super::taints::DisruptionTaints;
 use crate::context::Context;
@@ -50,7 +49,7 @@ async fn apply(context: &Context, snapshot: &Snapshot, wanted: &[usize], taints:
         }
         let edit = if should { add_taint } else { remove_taint };
         // What fails is found again by the next pass.
-        if let Err(error) = taints.edit_node(&CommandNode::of(node), edit).await {
+        if let Err(error) = taints.edit_node(node.node_name.as_deref(), edit).await {
             tracing::debug!(
                 node = &*node.name,
                 error = describe(&error),

@@ -4,8 +4,8 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use kerf_runtime::ReconcileError;
 use kerf_runtime::client::ApiErrorKind;
+use kerf_state::CommandNode;
 
-use super::commands_in_flight::CommandNode;
 use super::taints::{DisruptionTaints, bears_reason, bears_taint};
 use crate::context::Context;
 
@@ -47,11 +47,11 @@ fn stale(context: &Context, now: Timestamp) -> Vec<Stale> {
     let nodes = snapshot
         .nodes
         .iter()
-        .filter(|node| node.managed && !node.marked_for_deletion && !context.commands.holds(node));
+        .filter(|node| node.managed && !node.marked_for_deletion && !cluster.holds(node));
     let mut stale = Vec::new();
     for node in nodes {
         let is_initialized = node.initialized;
-        let node = CommandNode::of(node);
+        let Some(node) = CommandNode::of(node) else { continue };
         let object = node.node.as_deref().and_then(|name| cluster.node(name));
         let tainted = object.is_some_and(|object| bears_taint(&object));
         let reason = || is_initialized && cluster.claim(&node.claim).is_some_and(|claim| bears_reason(&claim));

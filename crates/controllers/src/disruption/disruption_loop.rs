@@ -239,7 +239,12 @@ impl Disruption {
             ..
         } = decided;
         if method.consolidates() {
-            self.context.back_off().begun(&command, &snapshot, now);
+            let candidates = &command.candidates;
+            let from = candidates
+                .iter()
+                .filter_map(|candidate| candidate.node.node_name.clone());
+            let pods = candidates.iter().flat_map(|candidate| &candidate.pods);
+            self.context.cluster.note_moved(from.collect(), pods, &snapshot, now);
         }
         Ok(())
     }

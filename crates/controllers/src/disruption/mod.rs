@@ -13,7 +13,6 @@
 mod annotations;
 mod apply_retirement;
 mod cleanup;
-mod commands_in_flight;
 mod condition_rules;
 mod conditions;
 mod disruption_loop;
@@ -26,7 +25,6 @@ mod start;
 mod static_replacement;
 mod taints;
 
-pub(crate) use commands_in_flight::CommandsInFlight;
 pub(crate) use conditions::ClaimConditions;
 pub(crate) use disruption_loop::Disruption;
 pub use progress::SearchLimits;

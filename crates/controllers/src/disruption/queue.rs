@@ -7,13 +7,14 @@ use futures::future::join_all;
 use kerf_api::NodeClaim;
 use kerf_api::conditions::node_claim::INITIALIZED;
 use kerf_api::status::Conditioned;
+use kerf_disruption::Decision;
 use kerf_model::budget::DisruptionReason;
 use kerf_runtime::client::describe;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{ObjectRef, Outcome, RateLimit, ReconcileError};
+use kerf_state::{CommandInFlight, CommandNode};
 use kube::Api;
 
-use super::commands_in_flight::{CommandInFlight, CommandNode};
 use super::events;
 use super::taints::DisruptionTaints;
 use crate::claim_writes::disrupt;
@@ -58,7 +59,7 @@ impl CommandQueue {
     /// Takes over a command whose replacements exist (DIS-267).
     pub(super) fn take(&self, command: CommandInFlight) {
         let id = command.id.to_string();
-        self.context.commands.insert(command);
+        self.context.cluster.insert_command(command);
         self.work.add(id);
     }
 
@@ -83,7 +84,9 @@ impl CommandQueue {
             };
             self.context.recorder.publish(events::launching(&claim, command.reason));
             if claim.condition_is_true(INITIALIZED) {
-                self.context.commands.note_initialized(&command.id, &replacement.claim);
+                self.context
+                    .cluster
+                    .note_replacement_initialized(&command.id, &replacement.claim);
             } else {
                 self.context.recorder.publish(events::waiting_readiness(&claim));
                 waiting = true;
@@ -138,7 +141,7 @@ impl CommandQueue {
 
     /// Takes a command back: the nodes are as if it had never been; replacements that came stay (DIS-281 to DIS-284).
     async fn give_up(&self, id: &str, why: &str) {
-        let Some(command) = self.context.commands.get(id) else {
+        let Some(command) = self.context.cluster.command(id) else {
             return;
         };
         let results = join_all(command.nodes.iter().map(|node| self.taints.unmark(node))).await;
@@ -151,13 +154,13 @@ impl CommandQueue {
         for node in &command.nodes {
             self.context.cluster.unmark_for_deletion(&node.provider_id);
         }
-        self.context.commands.remove(id);
+        self.context.cluster.remove_command(id);
         let missing = command
             .replacements
             .iter()
             .filter(|replacement| !replacement.initialized)
             .count();
-        let (decision, reason) = (command.decision.as_str(), command.reason.label());
+        let (decision, reason) = (decision(&command).as_str(), command.reason.label());
         let counter = self.context.metrics.counter(&catalogue::DISRUPTION_QUEUE_FAILURES);
         // DIS-282: the third label carries the decision.
         counter.add(&[decision, reason, decision], missing as f64);
@@ -173,6 +176,13 @@ impl CommandQueue {
     }
 }
 
+fn decision(command: &CommandInFlight) -> Decision {
+    match command.replacements.is_empty() {
+        true => Decision::Delete,
+        false => Decision::Replace,
+    }
+}
+
 impl Reconciler for CommandQueue {
     type Key = String;
 
@@ -181,7 +191,7 @@ impl Reconciler for CommandQueue {
     }
 
     async fn reconcile(&self, id: &String) -> Result<Outcome, ReconcileError> {
-        let Some(command) = self.context.commands.get(id) else {
+        let Some(command) = self.context.cluster.command(id) else {
             tracing::error!(command = id, "examining a command that is not known");
             return Ok(Outcome::Done);
         };
@@ -189,15 +199,13 @@ impl Reconciler for CommandQueue {
             None => self.delete_nodes(&command).await,
             Some(finding) => finding,
         };
-        let late = command.started.elapsed()
-            > self
-                .context
-                .commands
-                .time_limit(self.context.tuning.timeouts.replacement);
+        let cluster = &self.context.cluster;
+        let limit = cluster.command_time_limit(self.context.tuning.timeouts.replacement);
+        let late = cluster.uptime().saturating_sub(command.started) > limit;
         match finding {
             Finding::Done => {
                 tracing::debug!(command = id, "command succeeded");
-                self.context.commands.remove(id);
+                self.context.cluster.remove_command(id);
                 Ok(Outcome::Done)
             }
             Finding::Lost(why) => {
@@ -219,11 +227,9 @@ mod captured;
 
 #[cfg(test)]
 mod tests {
-    use kerf_disruption::Decision;
+    use kerf_state::Replacement;
     use serde_json::{from_value, json};
-    use tokio::time::Instant;
 
-    use super::super::commands_in_flight::Replacement;
     use super::captured::Captured;
     use super::*;
     use crate::cluster::Watched;
@@ -253,10 +259,9 @@ mod tests {
         queue.take(CommandInFlight {
             id: "command".into(),
             reason: DisruptionReason::Drifted,
-            decision: Decision::Replace,
             nodes: Vec::new(),
             replacements: replacements.iter().map(replacement).collect(),
-            started: Instant::now(),
+            started: Duration::ZERO,
         });
     }
 
@@ -292,7 +297,7 @@ mod tests {
         know(&queue, "slow", 2, true);
         assert_eq!(examine(&queue).await, Outcome::Done);
         assert!(
-            queue.context.commands.get("command").is_none(),
+            queue.context.cluster.command("command").is_none(),
             "there was nothing else to do"
         );
     }
@@ -304,7 +309,6 @@ mod tests {
         queue.take(CommandInFlight {
             id: "command".into(),
             reason: DisruptionReason::Empty,
-            decision: Decision::Delete,
             nodes: vec![CommandNode {
                 node: None,
                 claim: "lost".into(),
@@ -312,10 +316,10 @@ mod tests {
                 provider_id: "p://lost".into(),
             }],
             replacements: Vec::new(),
-            started: Instant::now(),
+            started: Duration::ZERO,
         });
         assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EVERY));
-        assert!(queue.context.commands.get("command").is_some());
+        assert!(queue.context.cluster.command("command").is_some());
     }
 
     // DIS-273
@@ -326,6 +330,6 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(examine(&queue).await, Outcome::RequeueAfter(EVERY));
         }
-        assert!(queue.context.commands.get("command").is_some());
+        assert!(queue.context.cluster.command("command").is_some());
     }
 }

@@ -16,10 +16,9 @@ use kerf_runtime::client::{ApiErrorKind, describe};
 use kerf_runtime::logging::json;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{ReconcileError, Rng};
+use kerf_state::{CommandInFlight, CommandNode, Replacement};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
-use super::commands_in_flight::{CommandInFlight, CommandNode, Replacement};
 use super::queue::CommandQueue;
 use super::static_replacement::StaticReplacement;
 use super::taints::DisruptionTaints;
@@ -110,12 +109,9 @@ impl Starter {
             snapshot,
             ..
         } = decided;
-        let commands = &self.context.commands;
-        if command
-            .candidates
-            .iter()
-            .any(|candidate| commands.holds(&candidate.node))
-        {
+        let cluster = &self.context.cluster;
+        let mut nodes = command.candidates.iter().map(|candidate| &candidate.node);
+        if nodes.any(|node| cluster.holds(node)) {
             return Err(ReconcileError::message("candidate is being disrupted"));
         }
         // DIS-095: chosen a while ago, it may have been deleted since, and what goes anyway gets its replacement from provisioning.
@@ -128,7 +124,7 @@ impl Starter {
         }
         let id = self.ids.uuid();
         log(command, &id, snapshot);
-        let started = Instant::now();
+        let started = cluster.uptime();
         // Pools first, as provisioning does: see there.
         let pools = self.context.cluster.pools();
         let nodes = self.mark(command).await?;
@@ -155,7 +151,6 @@ impl Starter {
         self.queue.take(CommandInFlight {
             id: id.into(),
             reason: command.reason,
-            decision: command.decision(),
             nodes,
             replacements,
             started,
@@ -168,7 +163,7 @@ impl Starter {
         let nodes: Vec<CommandNode> = command
             .candidates
             .iter()
-            .map(|candidate| CommandNode::of(&candidate.node))
+            .filter_map(|candidate| CommandNode::of(&candidate.node))
             .collect();
         let results = join_all(nodes.iter().map(|node| self.taints.mark(node, command.reason))).await;
         let (mut marked, mut errors) = (Vec::new(), Vec::new());
@@ -518,10 +513,9 @@ mod tests {
         queue.take(CommandInFlight {
             id: "other".into(),
             reason: DisruptionReason::Drifted,
-            decision: Decision::Delete,
-            nodes: vec![CommandNode::of(&candidate.node)],
+            nodes: CommandNode::of(&candidate.node).into_iter().collect(),
             replacements: Vec::new(),
-            started: Instant::now(),
+            started: std::time::Duration::ZERO,
         });
         assert_eq!(start().await, Err("candidate is being disrupted".to_owned()));
     }

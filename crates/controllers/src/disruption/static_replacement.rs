@@ -6,7 +6,7 @@ use kerf_disruption::Command;
 
 use crate::cluster::Cluster;
 use crate::context::Context;
-use crate::static_capacity::{Reservation, node_limit};
+use crate::static_capacity::Reservation;
 
 /// A claim whose replacement is being made, and the room for it under the pool's limit. Dropping it ends both; by then the claim is
 /// marked for deletion and the replacement counts itself, or the command has failed and all is as before.
@@ -21,7 +21,7 @@ impl StaticReplacement {
     pub(super) fn reserve(context: &Context, command: &Command) -> Option<Self> {
         let candidate = command.candidates.first()?;
         let pool = context.cluster.pool(&candidate.pool.name)?;
-        let room = Reservation::take(&context.cluster, &candidate.pool.name, node_limit(&pool), 1)?;
+        let room = Reservation::take(&context.cluster, &candidate.pool.name, pool.spec.node_limit(), 1)?;
         let claim: Arc<str> = candidate.claim().into();
         context.cluster.set_pending_disruption(&claim, true);
         Some(Self {

@@ -11,10 +11,10 @@ use kerf_api::status::Conditioned;
 use kerf_api::{ConditionSet, NodeClaim, taints};
 use kerf_model::budget::DisruptionReason;
 use kerf_runtime::client::found;
+use kerf_state::CommandNode;
 use kerf_state::lean::LeanNode;
 use kube::Api;
 
-use super::commands_in_flight::CommandNode;
 use crate::claim_writes::write_status;
 use crate::context::Context;
 use crate::patch::{Lock, patch_object};
@@ -37,13 +37,13 @@ impl DisruptionTaints {
 
     /// Marks a node that is to go (DIS-257, DIS-258).
     pub(super) async fn mark(&self, node: &CommandNode, reason: DisruptionReason) -> Result<(), kube::Error> {
-        self.edit_node(node, add_taint).await?;
+        self.edit_node(node.node.as_deref(), add_taint).await?;
         self.edit_claim(node, Some(reason)).await
     }
 
     /// Takes the taint away (DIS-011).
     pub(super) async fn untaint(&self, node: &CommandNode) -> Result<(), kube::Error> {
-        self.edit_node(node, remove_taint).await
+        self.edit_node(node.node.as_deref(), remove_taint).await
     }
 
     /// Takes all marks away (DIS-011, DIS-012).
@@ -52,9 +52,9 @@ impl DisruptionTaints {
         self.edit_claim(node, None).await
     }
 
-    /// Changes a Node; one that is gone needs no change.
-    pub(super) async fn edit_node(&self, node: &CommandNode, edit: fn(&mut Node)) -> Result<(), kube::Error> {
-        let Some(name) = &node.node else { return Ok(()) };
+    /// Changes the Node of a name; one that is gone needs no change.
+    pub(super) async fn edit_node(&self, name: Option<&str>, edit: fn(&mut Node)) -> Result<(), kube::Error> {
+        let Some(name) = name else { return Ok(()) };
         self.retry.run(|| self.edit_node_once(name, edit)).await
     }
 

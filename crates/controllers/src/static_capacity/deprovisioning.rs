@@ -12,7 +12,7 @@ use kerf_lifecycle::deletion_order::deletion_order;
 use kerf_runtime::client::describe;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
-use super::{list_claims, replicas};
+use super::list_claims;
 use crate::changes::Change;
 use crate::claim_facts;
 use crate::claim_writes;
@@ -94,7 +94,7 @@ impl Reconciler for StaticDeprovisioning {
         let cluster = &self.context.cluster;
         let pool = cluster.pool(name);
         let pool = pool.filter(|pool| pool.metadata.deletion_timestamp.is_none());
-        let Some(replicas) = pool.as_deref().and_then(replicas) else {
+        let Some(replicas) = pool.as_deref().and_then(|pool| pool.spec.node_count()) else {
             return Ok(Outcome::Done);
         };
         let now = self.context.now();

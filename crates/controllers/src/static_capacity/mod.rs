@@ -13,18 +13,13 @@ mod reservation;
 
 pub(crate) use deprovisioning::StaticDeprovisioning;
 pub(crate) use provisioning::StaticProvisioning;
-pub(crate) use reservation::{Reservation, node_limit};
+pub(crate) use reservation::Reservation;
 
-use kerf_api::{NodeClaim, NodePool, labels};
+use kerf_api::{NodeClaim, labels};
 use kube::Api;
 use kube::api::ListParams;
 
 use crate::context::Context;
-
-/// The number of nodes a pool is to have; `None` for pools whose nodes follow their pods.
-pub(crate) fn replicas(pool: &NodePool) -> Option<u64> {
-    pool.spec.replicas.map(|replicas| u64::try_from(replicas).unwrap_or(0))
-}
 
 /// The claims of a pool as the API server has them now.
 async fn list_claims(context: &Context, pool: &str) -> Result<Vec<NodeClaim>, kube::Error> {

@@ -11,8 +11,8 @@ use kerf_model::plan::Launch;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
 use super::backoff::LaunchBackoff;
-use super::reservation::{Reservation, node_limit};
-use super::{list_claims, replicas};
+use super::list_claims;
+use super::reservation::Reservation;
 use crate::changes::{Change, Diff};
 use crate::claim_facts;
 use crate::context::Context;
@@ -160,7 +160,7 @@ impl Reconciler for StaticProvisioning {
     async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
         let cluster = &self.context.cluster;
         let Some((pool, replicas)) = cluster.pool(name).and_then(|pool| {
-            let replicas = replicas(&pool).filter(|_| may_grow(&pool))?;
+            let replicas = pool.spec.node_count().filter(|_| may_grow(&pool))?;
             Some((pool, replicas))
         }) else {
             return Ok(Outcome::Done);
@@ -183,7 +183,7 @@ impl Reconciler for StaticProvisioning {
         if missing == 0 {
             return Ok(Outcome::RequeueAfter(SETTLED));
         }
-        let Some(reservation) = Reservation::take(cluster, name, node_limit(&pool), missing) else {
+        let Some(reservation) = Reservation::take(cluster, name, pool.spec.node_limit(), missing) else {
             tracing::info!(NodePool = name, "nodepool node limit reached");
             return Ok(Outcome::RequeueAfter(LIMITED));
         };

@@ -1,7 +1,5 @@
 //! Reserved room under a pool's node limit (LIF-213).
 
-use kerf_api::NodePool;
-
 use crate::cluster::Cluster;
 
 /// Claims of a pool that may be created. Dropping it releases what was not used, so a failed creation cannot leave room reserved.
@@ -43,10 +41,4 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         self.cluster.release_claims(&self.pool, self.left);
     }
-}
-
-/// The most nodes a pool may have; a limit that cannot be a count allows none.
-pub(crate) fn node_limit(pool: &NodePool) -> Option<u64> {
-    let limit = pool.spec.limits.get("nodes")?;
-    Some(u64::try_from(limit.units_floor()).unwrap_or(0))
 }

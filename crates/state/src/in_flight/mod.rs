@@ -4,6 +4,8 @@
 //! [`crate::Mirror::expire`] change a store; queries do not.
 
 mod claim_reservations;
+mod commands;
+mod consolidation_back_off;
 mod deletion_marks;
 mod launch_locks;
 mod nominations;
@@ -14,6 +16,7 @@ mod restarts;
 mod suspicious_lists;
 mod unlaunched_timeouts;
 
+pub use commands::{CommandInFlight, CommandNode, Replacement};
 pub use pod_times::{Placed, PodTime, PodTimes};
 pub use suspicious_lists::SuspiciousList;
 
@@ -43,6 +46,10 @@ pub(crate) struct InFlight {
     pub(crate) deletion_marks: deletion_marks::DeletionMarks,
     /// Initialised machines that count as starting again.
     pub(crate) restarts: restarts::Restarts,
+    /// The disruption commands under way.
+    pub(crate) commands: commands::Commands,
+    /// What consolidation moved, and pods that rest because a move did not last.
+    pub(crate) consolidation_back_off: consolidation_back_off::ConsolidationBackOff,
     /// Claims whose replacement is being made.
     pub(crate) replacements: replacements::Replacements,
     /// Claims that may still be created under a node limit.

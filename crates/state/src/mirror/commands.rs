@@ -3,25 +3,79 @@
 use super::Mirror;
 use super::machines::node_key;
 use crate::convert::ClaimFacts;
-use crate::in_flight::{Now, PodTimes, SuspiciousList, Unlaunched};
+use crate::in_flight::{CommandInFlight, Now, PodTimes, SuspiciousList, Unlaunched};
 use crate::key::MachineKey;
 use crate::object::Kind;
 use jiff::Timestamp;
+use kerf_model::node::Node;
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
+use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 impl Mirror {
-    /// Ends what has expired by `now`: nominations, the waits for machines that start again, and the waits for claims that are not launched.
-    /// Planning does not wait for those claims any longer; they count as machines on their way (see [`Mirror::adopt`]).
+    /// Ends what has expired by `now`: nominations, the waits for machines that start again, the waits for claims that are not launched, and
+    /// the rests of pods that consolidation moved. Planning does not wait for those claims any longer; they count as machines on their way
+    /// (see [`Mirror::adopt`]).
     pub fn expire(&mut self, now: Now) {
         self.expire_machines(now.wall);
         let unlaunched: BTreeSet<Unlaunched> = self.unlaunched().collect();
         for claim in self.in_flight.unlaunched_timeouts.expire(&unlaunched, now.uptime) {
             self.adopt(&claim);
         }
+        if !self.in_flight.consolidation_back_off.is_empty() {
+            let snapshot = self.snapshot(now.wall);
+            self.in_flight.consolidation_back_off.expire(&snapshot, now.wall);
+        }
+    }
+
+    /// Takes in a disruption command whose replacements exist (DIS-267).
+    pub fn insert_command(&mut self, command: CommandInFlight) {
+        self.in_flight.commands.insert(command);
+    }
+
+    /// The disruption command of an id, while it is under way.
+    pub fn command(&self, id: &str) -> Option<&Arc<CommandInFlight>> {
+        self.in_flight.commands.get(id)
+    }
+
+    /// Notes that a replacement of a command is initialised.
+    pub fn note_replacement_initialized(&mut self, id: &str, claim: &str) {
+        self.in_flight.commands.note_initialized(id, claim);
+    }
+
+    /// Ends a command: its claims are deleted, or it was taken back.
+    pub fn remove_command(&mut self, id: &str) {
+        self.in_flight.commands.remove(id);
+    }
+
+    /// Whether a command under way holds a machine (DIS-023).
+    pub fn holds(&self, machine: &Node) -> bool {
+        let held = self.in_flight.commands.held();
+        machine.provider_id.as_ref().is_some_and(|id| held.contains(id))
+    }
+
+    /// How long a command may take now: 80 ms per machine that commands hold, at least `least`, at most an hour (DIS-279).
+    pub fn command_time_limit(&self, least: Duration) -> Duration {
+        self.in_flight.commands.time_limit(least)
+    }
+
+    /// Notes that consolidation moves the pods of the Nodes `from`, given the snapshot it was decided on and when the command began.
+    pub fn note_moved<'a>(
+        &mut self,
+        from: Vec<Arc<str>>,
+        pods: impl IntoIterator<Item = &'a Arc<Pod>>,
+        snapshot: &Snapshot,
+        at: Timestamp,
+    ) {
+        self.in_flight.consolidation_back_off.begun(from, pods, snapshot, at);
+    }
+
+    /// Notes that provisioning launched a machine for pods, which may undo a move of consolidation.
+    pub fn note_launched(&mut self, pods: &[Arc<Pod>], at: Timestamp) {
+        self.in_flight.consolidation_back_off.launched(pods, at);
     }
 
     /// Ends what has expired of machines, by the wall time.

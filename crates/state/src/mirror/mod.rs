@@ -7,6 +7,7 @@
 
 mod commands;
 mod daemons;
+mod decision;
 mod fold;
 mod machines;
 mod objects;

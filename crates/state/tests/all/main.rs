@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "fixtures fail loudly")]
 
 mod claim_states;
+mod consolidation_back_off;
 mod convergence;
 mod daemons;
 mod fixture;

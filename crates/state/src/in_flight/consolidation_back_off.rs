@@ -14,8 +14,6 @@ use kerf_model::in_flight::RestingPods;
 use kerf_model::pod::{Pod, PodShape};
 use kerf_model::snapshot::Snapshot;
 
-use crate::command::Command;
-
 /// How long after a command began a new machine for its pods may be due to it.
 const WITHIN: SignedDuration = SignedDuration::from_mins(10);
 /// How long pods rest after the first move that did not last.
@@ -85,7 +83,7 @@ struct Rest {
 
 /// What was moved lately, and what rests.
 #[derive(Debug, Default)]
-pub struct ConsolidationBackOff {
+pub(crate) struct ConsolidationBackOff {
     moves: Vec<Move>,
     /// Not looked at yet.
     launched: Vec<Launched>,
@@ -93,25 +91,27 @@ pub struct ConsolidationBackOff {
 }
 
 impl ConsolidationBackOff {
-    /// Notes that the pods of a command's nodes are being moved: what the command was decided on, and when its start began.
-    pub fn begun(&mut self, command: &Command, snapshot: &Snapshot, at: Timestamp) {
+    /// Notes that a command moves the pods of `from`, given the snapshot it was decided on and the time at which its start began.
+    pub(crate) fn begun<'a>(
+        &mut self,
+        from: Vec<Arc<str>>,
+        pods: impl IntoIterator<Item = &'a Arc<Pod>>,
+        snapshot: &Snapshot,
+        at: Timestamp,
+    ) {
         let mut kinds: Vec<Kind> = Vec::new();
-        for pod in command.candidates.iter().flat_map(|candidate| &candidate.pods) {
+        for pod in pods {
             let kind = kind(pod);
             if !kinds.contains(&kind) {
                 kinds.push(kind);
             }
         }
-        let nodes = command.candidates.iter();
-        self.moves.push(Move {
-            at,
-            from: nodes.filter_map(|candidate| candidate.node.node_name.clone()).collect(),
-            kinds: counts(snapshot, &kinds),
-        });
+        let kinds = counts(snapshot, &kinds);
+        self.moves.push(Move { at, from, kinds });
     }
 
     /// Notes that provisioning launched a machine, and the pods it is for.
-    pub fn launched(&mut self, pods: &[Arc<Pod>], at: Timestamp) {
+    pub(crate) fn launched(&mut self, pods: &[Arc<Pod>], at: Timestamp) {
         let recent = self.moves.iter().filter(|one| one.is_recent(at));
         let moved: Vec<&Move> = recent.collect();
         let displaced = pods.iter().filter(|pod| moved.iter().any(|one| one.displaced(pod)));
@@ -121,8 +121,14 @@ impl ConsolidationBackOff {
         }
     }
 
-    /// Looks which pods came back onto new machines. Where there are more pods of a kind than before, the machine is for those.
-    pub fn look(&mut self, snapshot: &Snapshot, now: Timestamp) {
+    /// Whether nothing is remembered, so that nothing can expire.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.moves.is_empty() && self.launched.is_empty() && self.rests.is_empty()
+    }
+
+    /// Finds the pods that came back onto new machines, and ends moves and rests whose time has come. Where there are more pods of a kind
+    /// than before the move, the machine is for those.
+    pub(crate) fn expire(&mut self, snapshot: &Snapshot, now: Timestamp) {
         let mut back: Vec<Kind> = Vec::new();
         for launched in std::mem::take(&mut self.launched) {
             for pod in &launched.pods {
@@ -167,7 +173,7 @@ impl ConsolidationBackOff {
     }
 
     /// The pods that rest at `now`, with the end of their rest.
-    pub fn resting(&self, now: Timestamp) -> Vec<RestingPods> {
+    pub(crate) fn resting(&self, now: Timestamp) -> Vec<RestingPods> {
         let resting = self.rests.iter().filter(|rest| rest.until > now);
         let shown = resting.map(|rest| RestingPods {
             namespace: Arc::clone(&rest.kind.0),
@@ -175,13 +181,6 @@ impl ConsolidationBackOff {
             until: rest.until,
         });
         shown.collect()
-    }
-
-    /// Until when the last of these pods rests; `None` where none does.
-    pub fn rest(&self, pods: &[Arc<Pod>], now: Timestamp) -> Option<Timestamp> {
-        let resting = self.rests.iter().filter(|rest| rest.until > now);
-        let found = resting.filter(|rest| pods.iter().any(|pod| is_of(pod, &rest.kind)));
-        found.map(|rest| rest.until).max()
     }
 }
 

@@ -1,20 +1,20 @@
-//! From objects and settings to a snapshot.
+//! From objects and settings to a mirror, as a running controller would have it.
 
 use super::{Cluster, Settings, nominations};
 use crate::manifests::InputError;
 use kerf_cloud::OverlayPool;
 use kerf_controllers::conventions_of;
 use kerf_model::intern::Interner;
-use kerf_model::snapshot::Snapshot;
+use kerf_state::Mirror;
 use std::sync::Arc;
 
-/// The cluster as decisions see it. Overlays that are wrong are added to `errors`.
-pub(super) fn snapshot(
+/// A mirror of the cluster. Overlays that are wrong are added to `errors`.
+pub(super) fn mirror(
     cluster: Cluster,
     settings: &Settings,
     interner: &Arc<Interner>,
     errors: &mut Vec<InputError>,
-) -> Arc<Snapshot> {
+) -> Mirror {
     let Cluster {
         mut world,
         mut overlays,
@@ -51,5 +51,5 @@ pub(super) fn snapshot(
     nominations::promise(&mut mirror, &nominations, &claims, |pool| {
         catalogues.get(pool).and_then(|types| types.clone().ok())
     });
-    mirror.snapshot(settings.now)
+    mirror
 }

@@ -1,0 +1,149 @@
+//! Consolidations that did not last are not repeated for ever (`docs/deviations.md` at DIS-119).
+
+use crate::fixture::{mirror, node, now, pending, running};
+use jiff::{SignedDuration, Timestamp};
+use kerf_model::pod::Pod;
+use kerf_model::snapshot::Snapshot;
+use kerf_state::lean::{LeanNode, LeanPod};
+use kerf_state::{Mirror, Now};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A cluster before a command moves the pod of `a-1` to `a-2`, and the command's time.
+struct Moves {
+    mirror: Mirror,
+    before: Arc<Snapshot>,
+    moved: Arc<Pod>,
+}
+
+impl Moves {
+    fn new() -> Self {
+        let mut mirror = mirror();
+        mirror.reset(vec![node("a-1", "", "[]"), node("a-2", "", "[]")]);
+        mirror.reset(vec![running("p-1", "a-1", "300m"), running("p-2", "a-2", "1300m")]);
+        let before = mirror.snapshot(now());
+        let moved = mirror.pod("default", "p-1").unwrap();
+        Self { mirror, before, moved }
+    }
+
+    fn begin(&mut self, at: Timestamp) {
+        let from = vec!["a-1".into()];
+        self.mirror.note_moved(from, [&self.moved], &self.before, at);
+    }
+
+    /// Expires at `at`, when a-1 is gone and `successors` pods like the one on it run on a-3.
+    fn expire(&mut self, successors: usize, at: Timestamp) {
+        let mut pods: Vec<LeanPod> = vec![running("p-2", "a-2", "1300m")];
+        pods.extend((0..successors).map(|index| running(&format!("successor-{index}"), "a-3", "300m")));
+        let nodes: Vec<LeanNode> = vec![node("a-2", "", "[]"), node("a-3", "", "[]")];
+        self.mirror.reset(nodes);
+        self.mirror.reset(pods);
+        self.mirror.expire(Now {
+            wall: at,
+            uptime: Duration::ZERO,
+        });
+    }
+
+    /// Until when pods that ask for this much rest.
+    fn rest(&mut self, cpu: &str, at: Timestamp) -> Option<Timestamp> {
+        let (_, in_flight) = self.mirror.decision_state(at);
+        in_flight.resting_until(&[pod(cpu, None)], at)
+    }
+}
+
+/// A pod that asks for CPU and waits, or runs on a node.
+fn pod(cpu: &str, node: Option<&str>) -> Arc<Pod> {
+    let mut mirror = mirror();
+    let spec = format!("{{containers: [{{name: a, resources: {{requests: {{cpu: {cpu}}}}}}}]}}");
+    let lean = node.map_or_else(|| pending("any", &spec), |node| running("any", node, cpu));
+    mirror.apply(lean);
+    mirror.pod("default", "any").unwrap()
+}
+
+fn minutes(minutes: i64) -> SignedDuration {
+    SignedDuration::from_mins(minutes)
+}
+
+fn seconds(seconds: i64) -> SignedDuration {
+    SignedDuration::from_secs(seconds)
+}
+
+#[test]
+fn pods_that_needed_a_new_node_again_rest_twice_as_long_each_time() {
+    let mut moves = Moves::new();
+    let at = now() + minutes(9);
+    for expected in [15, 30, 60, 120, 240, 480, 960, 1440, 1440] {
+        moves.begin(now());
+        moves.mirror.note_launched(&[pod("300m", None)], now() + minutes(8));
+        moves.expire(1, at);
+        assert_eq!(moves.rest("300m", at), Some(at + minutes(expected)));
+    }
+    assert_eq!(moves.rest("300m", at + minutes(1441)), None);
+    assert_eq!(moves.rest("301m", at), None, "another kind of pod");
+}
+
+#[test]
+fn moves_and_machines_at_the_same_time_count_once() {
+    let mut moves = Moves::new();
+    let at = now() + minutes(9);
+    for _ in 0..5 {
+        moves.begin(now());
+    }
+    for _ in 0..3 {
+        let pods = [pod("300m", None), pod("300m", None)];
+        moves.mirror.note_launched(&pods, now() + minutes(8));
+    }
+    for _ in 0..2 {
+        moves.expire(1, at);
+        let found = moves.rest("300m", at);
+        assert_eq!(found, Some(at + minutes(15)), "the second time nothing is new");
+    }
+}
+
+#[test]
+fn a_machine_for_something_else_does_not_count() {
+    let at = now() + minutes(9);
+    let rows: [(&str, Vec<Arc<Pod>>, i64, usize); 6] = [
+        ("nothing was launched for it, wherever it went", Vec::new(), 10, 1),
+        ("it is for other pods", vec![pod("301m", None)], 10, 1),
+        ("there are more such pods now", vec![pod("300m", None)], 10, 2),
+        (
+            "its node goes for another reason",
+            vec![pod("300m", Some("a-7"))],
+            10,
+            1,
+        ),
+        ("it was launched before the move", vec![pod("300m", None)], -1, 1),
+        ("it was launched long after the move", vec![pod("300m", None)], 600, 1),
+    ];
+    for (why, pods, after_begin, successors) in rows {
+        let mut moves = Moves::new();
+        moves.begin(now());
+        moves.mirror.note_launched(&pods, now() + seconds(after_begin));
+        moves.expire(successors, at);
+        assert_eq!(moves.rest("300m", at), None, "{why}");
+    }
+    // The pods of the node that goes had no place, even before they were evicted.
+    let mut moves = Moves::new();
+    moves.begin(now());
+    moves
+        .mirror
+        .note_launched(&[pod("300m", Some("a-1"))], now() + seconds(10));
+    moves.expire(1, at);
+    assert_eq!(moves.rest("300m", at), Some(at + minutes(15)));
+}
+
+#[test]
+fn a_move_that_lasts_begins_the_count_anew() {
+    let mut moves = Moves::new();
+    moves.begin(now());
+    moves.mirror.note_launched(&[pod("300m", None)], now());
+    moves.expire(1, now());
+    let (second, third) = (now() + minutes(16), now() + minutes(27));
+    moves.begin(second);
+    moves.expire(1, third);
+    moves.begin(third);
+    moves.mirror.note_launched(&[pod("300m", None)], third);
+    moves.expire(1, third);
+    assert_eq!(moves.rest("300m", third), Some(third + minutes(15)));
+}
