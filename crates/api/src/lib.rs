@@ -56,6 +56,6 @@ pub use node_pool::{
 pub use node_repair_policy::{
     MaintenanceWindow, NodeRepairPolicy, NodeRepairPolicySpec, NodeRepairPolicyStatus, RepairAction, UnhealthyCondition,
 };
-pub use node_spec::{NodeClassRef, Operator, Requirement, ResourceList};
+pub use node_spec::{NodeClassKind, NodeClassRef, Operator, Requirement, ResourceList};
 pub use startup_taints::StartupTaints;
 pub use status::{ConditionSet, Conditioned};

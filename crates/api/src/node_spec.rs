@@ -22,6 +22,26 @@ pub struct NodeClassRef {
     pub name: String,
 }
 
+/// A kind of node class.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeClassKind {
+    /// API group.
+    pub group: &'static str,
+    /// API version.
+    pub version: &'static str,
+    /// Kind.
+    pub kind: &'static str,
+    /// Plural, as in paths.
+    pub plural: &'static str,
+}
+
+impl NodeClassKind {
+    /// The label that carries a class's name on claims and nodes: `<group>/<lowercase kind>`.
+    pub fn label_key(&self) -> String {
+        format!("{}/{}", self.group, self.kind.to_lowercase())
+    }
+}
+
 impl NodeClassRef {
     /// The label that carries the class's name on claims and nodes: `<group>/<lowercase kind>` (API-158).
     pub fn label_key(&self) -> String {

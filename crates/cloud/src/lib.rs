@@ -47,7 +47,7 @@ pub use modelled_spot::modelled_spot_price;
 pub use overlaid::OverlayProvider;
 pub use overlay::{Evaluation, OverlayPool, OverlayStatus, PoolOverlay, evaluate};
 pub use price_change::{PriceChange, PriceChangeError};
-pub use provider::{CloudProvider, DriftReason, Launched, NodeClassKind, Profile, RepairPolicy};
+pub use provider::{CloudProvider, DriftReason, Launched, Profile, RepairPolicy};
 pub use requirement::{requirement, requirements};
 pub use signals::{REDELIVERY, SignalQueue};
 pub use unavailable::{Exhausted, UNAVAILABLE_FOR, UnavailableOfferings};

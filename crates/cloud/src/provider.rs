@@ -7,7 +7,7 @@ use crate::vocabulary::Vocabulary;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use kerf_api::node_spec::ResourceList;
-use kerf_api::{NodeClaim, NodeClassRef, NodePool};
+use kerf_api::{NodeClaim, NodeClassKind, NodeClassRef, NodePool};
 use kerf_model::instance_type::Catalogue;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,26 +80,6 @@ impl Profile {
         self.node_classes
             .iter()
             .any(|kind| kind.group == class.group && kind.kind == class.kind)
-    }
-}
-
-/// A kind of node class.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct NodeClassKind {
-    /// API group.
-    pub group: &'static str,
-    /// API version.
-    pub version: &'static str,
-    /// Kind.
-    pub kind: &'static str,
-    /// Plural, as in paths.
-    pub plural: &'static str,
-}
-
-impl NodeClassKind {
-    /// The label that carries a class's name on claims and nodes: `<group>/<lowercase kind>`.
-    pub fn label_key(&self) -> String {
-        format!("{}/{}", self.group, self.kind.to_lowercase())
     }
 }
 

@@ -10,7 +10,7 @@ use kerf_runtime::Priority;
 use kerf_state::lean::LeanNode;
 use kube::Resource;
 
-use crate::cluster::NodeClass;
+use kerf_state::NodeClass;
 
 /// A change of one object.
 #[derive(Clone, Debug)]

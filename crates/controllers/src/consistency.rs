@@ -257,14 +257,14 @@ mod tests {
         });
         let claim = serde_json::from_value::<NodeClaim>(answer.clone()).expect("a claim");
         let going = claim.clone();
-        let gone_first = move |cluster: &Cluster| cluster.tell(Watched::delete(cluster, &going));
+        let gone_first = move |cluster: &Cluster| cluster.notify(Watched::delete(cluster, &going));
         let context = Context::answering(&answer, gone_first);
         let consistency = Consistency::new(&context);
         context.follow(&consistency);
         let node = json!({"metadata": {"name": "n", "uid": "n"}, "spec": {"providerID": "p://1"}});
         let node = serde_json::from_value::<LeanNode>(node).expect("a node");
-        context.cluster.tell(Watched::apply(&context.cluster, node));
-        context.cluster.tell(Watched::apply(&context.cluster, claim));
+        context.cluster.notify(Watched::apply(&context.cluster, node));
+        context.cluster.notify(Watched::apply(&context.cluster, claim));
         let outcome = consistency.reconcile(&"web-1".to_owned()).await;
         assert!(outcome.is_ok(), "{outcome:?}");
         assert!(context.cluster.claims().is_empty());
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_with_several_claims_or_nodes_is_told() {
+    fn a_machine_with_several_claims_or_nodes_is_reported() {
         let claim = |name: &str, id: &str| {
             let mut claim = NodeClaim::new(name, NodeClaimSpec::default());
             claim.metadata.uid = Some(format!("uid-{name}"));

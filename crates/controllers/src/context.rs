@@ -15,7 +15,8 @@ use kube::Client;
 
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
-use crate::disruption::{RoundObserver, SearchLimits};
+use crate::round_observer::RoundObserver;
+use crate::search_limits::SearchLimits;
 
 /// Shared by all controllers; clones are cheap.
 #[derive(Clone)]

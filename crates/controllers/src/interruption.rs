@@ -20,7 +20,7 @@ const NAME: &str = "interruption";
 const RETRY: Duration = Duration::from_secs(10);
 
 /// Type, reason and text of the event for a signal.
-const fn told(kind: InterruptionKind) -> (EventType, &'static str, &'static str) {
+const fn event(kind: InterruptionKind) -> (EventType, &'static str, &'static str) {
     let warning = EventType::Warning;
     match kind {
         InterruptionKind::SpotReclaim => (warning, "SpotInterrupted", "the cloud takes the spot instance back"),
@@ -77,7 +77,7 @@ impl Interruptions {
     }
 
     async fn interrupt(&self, claim: &NodeClaim, kind: InterruptionKind) -> Result<(), kube::Error> {
-        self.tell(claim, told(kind));
+        self.publish(claim, event(kind));
         self.context.provider.note_interruption(claim, kind, self.context.now());
         match kind.action() {
             InterruptionAction::Report => return Ok(()),
@@ -85,7 +85,7 @@ impl Interruptions {
             InterruptionAction::Terminate => self.set_deadline_to_now(claim).await?,
         }
         if disrupt(&self.context, claim, kind.label()).await? {
-            self.tell(
+            self.publish(
                 claim,
                 (
                     EventType::Warning,
@@ -104,7 +104,7 @@ impl Interruptions {
     }
 
     /// Publishes an event on a claim and its Nodes.
-    fn tell(&self, claim: &NodeClaim, (kind, reason, message): (EventType, &'static str, &str)) {
+    fn publish(&self, claim: &NodeClaim, (kind, reason, message): (EventType, &'static str, &str)) {
         let id = claim_facts::provider_id(claim).unwrap_or_default();
         let nodes = self.context.cluster.nodes_by_provider_id(id);
         let nodes = nodes.iter().map(|node| ObjectRef::of(&**node));

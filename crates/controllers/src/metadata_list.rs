@@ -20,6 +20,9 @@ pub(crate) struct PageMetadata {
     /// The token that asks for the next page; empty on the last one.
     #[serde(rename = "continue", deserialize_with = "null_as_default")]
     pub(crate) continue_token: String,
+    /// The version of the list.
+    #[serde(rename = "resourceVersion", deserialize_with = "null_as_default")]
+    pub(crate) resource_version: String,
 }
 
 /// An object of the list.

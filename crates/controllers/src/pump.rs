@@ -4,9 +4,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use kerf_cloud::NodeClassKind;
+use kerf_api::NodeClassKind;
 use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
 use kerf_runtime::{CancellationToken, SyncGate};
+use kerf_state::NodeClass;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use kube::runtime::watcher;
@@ -14,7 +15,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 
-use crate::cluster::{Cluster, NodeClass, Subject, Unreadables, Watched};
+use crate::cluster::{CheckedKind, Cluster, Unreadables, Watched};
 use crate::relist::Relist;
 use crate::watch_check::WatchCheck;
 use kerf_runtime::{Backoff, Readable, Rng};
@@ -35,7 +36,7 @@ where
     let check = WatchCheck::new(
         client.clone(),
         K::url_path(&(), None),
-        (K::SUBJECT, K::kind(&()).into_owned()),
+        (K::CHECKED, K::kind(&()).into_owned()),
         cluster.clone(),
         gate.clone(),
         Arc::clone(&signal),
@@ -103,19 +104,19 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
             WatchEvent::InitDone => {
                 let Filling { begun, objects } = self.filling.take().unwrap_or_default();
                 self.unreadable.complete();
-                self.tell_unreadable();
+                self.report_unreadable();
                 let changes = K::reset(&self.cluster, objects, &self.unreadable.keys());
-                self.cluster.tell(changes);
+                self.cluster.notify(changes);
                 self.gate.mark(&K::kind(&()));
                 self.relist.complete(begun);
             }
             WatchEvent::Apply(object) => {
                 self.forget_unreadable(&object);
-                self.cluster.tell(K::apply(&self.cluster, object));
+                self.cluster.notify(K::apply(&self.cluster, object));
             }
             WatchEvent::Delete(object) => {
                 self.forget_unreadable(&object);
-                self.cluster.tell(K::delete(&self.cluster, &object));
+                self.cluster.notify(K::delete(&self.cluster, &object));
             }
             WatchEvent::Malformed {
                 namespace,
@@ -124,18 +125,18 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
                 error,
             } => {
                 self.unreadable.note::<K>(namespace, name, uid, error);
-                self.tell_unreadable();
+                self.report_unreadable();
             }
         }
     }
 
     fn forget_unreadable(&mut self, object: &K) {
         if self.unreadable.forget(object) {
-            self.tell_unreadable();
+            self.report_unreadable();
         }
     }
 
-    fn tell_unreadable(&self) {
+    fn report_unreadable(&self) {
         self.cluster.set_unreadable(&K::kind(&()), self.unreadable.all());
     }
 }
@@ -157,7 +158,7 @@ pub(crate) async fn follow_classes(
     let check = WatchCheck::new(
         client.clone(),
         DynamicObject::url_path(&resource, None),
-        (Subject::Classes(kind), kind.kind.to_owned()),
+        (CheckedKind::NodeClass(kind), kind.kind.to_owned()),
         cluster.clone(),
         gate.clone(),
         Arc::clone(&relist),
@@ -204,11 +205,11 @@ async fn watch_classes(
                     watcher::Event::Init => filling.clear(),
                     watcher::Event::InitApply(object) => filling.push(read(object)),
                     watcher::Event::InitDone => {
-                        cluster.tell(cluster.reset_classes(kind, std::mem::take(&mut filling)));
+                        cluster.notify(cluster.reset_classes(kind, std::mem::take(&mut filling)));
                         gate.mark(kind.kind);
                     }
-                    watcher::Event::Apply(object) => cluster.tell(cluster.apply_class(read(object))),
-                    watcher::Event::Delete(object) => cluster.tell(cluster.delete_class(&read(object))),
+                    watcher::Event::Apply(object) => cluster.notify(cluster.apply_class(read(object))),
+                    watcher::Event::Delete(object) => cluster.notify(cluster.delete_class(&read(object))),
                 }
             }
             Some(Err(error)) => {

@@ -1,7 +1,9 @@
 //! Checks each watch against fresh lists of metadata.
 //!
 //! A watch that silently lost an event leaves the mirror wrong until the next relist. So every watched kind is compared with a fresh list
-//! at short intervals, and is listed again when a difference lasts.
+//! at short intervals. It is listed again when an event is lost: the watch delivers events in the order of their versions, so one that is
+//! missing after a later one has come does not come any more. A watch that is behind but delivers events is slow, not wrong. One that
+//! delivers nothing for a while although something changed may have stopped, or lost the last event, so the kind is listed again too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -16,15 +18,17 @@ use kube::core::Request;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::cluster::{Cluster, Discrepancy, Listed, Subject, compare, listed};
+use crate::cluster::{CheckedKind, Cluster, Discrepancy, Listed, compare, listed, version};
 use crate::metadata_list::MetadataList;
 
 /// How often a kind is compared: an event that was lost is found within a minute.
 const EVERY: Duration = Duration::from_secs(40);
 /// How often a kind is compared while its last list is suspicious.
 const EVERY_IN_DOUBT: Duration = Duration::from_secs(15);
-/// How much later than a list a watch may show the same change.
+/// How often a watch that is behind a list is looked at: events usually arrive within a second.
 const LAG: Duration = Duration::from_secs(5);
+/// A watch that is behind and delivers nothing for this long has stopped. Together with [`EVERY`] it keeps the minute.
+const STALLED: Duration = Duration::from_secs(15);
 /// How long a requested relist takes at most.
 const LISTING: Duration = Duration::from_secs(10);
 /// A difference that relists do not end causes another relist after eleven minutes at the latest.
@@ -40,7 +44,7 @@ pub(crate) struct WatchCheck {
     client: Client,
     /// Where all objects of the kind are.
     path: String,
-    subject: Subject,
+    checked: CheckedKind,
     /// The kind, as unreadable objects are filed under it.
     kind: String,
     cluster: Cluster,
@@ -64,7 +68,7 @@ impl WatchCheck {
     pub(crate) fn new(
         client: Client,
         path: String,
-        (subject, kind): (Subject, String),
+        (checked, kind): (CheckedKind, String),
         cluster: Cluster,
         gate: SyncGate,
         relist: Arc<Notify>,
@@ -73,7 +77,7 @@ impl WatchCheck {
         Self {
             client,
             path,
-            subject,
+            checked,
             kind,
             cluster,
             gate,
@@ -87,20 +91,20 @@ impl WatchCheck {
     pub(crate) async fn run(mut self) -> Infallible {
         self.gate.wait().await;
         loop {
-            let in_doubt = self.cluster.suspects(self.subject);
+            let in_doubt = self.cluster.suspects(self.checked);
             let every = if in_doubt { EVERY_IN_DOUBT } else { EVERY };
             tokio::time::sleep(self.rng.jitter(every, 0.1)).await;
             if let Err(error) = self.round().await {
-                tracing::debug!(subject = ?self.subject, error = kerf_runtime::client::describe(&error), "comparing with a fresh list failed");
+                tracing::debug!(kind = ?self.checked, error = kerf_runtime::client::describe(&error), "comparing with a fresh list failed");
             }
         }
     }
 
     async fn round(&mut self) -> Result<(), kube::Error> {
-        let unbound_only = self.subject == Subject::Mirrored(Kind::Pod) && self.cluster.pod_count() > PODS_MAX;
-        let before = self.cluster.known(self.subject, unbound_only);
-        let fresh = self.list(unbound_only).await?;
-        let mut found = compare(&before, &fresh);
+        let unbound_only = self.checked == CheckedKind::Mirrored(Kind::Pod) && self.cluster.pod_count() > PODS_MAX;
+        let before = self.cluster.known(self.checked, unbound_only);
+        let (fresh, version) = self.list(unbound_only).await?;
+        let mut found = compare(&before, &fresh, version);
         drop((before, fresh));
         // The mirror keeps the last readable state of these, so they are behind by intention.
         let unreadable = self.cluster.unreadable_keys(&self.kind);
@@ -108,12 +112,12 @@ impl WatchCheck {
         self.excused.retain(|one, _| found.contains(one));
         let now = Instant::now();
         found.retain(|one| self.excused.get(one).is_none_or(|excuse| excuse.until <= now));
-        self.wait_for(&mut found, LAG, unbound_only).await;
-        self.cluster.heard(self.subject, found.is_empty());
+        self.wait_until_lost(&mut found, unbound_only).await;
+        self.cluster.note_comparison(self.checked, found.is_empty());
         if found.is_empty() {
             return Ok(());
         }
-        tracing::warn!(subject = ?self.subject, objects = found.len(), first = ?found.first(), "watch lost events, listing anew");
+        tracing::warn!(kind = ?self.checked, objects = found.len(), first = ?found.first(), "watch lost events, listing the kind again");
         self.relist.notify_one();
         self.wait_for(&mut found, LISTING, unbound_only).await;
         for one in found {
@@ -127,23 +131,40 @@ impl WatchCheck {
         Ok(())
     }
 
+    /// Waits until the watch has caught up, or has lost an event, or has stopped. Only what is missing then is left.
+    async fn wait_until_lost(&self, found: &mut BTreeSet<Discrepancy>, unbound_only: bool) {
+        let mut position = self.cluster.watch_position(self.checked);
+        let mut moved = Instant::now();
+        while !found.is_empty() {
+            self.wait_for(found, LAG, unbound_only).await;
+            let now_at = self.cluster.watch_position(self.checked);
+            if now_at != position {
+                (position, moved) = (now_at, Instant::now());
+            }
+            if moved.elapsed() >= STALLED || found.iter().any(|one| one.is_lost(position)) {
+                return;
+            }
+        }
+    }
+
     /// Waits, then removes the discrepancies that have ended.
     async fn wait_for(&self, found: &mut BTreeSet<Discrepancy>, time: Duration, unbound_only: bool) {
         if found.is_empty() {
             return;
         }
         tokio::time::sleep(time).await;
-        let known = self.cluster.known(self.subject, false);
+        let known = self.cluster.known(self.checked, false);
         // A pod that was bound meanwhile has left the objects that were listed, as a deleted one has.
-        let unbound = unbound_only.then(|| self.cluster.known(self.subject, true));
+        let unbound = unbound_only.then(|| self.cluster.known(self.checked, true));
         found.retain(|one| match one {
             Discrepancy::Behind { .. } => one.persists(&known),
             Discrepancy::Ghost { .. } => one.persists(unbound.as_ref().unwrap_or(&known)),
         });
     }
 
-    /// Lists the metadata of all objects. Without a resource version in the request, no cache may answer it.
-    async fn list(&self, unbound_only: bool) -> Result<BTreeMap<(Arc<str>, Arc<str>), Listed>, kube::Error> {
+    /// Lists the metadata of all objects, and returns them with the version of the list (`u64::MAX` if the answer has none). Without a
+    /// resource version in the request, no cache may answer it.
+    async fn list(&self, unbound_only: bool) -> Result<(BTreeMap<(Arc<str>, Arc<str>), Listed>, u64), kube::Error> {
         let mut params = ListParams::default().limit(PAGE);
         if unbound_only {
             params = params.fields("spec.nodeName=");
@@ -155,7 +176,10 @@ impl WatchCheck {
             let page: MetadataList = self.client.request(request).await?;
             all.extend(page.items.iter().map(|object| listed(&object.metadata)));
             match page.metadata.continue_token {
-                none if none.is_empty() => return Ok(all),
+                none if none.is_empty() => {
+                    let listed_at = version(&page.metadata.resource_version);
+                    return Ok((all, if listed_at == 0 { u64::MAX } else { listed_at }));
+                }
                 token => params = params.continue_token(&token),
             }
         }
@@ -178,7 +202,7 @@ mod tests {
         WatchCheck::new(
             context.client.clone(),
             "/all".to_owned(),
-            (Subject::Mirrored(kind), format!("{kind:?}")),
+            (CheckedKind::Mirrored(kind), format!("{kind:?}")),
             context.cluster.clone(),
             SyncGate::new(),
             Arc::default(),
@@ -260,11 +284,53 @@ mod tests {
         let unbound = json!({"metadata": {"namespace": "shop", "name": "a", "uid": "a", "resourceVersion": "4"}});
         LeanPod::apply(&context.cluster, from_value(unbound).expect("a pod"));
         let check = check(&context, Kind::Pod);
-        let before = context.cluster.known(check.subject, true);
-        let mut found = compare(&before, &BTreeMap::new());
+        let before = context.cluster.known(check.checked, true);
+        let mut found = compare(&before, &BTreeMap::new(), 5);
         assert_eq!(found.len(), 1);
         LeanPod::apply(&context.cluster, pod(5, &json!({})));
         check.wait_for(&mut found, LAG, true).await;
         assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_is_slow_but_delivers_is_waited_for() {
+        let metadata = json!({"namespace": "shop", "name": "z", "uid": "z", "resourceVersion": "90"});
+        let context = Context::answering(
+            &json!({"metadata": {"resourceVersion": "90"}, "items": [{"metadata": metadata}]}),
+            |_| (),
+        );
+        let cluster = context.cluster.clone();
+        let named = |name: &str, version: u64| -> LeanPod {
+            let metadata =
+                json!({"namespace": "shop", "name": name, "uid": name, "resourceVersion": version.to_string()});
+            from_value(json!({"metadata": metadata, "spec": {"nodeName": "n"}})).expect("a pod")
+        };
+        let slow = async {
+            for version in (10..90).step_by(10) {
+                tokio::time::sleep(Duration::from_secs(12)).await;
+                LeanPod::apply(&cluster, named("other", version));
+            }
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            LeanPod::delete(&cluster, &named("other", 85));
+            LeanPod::apply(&cluster, named("z", 90));
+        };
+        let mut check = check(&context, Kind::Pod);
+        let (round, ()) = tokio::join!(check.round(), slow);
+        round.expect("the list is read");
+        assert!(check.excused.is_empty(), "{:?}", check.excused);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_that_a_later_one_overtook_is_lost() {
+        let metadata = json!({"namespace": "shop", "name": "z", "uid": "z", "resourceVersion": "6"});
+        let context = Context::answering(
+            &json!({"metadata": {"resourceVersion": "6"}, "items": [{"metadata": metadata}]}),
+            |_| (),
+        );
+        LeanPod::apply(&context.cluster, pod(7, &json!({})));
+        let mut check = check(&context, Kind::Pod);
+        let began = Instant::now();
+        check.round().await.expect("the list is read");
+        assert!(!check.excused.is_empty() && began.elapsed() <= LAG + LISTING);
     }
 }

@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::conditions::{READY, node_claim};
-use kerf_api::{Condition, KwokNodeClass, LabelRules, NodeClaim, NodePool, kwok_node_class};
+use kerf_api::{Condition, KwokNodeClass, LabelRules, NodeClaim, NodeClassKind, NodePool, kwok_node_class};
 use kerf_cloud::{
-    CloudError, CloudProvider, DriftReason, Interruption, InterruptionKind, Launched, NodeClassKind, Profile,
-    RepairPolicy, SignalQueue, Vocabulary, claim_name,
+    CloudError, CloudProvider, DriftReason, Interruption, InterruptionKind, Launched, Profile, RepairPolicy,
+    SignalQueue, Vocabulary, claim_name,
 };
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;

@@ -39,7 +39,7 @@ pub enum Registration {
 
 /// What the pool's condition has to say.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum PoolCondition {
     /// True (LIF-059).
     Healthy,
     /// False (LIF-061).
@@ -60,7 +60,7 @@ pub struct Outcomes {
     /// Oldest first.
     last: VecDeque<Outcome>,
     /// Not every outcome changes it.
-    verdict: Option<Verdict>,
+    verdict: Option<PoolCondition>,
 }
 
 impl Outcomes {
@@ -71,8 +71,10 @@ impl Outcomes {
             return;
         }
         match (registration, self.health()) {
-            (Registration::Succeeded, Health::Healthy) => self.verdict = Some(Verdict::Healthy),
-            (Registration::Failed(failure), Health::Unhealthy) => self.verdict = Some(Verdict::Unhealthy(failure)),
+            (Registration::Succeeded, Health::Healthy) => self.verdict = Some(PoolCondition::Healthy),
+            (Registration::Failed(failure), Health::Unhealthy) => {
+                self.verdict = Some(PoolCondition::Unhealthy(failure))
+            }
             (Registration::Succeeded | Registration::Failed(_), _) => {}
         }
     }
@@ -105,7 +107,7 @@ impl Outcomes {
     }
 
     /// What the condition has to say; `None` to leave it as it is.
-    pub const fn verdict(&self) -> Option<&Verdict> {
+    pub const fn verdict(&self) -> Option<&PoolCondition> {
         self.verdict.as_ref()
     }
 
@@ -146,9 +148,9 @@ mod tests {
         outcomes
     }
 
-    fn unhealthy() -> Option<Verdict> {
+    fn unhealthy() -> Option<PoolCondition> {
         match failed("Late") {
-            Registration::Failed(failure) => Some(Verdict::Unhealthy(failure)),
+            Registration::Failed(failure) => Some(PoolCondition::Unhealthy(failure)),
             Registration::Succeeded => None,
         }
     }
@@ -186,17 +188,17 @@ mod tests {
     #[test]
     fn the_latest_verdict_stays_until_there_is_another() {
         let (f, t) = (false, true);
-        let table: [(&[bool], Option<Verdict>); 7] = [
+        let table: [(&[bool], Option<PoolCondition>); 7] = [
             (&[], None),
             (&[f], None),
             // LIF-059
-            (&[t], Some(Verdict::Healthy)),
-            (&[t, f], Some(Verdict::Healthy)),
+            (&[t], Some(PoolCondition::Healthy)),
+            (&[t, f], Some(PoolCondition::Healthy)),
             // LIF-061
             (&[t, f, f], unhealthy()),
             // LIF-060
             (&[f, f, t, t], unhealthy()),
-            (&[f, f, t, t, t], Some(Verdict::Healthy)),
+            (&[f, f, t, t, t], Some(PoolCondition::Healthy)),
         ];
         for (outcomes, expected) in table {
             assert_eq!(after(outcomes).verdict(), expected.as_ref(), "{outcomes:?}");

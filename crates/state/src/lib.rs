@@ -5,18 +5,20 @@
 //! time is an argument.
 //! Units are the model's: `cpu` in milli-cores, other resources in base units, prices in 10⁻¹² per hour.
 
+mod cluster_objects;
 pub mod convert;
 mod cost;
 mod in_flight;
 mod key;
 pub mod lean;
 mod mirror;
+mod node_class;
 mod object;
-mod world;
 
+pub use cluster_objects::ClusterObjects;
 pub use convert::{Conventions, Converter};
 pub use cost::{PoolCost, pool_cost};
 pub use in_flight::{CommandInFlight, CommandNode, Now, Placed, PodTime, PodTimes, Replacement, SuspiciousList};
 pub use mirror::{Mirror, MirrorOptions, ObjectVersion, PoolClaims, Stored, SyncReport};
+pub use node_class::NodeClass;
 pub use object::{Event, Kind, Mirrored, Object, ResetReport};
-pub use world::World;

@@ -5,7 +5,7 @@ use super::nominations::Nominations;
 use crate::manifests::{InputError, Object, Objects, Unread, expand_workloads};
 use kerf_api::{NodeClaim, NodeOverlay, NodePool, NodeRepairPolicy};
 use kerf_apiserver::Admission;
-use kerf_state::World;
+use kerf_state::ClusterObjects;
 use kerf_state::lean::LeanPod;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The objects of a cluster by kind.
 #[derive(Default)]
 pub(crate) struct Cluster {
-    pub(crate) world: World,
+    pub(crate) world: ClusterObjects,
     pub(crate) overlays: Vec<NodeOverlay>,
     /// The pods claims on their way were made for, where that is known.
     pub(crate) nominations: Nominations,

@@ -3,30 +3,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kerf_cloud::NodeClassKind;
+use kerf_api::NodeClassKind;
 use kerf_state::{Kind, ObjectVersion};
 
-use super::{Cluster, NodeClass};
+use super::Cluster;
 use crate::metadata_list::Identity;
 
 /// Namespace and name.
 type Key = (Arc<str>, Arc<str>);
 
-/// The objects that are compared.
+/// The kind of the objects that a watch check compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Subject {
-    /// Those of a kind in the mirror.
+pub(crate) enum CheckedKind {
+    /// A kind that decisions read.
     Mirrored(Kind),
-    /// Node classes of one kind.
-    Classes(NodeClassKind),
+    /// A kind of node class.
+    NodeClass(NodeClassKind),
 }
 
-impl Subject {
-    /// The kind the mirror has them under.
+impl CheckedKind {
+    /// The kind as the mirror names it; `None` for node classes.
     const fn mirrored(self) -> Option<Kind> {
         match self {
             Self::Mirrored(kind) => Some(kind),
-            Self::Classes(_) => None,
+            Self::NodeClass(_) => None,
         }
     }
 }
@@ -54,6 +54,8 @@ pub(crate) enum Discrepancy {
         key: Key,
         /// Its unique id: the name may be used again.
         uid: Arc<str>,
+        /// The version of the list without it: it was deleted before that. `u64::MAX` if unknown.
+        version: u64,
     },
 }
 
@@ -68,13 +70,24 @@ impl Discrepancy {
     pub(crate) fn persists(&self, known: &BTreeMap<Key, ObjectVersion>) -> bool {
         match self {
             Self::Behind { key, version } => known.get(key).is_none_or(|known| known.version < *version),
-            Self::Ghost { key, uid } => known.get(key).is_some_and(|known| known.uid == *uid),
+            Self::Ghost { key, uid, .. } => known.get(key).is_some_and(|known| known.uid == *uid),
         }
+    }
+
+    /// Whether the watch lost the event: it has delivered a later one. `position` is the highest version it has delivered. While the watch
+    /// is behind this version, the event may still come.
+    pub(crate) const fn is_lost(&self, position: u64) -> bool {
+        let (Self::Behind { version, .. } | Self::Ghost { version, .. }) = self;
+        *version < position
     }
 }
 
-/// Compares the versions in the mirror before a list was requested with the list.
-pub(crate) fn compare(before: &BTreeMap<Key, ObjectVersion>, listed: &BTreeMap<Key, Listed>) -> BTreeSet<Discrepancy> {
+/// Compares the versions in the mirror before a list was requested with the list, which is of this version.
+pub(crate) fn compare(
+    before: &BTreeMap<Key, ObjectVersion>,
+    listed: &BTreeMap<Key, Listed>,
+    version: u64,
+) -> BTreeSet<Discrepancy> {
     let behind = listed.iter().map(|(key, listed)| Discrepancy::Behind {
         key: key.clone(),
         version: listed.version,
@@ -85,6 +98,7 @@ pub(crate) fn compare(before: &BTreeMap<Key, ObjectVersion>, listed: &BTreeMap<K
     let ghosts = ghosts.map(|(key, known)| Discrepancy::Ghost {
         key: key.clone(),
         uid: Arc::clone(&known.uid),
+        version,
     });
     behind.chain(ghosts).filter(|one| one.persists(before)).collect()
 }
@@ -100,21 +114,26 @@ pub(crate) fn listed(object: &Identity) -> (Key, Listed) {
 
 impl Cluster {
     /// The versions of the objects in the mirror; with `unbound_only` only those of pods that are not bound.
-    pub(crate) fn known(&self, subject: Subject, unbound_only: bool) -> BTreeMap<Key, ObjectVersion> {
+    pub(crate) fn known(&self, kind: CheckedKind, unbound_only: bool) -> BTreeMap<Key, ObjectVersion> {
         let inner = self.lock();
-        let known = match subject {
-            Subject::Mirrored(Kind::Pod) if unbound_only => inner.mirror.versions_of_unbound_pods(),
-            Subject::Mirrored(kind) => inner.mirror.versions(kind),
-            Subject::Classes(kind) => inner
-                .node_classes
-                .of_kind(kind)
-                .map(|class| version_of(class))
-                .collect(),
+        let known = match kind {
+            CheckedKind::Mirrored(Kind::Pod) if unbound_only => inner.mirror.versions_of_unbound_pods(),
+            CheckedKind::Mirrored(kind) => inner.mirror.versions(kind),
+            CheckedKind::NodeClass(kind) => inner.mirror.versions_of_node_classes(kind),
         };
         known
             .into_iter()
             .map(|known| ((Arc::clone(&known.namespace), Arc::clone(&known.name)), known))
             .collect()
+    }
+
+    /// The highest version that the watch of a kind has delivered.
+    pub(crate) fn watch_position(&self, kind: CheckedKind) -> u64 {
+        let inner = self.lock();
+        match kind {
+            CheckedKind::Mirrored(kind) => inner.mirror.watch_position(kind),
+            CheckedKind::NodeClass(kind) => inner.mirror.watch_position_of_node_classes(kind),
+        }
     }
 
     /// How many pods are known.
@@ -123,13 +142,13 @@ impl Cluster {
     }
 
     /// Whether the last lists of the objects were suspicious.
-    pub(crate) fn suspects(&self, subject: Subject) -> bool {
-        subject.mirrored().is_some_and(|kind| self.lock().mirror.suspects(kind))
+    pub(crate) fn suspects(&self, kind: CheckedKind) -> bool {
+        kind.mirrored().is_some_and(|kind| self.lock().mirror.suspects(kind))
     }
 
     /// Notes whether a fresh list of the objects agrees with the mirror.
-    pub(crate) fn heard(&self, subject: Subject, agrees: bool) {
-        let Some(kind) = subject.mirrored() else { return };
+    pub(crate) fn note_comparison(&self, kind: CheckedKind, agrees: bool) {
+        let Some(kind) = kind.mirrored() else { return };
         let believed = self.lock().mirror.compared(kind, agrees, self.uptime());
         if let Some(believed) = believed {
             let (kind, missing) = (believed.kind, believed.missing);
@@ -142,17 +161,8 @@ impl Cluster {
     }
 }
 
-fn version_of(class: &NodeClass) -> ObjectVersion {
-    ObjectVersion {
-        namespace: Arc::from(""),
-        name: Arc::from(class.name.as_str()),
-        uid: Arc::from(class.uid.as_str()),
-        version: version(&class.resource_version),
-    }
-}
-
 /// A resource version as a number, 0 if it is none. They are opaque by contract, but every API server counts them up.
-fn version(text: &str) -> u64 {
+pub(crate) fn version(text: &str) -> u64 {
     text.parse().unwrap_or(0)
 }
 
@@ -198,7 +208,7 @@ mod tests {
             ("new", "6", 7),
             ("anew", "7", 9),
         ]);
-        let found = compare(&before, &listed);
+        let found = compare(&before, &listed, 9);
         let behind = |name, version| Discrepancy::Behind {
             key: key(name),
             version,
@@ -206,6 +216,7 @@ mod tests {
         let ghost = |name, uid: &str| Discrepancy::Ghost {
             key: key(name),
             uid: uid.into(),
+            version: 9,
         };
         let expected = [
             behind("anew", 9),
@@ -220,9 +231,18 @@ mod tests {
     #[test]
     fn a_watch_that_catches_up_clears_them() {
         let listed = list(&[("new", "6", 7)]);
-        let found = compare(&known(&[("gone", "4", 5)]), &listed);
+        let found = compare(&known(&[("gone", "4", 5)]), &listed, 9);
         let later = known(&[("new", "6", 8), ("gone", "9", 8)]);
         assert_eq!(found.len(), 2);
         assert!(!found.iter().any(|one| one.persists(&later)));
+    }
+
+    #[test]
+    fn an_event_is_lost_when_the_watch_has_delivered_a_later_one() {
+        let found = compare(&known(&[("gone", "4", 5)]), &list(&[("new", "6", 7)]), 9);
+        for (position, lost) in [(5, 0), (7, 0), (8, 1), (9, 1), (10, 2)] {
+            let count = found.iter().filter(|one| one.is_lost(position)).count();
+            assert_eq!(count, lost, "{position}");
+        }
     }
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use kerf_api::{NodeClaim, NodeOverlay, NodePool};
 use kerf_model::pod::Owner;
 use kerf_state::lean::{LeanNode, LeanPod};
-use kerf_state::{Kind, Mirror, Mirrored, ResetReport, Stored};
+use kerf_state::{Kind, Mirror, Mirrored, NodeClass, ResetReport, Stored};
 use kube::{Resource, ResourceExt};
 
-use super::{Cluster, NodeClass, Subject};
+use super::{CheckedKind, Cluster};
 use crate::changes::{Change, Diff, PodChange, PodFacts};
 
 /// Namespace, empty for objects of the cluster, and name.
@@ -20,7 +20,7 @@ pub(crate) type Keys = BTreeSet<Key>;
 /// A kind that is watched.
 pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {
     /// Its name in the watch check.
-    const SUBJECT: Subject;
+    const CHECKED: CheckedKind;
     /// An object is there, new or changed.
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change>;
     /// An object is gone.
@@ -36,10 +36,10 @@ fn is_in(keys: &Keys, namespace: &str, name: &str) -> bool {
 }
 
 /// Kinds whose changes trigger no controller.
-macro_rules! untold {
+macro_rules! without_changes {
     ($($kind:ty),+ $(,)?) => {$(
         impl Watched for $kind {
-            const SUBJECT: Subject = Subject::Mirrored(<$kind as Mirrored>::KIND);
+            const CHECKED: CheckedKind = CheckedKind::Mirrored(<$kind as Mirrored>::KIND);
 
             fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
                 cluster.lock().mirror.apply(object);
@@ -58,7 +58,7 @@ macro_rules! untold {
     )+};
 }
 
-untold!(
+without_changes!(
     kerf_state::lean::LeanDaemonSet,
     kerf_state::lean::LeanPvc,
     kerf_state::lean::LeanPv,
@@ -69,10 +69,10 @@ untold!(
 );
 
 /// Kinds whose changes show the objects themselves.
-macro_rules! told {
+macro_rules! with_changes {
     ($($kind:ty: $change:path),+ $(,)?) => {$(
         impl Watched for $kind {
-            const SUBJECT: Subject = Subject::Mirrored(<$kind as Mirrored>::KIND);
+            const CHECKED: CheckedKind = CheckedKind::Mirrored(<$kind as Mirrored>::KIND);
 
             fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
                 let name = object.name_any();
@@ -111,7 +111,7 @@ macro_rules! told {
     )+};
 }
 
-told! {
+with_changes! {
     LeanNode: Change::Node,
     NodeClaim: Change::Claim,
     NodePool: Change::Pool,
@@ -171,7 +171,7 @@ pub(super) fn written<K: Stored>(mirror: &mut Mirror, object: K, take: fn(&mut M
 }
 
 impl Watched for LeanPod {
-    const SUBJECT: Subject = Subject::Mirrored(Kind::Pod);
+    const CHECKED: CheckedKind = CheckedKind::Mirrored(Kind::Pod);
 
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
         let (namespace, name) = key_of(&object);
@@ -246,7 +246,7 @@ impl Cluster {
                 listed: true,
             })
         });
-        let classes = listed(inner.node_classes.all()).map(Change::Class);
+        let classes = listed(inner.mirror.node_classes()).map(Change::Class);
         let overlays = listed(NodeOverlay::all(&inner.mirror)).map(Change::Overlay);
         let pools = listed(NodePool::all(&inner.mirror)).map(Change::Pool);
         let claims = listed(NodeClaim::all(&inner.mirror)).map(Change::Claim);
@@ -258,7 +258,7 @@ impl Cluster {
     /// A node class is there.
     pub(crate) fn apply_class(&self, class: NodeClass) -> Vec<Change> {
         let after = Arc::new(class);
-        let before = self.lock().node_classes.put(Arc::clone(&after));
+        let before = self.lock().mirror.apply_node_class(&after);
         vec![Change::Class(Diff {
             before,
             after: Some(after),
@@ -268,7 +268,7 @@ impl Cluster {
 
     /// A node class is gone.
     pub(crate) fn delete_class(&self, class: &NodeClass) -> Vec<Change> {
-        let before = self.lock().node_classes.remove(class);
+        let before = self.lock().mirror.delete_node_class(class);
         let gone = |before| {
             Change::Class(Diff {
                 before: Some(before),
@@ -280,9 +280,9 @@ impl Cluster {
     }
 
     /// These are all node classes of one kind.
-    pub(crate) fn reset_classes(&self, kind: kerf_cloud::NodeClassKind, classes: Vec<NodeClass>) -> Vec<Change> {
+    pub(crate) fn reset_classes(&self, kind: kerf_api::NodeClassKind, classes: Vec<NodeClass>) -> Vec<Change> {
         let after: Vec<Arc<NodeClass>> = classes.into_iter().map(Arc::new).collect();
-        let before = self.lock().node_classes.reset(kind, &after);
+        let before = self.lock().mirror.reset_node_classes(kind, &after);
         relisted(before, after, |class| class.name.clone())
             .map(Change::Class)
             .collect()
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relist_tells_what_came_changed_and_went() {
+    fn a_relist_reports_what_came_changed_and_went() {
         let cluster = cluster();
         let all = vec![claim("a", 1, None), claim("b", 2, None)];
         assert_eq!(
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_told_as_new() {
+    fn everything_is_reported_as_new() {
         let cluster = cluster();
         NodeClaim::apply(&cluster, claim("a", 1, None));
         NodeClaim::apply(&cluster, claim("a", 2, Some("id")));

@@ -58,7 +58,7 @@ mod tests {
             "metadata": {"namespace": "shop", "name": name, "uid": name},
             "spec": {"containers": []}, "status": {"phase": "Pending", "conditions": conditions},
         });
-        cluster.tell(Watched::apply(
+        cluster.notify(Watched::apply(
             cluster,
             from_value::<kerf_state::lean::LeanPod>(pod).expect("a pod"),
         ));

@@ -51,31 +51,31 @@ fn fault<K: Resource>(object: &K, rule: &Rule) -> Option<String> {
     Some(format!("Invalid {} annotation: {value:?}, {}", rule.key, rule.wanted))
 }
 
-/// Tells of every such annotation.
+/// Publishes an event for every annotation without effect.
 pub(super) fn report(context: &Context) {
     let cluster = &context.cluster;
     for node in cluster.nodes() {
         if let Some(fault) = fault(&*node, &PROTECTION)
             && !cluster.claims_by_provider_id(&node.spec.provider_id).is_empty()
         {
-            tell(context, &*node, &PROTECTION, fault);
+            publish(context, &*node, &PROTECTION, fault);
         }
     }
     for claim in cluster.claims() {
         for rule in [&PROTECTION, &HASH] {
             if let Some(fault) = fault(&*claim, rule) {
-                tell(context, &*claim, rule, fault);
+                publish(context, &*claim, rule, fault);
             }
         }
     }
     for pool in cluster.pools() {
         if let Some(fault) = fault(&*pool, &RETIREMENT) {
-            tell(context, &*pool, &RETIREMENT, fault);
+            publish(context, &*pool, &RETIREMENT, fault);
         }
     }
 }
 
-fn tell<K: Resource<DynamicType = ()>>(context: &Context, object: &K, rule: &Rule, message: String) {
+fn publish<K: Resource<DynamicType = ()>>(context: &Context, object: &K, rule: &Rule, message: String) {
     context.recorder.publish(Event {
         object: ObjectRef::of(object),
         kind: EventType::Warning,

@@ -79,7 +79,7 @@ mod tests {
         let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
         let pool = json!({"metadata": {"name": "web", "uid": "web"}, "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
         let cluster = &context.cluster;
-        cluster.tell(Watched::apply(cluster, from_value::<NodePool>(pool).expect("a pool")));
+        cluster.notify(Watched::apply(cluster, from_value::<NodePool>(pool).expect("a pool")));
         for (name, initialized, tainted, reasoned) in [
             ("a", "true", true, true),
             ("b", "false", true, true),
@@ -106,11 +106,11 @@ mod tests {
             let claim = json!({"metadata": {"name": name, "uid": name, "labels": labels},
                 "spec": {"requirements": [], "nodeClassRef": class}, "status": {"providerID": id, "conditions": conditions}});
             let node = json!({"metadata": {"name": name, "uid": name, "labels": labels}, "spec": {"providerID": id, "taints": taints}});
-            cluster.tell(Watched::apply(
+            cluster.notify(Watched::apply(
                 cluster,
                 from_value::<NodeClaim>(claim).expect("a claim"),
             ));
-            cluster.tell(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
+            cluster.notify(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
         }
         let stale = stale(&context, context.now());
         let found: Vec<(&str, bool)> = stale.iter().map(|one| (&*one.node.claim, one.is_initialized)).collect();

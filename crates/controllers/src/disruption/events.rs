@@ -207,7 +207,7 @@ mod tests {
 
     // DIS-085
     #[tokio::test(start_paused = true)]
-    async fn a_closed_budget_is_told_once_a_minute_for_each_pool_and_reason() {
+    async fn a_closed_budget_is_reported_once_a_minute_for_each_pool_and_reason() {
         let (web, db) = (allowance("web", "1"), allowance("db", "2"));
         // Created anew under the old name.
         let again = allowance("web", "3");

@@ -20,13 +20,10 @@ pub(crate) mod events;
 mod progress;
 mod queue;
 mod report;
-mod round_observer;
 mod start;
 mod static_replacement;
 mod taints;
 
 pub(crate) use conditions::ClaimConditions;
 pub(crate) use disruption_loop::Disruption;
-pub use progress::SearchLimits;
 pub(crate) use queue::CommandQueue;
-pub use round_observer::RoundObserver;

@@ -1,7 +1,6 @@
 //! When a round of disruption has to end, and how long its methods take.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use kerf_decide::Method;
 use kerf_runtime::CancellationToken;
@@ -9,34 +8,7 @@ use tokio::time::Instant;
 
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::context::Context;
-
-/// How long consolidation may search. Drift, and validating a command, have no limit (DIS-314).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SearchLimits {
-    /// For nodes that go together, all in all (DIS-163).
-    pub multi: Duration,
-    /// For nodes that go one by one: the time is looked at between nodes only (DIS-176).
-    pub single: Duration,
-}
-
-impl Default for SearchLimits {
-    fn default() -> Self {
-        Self {
-            multi: Duration::from_secs(60),
-            single: Duration::from_secs(180),
-        }
-    }
-}
-
-impl SearchLimits {
-    const fn of(&self, method: Method) -> Option<Duration> {
-        match method {
-            Method::Emptiness | Method::StaticDrift | Method::Drift => None,
-            Method::MultiNodeConsolidation => Some(self.multi),
-            Method::SingleNodeConsolidation => Some(self.single),
-        }
-    }
-}
+use crate::search_limits::SearchLimits;
 
 /// The progress of one round.
 pub(super) struct Progress {

@@ -244,7 +244,7 @@ mod tests {
             "spec": {"requirements": [], "nodeClassRef": class}, "status": {"conditions": [condition]},
         });
         let cluster = &queue.context.cluster;
-        cluster.tell(Watched::apply(
+        cluster.notify(Watched::apply(
             cluster,
             from_value::<NodeClaim>(claim).expect("a claim"),
         ));
@@ -304,7 +304,7 @@ mod tests {
 
     // DIS-276
     #[tokio::test]
-    async fn a_node_whose_claim_nobody_can_tell_of_is_not_taken_for_gone() {
+    async fn a_node_whose_claim_cannot_be_read_is_not_taken_for_gone() {
         let queue = CommandQueue::new(&Context::without_api());
         queue.take(CommandInFlight {
             id: "command".into(),
@@ -324,7 +324,7 @@ mod tests {
 
     // DIS-273
     #[tokio::test]
-    async fn a_replacement_nobody_can_tell_of_is_waited_for() {
+    async fn a_replacement_that_cannot_be_read_is_waited_for() {
         let queue = CommandQueue::new(&Context::without_api());
         waiting(&queue, &["unheard-of"]);
         for _ in 0..3 {

@@ -145,7 +145,7 @@ impl Starter {
             self.context.cluster.mark_for_deletion(&node.provider_id);
         }
         if let Some(plan) = &command.plan {
-            self.tell_plan(plan, snapshot);
+            self.report_plan(plan, snapshot);
         }
         self.count(command, method.consolidation_type());
         self.queue.take(CommandInFlight {
@@ -233,7 +233,7 @@ impl Starter {
 
     /// DIS-266, DIS-316: nodes pods are to go to are kept, and pending pods without a place are told. Pods on their way to the
     /// replacements are not.
-    fn tell_plan(&self, plan: &Plan, snapshot: &Snapshot) {
+    fn report_plan(&self, plan: &Plan, snapshot: &Snapshot) {
         report::placed(&self.context, snapshot, plan, self.context.now());
         let pending: BTreeSet<&str> = snapshot.pending.iter().map(|pod| &*pod.uid).collect();
         for left in plan
@@ -384,7 +384,7 @@ mod tests {
         context.cluster.created(claim.clone());
         assert!(start(&replace).await.starts_with("marking disrupted"), "it was tried");
         claim.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(context.now()));
-        context.cluster.tell(Watched::apply(&context.cluster, claim));
+        context.cluster.notify(Watched::apply(&context.cluster, claim));
         assert_eq!(start(&replace).await, "candidate is deleting");
         let delete = replacing(Vec::new());
         assert!(start(&delete).await.starts_with("marking disrupted"), "it goes anyway");
@@ -409,7 +409,7 @@ mod tests {
             "spec": {"containers": []}, "status": {"phase": "Pending"},
         });
         let pod = from_value::<kerf_state::lean::LeanPod>(pod).expect("a pod");
-        cluster.tell(Watched::apply(cluster, pod));
+        cluster.notify(Watched::apply(cluster, pod));
         let pod = cluster.pod("shop", "p").expect("it is known");
         let (candidate, decided_on) = candidate(&context);
         let mut replacement = Launch::of_template(&candidate.pool);
@@ -459,15 +459,15 @@ mod tests {
         old.metadata.name = Some("web-1".to_owned());
         cluster.created(old);
         let node = json!({"metadata": metadata("node-1"), "spec": {}});
-        cluster.tell(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
+        cluster.notify(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
         let pod = json!({
             "metadata": {"namespace": "shop", "name": "p", "uid": "p"},
             "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": "Running"},
         });
         let pod = from_value::<kerf_state::lean::LeanPod>(pod).expect("a pod");
-        cluster.tell(Watched::apply(cluster, pod));
+        cluster.notify(Watched::apply(cluster, pod));
         let pool = json!({"metadata": metadata("web"), "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
-        cluster.tell(Watched::apply(cluster, from_value::<NodePool>(pool).expect("a pool")));
+        cluster.notify(Watched::apply(cluster, from_value::<NodePool>(pool).expect("a pool")));
         let pod = cluster.pod("shop", "p").expect("it is known");
         let (candidate, snapshot) = candidate(&context);
         let mut first = Launch::of_template(&candidate.pool);

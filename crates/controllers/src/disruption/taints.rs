@@ -211,7 +211,7 @@ mod tests {
         let reason = json!([{"type": DISRUPTION_REASON, "status": "True", "reason": "Drifted", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
         let marked = serde_json::from_value::<NodeClaim>(claim("2", &reason)).expect("a claim");
-        context.cluster.tell(Watched::apply(&context.cluster, marked));
+        context.cluster.notify(Watched::apply(&context.cluster, marked));
         let node = CommandNode {
             node: None,
             claim: "web-1".into(),

@@ -282,7 +282,7 @@ impl<'a> Pass<'a> {
         if node.is_some() && node.filter(is_synced).is_none() {
             return Ok(());
         }
-        self.tell_of_forgotten(node.map(|node| &**node));
+        self.report_forgotten(node.map(|node| &**node));
         let known = &self.lifecycle.startup_taints;
         if let Some(gate) = closed_gate(&self.claim, node.map(|node| &**node), known) {
             self.set(INITIALIZED, ConditionStatus::Unknown, gate.reason(), &gate.message());
@@ -301,7 +301,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Publishes an event on the pool about startup taints of its nodes that it does not declare.
-    fn tell_of_forgotten(&self, node: Option<&LeanNode>) {
+    fn report_forgotten(&self, node: Option<&LeanNode>) {
         let context = &self.lifecycle.context;
         let (Some(node), Some(pool)) = (node, context.cluster.pool(claim_facts::pool(&self.claim))) else {
             return;

@@ -176,7 +176,7 @@ mod tests {
 
     // LIF-030
     #[test]
-    fn a_node_without_the_taint_is_told_from_one_that_is_registered() {
+    fn a_node_without_the_taint_is_distinguished_from_a_registered_one() {
         assert!(lacks_unregistered_taint(&node(vec![])));
         assert!(!lacks_unregistered_taint(&node(vec![taints::unregistered()])));
         let mut done = node(vec![taints::unregistered()]);

@@ -8,7 +8,7 @@ use kerf_api::conditions::{
     AWAITING_RECONCILIATION, AWAITING_RECONCILIATION_MESSAGE, node_pool::NODE_REGISTRATION_HEALTHY,
 };
 use kerf_api::{Condition, ConditionSet, Conditioned, NodePool};
-use kerf_lifecycle::registration_health::Verdict;
+use kerf_lifecycle::registration_health::PoolCondition;
 
 use super::registration_health::RegistrationHealth;
 use super::status::PoolStatus;
@@ -58,19 +58,19 @@ fn reset_after_change(pool: &mut NodePool, class_generation: i64, now: Timestamp
 }
 
 /// Sets the condition as the outcomes want it; one that is False already keeps its reason.
-fn set_condition(pool: &mut NodePool, verdict: &Verdict, now: Timestamp) {
+fn set_condition(pool: &mut NodePool, verdict: &PoolCondition, now: Timestamp) {
     let is_false = pool
         .condition(NODE_REGISTRATION_HEALTHY)
         .is_some_and(Condition::is_false);
     let mut conditions = ConditionSet::new(pool, now);
     match verdict {
-        Verdict::Healthy => {
+        PoolCondition::Healthy => {
             conditions.set_true(NODE_REGISTRATION_HEALTHY);
         }
-        Verdict::Unhealthy(failure) if !is_false => {
+        PoolCondition::Unhealthy(failure) if !is_false => {
             conditions.set_false(NODE_REGISTRATION_HEALTHY, &failure.reason, &failure.message);
         }
-        Verdict::Unhealthy(_) => {}
+        PoolCondition::Unhealthy(_) => {}
     }
 }
 
@@ -90,20 +90,20 @@ mod tests {
     #[test]
     fn the_condition_says_what_came_of_the_machines() {
         let (mut pool, now) = (pool(), Timestamp::UNIX_EPOCH);
-        let mut shown = |verdict: &Verdict| {
+        let mut shown = |verdict: &PoolCondition| {
             set_condition(&mut pool, verdict, now);
             let condition = pool.condition(NODE_REGISTRATION_HEALTHY).expect("a condition");
             format!("{} {} {}", condition.status, condition.reason(), condition.message())
         };
         let unhealthy = |reason: &str| {
             let (reason, message) = (reason.to_owned(), "no route".to_owned());
-            Verdict::Unhealthy(Failure { reason, message })
+            PoolCondition::Unhealthy(Failure { reason, message })
         };
         // LIF-061
         assert_eq!(shown(&unhealthy("LaunchFailed")), "False LaunchFailed no route");
         assert_eq!(shown(&unhealthy("RegistrationFailed")), "False LaunchFailed no route");
         // LIF-059
-        assert_eq!(shown(&Verdict::Healthy), "True NodeRegistrationHealthy ");
+        assert_eq!(shown(&PoolCondition::Healthy), "True NodeRegistrationHealthy ");
         assert_eq!(shown(&unhealthy("LaunchFailed")), "False LaunchFailed no route");
     }
 

@@ -7,8 +7,8 @@ use kerf_api::conditions::node_pool as condition;
 use kerf_api::{ConditionSet, NodePool};
 
 use super::status::PoolStatus;
-use crate::cluster::NodeClass;
 use crate::context::Context;
+use kerf_state::NodeClass;
 
 /// `nodepool.readiness` (LIF-157, LIF-158).
 pub(crate) fn readiness(context: &Context) -> Arc<PoolStatus> {
@@ -58,8 +58,8 @@ fn judge(pool: &mut NodePool, class: Option<&NodeClass>, now: Timestamp) {
 
 #[cfg(test)]
 mod tests {
+    use kerf_api::NodeClassKind;
     use kerf_api::{Condition, ConditionStatus, Conditioned};
-    use kerf_cloud::NodeClassKind;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use kerf_api::NodePool;
 use kerf_api::conditions::node_pool::NODE_REGISTRATION_HEALTHY;
 use kerf_api::status::Conditioned;
-use kerf_lifecycle::registration_health::{Health, Outcomes, Registration, Verdict};
+use kerf_lifecycle::registration_health::{Health, Outcomes, PoolCondition, Registration};
 use rustc_hash::FxHashMap;
 
 /// The outcomes of all pools by the pools' uid, so that a pool created anew under an old name starts without any (LIF-063). Clones share
@@ -31,7 +31,7 @@ impl RegistrationHealth {
     }
 
     /// What the pool's condition has to say; `None` to leave it as it is.
-    pub(crate) fn verdict(&self, pool_uid: &str) -> Option<Verdict> {
+    pub(crate) fn verdict(&self, pool_uid: &str) -> Option<PoolCondition> {
         self.locked().get(pool_uid)?.verdict().cloned()
     }
 
@@ -92,7 +92,7 @@ mod tests {
             message: String::new(),
         };
         health.record("uid", "claim", Registration::Failed(failure.clone()));
-        assert_eq!(health.verdict("uid"), Some(Verdict::Unhealthy(failure)));
+        assert_eq!(health.verdict("uid"), Some(PoolCondition::Unhealthy(failure)));
         // LIF-065
         health.reset("uid");
         assert_eq!((health.of("uid"), health.verdict("uid")), (Health::Unknown, None));

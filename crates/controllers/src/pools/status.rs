@@ -8,10 +8,10 @@ use kerf_runtime::client::found;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 
 use crate::changes::{Change, Diff};
-use crate::cluster::NodeClass;
 use crate::context::Context;
 use crate::patch::{Lock, patch_status};
 use crate::reconciler::{Reconciler, WorkLoop};
+use kerf_state::NodeClass;
 
 /// Writes the status a pool should have now into the copy it is given.
 pub(crate) type PoolRule = dyn Fn(&Context, &mut NodePool, Timestamp) + Send + Sync;

@@ -202,7 +202,7 @@ mod tests {
 
     // SCH-037: without a trigger nothing is scheduled, however long; the next one is not late for it.
     #[tokio::test(start_paused = true)]
-    async fn silence_completes_no_batch() {
+    async fn no_trigger_completes_no_batch() {
         let batcher = Batcher::new(at(1), at(10));
         let begin = Instant::now();
         let silent = tokio::time::timeout(at(3600), batcher.wait()).await;

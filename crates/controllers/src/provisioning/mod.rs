@@ -6,6 +6,7 @@ mod preference_log;
 mod provisioner;
 mod relaxation_log;
 pub(crate) mod report;
+mod solve_age;
 mod trigger;
 
 pub(crate) use batch::Batcher;

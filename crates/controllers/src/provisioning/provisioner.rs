@@ -7,13 +7,13 @@ use futures::StreamExt;
 use kerf_api::NodePool;
 use kerf_decide::{Batch, Memory, NoPlan, Provision, provision};
 use kerf_model::plan::{Launch, Plan};
-use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError, Rng};
 use kerf_units::policy::PreferencePolicy;
 use tokio::time::Instant;
 
 use super::batch::Batcher;
 use super::preference_log::PreferenceLog;
+use super::solve_age::measured;
 use super::{events, report};
 use crate::catalogue::refresh;
 use crate::cluster::claims_of;
@@ -98,8 +98,6 @@ impl Provisioner {
     ) -> Result<Option<Provision>, ReconcileError> {
         let metrics = &self.context.metrics;
         let id = self.rng.uuid();
-        let unfinished = metrics.gauge(&catalogue::SCHEDULER_UNFINISHED_WORK);
-        unfinished.set(&[report::CONTROLLER, &id], 0.0);
         report::solving(&self.context, &id, inputs.snapshot.pending.len());
         let began = Instant::now();
         let (memory, deadline, stopped) = (Arc::clone(&self.memory), self.context.tuning.deadline, shutdown.clone());
@@ -108,9 +106,8 @@ impl Provisioner {
             let memory = &mut memory.lock().unwrap_or_else(PoisonError::into_inner);
             provision(&inputs.view(), memory, &stop)
         };
-        let decision = self.context.compute(work).await;
-        unfinished.remove(&[report::CONTROLLER, &id]);
-        let decision = decision?;
+        let solve = self.context.compute(work);
+        let decision = measured(metrics, &[report::CONTROLLER, &id], solve).await?;
         if let Ok(plan) = &decision.plan {
             report::solved(&self.context, &id, &decision.batch, plan, began.elapsed());
         }
@@ -231,15 +228,15 @@ mod tests {
             let context = Context::answering(&claim, meanwhile);
             let cluster = &context.cluster;
             let node = json!({"metadata": metadata("node-1"), "spec": {"providerID": "p://1"}});
-            cluster.tell(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
+            cluster.notify(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
             let pod = json!({
                 "metadata": {"namespace": "shop", "name": "p", "uid": "p"},
                 "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": "Running"},
             });
-            cluster.tell(Watched::apply(cluster, from_value::<LeanPod>(pod).expect("a pod")));
+            cluster.notify(Watched::apply(cluster, from_value::<LeanPod>(pod).expect("a pod")));
             let pool = json!({"metadata": metadata("web"), "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
             let pool: NodePool = from_value(pool).expect("a pool");
-            cluster.tell(Watched::apply(cluster, pool.clone()));
+            cluster.notify(Watched::apply(cluster, pool.clone()));
             cluster.mark_for_deletion("p://1");
             let snapshot = cluster.snapshot(context.now());
             let pod = cluster.pod("shop", "p").expect("it is known");

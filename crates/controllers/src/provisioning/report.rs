@@ -300,7 +300,7 @@ mod tests {
             let pod: LeanPod = serde_json::from_value(pod).expect("a pod");
             let converted = Arc::new(converter.pod(&pod).pod);
             if is_there {
-                context.cluster.tell(Watched::apply(&context.cluster, pod));
+                context.cluster.notify(Watched::apply(&context.cluster, pod));
             }
             Unschedulable {
                 pod: converted,

@@ -23,7 +23,7 @@ const UNANSWERED: Duration = Duration::from_secs(1);
 
 /// A policy: the API object and its parsed form.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct StoredPolicy {
     pub(super) object: Arc<NodeRepairPolicy>,
     pub(super) policy: Arc<Policy>,
 }
@@ -42,9 +42,9 @@ struct Inner {
     /// Whether the policies have been listed.
     listed: bool,
     warned: bool,
-    by_name: BTreeMap<String, Known>,
+    by_name: BTreeMap<String, StoredPolicy>,
     /// A list that is not complete yet.
-    filling: BTreeMap<String, Known>,
+    filling: BTreeMap<String, StoredPolicy>,
     unreadable: Unreadables,
 }
 
@@ -89,7 +89,7 @@ impl Policies {
     }
 
     /// One policy.
-    pub(super) fn get(&self, name: &str) -> Option<Known> {
+    pub(super) fn get(&self, name: &str) -> Option<StoredPolicy> {
         self.lock().by_name.get(name).cloned()
     }
 
@@ -200,11 +200,11 @@ impl Policies {
     }
 }
 
-fn known(object: NodeRepairPolicy) -> (String, Known) {
+fn known(object: NodeRepairPolicy) -> (String, StoredPolicy) {
     let policy = Arc::new(policy::read(&object));
     let name = object.metadata.name.clone().unwrap_or_default();
     let object = Arc::new(object);
-    (name, Known { object, policy })
+    (name, StoredPolicy { object, policy })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use kerf_runtime::client::found;
 use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError};
 
 use super::conditions::{conditions_of, node_conditions, nodes_with_claims};
-use super::policies::{Known, Policies};
+use super::policies::{Policies, StoredPolicy};
 use crate::changes::Change;
 use crate::context::Context;
 use crate::patch::{Lock, patch_status};
@@ -44,7 +44,7 @@ impl RepairStatus {
 }
 
 /// Writes the status a policy should have into `after`.
-fn set_status(after: &mut NodeRepairPolicy, known: &Known, health: &Health, now: Timestamp) {
+fn set_status(after: &mut NodeRepairPolicy, known: &StoredPolicy, health: &Health, now: Timestamp) {
     let policy = &known.policy;
     let status = after.status.get_or_insert_default();
     let count = |count: u32| Some(i32::try_from(count).unwrap_or(i32::MAX));

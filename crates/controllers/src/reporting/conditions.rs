@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use kerf_api::{Condition, ConditionStatus, Conditioned, NodeClaim, NodePool};
-use kerf_cloud::NodeClassKind;
+use kerf_api::NodeClassKind;
 use kerf_runtime::metrics::{
     Counter, Gauge, Histogram, LabelNames, MetricDef, Sample, Series, catalogue, status_conditions,
 };
@@ -67,11 +67,7 @@ pub(crate) struct ConditionReport<K> {
     series: Series,
     families: Families,
     /// Objects as last reported.
-    known: Mutex<BTreeMap<String, Known<K>>>,
-}
-
-struct Known<K> {
-    object: Arc<K>,
+    known: Mutex<BTreeMap<String, Arc<K>>>,
 }
 
 /// The metric families of one kind, and the deprecated ones with group and kind as labels (OPS-172).
@@ -211,8 +207,8 @@ impl<K: Reported> ConditionReport<K> {
     fn refresh(&self) {
         let now = self.context.now();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for (name, known) in &*known {
-            self.series.replace(name, self.samples(name, &known.object, now));
+        for (name, object) in &*known {
+            self.series.replace(name, self.samples(name, object, now));
         }
     }
 
@@ -222,16 +218,10 @@ impl<K: Reported> ConditionReport<K> {
         let before = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             match &object {
-                Some(object) => known.insert(
-                    name.to_owned(),
-                    Known {
-                        object: Arc::clone(object),
-                    },
-                ),
+                Some(object) => known.insert(name.to_owned(), Arc::clone(object)),
                 None => known.remove(name),
             }
         };
-        let before = before.map(|known| known.object);
         let same = |a: &K, b: &K| a.meta().uid == b.meta().uid;
         if let Some(before) = &before
             && object.as_ref().is_none_or(|object| !same(before, object))
@@ -410,7 +400,7 @@ mod tests {
 
     // OPS-208
     #[test]
-    fn a_transition_is_told_in_one_sentence() {
+    fn a_transition_is_reported_in_one_sentence() {
         let (from, mut to) = (
             condition("Ready", ConditionStatus::Unknown),
             condition("Ready", ConditionStatus::True),

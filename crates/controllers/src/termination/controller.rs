@@ -131,7 +131,7 @@ mod tests {
     async fn released(context: &Context) -> (Arc<Termination>, Result<Outcome, ReconcileError>) {
         let termination = Termination::new(context, Evictions::new(context));
         context.follow(&termination);
-        context.cluster.tell(Watched::apply(&context.cluster, going()));
+        context.cluster.notify(Watched::apply(&context.cluster, going()));
         let outcome = termination.reconcile(&"n".to_owned()).await;
         (termination, outcome)
     }
@@ -142,7 +142,7 @@ mod tests {
         let (termination, outcome) = released(&Context::answering(&answer, |_| {})).await;
         assert!(matches!(outcome, Ok(Outcome::Done)), "{outcome:?}");
         assert!(!termination.is_ours(&going()), "an old view of it");
-        let gone_first = |cluster: &Cluster| cluster.tell(Watched::delete(cluster, &going()));
+        let gone_first = |cluster: &Cluster| cluster.notify(Watched::delete(cluster, &going()));
         let (termination, outcome) = released(&Context::answering(&answer, gone_first)).await;
         assert!(matches!(outcome, Ok(Outcome::Done)), "{outcome:?}");
         assert!(termination.released().is_empty());

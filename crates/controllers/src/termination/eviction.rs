@@ -112,7 +112,7 @@ impl Evictions {
     }
 
     /// Publishes that a pod was evicted, and why (LIF-110).
-    fn tell_evicted(&self, key: &EvictionKey) {
+    fn report_evicted(&self, key: &EvictionKey) {
         let reason = self.reason(&key.node);
         self.context.metrics.counter(&PODS_DRAINED).inc(&[&reason]);
         self.context.recorder.publish(Event {
@@ -125,7 +125,7 @@ impl Evictions {
         });
     }
 
-    fn tell_refused(&self, key: &EvictionKey, why: &str) {
+    fn report_refused(&self, key: &EvictionKey, why: &str) {
         let Some(node) = self.context.cluster.node(&key.node) else {
             return;
         };
@@ -255,7 +255,7 @@ impl Reconciler for Evictions {
                 if let Some(stage) = self.locked().get_mut(key) {
                     *stage = Stage::Accepted;
                 }
-                self.tell_evicted(key);
+                self.report_evicted(key);
                 Ok(Outcome::Done)
             }
             Answer::Gone => {
@@ -263,7 +263,7 @@ impl Reconciler for Evictions {
                 Ok(Outcome::Done)
             }
             Answer::Refused(why) => {
-                self.tell_refused(key, why);
+                self.report_refused(key, why);
                 Ok(Outcome::Requeue)
             }
             Answer::Failed => match result {
@@ -288,12 +288,12 @@ mod tests {
             let pod = json!({"metadata": metadata, "spec": {"nodeName": "n", "containers": []}});
             serde_json::from_value::<LeanPod>(pod).expect("a pod")
         };
-        let gone_first = move |cluster: &Cluster| cluster.tell(Watched::delete(cluster, &pod()));
+        let gone_first = move |cluster: &Cluster| cluster.notify(Watched::delete(cluster, &pod()));
         let answer = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
         let context = Context::answering(&answer, gone_first);
         let evictions = Evictions::new(&context);
         context.follow(&evictions);
-        context.cluster.tell(Watched::apply(&context.cluster, pod()));
+        context.cluster.notify(Watched::apply(&context.cluster, pod()));
         let key = EvictionKey {
             namespace: "shop".to_owned(),
             name: "web-0".to_owned(),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_told_apart() {
+    fn answers_are_distinguished() {
         assert_eq!(meaning(&Ok(())), Answer::Accepted);
         // LIF-112
         assert_eq!(refused(404, "NotFound", "pods \"web\" not found"), Answer::Gone);

@@ -214,7 +214,7 @@ impl Converter {
         let managed = claim.is_some();
         let flag = |key: Sym| node.is_some_and(|node| value(&node.labels, key) == Some(sym::TRUE));
         let registered = !managed || flag(sym::REGISTERED);
-        let initialized = !managed || (flag(sym::INITIALIZED) && !(parts.settling && self.relapsed(node, claim)));
+        let initialized = !managed || (flag(sym::INITIALIZED) && !(parts.settling && self.restarts(node, claim)));
         // SCH-059: the claim speaks until the node is registered.
         let by_claim = claim.filter(|_| node.is_none() || !registered);
         let (name, labels, do_not_disrupt) = match (by_claim, node) {
@@ -273,7 +273,7 @@ impl Converter {
 
     /// Whether an initialised node shows again what nodes show that start: a taint that goes by itself, or none of a resource its claim
     /// asked for (a kubelet that restarts has no devices until their plugins are back).
-    fn relapsed(&self, node: Option<&NodeFacts>, claim: Option<&ClaimFacts>) -> bool {
+    fn restarts(&self, node: Option<&NodeFacts>, claim: Option<&ClaimFacts>) -> bool {
         let (Some(node), Some(claim)) = (node, claim) else {
             return false;
         };

@@ -319,25 +319,22 @@ impl Mirror {
             uid: Arc::clone(&entry.base.uid),
             version: id.version,
         };
-        let known = self.pods.entry(&id.key).map(|known| known.facts.clone());
-        let before = match known {
+        let before = match self.pods.get(&id.key) {
             Some(known) if known.base.uid != id.uid => {
-                self.remove_pod(&Identity {
-                    uid: Arc::clone(&known.base.uid),
-                    ..id.clone()
-                });
+                let uid = Arc::clone(&known.base.uid);
+                self.remove_pod(&Identity { uid, ..id.clone() });
                 None
             }
             Some(known) if known.same(&entry) => {
                 self.pods.set_version(&id.key, id.version);
                 return;
             }
-            Some(known) => {
-                self.detach(&id.key, &known);
-                Some(known)
-            }
+            Some(_) => self.pods.take(id).map(|known| known.facts),
             None => None,
         };
+        if let Some(before) = &before {
+            self.detach(&id.key, before);
+        }
         let bound_before = before.as_ref().and_then(|before| before.base.node_name.as_ref());
         if entry.base.node_name.as_ref() != bound_before {
             // It is bound now, so its promise ends, and consolidation searches again (LIF-207).

@@ -56,6 +56,11 @@ impl Freshness {
         self.foreign.insert(id.key.clone(), (Arc::clone(&id.uid), id.version));
     }
 
+    /// The highest version the watch has shown since the last complete list, the list included.
+    pub(super) const fn seen(&self) -> u64 {
+        self.seen
+    }
+
     /// The objects that the provider does not serve.
     pub(super) fn foreign(&self) -> impl Iterator<Item = Identity> {
         self.foreign.iter().map(|(key, (uid, version))| Identity {

@@ -36,6 +36,11 @@ impl Mirror {
         all.map(ObjectVersion::from).collect()
     }
 
+    /// The highest version that the watch of a kind has delivered since the last complete list, the list included.
+    pub fn watch_position(&self, kind: Kind) -> u64 {
+        self.freshness(kind).seen()
+    }
+
     /// The pods that are not bound to a node, by namespace and name.
     pub fn versions_of_unbound_pods(&self) -> Vec<ObjectVersion> {
         let entries = self.pods.entries();

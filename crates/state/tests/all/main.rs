@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "fixtures fail loudly")]
 
 mod claim_states;
+mod cluster_objects;
 mod consolidation_back_off;
 mod convergence;
 mod daemons;
@@ -16,4 +17,3 @@ mod resets;
 mod sync;
 mod times;
 mod volumes;
-mod world;

@@ -16,7 +16,7 @@ use kerf_model::plan::{Launch, Plan};
 use kerf_model::requirement::Requirements;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Options, Request, solve};
-use kerf_state::World;
+use kerf_state::ClusterObjects;
 use kerf_units::policy::Packing;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
@@ -174,14 +174,14 @@ impl Workload {
     fn snapshot(&self, interner: &Arc<Interner>) -> Arc<Snapshot> {
         let catalogue = builtin_catalogue(interner);
         let catalogues = ["default", "data"].map(|name| (name.to_owned(), Ok(Arc::clone(&catalogue))));
-        let world = World {
+        let world = ClusterObjects {
             pods: read(&self.pods),
             pools: read(&self.pools),
             daemon_sets: read(&self.daemon_sets),
             volumes: read(&self.volumes),
             volume_claims: read(&self.volume_claims),
             catalogues: BTreeMap::from(catalogues),
-            ..World::default()
+            ..ClusterObjects::default()
         };
         let vocabulary = kerf_kwok::vocabulary(&catalogue, interner);
         let mut mirror = world.into_mirror(Arc::clone(interner), kerf_controllers::conventions_of(&vocabulary));

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// The objects of a cluster. Of several with one kind, namespace and name the last counts.
 #[derive(Clone, Debug, Default)]
 #[expect(missing_docs, reason = "the names are the kinds' own")]
-pub struct World {
+pub struct ClusterObjects {
     pub pods: Vec<LeanPod>,
     pub nodes: Vec<LeanNode>,
     pub claims: Vec<NodeClaim>,
@@ -36,7 +36,7 @@ pub struct World {
     pub catalogues: BTreeMap<String, Result<Arc<Catalogue>, CatalogueFault>>,
 }
 
-impl World {
+impl ClusterObjects {
     /// A mirror that holds these objects and has everything listed.
     pub fn into_mirror(mut self, interner: Arc<Interner>, conventions: Conventions) -> Mirror {
         let options = MirrorOptions {

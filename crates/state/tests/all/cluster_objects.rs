@@ -2,11 +2,11 @@
 
 use crate::fixture::{node, now, pod, pod_names, running, yaml};
 use kerf_model::intern::sym;
-use kerf_state::{Conventions, World};
+use kerf_state::{ClusterObjects, Conventions};
 
 #[test]
 fn offline_input_is_completed_and_every_unbound_pod_waits() {
-    let world = World {
+    let world = ClusterObjects {
         pods: vec![
             pod(
                 "waits",
@@ -22,7 +22,7 @@ fn offline_input_is_completed_and_every_unbound_pod_waits() {
             yaml("{metadata: {name: high}, value: 1000}"),
             yaml("{metadata: {name: usual}, value: 5, globalDefault: true}"),
         ],
-        ..World::default()
+        ..ClusterObjects::default()
     };
     let mut mirror = world.into_mirror(Default::default(), Conventions::default());
     assert!(mirror.sync_report().is_synced());

@@ -284,7 +284,7 @@ async fn lead(
             () = shutdown.cancelled() => return Ok(()),
             known = known => known?,
         }
-        tell_everything(&context.cluster, &controllers);
+        notify_of_everything(&context.cluster, &controllers);
         let mut tasks = TaskGroup::new(&shutdown);
         for controller in controllers {
             let token = tasks.token().clone();
@@ -311,7 +311,7 @@ async fn lead(
 
 /// Tells the controllers of everything there is and of all changes from now on. Whoever only stands by tells them of nothing: nobody would work on
 /// what they note.
-fn tell_everything(cluster: &Cluster, controllers: &[Arc<dyn LeaderTask>]) {
+fn notify_of_everything(cluster: &Cluster, controllers: &[Arc<dyn LeaderTask>]) {
     for controller in controllers {
         // The controllers hold the cluster.
         let controller = Arc::downgrade(controller);
@@ -321,7 +321,7 @@ fn tell_everything(cluster: &Cluster, controllers: &[Arc<dyn LeaderTask>]) {
             }
         });
     }
-    cluster.tell(cluster.everything());
+    cluster.notify(cluster.everything());
 }
 
 /// Lists anew what the leader before wrote. Whoever only watched so far may be behind or cut off without knowing, and what it does not know

@@ -1,0 +1,199 @@
+//! What a mirror holds: a store per kind, what is computed from the stores, and what changed since the last snapshot.
+
+use super::{daemons, machines, node_classes, occupancy, pools, storage, store};
+use crate::convert::{Conventions, Converter};
+use crate::in_flight::InFlight;
+use crate::key::{Key, MachineKey};
+use crate::object::Kind;
+use kerf_api::NodeOverlay;
+use kerf_model::instance_type::{Catalogue, CatalogueFault};
+use kerf_model::intern::{Interner, Sym};
+use kerf_model::node::Node;
+use kerf_model::pod::{Owner, Pod};
+use kerf_model::selector::LabelSet;
+use kerf_model::snapshot::{Pdb, Snapshot};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How a mirror reads what it is given.
+#[derive(Clone, Debug, Default)]
+pub struct MirrorOptions {
+    /// The provider's additions to labels, volumes and node classes.
+    pub conventions: Conventions,
+    /// Offline input never met a scheduler or a controller: every unbound, ungated pod is pending, and a pool without conditions is ready.
+    pub offline: bool,
+}
+
+/// What the mirror keeps of a pod.
+#[derive(Clone, Debug)]
+pub(super) struct PodEntry {
+    /// The pod as it was converted.
+    pub(super) base: Arc<Pod>,
+    /// The pod with its volumes resolved; the same one where it has none.
+    pub(super) pod: Arc<Pod>,
+    /// The names of the volume claims it uses.
+    pub(super) claims: Box<[Arc<str>]>,
+    pub(super) provisionable: bool,
+    pub(super) gated: bool,
+    pub(super) daemon_set: Option<Arc<str>>,
+}
+
+/// The cluster as far as decisions need it.
+#[derive(Debug)]
+pub struct Mirror {
+    pub(super) converter: Converter,
+    pub(super) offline: bool,
+    pub(super) pods: store::Store<PodEntry>,
+    /// Bound, non-terminal pods by node name.
+    pub(super) occupancy: occupancy::Occupancy,
+    pub(super) pending: BTreeMap<Key, Arc<Pod>>,
+    pub(super) machines: machines::Machines,
+    pub(super) pools: pools::Pools,
+    pub(super) daemons: daemons::Daemons,
+    pub(super) storage: storage::Storage,
+    pub(super) pdbs: store::Store<Arc<Pdb>>,
+    pub(super) namespaces: store::Store<Arc<LabelSet>>,
+    /// Decisions read overlays through the catalogues; the objects are kept for those who make these.
+    pub(super) overlays: store::Store<(), Arc<NodeOverlay>>,
+    pub(super) node_classes: node_classes::NodeClasses,
+    pub(super) in_flight: InFlight,
+    pub(super) listed: BTreeSet<Kind>,
+    /// Machines by the name shown; what snapshots list.
+    pub(super) shown: BTreeMap<(Arc<str>, MachineKey), Arc<Node>>,
+    pub(super) shown_name: BTreeMap<MachineKey, Arc<str>>,
+    pub(super) dirty: Dirty,
+    pub(super) epoch: u64,
+    pub(super) published: Arc<Snapshot>,
+}
+
+/// What changed since the last snapshot.
+#[derive(Default, Debug)]
+pub(super) struct Dirty {
+    pub(super) machines: BTreeSet<MachineKey>,
+    /// Machines were rebuilt and are different now.
+    pub(super) shown: bool,
+    pub(super) pending: bool,
+    pub(super) pools: bool,
+    pub(super) daemons: bool,
+    pub(super) pdbs: bool,
+    pub(super) namespaces: bool,
+}
+
+impl Mirror {
+    /// An empty mirror.
+    pub fn new(interner: Arc<Interner>, options: &MirrorOptions) -> Self {
+        let converter = Converter::new(Arc::clone(&interner), &options.conventions);
+        let mut published = Snapshot::new(interner);
+        published.well_known = converter.well_known();
+        published.reservation_key = converter.reservation_key();
+        Self {
+            converter,
+            offline: options.offline,
+            pods: store::Store::default(),
+            occupancy: occupancy::Occupancy::default(),
+            pending: BTreeMap::new(),
+            machines: machines::Machines::default(),
+            pools: pools::Pools::default(),
+            daemons: daemons::Daemons::default(),
+            storage: storage::Storage::default(),
+            pdbs: store::Store::default(),
+            namespaces: store::Store::default(),
+            overlays: store::Store::default(),
+            node_classes: node_classes::NodeClasses::default(),
+            in_flight: InFlight::default(),
+            listed: BTreeSet::new(),
+            shown: BTreeMap::new(),
+            shown_name: BTreeMap::new(),
+            dirty: Dirty::default(),
+            epoch: 0,
+            published: Arc::new(published),
+        }
+    }
+
+    /// The interner behind every id in its snapshots.
+    pub fn interner(&self) -> &Arc<Interner> {
+        self.converter.interner()
+    }
+
+    /// Rises whenever something happens that may make a decision against consolidation worth another look (LIF-207). Only snapshots bring
+    /// it up to date.
+    pub fn consolidation_epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Makes consolidation search again although no watched object has changed, for instance because prices have (SCH-377).
+    pub fn reconsider_consolidation(&mut self) {
+        self.epoch += 1;
+    }
+
+    /// Sets the instance types of a pool, or why there are none. A pool keeps its catalogue until it is set anew or the pool is gone.
+    pub fn set_catalogue(&mut self, pool: &str, catalogue: Result<Arc<Catalogue>, CatalogueFault>) {
+        let name = self.converter.text(pool);
+        let label = self.converter.interner().intern(pool);
+        if self.pools.set_catalogue(&name, label, catalogue) {
+            self.dirty.pools = true;
+            self.touch_pool(label);
+        }
+    }
+
+    /// Notes that the prices of a pool's machines may be different now.
+    pub(super) fn touch_pool(&mut self, label: Sym) {
+        let priced = self.shown.iter().filter(|(_, node)| node.pool == Some(label));
+        self.dirty.machines.extend(priced.map(|((_, key), _)| key.clone()));
+    }
+
+    /// A pod, bound or not.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
+        let key = (Arc::from(namespace), Arc::from(name));
+        self.pods.get(&key).map(|entry| Arc::clone(&entry.pod))
+    }
+
+    /// All pods, by namespace and name.
+    pub fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.pods.iter().map(|(_, entry)| &entry.pod)
+    }
+
+    /// Whether a pod is provisionable (SCH-008), promised to a claim or not.
+    pub fn is_provisionable(&self, namespace: &str, name: &str) -> bool {
+        let key = (Arc::from(namespace), Arc::from(name));
+        self.pods.get(&key).is_some_and(|entry| entry.provisionable)
+    }
+
+    /// The bound, non-terminal pods of a Node by its object's name, terminating ones included, by namespace and name.
+    pub fn pods_on_node(&self, node: &str) -> Vec<Arc<Pod>> {
+        self.occupancy.pods(node).to_vec()
+    }
+
+    pub(super) fn key_shown(&self, name: &str) -> Option<MachineKey> {
+        let name: Arc<str> = Arc::from(name);
+        // The least key; see the order of the variants.
+        let from = (Arc::clone(&name), MachineKey::Provider(Arc::from("")));
+        let (found, key) = self.shown.range(from..).next()?.0;
+        (*found == name).then(|| key.clone())
+    }
+
+    /// Whether a pod waits for capacity.
+    fn is_pending(&self, entry: &PodEntry) -> bool {
+        if !self.offline {
+            return entry.provisionable;
+        }
+        let pod = &entry.base;
+        let unowned = !matches!(pod.owner, Owner::DaemonSet | Owner::Node);
+        pod.node_name.is_none() && unowned && !entry.gated && !pod.phase.is_terminal()
+    }
+
+    /// Puts a pod into the pending ones or takes it out, as it is now.
+    pub(super) fn refresh_pending(&mut self, key: &Key) {
+        let waits =
+            |entry: &&PodEntry| self.is_pending(entry) && self.in_flight.promises.of_pod(key, &entry.pod.uid).is_none();
+        let now = self.pods.get(key).filter(waits).map(|entry| Arc::clone(&entry.pod));
+        let changed = match now {
+            Some(pod) => {
+                let before = self.pending.insert(key.clone(), Arc::clone(&pod));
+                before.is_none_or(|before| !Arc::ptr_eq(&before, &pod))
+            }
+            None => self.pending.remove(key).is_some(),
+        };
+        self.dirty.pending |= changed;
+    }
+}

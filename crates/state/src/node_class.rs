@@ -1,0 +1,61 @@
+//! Node classes, of which only metadata and readiness are read, whatever their kind.
+
+use crate::object::Identity;
+use kerf_api::{Condition, NodeClassKind, NodeClassRef, conditions};
+use kube::api::DynamicObject;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// What is read of a node class.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeClass {
+    /// Its kind.
+    pub kind: NodeClassKind,
+    /// Its name.
+    pub name: String,
+    /// Its unique id.
+    pub uid: String,
+    /// Its resource version.
+    pub resource_version: String,
+    /// Its generation, which rises with every change of its spec.
+    pub generation: i64,
+    /// It is being deleted.
+    pub deleting: bool,
+    /// Its Ready condition.
+    pub ready: Option<Condition>,
+}
+
+impl NodeClass {
+    /// Reads an object of that kind.
+    pub fn read(kind: NodeClassKind, object: &DynamicObject) -> Self {
+        let meta = &object.metadata;
+        let conditions = object
+            .data
+            .pointer("/status/conditions")
+            .and_then(|list| list.as_array());
+        let conditions = conditions.into_iter().flatten();
+        let ready = conditions.filter_map(|one| Condition::deserialize(one).ok());
+        Self {
+            kind,
+            name: meta.name.clone().unwrap_or_default(),
+            uid: meta.uid.clone().unwrap_or_default(),
+            resource_version: meta.resource_version.clone().unwrap_or_default(),
+            generation: meta.generation.unwrap_or(0),
+            deleting: meta.deletion_timestamp.is_some(),
+            ready: ready.into_iter().find(|condition| condition.type_ == conditions::READY),
+        }
+    }
+
+    /// Whether a reference means this class.
+    pub fn is(&self, reference: &NodeClassRef) -> bool {
+        self.kind.group == reference.group && self.kind.kind == reference.kind && self.name == reference.name
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        Identity {
+            key: (Arc::from(""), Arc::from(self.name.as_str())),
+            uid: Arc::from(self.uid.as_str()),
+            version: self.resource_version.parse().unwrap_or(0),
+        }
+    }
+}
