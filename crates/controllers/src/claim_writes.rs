@@ -2,13 +2,17 @@
 //!
 //! All functions treat the API server's answer alike. A claim that is gone is no error (OPS-105). The stored claim enters the
 //! [`Cluster`](crate::Cluster) at once, so the next look sees it before the watch delivers it. A conflict is an error: the reconciliation
-//! fails and is repeated with the newest state.
+//! fails and is repeated with the newest state. Writes of one claim follow one another, and a write that would conflict with one of this
+//! process's own is not sent: [`ClaimTurns`] lets the second see the first.
+
+use std::sync::Arc;
 
 use kerf_api::{NodeClaim, labels};
 use kerf_runtime::client::found;
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use kube::core::Status;
 use serde_json::{Value, json};
 
 use crate::claim_facts;
@@ -45,6 +49,10 @@ pub(crate) async fn write_object(
     after: &NodeClaim,
     lock: Lock,
 ) -> Result<Written, kube::Error> {
+    let _turn = context.claim_turns.wait(claim_facts::uid(before)).await;
+    if lock == Lock::Optimistic && before != after {
+        refuse_outdated(context, before)?;
+    }
     let answer = patch_object(&context.client, before, after, lock).await;
     take_over(context, answer)
 }
@@ -55,6 +63,10 @@ pub(crate) async fn write_status(
     before: &NodeClaim,
     after: &NodeClaim,
 ) -> Result<Written, kube::Error> {
+    let _turn = context.claim_turns.wait(claim_facts::uid(before)).await;
+    if before != after {
+        refuse_outdated(context, before)?;
+    }
     let answer = patch_status(&context.client, before, after, Lock::Optimistic).await;
     take_over(context, answer)
 }
@@ -86,6 +98,7 @@ pub(crate) async fn set_status_field(
     field: &str,
     value: &Value,
 ) -> Result<Written, kube::Error> {
+    let _turn = context.claim_turns.wait(claim_facts::uid(claim)).await;
     let patch = Patch::Merge(json!({"status": {field: value}}));
     let answer = api(context)
         .patch_status(claim_facts::name(claim), &PatchParams::default(), &patch)
@@ -96,6 +109,10 @@ pub(crate) async fn set_status_field(
 /// Deletes a claim unless it is being deleted. Returns whether this call did it.
 pub(crate) async fn delete(context: &Context, claim: &NodeClaim) -> Result<bool, kube::Error> {
     if claim_facts::is_deleting(claim) {
+        return Ok(false);
+    }
+    let _turn = context.claim_turns.wait(claim_facts::uid(claim)).await;
+    if is_known_to_go(context, claim) {
         return Ok(false);
     }
     let Some(deleted) = delete_exactly(&api(context), &claim.metadata).await? else {
@@ -119,11 +136,35 @@ pub(crate) async fn disrupt(context: &Context, claim: &NodeClaim, reason: &str) 
 }
 
 async fn merge_metadata(context: &Context, claim: &NodeClaim, metadata: &Value) -> Result<Written, kube::Error> {
+    let _turn = context.claim_turns.wait(claim_facts::uid(claim)).await;
     let patch = Patch::Merge(json!({"metadata": metadata}));
     let answer = api(context)
         .patch(claim_facts::name(claim), &PatchParams::default(), &patch)
         .await;
     take_over(context, answer.map(Some))
+}
+
+/// The claim as it is known now, if it is still the same one.
+fn known(context: &Context, claim: &NodeClaim) -> Option<Arc<NodeClaim>> {
+    let known = context.cluster.claim(claim_facts::name(claim))?;
+    (known.metadata.uid == claim.metadata.uid).then_some(known)
+}
+
+/// Whether another write of this process has deleted the claim meanwhile.
+fn is_known_to_go(context: &Context, claim: &NodeClaim) -> bool {
+    known(context, claim).is_some_and(|known| claim_facts::is_deleting(&known))
+}
+
+/// Fails like the API server does when the claim was read before its last write (OPS-106).
+fn refuse_outdated(context: &Context, read: &NodeClaim) -> Result<(), kube::Error> {
+    let version = |claim: &NodeClaim| claim.metadata.resource_version.as_deref()?.parse::<u64>().ok();
+    let newest = known(context, read).and_then(|known| version(&known));
+    if version(read) >= newest || newest.is_none() {
+        return Ok(());
+    }
+    let message = format!("nodeclaim {} was written since it was read", claim_facts::name(read));
+    let status = Status::failure(&message, "Conflict").with_code(409);
+    Err(kube::Error::Api(status.boxed()))
 }
 
 fn api(context: &Context) -> Api<NodeClaim> {

@@ -13,6 +13,7 @@ use kerf_runtime::{
 };
 use kube::Client;
 
+use crate::claim_turns::ClaimTurns;
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::round_observer::RoundObserver;
@@ -43,6 +44,8 @@ pub struct Context {
     pub interner: Arc<Interner>,
     /// What the solver has read of the cluster.
     pub(crate) prepared: PreparedCache,
+    /// Which writes of claims are under way.
+    pub(crate) claim_turns: ClaimTurns,
     /// What is Kerf's own to choose.
     pub tuning: Tuning,
     /// Whether wall time may be taken for time that has passed.
@@ -142,6 +145,7 @@ impl Context {
             options: Arc::default(),
             interner,
             prepared: PreparedCache::default(),
+            claim_turns: ClaimTurns::default(),
             tuning: Tuning::default(),
         }
     }

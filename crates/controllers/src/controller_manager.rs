@@ -20,6 +20,7 @@ use kerf_state::lean::{
 use kube::{Client, Resource};
 
 use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
+use crate::claim_turns::ClaimTurns;
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::consistency::Consistency;
@@ -137,6 +138,7 @@ impl Manager {
             options: Arc::new(config.options),
             interner: config.interner,
             prepared: PreparedCache::default(),
+            claim_turns: ClaimTurns::default(),
             tuning: config.tuning,
         };
         let controllers = controllers(&context, overlaid.as_ref());

@@ -10,6 +10,7 @@
 mod catalogue;
 mod changes;
 mod claim_facts;
+mod claim_turns;
 mod claim_writes;
 mod clock_jump_guard;
 mod cluster;
@@ -27,6 +28,7 @@ mod hydration;
 mod interruption;
 mod lifecycle;
 mod metadata_list;
+mod node_writes;
 mod patch;
 mod pod_events;
 mod pools;

@@ -136,14 +136,17 @@ pub struct ResetReport {
     pub before: usize,
     /// Objects that are gone, as `namespace/name` or name, sorted.
     pub vanished: Vec<String>,
+    /// How many of those were being deleted, so that their end is no surprise.
+    pub deleted: usize,
     /// Objects that are older than the mirror knew them, sorted.
     pub rewound: Vec<String>,
 }
 
 impl ResetReport {
-    /// Whether the list may be wrong: it is empty although objects were known, or it has older versions of objects.
+    /// Whether the list may be wrong: it is empty although objects were known that were not being deleted, or it has older versions of
+    /// objects.
     pub fn is_suspicious(&self) -> bool {
-        !self.rewound.is_empty() || (self.before > 0 && self.listed == 0)
+        !self.rewound.is_empty() || (self.listed == 0 && self.before > 0 && self.vanished.len() > self.deleted)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
 use kerf_api::{NodeClaim, NodeClassKind, NodeOverlay, NodePool, StartupTaints};
 use kerf_cloud::Profile;
 use kerf_model::in_flight::InFlight;
@@ -302,6 +303,15 @@ impl Cluster {
     pub fn wrote_claim(&self, claim: NodeClaim) {
         let change = fold::written(&mut self.lock().mirror, claim, Mirror::wrote);
         self.notify(change.map(Change::Claim));
+    }
+
+    /// Takes over the answer to a write of a Node, so that nothing is written again that the watch has not delivered yet; see
+    /// [`Mirror::wrote`].
+    pub(crate) fn wrote_node(&self, node: &Node) {
+        let lean = serde_json::to_value(node).and_then(serde_json::from_value::<LeanNode>);
+        let Ok(lean) = lean else { return };
+        let change = fold::written(&mut self.lock().mirror, lean, Mirror::wrote);
+        self.notify(change.map(Change::Node));
     }
 
     /// Takes over the answer to a write of a pool; see [`Mirror::wrote`].

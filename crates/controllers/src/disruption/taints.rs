@@ -17,7 +17,7 @@ use kube::Api;
 
 use crate::claim_writes::write_status;
 use crate::context::Context;
-use crate::patch::{Lock, patch_object};
+use crate::node_writes::write_node;
 use crate::retry::Retry;
 
 /// Writes and removes marks.
@@ -65,7 +65,7 @@ impl DisruptionTaints {
         };
         let mut after = before.clone();
         edit(&mut after);
-        let written = patch_object(&self.context.client, &before, &after, Lock::Optimistic).await;
+        let written = write_node(&self.context, &before, &after).await;
         found(written).map(drop)
     }
 

@@ -23,8 +23,6 @@ use kerf_runtime::metrics::catalogue::NODES_CREATED;
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
 use kerf_state::lean::LeanNode;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 use std::sync::Arc;
 
 use super::controller::Lifecycle;
@@ -34,7 +32,7 @@ use super::reregistration::register_again;
 use super::{hooks, launch, pool_health, registration};
 use crate::claim_facts;
 use crate::claim_writes::disrupt;
-use crate::patch::{Lock, patch_object};
+use crate::node_writes::{label_node, write_node};
 
 /// The time between two events about one undeclared startup taint of a pool.
 const FORGOTTEN_AGAIN: Duration = Duration::from_secs(3600);
@@ -228,7 +226,7 @@ impl<'a> Pass<'a> {
         let mut after = before.clone();
         if let Some(waiting) = answers.waiting() {
             registration::sync(&self.claim, &mut after);
-            patch_object(&context.client, &before, &after, Lock::Optimistic).await?;
+            write_node(context, &before, &after).await?;
             self.set(
                 REGISTERED,
                 ConditionStatus::Unknown,
@@ -244,7 +242,7 @@ impl<'a> Pass<'a> {
         answers.apply(&mut self.claim);
         registration::sync(&self.claim, &mut after);
         registration::complete(&mut after);
-        patch_object(&context.client, &before, &after, Lock::Optimistic).await?;
+        write_node(context, &before, &after).await?;
         pool_health::record(self.lifecycle, &self.claim, Registration::Succeeded);
         self.set(REGISTERED, ConditionStatus::True, REGISTERED, "");
         self.claim
@@ -289,9 +287,7 @@ impl<'a> Pass<'a> {
             return Ok(());
         }
         let name = node.and_then(|node| node.metadata.name.as_deref()).unwrap_or_default();
-        let patch = json!({"metadata": {"labels": {labels::INITIALIZED: labels::TRUE}}});
-        let api: Api<Node> = Api::all(self.lifecycle.context.client.clone());
-        let stored = found(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await)?;
+        let stored = label_node(&self.lifecycle.context, name, labels::INITIALIZED, labels::TRUE).await?;
         if let Some(node) = stored {
             self.set(INITIALIZED, ConditionStatus::True, INITIALIZED, "");
             let allocatable = node.status.and_then(|status| status.allocatable).unwrap_or_default();

@@ -9,14 +9,12 @@ use kerf_runtime::ReconcileError;
 use kerf_runtime::client::found;
 use kerf_state::lean::LeanNode;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 
 use super::initialization::closed_gate;
 use super::registration;
 use crate::claim_facts;
 use crate::context::Context;
-use crate::patch::{Lock, patch_object};
+use crate::node_writes::{label_node, write_node};
 
 /// Registers and initializes the Node of a claim again when the claim is and the Node is not. Changes no metric and publishes no event.
 pub(super) async fn register_again(
@@ -30,8 +28,8 @@ pub(super) async fn register_again(
         return Ok(());
     }
     let name = node.metadata.name.as_deref().unwrap_or_default();
-    let api: Api<Node> = Api::all(context.client.clone());
     if !claim_facts::is_registered(&node.metadata) {
+        let api: Api<Node> = Api::all(context.client.clone());
         // The cached Node may be older than its registration.
         let live = found(api.get(name).await)?.filter(|live| live.metadata.uid == node.metadata.uid);
         let Some(before) = live.filter(|live| !claim_facts::is_registered(&live.metadata)) else {
@@ -40,7 +38,7 @@ pub(super) async fn register_again(
         let mut after = before.clone();
         registration::sync(claim, &mut after);
         registration::complete(&mut after);
-        patch_object(&context.client, &before, &after, Lock::Optimistic).await?;
+        write_node(context, &before, &after).await?;
         tracing::info!(
             NodeClaim = claim_facts::name(claim),
             Node = name,
@@ -48,8 +46,7 @@ pub(super) async fn register_again(
         );
     } else if claim.condition_is_true(INITIALIZED) && !is_initialized && closed_gate(claim, Some(node), known).is_none()
     {
-        let patch = json!({"metadata": {"labels": {labels::INITIALIZED: labels::TRUE}}});
-        found(api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await)?;
+        label_node(context, name, labels::INITIALIZED, labels::TRUE).await?;
         tracing::info!(
             NodeClaim = claim_facts::name(claim),
             Node = name,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use kerf_api::{Condition, ConditionStatus, Conditioned, NodeClaim, NodePool};
 use kerf_api::NodeClassKind;
+use kerf_api::{Condition, ConditionStatus, Conditioned, NodeClaim, NodePool};
 use kerf_runtime::metrics::{
     Counter, Gauge, Histogram, LabelNames, MetricDef, Sample, Series, catalogue, status_conditions,
 };

@@ -36,7 +36,7 @@ use crate::deletion::exactly;
 use crate::lifecycle::finalize::{INSTANCE_POLL, set_instance_terminating};
 use crate::lifecycle::initialization::is_ready;
 use crate::lifecycle::taints_mut;
-use crate::patch::{Lock, patch_object};
+use crate::node_writes::write_node;
 
 /// How often a drain looks (LIF-086, LIF-089).
 const POLL: Duration = Duration::from_secs(1);
@@ -246,10 +246,10 @@ impl<'a> Pass<'a> {
             .labels
             .get_or_insert_default()
             .insert(key.to_owned(), value.to_owned());
-        match found(patch_object(&self.context.client, &before, &after, Lock::Optimistic).await)? {
+        match found(write_node(self.context, &before, &after).await)? {
             None => return Ok(false),
-            Some(None) => {}
-            Some(Some(_)) => tracing::info!(Node = self.name, "tainted node"),
+            Some(false) => {}
+            Some(true) => tracing::info!(Node = self.name, "tainted node"),
         }
         Ok(true)
     }

@@ -106,8 +106,21 @@ mod tests {
             listed,
             before: listed + vanished.len(),
             vanished: vanished.iter().map(ToString::to_string).collect(),
+            deleted: 0,
             rewound: rewound.iter().map(ToString::to_string).collect(),
         }
+    }
+
+    #[test]
+    fn the_end_of_the_last_objects_that_were_being_deleted_is_no_reason() {
+        let mut lists = SuspiciousLists::default();
+        let mut last = report(Kind::Node, 0, &["a", "b"], &[]);
+        last.deleted = 2;
+        lists.judge(&last);
+        assert_eq!(lists.verdict(), Ok(()));
+        last.deleted = 1;
+        lists.judge(&last);
+        assert!(lists.verdict().is_err(), "nobody deleted the other");
     }
 
     #[test]

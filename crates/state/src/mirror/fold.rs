@@ -101,6 +101,7 @@ impl Mirror {
             listed: objects.len(),
             before: known.len(),
             vanished: Vec::new(),
+            deleted: 0,
             rewound: Vec::new(),
         };
         let written = self.freshness_mut(K::KIND).begin_list();
@@ -128,6 +129,7 @@ impl Mirror {
         report.listed += stay.len();
         for id in gone {
             report.vanished.push(shown(&id.key));
+            report.deleted += usize::from(self.is_being_deleted(K::KIND, &id.key));
             self.remove(K::KIND, &id);
         }
         report.vanished.sort();
@@ -135,6 +137,24 @@ impl Mirror {
         self.judge(&report);
         self.listed.insert(K::KIND);
         report
+    }
+
+    /// Whether a Node or a NodeClaim is known to be being deleted.
+    fn is_being_deleted(&self, kind: Kind, key: &Key) -> bool {
+        match kind {
+            Kind::Node => self.machines.nodes.get(key).is_some_and(|node| node.deleting),
+            Kind::NodeClaim => self.machines.claims.get(key).is_some_and(|claim| claim.deleting),
+            Kind::Pod
+            | Kind::NodePool
+            | Kind::DaemonSet
+            | Kind::PersistentVolumeClaim
+            | Kind::PersistentVolume
+            | Kind::StorageClass
+            | Kind::CsiNode
+            | Kind::PodDisruptionBudget
+            | Kind::Namespace
+            | Kind::NodeOverlay => false,
+        }
     }
 
     /// Records whether a complete list is suspicious, and which of the missing objects are back.

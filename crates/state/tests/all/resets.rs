@@ -51,3 +51,17 @@ fn a_name_used_again_counts_as_vanished() {
     let report = mirror.reset(vec![again]);
     assert_eq!((report.vanished, report.rewound.len()), (vec!["a".to_owned()], 0));
 }
+
+#[test]
+fn an_empty_list_is_no_surprise_when_everything_was_being_deleted() {
+    let mut mirror = mirror();
+    let mut claim = claim("c", None, "");
+    for deleting in [true, false] {
+        claim.metadata.deletion_timestamp =
+            deleting.then(|| k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now()));
+        mirror.reset(vec![claim.clone()]);
+        let report = mirror.reset(Vec::<kerf_api::NodeClaim>::new());
+        assert_eq!((report.vanished.len(), report.is_suspicious()), (1, !deleting));
+        assert_eq!(mirror.trustworthy().is_err(), !deleting);
+    }
+}

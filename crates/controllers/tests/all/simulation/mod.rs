@@ -3,6 +3,7 @@
 #![expect(clippy::float_cmp, reason = "counters count whole things")]
 
 mod annotations;
+mod api_calls;
 pub(crate) mod api_faults;
 mod clock;
 mod concurrency;
