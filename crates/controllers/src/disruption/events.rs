@@ -125,7 +125,7 @@ pub(super) fn consolidation_approved(object: ObjectRef, message: String) -> Even
     normal(object, "ConsolidationApproved", message, dedupe)
 }
 
-/// DIS-271.
+/// The event on a replacement that is being launched (DIS-271).
 pub(super) fn launching(claim: &NodeClaim, reason: DisruptionReason) -> Event {
     let object = ObjectRef::of(claim);
     let dedupe = vec![object.uid.clone(), reason.as_str().to_owned()];
@@ -137,7 +137,7 @@ pub(super) fn launching(claim: &NodeClaim, reason: DisruptionReason) -> Event {
     )
 }
 
-/// DIS-272.
+/// The event on a replacement that is not initialized yet (DIS-272).
 pub(super) fn waiting_readiness(claim: &NodeClaim) -> Event {
     let object = ObjectRef::of(claim);
     let dedupe = vec![object.uid.clone()];

@@ -125,7 +125,7 @@ fn allowance(context: &Context, method: Method, allowance: &Allowance) {
     }
 }
 
-/// DIS-210 to DIS-214.
+/// Publishes how a Balanced pool's savings compare with the disruption (DIS-210 to DIS-214).
 fn judgement(context: &Context, judgement: &Judgement) {
     let moves = context.metrics.counter(&catalogue::CONSOLIDATION_MOVES);
     let scores = context.metrics.histogram(&catalogue::CONSOLIDATION_SCORE);
@@ -226,7 +226,7 @@ pub(super) fn validation(
     }
 }
 
-/// DIS-179, DIS-188.
+/// Counts and publishes why a command that waited is not carried out (DIS-179, DIS-188).
 fn rejection(context: &Context, command: &Command, invalid: &Invalid) {
     let savings = dollars(command.savings());
     for candidate in &command.candidates {

@@ -247,7 +247,7 @@ impl Starter {
         }
     }
 
-    /// DIS-268.
+    /// Counts a decision, in total and by pool (DIS-268).
     fn count(&self, command: &Command, consolidation_type: &str) {
         let (decision, reason) = (command.decision().as_str(), command.reason.label());
         let metrics = &self.context.metrics;
@@ -266,7 +266,7 @@ impl Starter {
     }
 }
 
-/// DIS-256, DIS-297.
+/// Logs a command: its decision, its nodes and their replacements (DIS-256, DIS-297).
 fn log(command: &Command, id: &str, snapshot: &Snapshot) {
     let going = command.candidates.iter().map(|node| going(node, &snapshot.interner));
     let coming = command

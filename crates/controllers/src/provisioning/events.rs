@@ -18,7 +18,7 @@ pub(crate) fn pod_ref(pod: &Pod) -> ObjectRef {
     }
 }
 
-/// SCH-340.
+/// The event on a pod that has no place (SCH-340).
 pub(crate) fn failed_scheduling(pod: &Pod, error: &str) -> Event {
     Event {
         object: pod_ref(pod),
@@ -45,7 +45,7 @@ pub(crate) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> E
     }
 }
 
-/// SCH-144, SCH-342.
+/// The event on a pool of which no instance type fits its own requirements (SCH-144, SCH-342).
 pub(crate) fn no_compatible_instance_types(pool: &kerf_model::nodepool::NodePool, min_values: bool) -> Event {
     let cause = if min_values {
         " due to minValues incompatibility"

@@ -179,7 +179,7 @@ pub(crate) fn no_pools(context: &Context, pods: &[Arc<Pod>], now: Timestamp) {
     }
 }
 
-/// SCH-014, SCH-015.
+/// Logs pods that are invalid and therefore not planned (SCH-014, SCH-015).
 fn ignored(context: &Context, plan: &Plan, now: Timestamp) {
     let gauge = context.metrics.gauge(&catalogue::SCHEDULER_IGNORED_PODS);
     gauge.set(&[], plan.ignored.len() as f64);
@@ -194,7 +194,7 @@ fn ignored(context: &Context, plan: &Plan, now: Timestamp) {
     }
 }
 
-/// SCH-340, SCH-344, SCH-349, SCH-356.
+/// Publishes, logs and counts the pods without a place (SCH-340, SCH-344, SCH-349, SCH-356).
 fn refused(context: &Context, plan: &Plan, now: Timestamp) {
     let failed = || plan.unschedulable.iter().filter(|one| !one.deferred);
     let gauge = context.metrics.gauge(&catalogue::SCHEDULER_UNSCHEDULABLE_PODS);
@@ -223,7 +223,7 @@ fn refused(context: &Context, plan: &Plan, now: Timestamp) {
     }
 }
 
-/// SCH-072, SCH-328.
+/// Nominates the existing nodes that pods were placed on, and publishes it on the pods (SCH-072, SCH-328).
 pub(crate) fn placed(context: &Context, snapshot: &Snapshot, plan: &Plan, now: Timestamp) {
     let hold = nomination(context.options.batch_max_duration);
     let until = now

@@ -187,7 +187,7 @@ impl Converter {
     }
 }
 
-/// SCH-008 to SCH-013.
+/// Whether a pod waits for capacity (SCH-008 to SCH-013).
 fn provisionable(lean: &LeanPod, owner: Owner) -> bool {
     let unschedulable = |reason: &str| reason == "Unschedulable";
     lean.spec.node_name.is_empty()
@@ -239,7 +239,7 @@ fn phase(text: &str) -> Phase {
     }
 }
 
-/// SCH-027, DIS-052, DIS-053.
+/// What the annotation `karpenter.sh/do-not-disrupt` says; an illegible value protects nothing (SCH-027, DIS-052, DIS-053).
 fn do_not_disrupt(meta: &ObjectMeta) -> DoNotDisrupt {
     let Some(text) = meta
         .annotations

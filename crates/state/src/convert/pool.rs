@@ -102,7 +102,7 @@ fn condition<'a>(written: &'a ApiPool, kind: &str) -> Option<&'a kerf_api::Condi
         .find(|condition| condition.type_ == kind)
 }
 
-/// SCH-136 to SCH-138.
+/// Whether provisioning may use a pool, and if not, why (SCH-136 to SCH-138).
 fn eligibility(written: &ApiPool, managed: bool, assume_ready: bool) -> Eligibility {
     if !managed {
         return Eligibility::ForeignNodeClass;
