@@ -20,6 +20,7 @@ mod json;
 mod openapi;
 mod patch;
 mod printing;
+mod quota;
 mod registry;
 mod request;
 mod schema;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::checks::Checks;
-use super::{cluster, definitions, meta, pod, typed, workload};
+use super::{cluster, definitions, meta, pod, resource_quota, typed, workload};
 use crate::error::ApiError;
 use crate::json;
 use crate::registry::Resource;
@@ -29,7 +29,7 @@ pub(crate) fn create(state: &mut State, write: &mut WriteRequest<'_>, object: &m
     }
     meta::validate(resource, object, &mut checks.0);
     if checks.0.is_empty() {
-        Ok(())
+        resource_quota::admit(state, resource, object)
     } else {
         Err(refused(resource, object, &checks.0))
     }
@@ -46,6 +46,10 @@ fn default_new(state: &mut State, resource: &Resource, object: &mut Value) -> Re
         workload::own_job_selector(object);
     }
     if let Some(status) = workload::first_status(kind).or_else(|| cluster::first_status(kind)) {
+        json::set(object, &["status"], status);
+    }
+    if resource.is("", "resourcequotas") {
+        let status = state.quota_status(object);
         json::set(object, &["status"], status);
     }
     if kind == "CustomResourceDefinition" {
@@ -80,6 +84,10 @@ pub(crate) fn update(
         // The status that kubelets and controllers write is not validated.
         if part == Part::Main {
             default_changed(state, resource, new);
+            if resource.is("", "resourcequotas") && new.get("spec") != old.get("spec") {
+                let status = state.quota_status(new);
+                json::set(new, &["status"], status);
+            }
             judge(resource, new, Some(old), &mut checks)?;
         }
     }

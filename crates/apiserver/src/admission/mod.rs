@@ -10,6 +10,7 @@ mod meta;
 mod offline;
 mod pod;
 mod quantity;
+mod resource_quota;
 mod selector;
 mod typed;
 mod unknown_fields;

@@ -118,6 +118,7 @@ pub(super) fn printer(group: &str, kind: &str) -> Printer {
         ("", "ServiceAccount") => cluster::SERVICE_ACCOUNT,
         ("", "ConfigMap") => cluster::CONFIG_MAP,
         ("", "Secret") => cluster::SECRET,
+        ("", "ResourceQuota") => cluster::RESOURCE_QUOTA,
         ("" | "events.k8s.io", "Event") => cluster::EVENT,
         ("", "PersistentVolume") => storage::VOLUME,
         ("", "PersistentVolumeClaim") => storage::CLAIM,

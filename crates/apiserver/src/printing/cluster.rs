@@ -92,6 +92,26 @@ pub(super) const SECRET: Printer = Printer {
     },
 };
 
+pub(super) const RESOURCE_QUOTA: Printer = Printer {
+    columns: &[NAME, text("Request"), text("Limit"), text("Age")],
+    row: |object, now| {
+        let status = |field: &str, name: &str| or(text_at(object, &["status", field, name]), "0").to_owned();
+        let hard = at(object, &["status", "hard"])
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten();
+        let (limits, requests): (Vec<_>, Vec<_>) = hard
+            .map(|(name, _)| format!("{name}: {}/{}", status("used", name), status("hard", name)))
+            .partition(|line| line.starts_with("limits."));
+        vec![
+            name(object),
+            requests.join(", ").into(),
+            limits.join(", ").into(),
+            age_of(object, now),
+        ]
+    },
+};
+
 fn entries(object: &Value, key: &str) -> usize {
     object
         .get(key)

@@ -183,6 +183,15 @@ mod tests {
         ]
     }
 
+    /// The table of one NodePool.
+    fn pool_table(pool: &Value, include: IncludeObject, metadata: Value) -> Value {
+        let kind = KindInfo {
+            group: "karpenter.sh",
+            kind: "NodePool",
+        };
+        render(kind, Some(&pool_columns()), [pool], include, now(), metadata)
+    }
+
     // API-009, API-010
     #[test]
     fn custom_columns_are_read_by_path() {
@@ -192,18 +201,7 @@ mod tests {
             "spec": {"weight": 10, "template": {"spec": {"nodeClassRef": {"name": "kwok"}}}},
             "status": {"nodes": 3, "conditions": [{"type": "Other", "status": "False"}, {"type": "Ready", "status": "True"}]},
         });
-        let kind = KindInfo {
-            group: "karpenter.sh",
-            kind: "NodePool",
-        };
-        let table = render(
-            kind,
-            Some(&pool_columns()),
-            [&pool],
-            IncludeObject::Metadata,
-            now(),
-            json!({"resourceVersion": "7"}),
-        );
+        let table = pool_table(&pool, IncludeObject::Metadata, json!({"resourceVersion": "7"}));
         assert_eq!(
             table["rows"][0]["cells"],
             json!(["default", "kwok", "3", "True", "5m", 10, "z-a"])
@@ -212,14 +210,7 @@ mod tests {
         assert_eq!(table["columnDefinitions"][0]["format"], "name");
         assert_eq!(table["metadata"]["resourceVersion"], "7");
         assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
-        let whole = render(
-            kind,
-            Some(&pool_columns()),
-            [&pool],
-            IncludeObject::Object,
-            now(),
-            json!({}),
-        );
+        let whole = pool_table(&pool, IncludeObject::Object, json!({}));
         assert_eq!(whole["rows"][0]["object"], pool);
     }
 
@@ -227,18 +218,7 @@ mod tests {
     #[test]
     fn absent_values_are_empty_cells() {
         let bare = json!({"metadata": {"name": "x"}});
-        let kind = KindInfo {
-            group: "karpenter.sh",
-            kind: "NodePool",
-        };
-        let table = render(
-            kind,
-            Some(&pool_columns()),
-            [&bare],
-            IncludeObject::None,
-            now(),
-            json!({}),
-        );
+        let table = pool_table(&bare, IncludeObject::None, json!({}));
         assert_eq!(
             table["rows"][0],
             json!({"cells": ["x", null, null, null, null, null, null]})

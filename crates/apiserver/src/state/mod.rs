@@ -5,6 +5,7 @@ mod custom_resources;
 mod garbage;
 mod objects;
 mod observer;
+mod quotas;
 mod random;
 mod recovery;
 mod shared;

@@ -161,6 +161,8 @@ impl State {
         let fields = Arc::clone(&self.table(table).fields);
         let stored = Arc::new(Stored::new(key, version, change, object, &fields));
         let previous = self.table(table).get(key).cloned();
+        let charged = previous.as_ref().filter(|_| self.has_quotas());
+        let before = charged.map(|previous| previous.value());
         if let Some(previous) = &previous {
             previous.forget();
             self.unindex(table, previous);
@@ -190,6 +192,10 @@ impl State {
         self.table_mut(table).record(change, Arc::clone(&stored));
         self.compact_log();
         self.after_commit(table, change, &stored, object);
+        if self.has_quotas() {
+            let after = (change != Change::Deleted).then_some(&*object);
+            self.charge_quotas(table, stored.namespace(), before.as_deref(), after);
+        }
         stored
     }
 

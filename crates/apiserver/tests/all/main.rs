@@ -13,6 +13,7 @@ mod limit_ranges;
 mod objects;
 mod recorded;
 mod refusals;
+mod resource_quotas;
 mod scale;
 mod serving;
 mod support;
