@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::documents::{Schemas, custom_component, gvk, reference};
+use super::descriptions;
+use super::documents::{API_VERSION_TEXT, KIND_TEXT, Schemas, custom_component, gvk, reference};
 use crate::schema::builtin::{self, FieldDef, Ownership, TypeRef};
 
 impl Schemas {
@@ -40,10 +41,22 @@ impl Schemas {
         };
         let mut properties = Map::new();
         for field in &ty.fields {
-            properties.insert(field.name.to_owned(), self.field_schema(field));
+            let mut property = self.field_schema(field);
+            let description = descriptions::of_field(name, field.name).or_else(|| match field.name {
+                "apiVersion" => Some(API_VERSION_TEXT.to_owned()),
+                "kind" => Some(KIND_TEXT.to_owned()),
+                _ => None,
+            });
+            if let Some(description) = description {
+                property["description"] = description.into();
+            }
+            properties.insert(field.name.to_owned(), property);
         }
         let required: Vec<&str> = ty.fields.iter().filter(|f| f.required).map(|f| f.name).collect();
         let mut schema = json!({"type": "object", "properties": properties});
+        if let Some(description) = descriptions::of_type(name) {
+            schema["description"] = description.into();
+        }
         if !required.is_empty() {
             schema["required"] = json!(required);
         }

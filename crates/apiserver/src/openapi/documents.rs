@@ -59,6 +59,9 @@ pub(crate) fn document(group: &str, version: &str, resources: &[DocumentedResour
             Some(custom) => schemas.add_custom(group, version, resource.kind, custom),
             None => schemas.add_builtin(group, version, resource.kind),
         };
+        if resource.scale {
+            schemas.add_type("autoscaling.v1.Scale");
+        }
         all_paths.extend(paths::of(group, version, resource, &component));
     }
     json!({
@@ -111,8 +114,8 @@ impl Schemas {
     }
 }
 
-const API_VERSION_TEXT: &str = "The group and version this object is written in.";
-const KIND_TEXT: &str = "The kind of this object, in CamelCase. It cannot be changed.";
+pub(super) const API_VERSION_TEXT: &str = "The group and version this object is written in.";
+pub(super) const KIND_TEXT: &str = "The kind of this object, in CamelCase. It cannot be changed.";
 const METADATA_TEXT: &str = "Name, labels and everything else that all objects have.";
 
 pub(super) fn gvk(group: &str, version: &str, kind: &str) -> Value {
@@ -158,6 +161,13 @@ mod tests {
         assert_eq!(
             schemas["io.k8s.api.apps.v1.Deployment"]["x-kubernetes-group-version-kind"],
             json!([{"group": "apps", "version": "v1", "kind": "Deployment"}])
+        );
+        let replicas = &schemas["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["replicas"]["description"];
+        assert!(
+            replicas
+                .as_str()
+                .is_some_and(|text| text.starts_with("Number of desired pods.")),
+            "{replicas}"
         );
         let text = document.to_string();
         for part in text.split("#/components/schemas/").skip(1) {

@@ -5,6 +5,7 @@
 //! patch. Built-in kinds come from the type table, custom kinds from their CRD.
 
 mod builtin_schemas;
+mod descriptions;
 mod documents;
 mod paths;
 

@@ -18,6 +18,9 @@ const CUSTOM_PATCH_TYPES: [&str; 3] = [
     "application/apply-patch+yaml",
 ];
 
+/// The component of the scale subresource.
+const SCALE: &str = "io.k8s.api.autoscaling.v1.Scale";
+
 /// Everything about a resource an operation mentions.
 struct Subject<'a> {
     patch_types: &'static [&'static str],
@@ -71,7 +74,12 @@ pub(super) fn of(
         out.push((format!("{object}/status"), subject.object(false)));
     }
     if resource.scale {
-        out.push((format!("{object}/scale"), subject.object(false)));
+        let scale = Subject {
+            gvk: gvk("autoscaling", "v1", "Scale"),
+            component: SCALE,
+            ..subject
+        };
+        out.push((format!("{object}/scale"), scale.object(false)));
     }
     out
 }

@@ -129,6 +129,8 @@ impl Builtin {
     pub(crate) fn storage(&self) -> (&'static str, &'static str, &'static str) {
         if self.group == "events.k8s.io" {
             ("", "v1", "events")
+        } else if self.group == "autoscaling" {
+            ("autoscaling", "v2", self.plural)
         } else {
             (self.group, self.version, self.plural)
         }
@@ -311,6 +313,15 @@ const TABLE: &[Builtin] = &[
     Builtin::namespaced(
         "autoscaling",
         "v2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+    )
+    .short(&["hpa"])
+    .in_all()
+    .status(),
+    Builtin::namespaced(
+        "autoscaling",
+        "v1",
         "horizontalpodautoscalers",
         "HorizontalPodAutoscaler",
     )

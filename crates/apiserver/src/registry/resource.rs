@@ -133,6 +133,11 @@ impl Resource {
         }
     }
 
+    /// Whether autoscalers are served in their older version.
+    pub(crate) fn is_v1_autoscaler(&self) -> bool {
+        self.is("autoscaling", "horizontalpodautoscalers") && self.version == "v1"
+    }
+
     /// The newer events API is a view of the core events.
     pub(crate) fn is_new_event_view(&self) -> bool {
         self.is("events.k8s.io", "events")

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test stops where something is wrong")]
 
 mod apply;
+mod autoscalers;
 mod custom_resources;
 mod data_folder;
 mod defaults;
