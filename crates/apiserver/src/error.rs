@@ -57,6 +57,18 @@ impl ApiError {
         self
     }
 
+    /// An apply without the name of its manager.
+    pub(crate) fn no_field_manager() -> Self {
+        let why = "Required value: is required for apply patch";
+        let message = format!("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: {why}");
+        let mut error = Self::new(422, "Invalid", message);
+        error.details = Some(json!({
+            "group": "meta.k8s.io", "kind": "PatchOptions",
+            "causes": [{"reason": "FieldValueRequired", "message": why, "field": "fieldManager"}],
+        }));
+        error
+    }
+
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }

@@ -110,7 +110,12 @@ impl Call<'_> {
     }
 
     pub(crate) fn patch_body(&self) -> Result<PatchBody, ApiError> {
-        PatchBody::parse(self.content_type, self.body, self.query.flag("force")?.unwrap_or(false))
+        let body = PatchBody::parse(self.content_type, self.body, self.query.flag("force")?.unwrap_or(false))?;
+        // The user agent names the manager of other writes only.
+        if matches!(body, PatchBody::Apply { .. }) && self.query.get("fieldManager").is_none_or(str::is_empty) {
+            return Err(ApiError::no_field_manager());
+        }
+        Ok(body)
     }
 }
 

@@ -98,6 +98,16 @@ impl LabelCondition {
             }
             Ok(key.to_owned())
         };
+        let value_of = |value: &str| {
+            let value = value.trim();
+            match value.find(['=', '!', '<', '>', '(', ')']) {
+                Some(at) => Err(format!(
+                    "unable to parse requirement: found '{}', expected: identifier",
+                    value.get(at..=at).unwrap_or_default()
+                )),
+                None => Ok(value.to_owned()),
+            }
+        };
         if let Some(key) = part.strip_prefix('!') {
             return Ok(Self::Absent(key_of(key)?));
         }
@@ -105,7 +115,7 @@ impl LabelCondition {
             let Some(list) = list.trim_end().strip_suffix(')') else {
                 return Err(format!("unable to parse requirement: found no closing ')' in {part:?}"));
             };
-            let values = list.split(',').map(|v| v.trim().to_owned()).collect();
+            let values = list.split(',').map(value_of).collect::<Result<_, _>>()?;
             return match head.split_whitespace().collect::<Vec<_>>().as_slice() {
                 [key, "in"] => Ok(Self::In(key_of(key)?, values)),
                 [key, "notin"] => Ok(Self::NotIn(key_of(key)?, values)),
@@ -115,10 +125,10 @@ impl LabelCondition {
             };
         }
         if let Some((key, value)) = part.split_once("!=") {
-            return Ok(Self::NotIn(key_of(key)?, vec![value.trim().to_owned()]));
+            return Ok(Self::NotIn(key_of(key)?, vec![value_of(value)?]));
         }
         if let Some((key, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-            return Ok(Self::In(key_of(key)?, vec![value.trim().to_owned()]));
+            return Ok(Self::In(key_of(key)?, vec![value_of(value)?]));
         }
         let number = |v: &str| {
             let n = v

@@ -85,11 +85,6 @@ impl State {
         part: Part,
     ) -> Result<WriteResult, ApiError> {
         let resource = write.resource;
-        if write.manager.is_empty() {
-            let message = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for \
-                           apply patch";
-            return Err(ApiError::new(422, "Invalid", message));
-        }
         crate::admission::envelope(resource, write.namespace, Some(name), &mut object)?;
         ownership::keep_part(resource, part, &mut object);
         write.applied = true;
