@@ -92,7 +92,7 @@ struct Watch {
     resource: Arc<Resource>,
     filter: Filter,
     view: View,
-    bell: Arc<Notify>,
+    written: Arc<Notify>,
     /// Everything up to this version has been sent.
     cursor: u64,
     /// The objects a watch begins with, rendered one by one because many watches may begin at once.
@@ -115,7 +115,7 @@ pub(crate) fn open(
     let table = state.table(resource.table);
     let now = Instant::now();
     let mut watch = Watch {
-        bell: table.bell(),
+        written: table.written(),
         cursor: state.version,
         initial: Vec::new().into_iter(),
         pending: VecDeque::new(),
@@ -164,11 +164,11 @@ impl Watch {
                 return None;
             }
             // Registered before the history is read, so that no write is missed in between.
-            let bell = Arc::clone(&self.bell);
-            let mut rung = pin!(bell.notified());
-            rung.as_mut().enable();
+            let written = Arc::clone(&self.written);
+            let mut notified = pin!(written.notified());
+            notified.as_mut().enable();
             if !self.read_history() {
-                self.wait(rung).await;
+                self.wait(notified).await;
             }
         }
     }
@@ -207,7 +207,7 @@ impl Watch {
         self.ended = true;
     }
 
-    async fn wait(&mut self, rung: Pin<&mut Notified<'_>>) {
+    async fn wait(&mut self, notified: Pin<&mut Notified<'_>>) {
         let until = match (self.deadline, self.next_bookmark) {
             (Some(deadline), Some(bookmark)) => Some(deadline.min(bookmark)),
             (deadline, bookmark) => deadline.or(bookmark),
@@ -220,7 +220,7 @@ impl Watch {
         };
         tokio::select! {
             biased;
-            () = rung => {}
+            () = notified => {}
             () = timer => self.on_timer(),
         }
     }

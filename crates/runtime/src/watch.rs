@@ -248,10 +248,10 @@ where
     async fn next(&mut self) -> Result<WatchEvent<K>, WatchError> {
         loop {
             let deadline = self.deadline();
-            let bell = self.options.relist_on.clone();
+            let requests = self.options.relist_on.clone();
             let woken = tokio::select! {
                 biased;
-                () = rung(bell.as_deref()) => Woken::Deadline(Deadline::Relist),
+                () = notified(requests.as_deref()) => Woken::Deadline(Deadline::Relist),
                 item = self.stream.next() => Woken::Item(item),
                 woken = reach(deadline) => woken,
             };
@@ -415,9 +415,9 @@ fn kind_of(error: &watcher::Error) -> Option<ApiErrorKind> {
     }
 }
 
-async fn rung(bell: Option<&Notify>) {
-    match bell {
-        Some(bell) => bell.notified().await,
+async fn notified(requests: Option<&Notify>) {
+    match requests {
+        Some(requests) => requests.notified().await,
         None => std::future::pending().await,
     }
 }

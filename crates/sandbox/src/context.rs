@@ -293,6 +293,23 @@ pub(crate) fn enqueue_own_and_pods<K: Kind>(queue: &Queue<ObjectKey>, own: &Stor
     });
 }
 
+/// Feeds the keys of a kind's own objects into a queue, and those of the owners of objects that such objects control.
+pub(crate) fn enqueue_own_and_controlled<K: Kind, C: Kind>(
+    queue: &Queue<ObjectKey>,
+    own: &Store<K>,
+    controlled: &Store<C>,
+) {
+    let mine = queue.clone();
+    own.listen(move |change| mine.add(change.key.clone()));
+    let mine = queue.clone();
+    controlled.listen(move |change| {
+        let owner = change.last().and_then(crate::object::controller);
+        if let Some(owner) = owner.filter(|owner| owner.kind == K::kind(&())) {
+            mine.add(ObjectKey::new(&*change.key.namespace, &*owner.name));
+        }
+    });
+}
+
 /// The pods that are neither finished nor being deleted.
 pub(crate) fn active(pods: Vec<Arc<Pod>>) -> Vec<Arc<Pod>> {
     pods.into_iter().filter(|pod| is_active(pod)).collect()

@@ -126,9 +126,9 @@ impl<K: Kind> Store<K> {
         if version <= inner.seen && !known {
             return;
         }
-        let told = inner.put(object);
+        let delivery = inner.put(object);
         drop(inner);
-        told.deliver();
+        delivery.deliver();
     }
 
     /// Records that an object was deleted.
@@ -139,9 +139,9 @@ impl<K: Kind> Store<K> {
             .get(key)
             .is_some_and(|object| object.meta().uid.as_deref() == Some(uid))
         {
-            let told = inner.take(key);
+            let delivery = inner.take(key);
             drop(inner);
-            told.deliver();
+            delivery.deliver();
         }
     }
 
@@ -183,8 +183,8 @@ impl<K: Kind> Store<K> {
             }
         }
         drop(inner);
-        for told in all {
-            told.deliver();
+        for delivery in all {
+            delivery.deliver();
         }
     }
 
@@ -208,14 +208,14 @@ impl<K: Kind> Store<K> {
 }
 
 /// A change with its listeners, called after the store's lock is released.
-struct Told<K> {
+struct Delivery<K> {
     key: ObjectKey,
     old: Option<Arc<K>>,
     new: Option<Arc<K>>,
     listeners: Vec<Listener<K>>,
 }
 
-impl<K> Told<K> {
+impl<K> Delivery<K> {
     fn deliver(self) {
         let change = Change {
             key: &self.key,
@@ -229,7 +229,7 @@ impl<K> Told<K> {
 }
 
 impl<K: Kind> Inner<K> {
-    fn put(&mut self, object: K) -> Told<K> {
+    fn put(&mut self, object: K) -> Delivery<K> {
         let key = key_of(&object);
         let old = self.objects.get(&key).cloned();
         let stale = old.as_ref().is_some_and(|old| version(&**old) >= version(&object));
@@ -239,7 +239,7 @@ impl<K: Kind> Inner<K> {
             self.objects.insert(key.clone(), Arc::clone(new));
         }
         let listeners = if stale { Vec::new() } else { self.listeners.clone() };
-        Told {
+        Delivery {
             key,
             old,
             new,
@@ -247,7 +247,7 @@ impl<K: Kind> Inner<K> {
         }
     }
 
-    fn take(&mut self, key: &ObjectKey) -> Told<K> {
+    fn take(&mut self, key: &ObjectKey) -> Delivery<K> {
         let old = self.objects.remove(key);
         self.reindex(key, old.as_deref(), None);
         let listeners = if old.is_some() {
@@ -255,7 +255,7 @@ impl<K: Kind> Inner<K> {
         } else {
             Vec::new()
         };
-        Told {
+        Delivery {
             key: key.clone(),
             old,
             new: None,

@@ -176,7 +176,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, api: ApiServer, mu
     loop {
         tokio::select! {
             biased;
-            () = told_to_stop(&mut stop) => break,
+            () = stop_requested(&mut stop) => break,
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
@@ -218,7 +218,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, api: ApiServer, mut sto
     let ended = tokio::select! {
         biased;
         ended = connection.as_mut() => ended,
-        () = told_to_stop(&mut stop) => {
+        () = stop_requested(&mut stop) => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
@@ -229,7 +229,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, api: ApiServer, mut sto
 }
 
 /// Completes when the handle shuts the listener down. A dropped handle never completes it.
-async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
+async fn stop_requested(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }

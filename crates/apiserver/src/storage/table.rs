@@ -35,7 +35,7 @@ pub(crate) struct Table {
     /// Fields that field selectors may name.
     pub(crate) fields: Arc<[FieldPath]>,
     /// Wakes watchers, in the order in which they began to wait: runs must not differ. (A watch channel wakes in random order.)
-    bell: Arc<Notify>,
+    written: Arc<Notify>,
 }
 
 impl Table {
@@ -46,7 +46,7 @@ impl Table {
             history_max,
             compacted: version,
             fields,
-            bell: Arc::default(),
+            written: Arc::default(),
         }
     }
 
@@ -58,9 +58,9 @@ impl Table {
         self.objects.len()
     }
 
-    /// What rings on every write.
-    pub(crate) fn bell(&self) -> Arc<Notify> {
-        Arc::clone(&self.bell)
+    /// Is notified of every write.
+    pub(crate) fn written(&self) -> Arc<Notify> {
+        Arc::clone(&self.written)
     }
 
     /// The objects in key order: of one namespace, or all.
@@ -92,7 +92,7 @@ impl Table {
                 self.compacted = dropped.object.version;
             }
         }
-        self.bell.notify_waiters();
+        self.written.notify_waiters();
     }
 
     /// Puts an object in its place without an event: for state read from disk.
@@ -109,7 +109,7 @@ impl Table {
     pub(crate) fn compact(&mut self, version: u64) {
         self.history.clear();
         self.compacted = version;
-        self.bell.notify_waiters();
+        self.written.notify_waiters();
     }
 
     /// The version before which nothing is known.

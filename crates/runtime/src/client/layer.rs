@@ -300,12 +300,12 @@ impl Retry {
             return None;
         }
         match result {
-            Ok(response) if response.status() == StatusCode::TOO_MANY_REQUESTS => match told(response) {
+            Ok(response) if response.status() == StatusCode::TOO_MANY_REQUESTS => match retry_after(response) {
                 Some(wait) => (attempt < ATTEMPTS_WHEN_TOLD).then(|| self.rng.jitter(wait, 0.1)),
                 None => (attempt < self.attempts).then(own),
             },
             Ok(response) if is_outage(response.status()) => {
-                let wait = told(response).map(|wait| self.rng.jitter(wait, 0.1));
+                let wait = retry_after(response).map(|wait| self.rng.jitter(wait, 0.1));
                 (class == Repeatable::Always && attempt < self.attempts).then(|| wait.unwrap_or_else(own))
             }
             Ok(_) => None,
@@ -327,7 +327,8 @@ fn date<B>(response: &Response<B>) -> Option<Timestamp> {
     Some(rfc2822::parse(text).ok()?.timestamp())
 }
 
-fn told<B>(response: &Response<B>) -> Option<Duration> {
+/// How long the server asks clients to wait, at most [`LONGEST_WAIT`].
+fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
     let seconds = response
         .headers()
         .get(RETRY_AFTER)?

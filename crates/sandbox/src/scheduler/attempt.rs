@@ -55,9 +55,9 @@ pub(super) async fn attempt(
             }
         }
         Verdict::Nowhere(message) => {
-            let told = reports.unschedulable(context, &pod, &message).await;
+            let reported = reports.unschedulable(context, &pod, &message).await;
             shared.queue().failed(key);
-            told
+            reported
         }
     };
     if let Err(error) = result {

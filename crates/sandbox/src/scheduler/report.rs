@@ -65,11 +65,11 @@ fn preemption(nodes: usize, reasons: &[Vec<FilterReason>]) -> String {
 #[derive(Default)]
 pub(super) struct Reports {
     /// By the pod's uid.
-    last: BTreeMap<String, Told>,
+    last: BTreeMap<String, LastReport>,
 }
 
 /// The last event of a pod.
-struct Told {
+struct LastReport {
     message: String,
     event: String,
     count: i32,
@@ -136,15 +136,15 @@ impl Reports {
         message: &str,
     ) -> Result<(), kube::Error> {
         let api: Api<Event> = Api::namespaced(context.client.clone(), &pod.namespace().unwrap_or_default());
-        if let Some(told) = self.last.get_mut(uid(pod)).filter(|told| told.message == message) {
-            told.count += 1;
-            if told.written.elapsed() < REPEAT {
+        if let Some(last) = self.last.get_mut(uid(pod)).filter(|last| last.message == message) {
+            last.count += 1;
+            if last.written.elapsed() < REPEAT {
                 return Ok(());
             }
-            told.written = Instant::now();
-            let patch = json!({"count": told.count, "lastTimestamp": seconds(context.now())});
+            last.written = Instant::now();
+            let patch = json!({"count": last.count, "lastTimestamp": seconds(context.now())});
             match api
-                .patch(&told.event, &PatchParams::default(), &Patch::Merge(patch))
+                .patch(&last.event, &PatchParams::default(), &Patch::Merge(patch))
                 .await
             {
                 Ok(_) => return Ok(()),
@@ -162,13 +162,13 @@ impl Reports {
         if self.last.len() >= REMEMBERED {
             self.last.pop_first();
         }
-        let told = Told {
+        let last = LastReport {
             message: message.to_owned(),
             event: name,
             count: 1,
             written: Instant::now(),
         };
-        self.last.insert(uid(pod).to_owned(), told);
+        self.last.insert(uid(pod).to_owned(), last);
         Ok(())
     }
 }

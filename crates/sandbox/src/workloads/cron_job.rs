@@ -1,12 +1,12 @@
 //! The CronJob controller: creates Jobs by schedule and deletes the oldest finished ones. Schedules are in UTC.
 
-use crate::context::{ActorContext, queue};
-use crate::object::{controlled_by, controller, controller_uid, reference, seconds, uid};
+use crate::context::{ActorContext, enqueue_own_and_controlled, queue};
+use crate::object::{controlled_by, controller_uid, reference, seconds, uid};
 use crate::store::key_of;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, Job};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kerf_runtime::{ObjectKey, Outcome, ReconcileError};
+use kerf_runtime::{Outcome, ReconcileError};
 use kerf_units::cron::CronSchedule;
 use kube::ResourceExt;
 use serde_json::json;
@@ -23,18 +23,7 @@ const FAILED_KEPT: i32 = 1;
 
 pub(super) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     let queue = queue();
-    let keys = queue.clone();
-    context.cron_jobs.listen(move |change| keys.add(change.key.clone()));
-    let keys = queue.clone();
-    context.jobs.listen(move |change| {
-        let owner = change
-            .last()
-            .and_then(controller)
-            .filter(|owner| owner.kind == "CronJob");
-        if let Some(owner) = owner {
-            keys.add(ObjectKey::new(&*change.key.namespace, &*owner.name));
-        }
-    });
+    enqueue_own_and_controlled(&queue, &context.cron_jobs, &context.jobs);
     context.run(tasks, "cron_job", queue, |context, key| async move {
         let Some(cron_job) = context.cron_jobs.get(&key) else {
             return Ok(Outcome::Done);

@@ -1,7 +1,7 @@
 //! The Deployment controller: one replica set per template, scaled by the rollout.
 
 use super::rollout;
-use crate::context::{ActorContext, queue};
+use crate::context::{ActorContext, enqueue_own_and_controlled, queue};
 use crate::object::{annotation, controlled_by, controller, short_hash, uid};
 use crate::store::key_of;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, ReplicaSetSpec};
@@ -20,18 +20,7 @@ const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
 
 pub(super) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     let queue = queue();
-    let keys = queue.clone();
-    context.deployments.listen(move |change| keys.add(change.key.clone()));
-    let keys = queue.clone();
-    context.replica_sets.listen(move |change| {
-        let owner = change
-            .last()
-            .and_then(controller)
-            .filter(|owner| owner.kind == "Deployment");
-        if let Some(owner) = owner {
-            keys.add(ObjectKey::new(&*change.key.namespace, &*owner.name));
-        }
-    });
+    enqueue_own_and_controlled(&queue, &context.deployments, &context.replica_sets);
     // The Recreate strategy waits until the last old pod is removed.
     let (keys, own) = (queue.clone(), Arc::downgrade(context));
     context.pods.listen(move |change| {
