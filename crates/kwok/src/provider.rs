@@ -3,12 +3,13 @@
 use crate::interruption_annotations::{InterruptionAnnotations, node_of};
 use crate::machine::{NodeCapacity, PROVIDER_ID_PREFIX, choose_machine};
 use crate::node_writer::NodeWriter;
+use crate::pool_annotations::{MachineFaults, Registration};
 use crate::type_definition::is_reservation_id_key;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::conditions::{READY, node_claim};
-use kerf_api::{Condition, KwokNodeClass, LabelRules, NodeClaim, NodeClassKind, NodePool, kwok_node_class};
+use kerf_api::{Condition, KwokNodeClass, LabelRules, NodeClaim, NodeClassKind, NodePool, kwok_node_class, labels};
 use kerf_cloud::{
     CloudError, CloudProvider, DriftReason, Interruption, InterruptionKind, Launched, Profile, RepairPolicy,
     SignalQueue, Vocabulary, claim_name,
@@ -100,7 +101,9 @@ impl KwokProvider {
         }
     }
 
-    /// Also raises interruptions for annotated Nodes ([`INTERRUPTION`](crate::INTERRUPTION)). This costs a watch of Nodes.
+    /// Also obeys annotations: raises interruptions for annotated Nodes ([`INTERRUPTION`](crate::INTERRUPTION)), and lets machines of
+    /// annotated NodePools fail ([`REGISTRATION`](crate::REGISTRATION), [`REPORTED_CAPACITY`](crate::REPORTED_CAPACITY)). This costs a
+    /// watch of Nodes, and a request for each launch.
     #[must_use]
     pub fn with_interruption_annotations(mut self) -> Self {
         self.annotations = Some(InterruptionAnnotations::new(self.client.clone()));
@@ -144,6 +147,18 @@ impl KwokProvider {
             Some(ready) if ready.is_false() => Err(CloudError::NodeClassNotReady(ready.message().into())),
             _ => Ok(class.node_registration_delay().to_std()),
         }
+    }
+
+    /// How the machines of the claim's pool fail: not at all unless the provider reads annotations and the pool exists.
+    async fn machine_faults(&self, claim: &NodeClaim) -> Result<MachineFaults, CloudError> {
+        let labels = claim.metadata.labels.as_ref();
+        let pool = labels.and_then(|labels| labels.get(labels::NODE_POOL));
+        let (Some(pool), Some(_)) = (pool, &self.annotations) else {
+            return Ok(MachineFaults::default());
+        };
+        let pool = Api::<NodePool>::all(self.client.clone()).get_opt(pool).await;
+        let pool = pool.map_err(|error| api_error("getting the NodePool of a claim", &error))?;
+        Ok(pool.as_ref().map(MachineFaults::of).unwrap_or_default())
     }
 
     /// Removes the Node of a claim that never registered: no controller would (LIF-073), and its claim is about to go.
@@ -208,9 +223,15 @@ impl CloudProvider for KwokProvider {
 
     async fn create(&self, claim: &NodeClaim) -> Result<Launched, CloudError> {
         let labels = &self.profile.vocabulary.labels;
-        let machine = choose_machine(claim, &self.catalogue, labels, self.node_capacity, &self.interner)?;
+        let mut machine = choose_machine(claim, &self.catalogue, labels, self.node_capacity, &self.interner)?;
         let delay = self.registration_delay(claim).await?;
-        self.node_writer.write_after(machine.node, delay);
+        let faults = self.machine_faults(claim).await?;
+        faults.apply(&mut machine.node);
+        match faults.registration {
+            Registration::Normal => self.node_writer.write_after(machine.node, delay),
+            Registration::Late(more) => self.node_writer.write_after(machine.node, delay + more),
+            Registration::Never => {}
+        }
         Ok(machine.launched)
     }
 

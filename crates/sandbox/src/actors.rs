@@ -3,7 +3,7 @@
 use crate::context::ActorContext;
 use crate::kubelet::KubeletOptions;
 use crate::scheduler::Scoring;
-use crate::{disruption_budget, kubelet, node_lifecycle, pod_gc, scheduler, volumes, workloads};
+use crate::{disruption_budget, kubelet, node_agents, node_lifecycle, pod_gc, scheduler, volumes, workloads};
 use kerf_runtime::{CancellationToken, Clock, Seed};
 use kube::Client;
 use std::sync::Arc;
@@ -59,6 +59,7 @@ impl Actors {
         if let Some(scoring) = options.scheduler {
             scheduler::start(&context, &mut tasks, scoring);
         }
+        node_agents::start(&context, &mut tasks, &options.kubelets);
         kubelet::start(&context, &mut tasks, options.kubelets.clone());
         context.follow(&mut tasks).await;
         Self { tasks }

@@ -13,6 +13,7 @@ mod context;
 mod disruption_budget;
 pub mod faults;
 mod kubelet;
+mod node_agents;
 mod node_lifecycle;
 mod node_match;
 mod object;
@@ -24,6 +25,7 @@ mod volumes;
 mod workloads;
 
 pub use actors::{ActorOptions, Actors};
-pub use kubelet::{EXIT_CODE, KUBELET, KubeletOptions, NodeSelection, RUN_FOR, SIMULATED_NODE, STOP_AFTER};
+pub use kubelet::{EXIT_CODE, FLAP_EVERY, KUBELET, KubeletOptions, NodeSelection, RUN_FOR, SIMULATED_NODE, STOP_AFTER};
+pub use node_agents::REMOVES_TAINT;
 pub use sandbox::{Sandbox, SandboxBuilder, SandboxError};
 pub use scheduler::Scoring;

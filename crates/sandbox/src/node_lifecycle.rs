@@ -68,7 +68,8 @@ pub(crate) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
     });
 }
 
-fn taints(node: &Node) -> &[Taint] {
+/// The node's taints.
+pub(crate) fn taints(node: &Node) -> &[Taint] {
     node.spec
         .as_ref()
         .and_then(|spec| spec.taints.as_deref())
@@ -136,6 +137,11 @@ async fn taint(context: &ActorContext, node: &Node) -> Result<(), ReconcileError
             });
         }
     }
+    write_taints(context, node, new).await
+}
+
+/// Replaces the taints of a node, if that changes them. A node that was deleted meanwhile is no error.
+pub(crate) async fn write_taints(context: &ActorContext, node: &Node, new: Vec<Taint>) -> Result<(), ReconcileError> {
     if new.as_slice() == taints(node) {
         return Ok(());
     }

@@ -24,6 +24,7 @@ pub(crate) struct State {
 
 pub(crate) const NODES: &str = "/api/v1/nodes";
 pub(crate) const CLASSES: &str = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses";
+pub(crate) const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
 pub(crate) const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
 
 impl FakeApi {

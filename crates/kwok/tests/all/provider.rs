@@ -1,6 +1,6 @@
 //! The provider against a small API server: launches, Nodes, deletion (KWK-001 to KWK-060).
 
-use crate::fake_api::{CLAIMS, CLASSES, FakeApi, NODES};
+use crate::fake_api::{CLAIMS, CLASSES, FakeApi, NODES, POOLS};
 use jiff::Timestamp;
 use kerf_api::{NodeClaim, NodePool};
 use kerf_cloud::{CloudError, CloudProvider, InterruptionKind, RepairPolicy};
@@ -531,4 +531,76 @@ async fn a_restart_keeps_the_nodes() {
         Ok(answer.provider_id.clone())
     );
     assert!(provider.get(&answer.provider_id).await.is_ok());
+}
+
+/// A provider that obeys annotations, the claim of an annotated pool, and the API.
+fn annotated_pool(annotations: &Value) -> (FakeApi, KwokProvider, NodeClaim) {
+    let (api, provider) = setup();
+    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
+    api.put(
+        POOLS,
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "bad", "annotations": annotations},
+            "spec": {"template": {"spec": {"nodeClassRef": class, "requirements": []}}},
+        }),
+    );
+    let mut claim = claim("c", json!([types(&[TYPE])]));
+    let labels = claim.metadata.labels.get_or_insert_default();
+    labels.insert("karpenter.sh/nodepool".to_owned(), "bad".to_owned());
+    (api, provider.with_interruption_annotations(), claim)
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_of_an_annotated_pool_register_late_or_never() {
+    let (api, provider, claim) = annotated_pool(&json!({"sandbox.kerf.sh/registration": "5m"}));
+    provider.create(&claim).await.expect("launched");
+    wait(299).await;
+    assert!(api.names(NODES).is_empty());
+    wait(2).await;
+    assert_eq!(api.names(NODES).len(), 1);
+
+    let (api, provider, claim) = annotated_pool(&json!({"sandbox.kerf.sh/registration": "never"}));
+    provider.create(&claim).await.expect("launched");
+    wait(3600).await;
+    assert!(api.names(NODES).is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_of_an_annotated_pool_lie_about_their_capacity() {
+    let annotations = json!({
+        "sandbox.kerf.sh/reported-capacity": "cpu=50%,memory=0%", "sandbox.kerf.sh/flap-every": "2m",
+        "sandbox.kerf.sh/interruption": "spot_interrupted", "note": "other",
+    });
+    let (api, provider, claim) = annotated_pool(&annotations);
+    let promised = provider.create(&claim).await.expect("launched");
+    wait(1).await;
+    let node = api.locked().objects[&format!("{NODES}/{}", promised.name)].clone();
+    let cpu = promised.allocatable["cpu"].milli_floor();
+    assert_eq!(node["status"]["allocatable"]["cpu"], format!("{}m", cpu / 2));
+    assert_eq!(node["status"]["allocatable"]["memory"], "0");
+    assert_eq!(
+        node["status"]["allocatable"]["pods"],
+        promised.allocatable["pods"].to_string()
+    );
+    // Kubelets read the other annotations from the Node; an interruption is for one machine.
+    let on_node = &node["metadata"]["annotations"];
+    assert_eq!(on_node["sandbox.kerf.sh/flap-every"], "2m");
+    assert_eq!(
+        (on_node.get("sandbox.kerf.sh/interruption"), on_node["note"].as_str()),
+        (None, Some("x"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn annotations_that_cannot_be_read_have_no_effect() {
+    let annotations = json!({"sandbox.kerf.sh/registration": "late", "sandbox.kerf.sh/reported-capacity": "half"});
+    let (api, provider, claim) = annotated_pool(&annotations);
+    let promised = provider.create(&claim).await.expect("launched");
+    wait(1).await;
+    let node = api.locked().objects[&format!("{NODES}/{}", promised.name)].clone();
+    assert_eq!(
+        node["status"]["allocatable"]["cpu"],
+        promised.allocatable["cpu"].to_string()
+    );
 }

@@ -1,9 +1,10 @@
 //! The kubelets as two controllers: one for nodes, one for pods.
 
 use super::node;
-use super::options::{KUBELET, KubeletOptions, NodeSelection, SIMULATED_NODE};
+use super::options::{FLAP_EVERY, KUBELET, KubeletOptions, NodeSelection, SIMULATED_NODE};
 use crate::context::{ActorContext, queue};
 use crate::object::{annotation, is_deleting};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kerf_runtime::{Outcome, ReconcileError};
 use kube::ResourceExt;
@@ -22,6 +23,36 @@ pub(super) enum KubeletMode {
     Stopped,
 }
 
+/// Whether a node has a simulated kubelet.
+pub(crate) fn is_simulated(node: &Node, nodes: NodeSelection) -> bool {
+    match nodes {
+        NodeSelection::Marked => annotation(node, SIMULATED_NODE).is_some(),
+        NodeSelection::All => true,
+        NodeSelection::None => false,
+    }
+}
+
+/// What a flapping node is now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Flapping {
+    ready: bool,
+    /// Time until this changes.
+    left: Duration,
+}
+
+/// What a node annotated with [`FLAP_EVERY`] is now; `None` for other nodes. Periods count from the creation of the node.
+fn flapping(node: &Node, now: Timestamp) -> Option<Flapping> {
+    let period = duration_annotation(node, FLAP_EVERY).filter(|period| !period.is_zero())?;
+    let created = node.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
+    let age = now.duration_since(created).unsigned_abs();
+    let (periods, rest) = (age.as_nanos() / period.as_nanos(), age.as_nanos() % period.as_nanos());
+    let rest = Duration::from_nanos(u64::try_from(rest).unwrap_or(u64::MAX));
+    Some(Flapping {
+        ready: periods.is_multiple_of(2),
+        left: period.saturating_sub(rest),
+    })
+}
+
 pub(super) struct Kubelets {
     pub(super) options: KubeletOptions,
     /// When a stage that began will end, by the uid of the object and the stage.
@@ -36,17 +67,15 @@ pub(super) enum Stage {
 }
 
 impl Kubelets {
-    pub(super) fn mode(&self, node: &Node) -> Option<KubeletMode> {
-        let simulated = match self.options.nodes {
-            NodeSelection::Marked => annotation(node, SIMULATED_NODE).is_some(),
-            NodeSelection::All => true,
-            NodeSelection::None => false,
-        };
-        simulated.then(|| match annotation(node, KUBELET) {
+    pub(super) fn mode(&self, node: &Node, now: Timestamp) -> Option<KubeletMode> {
+        is_simulated(node, self.options.nodes).then(|| match annotation(node, KUBELET) {
             Some("stopped") => KubeletMode::Stopped,
             Some("paused") => KubeletMode::Paused,
             Some("not-ready") => KubeletMode::NotReady,
-            Some(_) | None => KubeletMode::Normal,
+            Some(_) | None => match flapping(node, now) {
+                Some(Flapping { ready: false, .. }) => KubeletMode::NotReady,
+                Some(_) | None => KubeletMode::Normal,
+            },
         })
     }
 
@@ -121,7 +150,11 @@ pub(crate) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>, option
             let Some(node) = context.nodes.get(&key) else {
                 return Ok(Outcome::Done);
             };
-            kubelets.node(&context, &node).await
+            let outcome = kubelets.node(&context, &node).await?;
+            Ok(match (outcome, flapping(&node, context.now())) {
+                (Outcome::Done, Some(flapping)) => Outcome::RequeueAfter(flapping.left),
+                (outcome, _) => outcome,
+            })
         }
     });
     context.run(tasks, "kubelet.pods", pods, move |context, key| {
@@ -133,7 +166,7 @@ pub(crate) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>, option
             let Some(node) = crate::object::node_name(&pod).and_then(|name| context.nodes.named(name)) else {
                 return Ok(Outcome::Done);
             };
-            match kubelets.mode(&node) {
+            match kubelets.mode(&node, context.now()) {
                 Some(KubeletMode::Normal) if !is_deleting(&*node) || node::is_ready(Some(&node)) => {
                     kubelets.pod(&context, &pod, &node).await
                 }
@@ -153,14 +186,14 @@ pub(super) fn address(prefix: &str, name: &str) -> String {
     format!("{prefix}.{}.{}", (hash >> 8) & 0xff, 1 + (hash & 0xff) % 254)
 }
 
-/// The duration in the pod's annotation `key`; `None` when it is absent or no Go duration.
-pub(super) fn duration_annotation(pod: &k8s_openapi::api::core::v1::Pod, key: &str) -> Option<Duration> {
-    let text = annotation(pod, key)?;
+/// The duration in the object's annotation `key`; `None` when it is absent or no Go duration.
+pub(super) fn duration_annotation<K: kube::Resource>(object: &K, key: &str) -> Option<Duration> {
+    let text = annotation(object, key)?;
     let parsed: Result<kerf_units::duration::GoDuration, _> = text.parse();
     match parsed {
         Ok(duration) => Some(duration.to_std()),
         Err(error) => {
-            tracing::warn!(pod = pod.name_any(), annotation = key, %error, "pod annotation ignored: its value must be a Go duration such as 30s or 5m");
+            tracing::warn!(object = object.name_any(), annotation = key, %error, "annotation ignored: its value must be a Go duration such as 30s or 5m");
             None
         }
     }

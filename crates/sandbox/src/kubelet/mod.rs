@@ -9,6 +9,6 @@ mod options;
 mod pod;
 mod status;
 
-pub(crate) use kubelets::start;
+pub(crate) use kubelets::{is_simulated, start};
 pub(crate) use node::ready;
-pub use options::{EXIT_CODE, KUBELET, KubeletOptions, NodeSelection, RUN_FOR, SIMULATED_NODE, STOP_AFTER};
+pub use options::{EXIT_CODE, FLAP_EVERY, KUBELET, KubeletOptions, NodeSelection, RUN_FOR, SIMULATED_NODE, STOP_AFTER};

@@ -51,7 +51,7 @@ pub(super) fn is_ready(node: Option<&Node>) -> bool {
 
 impl Kubelets {
     pub(super) async fn node(&self, context: &ActorContext, node: &Node) -> Reconciled {
-        let Some(mode) = self.mode(node) else {
+        let Some(mode) = self.mode(node, context.now()) else {
             return Ok(Outcome::Done);
         };
         let (delay, conditions) = match (mode, ready(node)) {

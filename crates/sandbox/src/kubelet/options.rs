@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const SIMULATED_NODE: &str = "kwok.x-k8s.io/node";
 /// On a Node: `stopped` (no heartbeat, Ready becomes Unknown), `not-ready` (Ready is False) or `paused` (Ready, but nothing happens to pods).
 pub const KUBELET: &str = "sandbox.kerf.sh/kubelet";
+/// On a Node: for how long it is Ready and then not Ready, in turn, as a Go duration.
+pub const FLAP_EVERY: &str = "sandbox.kerf.sh/flap-every";
 /// On a pod that does not restart: how long it runs, as a Go duration.
 pub const RUN_FOR: &str = "sandbox.kerf.sh/run-for";
 /// On a pod that does not restart: the exit code of its containers; any other than 0 makes the pod fail.

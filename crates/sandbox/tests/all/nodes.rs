@@ -140,3 +140,77 @@ async fn a_cordon_is_a_taint() {
     seconds(10).await;
     assert_eq!(cluster.running().await, ["web"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_flapping_node_is_ready_and_not_ready_in_turn() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1"]).await;
+    let annotations = json!({"sandbox.kerf.sh/flap-every": "2m"});
+    cluster
+        .patch(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": annotations}}))
+        .await;
+    let not_ready = [
+        "node.kubernetes.io/not-ready:NoExecute",
+        "node.kubernetes.io/not-ready:NoSchedule",
+    ];
+    // The node was created 15 s ago.
+    for expected in [&[] as &[&str], &not_ready, &[], &not_ready] {
+        seconds(60).await;
+        assert_eq!(taints(&cluster.read_node("n1").await), expected);
+        seconds(60).await;
+    }
+    let calm = json!({"sandbox.kerf.sh/flap-every": null});
+    cluster
+        .patch(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "annotations": calm}}))
+        .await;
+    seconds(200).await;
+    assert_eq!(taints(&cluster.read_node("n1").await), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ready_agent_removes_its_taint() {
+    let cluster = Cluster::start().await;
+    for (name, key) in [
+        ("cilium", "node.cilium.io/agent-not-ready"),
+        ("other", "example.com/agent-not-ready"),
+    ] {
+        cluster.node(name, "a").await;
+        let taint = json!({"key": key, "effect": "NoExecute"});
+        cluster
+            .patch(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": [taint]}}))
+            .await;
+    }
+    seconds(15).await;
+    let tainted = |key: &str| vec![format!("{key}:NoExecute")];
+    assert_eq!(
+        taints(&cluster.read_node("cilium").await),
+        tainted("node.cilium.io/agent-not-ready")
+    );
+    for (name, label, annotations) in [
+        ("cilium", "cilium", json!({})),
+        // This pod removes no taint.
+        ("plain", "plain", json!({})),
+        (
+            "other",
+            "agent",
+            json!({"sandbox.kerf.sh/removes-taint": "example.com/agent-not-ready"}),
+        ),
+    ] {
+        let mut spec = asks("100m");
+        spec["tolerations"] = json!([{"operator": "Exists"}]);
+        spec["nodeName"] = json!(if name == "plain" { "other" } else { name });
+        let mut pod = pod(name, spec);
+        pod["metadata"]["labels"] = json!({"k8s-app": label});
+        pod["metadata"]["annotations"] = annotations;
+        if name == "other" {
+            seconds(10).await;
+            let left = taints(&cluster.read_node("other").await);
+            assert_eq!(left, tainted("example.com/agent-not-ready"));
+        }
+        cluster.create(pod).await;
+    }
+    seconds(10).await;
+    for node in ["cilium", "other"] {
+        assert_eq!(taints(&cluster.read_node(node).await), Vec::<String>::new(), "{node}");
+    }
+}
