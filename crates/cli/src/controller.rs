@@ -85,14 +85,7 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
 async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
     let clock = Clock::system();
     let seed = Seed::from_entropy();
-    LogConfig {
-        level: options.log_level,
-        sinks: Sinks::open(&options.log_output_paths)?,
-        error_sinks: Sinks::open(&options.log_error_output_paths)?,
-        commit: option_env!("KERF_COMMIT").map(str::to_owned),
-        clock: clock.clone(),
-    }
-    .install()?;
+    install_logs(&options, &clock)?;
     let connection = if kubeconfig.is_empty() {
         Connection::infer().await?
     } else {
@@ -153,28 +146,44 @@ async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
     }
     .manager();
     let shutdown = CancellationToken::new();
-    tokio::spawn(cancel_on_signal(shutdown.clone()));
+    tokio::spawn(cancel_on_signal(shutdown.clone(), || {}));
     kerf_controllers::run(config, shutdown).await?;
     Ok(Exit::Done)
 }
 
-/// Cancels the token at the first SIGINT or SIGTERM, so that the lease is released; the second one ends the process with code 130.
-pub(crate) async fn cancel_on_signal(shutdown: CancellationToken) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return;
+/// Writes logs where the options say.
+pub(crate) fn install_logs(options: &Options, clock: &Clock) -> anyhow::Result<()> {
+    let config = LogConfig {
+        level: options.log_level,
+        sinks: Sinks::open(&options.log_output_paths)?,
+        error_sinks: Sinks::open(&options.log_error_output_paths)?,
+        commit: option_env!("KERF_COMMIT").map(str::to_owned),
+        clock: clock.clone(),
     };
-    for round in 0..2 {
-        tokio::select! {
-            biased;
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        if round == 0 {
-            shutdown.cancel();
-        } else {
-            std::process::exit(130);
-        }
+    Ok(config.install()?)
+}
+
+/// Cancels the token at the first signal that asks the process to end; at the second one calls `before_exit` and ends the process at once.
+pub(crate) async fn cancel_on_signal(shutdown: CancellationToken, before_exit: impl FnOnce() + Send) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let kinds = [
+        SignalKind::interrupt(),
+        SignalKind::terminate(),
+        SignalKind::hangup(),
+        SignalKind::quit(),
+    ];
+    let (sender, mut received) = tokio::sync::mpsc::channel(kinds.len());
+    for kind in kinds {
+        let Ok(mut signals) = signal(kind) else { continue };
+        let sender = sender.clone();
+        tokio::spawn(async move { while signals.recv().await.is_some() && sender.send(()).await.is_ok() {} });
+    }
+    drop(sender);
+    if received.recv().await.is_some() {
+        shutdown.cancel();
+    }
+    if received.recv().await.is_some() {
+        before_exit();
+        std::process::exit(130);
     }
 }

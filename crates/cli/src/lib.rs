@@ -11,10 +11,12 @@ mod decision;
 mod demo;
 mod exit;
 mod explain;
+mod kubeconfig_file;
 mod manifests;
 mod node_report;
 pub mod offline;
 mod simulate;
 mod up;
+mod up_flags;
 
 pub use commands::main;

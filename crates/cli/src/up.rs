@@ -2,16 +2,17 @@
 
 use crate::args::UpArgs;
 use crate::assemble::Parts;
-use crate::controller::cancel_on_signal;
+use crate::controller::{cancel_on_signal, install_logs};
 use crate::exit::Exit;
+use crate::kubeconfig_file::KubeconfigFile;
+use crate::up_flags::UpFlags;
 use anyhow::Context as _;
 use kerf_apiserver::{ApiServer, serve_https};
 use kerf_controllers::Tuning;
 use kerf_kwok::{NodeCapacity, ReadMode, ec2_catalogue, read_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
-use kerf_runtime::options::Parsed;
-use kerf_runtime::{CancellationToken, Clock, Options, Seed};
+use kerf_runtime::{CancellationToken, Clock, Seed};
 use kerf_sandbox::Sandbox;
 use std::fs;
 use std::io::Write;
@@ -29,8 +30,8 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::BadInput);
         }
     };
-    let options = match options(&args.flags) {
-        Ok(options) => options,
+    let flags = match UpFlags::parse(&args.flags) {
+        Ok(flags) => flags,
         Err(error) => {
             eprintln!("error: {error}; kerf controller --help lists what is allowed");
             return Ok(Exit::BadInput);
@@ -40,15 +41,7 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    runtime.block_on(serve(args, options, interner, catalogue))
-}
-
-/// Parses the controller's flags. Environment variables are ignored: they are for a controller of a real cluster.
-fn options(flags: &[String]) -> anyhow::Result<Options> {
-    match Options::parse(flags.iter().cloned(), |_| None)? {
-        Parsed::Run(options) => Ok(options),
-        Parsed::Help => anyhow::bail!("--help is no flag of the controller"),
-    }
+    runtime.block_on(serve(args, flags, interner, catalogue))
 }
 
 fn catalogue(path: Option<&Path>, interner: &Interner) -> anyhow::Result<Arc<Catalogue>> {
@@ -67,11 +60,16 @@ fn catalogue(path: Option<&Path>, interner: &Interner) -> anyhow::Result<Arc<Cat
 /// Runs the cluster until a signal.
 async fn serve(
     args: &UpArgs,
-    options: Options,
+    flags: UpFlags,
     interner: Arc<Interner>,
     catalogue: Arc<Catalogue>,
 ) -> anyhow::Result<Exit> {
     let clock = Clock::system();
+    let kubeconfig = Arc::new(KubeconfigFile::take(&args.write_kubeconfig)?);
+    let options = flags.options;
+    if flags.logs {
+        install_logs(&options, &clock)?;
+    }
     let api = {
         let clock = clock.clone();
         ApiServer::builder()
@@ -91,10 +89,10 @@ async fn serve(
         .build()
         .await?;
     let listener = serve_https(api, SocketAddr::from((Ipv4Addr::LOCALHOST, args.port))).await?;
-    write_private(&args.write_kubeconfig, &listener.kubeconfig())
-        .with_context(|| format!("writing {}", args.write_kubeconfig.display()))?;
+    kubeconfig.write(&listener.kubeconfig())?;
     let shutdown = CancellationToken::new();
-    tokio::spawn(cancel_on_signal(shutdown.clone()));
+    let own = Arc::clone(&kubeconfig);
+    tokio::spawn(cancel_on_signal(shutdown.clone(), move || own.remove()));
     greet(&mut std::io::stdout(), args, listener.port()).context("writing to standard output")?;
     if args.no_controller {
         shutdown.cancelled().await;
@@ -108,7 +106,7 @@ async fn serve(
             clock,
             seed: Seed(args.seed),
             metrics: None,
-            listen: false,
+            listen: flags.listen,
             tuning: Tuning {
                 blocking: true,
                 ..Tuning::default()
@@ -121,20 +119,8 @@ async fn serve(
     sandbox.stop().await;
     listener.shutdown().await;
     // Its address is not served any more.
-    let _ = fs::remove_file(&args.write_kubeconfig);
+    kubeconfig.remove();
     Ok(Exit::Done)
-}
-
-/// Writes a file that only its owner may read, because it holds a client key.
-fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let _ = fs::remove_file(path);
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())
 }
 
 /// Prints the greeting. A closed pipe is no error: `kerf up | head -1` keeps the cluster running.
@@ -202,9 +188,9 @@ mod tests {
             "--feature-gates",
             "NodeRepair=true,StaticCapacity=true",
         ];
-        let gates = options(&args(&line).flags).expect("known flags").feature_gates;
+        let flags = UpFlags::parse(&args(&line).flags).expect("known flags");
+        let gates = flags.options.feature_gates;
         assert!(gates.node_repair && gates.static_capacity);
-        assert!(options(&["--feature-gate".to_owned()]).is_err());
         assert!(Cli::try_parse_from(["kerf", "up", "--no-controller", "--", "--batch-idle-duration=2s"]).is_err());
     }
 

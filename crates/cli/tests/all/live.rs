@@ -14,8 +14,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A cluster in a process of its own, without a controller.
-struct Up {
-    child: Child,
+pub(crate) struct Up {
+    pub(crate) child: Child,
     kubeconfig: PathBuf,
 }
 
@@ -24,14 +24,14 @@ impl Up {
         Self::start_with(name, &["--no-controller"])
     }
 
-    fn start_with(name: &str, args: &[&str]) -> Self {
+    pub(crate) fn start_with(name: &str, args: &[&str]) -> Self {
         let kubeconfig =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}.kubeconfig", std::process::id()));
         let mut child = Command::new(env!("CARGO_BIN_EXE_kerf"))
             .arg("up")
-            .args(args)
             .arg("--write-kubeconfig")
             .arg(&kubeconfig)
+            .args(args)
             .stdout(Stdio::piped())
             .spawn()
             .expect("kerf up starts");
@@ -44,7 +44,7 @@ impl Up {
     }
 
     /// Runs `work` with a client of the cluster.
-    fn with_client<T>(&self, work: impl AsyncFnOnce(Client) -> T) -> T {
+    pub(crate) fn with_client<T>(&self, work: impl AsyncFnOnce(Client) -> T) -> T {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -60,7 +60,7 @@ impl Up {
     }
 
     /// The items of a list.
-    fn list(&self, path: &str) -> Vec<Value> {
+    pub(crate) fn list(&self, path: &str) -> Vec<Value> {
         let listed: Value = self.with_client(async |client| {
             let request = Request::new(path).list(&ListParams::default()).expect("a request");
             client.request(request).await.expect("a list")
@@ -222,6 +222,11 @@ fn a_cluster_is_asked_as_files_are() {
     );
 }
 
+fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    free.expect("a free port").port()
+}
+
 /// Answers `GET path` of a server on this machine; `None` while it does not listen.
 fn get(port: u16, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
@@ -238,10 +243,7 @@ fn get(port: u16, path: &str) -> Option<String> {
 #[test]
 fn a_controller_that_cannot_write_its_lease_says_so_and_is_not_ready() {
     let up = Up::start("lease");
-    let port = TcpListener::bind("127.0.0.1:0")
-        .and_then(|free| free.local_addr())
-        .expect("a free port")
-        .port();
+    let port = free_port();
     let mut controller = Command::new(env!("CARGO_BIN_EXE_kerf"))
         .args([
             "controller",
@@ -326,4 +328,68 @@ fn a_second_cluster_on_a_data_directory_is_refused_and_told_the_owner() {
     // The lock ends with its process, also when that is killed.
     drop(Up::start_with("one-owner", &["--no-controller", "--data-dir", &folder]));
     let _ = std::fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_kubeconfig_belongs_to_one_cluster_and_is_removed_at_every_signal() {
+    for signal in ["HUP", "INT", "QUIT", "TERM"] {
+        let mut first = Up::start("own-file");
+        let text = std::fs::read_to_string(&first.kubeconfig).expect("a kubeconfig");
+        let path = first.kubeconfig.display().to_string();
+        let second = kerf(&["up", "--no-controller", "--write-kubeconfig", &path]);
+        assert_eq!(second.code, 4, "{}", second.stderr);
+        assert!(
+            second.stderr.contains("belongs to another running kerf up"),
+            "{}",
+            second.stderr
+        );
+        assert_eq!(
+            std::fs::read_to_string(&first.kubeconfig).expect("it is still there"),
+            text
+        );
+        let sent = Command::new("kill")
+            .args(["-s", signal, &first.child.id().to_string()])
+            .status();
+        assert!(sent.expect("kill runs").success());
+        let end = first.child.wait().expect("it ends");
+        assert!(end.success() && !first.kubeconfig.exists(), "{signal}: {end}");
+    }
+}
+
+#[test]
+fn the_controller_of_a_cluster_obeys_its_flags() {
+    let port = free_port();
+    let log = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("flags-{}.log", std::process::id()));
+    let _ = std::fs::remove_file(&log);
+    let up = Up::start_with(
+        "flags",
+        &[
+            "--",
+            "--metrics-port",
+            &port.to_string(),
+            "--log-level=debug",
+            "--log-output-paths",
+            &log.display().to_string(),
+        ],
+    );
+    let end = Instant::now() + Duration::from_secs(30);
+    let metrics = loop {
+        match get(port, "/metrics") {
+            Some(answer) => break answer,
+            None => assert!(Instant::now() < end, "no metrics on port {port}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert!(metrics.contains("karpenter_"), "{metrics}");
+    let written = std::fs::read_to_string(&log).expect("a log");
+    assert!(written.contains("\"DEBUG\""), "{written}");
+    drop(up);
+    let _ = std::fs::remove_file(&log);
+    let refused = kerf(&["up", "--", "--feature-gates", "Foo=true"]);
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused.stderr.contains("unknown feature gates: Foo"),
+        "{}",
+        refused.stderr
+    );
 }

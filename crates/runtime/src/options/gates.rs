@@ -21,6 +21,26 @@ pub struct FeatureGates {
     pub capacity_buffer: bool,
 }
 
+impl FeatureGates {
+    /// The names of all gates.
+    pub const NAMES: [&'static str; 6] = [
+        "NodeRepair",
+        "ReservedCapacity",
+        "SpotToSpotConsolidation",
+        "NodeOverlay",
+        "StaticCapacity",
+        "CapacityBuffer",
+    ];
+
+    /// The names in a list of gates that this version does not know.
+    pub fn unknown_names(text: &str) -> Vec<&str> {
+        text.split(',')
+            .map(|entry| entry.split('=').next().unwrap_or_default().trim())
+            .filter(|name| !name.is_empty() && !Self::NAMES.contains(name))
+            .collect()
+    }
+}
+
 impl Default for FeatureGates {
     fn default() -> Self {
         Self {
@@ -86,6 +106,13 @@ impl FromStr for FeatureGates {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn unknown_names_are_listed() {
+        let known = FeatureGates::NAMES.join("=true,");
+        assert!(FeatureGates::unknown_names(&known).is_empty());
+        assert_eq!(FeatureGates::unknown_names("NodeRepair=true, Foo=true,"), ["Foo"]);
+    }
 
     #[test]
     fn gates_not_named_keep_their_defaults() {

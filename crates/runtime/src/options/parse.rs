@@ -1,6 +1,6 @@
 //! Flags and variables to values, with the grammar of Go's flag package.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kerf_units::duration::GoDuration;
 
@@ -45,8 +45,12 @@ enum Value {
 }
 
 /// The value of every option that was defined, by flag name.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Values(BTreeMap<&'static str, Value>);
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Values {
+    values: BTreeMap<&'static str, Value>,
+    /// The flags that were given, not only defaults and variables.
+    given: BTreeSet<&'static str>,
+}
 
 impl Values {
     /// Reads the options in `definitions`: a flag beats the variable, which beats the default (OPS-001). As in Go,
@@ -56,13 +60,13 @@ impl Values {
         args: impl IntoIterator<Item = String>,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Parsed<Self>, FlagError> {
-        let mut values = Self(BTreeMap::new());
+        let mut values = Self::default();
         for def in definitions {
             // A variable that does not parse counts as absent (OPS-026).
             let from_env = env(def.variable).and_then(|text| from_variable(def.kind, &text));
             let value = from_env.or_else(|| from_variable(def.kind, def.default));
             values
-                .0
+                .values
                 .insert(def.flag, value.unwrap_or_else(|| Value::Text(def.default.to_owned())));
         }
         let mut args = args.into_iter();
@@ -91,14 +95,20 @@ impl Values {
                 None if def.kind == OptionKind::Bool => "true".to_owned(),
                 None => args.next().ok_or_else(|| FlagError::NoValue(name.to_owned()))?,
             };
-            values.0.insert(def.flag, from_flag(def, text)?);
+            values.values.insert(def.flag, from_flag(def, text)?);
+            values.given.insert(def.flag);
         }
         Ok(Parsed::Run(values))
     }
 
+    /// Whether the command line has the flag.
+    pub fn is_given(&self, flag: &str) -> bool {
+        self.given.contains(flag)
+    }
+
     /// A text option; "" when it was not defined.
     pub fn string(&self, flag: &str) -> &str {
-        match self.0.get(flag) {
+        match self.values.get(flag) {
             Some(Value::Text(text)) => text,
             Some(Value::Int(_) | Value::Bool(_) | Value::Duration(_)) | None => "",
         }
@@ -106,7 +116,7 @@ impl Values {
 
     /// A number; 0 when it was not defined.
     pub fn int(&self, flag: &str) -> i64 {
-        match self.0.get(flag) {
+        match self.values.get(flag) {
             Some(Value::Int(number)) => *number,
             Some(Value::Text(_) | Value::Bool(_) | Value::Duration(_)) | None => 0,
         }
@@ -114,12 +124,12 @@ impl Values {
 
     /// A switch; false when it was not defined.
     pub fn bool(&self, flag: &str) -> bool {
-        matches!(self.0.get(flag), Some(Value::Bool(true)))
+        matches!(self.values.get(flag), Some(Value::Bool(true)))
     }
 
     /// A duration; zero when it was not defined.
     pub fn duration(&self, flag: &str) -> GoDuration {
-        match self.0.get(flag) {
+        match self.values.get(flag) {
             Some(Value::Duration(duration)) => *duration,
             Some(Value::Text(_) | Value::Bool(_) | Value::Int(_)) | None => GoDuration::ZERO,
         }
