@@ -15,6 +15,7 @@ mod objects;
 mod recorded;
 mod refusals;
 mod resource_quotas;
+mod robustness;
 mod scale;
 mod serving;
 mod support;

@@ -4,6 +4,7 @@ mod bad_input;
 mod bytes;
 mod commands;
 mod consolidate;
+mod durability;
 mod every_reason;
 mod explain;
 mod folders;
