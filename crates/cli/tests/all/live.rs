@@ -393,3 +393,35 @@ fn the_controller_of_a_cluster_obeys_its_flags() {
         refused.stderr
     );
 }
+
+#[test]
+fn the_example_with_cilium_runs_by_itself() {
+    let up = Up::start_with("cilium", &[]);
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/cilium-startup-taints.yaml");
+    let text = std::fs::read_to_string(example).expect("the example");
+    let objects = text.split("\n---\n").map(|document| {
+        let object: Value = serde_saphyr::from_str(document).expect("a manifest");
+        let path = match object["kind"].as_str() {
+            Some("KWOKNodeClass") => "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses",
+            Some("NodePool") => "/apis/karpenter.sh/v1/nodepools",
+            Some("DaemonSet") => "/apis/apps/v1/namespaces/kube-system/daemonsets",
+            _ => "/apis/apps/v1/namespaces/default/deployments",
+        };
+        (path, object)
+    });
+    up.create(&objects.collect::<Vec<_>>());
+    let end = Instant::now() + Duration::from_secs(120);
+    loop {
+        let pods = up.list("/api/v1/namespaces/default/pods");
+        if pods.iter().filter(|pod| pod["status"]["phase"] == "Running").count() == 6 {
+            break;
+        }
+        assert!(Instant::now() < end, "{pods:?}");
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    let nodes = up.list("/api/v1/nodes");
+    assert!(
+        nodes.iter().all(|node| node["spec"].get("taints").is_none()),
+        "{nodes:?}"
+    );
+}
