@@ -10,6 +10,14 @@ use super::builtin::{
 
 const TEMPLATE: &[&str] = &["spec", "template", "spec", "containers"];
 
+/// Appends the age, the names and images of the template's containers, and the selector.
+fn with_template(mut cells: Vec<Value>, object: &Value, now: Timestamp) -> Vec<Value> {
+    let [names, images] = containers(object, TEMPLATE);
+    let selector = selector(at(object, &["spec", "selector"]));
+    cells.extend([age_of(object, now), names, images, selector]);
+    cells
+}
+
 pub(super) const DEPLOYMENT: Printer = Printer {
     columns: &[
         NAME,
@@ -22,18 +30,14 @@ pub(super) const DEPLOYMENT: Printer = Printer {
         wide("Selector"),
     ],
     row: |object, now| {
-        let [names, images] = containers(object, TEMPLATE);
         let ready = number_at(object, &["status", "readyReplicas"]);
-        vec![
+        let cells = vec![
             name(object),
             format!("{ready}/{}", replicas(object)).into(),
             number_at(object, &["status", "updatedReplicas"]).into(),
             number_at(object, &["status", "availableReplicas"]).into(),
-            age_of(object, now),
-            names,
-            images,
-            selector(at(object, &["spec", "selector"])),
-        ]
+        ];
+        with_template(cells, object, now)
     },
 };
 
@@ -49,17 +53,13 @@ pub(super) const REPLICA_SET: Printer = Printer {
         wide("Selector"),
     ],
     row: |object, now| {
-        let [names, images] = containers(object, TEMPLATE);
-        vec![
+        let cells = vec![
             name(object),
             replicas(object).into(),
             number_at(object, &["status", "replicas"]).into(),
             number_at(object, &["status", "readyReplicas"]).into(),
-            age_of(object, now),
-            names,
-            images,
-            selector(at(object, &["spec", "selector"])),
-        ]
+        ];
+        with_template(cells, object, now)
     },
 };
 
@@ -93,9 +93,8 @@ pub(super) const DAEMON_SET: Printer = Printer {
         wide("Selector"),
     ],
     row: |object, now| {
-        let [names, images] = containers(object, TEMPLATE);
         let status = |key: &str| Value::from(number_at(object, &["status", key]));
-        vec![
+        let cells = vec![
             name(object),
             status("desiredNumberScheduled"),
             status("currentNumberScheduled"),
@@ -103,11 +102,8 @@ pub(super) const DAEMON_SET: Printer = Printer {
             status("updatedNumberScheduled"),
             status("numberAvailable"),
             selector(at(object, &["spec", "template", "spec", "nodeSelector"])),
-            age_of(object, now),
-            names,
-            images,
-            selector(at(object, &["spec", "selector"])),
-        ]
+        ];
+        with_template(cells, object, now)
     },
 };
 

@@ -1,18 +1,15 @@
 //! Hostile clients: random requests, many watches, connections that send nothing. Short here; `KERF_ROBUSTNESS=20` makes each run 20 times
 //! as long.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kerf_apiserver::{ApiServer, serve_https};
 use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{Harness, config_map};
+use crate::support::{Harness, client_of, config_map, serve};
 
 /// The factor by which runs are longer than in a plain `cargo test`.
 fn factor() -> usize {
@@ -203,13 +200,7 @@ async fn a_thousand_watches_see_every_write() {
 
 #[tokio::test]
 async fn connections_that_send_nothing_hold_nobody_up() {
-    let handle = serve_https(ApiServer::new(), SocketAddr::from(([127, 0, 0, 1], 0)))
-        .await
-        .unwrap();
-    let kubeconfig = Kubeconfig::from_yaml(&handle.kubeconfig()).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-        .await
-        .unwrap();
+    let (handle, kubeconfig) = serve().await;
     let mut idle = Vec::new();
     for i in 0..100 * factor() {
         let mut connection = tokio::net::TcpStream::connect(("127.0.0.1", handle.port()))
@@ -221,7 +212,7 @@ async fn connections_that_send_nothing_hold_nobody_up() {
         }
         idle.push(connection);
     }
-    let maps: Api<ConfigMap> = Api::default_namespaced(kube::Client::try_from(config).unwrap());
+    let maps: Api<ConfigMap> = Api::default_namespaced(client_of(kubeconfig).await);
     let start = Instant::now();
     maps.create(&PostParams::default(), &config_map("a")).await.unwrap();
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());

@@ -1,11 +1,14 @@
 //! What the tests of the server share: a client on an in-process server and small objects.
 
+use std::net::SocketAddr;
+
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
-use kerf_apiserver::ApiServer;
+use kerf_apiserver::{ApiServer, ServingHandle, serve_https};
 use kube::Client;
 use kube::api::{Api, ListParams, Request};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -80,6 +83,21 @@ impl Harness {
         let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
         (head.status.as_u16(), head.headers, text)
     }
+}
+
+/// A server on a free HTTPS port, with the kubeconfig of its clients.
+pub(crate) async fn serve() -> (ServingHandle, Kubeconfig) {
+    let handle = serve_https(ApiServer::new(), SocketAddr::from(([127, 0, 0, 1], 0)))
+        .await
+        .unwrap();
+    let kubeconfig = Kubeconfig::from_yaml(&handle.kubeconfig()).unwrap();
+    (handle, kubeconfig)
+}
+
+/// A client with the identity and server of a kubeconfig.
+pub(crate) async fn client_of(kubeconfig: Kubeconfig) -> Client {
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    Client::try_from(config.unwrap()).unwrap()
 }
 
 pub(crate) fn from<T: DeserializeOwned>(value: Value) -> T {

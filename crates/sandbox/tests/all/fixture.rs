@@ -120,6 +120,12 @@ impl Cluster {
             .collect()
     }
 
+    /// The message of the first event with this reason.
+    pub(crate) async fn message(&self, reason: &str) -> String {
+        let events = self.events(reason).await;
+        events[0].message.clone().unwrap_or_default()
+    }
+
     /// Names of the pods that are running and ready, sorted.
     pub(crate) async fn running(&self) -> Vec<String> {
         let pods = self.pods().await;

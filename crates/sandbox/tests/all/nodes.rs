@@ -128,10 +128,7 @@ async fn a_cordon_is_a_taint() {
     );
     cluster.create(pod("web", asks("100m"))).await;
     seconds(1).await;
-    let message = cluster.events("FailedScheduling").await[0]
-        .message
-        .clone()
-        .unwrap_or_default();
+    let message = cluster.message("FailedScheduling").await;
     assert!(
         message.starts_with("0/1 nodes are available: 1 node(s) were unschedulable."),
         "{message}"

@@ -72,10 +72,7 @@ async fn an_immediate_claim_is_bound_without_a_pod() {
     spec["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "now"}}]);
     cluster.create(crate::fixture::pod("web", spec)).await;
     seconds(1).await;
-    let message = cluster.events("FailedScheduling").await[0]
-        .message
-        .clone()
-        .unwrap_or_default();
+    let message = cluster.message("FailedScheduling").await;
     assert!(
         message.contains("pod has unbound immediate PersistentVolumeClaims"),
         "{message}"
