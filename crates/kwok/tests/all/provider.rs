@@ -324,6 +324,56 @@ async fn the_node_comes_after_the_delay_and_the_write_is_tried_four_times() {
     assert_eq!((posts, api.names(NODES).len()), (4, 2));
 }
 
+// KWK-042
+#[test]
+fn a_restart_during_the_delay_loses_the_node() {
+    /// Runs one process: what it started ends with it.
+    fn process<T>(work: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        runtime.expect("a runtime").block_on(work)
+    }
+    let (api, provider) = setup();
+    api.put(CLASSES, class(json!({"nodeRegistrationDelay": "30s"}), ready("True")));
+    let claim = claim("a", json!([types(&[TYPE])]));
+    let launched = process(async {
+        let launched = provider.create(&claim).await.expect("launched");
+        wait(29).await;
+        launched
+    });
+    process(async {
+        let interner = Arc::new(Interner::default());
+        let catalogue = builtin_catalogue(&interner);
+        let restarted = KwokProvider::new(api.client(), interner, catalogue);
+        wait(3600).await;
+        assert!(api.names(NODES).is_empty());
+        let error = restarted.get(&launched.provider_id).await.expect_err("no such node");
+        assert!(matches!(error, CloudError::NodeClaimNotFound(_)), "{error:?}");
+    });
+}
+
+// KWK-059
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_claim_is_gone_stays() {
+    let (api, provider) = setup();
+    // The claim is not in the API.
+    let launched = provider
+        .create(&claim("a", json!([types(&[TYPE])])))
+        .await
+        .expect("launched");
+    wait(24 * 3600).await;
+    assert_eq!(api.names(NODES), std::slice::from_ref(&launched.name));
+    assert_eq!(provider.list().await.expect("instances").len(), 1);
+    assert!(
+        !api.locked()
+            .requests
+            .iter()
+            .any(|request| request.starts_with("DELETE"))
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_launch_repeated_after_a_lost_answer_gives_the_same_node() {
     let (api, provider) = setup();
