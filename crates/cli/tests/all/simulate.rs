@@ -67,6 +67,20 @@ fn every_example_finds_a_place_for_every_pod() {
 }
 
 #[test]
+fn pods_that_share_no_pool_cost_the_same_planned_together() {
+    let (ci, cilium) = ("examples/ci-runners.yaml", "examples/cilium-startup-taints.yaml");
+    let cost = |files: &[&str]| {
+        let mut args = vec!["simulate", "-o", "json", NOW[0], NOW[1]];
+        args.extend(files.iter().flat_map(|file| ["-f", *file]));
+        report(&kerf(&args))["totals"]["pricePerHour"]
+            .as_f64()
+            .expect("a price")
+    };
+    let (apart, together) = (cost(&[ci]) + cost(&[cilium]), cost(&[ci, cilium]));
+    assert!(together <= apart + 1e-9, "{together} $/h instead of {apart}");
+}
+
+#[test]
 fn the_same_input_gives_the_same_bytes_at_any_thread_count() {
     let run = |threads: &str| {
         kerf(&[
