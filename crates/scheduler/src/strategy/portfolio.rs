@@ -40,15 +40,8 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
     let problem = &instance.problem;
     let queue = &problem.queue;
     let mut best = solve(Assignment::new(instance), queue, &mut FewestPods, stop);
-    let none_better = |packing: Option<Packing>| packing.unwrap_or(problem.options.packing) == Packing::Upstream;
-    let mut templates = problem.templates.iter();
-    if templates.all(|template| none_better(template.pool.packing.packing))
-        || best.assignment.claims.is_empty()
-        || !best.unattempted.is_empty()
+    if problem.options.packing == Packing::Upstream || best.assignment.claims.is_empty() || !best.unattempted.is_empty()
     {
-        return best;
-    }
-    if Objective::new(problem, &mut best).launches_as_upstream(&best) {
         return best;
     }
     let effort = problem.options.effort;
@@ -80,9 +73,6 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
             .flatten()
         {
             exceeded |= objective.exceeded_by(&outcome);
-            if objective.launches_as_upstream(&outcome) {
-                continue;
-            }
             if reached < rank && outcome.unattempted.is_empty() {
                 (best, rank) = (outcome, reached);
             }
@@ -96,8 +86,7 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
             let mut outcome = retry_limits(outcome, queue, effort, stop);
             outcome.strategy = Strategy::MaxPods;
             let reached = objective.rank(&mut outcome);
-            let allowed = !objective.launches_as_upstream(&outcome) && outcome.unattempted.is_empty();
-            if reached < rank && allowed {
+            if reached < rank && outcome.unattempted.is_empty() {
                 (best, rank) = (outcome, reached);
             }
         }

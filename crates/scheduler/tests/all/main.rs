@@ -16,7 +16,6 @@ mod explain;
 mod limits;
 mod min_values;
 mod order;
-mod packing;
 mod pools;
 mod ports_and_volumes;
 mod property;

@@ -1,0 +1,77 @@
+//! The instance types of a class without AWS at hand: from the built-in descriptions and prices.
+
+use crate::instance_type::{BUILTIN_ZONES, ResolveSettings, builtin_types, resolve};
+use crate::offering::{OfferingContext, UnavailableOfferings, inject};
+use crate::pricing::PriceBook;
+use jiff::Timestamp;
+use kerf_api::EC2NodeClass;
+use kerf_api::ec2_node_class::NodeClassSubnet;
+use kerf_model::instance_type::Catalogue;
+use kerf_model::intern::Interner;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Instances assumed to be left in a reservation: the status of a class does not say how many there are.
+const RESERVATION_CAPACITY: u32 = 1;
+
+/// What the types depend on besides the class.
+#[derive(Clone, Debug)]
+pub struct OfflineSettings {
+    /// Settings of the provider.
+    pub resolve: ResolveSettings,
+    /// Prices.
+    pub prices: PriceBook,
+}
+
+/// The zones that a class without subnets is assumed to have.
+fn assumed_zones(region: &str) -> impl Iterator<Item = String> + use<'_> {
+    let letters = BUILTIN_ZONES.iter().filter_map(|zone| zone.chars().last());
+    letters.map(move |letter| format!("{region}{letter}"))
+}
+
+/// The class with the subnets it is assumed to have, if its status names none.
+fn with_subnets(class: &EC2NodeClass, region: &str) -> EC2NodeClass {
+    let mut class = class.clone();
+    if class.status.subnets.is_empty() {
+        let subnets = assumed_zones(region).map(|zone| NodeClassSubnet {
+            id: format!("subnet-{zone}"),
+            zone,
+            zone_id: None,
+        });
+        class.status.subnets = subnets.collect();
+    }
+    class
+}
+
+/// The instance types as the provider would compute them for a class. Every type is assumed to be offered in every zone of the class, on
+/// demand and as spot. A class without subnets in its status is assumed to have some in four zones; a placement group is not known.
+pub fn offline_catalogue(
+    class: &EC2NodeClass,
+    settings: &OfflineSettings,
+    now: Timestamp,
+    interner: &Interner,
+) -> Arc<Catalogue> {
+    let class = with_subnets(class, &settings.resolve.region);
+    let zones: BTreeSet<String> = class.status.subnets.iter().map(|subnet| subnet.zone.clone()).collect();
+    let reservations = class.status.capacity_reservations.iter();
+    let counts: BTreeMap<String, u32> = reservations.map(|one| (one.id.clone(), RESERVATION_CAPACITY)).collect();
+    let (unavailable, none, no_prices) = (UnavailableOfferings::default(), BTreeSet::new(), BTreeMap::new());
+    let context = OfferingContext {
+        all_zones: &zones,
+        prices: &settings.prices,
+        overlay_prices: &no_prices,
+        unavailable: &unavailable,
+        reservation_counts: &counts,
+        shifted_zone_ids: &none,
+        group: None,
+        reserved_capacity: settings.resolve.reserved_capacity,
+        now,
+        interner,
+    };
+    let types = builtin_types().values().map(|description| {
+        let mut kind = resolve(description, &class, &zones, None, &settings.resolve, interner);
+        inject(&mut kind, description, &class, &context);
+        kind
+    });
+    Arc::new(Catalogue { types: types.collect() })
+}
