@@ -33,5 +33,10 @@ pub const BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namespace";
 /// goes when the pod has finished.
 pub const RETIRE_BLOCKED: &str = "kerf.sh/retire-blocked";
 
+/// On a NodePool: how its nodes are chosen, instead of the option `--packing`.
+pub const PACKING: &str = "kerf.sh/packing";
+/// On a NodePool: dollars per hour that a node costs besides its price, instead of the option `--node-overhead-cost`.
+pub const NODE_OVERHEAD_COST: &str = "kerf.sh/node-overhead-cost";
+
 /// The annotation value that means yes.
 pub const TRUE: &str = "true";

@@ -29,6 +29,16 @@ pub enum Change {
     Class(Diff<NodeClass>),
 }
 
+impl Change {
+    /// The unique id of the NodeClaim that is gone with this change.
+    pub(crate) fn gone_claim(&self) -> Option<&str> {
+        match self {
+            Self::Claim(claim) if claim.is_gone() => claim.last()?.metadata.uid.as_deref(),
+            Self::Claim(_) | Self::Pod(_) | Self::Node(_) | Self::Pool(_) | Self::Overlay(_) | Self::Class(_) => None,
+        }
+    }
+}
+
 /// An object before and after a change; at least one of the two is there.
 #[derive(Clone, Debug)]
 pub struct Diff<T> {

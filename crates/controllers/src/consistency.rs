@@ -155,12 +155,8 @@ impl Reconciler for Consistency {
     }
 
     fn observe(&self, change: &Change) {
-        if let Change::Claim(claim) = change
-            && claim.is_gone()
-            && let Some(gone) = claim.last()
-        {
-            let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
-            checked.remove(claim_facts::uid(gone));
+        if let Some(gone) = change.gone_claim() {
+            self.checked.lock().unwrap_or_else(PoisonError::into_inner).remove(gone);
         }
     }
 

@@ -69,7 +69,7 @@ impl GarbageCollection {
     pub(crate) fn new(context: &Context) -> Arc<Self> {
         Arc::new(Self {
             context: context.clone(),
-            work: WorkLoop::new(context, NAME, RateLimit::SINGLETON),
+            work: WorkLoop::singleton(context, NAME, RateLimit::SINGLETON),
             suspects: Mutex::default(),
         })
     }
@@ -159,10 +159,6 @@ impl Reconciler for GarbageCollection {
 
     fn work(&self) -> &WorkLoop<()> {
         &self.work
-    }
-
-    fn first_keys(&self) -> Vec<()> {
-        vec![()]
     }
 
     async fn reconcile(&self, _key: &()) -> Result<Outcome, ReconcileError> {

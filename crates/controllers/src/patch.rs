@@ -56,21 +56,15 @@ pub async fn patch_object<K: Patchable>(
     after: &K,
     lock: Lock,
 ) -> Result<Option<K>, kube::Error> {
-    // Most passes change nothing, and comparing costs far less than writing both out.
-    if before == after {
-        return Ok(None);
-    }
-    let (mut old, mut new) = (to_map(before)?, to_map(after)?);
-    old.remove("status");
-    new.remove("status");
-    let Some(patch) = locked(difference(&old, &new), before, lock) else {
+    let without_status = |mut map: Map<String, Value>| {
+        map.remove("status");
+        map
+    };
+    let Some(patch) = patch_between(before, after, lock, without_status)? else {
         return Ok(None);
     };
-    let api: Api<K> = Api::all(client.clone());
-    let name = before.meta().name.as_deref().unwrap_or_default();
-    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
-        .await
-        .map(Some)
+    let (api, name) = named(client, before);
+    api.patch(name, &PatchParams::default(), &patch).await.map(Some)
 }
 
 /// Writes the difference in the status. `Ok(None)` when there is none.
@@ -80,24 +74,37 @@ pub async fn patch_status<K: Patchable>(
     after: &K,
     lock: Lock,
 ) -> Result<Option<K>, kube::Error> {
+    let only_status = |mut map: Map<String, Value>| {
+        let status = map.remove("status").unwrap_or_else(|| json!({}));
+        Map::from_iter([("status".to_owned(), status)])
+    };
+    let Some(patch) = patch_between(before, after, lock, only_status)? else {
+        return Ok(None);
+    };
+    let (api, name) = named(client, before);
+    api.patch_status(name, &PatchParams::default(), &patch).await.map(Some)
+}
+
+fn named<'a, K: Patchable>(client: &Client, object: &'a K) -> (Api<K>, &'a str) {
+    (
+        Api::all(client.clone()),
+        object.meta().name.as_deref().unwrap_or_default(),
+    )
+}
+
+/// The patch that turns one part of an object into the other; `None` when they are equal.
+fn patch_between<K: Patchable>(
+    before: &K,
+    after: &K,
+    lock: Lock,
+    part: impl Fn(Map<String, Value>) -> Map<String, Value>,
+) -> Result<Option<Patch<Value>>, kube::Error> {
+    // Most passes change nothing, and comparing costs far less than writing both out.
     if before == after {
         return Ok(None);
     }
-    let status = |mut map: Map<String, Value>| map.remove("status").unwrap_or_else(|| json!({}));
-    let (old, new) = (status(to_map(before)?), status(to_map(after)?));
-    let inner = match (old, new) {
-        (Value::Object(old), Value::Object(new)) => difference(&old, &new),
-        _ => None,
-    };
-    let wrapped = inner.map(|inner| Map::from_iter([("status".to_owned(), Value::Object(inner))]));
-    let Some(patch) = locked(wrapped, before, lock) else {
-        return Ok(None);
-    };
-    let api: Api<K> = Api::all(client.clone());
-    let name = before.meta().name.as_deref().unwrap_or_default();
-    api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch))
-        .await
-        .map(Some)
+    let (old, new) = (part(to_map(before)?), part(to_map(after)?));
+    Ok(locked(difference(&old, &new), before, lock).map(Patch::Merge))
 }
 
 fn to_map<K: Serialize>(object: &K) -> Result<Map<String, Value>, kube::Error> {

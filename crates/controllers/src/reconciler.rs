@@ -36,11 +36,6 @@ pub(crate) trait Reconciler: Send + Sync + 'static {
     /// The loop's name, queue and number of workers.
     fn work(&self) -> &WorkLoop<Self::Key>;
 
-    /// Keys to reconcile when the loop starts, besides those of the announced objects.
-    fn first_keys(&self) -> Vec<Self::Key> {
-        Vec::new()
-    }
-
     /// Updates what the controller remembers about objects, before [`keys_of`](Self::keys_of) sees the same change.
     fn observe(&self, _change: &Change) {}
 
@@ -64,7 +59,19 @@ pub(crate) struct WorkLoop<K> {
     controller: Controller,
     queue: Queue<K>,
     collect: Duration,
+    /// The key that is reconciled when the loop starts, besides those of the announced objects.
+    first: Option<K>,
     stopping: CancellationToken,
+}
+
+impl WorkLoop<()> {
+    /// A loop without keys: it runs once when it starts, and then as often as its outcome says.
+    pub(crate) fn singleton(context: &Context, name: &'static str, limit: RateLimit) -> Self {
+        Self {
+            first: Some(()),
+            ..Self::new(context, name, limit)
+        }
+    }
 }
 
 impl<K: Key> WorkLoop<K> {
@@ -75,6 +82,7 @@ impl<K: Key> WorkLoop<K> {
             controller: context.controller(name),
             queue: context.queue(name, limit),
             collect: Duration::ZERO,
+            first: None,
             stopping: CancellationToken::new(),
         }
     }
@@ -128,8 +136,8 @@ impl<R: Reconciler> LeaderTask for R {
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
         let work = self.work();
-        for key in self.first_keys() {
-            work.add(key);
+        if let Some(key) = &work.first {
+            work.add(key.clone());
         }
         let stop = async {
             shutdown.cancelled().await;

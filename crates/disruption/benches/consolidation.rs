@@ -173,6 +173,7 @@ fn cluster(nodes: usize, load: &Load) -> Snapshot {
         usage: Resources::new(),
         catalogue: Ok(Arc::clone(&catalogue)),
         registration_healthy: None,
+        packing: kerf_model::nodepool::PoolPacking::default(),
         disruption: DisruptionPolicy {
             consolidate_after: Some(GoDuration::ZERO),
             ..DisruptionPolicy::default()

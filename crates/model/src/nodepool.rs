@@ -7,6 +7,8 @@ use crate::requirement::Requirements;
 use crate::resources::Resources;
 use crate::selector::LabelSet;
 use crate::taint::Taint;
+use kerf_units::policy::{InvalidNodeOverheadCost, NodeOverheadCost, Packing, UnknownPolicy};
+use std::fmt;
 use std::sync::Arc;
 
 /// A node pool with the catalogue its node class yields.
@@ -40,8 +42,62 @@ pub struct NodePool {
     pub catalogue: Result<Arc<Catalogue>, CatalogueFault>,
     /// Its `NodeRegistrationHealthy` condition (SCH-080).
     pub registration_healthy: Option<bool>,
+    /// How its nodes are chosen, as far as its annotations say.
+    pub packing: PoolPacking,
     /// When and how many of its nodes may be taken away.
     pub disruption: DisruptionPolicy,
+}
+
+/// How the nodes of a pool are chosen, as far as its annotations say; `None` stands for the option.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PoolPacking {
+    /// The way to pack. `Upstream` if an annotation cannot be read.
+    pub packing: Option<Packing>,
+    /// What a node of the pool costs besides its price.
+    pub node_overhead: Option<NodeOverheadCost>,
+    /// The annotations that cannot be read.
+    pub faults: Vec<PackingFault>,
+}
+
+impl PoolPacking {
+    /// Reads the annotations for the packing and for the node overhead cost. If one cannot be read, the packing is that of upstream.
+    pub fn read(packing: Option<&str>, node_overhead: Option<&str>) -> Self {
+        let mut read = Self::default();
+        if let Some(text) = packing {
+            match text.parse() {
+                Ok(packing) => read.packing = Some(packing),
+                Err(fault) => read.faults.push(PackingFault::Packing(fault)),
+            }
+        }
+        if let Some(text) = node_overhead {
+            match text.parse() {
+                Ok(cost) => read.node_overhead = Some(cost),
+                Err(fault) => read.faults.push(PackingFault::NodeOverhead(fault)),
+            }
+        }
+        if !read.faults.is_empty() {
+            read.packing = Some(Packing::Upstream);
+        }
+        read
+    }
+}
+
+/// An annotation about packing that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PackingFault {
+    /// The way to pack.
+    Packing(UnknownPolicy),
+    /// What a node costs besides its price.
+    NodeOverhead(InvalidNodeOverheadCost),
+}
+
+impl fmt::Display for PackingFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packing(fault) => fault.fmt(f),
+            Self::NodeOverhead(fault) => fault.fmt(f),
+        }
+    }
 }
 
 /// Whether pods may get new nodes of a pool (SCH-136, SCH-137).
@@ -67,5 +123,32 @@ impl NodePool {
             left.set(name, left.get(name).saturating_sub(self.usage.get(name)));
         }
         Some(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_annotation_that_cannot_be_read_means_the_packing_of_upstream() {
+        assert_eq!(PoolPacking::read(None, None), PoolPacking::default());
+        let read = PoolPacking::read(Some("cheapest"), Some("0.5"));
+        assert_eq!(
+            (read.packing, read.node_overhead),
+            (Some(Packing::Cheapest), NodeOverheadCost::from_per_hour(0.5))
+        );
+        for (packing, cost) in [
+            (Some("Cheapest"), None),
+            (Some("balanced"), Some("-1")),
+            (None, Some("1e9")),
+        ] {
+            let read = PoolPacking::read(packing, cost);
+            assert_eq!(
+                (read.packing, read.faults.len()),
+                (Some(Packing::Upstream), 1),
+                "{packing:?} {cost:?}"
+            );
+        }
     }
 }

@@ -118,6 +118,7 @@ impl Cluster {
                 types: vec![self.kind("small", 2000, 0.1)],
             })),
             registration_healthy: None,
+            packing: kerf_model::nodepool::PoolPacking::default(),
             disruption: DisruptionPolicy {
                 consolidate_after: Some(GoDuration::ZERO),
                 ..DisruptionPolicy::default()

@@ -5,6 +5,7 @@
 //!            [offer=capacity/zone/price[/off|/res:ID:N]]…
 //! known KEY
 //! pool  NAME [weight=N] [req=key:op:v1,v2[:min=N]]… [label=k=v]… [taint=k[=v]:Effect]… [startup=…]… [limit=resource:amount]… [static]
+//!            [packing=balanced] [overhead=0.02]
 //! node  NAME cpu=… mem=… [pool=NAME] [zone=a] [label=k=v]… [taint=…]… [booting] [deleting] [claim-only] [attach=driver:N]… [settling]
 //! bound NODE NAME <as a pod> [daemon] [terminating]
 //! daemon NAME <as a pod>
@@ -21,7 +22,7 @@ use kerf_model::budget::DisruptionPolicy;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering, Reservation};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
-use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::nodepool::{Eligibility, NodePool, PoolPacking};
 use kerf_model::plan::Plan;
 use kerf_model::pod::*;
 use kerf_model::price::Price;
@@ -458,6 +459,7 @@ impl Reader {
             usage: Resources::new(),
             catalogue: Ok(Arc::new(Catalogue::default())),
             registration_healthy: None,
+            packing: PoolPacking::read(one(words, "packing"), one(words, "overhead")),
             disruption: DisruptionPolicy::default(),
         });
     }

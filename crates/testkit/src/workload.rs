@@ -113,6 +113,7 @@ pub fn cluster(types: usize) -> Snapshot {
         usage: Resources::new(),
         catalogue: Ok(catalogue),
         registration_healthy: None,
+        packing: kerf_model::nodepool::PoolPacking::default(),
         disruption: kerf_model::budget::DisruptionPolicy::default(),
     }));
     snapshot

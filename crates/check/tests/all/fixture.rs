@@ -179,6 +179,7 @@ fn pool(interner: &Interner, catalogue: Arc<Catalogue>) -> NodePool {
         usage: Resources::new(),
         catalogue: Ok(catalogue),
         registration_healthy: None,
+        packing: kerf_model::nodepool::PoolPacking::default(),
         disruption: kerf_model::budget::DisruptionPolicy::default(),
     }
 }

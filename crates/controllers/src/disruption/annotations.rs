@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use kerf_api::annotations::{DO_NOT_DISRUPT, NODE_POOL_HASH, RETIRE_BLOCKED};
+use kerf_api::annotations::{DO_NOT_DISRUPT, NODE_OVERHEAD_COST, NODE_POOL_HASH, PACKING, RETIRE_BLOCKED};
 use kerf_api::hash;
 use kerf_runtime::{Event, EventType, ObjectRef};
+use kerf_units::policy::{NodeOverheadCost, Packing};
 use kube::Resource;
 
 use crate::context::Context;
@@ -39,6 +40,18 @@ const RETIREMENT: Rule = Rule {
     is_sound: is_flag,
     wanted: "only \"true\" lets blocked nodes retire",
 };
+const WAY_TO_PACK: Rule = Rule {
+    key: PACKING,
+    reason: "InvalidPacking",
+    is_sound: |text| text.parse::<Packing>().is_ok(),
+    wanted: "it must be balanced, cheapest or upstream; until then nodes are chosen as by Karpenter",
+};
+const OVERHEAD: Rule = Rule {
+    key: NODE_OVERHEAD_COST,
+    reason: "InvalidNodeOverheadCost",
+    is_sound: |text| text.parse::<NodeOverheadCost>().is_ok(),
+    wanted: "it must be an amount of dollars per hour from 0 to 100, such as \"0.02\"; until then nodes are chosen as by Karpenter",
+};
 
 fn is_flag(text: &str) -> bool {
     matches!(text, "true" | "false")
@@ -69,8 +82,10 @@ pub(super) fn report(context: &Context) {
         }
     }
     for pool in cluster.pools() {
-        if let Some(fault) = fault(&*pool, &RETIREMENT) {
-            publish(context, &*pool, &RETIREMENT, fault);
+        for rule in [&RETIREMENT, &WAY_TO_PACK, &OVERHEAD] {
+            if let Some(fault) = fault(&*pool, rule) {
+                publish(context, &*pool, rule, fault);
+            }
         }
     }
 }

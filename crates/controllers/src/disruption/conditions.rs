@@ -113,11 +113,8 @@ impl Reconciler for ClaimConditions {
     }
 
     fn observe(&self, change: &Change) {
-        if let Change::Claim(claim) = change
-            && claim.is_gone()
-            && let Some(gone) = claim.last()
-        {
-            self.passed().remove(claim_facts::uid(gone));
+        if let Some(gone) = change.gone_claim() {
+            self.passed().remove(gone);
         }
     }
 

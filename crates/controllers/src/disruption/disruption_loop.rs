@@ -65,7 +65,7 @@ impl Disruption {
             taints: DisruptionTaints::new(context),
             starter: Starter::new(context, queue),
             memory: Arc::new(Mutex::new(Memory::sharing(&context.prepared))),
-            work: WorkLoop::new(context, NAME, retries()),
+            work: WorkLoop::singleton(context, NAME, retries()),
             runs: Mutex::default(),
         })
     }
@@ -309,10 +309,6 @@ impl Reconciler for Disruption {
 
     fn work(&self) -> &WorkLoop<()> {
         &self.work
-    }
-
-    fn first_keys(&self) -> Vec<()> {
-        vec![()]
     }
 
     async fn reconcile(&self, _key: &()) -> Result<Outcome, ReconcileError> {

@@ -105,11 +105,8 @@ impl Reconciler for Lifecycle {
 
     /// Forgets the launch of a claim that is gone.
     fn observe(&self, change: &Change) {
-        if let Change::Claim(claim) = change
-            && claim.is_gone()
-            && let Some(uid) = claim.last().and_then(|claim| claim.metadata.uid.as_deref())
-        {
-            self.launches.forget(uid);
+        if let Some(gone) = change.gone_claim() {
+            self.launches.forget(gone);
         }
     }
 

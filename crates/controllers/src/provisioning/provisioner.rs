@@ -42,7 +42,7 @@ impl Provisioner {
     /// A provisioner that works off a batcher.
     pub(crate) fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
         Arc::new(Self {
-            work: WorkLoop::new(context, report::CONTROLLER, RateLimit::DEFAULT),
+            work: WorkLoop::singleton(context, report::CONTROLLER, RateLimit::DEFAULT),
             rng: context.seed.derive("scheduling-id").rng(),
             context: context.clone(),
             batcher: batcher.clone(),
@@ -166,10 +166,6 @@ impl Reconciler for Provisioner {
 
     fn work(&self) -> &WorkLoop<()> {
         &self.work
-    }
-
-    fn first_keys(&self) -> Vec<()> {
-        vec![()]
     }
 
     async fn reconcile(&self, _key: &()) -> Result<Outcome, ReconcileError> {

@@ -400,6 +400,7 @@ mod tests {
             usage: Resources::new(),
             catalogue: Ok(Arc::clone(catalogue)),
             registration_healthy: None,
+            packing: kerf_model::nodepool::PoolPacking::default(),
             disruption: kerf_model::budget::DisruptionPolicy::default(),
         })
     }

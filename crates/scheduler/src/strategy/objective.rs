@@ -2,6 +2,7 @@
 
 use crate::compile::problem::Problem;
 use crate::strategy::outcome::Outcome;
+use kerf_model::nodepool::PoolPacking;
 use kerf_model::price::Price;
 use kerf_units::policy::Packing;
 use std::cmp::Reverse;
@@ -23,6 +24,8 @@ pub(crate) type Rank = (Reverse<u64>, bool, Price);
 /// What outcomes are judged by.
 #[derive(Clone, Debug)]
 pub(crate) struct Objective {
+    /// The way to pack, by template.
+    packings: Vec<Packing>,
     /// What a node costs besides its price, by template.
     overheads: NodeCosts,
     /// The number of nodes beyond which each must save `extra_node`.
@@ -35,33 +38,51 @@ pub(crate) struct Objective {
 impl Objective {
     /// The objective of a problem whose greedy outcome this is.
     pub(crate) fn new(problem: &Problem<'_>, greedy: &mut Outcome<'_, '_>) -> Self {
-        let (nodes, price) = (greedy.assignment.claims.len(), greedy.assignment.cost());
-        let balanced = problem.options.packing == Packing::Balanced;
-        let overhead = if balanced {
-            problem.options.node_overhead.pico()
-        } else {
-            0
+        let options = problem.options;
+        let pools = problem.templates.iter().map(|template| &template.pool.packing);
+        let packings: Vec<Packing> = pools
+            .clone()
+            .map(|pool| pool.packing.unwrap_or(options.packing))
+            .collect();
+        let overhead = |(pool, packing): (&PoolPacking, &Packing)| match packing {
+            Packing::Balanced => pool.node_overhead.unwrap_or(options.node_overhead).pico(),
+            Packing::Cheapest | Packing::Upstream => 0,
         };
-        let (nodes_max, extra_node) = if balanced {
-            let mean = price.pico() as f64 / nodes.max(1) as f64;
-            let most = (nodes as f64 * NODES_FACTOR) as usize;
-            (
-                most.max(nodes + NODES_MORE),
-                Price::from_pico((mean * EXTRA_NODE_SHARE) as i64),
-            )
-        } else {
-            (usize::MAX, Price::ZERO)
-        };
-        Self {
-            overheads: problem.templates.iter().map(|_| overhead).collect(),
-            nodes_max,
-            extra_node,
+        let overheads = pools.zip(&packings).map(overhead).collect();
+        let price = greedy.assignment.cost();
+        let mut objective = Self {
+            packings,
+            overheads,
+            nodes_max: usize::MAX,
+            extra_node: Price::ZERO,
             greedy: (greedy.assignment.placed, price),
+        };
+        let nodes = objective.balanced_nodes(greedy);
+        if objective.packings.contains(&Packing::Balanced) {
+            let mean = price.pico() as f64 / greedy.assignment.claims.len().max(1) as f64;
+            objective.nodes_max = ((nodes as f64 * NODES_FACTOR) as usize).max(nodes + NODES_MORE);
+            objective.extra_node = Price::from_pico((mean * EXTRA_NODE_SHARE) as i64);
         }
+        objective
+    }
+
+    /// The number of nodes in pools with balanced packing.
+    fn balanced_nodes(&self, outcome: &Outcome<'_, '_>) -> usize {
+        let claims = outcome.assignment.claims.iter();
+        claims
+            .filter(|claim| self.packings[claim.template] == Packing::Balanced)
+            .count()
+    }
+
+    /// Returns whether an outcome launches a node in a pool with the packing of upstream.
+    pub(crate) fn launches_as_upstream(&self, outcome: &Outcome<'_, '_>) -> bool {
+        let mut claims = outcome.assignment.claims.iter();
+        claims.any(|claim| self.packings[claim.template] == Packing::Upstream)
     }
 
     /// The rank of an outcome.
     pub(crate) fn rank(&self, outcome: &mut Outcome<'_, '_>) -> Rank {
+        let balanced_nodes = self.balanced_nodes(outcome);
         let assignment = &mut outcome.assignment;
         let price = assignment.cost();
         let overhead: Price = assignment
@@ -69,7 +90,7 @@ impl Objective {
             .iter()
             .map(|claim| Price::from_pico(self.overheads[claim.template]))
             .sum();
-        let extra = assignment.claims.len().saturating_sub(self.nodes_max);
+        let extra = balanced_nodes.saturating_sub(self.nodes_max);
         let extra = Price::from_pico(self.extra_node.pico().saturating_mul(extra as i64));
         let dearer = assignment.placed == self.greedy.0 && price > self.greedy.1;
         (Reverse(assignment.placed), dearer, price + overhead + extra)
@@ -78,14 +99,17 @@ impl Objective {
     /// What strategies add to the price of a node: its overhead and a share of what an extra node must save.
     pub(crate) fn node_costs(&self, share_of_extra: f64) -> NodeCosts {
         let extra = (self.extra_node.pico() as f64 * share_of_extra) as i64;
-        self.overheads
-            .iter()
-            .map(|overhead| overhead.saturating_add(extra))
+        let of_each = self.packings.iter().zip(self.overheads.iter());
+        of_each
+            .map(|(packing, overhead)| match packing {
+                Packing::Balanced => overhead.saturating_add(extra),
+                Packing::Cheapest | Packing::Upstream => 0,
+            })
             .collect()
     }
 
     /// Returns whether an outcome has more nodes than a plan may have without further savings.
     pub(crate) fn exceeded_by(&self, outcome: &Outcome<'_, '_>) -> bool {
-        outcome.assignment.claims.len() > self.nodes_max
+        self.balanced_nodes(outcome) > self.nodes_max
     }
 }

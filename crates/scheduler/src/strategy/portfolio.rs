@@ -40,8 +40,15 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
     let problem = &instance.problem;
     let queue = &problem.queue;
     let mut best = solve(Assignment::new(instance), queue, &mut FewestPods, stop);
-    if problem.options.packing == Packing::Upstream || best.assignment.claims.is_empty() || !best.unattempted.is_empty()
+    let none_better = |packing: Option<Packing>| packing.unwrap_or(problem.options.packing) == Packing::Upstream;
+    let mut templates = problem.templates.iter();
+    if templates.all(|template| none_better(template.pool.packing.packing))
+        || best.assignment.claims.is_empty()
+        || !best.unattempted.is_empty()
     {
+        return best;
+    }
+    if Objective::new(problem, &mut best).launches_as_upstream(&best) {
         return best;
     }
     let effort = problem.options.effort;
@@ -73,6 +80,9 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
             .flatten()
         {
             exceeded |= objective.exceeded_by(&outcome);
+            if objective.launches_as_upstream(&outcome) {
+                continue;
+            }
             if reached < rank && outcome.unattempted.is_empty() {
                 (best, rank) = (outcome, reached);
             }
@@ -86,7 +96,8 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
             let mut outcome = retry_limits(outcome, queue, effort, stop);
             outcome.strategy = Strategy::MaxPods;
             let reached = objective.rank(&mut outcome);
-            if reached < rank && outcome.unattempted.is_empty() {
+            let allowed = !objective.launches_as_upstream(&outcome) && outcome.unattempted.is_empty();
+            if reached < rank && allowed {
                 (best, rank) = (outcome, reached);
             }
         }

@@ -16,6 +16,7 @@ mod explain;
 mod limits;
 mod min_values;
 mod order;
+mod packing;
 mod pools;
 mod ports_and_volumes;
 mod property;

@@ -2,13 +2,13 @@
 
 use super::node::{amounts, api_taints};
 use super::{Converter, floor};
-use kerf_api::{NodePool as ApiPool, conditions};
+use kerf_api::{NodePool as ApiPool, annotations, conditions};
 use kerf_model::budget::{
     Budget, BudgetFault, ConsolidationPolicy, DisruptionPolicy, DisruptionReason, NodeShare, Window,
 };
 use kerf_model::instance_type::CatalogueFault;
 use kerf_model::intern::{Sym, sym};
-use kerf_model::nodepool::{Eligibility, NodePool};
+use kerf_model::nodepool::{Eligibility, NodePool, PoolPacking};
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
 use kerf_model::selector::LabelSet;
@@ -65,6 +65,7 @@ impl Converter {
             usage: Resources::new(),
             catalogue: Err(CatalogueFault::Empty),
             registration_healthy: registration_healthy(written),
+            packing: packing(written),
             disruption: policy(written),
             name,
         };
@@ -146,9 +147,21 @@ fn policy(written: &ApiPool) -> DisruptionPolicy {
 
 /// Only exactly `"true"` turns it on, as with `karpenter.sh/do-not-disrupt`.
 fn retires_blocked(written: &ApiPool) -> bool {
-    let annotations = written.metadata.annotations.as_ref();
-    let said = annotations.and_then(|annotations| annotations.get(kerf_api::annotations::RETIRE_BLOCKED));
-    said.is_some_and(|said| said == "true")
+    annotation(written, annotations::RETIRE_BLOCKED).is_some_and(|said| said == "true")
+}
+
+/// The annotations about packing.
+fn packing(written: &ApiPool) -> PoolPacking {
+    PoolPacking::read(
+        annotation(written, annotations::PACKING),
+        annotation(written, annotations::NODE_OVERHEAD_COST),
+    )
+}
+
+/// The value of an annotation.
+fn annotation<'a>(written: &'a ApiPool, key: &str) -> Option<&'a str> {
+    let annotations = written.metadata.annotations.as_ref()?;
+    annotations.get(key).map(String::as_str)
 }
 
 fn budget(written: &kerf_api::Budget) -> Result<Budget, BudgetFault> {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event;
-use kerf_api::{KwokNodeClass, NodeClaim};
+use kerf_api::NodeClaim;
 use serde_json::{Value, json};
 
 use crate::captured::Captured;
 use crate::provisioning::metric;
 use crate::provisioning::passes::budget;
-use crate::simulation::harness::{Simulation, create};
+use crate::simulation::harness::Simulation;
 use crate::simulation::logs::Logs;
 
 fn messages(events: &[Event], of: &str) -> Vec<String> {
@@ -37,12 +37,7 @@ fn ours(events: Vec<Event>) -> Vec<Event> {
 #[tokio::test(start_paused = true)]
 async fn pods_placed_on_a_machine_that_starts_nominate_it() {
     let simulation = Simulation::start().await;
-    let class = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "40s"}});
-    create::<KwokNodeClass>(&simulation.client(), class).await;
-    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"});
-    simulation
-        .pool("web", json!({"template": {"spec": {"nodeClassRef": class}}}))
-        .await;
+    simulation.slow_pool("40s").await;
     simulation.deployment("first", 1, "3", json!({})).await;
     simulation
         .until("the claim is launched", 30, async |s| {
@@ -57,12 +52,7 @@ async fn pods_placed_on_a_machine_that_starts_nominate_it() {
             !messages(&s.events("Nominated").await, "second").is_empty()
         })
         .await;
-    let claim = simulation
-        .claims()
-        .await
-        .pop()
-        .and_then(|claim| claim.metadata.name)
-        .expect("one");
+    let claim = simulation.some_claim().await;
     assert_eq!(simulation.claims().await.len(), 1);
     assert_eq!(
         messages(&simulation.events("Nominated").await, "second"),

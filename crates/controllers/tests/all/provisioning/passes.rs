@@ -233,12 +233,7 @@ async fn pods_of_a_node_that_goes_get_a_place_before_they_are_evicted() {
     let budget = serde_json::from_value(budget).expect("a budget");
     budgets.create(&PostParams::default(), &budget).await.expect("created");
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let old = simulation
-        .claims()
-        .await
-        .pop()
-        .and_then(|claim| claim.metadata.name)
-        .expect("one");
+    let old = simulation.some_claim().await;
     let before: BTreeSet<_> = simulation
         .pods()
         .await
@@ -280,12 +275,7 @@ async fn a_draining_node_triggers_again_when_there_was_no_room() {
         .patch::<NodePool>("web", json!({"spec": {"limits": {"cpu": "0"}}}))
         .await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let old = simulation
-        .claims()
-        .await
-        .pop()
-        .and_then(|claim| claim.metadata.name)
-        .expect("one");
+    let old = simulation.some_claim().await;
     simulation.delete::<NodeClaim>(&old).await;
     tokio::time::sleep(Duration::from_secs(40)).await;
     assert_eq!(simulation.claims().await.len(), 1, "no room");
@@ -429,12 +419,7 @@ async fn pods_that_cannot_leave_their_node_are_not_moved_ahead_of_time() {
         pods.create(&PostParams::default(), &pinned).await.expect("created");
         budget(&simulation, "pinned", json!({"minAvailable": 1})).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
-        let claim = simulation
-            .claims()
-            .await
-            .pop()
-            .and_then(|claim| claim.metadata.name)
-            .expect("one");
+        let claim = simulation.some_claim().await;
         simulation.delete::<NodeClaim>(&claim).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(simulation.claims().await.len(), 1, "{protection}");
@@ -476,12 +461,7 @@ async fn limits_count_what_stays_and_are_used_up_within_a_pass() {
     // A node that goes does not count, although it is still there.
     budget(&simulation, "web", json!({"minAvailable": 3})).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let old = simulation
-        .claims()
-        .await
-        .pop()
-        .and_then(|claim| claim.metadata.name)
-        .expect("one");
+    let old = simulation.some_claim().await;
     simulation.delete::<NodeClaim>(&old).await;
     simulation.until_claims(3, 30).await;
     simulation.stop().await;

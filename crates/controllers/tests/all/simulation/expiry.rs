@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
+use kerf_api::{Conditioned, NodeClaim, NodePool};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -59,8 +59,7 @@ async fn nothing_stops_expiry_but_the_drain_asks_everybody() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_expires_by_its_own_age_also_without_a_node() {
     let simulation = Simulation::start().await;
-    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "1h"}});
-    create::<KwokNodeClass>(&simulation.client(), slow).await;
+    simulation.slow_class("1h").await;
     let claim = json!({"metadata": {"name": "short"}, "spec": {
         "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"},
         "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-1x-amd64-linux"]}],
@@ -207,12 +206,7 @@ async fn a_restart_counts_every_pod_anew() {
 #[tokio::test(start_paused = true)]
 async fn consistency_waits_for_the_next_time_where_there_is_no_one_node() {
     let simulation = Simulation::start().await;
-    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "2m"}});
-    create::<KwokNodeClass>(&simulation.client(), slow).await;
-    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"});
-    simulation
-        .pool("web", json!({"template": {"spec": {"nodeClassRef": class}}}))
-        .await;
+    simulation.slow_pool("2m").await;
     simulation.deployment("web", 1, "1", apart("web")).await;
     simulation.until_running(1, 240).await;
     let checked = async |s: &Simulation| {

@@ -73,12 +73,7 @@ async fn a_clock_that_jumps_ends_no_node() {
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_jumps_gives_up_no_claim_that_is_about_to_register() {
     let simulation = Simulation::start().await;
-    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "6m"}});
-    create::<KwokNodeClass>(&simulation.client(), slow).await;
-    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"});
-    simulation
-        .pool("web", json!({"template": {"spec": {"nodeClassRef": class}}}))
-        .await;
+    simulation.slow_pool("6m").await;
     simulation.deployment("web", 1, "1", json!({})).await;
     simulation
         .until("a claim is launched", 60, async |s| !s.claims().await.is_empty())

@@ -172,6 +172,26 @@ impl Simulation {
         create(&self.client(), pool).await
     }
 
+    /// Creates the node class `slow`, whose Nodes register after `delay`.
+    pub(crate) async fn slow_class(&self, delay: &str) {
+        let class = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": delay}});
+        create::<KwokNodeClass>(&self.client(), class).await;
+    }
+
+    /// Creates the node class `slow`, and the pool `web` of it.
+    pub(crate) async fn slow_pool(&self, delay: &str) {
+        self.slow_class(delay).await;
+        let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"});
+        self.pool("web", json!({"template": {"spec": {"nodeClassRef": class}}}))
+            .await;
+    }
+
+    /// The name of one of the claims.
+    pub(crate) async fn some_claim(&self) -> String {
+        let claim = self.claims().await.pop();
+        claim.and_then(|claim| claim.metadata.name).expect("a claim")
+    }
+
     /// Creates the pool `web` and as many pods `web`, each of which wants a node of its own, and waits until all is as it should be.
     pub(crate) async fn populate(&self, count: usize, pool: Value) {
         self.pool("web", pool).await;

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use kerf_api::{Conditioned, KwokNodeClass, NodeClaim};
+use kerf_api::{Conditioned, NodeClaim};
 use serde_json::json;
 
 use crate::simulation::finalizing::with_one_pod;
@@ -13,8 +13,7 @@ use crate::simulation::scripted_cloud::{Call, Script, scripted};
 /// A claim without a pool whose node does not come.
 async fn with_an_absent_node() -> (Simulation, Script, NodeClaim) {
     let (simulation, script) = scripted().await;
-    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "1h"}});
-    create::<KwokNodeClass>(&simulation.client(), slow).await;
+    simulation.slow_class("1h").await;
     let spec = json!({
         "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"},
         "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-1x-amd64-linux"]}],

@@ -285,8 +285,7 @@ async fn a_claim_that_cannot_launch_is_given_up_after_five_minutes() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_never_registers_takes_its_claim_along() {
     let simulation = Simulation::start().await;
-    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "1h"}});
-    create::<KwokNodeClass>(&simulation.client(), slow).await;
+    simulation.slow_class("1h").await;
     standalone(&simulation, "late", "slow", small()).await;
     tokio::time::sleep(Duration::from_secs(14 * 60 + 50)).await;
     let late = claim(&simulation, "late").await.expect("still there");
@@ -315,8 +314,7 @@ async fn registered(simulation: &Simulation) -> String {
 /// The claim `twice`, whose instance joins as the Nodes `one` and `two`.
 async fn with_two_nodes() -> Simulation {
     let simulation = Simulation::start().await;
-    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "1h"}});
-    create::<KwokNodeClass>(&simulation.client(), slow).await;
+    simulation.slow_class("1h").await;
     standalone(&simulation, "twice", "slow", small()).await;
     let launched = async |s: &Simulation| claim(s, "twice").await.is_some_and(|c| c.condition_is_true("Launched"));
     simulation.until("it is launched", 30, launched).await;
@@ -429,12 +427,7 @@ async fn a_claim_expires_at_its_own_age() {
 #[tokio::test(start_paused = true)]
 async fn a_pool_whose_nodes_do_not_register_says_so() {
     let simulation = Simulation::start().await;
-    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "3h"}});
-    create::<KwokNodeClass>(&simulation.client(), slow).await;
-    let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"});
-    simulation
-        .pool("web", json!({"template": {"spec": {"nodeClassRef": class}}}))
-        .await;
+    simulation.slow_pool("3h").await;
     simulation.deployment("web", 1, "1", json!({})).await;
     let health = async |s: &Simulation| {
         let pool = list::<NodePool>(&s.client()).await.pop().expect("the pool");

@@ -13,13 +13,12 @@ use serde_json::{Value, json};
 
 use crate::simulation::api_faults::{ApiFaults, CallFault, with_api_faults};
 use crate::simulation::emptiness::{apart, with_nodes};
-use crate::simulation::harness::{Simulation, create, list, name};
+use crate::simulation::harness::{Simulation, list, name};
 use crate::simulation::logs::Logs;
 
 /// The template of a pool whose nodes take so long to register.
 async fn slow(simulation: &Simulation, delay: &str) -> Value {
-    let class = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": delay}});
-    create::<KwokNodeClass>(&simulation.client(), class).await;
+    simulation.slow_class(delay).await;
     let reference = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"});
     json!({"template": {"spec": {"nodeClassRef": reference}}})
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::{Conditioned, KwokNodeClass, NodeClaim, NodePool};
+use kerf_api::{Conditioned, NodeClaim, NodePool};
 use kerf_cloud::{CloudError, HookOutcome, RegistrationHook};
 use kerf_runtime::metrics::catalogue::NODES_CREATED;
 use kube::Api;
@@ -286,8 +286,7 @@ async fn a_claim_of_another_provider_that_goes_waits_for_that_provider() {
 async fn a_node_that_joins_without_its_taint_is_told_of_and_registered() {
     let logs = Logs::listen();
     let simulation = Simulation::start().await;
-    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "1h"}});
-    create::<KwokNodeClass>(&simulation.client(), slow).await;
+    simulation.slow_class("1h").await;
     let class = json!({"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"}});
     standalone(&simulation, "bare", json!({"spec": class})).await;
     standalone(&simulation, "usual", json!({})).await;
@@ -416,8 +415,7 @@ async fn a_claim_without_an_instance_takes_no_node_for_its_own() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_joins_wakes_its_claim() {
     let simulation = Simulation::start().await;
-    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "3m"}});
-    create::<KwokNodeClass>(&simulation.client(), slow).await;
+    simulation.slow_class("3m").await;
     let class = json!({"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"}});
     standalone(&simulation, "late", json!({"spec": class})).await;
     simulation

@@ -240,8 +240,7 @@ async fn a_node_without_a_claim_is_drained_and_let_go() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_never_registered_leaves_without_a_drain() {
     let simulation = Simulation::start().await;
-    let slow = json!({"metadata": {"name": "slow"}, "spec": {"nodeRegistrationDelay": "10s"}});
-    create::<kerf_api::KwokNodeClass>(&simulation.client(), slow).await;
+    simulation.slow_class("10s").await;
     let class = json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"});
     let kind = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-1x-amd64-linux"]}]);
     let claim = json!({"metadata": {"name": "early"}, "spec": {"nodeClassRef": class, "requirements": kind}});
