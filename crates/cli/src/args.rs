@@ -111,6 +111,9 @@ pub(crate) struct SimulateArgs {
     /// Check the plan against the Kubernetes rules, with code that shares no logic with the solver.
     #[arg(long)]
     pub(crate) verify: bool,
+    /// Print a lower bound of the cost: no plan for the same pods costs less. Topology and limits are left out of it.
+    #[arg(long, conflicts_with = "consolidate")]
+    pub(crate) bound: bool,
     /// Instead print what consolidation would remove or replace now, what that saves, and why every other node stays. Exit code 1 means
     /// that some node would go.
     #[arg(long, conflicts_with = "verify")]

@@ -6,8 +6,10 @@
 //! Units are those of the model: milli-cores, bytes, counts, 10⁻¹² dollars per hour.
 //!
 //! Folders, each importing only the ones before it: `dense` (data structures), `compile` (input to interned problem), `search` (what an
-//! assignment may still become), `strategy` (which claim a pod is offered to), `output` (plan and reasons).
+//! assignment may still become), `strategy` (which claim a pod is offered to), `output` (plan and reasons), `bound` (what no
+//! plan undercuts).
 
+mod bound;
 mod compile;
 mod dense;
 mod options;
@@ -17,6 +19,7 @@ mod search;
 mod solve;
 mod strategy;
 
+pub use bound::cost_bound;
 pub use compile::prepared::Prepared;
 pub use options::{Options, Request, ReservedMode, WhatIf};
 pub use output::EffectiveZone;

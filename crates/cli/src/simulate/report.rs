@@ -22,7 +22,30 @@ pub(crate) struct SimulationReport {
     pub(crate) ignored: Vec<IgnoredReport>,
     pub(crate) totals: Totals,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) bound: Option<Bound>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verification: Option<Verification>,
+}
+
+/// What no plan for the same pods undercuts.
+#[derive(Serialize, Debug)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Bound {
+    pub(crate) price_per_hour: f64,
+    /// How much more the plan costs, as a share of the bound. Absent where the bound is zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) gap: Option<f64>,
+}
+
+impl Bound {
+    pub(crate) fn new(bound: Price, plan: &Plan) -> Self {
+        let price: Price = plan.launches.iter().filter_map(Launch::price).sum();
+        let gap = (bound > Price::ZERO).then(|| price.per_hour() / bound.per_hour() - 1.0);
+        Self {
+            price_per_hour: bound.per_hour(),
+            gap,
+        }
+    }
 }
 
 /// A pod that goes nowhere.
@@ -156,6 +179,7 @@ impl SimulationReport {
             unschedulable,
             ignored,
             totals,
+            bound: None,
             verification: None,
         }
     }

@@ -1,16 +1,19 @@
 //! The steps of a simulation: read, plan, check, print.
 
-use super::report::{SimulationReport, Verification};
+use super::report::{Bound, SimulationReport, Verification};
 use super::table;
 use crate::args::{Output, SimulateArgs};
 use crate::consolidate::{self, ConsolidationReport, budget_faults, forecast, void_annotations};
 use crate::decision::{CatalogueChoice, DecisionInputs, Settings, complain, from_files, mention};
 use crate::exit::Exit;
 use anyhow::Context;
+use kerf_api::annotations;
 use kerf_decide::{Memory, Provision, provision};
 use kerf_model::intern::Interner;
+use kerf_model::nodepool::PackingFault;
 use kerf_model::plan::Plan;
-use kerf_scheduler::{Request, solve};
+use kerf_model::snapshot::Snapshot;
+use kerf_scheduler::{Request, cost_bound, solve};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -35,6 +38,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
         errors.extend(budget_faults(snapshot));
         mention(&void_annotations(&snapshot.nodes));
     }
+    mention(&packing_faults(snapshot));
     complain(&errors);
     let read = started.elapsed();
     if args.consolidate {
@@ -52,7 +56,12 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     }
     let decision = provision(&inputs.view(), &mut Memory::default(), &|| false);
     let planned = started.elapsed();
-    let mut report = SimulationReport::new(snapshot, &planned_or_explained(&inputs, &decision));
+    let plan = planned_or_explained(&inputs, &decision);
+    let mut report = SimulationReport::new(snapshot, &plan);
+    if args.bound {
+        let request = Request::new(snapshot, &decision.batch.pods);
+        report.bound = Some(Bound::new(cost_bound(&request, &inputs.settings.solver, &plan), &plan));
+    }
     if args.verify {
         report.verification = Some(Verification::of(&decision.violations));
     }
@@ -68,6 +77,22 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     }
     print(&report, args.output, table::render).context("printing the report")?;
     Ok(exit(&report, errors.is_empty()))
+}
+
+/// Annotations about packing that cannot be read.
+fn packing_faults(snapshot: &Snapshot) -> Vec<String> {
+    let faults = snapshot
+        .pools
+        .iter()
+        .flat_map(|pool| pool.packing.faults.iter().map(move |fault| (&pool.name, fault)));
+    let note = |(pool, fault): (&Arc<str>, &PackingFault)| {
+        let key = match fault {
+            PackingFault::Packing(_) => annotations::PACKING,
+            PackingFault::NodeOverhead(_) => annotations::NODE_OVERHEAD_COST,
+        };
+        format!("NodePool {pool}: annotation {key}: {fault}; until it is corrected, nodes are chosen as by Karpenter")
+    };
+    faults.map(note).collect()
 }
 
 fn ms(duration: Duration) -> f64 {

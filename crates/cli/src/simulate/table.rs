@@ -133,6 +133,14 @@ fn summary(report: &SimulationReport, text: &mut String) {
     if totals.existing_price_per_hour > 0.0 {
         let _ = writeln!(text, "existing nodes: {:.4} $/h", totals.existing_price_per_hour);
     }
+    if let Some(bound) = &report.bound {
+        let gap = percent(bound.gap);
+        let _ = writeln!(
+            text,
+            "lower bound: {:.4} $/h, the plan costs {gap} more",
+            bound.price_per_hour
+        );
+    }
     if let Some(verification) = &report.verification {
         if verification.valid {
             text.push_str("verified: every placement is one kube-scheduler would make\n");

@@ -2,6 +2,7 @@
 
 use crate::compile::limits::RowsWithinLimits;
 use crate::compile::problem::Problem;
+use crate::compile::topology::KeyId;
 use crate::dense::amounts::{Amounts, add, fits};
 use crate::dense::bits::Bits;
 use crate::search::allowed::HostSpread;
@@ -10,6 +11,7 @@ use crate::search::claims::ClaimCursor;
 use crate::search::narrowing::NarrowInput;
 use crate::search::query::{Narrowed, Query, Rejection};
 use crate::search::reservations::HeldReservations;
+use crate::search::specs::SpecId;
 use kerf_model::pod::HostPort;
 
 impl Assignment<'_, '_> {
@@ -167,13 +169,32 @@ impl Assignment<'_, '_> {
 
     /// Like [`Self::try_template`], but counts as no work and remembers nothing.
     pub(crate) fn check_template(&mut self, query: &Query<'_>, template: usize) -> Result<Narrowed, Rejection> {
+        self.check_new_claim(query, template, self.instance.initial_spec(template))
+    }
+
+    /// Like [`Self::check_template`], for a new claim in given topology domains.
+    pub(crate) fn check_template_in(
+        &mut self,
+        query: &Query<'_>,
+        template: usize,
+        domains: &[(KeyId, u32)],
+    ) -> Result<Narrowed, Rejection> {
+        let mut spec = self.instance.initial_spec(template);
+        for (key, domain) in domains {
+            spec = self.specs.with_domain(self.problem, spec, *key, *domain);
+        }
+        self.check_new_claim(query, template, spec)
+    }
+
+    /// Checks whether a new claim of a template with a spec accepts a pod.
+    fn check_new_claim(&mut self, query: &Query<'_>, template: usize, spec: SpecId) -> Result<Narrowed, Rejection> {
         let problem = self.problem;
         if !query.level.tolerated.get(problem.templates[template].taints) {
             return Err(Rejection::Permanent);
         }
         let base = self
             .specs
-            .with_requirements(problem, self.instance.initial_spec(template), query.level.full)
+            .with_requirements(problem, spec, query.level.full)
             .ok_or(Rejection::Permanent)?;
         let mut rows = self.specs.get(base).rows.clone();
         match self.limits.within(problem.templates, template) {

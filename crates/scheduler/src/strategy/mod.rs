@@ -13,6 +13,7 @@ mod patterns;
 mod pod_values;
 mod portfolio;
 mod priced_start;
+mod repacking;
 mod slack_index;
 
 pub(crate) use greedy::without;

@@ -90,10 +90,20 @@ impl Objective {
             .iter()
             .map(|claim| Price::from_pico(self.overheads[claim.template]))
             .sum();
-        let extra = balanced_nodes.saturating_sub(self.nodes_max);
-        let extra = Price::from_pico(self.extra_node.pico().saturating_mul(extra as i64));
+        let extra = Price::from_pico(self.surcharge(balanced_nodes));
         let dearer = assignment.placed == self.greedy.0 && price > self.greedy.1;
         (Reverse(assignment.placed), dearer, price + overhead + extra)
+    }
+
+    /// Returns whether nodes of a template count towards the number of nodes.
+    pub(crate) fn counts(&self, template: usize) -> bool {
+        self.packings[template] == Packing::Balanced
+    }
+
+    /// What this many counted nodes must save beyond their price, in 10⁻¹² dollars per hour.
+    pub(crate) fn surcharge(&self, nodes: usize) -> i64 {
+        let extra = nodes.saturating_sub(self.nodes_max);
+        self.extra_node.pico().saturating_mul(extra as i64)
     }
 
     /// What strategies add to the price of a node: its overhead and a share of what an extra node must save.

@@ -21,17 +21,20 @@ pub enum Strategy {
     GreedyByPrice,
     /// As many pods as possible where limits or capacity run out.
     MaxPods,
+    /// The best of the others, improved by packing a few nodes at a time anew.
+    Repacking,
 }
 
 impl Strategy {
     /// All strategies, in the order in which the earlier of equal outcomes wins.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Greedy,
         Self::Patterns,
         Self::BestFit,
         Self::BoundedGrowth,
         Self::GreedyByPrice,
         Self::MaxPods,
+        Self::Repacking,
     ];
 
     /// The name used in `strategy/README.md`.
@@ -43,6 +46,7 @@ impl Strategy {
             Self::BoundedGrowth => "bounded growth",
             Self::GreedyByPrice => "greedy by price",
             Self::MaxPods => "max pods",
+            Self::Repacking => "repacking",
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::strategy::objective::Objective;
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
 use crate::strategy::patterns::patterns;
 use crate::strategy::priced_start::PricedStart;
+use crate::strategy::repacking::repack;
 use kerf_units::policy::Packing;
 
 /// The algorithm of a strategy: computes an outcome from a start, a queue and an effort. Returns `None` where it does not apply.
@@ -63,6 +64,7 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
     } else {
         &STRATEGIES
     };
+    let mut values_of_best = None;
     for share_of_extra in EXTRA_NODE_SHARES {
         let start = PricedStart::new(instance, queue, effort, objective.node_costs(share_of_extra));
         let run = |(strategy, algorithm): &(Strategy, Algorithm)| {
@@ -87,6 +89,7 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
                 (best, rank) = (outcome, reached);
             }
         }
+        values_of_best.get_or_insert(start);
         if !exceeded {
             break;
         }
@@ -101,6 +104,17 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
                 (best, rank) = (outcome, reached);
             }
         }
+    }
+    let repacked = values_of_best
+        .filter(|_| !stop())
+        .and_then(|start| repack(&best, &start, &objective, queue, stop));
+    if let Some(mut outcome) = repacked
+        && outcome.assignment.narrow_to_limits()
+        && objective.rank(&mut outcome) < rank
+        && outcome.unattempted.is_empty()
+    {
+        outcome.limit_retried = best.limit_retried;
+        best = outcome;
     }
     best
 }

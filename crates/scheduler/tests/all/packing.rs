@@ -1,7 +1,9 @@
 //! The ways to pack, and annotations of pools about them.
 
-use kerf_model::plan::Plan;
-use kerf_scheduler::Options;
+use kerf_model::plan::{Launch, Plan};
+use kerf_model::price::Price;
+use kerf_scheduler::{Options, Request, cost_bound};
+use kerf_testkit::draw::Draw;
 use kerf_testkit::fixture::Fixture;
 use kerf_units::policy::{NodeOverheadCost, Packing};
 
@@ -54,4 +56,86 @@ fn a_high_node_overhead_cost_leaves_no_more_nodes_than_the_greedy_has() {
     };
     assert_eq!(plan("", &options(100.0)).launches.len(), 1);
     assert_eq!(plan("overhead=100", &options(0.0)).launches.len(), 1);
+}
+
+/// The lowest cost of nodes for pods of these sizes, in hundredths of a dollar: every way to share them out is tried.
+fn lowest(pods: &[(u32, u32)], types: &[(u32, u32, u32)]) -> u32 {
+    fn place(pods: &[(u32, u32)], nodes: &mut Vec<(u32, u32)>, types: &[(u32, u32, u32)]) -> u32 {
+        let price = |node: &(u32, u32)| {
+            let able = types.iter().filter(|kind| kind.0 >= node.0 && kind.1 >= node.1);
+            able.map(|kind| kind.2).min()
+        };
+        let Some((pod, rest)) = pods.split_first() else {
+            return nodes.iter().filter_map(price).sum();
+        };
+        let mut best = u32::MAX;
+        for at in 0..=nodes.len() {
+            if at == nodes.len() {
+                nodes.push((0, 0));
+            }
+            let before = nodes[at];
+            nodes[at] = (before.0 + pod.0, before.1 + pod.1);
+            if price(&nodes[at]).is_some() {
+                best = best.min(place(rest, nodes, types));
+            }
+            nodes[at] = before;
+        }
+        nodes.pop();
+        best
+    }
+    place(pods, &mut Vec::new(), types)
+}
+
+#[test]
+fn cheapest_packing_of_a_few_pods_is_the_cheapest_there_is() {
+    for seed in 0..60 {
+        let mut draw = Draw::new(seed);
+        let types: Vec<(u32, u32, u32)> = (0..4)
+            .map(|_| {
+                let cpu = draw.pick(&[2, 4, 6, 8, 12, 16]);
+                let memory = cpu * draw.pick(&[1, 2, 4]);
+                (cpu, memory, 3 * cpu + memory + draw.below(8) as u32)
+            })
+            .chain([(16, 64, 140)])
+            .collect();
+        let pods: Vec<(u32, u32)> = (0..2 + draw.below(7))
+            .map(|_| (1 + draw.below(6) as u32, 1 + draw.below(12) as u32))
+            .collect();
+        let mut lines: Vec<String> = Vec::new();
+        for (at, (cpu, memory, price)) in types.iter().enumerate() {
+            let price = f64::from(*price) / 100.0;
+            lines.push(format!("type t{at} cpu={cpu} mem={memory}Gi price={price}"));
+        }
+        lines.push("pool default".to_owned());
+        for (at, (cpu, memory)) in pods.iter().enumerate() {
+            lines.push(format!("pod p{at} cpu={cpu} mem={memory}Gi"));
+        }
+        let options = Options {
+            packing: Packing::Cheapest,
+            ..Options::default()
+        };
+        let plan = Fixture::read(&lines.join("\n")).solve(&options);
+        let price: f64 = plan
+            .launches
+            .iter()
+            .filter_map(Launch::price)
+            .map(Price::per_hour)
+            .sum();
+        let lowest = f64::from(lowest(&pods, &types)) / 100.0;
+        assert!(
+            (price - lowest).abs() < 1e-6,
+            "seed {seed}: {price}, but {lowest} is enough\n{}",
+            lines.join("\n")
+        );
+    }
+}
+
+#[test]
+fn the_bound_of_a_workload_that_fills_its_nodes_is_its_cost() {
+    let text = "type a cpu=4 mem=8Gi price=0.2\npool default\npod p*8 cpu=2 mem=4Gi";
+    let fixture = Fixture::read(text);
+    let options = Options::default();
+    let plan = fixture.solve(&options);
+    let bound = cost_bound(&Request::pending(&fixture.snapshot), &options, &plan);
+    assert!((0.799..=0.8).contains(&bound.per_hour()), "{bound}");
 }

@@ -7,7 +7,7 @@
 use super::oracle;
 use kerf_model::plan::{Cause, Plan, Refusal, Unschedulable};
 use kerf_model::price::Price;
-use kerf_scheduler::{Options, ReservedMode};
+use kerf_scheduler::{Options, Request, ReservedMode, cost_bound};
 use kerf_testkit::fixture::Fixture;
 use kerf_testkit::generate;
 use kerf_testkit::seeds::hold;
@@ -47,16 +47,27 @@ fn nodes_max(greedy: usize) -> usize {
 
 /// The checker accepts the plans of all packings. Cheapest and balanced packing place no fewer pods than the greedy, and cost no more for as
 /// many. Each node of a balanced plan beyond the usual number saves half of what a node of the greedy costs.
+/// No plan costs less than its lower bound.
 pub(super) fn is_sound(text: &str) -> Result<(), String> {
     let fixture = Fixture::read(text);
     let solve = |packing| {
         let solved = fixture.try_solve(&options(text, packing));
         solved.map_err(|why| format!("{packing:?}: {why}"))
     };
+    let bounded = |plan: &Plan, packing| {
+        let request = Request::pending(&fixture.snapshot);
+        let bound = cost_bound(&request, &options(text, packing), plan);
+        let price = result(plan).1;
+        (bound <= price)
+            .then_some(())
+            .ok_or_else(|| format!("{packing}: {price} is below the bound {bound}"))
+    };
     let upstream = solve(Packing::Upstream)?;
+    bounded(&upstream, Packing::Upstream)?;
     let greedy = result(&upstream);
     for packing in [Packing::Cheapest, Packing::Balanced] {
         let plan = solve(packing)?;
+        bounded(&plan, packing)?;
         let better = result(&plan);
         if better.0 < greedy.0 {
             return Err(format!("{packing} packing places fewer pods"));
