@@ -9,6 +9,7 @@
 //! time for the same seed, and a day takes seconds. [`faults`] injects failures between a client and the API server.
 
 mod actors;
+mod captured_log;
 mod context;
 mod disruption_budget;
 pub mod faults;
@@ -25,6 +26,7 @@ mod volumes;
 mod workloads;
 
 pub use actors::{ActorOptions, Actors};
+pub use captured_log::CapturedLog;
 pub use kubelet::{EXIT_CODE, FLAP_EVERY, KUBELET, KubeletOptions, NodeSelection, RUN_FOR, SIMULATED_NODE, STOP_AFTER};
 pub use node_agents::REMOVES_TAINT;
 pub use sandbox::{Sandbox, SandboxBuilder, SandboxError};

@@ -12,12 +12,12 @@ pub(crate) trait MergeSchema {
     fn root(&self) -> MergeNode<'_>;
 }
 
-/// One place of a schema.
+/// One part of a schema.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MergeNode<'a>(Place<'a>);
+pub(crate) struct MergeNode<'a>(SchemaPart<'a>);
 
 #[derive(Debug, Clone, Copy)]
-enum Place<'a> {
+enum SchemaPart<'a> {
     /// A custom resource; its metadata is that of every object.
     CustomRoot(&'a SchemaNode),
     Custom(&'a SchemaNode),
@@ -42,7 +42,7 @@ pub(super) enum Shape {
 
 impl MergeSchema for CompiledVersion {
     fn root(&self) -> MergeNode<'_> {
-        MergeNode(Place::CustomRoot(&self.schema))
+        MergeNode(SchemaPart::CustomRoot(&self.schema))
     }
 }
 
@@ -59,7 +59,7 @@ impl BuiltinSchema {
 
 impl MergeSchema for BuiltinSchema {
     fn root(&self) -> MergeNode<'_> {
-        MergeNode(self.0.map_or(Place::Deduced, Place::Type))
+        MergeNode(self.0.map_or(SchemaPart::Deduced, SchemaPart::Type))
     }
 }
 
@@ -75,24 +75,26 @@ impl<'a> MergeNode<'a> {
 
     fn splits_objects(&self) -> bool {
         match self.0 {
-            Place::CustomRoot(_) | Place::Deduced => true,
-            Place::Custom(node) => !node.map_atomic,
-            Place::Type(ty) => !ty.atomic,
-            Place::Reference(_, Ownership::Atomic) => false,
-            Place::Reference(TypeRef::Named(name), _) => builtin::type_named(name).is_none_or(|t| !t.atomic),
-            Place::Reference(..) => true,
+            SchemaPart::CustomRoot(_) | SchemaPart::Deduced => true,
+            SchemaPart::Custom(node) => !node.map_atomic,
+            SchemaPart::Type(ty) => !ty.atomic,
+            SchemaPart::Reference(_, Ownership::Atomic) => false,
+            SchemaPart::Reference(TypeRef::Named(name), _) => builtin::type_named(name).is_none_or(|t| !t.atomic),
+            SchemaPart::Reference(..) => true,
         }
     }
 
     fn list_shape(&self) -> Shape {
         match self.0 {
-            Place::Custom(node) => match node.list_type {
+            SchemaPart::Custom(node) => match node.list_type {
                 ListType::Atomic => Shape::Leaf,
                 ListType::Set => Shape::Set,
                 ListType::Map => Shape::Keyed(node.list_map_keys.clone()),
             },
-            Place::Reference(_, Ownership::Set) => Shape::Set,
-            Place::Reference(_, Ownership::Keyed(keys)) => Shape::Keyed(keys.iter().map(|k| (*k).to_owned()).collect()),
+            SchemaPart::Reference(_, Ownership::Set) => Shape::Set,
+            SchemaPart::Reference(_, Ownership::Keyed(keys)) => {
+                Shape::Keyed(keys.iter().map(|k| (*k).to_owned()).collect())
+            }
             _ => Shape::Leaf,
         }
     }
@@ -100,47 +102,53 @@ impl<'a> MergeNode<'a> {
     /// The place of a field.
     pub(super) fn field(&self, name: &str) -> MergeNode<'a> {
         MergeNode(match self.0 {
-            Place::CustomRoot(_) if name == "metadata" => {
-                builtin::type_named("meta.v1.ObjectMeta").map_or(Place::Deduced, Place::Type)
+            SchemaPart::CustomRoot(_) if name == "metadata" => {
+                builtin::type_named("meta.v1.ObjectMeta").map_or(SchemaPart::Deduced, SchemaPart::Type)
             }
-            Place::CustomRoot(node) | Place::Custom(node) => node.field(name).map_or(Place::Deduced, Place::Custom),
-            Place::Type(ty) => field_of(ty, name),
-            Place::Reference(TypeRef::Named(ty), _) => {
-                builtin::type_named(ty).map_or(Place::Deduced, |ty| field_of(ty, name))
+            SchemaPart::CustomRoot(node) | SchemaPart::Custom(node) => {
+                node.field(name).map_or(SchemaPart::Deduced, SchemaPart::Custom)
             }
-            Place::Reference(TypeRef::Map(item), _) => Place::Reference(item, &Ownership::Default),
-            Place::Reference(..) | Place::Deduced => Place::Deduced,
+            SchemaPart::Type(ty) => field_of(ty, name),
+            SchemaPart::Reference(TypeRef::Named(ty), _) => {
+                builtin::type_named(ty).map_or(SchemaPart::Deduced, |ty| field_of(ty, name))
+            }
+            SchemaPart::Reference(TypeRef::Map(item), _) => SchemaPart::Reference(item, &Ownership::Default),
+            SchemaPart::Reference(..) | SchemaPart::Deduced => SchemaPart::Deduced,
         })
     }
 
     /// Whether a field of this name is declared, as opposed to being a key of a map.
     pub(super) fn declares(&self, name: &str) -> bool {
         match self.0 {
-            Place::CustomRoot(node) | Place::Custom(node) => name == "metadata" || node.properties.contains_key(name),
-            Place::Type(ty) => ty.field(name).is_some(),
-            Place::Reference(TypeRef::Named(ty), _) => builtin::type_named(ty).is_some_and(|t| t.field(name).is_some()),
-            Place::Reference(..) | Place::Deduced => false,
+            SchemaPart::CustomRoot(node) | SchemaPart::Custom(node) => {
+                name == "metadata" || node.properties.contains_key(name)
+            }
+            SchemaPart::Type(ty) => ty.field(name).is_some(),
+            SchemaPart::Reference(TypeRef::Named(ty), _) => {
+                builtin::type_named(ty).is_some_and(|t| t.field(name).is_some())
+            }
+            SchemaPart::Reference(..) | SchemaPart::Deduced => false,
         }
     }
 
     /// The place of a list's entries.
     pub(super) fn item(&self) -> MergeNode<'a> {
         MergeNode(match self.0 {
-            Place::CustomRoot(node) | Place::Custom(node) => {
-                node.items.as_deref().map_or(Place::Deduced, Place::Custom)
+            SchemaPart::CustomRoot(node) | SchemaPart::Custom(node) => {
+                node.items.as_deref().map_or(SchemaPart::Deduced, SchemaPart::Custom)
             }
-            Place::Reference(TypeRef::List(item), _) => Place::Reference(item, &Ownership::Default),
-            Place::Type(_) | Place::Reference(..) | Place::Deduced => Place::Deduced,
+            SchemaPart::Reference(TypeRef::List(item), _) => SchemaPart::Reference(item, &Ownership::Default),
+            SchemaPart::Type(_) | SchemaPart::Reference(..) | SchemaPart::Deduced => SchemaPart::Deduced,
         })
     }
 
     /// The default of a field, which stands in for an absent list key.
     pub(super) fn field_default(&self, name: &str) -> Option<Value> {
         match self.0 {
-            Place::CustomRoot(node) | Place::Custom(node) => node.properties.get(name)?.default.clone(),
-            Place::Type(ty) => default_of(ty, name),
-            Place::Reference(TypeRef::Named(ty), _) => default_of(builtin::type_named(ty)?, name),
-            Place::Reference(..) | Place::Deduced => None,
+            SchemaPart::CustomRoot(node) | SchemaPart::Custom(node) => node.properties.get(name)?.default.clone(),
+            SchemaPart::Type(ty) => default_of(ty, name),
+            SchemaPart::Reference(TypeRef::Named(ty), _) => default_of(builtin::type_named(ty)?, name),
+            SchemaPart::Reference(..) | SchemaPart::Deduced => None,
         }
     }
 
@@ -171,9 +179,9 @@ impl<'a> MergeNode<'a> {
     }
 }
 
-fn field_of<'a>(ty: &'static TypeDef, name: &str) -> Place<'a> {
+fn field_of<'a>(ty: &'static TypeDef, name: &str) -> SchemaPart<'a> {
     ty.field(name)
-        .map_or(Place::Deduced, |f| Place::Reference(&f.ty, &f.ownership))
+        .map_or(SchemaPart::Deduced, |f| SchemaPart::Reference(&f.ty, &f.ownership))
 }
 
 fn default_of(ty: &'static TypeDef, name: &str) -> Option<Value> {

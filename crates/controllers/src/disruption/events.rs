@@ -1,19 +1,15 @@
-//! What the loop and the queue tell about nodes, claims, pools and pods (section 12 of the disruption contract).
+//! What the loop and the queue report about nodes, claims and pools (section 12 of the disruption contract).
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kerf_api::{NodeClaim, NodePool};
-use kerf_disruption::{PoolAllowance, Protection};
+use kerf_disruption::PoolAllowance;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::node::Node;
-use kerf_model::pod::Pod;
 use kerf_runtime::{Event, EventType, ObjectRef};
 use kube::Resource;
 
 use crate::context::Context;
-use crate::deadline::rfc3339;
-use crate::provisioning::events::pod_ref;
 
 /// The Node object, if there is one, and the claim of a machine.
 pub(super) fn objects(context: &Context, node: &Node) -> Vec<ObjectRef> {
@@ -152,36 +148,11 @@ pub(super) fn terminating(object: ObjectRef, reason: DisruptionReason) -> Event 
     normal(object, "DisruptionTerminating", message, dedupe)
 }
 
-/// What a pod's do-not-disrupt annotation means now, where that is worth telling (DIS-053, DIS-055).
-pub(crate) fn protection(pod: &Pod, now: Timestamp) -> Option<Event> {
-    let (kind, reason, message, value) = match kerf_disruption::protection(pod, now) {
-        Protection::None | Protection::Open => return None,
-        Protection::Invalid(text) => {
-            let why = format!("{text:?} is neither \"true\" nor a positive duration");
-            let message = format!("Invalid karpenter.sh/do-not-disrupt annotation: {why}, ignoring annotation");
-            (EventType::Warning, "InvalidDoNotDisruptAnnotation", message, Some(why))
-        }
-        Protection::Until(end) => {
-            let end = rfc3339(end);
-            let message = format!("The karpenter.sh/do-not-disrupt grace period will elapse at {end}");
-            (EventType::Normal, "DoNotDisruptUntil", message, Some(end))
-        }
-        Protection::Elapsed => {
-            let message = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable".to_owned();
-            (EventType::Normal, "DoNotDisruptGracePeriodElapsed", message, None)
-        }
-    };
-    Some(Event {
-        kind,
-        dedupe: std::iter::once(pod.uid.to_string()).chain(value).collect(),
-        ..normal(pod_ref(pod), reason, message, Vec::new())
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use jiff::Timestamp;
     use kerf_disruption::Allowance;
     use kerf_model::intern::Interner;
     use kerf_runtime::Recorder;

@@ -222,15 +222,11 @@ impl Reconciler for CommandQueue {
 }
 
 #[cfg(test)]
-#[path = "../../tests/all/captured.rs"]
-mod captured;
-
-#[cfg(test)]
 mod tests {
+    use kerf_sandbox::CapturedLog;
     use kerf_state::Replacement;
     use serde_json::{from_value, json};
 
-    use super::captured::Captured;
     use super::*;
     use crate::cluster::Watched;
 
@@ -274,7 +270,7 @@ mod tests {
     #[tokio::test]
     async fn a_command_nobody_knows_is_left_alone() {
         let queue = CommandQueue::new(&Context::without_api());
-        let logged = Captured::start();
+        let logged = CapturedLog::start();
         assert_eq!(examine(&queue).await, Outcome::Done);
         let lines = logged.lines("examining a command that is not known");
         assert_eq!(lines.len(), 1, "{lines:?}");

@@ -9,6 +9,7 @@ use kerf_runtime::{Event, ObjectRef};
 use super::events;
 use crate::context::Context;
 use crate::decision_inputs::DecisionInputs;
+use crate::protection_events::protection_event;
 
 /// What the gauge shows where no budget limits (DIS-071).
 const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
@@ -71,7 +72,7 @@ pub(super) fn sorted(context: &Context, inputs: &DecisionInputs, sorted: &Sorted
         node(context, &inputs.snapshot, *index, || blocker.message(), events::blocked);
     }
     let annotated = sorted.annotated.iter();
-    for event in annotated.filter_map(|pod| events::protection(pod, inputs.now)) {
+    for event in annotated.filter_map(|pod| protection_event(pod, inputs.now)) {
         context.recorder.publish(event);
     }
 }

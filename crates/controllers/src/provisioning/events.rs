@@ -2,26 +2,16 @@
 
 use std::time::Duration;
 
+use crate::pod_reference::pod_ref;
 use kerf_api::NodePool;
 use kerf_model::pod::Pod;
 use kerf_runtime::{Event, EventType, ObjectRef};
 use kube::Resource;
 
-/// The reference to a pod.
-pub(crate) fn pod_ref(pod: &Pod) -> ObjectRef {
-    ObjectRef {
-        api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        namespace: Some(pod.namespace.to_string()),
-        name: pod.name.to_string(),
-        uid: pod.uid.to_string(),
-    }
-}
-
 /// The event on a pod that has no place (SCH-340).
 pub(crate) fn failed_scheduling(pod: &Pod, error: &str) -> Event {
     Event {
-        object: pod_ref(pod),
+        object: pod_ref(&pod.namespace, &pod.name, &pod.uid),
         kind: EventType::Warning,
         reason: "FailedScheduling".into(),
         message: format!("Failed to schedule pod, {error}"),
@@ -36,7 +26,7 @@ pub(crate) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> E
     let node = node.map(|name| format!("node/{name}"));
     let places: Vec<String> = claim.into_iter().chain(node).collect();
     Event {
-        object: pod_ref(pod),
+        object: pod_ref(&pod.namespace, &pod.name, &pod.uid),
         kind: EventType::Normal,
         reason: "Nominated".into(),
         message: format!("Pod should schedule on: {}", places.join(", ")),

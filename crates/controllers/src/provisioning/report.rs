@@ -18,6 +18,7 @@ use kerf_state::{Placed, PodTimes};
 use super::{events, relaxation_log};
 use crate::context::Context;
 use crate::creation::create::listed;
+use crate::protection_events::protection_event;
 
 /// The `controller` label of provisioning passes (SCH-352).
 pub(crate) const CONTROLLER: &str = "provisioner";
@@ -93,7 +94,7 @@ pub(crate) fn protections(context: &Context, snapshot: &Snapshot, now: Timestamp
     let going = snapshot.nodes.iter().filter(|node| node.marked_for_deletion);
     let pods = going.flat_map(|node| &node.pods);
     for pod in pods.filter(|pod| kerf_disruption::reschedulable(pod)) {
-        if let Some(event) = crate::disruption::events::protection(pod, now) {
+        if let Some(event) = protection_event(pod, now) {
             context.recorder.publish(event);
         }
     }

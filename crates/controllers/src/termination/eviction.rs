@@ -18,6 +18,7 @@ use serde_json::json;
 use crate::changes::Change;
 use crate::context::Context;
 use crate::deletion::exactly;
+use crate::pod_reference::pod_ref;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "eviction-queue";
@@ -184,17 +185,6 @@ fn meaning<T>(result: &Result<T, kube::Error>) -> Answer {
             Answer::Refused("eviction does not support multiple PDBs")
         }
         _ => Answer::Failed,
-    }
-}
-
-/// A reference to a pod by namespace, name and uid.
-pub(super) fn pod_ref(namespace: &str, name: &str, uid: &str) -> ObjectRef {
-    ObjectRef {
-        api_version: "v1".to_owned(),
-        kind: "Pod".to_owned(),
-        namespace: Some(namespace.to_owned()),
-        name: name.to_owned(),
-        uid: uid.to_owned(),
     }
 }
 

@@ -27,7 +27,7 @@ use serde_json::json;
 
 use super::attachments::attachment;
 use super::controller::Termination;
-use super::eviction::{EvictionKey, pod_ref};
+use super::eviction::EvictionKey;
 use crate::claim_facts;
 use crate::claim_writes::{self, write_status};
 use crate::context::Context;
@@ -37,6 +37,7 @@ use crate::lifecycle::finalize::{INSTANCE_POLL, set_instance_terminating};
 use crate::lifecycle::initialization::is_ready;
 use crate::lifecycle::taints_mut;
 use crate::node_writes::write_node;
+use crate::pod_reference::pod_ref;
 
 /// How often a drain looks (LIF-086, LIF-089).
 const POLL: Duration = Duration::from_secs(1);

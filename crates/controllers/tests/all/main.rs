@@ -3,7 +3,6 @@
 //! `provisioning` and `simulation` run the real controllers on an embedded cluster in virtual time, `chaos` does so in small worlds where
 //! everything fails that can, and `real_control_plane` runs them on etcd and kube-apiserver.
 
-mod captured;
 mod chaos;
 mod merge;
 mod objects;

@@ -20,12 +20,12 @@ pub struct Faults(pub(super) Arc<Inner>);
 pub(super) struct Inner {
     tag: String,
     rng: Rng,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
     pub(super) killed: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct FaultState {
     pub(super) plan: FaultPlan,
     calls: u64,
     kill: Option<(u64, KillMoment)>,
@@ -59,7 +59,7 @@ impl Faults {
         }))
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, FaultState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

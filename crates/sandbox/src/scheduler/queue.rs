@@ -24,7 +24,7 @@ pub(super) enum Wake {
 #[derive(Clone, Debug)]
 struct Entry {
     order: Order,
-    place: Place,
+    place: QueueState,
     attempts: u32,
     tried_at: Instant,
     with_volumes: bool,
@@ -34,7 +34,7 @@ struct Entry {
 type Order = (Reverse<i32>, u64);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Place {
+enum QueueState {
     Active,
     /// Backing off until then.
     Until(Instant),
@@ -71,20 +71,20 @@ impl Queue {
         let key = key_of(pod);
         match self.entries.get(&key).map(|entry| entry.place) {
             Some(_) if !changed => {}
-            Some(Place::Tried(_)) => self.put(&key, Place::Tried(true)),
-            Some(_) => self.put(&key, Place::Active),
+            Some(QueueState::Tried(_)) => self.put(&key, QueueState::Tried(true)),
+            Some(_) => self.put(&key, QueueState::Active),
             None => {
                 self.arrivals += 1;
                 let priority = pod.spec.as_ref().and_then(|spec| spec.priority).unwrap_or(0);
                 let entry = Entry {
                     order: (Reverse(priority), self.arrivals),
-                    place: Place::Active,
+                    place: QueueState::Active,
                     attempts: 0,
                     tried_at: Instant::now(),
                     with_volumes: !crate::volumes::claim_names(pod).is_empty(),
                 };
                 self.entries.insert(key.clone(), entry);
-                self.put(&key, Place::Active);
+                self.put(&key, QueueState::Active);
             }
         }
     }
@@ -96,24 +96,24 @@ impl Queue {
     }
 
     /// Moves a pod.
-    fn put(&mut self, key: &ObjectKey, place: Place) {
+    fn put(&mut self, key: &ObjectKey, place: QueueState) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         let before = std::mem::replace(&mut entry.place, place);
         let now = entry.clone();
         self.unlist(key, &Entry { place: before, ..now });
         let key = key.clone();
         match place {
-            Place::Active => {
+            QueueState::Active => {
                 self.active.insert((now.order, key));
             }
-            Place::Until(due) => {
+            QueueState::Until(due) => {
                 self.timed.insert((due, key));
             }
-            Place::Unschedulable(due) => {
+            QueueState::Unschedulable(due) => {
                 self.timed.insert((due, key.clone()));
                 self.unschedulable.insert((now.with_volumes, key));
             }
-            Place::Tried(_) => {
+            QueueState::Tried(_) => {
                 self.tried.insert(key);
             }
         }
@@ -122,17 +122,17 @@ impl Queue {
     /// Removes a pod from the lists of its queue state.
     fn unlist(&mut self, key: &ObjectKey, entry: &Entry) {
         match entry.place {
-            Place::Active => {
+            QueueState::Active => {
                 self.active.remove(&(entry.order, key.clone()));
             }
-            Place::Until(due) => {
+            QueueState::Until(due) => {
                 self.timed.remove(&(due, key.clone()));
             }
-            Place::Unschedulable(due) => {
+            QueueState::Unschedulable(due) => {
                 self.timed.remove(&(due, key.clone()));
                 self.unschedulable.remove(&(entry.with_volumes, key.clone()));
             }
-            Place::Tried(_) => {
+            QueueState::Tried(_) => {
                 self.tried.remove(key);
             }
         }
@@ -143,7 +143,7 @@ impl Queue {
         let profits = |entry: &Entry| wake == Wake::All || entry.with_volumes;
         for key in &self.tried {
             if let Some(entry) = self.entries.get_mut(key).filter(|entry| profits(entry)) {
-                entry.place = Place::Tried(true);
+                entry.place = QueueState::Tried(true);
             }
         }
         let woken: Vec<ObjectKey> = match wake {
@@ -156,7 +156,7 @@ impl Queue {
         for key in woken {
             if let Some(entry) = self.entries.get(&key) {
                 let due = entry.tried_at + BACKOFF.delay(entry.attempts);
-                self.put(&key, Place::Until(due));
+                self.put(&key, QueueState::Until(due));
             }
         }
     }
@@ -166,11 +166,11 @@ impl Queue {
         let now = Instant::now();
         if self.active.is_empty() {
             while let Some((_, key)) = self.timed.first().filter(|(due, _)| *due <= now).cloned() {
-                self.put(&key, Place::Active);
+                self.put(&key, QueueState::Active);
             }
         }
         let (_, key) = self.active.first().cloned()?;
-        self.put(&key, Place::Tried(false));
+        self.put(&key, QueueState::Tried(false));
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.tried_at = now;
         }
@@ -183,8 +183,8 @@ impl Queue {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.attempts = entry.attempts.saturating_add(1);
         let place = match entry.place {
-            Place::Tried(true) => Place::Until(now + BACKOFF.delay(entry.attempts)),
-            _ => Place::Unschedulable(now + UNSCHEDULABLE_MAX),
+            QueueState::Tried(true) => QueueState::Until(now + BACKOFF.delay(entry.attempts)),
+            _ => QueueState::Unschedulable(now + UNSCHEDULABLE_MAX),
         };
         self.put(key, place);
     }
@@ -193,7 +193,7 @@ impl Queue {
     pub(super) fn again(&mut self, key: &ObjectKey) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.attempts = entry.attempts.saturating_add(1);
-        let place = Place::Until(Instant::now() + BACKOFF.delay(entry.attempts));
+        let place = QueueState::Until(Instant::now() + BACKOFF.delay(entry.attempts));
         self.put(key, place);
     }
 

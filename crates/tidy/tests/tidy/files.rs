@@ -12,7 +12,7 @@ const OWN_LINES: usize = 20;
 /// Crates whose `lib.rs` or `mod.rs` files still hold code.
 const HOLD_CODE: &[&str] = &[];
 /// Crates that still use `#[path]`.
-const USE_PATH: &[&str] = &["controllers"];
+const USE_PATH: &[&str] = &[];
 /// Crates with names that still say nothing.
 const EMPTY_NAMES: &[&str] = &[];
 

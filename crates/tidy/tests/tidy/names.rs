@@ -12,7 +12,7 @@ const WORDS_NOT_YET: &[&str] = &[];
 /// Crates that still declare a banned name.
 const NAMES_NOT_YET: &[&str] = &[];
 /// Names that still have several meanings.
-const MEANINGS_NOT_YET: &[&str] = &["Place", "State"];
+const MEANINGS_NOT_YET: &[&str] = &[];
 
 /// Words that no name may contain, and the word to use. `CamelCase` and `snake_case` names are split into words.
 const WORDS: &[(&str, &str)] = &[

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Event;
 use kerf_api::NodeClaim;
+use kerf_sandbox::CapturedLog;
 use serde_json::{Value, json};
 
-use crate::captured::Captured;
 use crate::provisioning::metric;
 use crate::provisioning::passes::budget;
 use crate::simulation::harness::Simulation;
@@ -115,7 +115,7 @@ const SOLVES: &str = "karpenter_scheduler_scheduling_duration_seconds";
 // SCH-345, SCH-346, SCH-347, SCH-348, SCH-349, SCH-350, SCH-351, SCH-352, SCH-353
 #[tokio::test(start_paused = true)]
 async fn passes_are_measured() {
-    let log = Captured::start();
+    let log = CapturedLog::start();
     let simulation = Simulation::with_pool(json!({})).await;
     simulation.deployment("web", 3, "1", json!({})).await;
     simulation.deployment("huge", 1, "100000", json!({})).await;
@@ -172,7 +172,7 @@ fn text(line: &Value, key: &str) -> String {
 // SCH-354, SCH-355, SCH-356
 #[tokio::test(start_paused = true)]
 async fn passes_are_logged() {
-    let log = Captured::start();
+    let log = CapturedLog::start();
     let simulation = Simulation::with_pool(json!({"limits": {"cpu": "64"}})).await;
     simulation.deployment("web", 7, "1", json!({})).await;
     simulation.deployment("huge", 1, "100000", json!({})).await;
@@ -222,7 +222,7 @@ async fn preferences_that_hinder_consolidation_are_named_once_a_day() {
                                        "labelSelector": selector}],
     });
     for ignore in [false, true] {
-        let log = Captured::start();
+        let log = CapturedLog::start();
         let simulation = Simulation::start_with(|options| {
             if ignore {
                 options.preference_policy = kerf_units::policy::PreferencePolicy::Ignore;

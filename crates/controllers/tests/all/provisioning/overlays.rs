@@ -9,12 +9,12 @@ use kerf_api::{Conditioned, KwokNodeClass, NodeOverlay, NodePool, annotations};
 use kerf_cloud::{CloudError, CloudProvider, Decorator};
 use kerf_model::instance_type::Catalogue;
 use kerf_runtime::Options;
+use kerf_sandbox::CapturedLog;
 use kerf_sandbox::Sandbox;
 use kerf_sandbox::faults::FaultPlan;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::captured::Captured;
 use crate::provisioning::metric;
 use crate::simulation::api_faults::{ApiFaults, CallFault};
 use crate::simulation::harness::{Simulation, create, list};
@@ -189,7 +189,7 @@ async fn a_pool_whose_types_cannot_be_listed_blocks_no_other() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_published_before_the_verdicts_are_written() {
     for conflicts in [true, false] {
-        let log = Captured::start();
+        let log = CapturedLog::start();
         let sandbox = sandbox().await;
         create::<NodeOverlay>(
             &sandbox.client(),

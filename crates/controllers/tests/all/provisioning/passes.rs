@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::{KwokNodeClass, NodeClaim, NodePool};
 use kerf_cloud::{Fault, FaultyProvider, Method as Call};
+use kerf_sandbox::CapturedLog;
 use kerf_sandbox::Sandbox;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::captured::Captured;
 use crate::provisioning::metric;
 use crate::simulation::api_faults::{ApiFaults, CallFault};
 use crate::simulation::harness::{Simulation, create};
@@ -100,7 +100,7 @@ async fn a_claim_that_cannot_be_written_stops_no_other_and_is_tried_again() {
 async fn a_pool_that_is_deleted_meanwhile_fails_its_own_claims_only() {
     let sandbox = sandbox(true).await;
     let (client, faults) = sandbox.client_with_faults("controller");
-    let log = Captured::start();
+    let log = CapturedLog::start();
     let simulation = Simulation::join_as(sandbox, client, |_| {});
     let only = |team: &str| json!({"template": {"spec": {"taints": [{"key": team, "effect": "NoSchedule"}]}}});
     let tolerates = |team: &str| {
@@ -153,7 +153,7 @@ async fn a_pool_that_is_deleted_meanwhile_fails_its_own_claims_only() {
 // SCH-049, SCH-339
 #[tokio::test(start_paused = true)]
 async fn without_a_pool_nothing_happens_and_nobody_is_told() {
-    let log = Captured::start();
+    let log = CapturedLog::start();
     let simulation = Simulation::start().await;
     simulation.deployment("web", 2, "1", json!({})).await;
     simulation
@@ -316,7 +316,7 @@ async fn a_batch_that_closes_unsynced_is_dropped_and_comes_again() {
     let claim = json!({"metadata": {"name": "orphan", "labels": {"karpenter.sh/nodepool": "web"}}, "spec": {
         "nodeClassRef": class, "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-4x-amd64-linux"]}]}});
     create::<NodeClaim>(&sandbox.client(), claim).await;
-    let log = Captured::start();
+    let log = CapturedLog::start();
     let client = sandbox.client();
     let simulation = Simulation::join_around(
         sandbox,
@@ -470,7 +470,7 @@ async fn limits_count_what_stays_and_are_used_up_within_a_pass() {
 // SCH-323
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_written_is_known_counted_and_told_of() {
-    let log = Captured::start();
+    let log = CapturedLog::start();
     let simulation = Simulation::with_pool(json!({})).await;
     simulation.deployment("web", 2, "1", json!({})).await;
     simulation

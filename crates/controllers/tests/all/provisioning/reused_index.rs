@@ -15,6 +15,7 @@ use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::{Rng, Seed};
+use kerf_sandbox::CapturedLog;
 use kerf_scheduler::{Options, Prepared, Request, WhatIf, solve};
 use kerf_state::lean::{
     LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
@@ -25,7 +26,6 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::captured::Captured;
 use crate::provisioning::decisions::object;
 use crate::provisioning::metric;
 use crate::simulation::harness::{Simulation, create, list};
@@ -441,7 +441,7 @@ async fn scale(simulation: &Simulation, name: &str, replicas: usize) {
 /// The same of the controller itself: it compares each of its plans with that of a solver that reads everything anew.
 #[tokio::test(start_paused = true)]
 async fn passes_of_a_cluster_that_changes_in_every_way_are_those_of_a_fresh_controller() {
-    let log = Captured::start();
+    let log = CapturedLog::start();
     let simulation = Simulation::start_with(|options| {
         options.feature_gates.node_overlay = true;
     })

@@ -5,11 +5,11 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Event;
 use kerf_api::{Conditioned, NodeClaim, NodePool};
+use kerf_sandbox::CapturedLog;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::captured::Captured;
 use crate::provisioning::metric;
 use crate::simulation::harness::Simulation;
 
@@ -57,7 +57,7 @@ async fn what_ifs_are_silent_until_a_command_starts() {
         .await;
     // From here on no provisioning pass comes for an hour: what is told, what-ifs told.
     let hour = Duration::from_secs(3600);
-    let log = Captured::start();
+    let log = CapturedLog::start();
     let simulation = Simulation::join(simulation.crash().await, |options| {
         options.batch_idle_duration = hour;
         options.batch_max_duration = hour;

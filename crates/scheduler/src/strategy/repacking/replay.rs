@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 /// Where a pod goes.
 #[derive(Clone, Copy)]
-enum Place {
+enum Destination {
     Target(usize),
     Node(usize),
 }
@@ -40,11 +40,13 @@ pub(super) fn replay<'w, 'a>(
         let (class, place) = (problem.of_pod[*pod]?, places.get(pod).copied());
         let level = levels.get(pod).copied().unwrap_or(0);
         let placed = match place {
-            Some(Place::Target(at)) => {
+            Some(Destination::Target(at)) => {
                 assignment.place_on_target(at, class, *pod);
                 true
             }
-            Some(Place::Node(at)) => place_on_node(&mut assignment, &nodes[at], &mut claims[at], class, *pod, level),
+            Some(Destination::Node(at)) => {
+                place_on_node(&mut assignment, &nodes[at], &mut claims[at], class, *pod, level)
+            }
             None => false,
         };
         if !placed {
@@ -106,11 +108,11 @@ fn place_on_node(
 }
 
 /// Where each pod goes: pods that stay keep their node, the others are dealt out in their order.
-fn places(before: &Assignment<'_, '_>, nodes: &[Node], rules: &MoveRules) -> FxHashMap<PodId, Place> {
+fn places(before: &Assignment<'_, '_>, nodes: &[Node], rules: &MoveRules) -> FxHashMap<PodId, Destination> {
     let problem = before.problem;
-    let mut places: FxHashMap<PodId, Place> = FxHashMap::default();
+    let mut places: FxHashMap<PodId, Destination> = FxHashMap::default();
     for target in before.updated_targets.iter() {
-        places.extend(target.pods.iter().map(|pod| (*pod, Place::Target(target.at))));
+        places.extend(target.pods.iter().map(|pod| (*pod, Destination::Target(target.at))));
     }
     let mut claim_of: FxHashMap<PodId, usize> = FxHashMap::default();
     for (at, claim) in before.claims.iter().enumerate() {
@@ -131,7 +133,7 @@ fn places(before: &Assignment<'_, '_>, nodes: &[Node], rules: &MoveRules) -> FxH
         if let Some(at) = origins.get(claim)
             && nodes[*at].fixed.iter().any(|member| member.0 == class)
         {
-            places.insert(*pod, Place::Node(*at));
+            places.insert(*pod, Destination::Node(*at));
             continue;
         }
         let claim = &before.claims[*claim];
@@ -154,7 +156,7 @@ fn places(before: &Assignment<'_, '_>, nodes: &[Node], rules: &MoveRules) -> FxH
                 continue;
             };
             for pod in pods.drain(..(*n as usize).min(pods.len())) {
-                places.insert(pod, Place::Node(at));
+                places.insert(pod, Destination::Node(at));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The log lines of one test.
+//! Log lines kept in memory, for tests of what is logged.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -8,8 +8,8 @@ use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
 use serde_json::Value;
 use tracing::subscriber::DefaultGuard;
 
-/// What was logged on this thread since it was made.
-pub(crate) struct Captured {
+/// What was logged on this thread since it was made, debug lines included. It ends when this is dropped.
+pub struct CapturedLog {
     buffer: Buffer,
     _guard: DefaultGuard,
 }
@@ -28,9 +28,13 @@ impl Write for Buffer {
     }
 }
 
-impl Captured {
-    /// Captures from now on, debug lines included.
-    pub(crate) fn start() -> Self {
+impl CapturedLog {
+    /// Captures from now on.
+    ///
+    /// # Panics
+    /// Never: the time it begins with is a constant.
+    #[must_use]
+    pub fn start() -> Self {
         let buffer = Buffer::default();
         let config = LogConfig {
             level: LogLevel::Debug,
@@ -46,7 +50,10 @@ impl Captured {
     }
 
     /// All lines.
-    pub(crate) fn all(&self) -> Vec<Value> {
+    ///
+    /// # Panics
+    /// If a line is no JSON, or a thread panicked while it logged.
+    pub fn all(&self) -> Vec<Value> {
         let text = self.buffer.0.lock().expect("no panic holds it").clone();
         let text = String::from_utf8(text).expect("UTF-8");
         let lines = text.lines();
@@ -56,7 +63,10 @@ impl Captured {
     }
 
     /// The lines with this message.
-    pub(crate) fn lines(&self, message: &str) -> Vec<Value> {
+    ///
+    /// # Panics
+    /// As [`all`](Self::all).
+    pub fn lines(&self, message: &str) -> Vec<Value> {
         let all = self.all().into_iter();
         all.filter(|line| line["message"] == message).collect()
     }
