@@ -10,6 +10,7 @@
 #![expect(
     clippy::disallowed_macros,
     clippy::disallowed_methods,
+    clippy::disallowed_types,
     reason = "a benchmark reads clocks and its environment, and prints"
 )]
 

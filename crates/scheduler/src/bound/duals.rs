@@ -3,8 +3,7 @@
 use crate::bound::machines::{Machine, Shape};
 use microlp::{ComparisonOp, OptimizationDirection, Problem as LinearProgram};
 
-/// The largest number of times the values are improved. More than that changes the bound by less than a part in a thousand on the workloads of
-/// docs/packing.md.
+/// The largest number of times the values are improved. Bounds the work: after fewer rounds the bound is lower, and still proved.
 const ROUNDS_MAX: usize = 60;
 /// The largest number of fillings added per round, the most violated first.
 const CUTS_MAX: usize = 24;
