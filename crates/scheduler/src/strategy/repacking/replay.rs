@@ -13,7 +13,7 @@ use crate::strategy::repacking::rules::MoveRules;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// Where a pod goes.
+/// The existing or planned node a pod goes to.
 #[derive(Clone, Copy)]
 enum Destination {
     Target(usize),
