@@ -68,8 +68,6 @@ impl Recreator<'_, '_, '_, '_> {
             origin: None,
             fixed: Members::new(),
             loose: members,
-            spec,
-            used,
             price,
         })
     }

@@ -2,9 +2,7 @@
 
 use crate::compile::classes::ClassId;
 use crate::compile::topology::KeyId;
-use crate::dense::amounts::Amounts;
 use crate::search::assignment::Assignment;
-use crate::search::specs::SpecId;
 use crate::strategy::repacking::rules::{Members, MoveRules};
 use kerf_model::price::Price;
 use smallvec::SmallVec;
@@ -23,8 +21,6 @@ pub(super) struct Node {
     pub(super) fixed: Members,
     /// The pods that may move.
     pub(super) loose: Members,
-    pub(super) spec: SpecId,
-    pub(super) used: Amounts,
     /// The price plus the node cost, in 10⁻¹² dollars per hour.
     pub(super) price: i64,
 }
@@ -74,8 +70,6 @@ pub(super) fn nodes(
             origin: (!fixed.is_empty()).then_some(at),
             fixed,
             loose,
-            spec: claim.spec,
-            used: claim.used.clone(),
             price: price.pico().saturating_add(node_costs[claim.template]),
         });
     }

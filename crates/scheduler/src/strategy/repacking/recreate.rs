@@ -43,7 +43,6 @@ struct Start {
 /// A node filled with pods.
 struct Filling {
     added: SmallVec<[(usize, u32); 6]>,
-    spec: SpecId,
     used: Amounts,
     price: i64,
     value: f64,
@@ -98,8 +97,6 @@ impl Recreator<'_, '_, '_, '_> {
                 origin: base.and_then(|base| base.origin),
                 fixed: base.map(|base| base.fixed.clone()).unwrap_or_default(),
                 loose,
-                spec: filling.spec,
-                used: filling.used,
                 price: filling.price,
             });
             if start.base.is_some() {
@@ -113,8 +110,6 @@ impl Recreator<'_, '_, '_, '_> {
             origin: base.origin,
             fixed: base.fixed.clone(),
             loose: Members::new(),
-            spec: start.spec,
-            used: start.used.clone(),
             price: start.price,
         }));
         Some(result)
@@ -220,7 +215,6 @@ impl Recreator<'_, '_, '_, '_> {
         let (mut spec, mut members) = (start.spec, start.members.clone());
         let mut filling = Filling {
             added: SmallVec::new(),
-            spec,
             used: start.used.clone(),
             price: 0,
             value: 0.0,
@@ -263,7 +257,6 @@ impl Recreator<'_, '_, '_, '_> {
         if filling.added.is_empty() {
             return None;
         }
-        filling.spec = spec;
         filling.price = self.quotes.price(self.assignment, spec, &filling.used)?;
         Some(filling)
     }
