@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Simulate(SimulateArgs),
     /// Explain where a pod goes or why it has no place, or why a node stays.
     Explain(Box<ExplainArgs>),
+    /// Print the EC2 instance types of an EC2NodeClass: allocatable, zones and prices.
+    Catalogue(CatalogueArgs),
     /// Print the custom resource definitions.
     Crds(CrdsArgs),
     /// Print shell completions.
@@ -135,6 +137,8 @@ pub(crate) struct DecisionArgs {
     /// Built-in instance types to use without --instance-types. Default: ec2; for a cluster, those that match its nodes.
     #[arg(long, value_enum)]
     pub(crate) catalogue: Option<CatalogueName>,
+    #[command(flatten)]
+    pub(crate) ec2: Ec2Args,
     /// Whether manifests with unknown fields are errors, as for kubectl apply; false ignores such fields.
     #[arg(long, value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set)]
     pub(crate) validate: bool,
@@ -166,6 +170,49 @@ pub(crate) struct DecisionArgs {
         default_value_t
     )]
     pub(crate) node_overhead_cost: NodeOverheadCost,
+}
+
+/// What the instance types of EC2NodeClasses depend on.
+#[derive(Args, Debug)]
+pub(crate) struct Ec2Args {
+    /// Region of EC2NodeClasses.
+    #[arg(long, env = "AWS_REGION", value_name = "REGION", default_value = "us-east-1")]
+    pub(crate) region: String,
+    /// On-demand prices: a CSV file with a heading and lines of region,instance_type,currency,price_per_hour.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) prices: Option<PathBuf>,
+    /// Part of an instance's memory that the hypervisor is expected to keep.
+    #[arg(
+        long,
+        env = "VM_MEMORY_OVERHEAD_PERCENT",
+        value_name = "PART",
+        default_value_t = 0.075
+    )]
+    pub(crate) vm_memory_overhead_percent: f64,
+    /// Network interfaces of each instance that carry no pods.
+    #[arg(long, env = "RESERVED_ENIS", value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+    pub(crate) reserved_enis: i64,
+}
+
+/// Options of `kerf catalogue`.
+#[derive(Args, Debug)]
+#[command(after_help = exit::HELP)]
+pub(crate) struct CatalogueArgs {
+    /// File with an EC2NodeClass, or - for standard input. Default: Amazon Linux 2023 with default settings.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) nodeclass: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) ec2: Ec2Args,
+    /// Format: a table, a document, or the KWOK provider's format for --instance-types.
+    #[arg(short, long, value_enum, default_value_t = CatalogueOutput::Table)]
+    pub(crate) output: CatalogueOutput,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum CatalogueOutput {
+    Table,
+    Json,
+    Kwok,
 }
 
 /// Options of `kerf explain`.

@@ -3,6 +3,7 @@
 
 mod args;
 mod assemble;
+mod catalogue;
 mod columns;
 mod commands;
 mod consolidate;

@@ -5,6 +5,7 @@ use crate::labels::SIZE;
 use crate::resources::EXOTIC;
 use kerf_model::instance_type::{InstanceType, Offering};
 use kerf_model::intern::sym;
+use kerf_model::requirement::Requirement;
 
 /// Removes bare metal and machines with GPUs or accelerators, unless nothing else is left. Claims that need such a machine have no other
 /// types here.
@@ -16,7 +17,7 @@ pub(super) fn exotic(claim: &LaunchClaim<'_>, types: Vec<InstanceType>) -> Vec<I
     let size = interner.intern(SIZE);
     let resources = EXOTIC.map(|name| interner.intern(name));
     let is_exotic = |kind: &InstanceType| {
-        let single = kind.requirements.get(size).and_then(|sizes| sizes.single());
+        let single = kind.requirements.get(size).and_then(Requirement::single);
         let is_metal = single.is_some_and(|size| interner.text(size).contains("metal"));
         is_metal || resources.iter().any(|name| kind.capacity.get(*name) > 0)
     };

@@ -415,7 +415,7 @@ fn versions_of_the_cluster() {
         ("1.33.0", Some("1.33")),
         ("one", None),
     ] {
-        let version = ClusterVersion::parse(text).map(|version| version.to_string());
+        let version = ClusterVersion::parse(text).as_ref().map(ToString::to_string);
         assert_eq!(version.as_deref(), want, "{text}");
     }
     for (text, supported) in [

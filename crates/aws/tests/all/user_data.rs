@@ -93,7 +93,7 @@ fn nodes_start_with_the_unregistered_taint() {
     let all = node_taints(std::slice::from_ref(&own), std::slice::from_ref(&startup));
     assert_eq!(all, [own.clone(), startup, unregistered.clone()]);
     assert_eq!(
-        node_taints(&[own.clone()], std::slice::from_ref(&unregistered)).len(),
+        node_taints(std::slice::from_ref(&own), std::slice::from_ref(&unregistered)).len(),
         2
     );
     let other_effect = NodeTaint::new("karpenter.sh/unregistered", "", "NoSchedule");

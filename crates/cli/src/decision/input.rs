@@ -3,7 +3,7 @@
 use super::Input;
 use super::nominations::Nominations;
 use crate::manifests::{InputError, Object, Objects, Unread, expand_workloads};
-use kerf_api::{NodeClaim, NodeOverlay, NodePool, NodeRepairPolicy};
+use kerf_api::{EC2NodeClass, NodeClaim, NodeOverlay, NodePool, NodeRepairPolicy};
 use kerf_apiserver::Admission;
 use kerf_state::ClusterObjects;
 use kerf_state::lean::LeanPod;
@@ -16,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Cluster {
     pub(crate) world: ClusterObjects,
     pub(crate) overlays: Vec<NodeOverlay>,
+    /// EC2NodeClasses, which decide the instance types of their pools.
+    pub(crate) ec2_classes: Vec<EC2NodeClass>,
     /// The pods claims on their way were made for, where that is known.
     pub(crate) nominations: Nominations,
     /// What unhealthy means besides what the provider says.
@@ -28,8 +30,14 @@ pub(crate) struct Cluster {
 pub(super) fn admission() -> Admission {
     let crds = kerf_api::crds(kerf_api::Provider::Core);
     let kwok = kerf_api::crds(kerf_api::Provider::Kwok);
-    let class = kwok.iter().filter(|crd| crd.name.starts_with("kwoknodeclasses"));
-    Admission::new(crds.iter().chain(class).map(|crd| &crd.value))
+    let aws = kerf_api::crds(kerf_api::Provider::Aws);
+    let is_class = |crd: &&kerf_api::Crd| {
+        ["kwoknodeclasses", "ec2nodeclasses"]
+            .iter()
+            .any(|name| crd.name.starts_with(name))
+    };
+    let classes = kwok.iter().chain(&aws).filter(is_class);
+    Admission::new(crds.iter().chain(classes).map(|crd| &crd.value))
 }
 
 /// Reads the objects; what is wrong with one is reported and the object left out.
@@ -155,7 +163,8 @@ impl Cluster {
             "NodeClaim" => world.claims.push(decode(value)?),
             "NodeRepairPolicy" => self.repair_policies.push(decode(value)?),
             "NodeOverlay" => self.overlays.push(decode(value)?),
-            // Node classes matter by being there.
+            "EC2NodeClass" => self.ec2_classes.push(decode(value)?),
+            // Other node classes matter by being there.
             _ => {}
         }
         Ok(())

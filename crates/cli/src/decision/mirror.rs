@@ -1,11 +1,14 @@
 //! From objects and settings to a mirror, as a running controller would have it.
 
+use super::pool_catalogues::PoolCatalogues;
 use super::{Cluster, Settings, nominations};
 use crate::manifests::InputError;
 use kerf_cloud::OverlayPool;
 use kerf_controllers::conventions_of;
+use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_state::Mirror;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A mirror of the cluster. Overlays that are wrong are added to `errors`.
@@ -18,6 +21,7 @@ pub(super) fn mirror(
     let Cluster {
         mut world,
         mut overlays,
+        ec2_classes,
         nominations,
         repair_policies: _,
         unread: _,
@@ -25,11 +29,18 @@ pub(super) fn mirror(
     if !settings.overlays {
         overlays.clear();
     }
-    let rules = &settings.vocabulary.labels;
+    let catalogues = PoolCatalogues::new(settings, &ec2_classes, interner);
+    let vocabulary = catalogues.vocabulary();
+    let rules = &vocabulary.labels;
     let pools: Vec<OverlayPool> = world
         .pools
         .iter()
-        .filter_map(|pool| OverlayPool::new(pool, Arc::clone(&settings.catalogue), rules, interner))
+        .filter_map(|pool| OverlayPool::new(pool, catalogues.of(pool), rules, interner))
+        .collect();
+    let by_pool: BTreeMap<String, Arc<Catalogue>> = world
+        .pools
+        .iter()
+        .filter_map(|pool| Some((pool.metadata.name.clone()?, catalogues.of(pool))))
         .collect();
     let evaluation = kerf_cloud::evaluate(&overlays, &pools, rules, interner);
     for (name, status) in &evaluation.statuses {
@@ -39,15 +50,13 @@ pub(super) fn mirror(
         }
     }
     for pool in &pools {
-        let overlaid = evaluation
-            .pools
-            .get(&pool.name)
-            .map(|overlay| overlay.apply(&settings.catalogue));
-        let catalogue = overlaid.unwrap_or_else(|| Arc::clone(&settings.catalogue));
+        let plain = by_pool.get(&*pool.name).unwrap_or(&settings.catalogue);
+        let overlaid = evaluation.pools.get(&pool.name).map(|overlay| overlay.apply(plain));
+        let catalogue = overlaid.unwrap_or_else(|| Arc::clone(plain));
         world.catalogues.insert(pool.name.to_string(), Ok(catalogue));
     }
     let (claims, catalogues) = (world.claims.clone(), world.catalogues.clone());
-    let mut mirror = world.into_mirror(Arc::clone(interner), conventions_of(&settings.vocabulary));
+    let mut mirror = world.into_mirror(Arc::clone(interner), conventions_of(&vocabulary));
     nominations::promise(&mut mirror, &nominations, &claims, |pool| {
         catalogues.get(pool).and_then(|types| types.clone().ok())
     });

@@ -1,14 +1,17 @@
 //! What a decision is made from: the objects of a cluster, read from files or from an API server, and the settings of the command line.
 
+mod ec2_settings;
 mod files;
 mod input;
 mod inputs;
 mod live;
 mod mirror;
 mod nominations;
+mod pool_catalogues;
 mod settings;
 mod unread;
 
+pub(crate) use ec2_settings::ec2_settings;
 pub(crate) use files::{from_files, from_sources};
 pub(crate) use input::Cluster;
 pub(crate) use inputs::DecisionInputs;

@@ -1,9 +1,11 @@
 //! The settings of the command line.
 
 use super::Cluster;
+use super::ec2_settings::ec2_settings;
 use crate::args::{CatalogueName, DecisionArgs};
 use crate::manifests::InputError;
 use jiff::Timestamp;
+use kerf_aws::offline::OfflineSettings;
 use kerf_cloud::Vocabulary;
 use kerf_kwok::{ReadMode, builtin_catalogue, ec2_catalogue, read_catalogue};
 use kerf_model::instance_type::Catalogue;
@@ -24,6 +26,8 @@ pub(crate) struct Settings {
     pub(super) overlays: bool,
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) vocabulary: Vocabulary,
+    /// What the instance types of EC2NodeClasses depend on; `None` if the command line names instance types.
+    pub(super) ec2: Option<OfflineSettings>,
 }
 
 /// Where the objects come from, which decides what is assumed where nothing is said.
@@ -59,6 +63,7 @@ impl Settings {
             overlays: true,
             vocabulary: kerf_kwok::vocabulary(&catalogue, interner),
             catalogue,
+            ec2: None,
         }
     }
 
@@ -85,7 +90,10 @@ impl Settings {
             .inspect_err(|error| errors.push(InputError::new("--feature-gates", format!("{error}"))))
             .ok();
         let catalogue = catalogue(args, choice, interner, errors);
-        let (now, gates, catalogue) = (now?, gates?, catalogue?);
+        let ec2 = ec2_settings(&args.ec2, errors);
+        let (now, gates, catalogue, mut ec2) = (now?, gates?, catalogue?, ec2?);
+        ec2.resolve.reserved_capacity = gates.reserved_capacity;
+        let is_named = args.instance_types.is_some() || args.catalogue.is_some();
         let vocabulary = kerf_kwok::vocabulary(&catalogue, interner);
         let said = args.feature_gates.contains("NodeOverlay");
         let overlays = gates.node_overlay || (!said && matches!(choice, CatalogueChoice::Offline));
@@ -96,6 +104,7 @@ impl Settings {
             overlays,
             catalogue,
             vocabulary,
+            ec2: (!is_named).then_some(ec2),
         })
     }
 }

@@ -13,6 +13,7 @@ mod generated;
 mod kerf;
 mod live;
 mod manifest;
+mod node_classes;
 mod scenarios;
 mod simulate;
 mod unknown;

@@ -1,0 +1,55 @@
+//! Reads the class, computes its instance types and prints them.
+
+use super::{report, table};
+use crate::args::{CatalogueArgs, CatalogueOutput};
+use crate::decision::{complain, ec2_settings, from_files};
+use crate::exit::Exit;
+use jiff::Timestamp;
+use kerf_api::{EC2NodeClass, EC2NodeClassSpec};
+use kerf_aws::offline::offline_catalogue;
+use kerf_model::intern::Interner;
+use std::io::{self, Write};
+
+/// Runs `kerf catalogue`.
+pub(crate) fn run(args: &CatalogueArgs) -> anyhow::Result<Exit> {
+    let mut errors = Vec::new();
+    let settings = ec2_settings(&args.ec2, &mut errors);
+    let class = match &args.nodeclass {
+        None => Some(default_class()),
+        Some(path) => {
+            let mut input = from_files(std::slice::from_ref(path), true);
+            errors.append(&mut input.errors);
+            let mut classes = input.cluster.ec2_classes;
+            if classes.len() != 1 && errors.is_empty() {
+                let count = classes.len();
+                eprintln!(
+                    "error: {} has {count} EC2NodeClasses; give a file with one",
+                    path.display()
+                );
+            }
+            classes.pop().filter(|_| classes.is_empty())
+        }
+    };
+    complain(&errors);
+    let (Some(settings), Some(class), true) = (settings, class, errors.is_empty()) else {
+        return Ok(Exit::BadInput);
+    };
+    let interner = Interner::default();
+    let catalogue = offline_catalogue(&class, &settings, Timestamp::now(), &interner);
+    let text = match args.output {
+        CatalogueOutput::Table => table::render(&report::reports(&catalogue, &interner)),
+        CatalogueOutput::Json => serde_json::to_string_pretty(&report::reports(&catalogue, &interner))? + "\n",
+        CatalogueOutput::Kwok => serde_json::to_string_pretty(&report::kwok(&catalogue, &interner))? + "\n",
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(Exit::Done)
+}
+
+/// Amazon Linux 2023 with default settings.
+fn default_class() -> EC2NodeClass {
+    let spec = EC2NodeClassSpec {
+        ami_family: Some(kerf_api::AmiFamily::Al2023.as_str().to_owned()),
+        ..EC2NodeClassSpec::default()
+    };
+    EC2NodeClass::new("default", spec)
+}
