@@ -3,6 +3,13 @@
 //! `KERF_BENCH_ONCE=1` prints one table of single measurements, with the aims of each, and stops. The pods are those of thirty workloads,
 //! thirty to a node; decoding them from JSON is not measured, folding them is. Memory is the process's resident set, from Linux.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a bench reads clocks and files, and prints"
+)]
+
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -115,7 +115,7 @@ pub(crate) fn listed(object: &Identity) -> (Key, Listed) {
 impl Cluster {
     /// The versions of the objects in the mirror; with `unbound_only` only those of pods that are not bound.
     pub(crate) fn known(&self, kind: CheckedKind, unbound_only: bool) -> BTreeMap<Key, ObjectVersion> {
-        let inner = self.lock();
+        let inner = self.read();
         let known = match kind {
             CheckedKind::Mirrored(Kind::Pod) if unbound_only => inner.mirror.versions_of_unbound_pods(),
             CheckedKind::Mirrored(kind) => inner.mirror.versions(kind),
@@ -129,7 +129,7 @@ impl Cluster {
 
     /// The highest version that the watch of a kind has delivered.
     pub(crate) fn watch_position(&self, kind: CheckedKind) -> u64 {
-        let inner = self.lock();
+        let inner = self.read();
         match kind {
             CheckedKind::Mirrored(kind) => inner.mirror.watch_position(kind),
             CheckedKind::NodeClass(kind) => inner.mirror.watch_position_of_node_classes(kind),
@@ -143,7 +143,7 @@ impl Cluster {
 
     /// Whether the last lists of the objects were suspicious.
     pub(crate) fn suspects(&self, kind: CheckedKind) -> bool {
-        kind.mirrored().is_some_and(|kind| self.lock().mirror.suspects(kind))
+        kind.mirrored().is_some_and(|kind| self.read().mirror.suspects(kind))
     }
 
     /// Notes whether a fresh list of the objects agrees with the mirror.

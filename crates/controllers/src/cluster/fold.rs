@@ -236,7 +236,7 @@ impl Cluster {
                 listed: true,
             })
         }
-        let inner = self.lock();
+        let inner = self.read();
         let pods = inner.mirror.pods().map(|pod| {
             Change::Pod(PodChange {
                 namespace: Arc::clone(&pod.namespace),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -32,7 +32,7 @@ use crate::claim_facts;
 /// A handle on the cluster; clones share it.
 #[derive(Clone)]
 pub struct Cluster {
-    pub(super) inner: Arc<Mutex<Inner>>,
+    pub(super) inner: Arc<RwLock<Inner>>,
     pub(super) interner: Arc<Interner>,
     pub(super) classes: Arc<[NodeClassKind]>,
     /// Uptime counts from here.
@@ -65,7 +65,7 @@ impl Cluster {
             offline: false,
         };
         Self {
-            inner: Arc::new(Mutex::new(Inner {
+            inner: Arc::new(RwLock::new(Inner {
                 mirror: Mirror::new(Arc::clone(&interner), &options),
                 synced_once: false,
             })),
@@ -77,9 +77,15 @@ impl Cluster {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+    /// Waits until nobody reads or writes.
+    pub(super) fn lock(&self) -> RwLockWriteGuard<'_, Inner> {
         // After a panic in a fold at most one object is half indexed; the next relist corrects it.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for writers only: queries do not exclude each other.
+    pub(super) fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls the listener on every change from now on, after the mirror has taken it in.
@@ -115,47 +121,47 @@ impl Cluster {
 
     /// Rises whenever consolidation should look again (LIF-207); up to date after [`Cluster::snapshot`].
     pub fn consolidation_epoch(&self) -> u64 {
-        self.lock().mirror.consolidation_epoch()
+        self.read().mirror.consolidation_epoch()
     }
 
     /// A managed NodeClaim.
     pub fn claim(&self, name: &str) -> Option<Arc<NodeClaim>> {
-        NodeClaim::named(&self.lock().mirror, name)
+        NodeClaim::named(&self.read().mirror, name)
     }
 
     /// All managed NodeClaims by name.
     pub fn claims(&self) -> Vec<Arc<NodeClaim>> {
-        NodeClaim::all(&self.lock().mirror)
+        NodeClaim::all(&self.read().mirror)
     }
 
     /// The managed NodeClaims of an instance, by name; more than one is a fault to report.
     pub fn claims_by_provider_id(&self, id: &str) -> Vec<Arc<NodeClaim>> {
-        self.lock().mirror.claims_by_provider_id(id)
+        self.read().mirror.claims_by_provider_id(id)
     }
 
     /// A NodePool of a node class the provider serves.
     pub fn pool(&self, name: &str) -> Option<Arc<NodePool>> {
-        NodePool::named(&self.lock().mirror, name)
+        NodePool::named(&self.read().mirror, name)
     }
 
     /// All NodePools of node classes the provider serves, by name.
     pub fn pools(&self) -> Vec<Arc<NodePool>> {
-        NodePool::all(&self.lock().mirror)
+        NodePool::all(&self.read().mirror)
     }
 
     /// A Node.
     pub fn node(&self, name: &str) -> Option<Arc<LeanNode>> {
-        LeanNode::named(&self.lock().mirror, name)
+        LeanNode::named(&self.read().mirror, name)
     }
 
     /// All Nodes by name.
     pub fn nodes(&self) -> Vec<Arc<LeanNode>> {
-        LeanNode::all(&self.lock().mirror)
+        LeanNode::all(&self.read().mirror)
     }
 
     /// The Nodes of an instance, by name; more than one is a fault to report.
     pub fn nodes_by_provider_id(&self, id: &str) -> Vec<Arc<LeanNode>> {
-        self.lock().mirror.nodes_by_provider_id(id)
+        self.read().mirror.nodes_by_provider_id(id)
     }
 
     /// Whether several claims, or several Nodes, have one provider id: it is unknown which of them owns the instance (LIF-135).
@@ -171,12 +177,12 @@ impl Cluster {
 
     /// All NodeOverlays by name; none with the gate off.
     pub fn overlays(&self) -> Vec<Arc<NodeOverlay>> {
-        NodeOverlay::all(&self.lock().mirror)
+        NodeOverlay::all(&self.read().mirror)
     }
 
     /// A node class the provider serves.
     pub fn node_class(&self, reference: &kerf_api::NodeClassRef) -> Option<Arc<NodeClass>> {
-        self.lock().mirror.node_class(reference)
+        self.read().mirror.node_class(reference)
     }
 
     /// Whether the provider serves the node class of this reference (LIF-005).
@@ -187,22 +193,22 @@ impl Cluster {
 
     /// A pod.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
-        self.lock().mirror.pod(namespace, name)
+        self.read().mirror.pod(namespace, name)
     }
 
     /// Whether a pod waits for capacity (SCH-008) that nothing was launched for yet.
     pub fn is_provisionable(&self, namespace: &str, name: &str) -> bool {
-        self.lock().mirror.is_provisionable(namespace, name)
+        self.read().mirror.is_provisionable(namespace, name)
     }
 
     /// The bound, non-terminal pods of a Node, terminating ones included, by namespace and name.
     pub fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
-        self.lock().mirror.pods_on_node(node)
+        self.read().mirror.pods_on_node(node)
     }
 
     /// The claim a pod is promised to.
     pub fn promised_to(&self, pod: &Pod) -> Option<Arc<str>> {
-        self.lock().mirror.promised_to(pod).cloned()
+        self.read().mirror.promised_to(pod).cloned()
     }
 
     /// Ends what has expired of what is in flight (see [`Mirror::expire`]), and notes whether decisions may be made. Loops that decide call it
@@ -232,7 +238,7 @@ impl Cluster {
 
     /// The disruption command of an id, while it is under way.
     pub(crate) fn command(&self, id: &str) -> Option<Arc<CommandInFlight>> {
-        self.lock().mirror.command(id).cloned()
+        self.read().mirror.command(id).cloned()
     }
 
     /// Notes that a replacement of a command is initialised.
@@ -247,12 +253,12 @@ impl Cluster {
 
     /// Whether a command under way holds a machine (DIS-023).
     pub(crate) fn holds(&self, machine: &kerf_model::node::Node) -> bool {
-        self.lock().mirror.holds(machine)
+        self.read().mirror.holds(machine)
     }
 
     /// How long a command may take now (DIS-279).
     pub(crate) fn command_time_limit(&self, least: Duration) -> Duration {
-        self.lock().mirror.command_time_limit(least)
+        self.read().mirror.command_time_limit(least)
     }
 
     /// Notes what consolidation moves; see [`Mirror::note_moved`].
@@ -273,7 +279,7 @@ impl Cluster {
 
     /// What is missing before decisions may be made (SCH-074, SCH-075).
     pub fn sync_report(&self) -> SyncReport {
-        self.lock().mirror.sync_report()
+        self.read().mirror.sync_report()
     }
 
     /// Whether decisions may be made.
@@ -283,12 +289,12 @@ impl Cluster {
 
     /// Whether decisions could be made at any time so far (SCH-397).
     pub fn was_synced(&self) -> bool {
-        self.lock().synced_once
+        self.read().synced_once
     }
 
     /// Whether the last lists of Nodes and NodeClaims prove what exists; see [`Mirror::trustworthy`].
     pub fn trustworthy(&self) -> Result<(), SuspiciousList> {
-        self.lock().mirror.trustworthy()
+        self.read().mirror.trustworthy()
     }
 
     /// Inserts a claim that was just created, without waiting for the watch (SCH-076); see [`Mirror::created`].
@@ -347,7 +353,7 @@ impl Cluster {
 
     /// The claims of a pool by state (LIF-210).
     pub fn pool_claims(&self, pool: &str) -> PoolClaims {
-        self.lock().mirror.pool_claims(pool)
+        self.read().mirror.pool_claims(pool)
     }
 
     /// Notes that a claim's replacement is being made, or not any more (LIF-211).
@@ -382,13 +388,13 @@ impl Cluster {
 
     /// Reads when pods were seen, decided on and planned.
     pub fn with_times<T>(&self, look: impl FnOnce(&PodTimes) -> T) -> T {
-        look(self.lock().mirror.times())
+        look(self.read().mirror.times())
     }
 }
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inner = self.lock();
+        let inner = self.read();
         let count = |kind| inner.mirror.count(kind);
         write!(
             f,

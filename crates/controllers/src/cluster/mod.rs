@@ -1,6 +1,7 @@
 //! The cluster as controllers see it: the mirror behind one lock, and those who are notified of changes.
 //!
-//! The lock is held for one fold or one look-up and never across an await. Readers get `Arc`s and snapshots, which never change.
+//! The lock is held for one fold or one look-up and never across an await. Queries share it; only what changes the mirror takes it alone.
+//! Readers get `Arc`s and snapshots, which never change.
 
 mod comparison;
 mod conventions;

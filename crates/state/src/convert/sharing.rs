@@ -1,5 +1,10 @@
 //! Pools of shared values: equal pods hold one shape, equal label sets are one allocation.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "the keys are made by pod authors, so the hash is keyed; nothing depends on the order of the sets"
+)]
+
 use std::collections::HashSet;
 use std::fmt;
 use std::hash::Hash;
@@ -10,7 +15,6 @@ const SWEEP_MIN: usize = 1024;
 
 /// Values shared by everybody who made an equal one. Unused values are swept whenever the pool has doubled, so that what churns with every
 /// rollout does not pile up, and sweeping costs a constant per insertion.
-// A keyed hash, since pod authors choose what is looked up here; nothing is ever iterated in the order of the set.
 pub(super) struct Pool<T> {
     values: HashSet<Arc<T>>,
     sweep_at: usize,

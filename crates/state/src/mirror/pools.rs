@@ -8,14 +8,14 @@ use kerf_model::node::Node;
 use kerf_model::nodepool::NodePool;
 use kerf_model::price::Price;
 use kerf_model::resources::Resources;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A catalogue with an index by type name.
 #[derive(Debug)]
 struct Indexed {
     catalogue: Arc<Catalogue>,
-    types: HashMap<Sym, usize>,
+    types: BTreeMap<Sym, usize>,
 }
 
 /// Pools and their surroundings.
@@ -24,9 +24,9 @@ pub(super) struct Pools {
     pub(super) table: Store<PoolFacts, Arc<kerf_api::NodePool>>,
     catalogues: BTreeMap<Arc<str>, Result<Arc<Indexed>, CatalogueFault>>,
     /// By pool label.
-    by_label: HashMap<Sym, Arc<str>>,
+    by_label: BTreeMap<Sym, Arc<str>>,
     /// SCH-068: by pool label; a pool that uses nothing is not there.
-    usage: HashMap<Sym, Resources>,
+    usage: BTreeMap<Sym, Resources>,
 }
 
 impl Pools {
