@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::consolidation::filled;
-use crate::simulation::emptiness::{is_tainted, tainted, with_nodes};
+use crate::simulation::emptiness::{is_tainted, tainted, until_tainted, with_nodes};
 use crate::simulation::harness::{Simulation, create, list, name};
 use crate::simulation::logs::Logs;
 use crate::simulation::scripted_cloud::{Call, scripted_on};
@@ -249,9 +249,7 @@ async fn nothing_is_done_before_the_cluster_is_known() {
     assert!(faults.len() >= looked - 3, "{} {looked}", faults.len());
     assert!(faults[0].contains("web"), "{faults:?}");
     // Nobody waits for ever for one claim (LIF-184).
-    simulation
-        .until("the mark is taken off", 30, async |s| tainted(s).await == 0)
-        .await;
+    until_tainted(&simulation, 0).await;
     simulation.stop().await;
 }
 
@@ -263,9 +261,7 @@ async fn a_replacement_that_launches_slowly_does_not_stop_the_next() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     script.hang(Call::Create);
     simulation.change_template("2").await;
-    simulation
-        .until("both are on their way out", 30, async |s| tainted(s).await == 2)
-        .await;
+    until_tainted(&simulation, 2).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     // Each has one replacement, and its pods wait for that one.
     assert_eq!(simulation.claims().await.len(), 4);

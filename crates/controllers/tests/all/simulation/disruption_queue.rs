@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::consolidation::filled;
-use crate::simulation::emptiness::{is_tainted, tainted, with_nodes};
+use crate::simulation::emptiness::{is_tainted, tainted, until_tainted, with_nodes};
 use crate::simulation::harness::{Simulation, name};
 use crate::simulation::logs::Logs;
 
@@ -397,9 +397,7 @@ async fn a_command_that_ends_a_little_late_has_succeeded() {
         CallFault::Late(Duration::from_secs(60)),
     );
     simulation.change_template("2").await;
-    simulation
-        .until("it is on its way out", 30, async |s| tainted(s).await == 1)
-        .await;
+    until_tainted(&simulation, 1).await;
     let began = Instant::now();
     simulation
         .until("it is gone", 12 * 60, async |s| {

@@ -11,7 +11,7 @@ use kerf_sandbox::faults::FaultPlan;
 use serde_json::{Value, json};
 
 use crate::simulation::disruption_loop::{decisions_of, evaluations};
-use crate::simulation::emptiness::{is_tainted, tainted, with_nodes};
+use crate::simulation::emptiness::{is_tainted, tainted, until_tainted, with_nodes};
 use crate::simulation::harness::Simulation;
 
 const NEVER: &str = "Never";
@@ -118,9 +118,7 @@ async fn three_of_ten_drifted_nodes_are_on_their_way_out_at_thirty_per_cent() {
     let simulation = with_nodes(10, json!({"consolidateAfter": NEVER, "budgets": [{"nodes": "30%"}]})).await;
     simulation.delay_registration("2m").await;
     simulation.change_template("2").await;
-    simulation
-        .until("three are marked", 30, async |s| tainted(s).await == 3)
-        .await;
+    until_tainted(&simulation, 3).await;
     let passes = evaluations(&simulation, "drifted", "");
     for _ in 0..300 {
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -332,9 +330,7 @@ async fn a_replacement_that_never_registers_lets_the_old_node_be() {
     let old = simulation.claims().await[0].metadata.uid.clone();
     simulation.delay_registration("2h").await;
     simulation.change_template("2").await;
-    simulation
-        .until("the old node is marked", 30, async |s| tainted(s).await == 1)
-        .await;
+    until_tainted(&simulation, 1).await;
     let began = tokio::time::Instant::now();
     simulation
         .until("it is let go", 11 * 60, async |s| tainted(s).await == 0)
@@ -400,9 +396,7 @@ async fn a_candidate_that_vanishes_does_not_hold_up_the_command() {
     let simulation = with_nodes(2, json!({"consolidateAfter": NEVER, "budgets": [{"nodes": "1"}]})).await;
     simulation.delay_registration("1m").await;
     simulation.change_template("2").await;
-    simulation
-        .until("the first is marked", 30, async |s| tainted(s).await == 1)
-        .await;
+    until_tainted(&simulation, 1).await;
     let nodes = simulation.nodes().await;
     let node = nodes.iter().find(|node| is_tainted(node)).expect("a marked node");
     let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());

@@ -36,6 +36,12 @@ pub(crate) async fn tainted(simulation: &Simulation) -> usize {
     simulation.nodes().await.iter().filter(|node| is_tainted(node)).count()
 }
 
+/// Waits half a minute until as many nodes are marked.
+pub(crate) async fn until_tainted(simulation: &Simulation, count: usize) {
+    let marked = async |s: &Simulation| tainted(s).await == count;
+    simulation.until("the nodes are marked", 30, marked).await;
+}
+
 /// A cluster with as many nodes as pods.
 pub(crate) async fn with_nodes(count: usize, disruption: Value) -> Simulation {
     let simulation = Simulation::start().await;

@@ -192,6 +192,24 @@ impl Simulation {
         claim.and_then(|claim| claim.metadata.name).expect("a claim")
     }
 
+    /// Stops the controllers, creates the claim `twin` of this node class for an instance that has one already, and initializes it.
+    pub(crate) async fn crash_with_twin(self, class: &str, provider_id: &Value) -> Sandbox {
+        let sandbox = self.crash().await;
+        let twin = json!({"metadata": {"name": "twin"}, "spec": {
+            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": class},
+            "requirements": [], "expireAfter": "Never",
+        }});
+        create::<NodeClaim>(&sandbox.client(), twin).await;
+        let is = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let conditions = [is("Launched"), is("Registered"), is("Initialized")];
+        let status = Patch::Merge(json!({"status": {"providerID": provider_id, "conditions": conditions}}));
+        let api: Api<NodeClaim> = Api::all(sandbox.client());
+        api.patch_status("twin", &PatchParams::default(), &status)
+            .await
+            .expect("patched");
+        sandbox
+    }
+
     /// Creates the pool `web` and as many pods `web`, each of which wants a node of its own, and waits until all is as it should be.
     pub(crate) async fn populate(&self, count: usize, pool: Value) {
         self.pool("web", pool).await;
@@ -342,6 +360,12 @@ impl Simulation {
     pub(crate) async fn until_claim_gone(&self, claim: &NodeClaim, seconds: u64) {
         let gone = async |s: &Self| s.current_claim(claim).await.is_none();
         self.until("the claim is gone", seconds, gone).await;
+    }
+
+    /// Asserts that a Node is still there after this time.
+    pub(crate) async fn node_stays(&self, node: &Node, seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        assert!(self.current_node(node).await.is_some(), "it stays");
     }
 
     /// Waits until a Node is gone.

@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::simulation::hand_edited::with_nodes;
-use crate::simulation::harness::{Simulation, create, name};
+use crate::simulation::harness::{Simulation, name};
 use crate::simulation::logs::Logs;
 
 const LABEL: &str = "karpenter.kwok.sh/kwoknodeclass";
@@ -50,19 +50,7 @@ async fn a_node_of_two_claims_gets_no_class_label() {
     let simulation = with_nodes(1, json!({})).await;
     let node = simulation.nodes().await.remove(0);
     let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
-    let sandbox = simulation.crash().await;
-    let twin = json!({"metadata": {"name": "twin"}, "spec": {
-        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "other"},
-        "requirements": [], "expireAfter": "Never",
-    }});
-    create::<NodeClaim>(&sandbox.client(), twin).await;
-    let is = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let status =
-        json!({"status": {"providerID": id, "conditions": [is("Launched"), is("Registered"), is("Initialized")]}});
-    let api: Api<NodeClaim> = Api::all(sandbox.client());
-    api.patch_status("twin", &PatchParams::default(), &Patch::Merge(status))
-        .await
-        .expect("patched");
+    let sandbox = simulation.crash_with_twin("other", &json!(id)).await;
     let simulation = Simulation::join(sandbox, |_| {});
     simulation.patch::<Node>(&name(&node), labelled(&Value::Null)).await;
     tokio::time::sleep(Duration::from_secs(120)).await;
@@ -76,6 +64,7 @@ async fn a_node_of_two_claims_gets_no_class_label() {
     classes.sort_unstable();
     assert_eq!(classes, [Some("default"), Some("other")]);
     // Once the twin gives the machine up, the Node has one claim.
+    let api: Api<NodeClaim> = Api::all(simulation.client());
     let gives_up = Patch::Merge(json!({"status": {"providerID": null}}));
     api.patch_status("twin", &PatchParams::default(), &gives_up)
         .await

@@ -61,8 +61,7 @@ async fn a_node_that_recovers_in_time_stays() {
     simulation.set_kubelet(&node, Some("not-ready")).await;
     tokio::time::sleep(Duration::from_secs(540)).await;
     simulation.set_kubelet(&node, None).await;
-    tokio::time::sleep(Duration::from_secs(300)).await;
-    assert!(simulation.current_node(&node).await.is_some());
+    simulation.node_stays(&node, 300).await;
     simulation.stop().await;
 }
 
@@ -72,8 +71,7 @@ async fn nothing_is_repaired_with_the_gate_off() {
     let simulation = with_nodes(1, false).await;
     let node = simulation.nodes().await.remove(0);
     simulation.set_kubelet(&node, Some("not-ready")).await;
-    tokio::time::sleep(Duration::from_secs(1200)).await;
-    assert!(simulation.current_node(&node).await.is_some());
+    simulation.node_stays(&node, 1200).await;
     simulation.stop().await;
 }
 
@@ -332,18 +330,7 @@ async fn nodes_without_exactly_one_claim_are_not_repaired() {
         .as_ref()
         .and_then(|spec| spec.provider_id.clone())
         .unwrap_or_default();
-    let sandbox = simulation.crash().await;
-    let twin = json!({"metadata": {"name": "twin"}, "spec": {
-        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}, "requirements": [], "expireAfter": "Never",
-    }});
-    create::<NodeClaim>(&sandbox.client(), twin).await;
-    let is = |type_: &str| json!({"type": type_, "status": "True", "reason": type_, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let status =
-        json!({"status": {"providerID": id, "conditions": [is("Launched"), is("Registered"), is("Initialized")]}});
-    let api: Api<NodeClaim> = Api::all(sandbox.client());
-    api.patch_status("twin", &PatchParams::default(), &Patch::Merge(status))
-        .await
-        .expect("patched");
+    let sandbox = simulation.crash_with_twin("default", &json!(id)).await;
     let simulation = Simulation::join(sandbox, |options| options.feature_gates.node_repair = true);
     set_condition(&simulation, "stranger", "Ready", "False").await;
     simulation.set_kubelet(&own, Some("not-ready")).await;

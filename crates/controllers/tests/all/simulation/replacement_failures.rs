@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::simulation::api_faults::{CallFault, with_api_faults};
-use crate::simulation::emptiness::{tainted, with_nodes};
+use crate::simulation::emptiness::{tainted, until_tainted, with_nodes};
 use crate::simulation::harness::{Simulation, name};
 use crate::simulation::logs::Logs;
 
@@ -114,9 +114,7 @@ async fn a_replacement_that_never_initialises_stays_and_lets_the_old_nodes_be() 
     let forgotten = json!({"key": "example.com/agent", "effect": "PreferNoSchedule"});
     let patch = json!({"spec": {"template": {"spec": {"startupTaints": [forgotten]}}}});
     simulation.patch::<NodePool>("web", patch).await;
-    simulation
-        .until("one is on its way out", 30, async |s| tainted(s).await == 1)
-        .await;
+    until_tainted(&simulation, 1).await;
     let began = Instant::now();
     simulation
         .until("it is let go", 11 * 60, async |s| tainted(s).await == 0)

@@ -30,6 +30,12 @@ async fn is_gone(simulation: &Simulation, claim: &NodeClaim, node: &Node) -> boo
         && nodes.iter().all(|other| other.metadata.uid != node.metadata.uid)
 }
 
+/// Waits until a claim and its Node are gone.
+async fn until_gone(simulation: &Simulation, seconds: u64, claim: &NodeClaim, node: &Node) {
+    let gone = async |s: &Simulation| is_gone(s, claim, node).await;
+    simulation.until("both are gone", seconds, gone).await;
+}
+
 async fn scale_to_zero(simulation: &Simulation) {
     simulation.scale("web", 0).await;
     simulation
@@ -61,9 +67,7 @@ async fn deleting_a_node_ends_its_claim_and_moves_its_pods() {
     // LIF-084
     simulation.until("it is tainted", 3, tainted).await;
     // LIF-082
-    simulation
-        .until("both are gone", 120, async |s| is_gone(s, &claim, &node).await)
-        .await;
+    until_gone(&simulation, 120, &claim, &node).await;
     simulation.until_running(1, 120).await;
     let metrics = &simulation.context.metrics;
     let labels = node.metadata.labels.clone().unwrap_or_default();
@@ -104,9 +108,7 @@ async fn an_empty_node_still_takes_five_seconds() {
     // LIF-087
     assert!(!is_gone(&simulation, &claim, &node).await);
     // LIF-072, LIF-095
-    simulation
-        .until("both are gone", 10, async |s| is_gone(s, &claim, &node).await)
-        .await;
+    until_gone(&simulation, 10, &claim, &node).await;
     simulation.stop().await;
 }
 
@@ -135,9 +137,7 @@ async fn a_budget_stops_a_drain_until_it_allows_more() {
     assert!((110.0..140.0).contains(&asked), "{asked}");
     let api: Api<PodDisruptionBudget> = Api::namespaced(simulation.client(), "default");
     api.delete("web", &DeleteParams::default()).await.expect("deleted");
-    simulation
-        .until("both are gone", 60, async |s| is_gone(s, &claim, &node).await)
-        .await;
+    until_gone(&simulation, 60, &claim, &node).await;
     simulation.stop().await;
 }
 
@@ -180,9 +180,7 @@ async fn the_grace_period_of_a_node_ends_what_protects_its_pods() {
         pod.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some())
     };
     simulation.until("the pod goes", 15, terminating).await;
-    simulation
-        .until("both are gone", 45, async |s| is_gone(s, &claim, &node).await)
-        .await;
+    until_gone(&simulation, 45, &claim, &node).await;
     let event = simulation.events("Disrupted").await.pop().expect("an event");
     let message = event.message.unwrap_or_default();
     // LIF-119
@@ -280,9 +278,7 @@ async fn each_group_of_pods_waits_for_the_one_before() {
     assert!(!is_going("critical").await);
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert!(is_going("critical").await);
-    simulation
-        .until("both are gone", 60, async |s| is_gone(s, &claim, &node).await)
-        .await;
+    until_gone(&simulation, 60, &claim, &node).await;
     simulation.stop().await;
 }
 
@@ -296,9 +292,7 @@ async fn an_eviction_says_why_its_node_goes() {
         })
         .await;
     simulation.change_template("2").await;
-    simulation
-        .until("both are gone", 300, async |s| is_gone(s, &claim, &node).await)
-        .await;
+    until_gone(&simulation, 300, &claim, &node).await;
     assert_eq!(simulation.messages("Evicted").await, ["Evicted pod: Drifted"]);
     let drained = simulation.context.metrics.counter(&PODS_DRAINED);
     assert_eq!(drained.get(&["Drifted"]), 1.0);
@@ -408,9 +402,7 @@ async fn a_pod_that_is_protected_while_its_eviction_waits_stays() {
     let stays = pods.get(&pod).await.expect("there");
     assert_eq!(stays.metadata.deletion_timestamp, None);
     protect(Value::Null).await;
-    simulation
-        .until("both are gone", 60, async |s| is_gone(s, &claim, &node).await)
-        .await;
+    until_gone(&simulation, 60, &claim, &node).await;
     simulation.stop().await;
 }
 
@@ -430,9 +422,7 @@ async fn an_eviction_nobody_answered_has_no_code() {
         "{metrics}"
     );
     api_faults.heal();
-    simulation
-        .until("both are gone", 60, async |s| is_gone(s, &claim, &node).await)
-        .await;
+    until_gone(&simulation, 60, &claim, &node).await;
     let answers = simulation.context.metrics.counter(&PODS_EVICTION_REQUESTS);
     assert_eq!(answers.get(&["200"]), 1.0);
     simulation.stop().await;
