@@ -123,7 +123,7 @@ impl Context {
 
 #[cfg(test)]
 impl Context {
-    /// A context for tests of what is decided before anybody is asked: every call to the API fails.
+    /// A context for tests that need no API: every call to it fails.
     pub(crate) fn without_api() -> Self {
         use kerf_runtime::Clock;
         let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| async {
@@ -165,7 +165,7 @@ impl Context {
         }
     }
 
-    /// Tells a controller of all changes from now on.
+    /// Notifies a controller of all changes from now on.
     pub(crate) fn follow(&self, controller: &Arc<impl crate::reconciler::LeaderTask>) {
         let controller = Arc::downgrade(controller);
         self.cluster.subscribe(move |change| {

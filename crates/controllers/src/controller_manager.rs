@@ -311,8 +311,8 @@ async fn lead(
     }
 }
 
-/// Tells the controllers of everything there is and of all changes from now on. Whoever only stands by tells them of nothing: nobody would work on
-/// what they note.
+/// Notifies the controllers of all objects, and of all changes from now on. Only the leader notifies controllers: their queues are not worked
+/// off in a process that stands by.
 fn notify_of_everything(cluster: &Cluster, controllers: &[Arc<dyn LeaderTask>]) {
     for controller in controllers {
         // The controllers hold the cluster.
@@ -326,8 +326,8 @@ fn notify_of_everything(cluster: &Cluster, controllers: &[Arc<dyn LeaderTask>]) 
     cluster.notify(cluster.everything());
 }
 
-/// Lists anew what the leader before wrote. Whoever only watched so far may be behind or cut off without knowing, and what it does not know
-/// of it would do again.
+/// Lists again the kinds that the last leader wrote. The watches of a process that stood by may be behind, and it would repeat actions that
+/// it has not seen.
 async fn renewed(written: &[Arc<Relist>]) -> Result<(), TaskError> {
     let all = join_all(written.iter().map(|relist| relist.renew()));
     match tokio::time::timeout(RENEWAL_MAX, all).await {

@@ -23,7 +23,7 @@ impl Relist {
         }
     }
 
-    /// Returns the signal that makes the watch list anew.
+    /// Returns the signal that makes the watch list again.
     pub(crate) fn signal(&self) -> Arc<Notify> {
         Arc::clone(&self.signal)
     }

@@ -8,7 +8,7 @@ use kerf_decide::{Inputs, Method, Round};
 type Look = dyn Fn(&Inputs<'_>, Method, &Round) + Send + Sync;
 
 /// Called with what each round was decided from, the method it began with, and what it came to, before anything of it is carried out.
-/// By default nobody looks.
+/// By default it does nothing.
 #[derive(Clone, Default)]
 pub struct RoundObserver(Option<Arc<Look>>);
 

@@ -64,7 +64,7 @@ struct Excuse {
 }
 
 impl WatchCheck {
-    /// A check that signals `relist` when the kind has to be listed anew.
+    /// A check that signals `relist` when the kind has to be listed again.
     pub(crate) fn new(
         client: Client,
         path: String,

@@ -25,8 +25,8 @@ pub fn expires(created: Option<Timestamp>, expire_after: Option<SignedDuration>)
     created?.checked_add(expire_after?).ok()
 }
 
-/// What to do now with a claim that expires at `at`. A `doubled` claim shares its machine with another claim or a second Node, so nobody
-/// knows what runs there (deviation at DIS-022). `hold` is how long no decision may rest on the wall clock because it jumped.
+/// What to do now with a claim that expires at `at`. A `doubled` claim shares its machine with another claim or a second Node, so it
+/// is unknown what runs there (deviation at DIS-022). `hold` is how long no decision may rest on the wall clock because it jumped.
 pub fn expiry(at: Option<Timestamp>, doubled: bool, hold: Option<Duration>, now: Timestamp) -> Expiry {
     let Some(at) = at else {
         return Expiry::Never;

@@ -77,7 +77,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until nobody reads or writes.
+    /// Waits for all readers and writers.
     pub(super) fn lock(&self) -> RwLockWriteGuard<'_, Inner> {
         // After a panic in a fold at most one object is half indexed; the next relist corrects it.
         self.inner.write().unwrap_or_else(PoisonError::into_inner)

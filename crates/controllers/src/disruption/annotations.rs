@@ -1,4 +1,4 @@
-//! Annotations of nodes and pools nobody can make sense of: they have no effect, and who wrote them should know. (Pods': DIS-053.)
+//! Events about annotations of nodes and pools whose value is not valid and therefore has no effect. (For pods see DIS-053.)
 
 use std::time::Duration;
 

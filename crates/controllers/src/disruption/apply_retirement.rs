@@ -35,7 +35,7 @@ pub(super) async fn apply_retirement(
     match wanted {
         Ok(Some(wanted)) => apply(context, &inputs.snapshot, &wanted, taints).await,
         Ok(None) => {}
-        // Without a pool that may get nodes nobody can say who is needed: all stays as it is.
+        // Without a pool that may get nodes it is unknown which nodes are needed: no taint changes.
         Err(error) => tracing::debug!(%error, "retirement of blocked nodes is not evaluated"),
     }
     Ok(())

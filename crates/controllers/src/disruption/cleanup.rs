@@ -1,4 +1,5 @@
-//! Marks nobody stands behind any more: those of an earlier run, and of starts that failed (DIS-010 to DIS-014).
+//! Removes the taints and conditions of commands that are not under way: of an earlier run of the process, and of starts that failed
+//! (DIS-010 to DIS-014).
 
 use futures::future::join_all;
 use jiff::Timestamp;

@@ -282,7 +282,7 @@ impl Disruption {
     }
 }
 
-/// Several errors as one, `None` without any. Conflicts are told only where there is nothing else (DIS-015).
+/// Several errors as one, `None` without any. Conflicts are reported only if there is no other error (DIS-015).
 fn together(mut errors: Vec<ReconcileError>) -> Option<ReconcileError> {
     if errors.iter().any(|error| !error.is_conflict()) {
         errors.retain(|error| !error.is_conflict());

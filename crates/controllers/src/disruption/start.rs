@@ -139,7 +139,7 @@ impl Starter {
             return Err(ReconcileError::message(why));
         };
         let launched = self.launch(command, &pools).await;
-        // Without the command the nodes stay, and the replacements that were made are nobody's.
+        // Without the command the nodes stay, and the replacements that were made are ordinary nodes.
         let replacements = launched.inspect_err(|_| self.context.cluster.release(pods))?;
         for node in &nodes {
             self.context.cluster.mark_for_deletion(&node.provider_id);
@@ -231,7 +231,7 @@ impl Starter {
         create(&self.context, creation).await
     }
 
-    /// DIS-266, DIS-316: nodes pods are to go to are kept, and pending pods without a place are told. Pods on their way to the
+    /// Nominates the nodes that pods are to go to, and publishes which pending pods have no place (DIS-266, DIS-316). Pods on their way to the
     /// replacements are not.
     fn report_plan(&self, plan: &Plan, snapshot: &Snapshot) {
         report::placed(&self.context, snapshot, plan, self.context.now());
@@ -400,7 +400,7 @@ mod tests {
                 "spec": {"requirements": [], "nodeClassRef": class},
             })
         };
-        // Whoever marks Node or claim is answered with something that is either.
+        // This answer can be read as a Node and as a claim.
         let context = Context::answering(&claim("web-1"), |_| {});
         let cluster = &context.cluster;
         cluster.created(from_value(claim("web-1")).expect("a claim"));
@@ -452,7 +452,7 @@ mod tests {
         let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
         let metadata = |name: &str| json!({"name": name, "uid": name, "resourceVersion": "1"});
         let claim = json!({"metadata": metadata("web-2"), "spec": {"requirements": [], "nodeClassRef": class}});
-        // Whoever marks Node or claim is answered with something that is either.
+        // This answer can be read as a Node and as a claim.
         let context = Context::answering(&claim, |_| {});
         let cluster = &context.cluster;
         let mut old: NodeClaim = from_value(claim).expect("a claim");

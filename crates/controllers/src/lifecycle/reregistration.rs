@@ -1,6 +1,6 @@
 //! Re-registers a Node whose claim is registered already: its object was deleted and its kubelet created it again, or somebody changed its
-//! labels. The claim's conditions never revert (LIF-047), so without this nobody would restore what registration and initialization had
-//! written, and the unregistered taint would keep all pods away for ever.
+//! labels. The claim's conditions never revert (LIF-047), so without this the labels and
+//! taints that registration and initialization wrote would stay lost, and the unregistered taint would keep all pods away for ever.
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::conditions::node_claim::{INITIALIZED, REGISTERED};

@@ -10,7 +10,7 @@ use kerf_api::status::Conditioned;
 use kerf_lifecycle::registration_health::{Health, Outcomes, PoolCondition, Registration};
 use rustc_hash::FxHashMap;
 
-/// The outcomes of all pools by the pools' uid, so that a pool created anew under an old name starts without any (LIF-063). Clones share
+/// The outcomes of all pools by the pools' uid, so that a new pool with an old name starts without any (LIF-063). Clones share
 /// one memory. It holds four outcomes per pool that ever was; a restart empties it.
 #[derive(Clone, Debug, Default)]
 pub struct RegistrationHealth(Arc<Mutex<FxHashMap<String, Outcomes>>>);

@@ -172,7 +172,7 @@ pub(crate) fn breached_limits(snapshot: &Snapshot) {
     }
 }
 
-/// SCH-049: no pool is there to launch from. No event tells of it (SCH-339).
+/// Logs that there is no pool to launch from (SCH-049). No event is published (SCH-339).
 pub(crate) fn no_pools(context: &Context, pods: &[Arc<Pod>], now: Timestamp) {
     tracing::info!("no dynamic nodepools found");
     for pod in pods.iter().filter(|pod| pod.node_name.is_none()) {

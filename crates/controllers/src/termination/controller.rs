@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::cluster::{Cluster, Watched};
 
-    /// A Node that is going and whose machine nobody knows.
+    /// A Node that is being deleted and whose machine no claim has.
     fn going() -> LeanNode {
         let label = FAKE_NODE_CLASS.label_key();
         let node = json!({"metadata": {

@@ -1,7 +1,7 @@
 //! What a NodeRepairPolicy says.
 //!
 //! An invalid policy does nothing. It still keeps the provider's rules away from the conditions it names, on the nodes it selects:
-//! whoever wrote it did not want those nodes to be replaced by the provider's rules.
+//! its author did not want those nodes to be replaced by the provider's rules.
 
 use std::sync::Arc;
 use std::time::Duration;

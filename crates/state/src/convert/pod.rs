@@ -164,7 +164,7 @@ impl Converter {
         }
     }
 
-    /// SCH-005, SCH-161: whether what it asks for cannot be had here, because of the resource claims it has.
+    /// Whether the pod is refused because it has resource claims (SCH-005, SCH-161).
     pub(crate) fn refuses_claims(&self, spec: &LeanPodSpec) -> bool {
         self.conventions.given.refuse_resource_claims && !spec.resource_claims.is_empty()
     }

@@ -57,7 +57,7 @@ pub(super) fn effective(
     requests.with(sym::PODS, 1)
 }
 
-/// SCH-121: gives containers without a request their limit, as the API server does for pods and nobody does for templates.
+/// Gives containers without a request their limit (SCH-121). The API server does this for pods, but not for templates.
 pub(crate) fn default_from_limits(spec: &mut LeanPodSpec) {
     for container in spec.containers.iter_mut().chain(&mut spec.init_containers) {
         let resources = &mut container.resources;

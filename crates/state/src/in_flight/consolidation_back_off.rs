@@ -21,7 +21,7 @@ const FIRST: Duration = Duration::from_secs(15 * 60);
 /// The longest they rest.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// Pods nobody can tell apart by what placement looks at; workloads of one namespace that ask for the same are one kind.
+/// Pods of one namespace that are equal for placement; workloads with equal requests are one kind.
 type Kind = (Arc<str>, Arc<PodShape>);
 
 fn kind(pod: &Pod) -> Kind {

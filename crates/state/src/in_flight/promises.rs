@@ -13,8 +13,8 @@
 //!   is a machine like any other and takes them back by its real size.
 //! - A claim without provider id and without a promise was not made in this process's life, or for no pods in particular. It blocks
 //!   planning as upstream's rule says, until it is launched or gone. So promises may live in memory: after a restart the rule falls back to
-//!   upstream's. Whoever asks bounds that wait and has the claim adopted ([`crate::Mirror::adopt`]): it is then a machine on its way that
-//!   holds nothing yet.
+//!   upstream's. The wait is limited: after it the claim is adopted ([`crate::Mirror::adopt`]) and is a machine on its way that holds
+//!   nothing yet.
 
 use crate::key::Key;
 use kerf_model::pod::Pod;

@@ -126,7 +126,7 @@ impl Mirror {
         self.epoch += 1;
     }
 
-    /// Sets the instance types of a pool, or why there are none. A pool keeps its catalogue until it is set anew or the pool is gone.
+    /// Sets the instance types of a pool, or why there are none. A pool keeps its catalogue until another is set or the pool is gone.
     pub fn set_catalogue(&mut self, pool: &str, catalogue: Result<Arc<Catalogue>, CatalogueFault>) {
         let name = self.converter.text(pool);
         let label = self.converter.interner().intern(pool);
