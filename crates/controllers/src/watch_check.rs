@@ -90,13 +90,17 @@ impl WatchCheck {
     /// Compares until it is dropped.
     pub(crate) async fn run(mut self) -> Infallible {
         self.gate.wait().await;
+        // A round that waits for a watch or a relist delays the next one no further, so that the minute holds.
+        let mut spent = Duration::ZERO;
         loop {
             let in_doubt = self.cluster.suspects(self.checked);
             let every = if in_doubt { EVERY_IN_DOUBT } else { EVERY };
-            tokio::time::sleep(self.rng.jitter(every, 0.1)).await;
+            tokio::time::sleep(self.rng.jitter(every, 0.1).saturating_sub(spent)).await;
+            let began = Instant::now();
             if let Err(error) = self.round().await {
                 tracing::debug!(kind = ?self.checked, error = kerf_runtime::client::describe(&error), "comparing with a fresh list failed");
             }
+            spent = began.elapsed();
         }
     }
 
