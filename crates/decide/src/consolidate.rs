@@ -1,5 +1,6 @@
 //! Consolidation: nodes that go together, and nodes that go one by one (section 8 of the disruption contract).
 
+use crate::after_commands::AfterCommands;
 use crate::candidate_cache::SortedNodes;
 use crate::evaluation::{Evaluation, Progress};
 use crate::inputs::Inputs;
@@ -7,14 +8,18 @@ use crate::memory::{Memory, PreparedCache, SearchBasis, SearchOutcome, SingleRes
 use crate::method::Method;
 use crate::verify::Refusals;
 use kerf_disruption::{
-    Allowance, Balance, Candidate, Consolidation, Settings, SimulationError, Unconsolidatable, UnconsolidatableNode,
-    WhatIf, consolidation_options, interleaved,
+    Allowance, Balance, Candidate, Consolidation, Settings, SimulationError, WhatIf, consolidation_options, interleaved,
 };
+use kerf_units::policy::CommandsPerPass;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Evaluates a method of consolidation (DIS-124 to DIS-126, DIS-158 to DIS-178).
+/// How many commands of one method a pass starts at the most. Each takes a search, and the first one waits for the last.
+const MOST_COMMANDS: usize = 10;
+
+/// Evaluates a method of consolidation (DIS-124 to DIS-126, DIS-158 to DIS-178). After a command it searches again, as if that one had been
+/// started, for commands that are independent of it.
 pub(crate) fn consolidate(
     inputs: &Inputs<'_>,
     sorted: &SortedNodes,
@@ -22,9 +27,56 @@ pub(crate) fn consolidate(
     progress: &dyn Progress,
     evaluation: &mut Evaluation,
 ) {
+    search(inputs, sorted, memory, progress, evaluation);
+    let most = match inputs.settings.commands_per_pass {
+        CommandsPerPass::Independent => MOST_COMMANDS,
+        CommandsPerPass::One => 1,
+    };
+    let mut after = AfterCommands::new(inputs);
+    // What a search that comes later leaves is about another cluster.
+    let unreached_pools = memory.unreached_pools.clone();
+    while let Some(last) = evaluation.commands.last()
+        && evaluation.commands.len() < most
+        && !evaluation.timed_out
+        && progress.may_search_on()
+    {
+        after.start(std::slice::from_ref(last));
+        let inputs = after.view(inputs);
+        let sorted = Arc::new(SortedNodes::new(&inputs, evaluation.method.class()));
+        let mut next = Evaluation::new(evaluation.method, &sorted);
+        // Nodes that stay although no command was started yet are not tried again in this pass.
+        next.held.clone_from(&evaluation.held);
+        search(&inputs, &sorted, memory, progress, &mut next);
+        if next.commands.is_empty() {
+            break;
+        }
+        evaluation.commands.append(&mut next.commands);
+        evaluation.approvals.append(&mut next.approvals);
+        evaluation.judgements.append(&mut next.judgements);
+        evaluation.refused_plans.append(&mut next.refused_plans);
+        evaluation.held = next.held;
+        evaluation.timed_out = next.timed_out;
+    }
+    memory.unreached_pools = unreached_pools;
+}
+
+/// Searches for one command. Candidates that are held already are left out.
+fn search(
+    inputs: &Inputs<'_>,
+    sorted: &SortedNodes,
+    memory: &mut Memory,
+    progress: &dyn Progress,
+    evaluation: &mut Evaluation,
+) {
     let (eligible, held) = sorted.underutilized();
-    evaluation.held.clone_from(held);
-    let eligible = without_resting(inputs, eligible, evaluation);
+    let tried: BTreeSet<usize> = evaluation.held.iter().map(|held| held.index).collect();
+    let new = held.iter().filter(|held| !tried.contains(&held.index));
+    evaluation.held.extend(new.cloned());
+    let mut rest = Cow::Borrowed(eligible);
+    if !tried.is_empty() {
+        rest.to_mut().retain(|candidate| !tried.contains(&candidate.index));
+    }
+    let eligible = &*rest;
     let Some(allowance) = evaluation.admit(inputs, eligible.len()) else {
         return;
     };
@@ -41,7 +93,7 @@ pub(crate) fn consolidate(
     let search = Search {
         inputs: *inputs,
         all: &sorted.candidates.free,
-        eligible: &eligible,
+        eligible,
         allowance,
         closed,
     };
@@ -50,33 +102,12 @@ pub(crate) fn consolidate(
         _ => search.one_by_one(memory, progress, evaluation),
     };
     match found {
+        // In a cluster as it will be after commands, nothing is remembered.
+        Ok(_) if !inputs.in_flight.receiving.is_empty() => {}
         Ok(outcome) => memory.fruitless.note(evaluation.method, basis, outcome, inputs.now),
         // It is no search in vain, which would be remembered (DIS-094).
         Err(error) => evaluation.error = Some(error),
     }
-}
-
-/// The candidates none of whose pods rest; the others are noted among those that stay.
-fn without_resting<'a>(
-    inputs: &Inputs<'_>,
-    eligible: &'a [Candidate],
-    evaluation: &mut Evaluation,
-) -> Cow<'a, [Candidate]> {
-    let until = |candidate: &Candidate| inputs.in_flight.resting_until(&candidate.pods, inputs.now);
-    let resting = eligible.iter().filter_map(|candidate| {
-        Some(UnconsolidatableNode {
-            index: candidate.index,
-            why: Unconsolidatable::Resting(until(candidate)?),
-        })
-    });
-    let resting: Vec<UnconsolidatableNode> = resting.collect();
-    if resting.is_empty() {
-        return Cow::Borrowed(eligible);
-    }
-    let indices: BTreeSet<usize> = resting.iter().map(|one| one.index).collect();
-    evaluation.held.extend(resting);
-    let free = eligible.iter().filter(|one| !indices.contains(&one.index));
-    Cow::Owned(free.cloned().collect())
 }
 
 /// Lets `look` search with the solver prepared for the snapshot. `all` are the candidates before any filter, for the totals of pools.
@@ -99,9 +130,11 @@ pub(crate) fn with_consolidation<T>(
         balance: &balance,
         settings: Settings {
             spot_to_spot: inputs.settings.spot_to_spot,
+            savings_per_pod: inputs.settings.savings_per_pod,
             threads: inputs.settings.solver.threads,
             ..Settings::default()
         },
+        undone: &inputs.in_flight.undone,
         checker: &checker,
     });
     refused_plans.extend(refusals.into_texts());
@@ -138,7 +171,10 @@ impl Search<'_> {
         };
         evaluation.timed_out = found.timed_out;
         evaluation.evaluated = found.results.len();
-        evaluation.judgements.extend(found.judgement);
+        evaluation.judgements.extend(found.judgement.clone());
+        if found.command.is_some() {
+            evaluation.approvals.extend(found.judgement);
+        }
         evaluation.commands.extend(found.command);
         memory.single_results = Some(SingleResults {
             snapshot: Arc::clone(self.inputs.snapshot),
@@ -176,6 +212,9 @@ impl Search<'_> {
         evaluation.timed_out = found.timed_out;
         evaluation.evaluated = found.evaluated;
         evaluation.held.extend(found.held);
+        if found.command.is_some() {
+            evaluation.approvals.extend(found.judgements.last().cloned());
+        }
         evaluation.judgements.extend(found.judgements);
         evaluation.commands.extend(found.command);
         Ok(outcome)

@@ -1,5 +1,6 @@
 //! One round of disruption: the methods are evaluated in their order until one has something to do (DIS-005 to DIS-007).
 
+use crate::after_commands::AfterCommands;
 use crate::candidate_cache::SortedNodes;
 use crate::consolidate::consolidate;
 use crate::evaluation::{Evaluation, Progress, Round};
@@ -9,18 +10,30 @@ use crate::method::Method;
 use crate::static_drift::replace_drifted;
 use crate::verify::Refusals;
 use kerf_disruption::{drift, drifted, emptiness, empty, statically_drifted, what_if_options};
+use kerf_units::policy::CommandsPerPass;
 
-/// Evaluates the methods in their order, beginning with `from`, until one has commands or fails.
+/// Evaluates the methods in their order, beginning with `from`, until one has commands or fails. Emptiness with commands ends the round only
+/// if a pass is to start one command; otherwise it goes on up to multi-node consolidation. Single-node consolidation, whose search takes
+/// longest and saves least, does not keep empty nodes waiting.
 pub fn disrupt(inputs: &Inputs<'_>, from: Method, memory: &mut Memory, progress: &dyn Progress) -> Round {
     let mut round = Round::default();
+    let mut after = AfterCommands::new(inputs);
     let mut next = Some(from);
     while let Some(method) = next {
         if !progress.evaluating(method) {
             break;
         }
-        let evaluation = evaluate(inputs, method, memory, progress);
+        let evaluation = evaluate(&after.view(inputs), method, memory, progress);
         let fails = evaluation.error.is_some() && method != Method::SingleNodeConsolidation;
-        next = method.next().filter(|_| evaluation.commands.is_empty() && !fails);
+        let goes_on = evaluation.commands.is_empty()
+            || (method == Method::Emptiness && inputs.settings.commands_per_pass == CommandsPerPass::Independent);
+        next = method.next().filter(|_| goes_on && !fails);
+        if next == Some(Method::SingleNodeConsolidation) && !after.is_unchanged() {
+            next = None;
+        }
+        if next.is_some() {
+            after.start(&evaluation.commands);
+        }
         round.evaluations.push(evaluation);
     }
     round

@@ -11,8 +11,15 @@ use std::time::Duration;
 /// What a round came to.
 #[derive(Debug, Default)]
 pub struct Round {
-    /// The methods that were evaluated, in their order. Only the last one has commands.
+    /// The methods that were evaluated, in their order. Each was evaluated as if the commands before it had been started.
     pub evaluations: Vec<Evaluation>,
+}
+
+impl Round {
+    /// The commands of all methods, in the order in which they were found.
+    pub fn commands(&self) -> impl Iterator<Item = &Command> {
+        self.evaluations.iter().flat_map(|evaluation| &evaluation.commands)
+    }
 }
 
 /// What the evaluation of one method came to.
@@ -28,10 +35,13 @@ pub struct Evaluation {
     pub allowance: Option<Allowance>,
     /// The candidates that stay, with why, as far as the method found out.
     pub held: Vec<UnconsolidatableNode>,
-    /// What Balanced pools said to the sets of nodes that were found, in the order they were asked; the last is about the command (DIS-210).
+    /// What Balanced pools said to the sets of nodes that were found, in the order they were asked (DIS-210).
     pub judgements: Vec<Judgement>,
-    /// What is to be done. They may be started together.
+    /// The commands to start together. Each was found as if those before it had been started, and none moves pods to a node that another
+    /// one disrupts or moves pods to.
     pub commands: Vec<Command>,
+    /// What Balanced pools said to each command; empty for methods that save no money.
+    pub approvals: Vec<Judgement>,
     /// How long to wait before the commands are validated and started; zero if they start at once (DIS-127).
     pub wait: Duration,
     /// The search ended before every candidate had been looked at.
@@ -56,6 +66,7 @@ impl Evaluation {
             held: Vec::new(),
             judgements: Vec::new(),
             commands: Vec::new(),
+            approvals: Vec::new(),
             wait: method.validation_wait(),
             timed_out: false,
             evaluated: 0,
@@ -79,6 +90,11 @@ impl Evaluation {
 pub trait Progress: Sync {
     /// Called before each method; `false` ends the round before it.
     fn evaluating(&self, _method: Method) -> bool {
+        true
+    }
+
+    /// Whether the current method may search for another command after it found one. Its commands wait meanwhile.
+    fn may_search_on(&self) -> bool {
         true
     }
 

@@ -66,34 +66,9 @@ impl Fairness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jiff::Timestamp;
-    use kerf_model::pod::{DoNotDisrupt, Owner, Phase};
 
     fn pods(namespace: &str, count: usize) -> Vec<Arc<Pod>> {
-        let pod = |at| {
-            let name: Arc<str> = format!("{namespace}-{at}").into();
-            Arc::new(Pod {
-                uid: Arc::clone(&name),
-                namespace: namespace.into(),
-                name,
-                labels: Arc::default(),
-                shape: Arc::default(),
-                volumes: Vec::new(),
-                faults: Vec::new(),
-                created: Timestamp::UNIX_EPOCH,
-                started: None,
-                deletion: None,
-                phase: Phase::Pending,
-                ready: None,
-                node_name: None,
-                owner: Owner::None,
-                priority: 0,
-                critical: false,
-                deletion_cost: 0,
-                do_not_disrupt: DoNotDisrupt::No,
-                grace_seconds: None,
-            })
-        };
+        let pod = |at| Arc::new(Pod::new(namespace, &format!("{namespace}-{at}")));
         (0..count).map(pod).collect()
     }
 

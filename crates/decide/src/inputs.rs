@@ -1,11 +1,11 @@
 //! What a decision is made from.
 
 use jiff::Timestamp;
-use kerf_disruption::closed;
+use kerf_disruption::{SavingsPerPod, closed};
 use kerf_model::in_flight::InFlight;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
-use kerf_units::policy::Destinations;
+use kerf_units::policy::{CommandsPerPass, Destinations};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -29,8 +29,12 @@ pub struct Settings {
     pub solver: Options,
     /// The gate `SpotToSpotConsolidation` (DIS-143).
     pub spot_to_spot: bool,
+    /// What consolidation must save for each pod it moves.
+    pub savings_per_pod: SavingsPerPod,
     /// The gate `StaticCapacity`.
     pub static_capacity: bool,
+    /// How many commands a pass may start.
+    pub commands_per_pass: CommandsPerPass,
     /// Where consolidation may move pods.
     pub destinations: Destinations,
     /// Whether every plan is compared with that of a solver that remembers nothing. Takes as long as planning does.
@@ -53,7 +57,9 @@ impl Inputs<'_> {
     pub(crate) fn closed(&self) -> Vec<usize> {
         let mut closed = closed(self.settings.destinations, self.snapshot, self.now);
         let nodes = self.snapshot.nodes.iter().enumerate();
-        let full = nodes.filter(|(_, node)| self.settings.unread.full.contains(&node.name));
+        let full = nodes.filter(|(_, node)| {
+            self.settings.unread.full.contains(&node.name) || self.in_flight.receiving.contains(&node.name)
+        });
         closed.extend(full.map(|(index, _)| index));
         closed.sort_unstable();
         closed.dedup();

@@ -8,6 +8,7 @@
 //! Nothing here has a clock, I/O or randomness. What one decision leaves for the next is in [`Memory`]; it changes how long a decision takes
 //! and which candidates come first after a search that ran out of time, nothing else.
 
+mod after_commands;
 mod candidate_cache;
 mod consolidate;
 mod disrupt;

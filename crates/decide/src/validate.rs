@@ -1,5 +1,6 @@
 //! Whether a command that waited may still be started (DIS-153 to DIS-156, DIS-181 to DIS-189).
 
+use crate::after_commands::AfterCommands;
 use crate::candidate_cache::SortedNodes;
 use crate::consolidate::with_consolidation;
 use crate::inputs::Inputs;
@@ -21,36 +22,37 @@ pub struct Validation {
     pub failed: usize,
 }
 
-/// Looks at a command again, with the inputs of a later moment.
-pub fn validate(inputs: &Inputs<'_>, method: Method, command: &Command, memory: &mut Memory) -> Validation {
-    let sorted = memory.candidates.sort(inputs, method.class());
-    let allowance = Allowance::new(inputs.snapshot, method.reason(), inputs.now);
-    let (result, failed) = match method {
-        Method::Emptiness => {
-            let (eligible, _) = empty(&sorted.candidates.free);
-            let nominated = |name: &str| inputs.is_nominated(name);
-            let rest = revalidate(command, &eligible, &nominated, &mut allowance.clone());
-            (rest.command.ok_or(Invalid::NoLongerEmpty), rest.failed)
-        }
-        // They start at once.
-        Method::StaticDrift | Method::Drift => (Ok(command.clone()), 0),
-        Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => {
-            let current = candidates_again(inputs, &sorted, command, &mut allowance.clone());
-            match current.and_then(|current| fits(inputs, command, &current, memory)) {
-                Ok(()) => (Ok(command.clone()), 0),
-                Err(invalid) => {
-                    let failed = invalid.failed(command.candidates.len());
-                    (Err(invalid), failed)
+/// Validates a command with the inputs of a later moment, as if the commands `before` it had been started.
+pub fn validate(
+    inputs: &Inputs<'_>,
+    method: Method,
+    command: &Command,
+    before: &[Command],
+    memory: &mut Memory,
+) -> Validation {
+    validation(
+        inputs,
+        method,
+        before,
+        memory,
+        |inputs, sorted, mut allowance, memory| {
+            match method {
+                Method::Emptiness => {
+                    let (eligible, _) = empty(&sorted.candidates.free);
+                    let nominated = |name: &str| inputs.is_nominated(name);
+                    let rest = revalidate(command, &eligible, &nominated, &mut allowance);
+                    (rest.command.ok_or(Invalid::NoLongerEmpty), rest.failed)
+                }
+                // They start at once.
+                Method::StaticDrift | Method::Drift => (Ok(command.clone()), 0),
+                Method::MultiNodeConsolidation | Method::SingleNodeConsolidation => {
+                    let current = candidates_again(inputs, sorted, command, &mut allowance);
+                    let fits = current.and_then(|current| fits(inputs, command, &current, memory));
+                    with_count(command, fits)
                 }
             }
-        }
-    };
-    Validation {
-        sorted,
-        allowance,
-        result,
-        failed,
-    }
+        },
+    )
 }
 
 /// Looks once more whether a consolidation command's nodes may go, without a simulation: a pod may have come while the simulation of
@@ -59,19 +61,43 @@ pub fn revalidate_candidates(
     inputs: &Inputs<'_>,
     method: Method,
     command: &Command,
+    before: &[Command],
     memory: &mut Memory,
 ) -> Validation {
-    let sorted = memory.candidates.sort(inputs, method.class());
-    let allowance = Allowance::new(inputs.snapshot, method.reason(), inputs.now);
-    let again = candidates_again(inputs, &sorted, command, &mut allowance.clone());
-    let failed = again
+    validation(inputs, method, before, memory, |inputs, sorted, mut allowance, _| {
+        let current = candidates_again(inputs, sorted, command, &mut allowance);
+        with_count(command, current.map(|_| ()))
+    })
+}
+
+/// What may be started, or why nothing may; and by how much the count of failed validations grows.
+type Judged = (Result<Command, Invalid>, usize);
+
+fn with_count(command: &Command, result: Result<(), Invalid>) -> Judged {
+    let failed = result
         .as_ref()
         .err()
         .map_or(0, |invalid| invalid.failed(command.candidates.len()));
+    (result.map(|()| command.clone()), failed)
+}
+
+/// A validation as `judge` decides it.
+fn validation(
+    inputs: &Inputs<'_>,
+    method: Method,
+    before: &[Command],
+    memory: &mut Memory,
+    judge: impl FnOnce(&Inputs<'_>, &SortedNodes, Allowance, &Memory) -> Judged,
+) -> Validation {
+    let after = AfterCommands::of(inputs, before);
+    let inputs = &after.view(inputs);
+    let sorted = memory.candidates.sort(inputs, method.class());
+    let allowance = Allowance::new(inputs.snapshot, method.reason(), inputs.now);
+    let (result, failed) = judge(inputs, &sorted, allowance.clone(), memory);
     Validation {
         sorted,
         allowance,
-        result: again.map(|_| command.clone()),
+        result,
         failed,
     }
 }

@@ -23,7 +23,7 @@ use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
 use kerf_model::nodepool::{Eligibility, NodePool};
-use kerf_model::pod::{DoNotDisrupt, Owner, Phase, Pod, PodShape, SpreadConstraint};
+use kerf_model::pod::{Owner, Phase, Pod, PodShape, SpreadConstraint};
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
@@ -243,20 +243,14 @@ fn node(
             namespace,
             labels,
             shape,
-            volumes: Vec::new(),
-            faults: Vec::new(),
             created: hour_ago,
             started: Some(hour_ago),
-            deletion: None,
             phase: Phase::Running,
             ready: Some(true),
             node_name: Some(Arc::clone(&name)),
             owner: Owner::ReplicaSet,
-            priority: 0,
-            critical: false,
-            deletion_cost: 0,
-            do_not_disrupt: DoNotDisrupt::No,
             grace_seconds: Some(30),
+            ..Pod::new("", "")
         }));
     }
     Node {
@@ -311,6 +305,7 @@ fn evaluate(snapshot: &Snapshot, threads: usize) -> Measured {
             threads,
             ..Settings::default()
         },
+        undone: &[],
         checker: &unchecked,
     };
     let ready = began.elapsed();

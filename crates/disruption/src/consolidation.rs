@@ -4,9 +4,11 @@ use crate::balance::{Balance, Judgement};
 use crate::candidate::Candidate;
 use crate::command::Command;
 use crate::replacement_options::ReplacementOptions;
+use crate::required_savings::SavingsPerPod;
 use crate::simulation::{Protected, Simulation, WhatIf, marked};
 use crate::unconsolidatable::Unconsolidatable;
 use kerf_model::budget::DisruptionReason;
+use kerf_model::in_flight::UndoneMove;
 use kerf_model::intern::sym;
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::pod::Pod;
@@ -23,6 +25,8 @@ const SPOT_CHOICE: usize = 15;
 pub struct Settings {
     /// Whether spot nodes may be replaced by spot nodes: the feature gate `SpotToSpotConsolidation` (DIS-143).
     pub spot_to_spot: bool,
+    /// What a command must save for each pod it moves.
+    pub savings_per_pod: SavingsPerPod,
     /// The number of threads; no decision depends on it.
     pub threads: usize,
     /// How many pods the search may plan for while it extends the best set of nodes.
@@ -33,6 +37,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             spot_to_spot: false,
+            savings_per_pod: SavingsPerPod::default(),
             threads: 1,
             effort: 300_000,
         }
@@ -56,6 +61,8 @@ pub struct Consolidation<'a> {
     pub balance: &'a Balance,
     /// What consolidation may do.
     pub settings: Settings,
+    /// Moves that did not last.
+    pub undone: &'a [UndoneMove],
     /// Checks every plan before its command is returned.
     pub checker: Checker<'a>,
 }

@@ -35,6 +35,12 @@ impl Cost {
         self.max(Self(0))
     }
 
+    /// The difference to a smaller cost.
+    #[must_use]
+    pub(crate) const fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
     /// In plain pods.
     pub fn as_pods(self) -> f64 {
         self.0 as f64 / PLAIN as f64

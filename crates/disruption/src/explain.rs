@@ -156,7 +156,10 @@ impl Consolidation<'_> {
             return Some(Unconsolidatable::Unbalanced(Box::new(score)));
         }
         match self.propose(&[candidate]) {
-            Ok(command) => self.unbalanced(&command).or_else(|| self.check(&command).err()),
+            Ok(command) => self
+                .too_little(&command)
+                .or_else(|| self.unbalanced(&command))
+                .or_else(|| self.check(&command).err()),
             Err(why) => Some(why),
         }
     }
@@ -171,7 +174,7 @@ impl Consolidation<'_> {
             Err(error) => return Some(error.into()),
         };
         match self.command(&[candidate], simulation) {
-            Ok(command) => self.unbalanced(&command),
+            Ok(command) => self.too_little(&command).or_else(|| self.unbalanced(&command)),
             Err((why, _)) => Some(why),
         }
     }
@@ -380,7 +383,13 @@ fn held(
                 }
             },
         ),
-        Unconsolidatable::Resting(until) => (own(), format!("wait until {until}, or make more room on other nodes")),
+        Unconsolidatable::SavesTooLittle { .. } => (
+            own(),
+            "nothing to do: it goes when its removal saves more, or lower --consolidation-savings-per-pod".to_owned(),
+        ),
+        Unconsolidatable::MoveUndone { until, .. } => {
+            (own(), format!("wait until {until}, or make more room on other nodes"))
+        }
         Unconsolidatable::Budget(_) if allowance.is_some_and(|pool| pool.allowed == 0) => {
             (pool(), raise_budgets(candidate, reason))
         }

@@ -75,9 +75,11 @@ impl Consolidation<'_> {
         }
         result.results = self.single_node_results(&within, stop);
         let cut_short = result.results.len() < within.len();
+        let excluded = self.never_worth_it(&within, &result.results);
         let movable: Vec<&Candidate> = within
             .into_iter()
             .filter(|candidate| result.results.get(candidate.index).is_some_and(may_join))
+            .filter(|candidate| !excluded.contains(&candidate.index))
             .collect();
         let mut search = Search {
             consolidation: self,
@@ -169,6 +171,9 @@ impl Search<'_, '_> {
                 plan.launches = vec![replacement.clone()];
             }
             command.replacements.push(replacement);
+        }
+        if consolidation.too_little(&command).is_some() {
+            return Ok(Some(Vec::new()));
         }
         let judgement = consolidation.judge(&command);
         if !judgement.approved() {

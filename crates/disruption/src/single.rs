@@ -132,6 +132,9 @@ impl Consolidation<'_> {
             Ok(command) => command,
             Err(why) => return CandidateOutcome::Stays(why),
         };
+        if let Some(why) = self.too_little(&command) {
+            return CandidateOutcome::Stays(why);
+        }
         let judgement = self.judge(&command);
         if let Some(score) = judgement.objection() {
             let why = Unconsolidatable::Unbalanced(Box::new(score.clone()));

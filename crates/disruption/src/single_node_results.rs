@@ -62,8 +62,11 @@ impl Consolidation<'_> {
     /// The result of removing one node. Pools do not score it.
     pub fn single_node_result(&self, candidate: &Candidate) -> SingleNodeResult {
         match self.propose(&[candidate]) {
-            Ok(command) if command.replacements.is_empty() => SingleNodeResult::Deletable,
-            Ok(command) => SingleNodeResult::Replaceable(command.savings()),
+            Ok(command) => match self.too_little(&command) {
+                Some(why) => SingleNodeResult::Unconsolidatable(why),
+                None if command.replacements.is_empty() => SingleNodeResult::Deletable,
+                None => SingleNodeResult::Replaceable(command.savings()),
+            },
             Err(why) => SingleNodeResult::Unconsolidatable(why),
         }
     }

@@ -4,6 +4,7 @@ use crate::balance::Score;
 use crate::simulation::SimulationError;
 use crate::text::capitalized;
 use jiff::Timestamp;
+use kerf_model::price::Price;
 use std::sync::Arc;
 
 /// A candidate that stays.
@@ -39,9 +40,27 @@ pub enum Unconsolidatable {
     /// The NodeClaim is not consolidatable yet; the time at which it will be, if known (DIS-119).
     #[error("node is within its NodePool's consolidateAfter")]
     Unsettled(Option<Timestamp>),
-    /// Pods like its own were moved and came back onto a new machine; until then they rest (deviation at DIS-119).
-    #[error("pods like its own were moved before and needed a new node again")]
-    Resting(Timestamp),
+    /// Its command would save less than moving its pods must save (deviation at DIS-134).
+    #[error("removing it saves ${savings} per hour; moving its pods must save ${required}")]
+    SavesTooLittle {
+        /// What the command saves per hour.
+        savings: Price,
+        /// What it must save per hour.
+        required: Price,
+    },
+    /// Pods like its own were moved onto such nodes before and needed a new node again, so the next such move must save more (deviation at
+    /// DIS-119).
+    #[error(
+        "pods like its own were moved before and needed a new node again; until {until} moving them again must save more than ${required} per hour, not ${savings}"
+    )]
+    MoveUndone {
+        /// What the command saves per hour.
+        savings: Price,
+        /// What it must save more than, per hour.
+        required: Price,
+        /// When the higher demand ends.
+        until: Timestamp,
+    },
     /// The pool's budgets allow no more (DIS-158, DIS-178).
     #[error("NodePool \"{0}\" has no disruption budget left")]
     Budget(Arc<str>),
@@ -114,7 +133,8 @@ impl Unconsolidatable {
             | Self::NoLabel(_)
             | Self::ConsolidationDisabled(_)
             | Self::NotEmpty(_)
-            | Self::Resting(_)
+            | Self::SavesTooLittle { .. }
+            | Self::MoveUndone { .. }
             | Self::Unplaceable(_)
             | Self::NeedsSeveral(_)
             | Self::NotCheaper
@@ -134,7 +154,8 @@ impl Unconsolidatable {
             Self::LeftToEmptiness => "LeftToEmptiness",
             Self::NotEmpty(_) => "NotEmpty",
             Self::Unsettled(_) => "Unsettled",
-            Self::Resting(_) => "Resting",
+            Self::SavesTooLittle { .. } => "SavesTooLittle",
+            Self::MoveUndone { .. } => "MoveUndone",
             Self::Budget(_) => "Budget",
             Self::InvalidBudget { .. } => "InvalidBudget",
             Self::Unbalanced(_) => "Unbalanced",

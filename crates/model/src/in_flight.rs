@@ -1,7 +1,11 @@
 //! What no API object says: the actions of this process that are under way, as far as decisions depend on them.
 
+use crate::intern::{Sym, sym};
 use crate::node::Node;
+use crate::plan::Plan;
 use crate::pod::{Pod, PodShape};
+use crate::price::Price;
+use crate::snapshot::Snapshot;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,12 +18,14 @@ pub type PodKey = (Arc<str>, Arc<str>);
 pub struct InFlight {
     /// Provider ids of the machines that disruption commands under way hold (DIS-023).
     pub held: Arc<BTreeSet<Arc<str>>>,
+    /// Names of nodes to which commands of the same pass move pods: later commands neither disrupt them nor move pods there.
+    pub receiving: BTreeSet<Arc<str>>,
     /// The NodeClaim onto which the last provisioning pass planned each pod that is not bound yet (SCH-082).
     pub planned: BTreeMap<PodKey, Arc<str>>,
     /// NodePools with a fixed number of nodes, by name.
     pub static_pools: BTreeMap<Arc<str>, StaticPool>,
-    /// Pods that consolidation does not move for a time.
-    pub resting: Vec<RestingPods>,
+    /// Moves of consolidation that did not last.
+    pub undone: Vec<UndoneMove>,
     /// A counter that rises with every change consolidation may depend on (LIF-207).
     pub consolidation_epoch: u64,
 }
@@ -35,34 +41,82 @@ pub struct StaticPool {
     pub room: u64,
 }
 
-/// Pods of one namespace and shape that consolidation does not move until a time (deviation at DIS-119).
+/// A move of consolidation that did not last: pods that were moved and then needed a new machine (deviation at DIS-119). Until it ends, a move of
+/// such pods onto such machines has to save more.
 #[derive(Clone, PartialEq, Debug)]
-pub struct RestingPods {
-    /// Their namespace.
+pub struct UndoneMove {
+    /// The namespace of the pods.
     pub namespace: Arc<str>,
-    /// What they ask for.
+    /// What each of the pods asks for.
     pub shape: Arc<PodShape>,
-    /// From when on they may be moved again.
+    /// The kinds of machines the pods were to go to.
+    pub destinations: Arc<BTreeSet<MachineKind>>,
+    /// What the machines launched in consequence cost per hour. The next such move has to save more than that.
+    pub surcharge: Price,
+    /// When it ends.
     pub until: Timestamp,
 }
 
-impl InFlight {
-    /// Whether a disruption command under way holds the machine.
-    pub fn holds(&self, node: &Node) -> bool {
-        node.provider_id.as_ref().is_some_and(|id| self.held.contains(id))
+impl UndoneMove {
+    /// Whether a pod is of the kind that was moved.
+    pub fn is_about(&self, pod: &Pod) -> bool {
+        pod.namespace == self.namespace && pod.shape == self.shape
+    }
+}
+
+/// Machines of one NodePool and instance type; `None` for machines without the label.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct MachineKind {
+    /// The label of the NodePool.
+    pub pool: Option<Sym>,
+    /// The instance type.
+    pub instance_type: Option<Sym>,
+}
+
+impl MachineKind {
+    /// The kind of a machine.
+    pub fn of(node: &Node) -> Self {
+        Self {
+            pool: node.pool,
+            instance_type: node.label(sym::INSTANCE_TYPE),
+        }
     }
 
-    /// Until when the last of these pods rests; `None` if none rests at `now`.
-    pub fn resting_until(&self, pods: &[Arc<Pod>], now: Timestamp) -> Option<Timestamp> {
-        let is_one =
-            |resting: &&RestingPods, pod: &Pod| pod.namespace == resting.namespace && pod.shape == resting.shape;
-        let resting = self.resting.iter().filter(|resting| resting.until > now);
-        let found = resting.filter(|resting| pods.iter().any(|pod| is_one(resting, pod)));
-        found.map(|resting| resting.until).max()
+    /// The kinds of machines onto which a plan puts some of the pods that have a node already.
+    pub fn of_destinations(snapshot: &Snapshot, plan: &Plan, is_one: &dyn Fn(&Pod) -> bool) -> BTreeSet<Self> {
+        let moved = |pod: &Arc<Pod>| pod.node_name.is_some() && is_one(pod);
+        let existing = plan
+            .existing
+            .iter()
+            .filter(|placement| placement.pods.iter().any(moved))
+            .filter_map(|placement| snapshot.node(&placement.node))
+            .map(|node| Self::of(node));
+        let launches = plan.launches.iter().filter(|launch| launch.pods.iter().any(moved));
+        let launched = launches.flat_map(|launch| {
+            let mut pools = snapshot.pools.iter();
+            let pool = pools.find(|pool| pool.name == launch.pool).map(|pool| pool.label);
+            let types = launch
+                .types
+                .iter()
+                .filter_map(|at| launch.catalogue.types.get(*at as usize));
+            types.map(move |kind| Self {
+                pool,
+                instance_type: Some(kind.name),
+            })
+        });
+        existing.chain(launched).collect()
+    }
+}
+
+impl InFlight {
+    /// Whether a disruption command under way holds the machine or moves pods to it.
+    pub fn holds(&self, node: &Node) -> bool {
+        let held = node.provider_id.as_ref().is_some_and(|id| self.held.contains(id));
+        held || self.receiving.contains(&node.name)
     }
 
     /// Forgets what has ended by `now`.
     pub fn expire(&mut self, now: Timestamp) {
-        self.resting.retain(|resting| resting.until > now);
+        self.undone.retain(|undone| undone.until > now);
     }
 }

@@ -14,6 +14,7 @@
 )]
 
 pub mod budget;
+pub mod consolidation_back_off;
 pub mod in_flight;
 pub mod instance_type;
 pub mod intern;

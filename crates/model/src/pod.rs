@@ -207,6 +207,31 @@ pub struct Pod {
 }
 
 impl Pod {
+    /// A pending pod without owner that asks for nothing. Its unique id is `namespace/name`, and it was created at the epoch.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            uid: format!("{namespace}/{name}").into(),
+            namespace: namespace.into(),
+            name: name.into(),
+            labels: Arc::default(),
+            shape: Arc::default(),
+            volumes: Vec::new(),
+            faults: Vec::new(),
+            created: Timestamp::UNIX_EPOCH,
+            started: None,
+            deletion: None,
+            phase: Phase::Pending,
+            ready: None,
+            node_name: None,
+            owner: Owner::None,
+            priority: 0,
+            critical: false,
+            deletion_cost: 0,
+            do_not_disrupt: DoNotDisrupt::No,
+            grace_seconds: None,
+        }
+    }
+
     /// `namespace/name`.
     pub fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)

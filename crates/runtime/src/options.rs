@@ -13,7 +13,7 @@ pub use definitions::{DEFINITIONS, OptionDef, OptionKind, SCHEDULING, usage};
 pub use gates::{FeatureGates, GateError};
 pub use parse::{FlagError, Values};
 
-use kerf_units::policy::{Destinations, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
+use kerf_units::policy::{CommandsPerPass, Destinations, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
 
 use crate::logging::LogLevel;
 
@@ -72,6 +72,10 @@ pub struct Options {
     pub node_overhead_cost: NodeOverheadCost,
     /// Kerf's own: where consolidation may move pods.
     pub consolidation_destinations: Destinations,
+    /// Kerf's own: what a consolidation command must save per hour for each pod it moves, in dollars: finite, and not negative.
+    pub consolidation_savings_per_pod: f64,
+    /// Kerf's own: how many disruption commands a pass may start.
+    pub commands_per_pass: CommandsPerPass,
     /// Kerf's own: taint keys nodes lose by themselves while they start, besides the well-known ones.
     pub startup_taints: Vec<String>,
 }
@@ -157,6 +161,12 @@ impl Options {
             packing: scheduling.packing,
             node_overhead_cost: scheduling.node_overhead_cost,
             consolidation_destinations: policy(values, "consolidation-destinations", "CONSOLIDATION_DESTINATIONS")?,
+            consolidation_savings_per_pod: dollars(
+                values,
+                "consolidation-savings-per-pod",
+                "CONSOLIDATION_SAVINGS_PER_POD",
+            )?,
+            commands_per_pass: policy(values, "disruption-commands-per-pass", "DISRUPTION_COMMANDS_PER_PASS")?,
             startup_taints: taint_keys(values.string("startup-taints"))?,
         })
     }
@@ -248,6 +258,13 @@ fn own<T: FromStr<Err: Display> + Default>(
         variable,
         problem: problem.to_string(),
     })
+}
+
+/// An amount of dollars from 0 to a million.
+fn dollars(values: &Values, flag: &str, variable: &'static str) -> Result<f64, OptionsError> {
+    let text = values.string(flag);
+    let amount = text.parse().ok().filter(|amount| (0.0..=1.0e6).contains(amount));
+    amount.ok_or_else(|| invalid(variable, text))
 }
 
 fn invalid(variable: &'static str, value: &str) -> OptionsError {

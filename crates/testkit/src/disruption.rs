@@ -7,6 +7,7 @@ use kerf_disruption::{
     interleaved, unchecked, underutilized,
 };
 use kerf_model::budget::{Budget, BudgetFault, DisruptionPolicy, DisruptionReason, NodeShare};
+use kerf_model::in_flight::UndoneMove;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
@@ -190,15 +191,16 @@ impl Cluster {
         pod.started = Some(ago(3600));
         change(&mut pod);
         let pod = Arc::new(pod);
-        let node = self
-            .snapshot
-            .nodes
-            .iter_mut()
-            .find(|known| *known.name == *node)
-            .unwrap();
-        let node = Arc::make_mut(node);
-        node.requested.add(&pod.shape.requests);
-        node.pods.push(pod);
+        self.change(node, |node| {
+            node.requested.add(&pod.shape.requests);
+            node.pods.push(pod);
+        });
+    }
+
+    /// Changes a node of the cluster.
+    pub fn change(&mut self, node: &str, change: impl FnOnce(&mut Node)) {
+        let mut nodes = self.snapshot.nodes.iter_mut();
+        change(Arc::make_mut(nodes.find(|known| *known.name == *node).unwrap()));
     }
 
     /// Adds a pending pod that asks for so many milli-cores.
@@ -211,27 +213,15 @@ impl Cluster {
     pub fn pod(&self, name: &str, cpu: i64) -> Pod {
         Pod {
             uid: format!("uid-{name}").into(),
-            namespace: "ns".into(),
-            name: name.into(),
             labels: Arc::new([("app", name)].into_iter().collect()),
             shape: Arc::new(PodShape {
                 requests: Resources::new().with(sym::CPU, cpu).with(sym::PODS, 1),
                 ..PodShape::default()
             }),
-            volumes: Vec::new(),
-            faults: Vec::new(),
             created: ago(7200),
-            started: None,
-            deletion: None,
-            phase: Phase::Pending,
-            ready: None,
-            node_name: None,
             owner: Owner::ReplicaSet,
-            priority: 0,
-            critical: false,
-            deletion_cost: 0,
-            do_not_disrupt: kerf_model::pod::DoNotDisrupt::No,
             grace_seconds: Some(30),
+            ..Pod::new("ns", name)
         }
     }
 
@@ -324,6 +314,8 @@ pub struct Asked {
     pub settings: Settings,
     /// Where pods may be moved.
     pub destinations: Destinations,
+    /// Moves that did not last.
+    pub undone: Vec<UndoneMove>,
     /// How the solver is asked.
     pub solver: Options,
 }
@@ -333,6 +325,7 @@ impl Default for Asked {
         Self {
             settings: Settings::default(),
             destinations: Destinations::default(),
+            undone: Vec::new(),
             solver: consolidation_options(&Options::default()),
         }
     }
@@ -349,6 +342,7 @@ impl Asked {
             what_if: &what_if,
             balance: &balance,
             settings: self.settings,
+            undone: &self.undone,
             checker: &unchecked,
         };
         let (eligible, _) = underutilized(&cluster.snapshot, &free);

@@ -29,6 +29,13 @@ impl Draw {
         (self.next() % n as u64) as usize
     }
 
+    /// Puts the values into an order in which every order is equally likely.
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
+        for at in (1..all.len()).rev() {
+            all.swap(at, self.below(at + 1));
+        }
+    }
+
     /// One of `all`, which is not empty.
     pub fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]

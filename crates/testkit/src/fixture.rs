@@ -583,9 +583,6 @@ impl Reader {
             }
         }
         Pod {
-            uid: format!("{namespace}/{name}").into(),
-            namespace,
-            name: name.into(),
             labels: Arc::new(labels),
             shape: Arc::new(shape),
             volumes: all(words, "vol").map(|text| self.volume(text)).collect(),
@@ -593,17 +590,9 @@ impl Reader {
                 .map(|text| PodFault::Malformed(text.into()))
                 .collect(),
             created: Timestamp::from_second(number as i64).unwrap(),
-            started: None,
-            deletion: None,
-            phase: Phase::Pending,
-            ready: None,
-            node_name: None,
             owner: Owner::ReplicaSet,
-            priority: 0,
-            critical: false,
-            deletion_cost: 0,
-            do_not_disrupt: DoNotDisrupt::No,
             grace_seconds: Some(30),
+            ..Pod::new(&namespace, name)
         }
     }
 

@@ -6,9 +6,7 @@ use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
 use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::plan::{Launch, Placement, Plan};
-use kerf_model::pod::{
-    AffinityTerm, DoNotDisrupt, HostPort, NamespaceScope, Owner, Phase, Pod, PodShape, SpreadConstraint,
-};
+use kerf_model::pod::{AffinityTerm, HostPort, NamespaceScope, Owner, Phase, Pod, PodShape, SpreadConstraint};
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
@@ -235,24 +233,11 @@ pub(crate) fn pod(name: &str, change: impl FnOnce(&mut PodShape)) -> Pod {
     change(&mut shape);
     Pod {
         uid: name.into(),
-        namespace: "default".into(),
-        name: name.into(),
         labels: Arc::new([("app", "web")].into_iter().collect::<LabelSet>()),
         shape: Arc::new(shape),
-        volumes: Vec::new(),
-        faults: Vec::new(),
-        created: Timestamp::UNIX_EPOCH,
-        started: None,
-        deletion: None,
-        phase: Phase::Pending,
-        ready: None,
-        node_name: None,
         owner: Owner::ReplicaSet,
-        priority: 0,
-        critical: false,
-        deletion_cost: 0,
-        do_not_disrupt: DoNotDisrupt::No,
         grace_seconds: Some(30),
+        ..Pod::new("default", name)
     }
 }
 

@@ -12,6 +12,7 @@ use kerf_cloud::Profile;
 use kerf_model::in_flight::InFlight;
 use kerf_model::instance_type::{Catalogue, CatalogueFault};
 use kerf_model::intern::Interner;
+use kerf_model::plan::{Launch, Plan};
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
@@ -266,15 +267,16 @@ impl Cluster {
         &self,
         from: Vec<Arc<str>>,
         pods: impl IntoIterator<Item = &'a Arc<Pod>>,
+        plan: Option<&Plan>,
         snapshot: &Snapshot,
         at: Timestamp,
     ) {
-        self.lock().mirror.note_moved(from, pods, snapshot, at);
+        self.lock().mirror.note_moved(from, pods, plan, snapshot, at);
     }
 
-    /// Notes that provisioning launched a machine for pods; see [`Mirror::note_launched`].
-    pub(crate) fn note_launched(&self, pods: &[Arc<Pod>], at: Timestamp) {
-        self.lock().mirror.note_launched(pods, at);
+    /// Notes that provisioning launched a machine; see [`Mirror::note_launched`].
+    pub(crate) fn note_launched(&self, launch: &Launch, at: Timestamp) {
+        self.lock().mirror.note_launched(&launch.pods, launch.price(), at);
     }
 
     /// What is missing before decisions may be made (SCH-074, SCH-075).

@@ -44,12 +44,10 @@ pub(crate) struct Disruption {
     runs: Mutex<BTreeMap<&'static str, Instant>>,
 }
 
-/// The evaluation that ended a round with commands.
+/// The evaluations of a round that have commands, each with the time at which it began.
 struct Found {
-    evaluation: Evaluation,
+    evaluations: Vec<(Evaluation, Instant)>,
     inputs: DecisionInputs,
-    /// When the method's evaluation began.
-    began: Instant,
 }
 
 impl Disruption {
@@ -85,8 +83,8 @@ impl Disruption {
         self.context.compute(work).await
     }
 
-    /// Evaluates the methods from this one on, and reports what each found. Gives the one that has something to do, if any.
-    async fn evaluate(&self, from: Method, shutdown: &CancellationToken) -> Result<Option<Found>, ReconcileError> {
+    /// Evaluates the methods from this one on, and reports what each found. Returns those that have commands.
+    async fn evaluate(&self, from: Method, shutdown: &CancellationToken) -> Result<Found, ReconcileError> {
         let (inputs, progress) = (
             DecisionInputs::take(&self.context),
             Progress::new(&self.context, shutdown),
@@ -99,7 +97,7 @@ impl Disruption {
         };
         let (round, inputs, starts, ended) = self.with_memory(work).await?;
         let mut failed = None;
-        let mut found = None;
+        let mut evaluations = Vec::new();
         let ends = starts.iter().skip(1).map(|(_, next)| *next).chain([ended]);
         for (evaluation, ((method, began), end)) in round.evaluations.into_iter().zip(starts.iter().zip(ends)) {
             self.runs().insert(method.name(), *began);
@@ -114,17 +112,17 @@ impl Disruption {
             if evaluation.commands.is_empty() {
                 self.observe_duration(*method, end - *began);
             } else {
-                found = Some((evaluation, *began));
+                evaluations.push((evaluation, *began));
             }
         }
-        match (failed, found) {
-            (Some(failed), _) => Err(failed),
-            (None, None) => Ok(None),
-            (None, Some((evaluation, began))) => Ok(Some(Found {
-                evaluation,
-                inputs,
-                began,
-            })),
+        match failed {
+            // What was found before the failure is carried out; the failed method is evaluated again in the next pass.
+            Some(failed) if evaluations.is_empty() => Err(failed),
+            Some(error) => {
+                tracing::error!(%error, "evaluating disruption");
+                Ok(Found { evaluations, inputs })
+            }
+            None => Ok(Found { evaluations, inputs }),
         }
     }
 
@@ -137,81 +135,106 @@ impl Disruption {
         histogram.observe(&labels, took.as_secs_f64());
     }
 
-    /// Waits as the commands ask for, validates them and starts them. Returns whether anything was started.
+    /// Starts the commands that need not wait; validates the others after their wait and starts those that are still valid. Returns whether
+    /// anything was started.
     async fn carry_out(&self, found: Found, shutdown: &CancellationToken) -> Result<bool, ReconcileError> {
-        let Found {
-            evaluation,
-            inputs,
-            began,
-        } = found;
-        let method = evaluation.method;
-        let decided = self.validated(evaluation, inputs, shutdown).await;
-        self.observe_duration(method, began.elapsed());
-        let decided = decided?;
-        // The clock may have jumped during the wait.
-        if self.is_in_doubt() {
-            return Ok(false);
+        let Found { evaluations, inputs } = found;
+        let (at_once, later): (Vec<_>, Vec<_>) = evaluations
+            .into_iter()
+            .partition(|(evaluation, _)| evaluation.wait.is_zero());
+        let mut decided = Vec::new();
+        for (evaluation, began) in at_once {
+            self.observe_duration(evaluation.method, began.elapsed());
+            decided.extend(self.without_wait(evaluation, &inputs));
         }
-        let any = !decided.is_empty();
-        // DIS-016: one that cannot be started does not hold up the others.
-        let starts = decided.into_iter().map(|decided| self.start(decided));
-        let errors: Vec<ReconcileError> = join_all(starts).await.into_iter().filter_map(Result::err).collect();
+        let mut any = !decided.is_empty();
+        let mut errors = self.start_all(decided).await;
+        if !later.is_empty() {
+            let began: Vec<(Method, Instant)> = later.iter().map(|(one, began)| (one.method, *began)).collect();
+            let decided = self.validated(later, &inputs, shutdown).await;
+            for (method, began) in began {
+                self.observe_duration(method, began.elapsed());
+            }
+            match decided {
+                // The clock may have jumped during the wait.
+                Ok(_) if self.is_in_doubt() => {}
+                Ok(decided) => {
+                    any |= !decided.is_empty();
+                    errors.extend(self.start_all(decided).await);
+                }
+                Err(error) => errors.push(error),
+            }
+        }
         together(errors).map_or(Ok(any), Err)
     }
 
-    /// What may be started of the commands that were found: all of them if they need not wait, else those that are still valid after the
-    /// wait (DIS-127).
+    /// Starts commands at the same time. One that cannot be started does not hold up the others (DIS-016).
+    async fn start_all(&self, decided: Vec<Decided>) -> Vec<ReconcileError> {
+        let starts = decided.into_iter().map(|decided| self.start(decided));
+        join_all(starts).await.into_iter().filter_map(Result::err).collect()
+    }
+
+    /// The commands of a method that need not wait, as far as the limits of static pools leave room.
+    fn without_wait(&self, evaluation: Evaluation, inputs: &DecisionInputs) -> Vec<Decided> {
+        let method = evaluation.method;
+        let of_static = method == Method::StaticDrift;
+        let decided = evaluation.commands.into_iter().filter_map(|command| {
+            let replacing = match of_static {
+                true => Some(StaticReplacement::reserve(&self.context, &command)?),
+                false => None,
+            };
+            Some(Decided {
+                replacing,
+                ..Decided::new(method, command, &inputs.snapshot)
+            })
+        });
+        decided.collect()
+    }
+
+    /// The commands that are still valid after their wait (DIS-127). Each is validated as if the valid ones before it had been started.
     async fn validated(
         &self,
-        evaluation: Evaluation,
-        inputs: DecisionInputs,
+        evaluations: Vec<(Evaluation, Instant)>,
+        inputs: &DecisionInputs,
         shutdown: &CancellationToken,
     ) -> Result<Vec<Decided>, ReconcileError> {
-        let method = evaluation.method;
-        if evaluation.wait.is_zero() {
-            let of_static = method == Method::StaticDrift;
-            let decided = evaluation.commands.into_iter().filter_map(|command| {
-                let replacing = match of_static {
-                    true => Some(StaticReplacement::reserve(&self.context, &command)?),
-                    false => None,
-                };
-                Some(Decided {
-                    replacing,
-                    ..Decided::new(method, command, &inputs.snapshot)
-                })
-            });
-            return Ok(decided.collect());
+        for (evaluation, _) in &evaluations {
+            for command in &evaluation.commands {
+                report::waiting(&self.context, evaluation.method, command);
+            }
         }
-        for command in &evaluation.commands {
-            report::waiting(&self.context, method, command);
-        }
+        let wait = evaluations.iter().map(|(evaluation, _)| evaluation.wait).max();
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return Ok(Vec::new()),
-            () = tokio::time::sleep(evaluation.wait) => {}
+            () = tokio::time::sleep(wait.unwrap_or_default()) => {}
         }
-        let mut decided = Vec::new();
-        for command in evaluation.commands {
-            if let Some((command, now)) = self.validate(method, command).await? {
+        let (mut decided, mut valid) = (Vec::new(), Vec::new());
+        for (evaluation, _) in evaluations {
+            for command in evaluation.commands {
+                let found = self.validate(evaluation.method, command, &valid).await?;
+                let Some((command, now)) = found else { continue };
+                valid.push(command.clone());
                 decided.push(Decided {
                     decided_on: Arc::clone(&inputs.snapshot),
-                    ..Decided::new(method, command, &now.snapshot)
+                    ..Decided::new(evaluation.method, command, &now.snapshot)
                 });
             }
         }
         Ok(decided)
     }
 
-    /// The command, if it may be started now, and the cluster as it is now (DIS-154 to DIS-156, DIS-181 to DIS-189).
+    /// The command, if it may be started together with the commands `before` it, and the cluster as it is now (DIS-154 to DIS-156, DIS-181 to DIS-189).
     async fn validate(
         &self,
         method: Method,
         command: Command,
+        before: &[Command],
     ) -> Result<Option<(Command, DecisionInputs)>, ReconcileError> {
-        let again = |look: fn(&kerf_decide::Inputs<'_>, Method, &Command, &mut Memory) -> Validation| {
-            let (inputs, command) = (DecisionInputs::take(&self.context), command.clone());
+        let again = |look: fn(&kerf_decide::Inputs<'_>, Method, &Command, &[Command], &mut Memory) -> Validation| {
+            let (inputs, command, before) = (DecisionInputs::take(&self.context), command.clone(), before.to_vec());
             self.with_memory(move |memory| {
-                let validation = look(&inputs.view(), method, &command, memory);
+                let validation = look(&inputs.view(), method, &command, &before, memory);
                 (validation, inputs)
             })
         };
@@ -244,7 +267,8 @@ impl Disruption {
                 .iter()
                 .filter_map(|candidate| candidate.node.node_name.clone());
             let pods = candidates.iter().flat_map(|candidate| &candidate.pods);
-            self.context.cluster.note_moved(from.collect(), pods, &snapshot, now);
+            let (from, plan) = (from.collect(), command.plan.as_ref());
+            self.context.cluster.note_moved(from, pods, plan, &snapshot, now);
         }
         Ok(())
     }
@@ -333,8 +357,10 @@ impl Reconciler for Disruption {
             if shutdown.is_cancelled() {
                 return Ok(Outcome::Done);
             }
-            let Some(found) = found else { break };
-            from = found.evaluation.method.next();
+            let Some((last, _)) = found.evaluations.last() else {
+                break;
+            };
+            from = last.method.next();
             if self.carry_out(found, shutdown).await? {
                 return Ok(Outcome::RequeueAfter(Duration::ZERO));
             }

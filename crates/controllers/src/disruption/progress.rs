@@ -10,6 +10,10 @@ use crate::clock_jump_guard::ClockJumpGuard;
 use crate::context::Context;
 use crate::search_limits::SearchLimits;
 
+/// How long after its start a method may begin to search for another command. The first one should not wait for longer than the 15 s after
+/// which it is validated.
+const SEARCH_ON: Duration = Duration::from_secs(5);
+
 /// The progress of one round.
 pub(super) struct Progress {
     limits: SearchLimits,
@@ -47,6 +51,11 @@ impl kerf_decide::Progress for Progress {
         }
         self.starts().push((method, Instant::now()));
         true
+    }
+
+    fn may_search_on(&self) -> bool {
+        let current = self.starts().last().copied();
+        current.is_some_and(|(_, began)| began.elapsed() < SEARCH_ON)
     }
 
     fn is_over(&self) -> bool {

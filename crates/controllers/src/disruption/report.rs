@@ -44,8 +44,8 @@ pub(super) fn evaluation(context: &Context, inputs: &DecisionInputs, evaluation:
     for one in &evaluation.judgements {
         judgement(context, one);
     }
-    for command in &evaluation.commands {
-        approval(context, snapshot, evaluation, command);
+    for (command, judgement) in evaluation.commands.iter().zip(&evaluation.approvals) {
+        approval(context, snapshot, method, command, judgement);
     }
 }
 
@@ -157,11 +157,10 @@ fn judgement(context: &Context, judgement: &Judgement) {
 
 /// Publishes the scores of a command that Balanced pools approved: on the pools for nodes that go together, else on the node (DIS-211,
 /// DIS-212).
-fn approval(context: &Context, snapshot: &Snapshot, evaluation: &Evaluation, command: &Command) {
-    let last = evaluation.judgements.last();
-    for verdict in last.iter().flat_map(|judgement| &judgement.by_pool) {
+fn approval(context: &Context, snapshot: &Snapshot, method: Method, command: &Command, judgement: &Judgement) {
+    for verdict in &judgement.by_pool {
         let Some(score) = &verdict.score else { continue };
-        let objects = match evaluation.method {
+        let objects = match method {
             Method::MultiNodeConsolidation => {
                 let pool = snapshot.pools.iter().find(|pool| pool.name == verdict.pool);
                 pool.map(|pool| events::pool(pool)).into_iter().collect()

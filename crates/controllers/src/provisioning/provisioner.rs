@@ -152,7 +152,7 @@ impl Provisioner {
         let claim = create(context, creation).await.map_err(|error| error.to_string())?;
         // The node of some may have been given up as a candidate meanwhile.
         context.cluster.release(&launch.pods);
-        context.cluster.note_launched(&launch.pods, context.now());
+        context.cluster.note_launched(launch, context.now());
         let name: Arc<str> = claim.metadata.name.as_deref().unwrap_or_default().into();
         for pod in &launch.pods {
             context.recorder.publish(events::nominated(pod, Some(&name), None));

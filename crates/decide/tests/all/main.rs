@@ -1,7 +1,9 @@
 //! What the two decisions give for small clusters.
 
 mod case;
+mod convergence;
 mod forecast;
+mod passes;
 mod provisioning;
 mod rounds;
 mod validation;

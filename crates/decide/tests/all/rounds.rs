@@ -3,9 +3,10 @@
 use crate::case::{Case, commands, drifted, methods, open, open_pool};
 use jiff::SignedDuration;
 use kerf_decide::{Memory, Method, Progress, disrupt};
-use kerf_model::in_flight::{RestingPods, StaticPool};
+use kerf_model::in_flight::{MachineKind, StaticPool, UndoneMove};
 use kerf_model::nodepool::Eligibility;
 use kerf_testkit::disruption::{Cluster, now, sized};
+use kerf_units::policy::CommandsPerPass;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -28,7 +29,8 @@ fn the_first_method_with_something_to_do_ends_the_round() {
     cluster.of_kind("a-empty", "small", |_| {});
     cluster.of_kind("a-old", "small", drifted);
     cluster.bound("a-old", "web", sized(1900));
-    let (case, mut memory) = (Case::of(cluster), Memory::default());
+    let (mut case, mut memory) = (Case::of(cluster), Memory::default());
+    case.settings.commands_per_pass = CommandsPerPass::One;
     let round = case.round(Method::Emptiness, &mut memory);
     assert_eq!(methods(&round), [Method::Emptiness]);
     assert_eq!(commands(&round), ["Empty: delete: [a-empty]"]);
@@ -106,7 +108,7 @@ fn a_search_that_found_something_leaves_the_pools_not_reached_as_they_were() {
 
 // DIS-119 as docs/deviations.md has it
 #[test]
-fn nodes_with_resting_pods_are_not_consolidated_until_their_rest_ends() {
+fn a_move_like_an_undone_one_waits_until_that_ends() {
     let mut cluster = Cluster::new();
     open_pool(&mut cluster);
     for node in ["a-1", "a-2"] {
@@ -115,18 +117,19 @@ fn nodes_with_resting_pods_are_not_consolidated_until_their_rest_ends() {
     }
     let mut case = Case::of(cluster);
     assert_eq!(commands(&case.round(SINGLE, &mut Memory::default())).len(), 1);
-    let pod = Arc::clone(&case.snapshot.nodes[0].pods[0]);
-    let until = now() + SignedDuration::from_mins(5);
-    case.in_flight.resting.push(RestingPods {
-        namespace: Arc::clone(&pod.namespace),
-        shape: Arc::clone(&pod.shape),
+    let (node, until) = (&case.snapshot.nodes[0], now() + SignedDuration::from_mins(5));
+    case.in_flight.undone.push(UndoneMove {
+        namespace: Arc::clone(&node.pods[0].namespace),
+        shape: Arc::clone(&node.pods[0].shape),
+        destinations: Arc::new(BTreeSet::from([MachineKind::of(node)])),
+        surcharge: node.price.unwrap(),
         until,
     });
     let round = case.round(SINGLE, &mut Memory::default());
     let codes: Vec<&str> = round.evaluations[0].held.iter().map(|held| held.why.code()).collect();
     assert_eq!(
         (commands(&round).len(), codes),
-        (0, vec!["Resting", "Resting"]),
+        (0, vec!["MoveUndone", "MoveUndone"]),
         "both pods have one shape"
     );
     case.in_flight.expire(until);

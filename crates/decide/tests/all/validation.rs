@@ -29,7 +29,7 @@ fn a_command_that_still_fits_is_started_as_it_was_decided() {
     let method = Method::SingleNodeConsolidation;
     assert_eq!(method.validation_wait().as_secs(), 15);
     for look in [validate, revalidate_candidates] {
-        let validation = look(&case.view(), method, &command, &mut memory);
+        let validation = look(&case.view(), method, &command, &[], &mut memory);
         assert_eq!(validation.result.unwrap().short(), command.short());
         assert_eq!(validation.failed, 0);
     }
@@ -41,12 +41,16 @@ fn a_pod_that_comes_while_the_simulation_runs_is_seen() {
     let mut memory = Memory::default();
     let (case, command) = decided(&mut memory);
     let method = Method::SingleNodeConsolidation;
-    assert!(validate(&case.view(), method, &command, &mut memory).result.is_ok());
+    assert!(
+        validate(&case.view(), method, &command, &[], &mut memory)
+            .result
+            .is_ok()
+    );
     let index = command.candidates[0].index;
     let nominated = case.changed(|snapshot| {
         Arc::make_mut(&mut snapshot.nodes[index]).nominated_until = Some(now() + SignedDuration::from_secs(20));
     });
-    let validation = revalidate_candidates(&nominated.view(), method, &command, &mut memory);
+    let validation = revalidate_candidates(&nominated.view(), method, &command, &[], &mut memory);
     assert_eq!(
         (validation.result.unwrap_err(), validation.failed),
         (Invalid::Nominated, 1)
@@ -67,7 +71,13 @@ fn a_command_whose_pods_have_no_place_any_more_is_given_up() {
         node.requested.add(&pod.shape.requests);
         node.pods.push(Arc::new(pod));
     });
-    let validation = validate(&full.view(), Method::SingleNodeConsolidation, &command, &mut memory);
+    let validation = validate(
+        &full.view(),
+        Method::SingleNodeConsolidation,
+        &command,
+        &[],
+        &mut memory,
+    );
     assert_eq!(
         validation.result.unwrap_err(),
         Invalid::Changed,
@@ -88,6 +98,6 @@ fn of_an_emptiness_command_the_nodes_that_are_still_empty_go() {
     let nominated = case.changed(|snapshot| {
         Arc::make_mut(&mut snapshot.nodes[0]).nominated_until = Some(now() + SignedDuration::from_secs(20));
     });
-    let validation = validate(&nominated.view(), Method::Emptiness, &command, &mut memory);
+    let validation = validate(&nominated.view(), Method::Emptiness, &command, &[], &mut memory);
     assert_eq!(validation.result.unwrap().short(), "delete: [a-2]");
 }

@@ -324,21 +324,16 @@ fn one_node(types: impl FnOnce(&Cluster) -> Vec<InstanceType>, pool: impl FnOnce
     cluster
 }
 
+/// One node whose pool has besides its type one with these offerings: capacity type, zone and price.
+fn one_offered(offerings: &[(kerf_model::intern::Sym, &str, f64)], pool: impl FnOnce(&mut NodePool)) -> Cluster {
+    one_node(|cluster| vec![offered(cluster, "t", 2000, offerings)], pool)
+}
+
 // DIS-135, DIS-136, SCH-134
 #[test]
 fn a_launch_is_judged_by_the_worst_it_may_cost() {
     let asked = Asked::default();
-    let one_dear_zone = one_node(
-        |cluster| {
-            vec![offered(
-                cluster,
-                "t",
-                2000,
-                &[(sym::SPOT, "z", 0.01), (sym::SPOT, "y", 0.11)],
-            )]
-        },
-        |_| {},
-    );
+    let one_dear_zone = one_offered(&[(sym::SPOT, "z", 0.01), (sym::SPOT, "y", 0.11)], |_| {});
     assert_eq!(
         text(&asked.propose(&one_dear_zone, &["a-1"])),
         "Can't replace with a cheaper node"
@@ -357,36 +352,16 @@ fn a_launch_is_judged_by_the_worst_it_may_cost() {
         "replace: [a-1] -> [1 replacement]",
         "what cannot be had costs nothing"
     );
-    let dear_on_demand = one_node(
-        |cluster| {
-            vec![offered(
-                cluster,
-                "t",
-                2000,
-                &[(sym::SPOT, "z", 0.01), (sym::ON_DEMAND, "z", 0.5)],
-            )]
-        },
-        |_| {},
-    );
+    let dear_on_demand = one_offered(&[(sym::SPOT, "z", 0.01), (sym::ON_DEMAND, "z", 0.5)], |_| {});
     assert_eq!(
         text(&asked.propose(&dear_on_demand, &["a-1"])),
         "replace: [a-1] -> [1 replacement]",
         "spot is what it would be"
     );
-    let cheap_spot = one_node(
-        |cluster| {
-            vec![offered(
-                cluster,
-                "t",
-                2000,
-                &[(sym::SPOT, "z", 0.01), (sym::ON_DEMAND, "z", 0.5)],
-            )]
-        },
-        |pool| {
-            pool.requirements
-                .replace(Requirement::is(sym::CAPACITY_TYPE, sym::ON_DEMAND));
-        },
-    );
+    let cheap_spot = one_offered(&[(sym::SPOT, "z", 0.01), (sym::ON_DEMAND, "z", 0.5)], |pool| {
+        pool.requirements
+            .replace(Requirement::is(sym::CAPACITY_TYPE, sym::ON_DEMAND));
+    });
     assert_eq!(
         text(&asked.propose(&cheap_spot, &["a-1"])),
         "Can't replace with a cheaper node",

@@ -1,14 +1,21 @@
 //! Section 9.4: acting on drift.
 
 use crate::fixture::{Asked, Cluster, ago, budget, names, now};
-use kerf_disruption::{Allowance, Class, Command, UnconsolidatableNode, drift, drifted, unchecked};
+use kerf_disruption::{Allowance, Class, Command, SimulationError, UnconsolidatableNode, drift, drifted, unchecked};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::{DoNotDisrupt, Owner};
 use kerf_scheduler::Options;
 use kerf_units::duration::GoDuration;
 
+/// The command for the first drifted node that can go, and the nodes that stay.
+type Outcome = Result<(Option<Command>, Vec<UnconsolidatableNode>), SimulationError>;
+
 fn decide(cluster: &Cluster) -> (Option<Command>, Vec<UnconsolidatableNode>) {
+    outcome(cluster).unwrap()
+}
+
+fn outcome(cluster: &Cluster) -> Outcome {
     let candidates = drifted(&cluster.sorted(Class::Eventual).free);
     let allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Drifted, now());
     drift(
@@ -19,7 +26,6 @@ fn decide(cluster: &Cluster) -> (Option<Command>, Vec<UnconsolidatableNode>) {
         &Options::default(),
         &unchecked,
     )
-    .unwrap()
 }
 
 fn cluster(nodes: &[(&str, i64)]) -> Cluster {
@@ -180,16 +186,6 @@ fn blocked_nodes_wait() {
 fn without_a_pool_to_launch_from_drift_fails() {
     let mut cluster = cluster(&[("a-1", 10)]);
     cluster.pool("a", |pool| pool.eligibility = Eligibility::NotReady("no".into()));
-    let candidates = drifted(&cluster.sorted(Class::Eventual).free);
-    let allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Drifted, now());
-    let error = drift(
-        &cluster.snapshot,
-        &candidates,
-        &allowance,
-        now(),
-        &Options::default(),
-        &unchecked,
-    )
-    .unwrap_err();
+    let error = outcome(&cluster).unwrap_err();
     assert_eq!(error.to_string(), "no dynamic nodepools found");
 }

@@ -4,7 +4,6 @@
 #![expect(clippy::type_complexity, reason = "the types of tables are said by their rows")]
 #![expect(clippy::float_cmp, reason = "the values compared are exact in binary")]
 
-mod back_off;
 mod balanced;
 mod budgets;
 mod candidates;
@@ -17,6 +16,7 @@ mod explain;
 mod multi;
 mod property;
 mod protection;
+mod required_savings;
 mod retirement;
 mod simulation;
 mod single;

@@ -162,13 +162,7 @@ fn a_type_without_a_known_price_is_never_bought_again() {
         cluster.of_kind(name, "small", |_| {});
         cluster.bound(name, &format!("p-{name}"), sized(1000));
         let zone = cluster.s("elsewhere");
-        let node = cluster
-            .snapshot
-            .nodes
-            .iter_mut()
-            .find(|node| *node.name == *name)
-            .unwrap();
-        crate::fixture::set_label(Arc::make_mut(node), sym::ZONE, zone);
+        cluster.change(name, |node| crate::fixture::set_label(node, sym::ZONE, zone));
         cluster.snapshot.pdbs.clear();
     }
     for node in &mut cluster.snapshot.nodes {

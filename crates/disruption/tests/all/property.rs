@@ -271,6 +271,7 @@ fn commands(cluster: &Cluster, objections: &Mutex<Vec<String>>) -> Vec<Command> 
         what_if: &what_if,
         balance: &Balance::new(&cluster.snapshot, &free),
         settings: asked.settings,
+        undone: &[],
         checker: &checker,
     };
     let (eligible, _) = underutilized(&cluster.snapshot, &free);

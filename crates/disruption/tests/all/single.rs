@@ -29,13 +29,7 @@ fn three_pools() -> Cluster {
         ("c-1", 0.01),
     ] {
         cluster.of_kind(name, "small", |_| {});
-        let node = cluster
-            .snapshot
-            .nodes
-            .iter_mut()
-            .find(|node| *node.name == *name)
-            .unwrap();
-        Arc::make_mut(node).price = Price::from_per_hour(price);
+        cluster.change(name, |node| node.price = Price::from_per_hour(price));
         cluster.bound(name, &format!("p-{name}"), sized(1900));
     }
     cluster
@@ -111,13 +105,7 @@ fn moves_the_pools_refuse_are_passed_over() {
     });
     for (name, price, pods) in [("a-1", 5.0, 1), ("a-2", 0.1, 8), ("a-3", 0.1, 1)] {
         cluster.of_kind(name, "small", |_| {});
-        let node = cluster
-            .snapshot
-            .nodes
-            .iter_mut()
-            .find(|node| *node.name == *name)
-            .unwrap();
-        Arc::make_mut(node).price = Price::from_per_hour(price);
+        cluster.change(name, |node| node.price = Price::from_per_hour(price));
         for pod in 0..pods {
             cluster.bound(name, &format!("{name}-{pod}"), sized(50));
         }

@@ -251,6 +251,20 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "where consolidation may move pods: Settled (not onto nodes within their own consolidateAfter, as Karpenter from 1.14 on) or Any (as before)",
     ),
     option(
+        "consolidation-savings-per-pod",
+        "CONSOLIDATION_SAVINGS_PER_POD",
+        OptionKind::Text,
+        "0.0005",
+        "what a consolidation command must save per hour for each pod it moves, in dollars; 0 accepts every saving, as Karpenter does",
+    ),
+    option(
+        "disruption-commands-per-pass",
+        "DISRUPTION_COMMANDS_PER_PASS",
+        OptionKind::Text,
+        "Independent",
+        "how many disruption commands a pass may start: Independent (up to ten that touch different nodes) or One (as Karpenter)",
+    ),
+    option(
         "startup-taints",
         "STARTUP_TAINTS",
         OptionKind::Text,

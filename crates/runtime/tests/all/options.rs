@@ -100,6 +100,18 @@ fn flags_variables_and_defaults_are_the_contracts() {
             Text,
             "Settled",
         ),
+        (
+            "consolidation-savings-per-pod",
+            "CONSOLIDATION_SAVINGS_PER_POD",
+            Text,
+            "0.0005",
+        ),
+        (
+            "disruption-commands-per-pass",
+            "DISRUPTION_COMMANDS_PER_PASS",
+            Text,
+            "Independent",
+        ),
         ("startup-taints", "STARTUP_TAINTS", Text, ""),
     ];
     let defined: Vec<_> = DEFINITIONS

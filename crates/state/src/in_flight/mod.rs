@@ -5,7 +5,6 @@
 
 mod claim_reservations;
 mod commands;
-mod consolidation_back_off;
 mod deletion_marks;
 mod launch_locks;
 mod nominations;
@@ -24,6 +23,7 @@ pub(crate) use promises::Promise;
 pub(crate) use unlaunched_timeouts::Unlaunched;
 
 use jiff::Timestamp;
+use kerf_model::consolidation_back_off::ConsolidationBackOff;
 use std::time::Duration;
 
 /// The current time on two clocks.
@@ -48,8 +48,8 @@ pub(crate) struct InFlight {
     pub(crate) restarts: restarts::Restarts,
     /// The disruption commands under way.
     pub(crate) commands: commands::Commands,
-    /// What consolidation moved, and pods that rest because a move did not last.
-    pub(crate) consolidation_back_off: consolidation_back_off::ConsolidationBackOff,
+    /// What consolidation moved, and the moves that did not last.
+    pub(crate) consolidation_back_off: ConsolidationBackOff,
     /// Claims whose replacement is being made.
     pub(crate) replacements: replacements::Replacements,
     /// Claims that may still be created under a node limit.

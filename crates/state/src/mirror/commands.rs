@@ -8,7 +8,9 @@ use crate::key::MachineKey;
 use crate::object::Kind;
 use jiff::Timestamp;
 use kerf_model::node::Node;
+use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
+use kerf_model::price::Price;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeSet;
@@ -17,7 +19,7 @@ use std::time::Duration;
 
 impl Mirror {
     /// Ends what has expired by `now`: nominations, the waits for machines that start again, the waits for claims that are not launched, and
-    /// the rests of pods that consolidation moved. Planning does not wait for those claims any longer; they count as machines on their way
+    /// undone moves of consolidation. Planning does not wait for those claims any longer; they count as machines on their way
     /// (see [`Mirror::adopt`]).
     pub fn expire(&mut self, now: Now) {
         self.expire_machines(now.wall);
@@ -62,20 +64,22 @@ impl Mirror {
         self.in_flight.commands.time_limit(least)
     }
 
-    /// Notes that consolidation moves the pods of the Nodes `from`, given the snapshot it was decided on and when the command began.
+    /// Notes that consolidation moves the pods of the Nodes `from`, given its plan, the snapshot it was decided on and when the command began.
     pub fn note_moved<'a>(
         &mut self,
         from: Vec<Arc<str>>,
         pods: impl IntoIterator<Item = &'a Arc<Pod>>,
+        plan: Option<&Plan>,
         snapshot: &Snapshot,
         at: Timestamp,
     ) {
-        self.in_flight.consolidation_back_off.begun(from, pods, snapshot, at);
+        let back_off = &mut self.in_flight.consolidation_back_off;
+        back_off.begun(from, pods, plan, snapshot, at);
     }
 
-    /// Notes that provisioning launched a machine for pods, which may undo a move of consolidation.
-    pub fn note_launched(&mut self, pods: &[Arc<Pod>], at: Timestamp) {
-        self.in_flight.consolidation_back_off.launched(pods, at);
+    /// Notes that provisioning launched a machine of this price per hour for pods, which may undo a move of consolidation.
+    pub fn note_launched(&mut self, pods: &[Arc<Pod>], price: Option<Price>, at: Timestamp) {
+        self.in_flight.consolidation_back_off.launched(pods, price, at);
     }
 
     /// Ends what has expired of machines, by the wall time.

@@ -6,7 +6,7 @@ use kerf_api::NodePool;
 use kerf_model::in_flight::{InFlight, PodKey, StaticPool};
 use kerf_model::nodepool::Eligibility;
 use kerf_model::snapshot::Snapshot;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Mirror {
@@ -15,9 +15,10 @@ impl Mirror {
         let snapshot = self.snapshot(now);
         let in_flight = InFlight {
             held: Arc::clone(self.in_flight.commands.held()),
+            receiving: BTreeSet::new(),
             planned: self.planned(&snapshot),
             static_pools: self.static_pools(&snapshot),
-            resting: self.in_flight.consolidation_back_off.resting(now),
+            undone: self.in_flight.consolidation_back_off.undone(now),
             // DIS-315: the snapshot shows everything up to this epoch, and nothing later.
             consolidation_epoch: self.consolidation_epoch(),
         };

@@ -2,7 +2,9 @@
 
 use crate::fixture::{mirror, node, now, pending, running};
 use jiff::{SignedDuration, Timestamp};
+use kerf_model::in_flight::UndoneMove;
 use kerf_model::pod::Pod;
+use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 use kerf_state::lean::{LeanNode, LeanPod};
 use kerf_state::{Mirror, Now};
@@ -28,7 +30,7 @@ impl Moves {
 
     fn begin(&mut self, at: Timestamp) {
         let from = vec!["a-1".into()];
-        self.mirror.note_moved(from, [&self.moved], &self.before, at);
+        self.mirror.note_moved(from, [&self.moved], None, &self.before, at);
     }
 
     /// Expires at `at`, when a-1 is gone and `successors` pods like the one on it run on a-3.
@@ -44,10 +46,16 @@ impl Moves {
         });
     }
 
-    /// Until when pods that ask for this much rest.
-    fn rest(&mut self, cpu: &str, at: Timestamp) -> Option<Timestamp> {
+    /// The undone move of pods that ask for this much.
+    fn undone(&mut self, cpu: &str, at: Timestamp) -> Option<UndoneMove> {
         let (_, in_flight) = self.mirror.decision_state(at);
-        in_flight.resting_until(&[pod(cpu, None)], at)
+        let pod = pod(cpu, None);
+        in_flight.undone.into_iter().find(|undone| undone.is_about(&pod))
+    }
+
+    /// Until when it counts.
+    fn until(&mut self, cpu: &str, at: Timestamp) -> Option<Timestamp> {
+        self.undone(cpu, at).map(|undone| undone.until)
     }
 }
 
@@ -60,6 +68,11 @@ fn pod(cpu: &str, node: Option<&str>) -> Arc<Pod> {
     mirror.pod("default", "any").unwrap()
 }
 
+/// What every machine costs.
+fn price() -> Option<Price> {
+    Price::from_per_hour(0.1)
+}
+
 fn minutes(minutes: i64) -> SignedDuration {
     SignedDuration::from_mins(minutes)
 }
@@ -69,17 +82,22 @@ fn seconds(seconds: i64) -> SignedDuration {
 }
 
 #[test]
-fn pods_that_needed_a_new_node_again_rest_twice_as_long_each_time() {
+fn an_undone_move_counts_twice_as_long_and_for_what_all_machines_cost_each_time() {
     let mut moves = Moves::new();
     let at = now() + minutes(9);
+    let mut cost = Price::ZERO;
     for expected in [15, 30, 60, 120, 240, 480, 960, 1440, 1440] {
         moves.begin(now());
-        moves.mirror.note_launched(&[pod("300m", None)], now() + minutes(8));
+        moves
+            .mirror
+            .note_launched(&[pod("300m", None)], price(), now() + minutes(8));
         moves.expire(1, at);
-        assert_eq!(moves.rest("300m", at), Some(at + minutes(expected)));
+        assert_eq!(moves.until("300m", at), Some(at + minutes(expected)));
+        cost = cost + price().unwrap();
+        assert_eq!(moves.undone("300m", at).unwrap().surcharge, cost);
     }
-    assert_eq!(moves.rest("300m", at + minutes(1441)), None);
-    assert_eq!(moves.rest("301m", at), None, "another kind of pod");
+    assert_eq!(moves.until("300m", at + minutes(1441)), None);
+    assert_eq!(moves.until("301m", at), None, "another kind of pod");
 }
 
 #[test]
@@ -91,11 +109,11 @@ fn moves_and_machines_at_the_same_time_count_once() {
     }
     for _ in 0..3 {
         let pods = [pod("300m", None), pod("300m", None)];
-        moves.mirror.note_launched(&pods, now() + minutes(8));
+        moves.mirror.note_launched(&pods, price(), now() + minutes(8));
     }
     for _ in 0..2 {
         moves.expire(1, at);
-        let found = moves.rest("300m", at);
+        let found = moves.until("300m", at);
         assert_eq!(found, Some(at + minutes(15)), "the second time nothing is new");
     }
 }
@@ -119,31 +137,31 @@ fn a_machine_for_something_else_does_not_count() {
     for (why, pods, after_begin, successors) in rows {
         let mut moves = Moves::new();
         moves.begin(now());
-        moves.mirror.note_launched(&pods, now() + seconds(after_begin));
+        moves.mirror.note_launched(&pods, price(), now() + seconds(after_begin));
         moves.expire(successors, at);
-        assert_eq!(moves.rest("300m", at), None, "{why}");
+        assert_eq!(moves.until("300m", at), None, "{why}");
     }
     // The pods of the node that goes had no place, even before they were evicted.
     let mut moves = Moves::new();
     moves.begin(now());
     moves
         .mirror
-        .note_launched(&[pod("300m", Some("a-1"))], now() + seconds(10));
+        .note_launched(&[pod("300m", Some("a-1"))], price(), now() + seconds(10));
     moves.expire(1, at);
-    assert_eq!(moves.rest("300m", at), Some(at + minutes(15)));
+    assert_eq!(moves.until("300m", at), Some(at + minutes(15)));
 }
 
 #[test]
 fn a_move_that_lasts_begins_the_count_anew() {
     let mut moves = Moves::new();
     moves.begin(now());
-    moves.mirror.note_launched(&[pod("300m", None)], now());
+    moves.mirror.note_launched(&[pod("300m", None)], price(), now());
     moves.expire(1, now());
     let (second, third) = (now() + minutes(16), now() + minutes(27));
     moves.begin(second);
     moves.expire(1, third);
     moves.begin(third);
-    moves.mirror.note_launched(&[pod("300m", None)], third);
+    moves.mirror.note_launched(&[pod("300m", None)], price(), third);
     moves.expire(1, third);
-    assert_eq!(moves.rest("300m", third), Some(third + minutes(15)));
+    assert_eq!(moves.until("300m", third), Some(third + minutes(15)));
 }

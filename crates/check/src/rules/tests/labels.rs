@@ -2,9 +2,8 @@
 
 use super::config;
 use crate::rules::selector::{matches, term_selects};
-use jiff::Timestamp;
 use kerf_model::intern::{Interner, sym};
-use kerf_model::pod::{AffinityTerm, DoNotDisrupt, NamespaceScope, Owner, Phase, Pod, PodShape};
+use kerf_model::pod::{AffinityTerm, NamespaceScope, Pod};
 use kerf_model::selector::{LabelSelector, LabelSet, Match};
 use kerf_model::snapshot::Snapshot;
 use proptest::prelude::*;
@@ -45,25 +44,8 @@ fn selector() -> impl Strategy<Value = LabelSelector> {
 
 fn pod(namespace: &str, labels: LabelSet) -> Pod {
     Pod {
-        uid: "pod".into(),
-        namespace: namespace.into(),
-        name: "pod".into(),
         labels: Arc::new(labels),
-        shape: Arc::new(PodShape::default()),
-        volumes: Vec::new(),
-        faults: Vec::new(),
-        created: Timestamp::UNIX_EPOCH,
-        started: None,
-        deletion: None,
-        phase: Phase::Pending,
-        ready: None,
-        node_name: None,
-        owner: Owner::None,
-        priority: 0,
-        critical: false,
-        deletion_cost: 0,
-        do_not_disrupt: DoNotDisrupt::No,
-        grace_seconds: None,
+        ..Pod::new(namespace, "pod")
     }
 }
 

@@ -1,0 +1,105 @@
+//! What a command must save: an amount per pod it moves, and more for moves like those that did not last (deviations at DIS-119, DIS-134).
+
+use crate::candidate::Candidate;
+use crate::command::Command;
+use crate::consolidation::Consolidation;
+use crate::cost::Cost;
+use crate::single_node_results::{SingleNodeResult, SingleNodeResults};
+use crate::unconsolidatable::Unconsolidatable;
+use kerf_model::in_flight::{MachineKind, UndoneMove};
+use kerf_model::price::Price;
+use std::collections::BTreeSet;
+
+/// What a command of consolidation must save per hour for each plain pod it moves.
+///
+/// The default is $0.0005: 2 % of what a pod costs per hour in a cluster of 6,000 mixed pods (150 $/h). A restart of a pod for less is not
+/// worth it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SavingsPerPod(pub Price);
+
+impl SavingsPerPod {
+    /// Every saving is enough, as upstream has it.
+    pub const ANY: Self = Self(Price::ZERO);
+
+    /// What moving these pods must save.
+    fn of(self, moved: Cost) -> Price {
+        let pico = i128::from(self.0.pico()) * i128::from(moved.raw()) / i128::from(Cost::ONE.raw());
+        Price::from_pico(i64::try_from(pico).unwrap_or(i64::MAX))
+    }
+}
+
+impl Default for SavingsPerPod {
+    fn default() -> Self {
+        Self(Price::from_pico(500_000_000))
+    }
+}
+
+impl Consolidation<'_> {
+    /// Why a command saves too little, if it does. Nodes of unknown price need not save anything per pod.
+    pub fn too_little(&self, command: &Command) -> Option<Unconsolidatable> {
+        let savings = command.savings();
+        let per_pod = self.for_pods(&command.candidates);
+        let repeated: Vec<&UndoneMove> = self.active().filter(|undone| self.repeats(undone, command)).collect();
+        let surcharge: Price = repeated.iter().map(|undone| undone.surcharge).sum();
+        let required = per_pod + surcharge;
+        if savings < per_pod {
+            return Some(Unconsolidatable::SavesTooLittle { savings, required });
+        }
+        let until = repeated.iter().map(|undone| undone.until).max()?;
+        (savings <= required).then_some(Unconsolidatable::MoveUndone {
+            savings,
+            required,
+            until,
+        })
+    }
+
+    fn for_pods<'c>(&self, candidates: impl IntoIterator<Item = &'c Candidate> + Clone) -> Price {
+        if candidates
+            .clone()
+            .into_iter()
+            .any(|candidate| candidate.price == Price::ZERO)
+        {
+            return Price::ZERO;
+        }
+        let moved = candidates.into_iter().map(|candidate| candidate.cost.less(Cost::ONE));
+        self.settings.savings_per_pod.of(moved.sum())
+    }
+
+    fn active(&self) -> impl Iterator<Item = &UndoneMove> {
+        let now = self.what_if.now();
+        self.undone.iter().filter(move |undone| undone.until > now)
+    }
+
+    fn repeats(&self, undone: &UndoneMove, command: &Command) -> bool {
+        let mut moved = command.candidates.iter().flat_map(|candidate| &candidate.pods);
+        let plan = command.plan.as_ref().filter(|_| moved.any(|pod| undone.is_about(pod)));
+        plan.is_some_and(|plan| {
+            let to = MachineKind::of_destinations(self.what_if.snapshot(), plan, &|pod| undone.is_about(pod));
+            !to.is_disjoint(&undone.destinations)
+        })
+    }
+
+    /// The candidates, by index, that no set of nodes should contain: those whose whole price is too little for their pods, and those that
+    /// would repeat an undone move and together cost no more than that move must save.
+    pub(crate) fn never_worth_it(&self, candidates: &[&Candidate], results: &SingleNodeResults) -> BTreeSet<usize> {
+        let poor = candidates
+            .iter()
+            .filter(|candidate| candidate.price < self.for_pods([**candidate]));
+        let mut found: BTreeSet<usize> = poor.map(|candidate| candidate.index).collect();
+        for undone in self.active() {
+            let repeats = |candidate: &&&Candidate| {
+                let alone = results.get(candidate.index);
+                matches!(
+                    alone,
+                    Some(SingleNodeResult::Unconsolidatable(Unconsolidatable::MoveUndone { .. }))
+                ) && candidate.pods.iter().any(|pod| undone.is_about(pod))
+            };
+            let repeating: Vec<&&Candidate> = candidates.iter().filter(repeats).collect();
+            let together: Price = repeating.iter().map(|candidate| candidate.price).sum();
+            if together <= undone.surcharge {
+                found.extend(repeating.iter().map(|candidate| candidate.index));
+            }
+        }
+        found
+    }
+}

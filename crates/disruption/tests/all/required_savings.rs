@@ -1,0 +1,140 @@
+//! Commands have to save something for every pod they move, and more if such a move did not last (`docs/deviations.md` at DIS-119 and
+//! DIS-134).
+
+use crate::fixture::{Asked, Cluster, ago, sized};
+use kerf_disruption::{SavingsPerPod, Settings};
+use kerf_model::in_flight::{MachineKind, UndoneMove};
+use kerf_model::price::Price;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Two nodes; the pod of either fits on the other.
+fn before() -> Cluster {
+    let mut cluster = Cluster::new();
+    for (name, cpu) in [("a-1", 300), ("a-2", 1300)] {
+        cluster.node(name, |_| {});
+        cluster.bound(name, &format!("p-{name}"), sized(cpu));
+    }
+    cluster
+}
+
+fn per_hour(dollars: f64) -> Price {
+    Price::from_per_hour(dollars).unwrap()
+}
+
+/// What pods like those of a-1 and a-2 were moved onto, and what the next such move must save more than.
+fn undone_move(cluster: &Cluster, destination: &str, surcharge: f64) -> UndoneMove {
+    let moved = &cluster.snapshot.nodes[0].pods[0];
+    UndoneMove {
+        namespace: Arc::clone(&moved.namespace),
+        shape: Arc::clone(&moved.shape),
+        destinations: Arc::new(BTreeSet::from([MachineKind {
+            pool: Some(cluster.s("a")),
+            instance_type: Some(cluster.s(destination)),
+        }])),
+        surcharge: per_hour(surcharge),
+        until: ago(-60),
+    }
+}
+
+// DIS-119 as docs/deviations.md has it
+#[test]
+fn a_move_like_an_undone_one_has_to_save_more_than_that_cost() {
+    let single = |change: &dyn Fn(&mut UndoneMove), destination: &str, surcharge: f64| {
+        let cluster = before();
+        let mut undone = undone_move(&cluster, destination, surcharge);
+        change(&mut undone);
+        let asked = Asked {
+            undone: vec![undone],
+            ..Asked::default()
+        };
+        let found = asked.single(&cluster);
+        (
+            found.command.map(|command| command.short()),
+            found.held.first().map(|held| held.why.clone()),
+        )
+    };
+    let deleted = (Some("delete: [a-1]".to_owned()), None);
+    let (command, why) = single(&|_| {}, "small", 0.1);
+    assert_eq!(
+        command.as_deref(),
+        Some("delete: [a-2]"),
+        "the pod of a-2 was never moved"
+    );
+    let why = why.unwrap();
+    assert_eq!((why.code(), why.is_event()), ("MoveUndone", true));
+    assert_eq!(
+        why.message(),
+        "Pods like its own were moved before and needed a new node again; until 2026-01-01T12:01:00Z moving them again must save more than \
+         $0.1005 per hour, not $0.1000"
+    );
+    assert_eq!(single(&|_| {}, "small", 0.05), deleted, "it saves more");
+    assert_eq!(
+        single(&|_| {}, "large", 0.1),
+        deleted,
+        "it goes to another kind of machine"
+    );
+    assert_eq!(
+        single(&|undone| undone.until = ago(0), "small", 0.1),
+        deleted,
+        "it is over"
+    );
+    assert_eq!(
+        single(&|undone| undone.namespace = "other".into(), "small", 0.1),
+        deleted
+    );
+}
+
+/// Ten nodes with one small pod each.
+fn ten() -> Cluster {
+    let mut cluster = Cluster::new();
+    for at in 0..10 {
+        let name = format!("a-{at}");
+        cluster.node(&name, |_| {});
+        cluster.bound(&name, &format!("p-{at}"), sized(100));
+    }
+    cluster
+}
+
+#[test]
+fn nodes_that_together_save_far_more_than_undone_moves_cost_go() {
+    let cluster = ten();
+    let removed = |surcharge: f64| {
+        let asked = Asked {
+            undone: vec![undone_move(&cluster, "small", surcharge)],
+            ..Asked::default()
+        };
+        asked
+            .multi(&cluster)
+            .command
+            .map_or(0, |command| command.candidates.len())
+    };
+    assert_eq!(removed(0.5), 9, "they save $0.90");
+    assert_eq!(removed(1.0), 0);
+}
+
+// DIS-134 as docs/deviations.md has it
+#[test]
+fn a_command_saves_enough_for_every_pod_it_moves() {
+    let mut cluster = Cluster::new();
+    cluster.typed("a", &[("small", 2000, 0.1), ("tiny", 1000, 0.095)], |_| {});
+    cluster.of_kind("a-1", "small", |_| {});
+    for at in 0..9 {
+        cluster.bound("a-1", &format!("p-{at}"), sized(100));
+    }
+    let asked = Asked::default();
+    let replaced = |cluster: &Cluster| asked.single(cluster).command.map(|command| command.short());
+    assert_eq!(replaced(&cluster).as_deref(), Some("replace: [a-1] -> [1 replacement]"));
+    for at in 9..11 {
+        cluster.bound("a-1", &format!("p-{at}"), sized(0));
+    }
+    assert_eq!(replaced(&cluster), None, "half a cent for eleven pods");
+    let any = Asked {
+        settings: Settings {
+            savings_per_pod: SavingsPerPod::ANY,
+            ..Settings::default()
+        },
+        ..Asked::default()
+    };
+    assert!(any.single(&cluster).command.is_some(), "as upstream has it");
+}
