@@ -196,9 +196,9 @@ policy!(Destinations: Settled = "Settled", Any = "Any");
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CommandsPerPass {
     /// All that touch different nodes and move pods to different nodes, up to ten. Removing empty nodes does not delay consolidation.
-    #[default]
     Independent,
     /// The commands of the first method that has any, and one if that method consolidates, as upstream.
+    #[default]
     One,
 }
 

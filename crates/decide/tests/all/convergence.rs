@@ -10,6 +10,7 @@ use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 use kerf_testkit::disruption::{Cluster, budget, now, sized};
 use kerf_testkit::draw::Draw;
+use kerf_units::policy::CommandsPerPass;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -104,7 +105,10 @@ impl Life {
         let inputs = Inputs {
             snapshot: &snapshot,
             in_flight: &in_flight,
-            settings: &Settings::default(),
+            settings: &Settings {
+                commands_per_pass: CommandsPerPass::Independent,
+                ..Settings::default()
+            },
             now: self.now,
         };
         let round = disrupt(&inputs, Method::ORDER[0], &mut Memory::default(), &());

@@ -17,7 +17,14 @@ fn replaceable(nodes: usize, allowed: &str) -> Case {
         cluster.of_kind(&node, "large", |_| {});
         cluster.bound(&node, &format!("web-{at:02}"), sized(1900));
     }
-    Case::of(cluster)
+    independent(cluster)
+}
+
+/// A case whose passes start several commands.
+fn independent(cluster: Cluster) -> Case {
+    let mut case = Case::of(cluster);
+    case.settings.commands_per_pass = CommandsPerPass::Independent;
+    case
 }
 
 fn found(case: &Case) -> Vec<Command> {
@@ -72,7 +79,7 @@ fn empty_nodes_do_not_delay_consolidation() {
         cluster.of_kind(&node, "small", |_| {});
         cluster.bound(&node, &format!("web-{at}"), |_| {});
     }
-    let case = Case::of(cluster);
+    let case = independent(cluster);
     let round = case.round(Method::Emptiness, &mut Memory::default());
     assert_eq!(
         commands(&round),
@@ -92,7 +99,7 @@ fn drift_comes_before_consolidation_and_sees_that_empty_nodes_go() {
     cluster.of_kind("a-empty", "small", |_| {});
     cluster.of_kind("a-old", "small", drifted);
     cluster.bound("a-old", "web", sized(1900));
-    let round = Case::of(cluster).round(Method::Emptiness, &mut Memory::default());
+    let round = independent(cluster).round(Method::Emptiness, &mut Memory::default());
     assert_eq!(methods(&round), [Method::Emptiness, Method::StaticDrift, Method::Drift]);
     assert_eq!(
         commands(&round),

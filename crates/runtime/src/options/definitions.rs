@@ -261,8 +261,8 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "disruption-commands-per-pass",
         "DISRUPTION_COMMANDS_PER_PASS",
         OptionKind::Text,
-        "Independent",
-        "how many disruption commands a pass may start: Independent (up to ten that touch different nodes) or One (as Karpenter)",
+        "One",
+        "how many disruption commands a pass may start: One (as Karpenter) or Independent (up to ten that touch different nodes)",
     ),
     option(
         "startup-taints",

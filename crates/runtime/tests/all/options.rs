@@ -110,7 +110,7 @@ fn flags_variables_and_defaults_are_the_contracts() {
             "disruption-commands-per-pass",
             "DISRUPTION_COMMANDS_PER_PASS",
             Text,
-            "Independent",
+            "One",
         ),
         ("startup-taints", "STARTUP_TAINTS", Text, ""),
     ];
