@@ -10,27 +10,15 @@ use kerf_model::in_flight::{MachineKind, UndoneMove};
 use kerf_model::price::Price;
 use std::collections::BTreeSet;
 
-/// What a command of consolidation must save per hour for each plain pod it moves.
-///
-/// The default is $0.0005: 2 % of what a pod costs per hour in a cluster of 6,000 mixed pods (150 $/h). A restart of a pod for less is not
-/// worth it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a command of consolidation must save per hour for each plain pod it moves. The default accepts every saving, as upstream does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SavingsPerPod(pub Price);
 
 impl SavingsPerPod {
-    /// Every saving is enough, as upstream has it.
-    pub const ANY: Self = Self(Price::ZERO);
-
     /// What moving these pods must save.
     fn of(self, moved: Cost) -> Price {
         let pico = i128::from(self.0.pico()) * i128::from(moved.raw()) / i128::from(Cost::ONE.raw());
         Price::from_pico(i64::try_from(pico).unwrap_or(i64::MAX))
-    }
-}
-
-impl Default for SavingsPerPod {
-    fn default() -> Self {
-        Self(Price::from_pico(500_000_000))
     }
 }
 

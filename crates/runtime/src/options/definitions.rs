@@ -254,7 +254,7 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "consolidation-savings-per-pod",
         "CONSOLIDATION_SAVINGS_PER_POD",
         OptionKind::Text,
-        "0.0005",
+        "0",
         "what a consolidation command must save per hour for each pod it moves, in dollars; 0 accepts every saving, as Karpenter does",
     ),
     option(

@@ -104,7 +104,7 @@ fn flags_variables_and_defaults_are_the_contracts() {
             "consolidation-savings-per-pod",
             "CONSOLIDATION_SAVINGS_PER_POD",
             Text,
-            "0.0005",
+            "0",
         ),
         (
             "disruption-commands-per-pass",
