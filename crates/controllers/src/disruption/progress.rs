@@ -1,6 +1,7 @@
 //! When a round of disruption has to end, and how long its methods take.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use kerf_decide::Method;
 use kerf_runtime::CancellationToken;
