@@ -8,19 +8,27 @@ use kube::core::params::PostParams;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const PATH: &str = "/api/v1/namespaces/default/configmaps";
 
-/// Creates ConfigMaps one after another until the server is gone; returns the names it acknowledged.
-async fn write(client: Client, prefix: String) -> Vec<String> {
+/// Writes that are acknowledged before the server is killed, so that it is killed in the middle of many.
+const WRITES: usize = 50;
+
+/// Creates ConfigMaps one after another until the server is gone; returns the names it acknowledged, and counts them meanwhile.
+async fn write(client: Client, prefix: String, count: Arc<AtomicUsize>) -> Vec<String> {
     let mut acknowledged = Vec::new();
     for i in 0.. {
         let name = format!("{prefix}-{i}");
         let body = json!({"metadata": {"name": name}, "data": {"k": "v".repeat(i % 500)}});
         let request = Request::new(PATH).create(&PostParams::default(), body.to_string().into_bytes());
         match client.request::<Value>(request.expect("a request")).await {
-            Ok(_) => acknowledged.push(name),
+            Ok(_) => {
+                acknowledged.push(name);
+                count.fetch_add(1, Ordering::Relaxed);
+            }
             Err(_) => break,
         }
     }
@@ -39,10 +47,16 @@ fn no_acknowledged_write_is_lost_when_the_cluster_is_killed() {
         let mut up = Up::start_with("killed", &args);
         let pid = up.child.id().to_string();
         let acknowledged = up.with_client(async |client| {
+            let count = Arc::new(AtomicUsize::new(0));
             let writers: Vec<_> = (0..4)
-                .map(|writer| tokio::spawn(write(client.clone(), format!("r{round}-w{writer}"))))
+                .map(|writer| {
+                    let prefix = format!("r{round}-w{writer}");
+                    tokio::spawn(write(client.clone(), prefix, Arc::clone(&count)))
+                })
                 .collect();
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            while count.load(Ordering::Relaxed) < WRITES {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
             let killed = std::process::Command::new("kill").args(["-s", "KILL", &pid]).status();
             assert!(killed.expect("kill runs").success());
             let mut acknowledged = Vec::new();
@@ -52,7 +66,6 @@ fn no_acknowledged_write_is_lost_when_the_cluster_is_killed() {
             acknowledged
         });
         up.child.wait().expect("it ended");
-        assert!(acknowledged.len() > 20, "only {} writes", acknowledged.len());
         expected.extend(acknowledged);
         drop(up);
         let up = Up::start_with("killed", &args);
