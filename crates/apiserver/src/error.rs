@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::registry::Resource;
-use crate::schema::FieldError;
+use crate::schema::{ErrorKind, FieldError};
 
 /// A refused request: HTTP code, machine-readable reason, message and details.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -57,14 +57,12 @@ impl ApiError {
         self
     }
 
-    /// An apply without the name of its manager.
-    pub(crate) fn no_field_manager() -> Self {
-        let why = "Required value: is required for apply patch";
-        let message = format!("PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: {why}");
-        let mut error = Self::new(422, "Invalid", message);
+    /// An invalid query parameter. `kind` is the kind of options it belongs to, such as `ListOptions`.
+    pub(crate) fn invalid_option(kind: &str, cause: &FieldError) -> Self {
+        let mut error = Self::new(422, "Invalid", format!("{kind}.meta.k8s.io \"\" is invalid: {cause}"));
         error.details = Some(json!({
-            "group": "meta.k8s.io", "kind": "PatchOptions",
-            "causes": [{"reason": "FieldValueRequired", "message": why, "field": "fieldManager"}],
+            "group": "meta.k8s.io", "kind": kind,
+            "causes": [{"reason": cause.reason(), "message": cause.body(), "field": cause.path}],
         }));
         error
     }
@@ -80,9 +78,7 @@ impl ApiError {
 
     /// Nothing is served under the path.
     pub(crate) fn no_such_path() -> Self {
-        let mut error = Self::new(404, "NotFound", "the server could not find the requested resource");
-        error.details = Some(json!({}));
-        error
+        Self::new(404, "NotFound", "the server could not find the requested resource").with_empty_details()
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
@@ -102,9 +98,17 @@ impl ApiError {
         Self::new(409, "Conflict", message).about(resource, name)
     }
 
+    /// A conflict about something else than a resource: `subject` in the message and `kind` in the details.
+    pub(crate) fn conflict_about(subject: &str, kind: &str, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {subject} {name:?}: {why}");
+        let mut error = Self::new(409, "Conflict", message);
+        error.details = Some(json!({"name": name, "kind": kind}));
+        error
+    }
+
     /// Another manager owns what an apply wants to set.
-    pub(crate) fn apply_conflict(resource: &Resource, name: &str, message: String) -> Self {
-        Self::new(409, "Conflict", message).about(resource, name)
+    pub(crate) fn apply_conflict(message: String) -> Self {
+        Self::new(409, "Conflict", message)
     }
 
     /// The caller's resourceVersion is not the stored one.
@@ -141,14 +145,30 @@ impl ApiError {
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
         )
+        .with_empty_details()
     }
 
-    pub(crate) fn unsupported_media_type(found: &str) -> Self {
-        let message = format!(
-            "the body of the request was in an unknown format - accepted media types include: \
-             application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, \
-             application/apply-patch+yaml; found {found:?}"
-        );
+    /// Adds details without fields, which some errors of the real server have.
+    pub(crate) fn with_empty_details(mut self) -> Self {
+        self.details = Some(json!({}));
+        self
+    }
+
+    /// A resourceVersionMatch that the other parameters of the query forbid.
+    pub(crate) fn forbidden_version_match(why: &str) -> Self {
+        let cause = FieldError::new(ErrorKind::Forbidden, "resourceVersionMatch", None, why);
+        Self::invalid_option("ListOptions", &cause)
+    }
+
+    /// A content type that no resource takes.
+    pub(crate) fn unsupported_media_type() -> Self {
+        Self::new(415, "UnsupportedMediaType", "415: Unsupported Media Type").with_empty_details()
+    }
+
+    /// A strategic merge patch of a custom resource.
+    pub(crate) fn no_strategic_merge() -> Self {
+        let message = "the body of the request was in an unknown format - accepted media types include: \
+                       application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
         Self::new(415, "UnsupportedMediaType", message)
     }
 

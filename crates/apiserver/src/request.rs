@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::error::ApiError;
 use crate::json;
 use crate::printing::IncludeObject;
-use crate::schema::FieldValidation;
+use crate::schema::{FieldError, FieldValidation};
 
 /// What a path names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,14 +142,15 @@ impl Query {
     }
 
     pub(crate) fn number<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>, ApiError> {
-        let bad = |v: &str| ApiError::bad_request(format!("query parameter {key} is no valid number: {v:?}"));
+        let bad = |v: &str| ApiError::bad_request(format!("strconv.ParseInt: parsing {v:?}: invalid syntax"));
         self.get(key).map(|v| v.parse().map_err(|_| bad(v))).transpose()
     }
 
     /// The resourceVersion of a list, get or watch; an empty one counts as absent.
     pub(crate) fn resource_version(&self) -> Result<Option<u64>, ApiError> {
         let invalid = |text: &str| {
-            let message = format!("resourceVersion: Invalid value: {text:?}: invalid resource version");
+            let cause = format!("strconv.ParseUint: parsing {text:?}: invalid syntax");
+            let message = format!("invalid resource version: resourceVersion: Invalid value: {text:?}: {cause}");
             ApiError::bad_request(message)
         };
         self.get("resourceVersion")
@@ -157,13 +158,15 @@ impl Query {
             .transpose()
     }
 
-    pub(crate) fn dry_run(&self) -> Result<bool, ApiError> {
+    /// Whether nothing is to be stored. `options` is the kind of options this query is.
+    pub(crate) fn dry_run(&self, options: &str) -> Result<bool, ApiError> {
         match self.get("dryRun") {
             None => Ok(false),
             Some("All") => Ok(true),
-            Some(other) => Err(ApiError::bad_request(format!(
-                "invalid query parameter dryRun: Unsupported value: {other:?}: supported values: \"All\""
-            ))),
+            Some(other) => {
+                let cause = FieldError::not_supported("dryRun", &serde_json::json!([other]), &["All".into()]);
+                Err(ApiError::invalid_option(options, &cause))
+            }
         }
     }
 }
@@ -221,8 +224,10 @@ pub(crate) fn accepted_format(accept: &str) -> Result<Format, ApiError> {
         }
     }
     if seen_any && !accept.contains("application/") && !accept.contains("text/") && !accept.contains('*') {
-        let message = "only the following media types are accepted: application/json";
-        return Err(ApiError::new(406, "NotAcceptable", message));
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+                       application/vnd.kubernetes.protobuf, application/json;stream=watch, \
+                       application/vnd.kubernetes.protobuf;stream=watch";
+        return Err(ApiError::new(406, "NotAcceptable", message).with_empty_details());
     }
     Ok(Format::Full)
 }
@@ -287,7 +292,7 @@ impl DeleteOptions {
             propagation,
             uid: text(&["preconditions", "uid"]),
             resource_version: text(&["preconditions", "resourceVersion"]),
-            dry_run: query.dry_run()? || !json::items(body, &["dryRun"]).is_empty(),
+            dry_run: query.dry_run("DeleteOptions")? || !json::items(body, &["dryRun"]).is_empty(),
         })
     }
 }

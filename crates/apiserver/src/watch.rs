@@ -52,20 +52,14 @@ impl WatchRequest {
         let version = query.resource_version()?;
         let bookmarks = query.flag("allowWatchBookmarks")?.unwrap_or(false);
         let version_match = query.get("resourceVersionMatch");
-        let invalid = |why: &str| {
-            let message = format!("ListOptions.meta.k8s.io \"\" is invalid: {why}");
-            ApiError::new(422, "Invalid", message)
-        };
         let start = match (query.flag("sendInitialEvents")?, version) {
             (Some(_), _) if version_match != Some("NotOlderThan") => {
-                let why = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to \
-                           NotOlderThan";
-                return Err(invalid(why));
+                let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                return Err(ApiError::forbidden_version_match(why));
             }
             (None, _) if version_match.is_some() => {
-                let why = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless \
-                           sendInitialEvents is provided";
-                return Err(invalid(why));
+                let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+                return Err(ApiError::forbidden_version_match(why));
             }
             (Some(true), _) => WatchStart::StreamingList,
             (Some(false), None | Some(0)) => WatchStart::Now,

@@ -10,7 +10,7 @@ use super::body::ResponseBody;
 use crate::error::ApiError;
 use crate::registry::Resource;
 use crate::request::{Format, ObjectPath, Query, accepted_format, field_validation, include_object};
-use crate::schema::protobuf;
+use crate::schema::{FieldError, protobuf};
 use crate::verbs::PatchBody;
 use crate::view::View;
 use crate::write::{WriteRequest, WriteResult};
@@ -100,7 +100,7 @@ impl Call<'_> {
             resource,
             namespace,
             now: self.now,
-            dry_run: self.query.dry_run()?,
+            dry_run: self.query.dry_run(self.options_kind())?,
             validation: field_validation(&self.query)?,
             manager: self.manager(),
             subresource: "",
@@ -109,11 +109,21 @@ impl Call<'_> {
         })
     }
 
+    /// The kind of options that the query of this write is.
+    fn options_kind(&self) -> &'static str {
+        match *self.method {
+            Method::POST => "CreateOptions",
+            Method::PATCH => "PatchOptions",
+            _ => "UpdateOptions",
+        }
+    }
+
     pub(crate) fn patch_body(&self) -> Result<PatchBody, ApiError> {
         let body = PatchBody::parse(self.content_type, self.body, self.query.flag("force")?.unwrap_or(false))?;
         // The user agent names the manager of other writes only.
         if matches!(body, PatchBody::Apply { .. }) && self.query.get("fieldManager").is_none_or(str::is_empty) {
-            return Err(ApiError::no_field_manager());
+            let cause = FieldError::required("fieldManager", "is required for apply patch");
+            return Err(ApiError::invalid_option("PatchOptions", &cause));
         }
         Ok(body)
     }

@@ -70,7 +70,7 @@ pub(super) const SERVICE_ACCOUNT: Printer = Printer {
 };
 
 pub(super) const CONFIG_MAP: Printer = Printer {
-    columns: &[NAME, integer("Data"), text("Age")],
+    columns: &[NAME, text("Data"), text("Age")],
     row: |object, now| {
         vec![
             name(object),
@@ -81,7 +81,7 @@ pub(super) const CONFIG_MAP: Printer = Printer {
 };
 
 pub(super) const SECRET: Printer = Printer {
-    columns: &[NAME, text("Type"), integer("Data"), text("Age")],
+    columns: &[NAME, text("Type"), text("Data"), text("Age")],
     row: |object, now| {
         vec![
             name(object),

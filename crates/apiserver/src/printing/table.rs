@@ -47,7 +47,7 @@ pub(crate) fn render<'a>(
         .map(|object| {
             let mut row = json!({"cells": columns.cells(object, now)});
             match include {
-                IncludeObject::None => {}
+                IncludeObject::None => row["object"] = Value::Null,
                 IncludeObject::Metadata => {
                     row["object"] = json!({
                         "kind": "PartialObjectMetadata",
@@ -221,7 +221,7 @@ mod tests {
         let table = pool_table(&bare, IncludeObject::None, json!({}));
         assert_eq!(
             table["rows"][0],
-            json!({"cells": ["x", null, null, null, null, null, null]})
+            json!({"cells": ["x", null, null, null, null, null, null], "object": null})
         );
     }
 

@@ -133,15 +133,29 @@ fn check_preconditions(
 ) -> Result<(), ApiError> {
     let uid = json::text(object, &["metadata", "uid"]).unwrap_or_default();
     let version = live.version.to_string();
-    for (what, wanted, found) in [
-        ("UID", &options.uid, uid),
-        ("ResourceVersion", &options.resource_version, version.as_str()),
+    for (what, wanted, found, why) in [
+        ("UID", &options.uid, uid, "deleted and then recreated"),
+        (
+            "ResourceVersion",
+            &options.resource_version,
+            version.as_str(),
+            "modified",
+        ),
     ] {
         if let Some(wanted) = wanted
             && wanted != found
         {
-            let why = format!("Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}");
-            return Err(ApiError::conflict(resource, live.name(), &why));
+            let why = format!(
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object might have \
+                 been {why}"
+            );
+            // The real server names the kind here, not the resource.
+            return Err(ApiError::conflict_about(
+                &resource.qualified_kind(),
+                &resource.kind,
+                live.name(),
+                &why,
+            ));
         }
     }
     Ok(())

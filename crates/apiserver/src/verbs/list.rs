@@ -9,6 +9,7 @@ use crate::error::ApiError;
 use crate::json;
 use crate::registry::Resource;
 use crate::request::Query;
+use crate::schema::FieldError;
 use crate::state::State;
 use crate::storage::{FieldSelector, Filter, LabelSelector, Page, Stored};
 
@@ -38,6 +39,14 @@ pub(crate) fn parse_filter(
         selector.to_owned()
     };
     let fields = FieldSelector::parse(&selector, fields).map_err(|why| {
+        // The real server has another error for kinds without fields of their own.
+        if let Some(field) = why
+            .strip_prefix("field label not supported: ")
+            .filter(|_| fields.is_empty())
+        {
+            let known = "only \"metadata.name\", \"metadata.namespace\"";
+            return ApiError::bad_request(format!("{field:?} is not a known field selector: {known}"));
+        }
         let gvr = format!("{}, Resource={}", resource.api_version(), resource.plural);
         ApiError::bad_request(format!(
             "Unable to find {gvr:?} that match label selector {:?}, field selector {selector:?}: {why}",
@@ -60,25 +69,26 @@ impl ListRequest {
         let exact = match (query.get("resourceVersionMatch"), version) {
             (None, _) => false,
             (Some(_), None) => {
-                return Err(forbidden_match(
+                return Err(ApiError::forbidden_version_match(
                     "resourceVersionMatch is forbidden unless resourceVersion is provided",
                 ));
             }
             (Some(_), _) if continue_token.is_some() => {
-                return Err(forbidden_match(
+                return Err(ApiError::forbidden_version_match(
                     "resourceVersionMatch is forbidden when continue is provided",
                 ));
             }
             (Some("NotOlderThan"), _) => false,
             (Some("Exact"), Some(0)) => {
-                return Err(forbidden_match(
+                return Err(ApiError::forbidden_version_match(
                     "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
                 ));
             }
             (Some("Exact"), Some(_)) => true,
             (Some(other), Some(_)) => {
-                let supported = "supported values: \"Exact\", \"NotOlderThan\"";
-                return Err(forbidden_match(&format!("Unsupported value: {other:?}: {supported}")));
+                let supported = ["Exact".into(), "NotOlderThan".into()];
+                let cause = FieldError::not_supported("resourceVersionMatch", &other.into(), &supported);
+                return Err(ApiError::invalid_option("ListOptions", &cause));
             }
         };
         // Version 0 means any version; the real server then ignores the limit.
@@ -91,14 +101,6 @@ impl ListRequest {
             exact,
         })
     }
-}
-
-fn forbidden_match(why: &str) -> ApiError {
-    ApiError::new(
-        422,
-        "Invalid",
-        format!("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: {why}"),
-    )
 }
 
 impl State {

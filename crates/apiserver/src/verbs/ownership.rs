@@ -68,7 +68,7 @@ pub(crate) fn merge(
                     "field": c.field,
                 })
             });
-            ApiError::apply_conflict(resource, name, error.to_string()).with_causes(causes.collect())
+            ApiError::apply_conflict(error.to_string()).with_causes(causes.collect())
         }
     })
 }

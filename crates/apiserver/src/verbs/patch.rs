@@ -37,7 +37,7 @@ impl PatchBody {
                 };
                 Ok(Self::Apply { object, force })
             }
-            other => Err(ApiError::unsupported_media_type(other)),
+            _ => Err(ApiError::unsupported_media_type()),
         }
     }
 }
@@ -56,9 +56,7 @@ impl State {
         let (kind, patch) = match body {
             PatchBody::Apply { object, force } => return self.apply(write, name, object, force, part),
             PatchBody::Strategic(_) if resource.crd.is_some() => {
-                return Err(ApiError::unsupported_media_type(
-                    "application/strategic-merge-patch+json",
-                ));
+                return Err(ApiError::no_strategic_merge());
             }
             PatchBody::Json(patch) => (PatchKind::Json, patch),
             PatchBody::Merge(patch) => (PatchKind::Merge, patch),
@@ -108,5 +106,12 @@ fn patch_error(error: &patch::PatchError) -> ApiError {
         422 => "Invalid",
         _ => "BadRequest",
     };
-    ApiError::new(error.status(), reason, error.to_string())
+    match error {
+        // The real server does not say which operation failed.
+        patch::PatchError::Invalid(_) => {
+            let message = "the server rejected our request due to an error in our request";
+            ApiError::new(error.status(), reason, message).with_empty_details()
+        }
+        _ => ApiError::new(error.status(), reason, error.to_string()),
+    }
 }

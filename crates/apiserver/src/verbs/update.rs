@@ -64,7 +64,9 @@ impl State {
             admission::update(self, write, &mut new, old, part)?;
         }
         no_new_finalizers(resource, live, old, &new)?;
-        count_generation(resource, old, &mut new);
+        if part != Part::Internal {
+            count_generation(resource, old, &mut new);
+        }
         new = stored_form(resource, new);
         if !write.applied {
             json::copy(old, &mut new, &["metadata", "managedFields"]);

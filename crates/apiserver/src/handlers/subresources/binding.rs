@@ -34,7 +34,7 @@ pub(crate) fn answer(state: &mut State, call: &Call<'_>, at: &Target<'_>) -> Res
         return Err(ApiError::not_found(at.resource, at.name));
     };
     let old = live.value();
-    let conflict = |why: &str| Err(ApiError::conflict(at.resource, at.name, why));
+    let conflict = |why: &str| Err(ApiError::conflict_about("pods/binding", "pods/binding", at.name, why));
     if let Some(uid) = json::text(&binding, &["metadata", "uid"])
         && json::text(&old, &["metadata", "uid"]) != Some(uid)
     {
@@ -70,7 +70,7 @@ pub(crate) fn answer(state: &mut State, call: &Call<'_>, at: &Target<'_>) -> Res
 }
 
 fn set_scheduled(pod: &mut Value, now: &str) {
-    let condition = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now});
+    let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
     let mut conditions = json::items(pod, &["status", "conditions"]).to_vec();
     match conditions.iter_mut().find(|c| c["type"] == "PodScheduled") {
         Some(found) => *found = condition,

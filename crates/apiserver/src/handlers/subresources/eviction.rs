@@ -32,7 +32,7 @@ pub(crate) fn answer(state: &mut State, call: &Call<'_>, at: &Target<'_>) -> Res
         ));
     }
     let mut options = DeleteOptions::parse(&Query::default(), json::at(&eviction, &["deleteOptions"]))?;
-    options.dry_run |= call.query.dry_run()?;
+    options.dry_run |= call.query.dry_run("DeleteOptions")?;
     let key = at.resource.key(at.namespace, at.name);
     let live = state
         .find("", "pods", &key)

@@ -1,5 +1,8 @@
 //! Answers without what differs from run to run, and their comparison.
 
+use std::collections::BTreeMap;
+
+use regex::Regex;
 use serde_json::Value;
 
 /// Fields whose values differ between runs: their presence is compared, not their value.
@@ -15,8 +18,8 @@ const VARYING: [&str; 9] = [
     "acceptedAt",
 ];
 
-/// Fields that only say who wrote what; the embedded server keeps them only for applied objects.
-const DROPPED: [&str; 1] = ["managedFields"];
+/// Fields that are not compared: who wrote what, which the embedded server keeps only for applied objects, and documentation of columns.
+const DROPPED: [&str; 2] = ["managedFields", "description"];
 
 /// The answer with a placeholder for every varying value.
 pub(super) fn normalize(value: Value) -> Value {
@@ -26,47 +29,45 @@ pub(super) fn normalize(value: Value) -> Value {
             .filter(|(key, _)| !DROPPED.contains(&key.as_str()))
             .map(|(key, value)| {
                 let varies = VARYING.contains(&key.as_str()) && value.as_str().is_some_and(|text| !text.is_empty());
-                let value = if varies {
-                    format!("<{key}>").into()
-                } else {
-                    normalize(value)
+                let value = match value {
+                    _ if varies => format!("<{key}>").into(),
+                    Value::Array(cells) if key == "cells" => cells.into_iter().map(without_age).collect(),
+                    value => normalize(value),
                 };
                 (key, value)
             })
             .collect(),
         Value::Array(items) => items.into_iter().map(normalize).collect(),
-        Value::String(text) if is_age(&text) => "<age>".into(),
         Value::String(text) => without_uids(&text).into(),
         other => other,
     }
 }
 
-/// An age in a Table, such as `0s` or `1m5s`.
-fn is_age(text: &str) -> bool {
-    text.len() < 6
-        && text.starts_with(|c: char| c.is_ascii_digit())
-        && text.ends_with(['s', 'm'])
-        && text.chars().all(|c| c.is_ascii_digit() || "sm".contains(c))
+/// A cell of a Table, with a placeholder for an age such as `0s` or `1m5s`.
+fn without_age(cell: Value) -> Value {
+    let is_age = |text: &str| {
+        text.len() < 6
+            && text.starts_with(|c: char| c.is_ascii_digit())
+            && text.ends_with(['s', 'm'])
+            && text.chars().all(|c| c.is_ascii_digit() || "sm".contains(c))
+    };
+    match cell {
+        Value::String(text) if is_age(&text) => "<age>".into(),
+        cell => cell,
+    }
 }
 
-/// The text with every uid in it replaced, for messages that quote one.
+/// The text with every random uid in it replaced, for messages that quote one.
 fn without_uids(text: &str) -> String {
-    let is_uid = |word: &str| word.len() == 36 && word.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
-    let words: Vec<&str> = text
-        .split(' ')
-        .map(|word| {
-            if is_uid(word) && !word.starts_with("00000000") {
-                "<uid>"
-            } else {
-                word
-            }
-        })
-        .collect();
-    words.join(" ")
+    let uid = Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}").unwrap();
+    uid.replace_all(text, "<uid>").into_owned()
 }
 
-/// Adds a line for every path at which `found` differs from `expected`.
-pub(super) fn compare(path: &str, expected: &Value, found: &Value, differences: &mut Vec<String>) {
+/// What differs, by the path in the answer.
+pub(super) type Differences = BTreeMap<String, String>;
+
+/// Adds an entry for every path at which `found` differs from `expected`.
+pub(super) fn compare(path: &str, expected: &Value, found: &Value, differences: &mut Differences) {
     match (expected, found) {
         (Value::Object(before), Value::Object(after)) => {
             let absent = Value::String("<absent>".to_owned());
@@ -84,21 +85,22 @@ pub(super) fn compare(path: &str, expected: &Value, found: &Value, differences: 
             }
         }
         _ if expected == found => {}
-        _ => differences.push(format!("{path}: recorded {expected}, found {found}")),
+        _ => drop(differences.insert(path.to_owned(), format!("recorded {expected}, found {found}"))),
     }
 }
 
 #[test]
 fn varying_values_are_replaced_and_nulls_are_kept() {
-    let answer = serde_json::json!({"metadata": {"uid": "x", "resourceVersion": "", "managedFields": []}, "items": null, "cells": ["a", "12s"]});
-    let expected = serde_json::json!({"metadata": {"uid": "<uid>", "resourceVersion": ""}, "items": null, "cells": ["a", "<age>"]});
+    let answer = serde_json::json!({"metadata": {"uid": "x", "resourceVersion": "", "managedFields": [], "cpu": "100m"}, "items": null, "cells": ["a", "12s"]});
+    let expected = serde_json::json!({"metadata": {"uid": "<uid>", "resourceVersion": "", "cpu": "100m"}, "items": null, "cells": ["a", "<age>"]});
     assert_eq!(normalize(answer), expected);
 }
 
 #[test]
 fn a_null_is_no_empty_list() {
-    let mut differences = Vec::new();
+    let mut differences = Differences::new();
     let (null, empty) = (serde_json::json!({"items": null}), serde_json::json!({"items": []}));
     compare("", &null, &empty, &mut differences);
-    assert_eq!(differences, ["/items: recorded null, found []"]);
+    let expected = Differences::from([("/items".to_owned(), "recorded null, found []".to_owned())]);
+    assert_eq!(differences, expected);
 }
