@@ -55,7 +55,6 @@ pub(crate) fn merge(
     force: bool,
 ) -> Result<Value, ApiError> {
     let resource = write.resource;
-    let name = json::text(applied, &["metadata", "name"]).unwrap_or_default();
     let merged = with_schema(resource, |schema, gvk| {
         server_side_apply::server_side_apply(live, applied, writer(write), force, schema, gvk)
     });
