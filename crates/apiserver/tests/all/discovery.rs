@@ -75,7 +75,7 @@ async fn what_is_not_served_is_a_clean_refusal() {
         ("GET", "/api/v1/namespaces/default/pods/p/log", 400),
         ("GET", "/api/v1/namespaces/default/pods?limit=x", 400),
         ("GET", "/api/v1/namespaces/default/pods?labelSelector=a+b", 400),
-        ("POST", "/api/v1/namespaces/default/pods?dryRun=Some", 400),
+        ("POST", "/api/v1/namespaces/default/pods?dryRun=Some", 422),
     ] {
         let (code, status) = h.call(method, path, "", Some(json!({}))).await;
         assert_eq!(code, expected, "{method} {path}: {status}");
