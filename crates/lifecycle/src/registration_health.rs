@@ -73,7 +73,7 @@ impl Outcomes {
         match (registration, self.health()) {
             (Registration::Succeeded, Health::Healthy) => self.verdict = Some(PoolCondition::Healthy),
             (Registration::Failed(failure), Health::Unhealthy) => {
-                self.verdict = Some(PoolCondition::Unhealthy(failure))
+                self.verdict = Some(PoolCondition::Unhealthy(failure));
             }
             (Registration::Succeeded | Registration::Failed(_), _) => {}
         }

@@ -45,8 +45,8 @@ fn class(changes: Value) -> EC2NodeClass {
         "securityGroupSelectorTerms": [],
         "amiSelectorTerms": [],
     });
-    for (key, value) in changes.as_object().unwrap() {
-        spec[key] = value.clone();
+    if let Value::Object(changes) = changes {
+        spec.as_object_mut().unwrap().extend(changes);
     }
     spec.as_object_mut().unwrap().retain(|_, value| !value.is_null());
     decode(&json!({"metadata": {"name": "default"}, "spec": spec})).unwrap()

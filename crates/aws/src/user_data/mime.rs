@@ -63,9 +63,12 @@ fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     found.map(|(_, value)| value.as_str())
 }
 
+/// Names and values.
+type Headers = Vec<(String, String)>;
+
 /// Headers and the text after the first empty line. A line that begins with a blank continues the header before it.
-fn split_headers(text: &str) -> Result<(Vec<(String, String)>, &str), MimeError> {
-    let mut headers: Vec<(String, String)> = Vec::new();
+fn split_headers(text: &str) -> Result<(Headers, &str), MimeError> {
+    let mut headers = Headers::new();
     let mut rest = text;
     let mut line_number = 0;
     while !rest.is_empty() {

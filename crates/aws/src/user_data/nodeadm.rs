@@ -28,20 +28,23 @@ fn node_config(input: &BootstrapInput) -> Result<String, UserDataError> {
     let cidr = input.cluster_cidr.as_deref().filter(|cidr| !cidr.is_empty());
     let cidr = cidr.ok_or(UserDataError::ClusterCidrUnknown)?;
     STANDARD.decode(&input.ca_bundle).map_err(|_| UserDataError::CaBundle)?;
-    let mut cluster = json!({
-        "apiServerEndpoint": input.endpoint,
-        "cidr": cidr,
-        "name": input.cluster_name,
-    });
+    let mut cluster = Map::new();
+    cluster.insert("apiServerEndpoint".to_owned(), json!(input.endpoint));
+    cluster.insert("cidr".to_owned(), json!(cidr));
+    cluster.insert("name".to_owned(), json!(input.cluster_name));
     if !input.ca_bundle.is_empty() {
-        cluster["certificateAuthority"] = json!(input.ca_bundle);
+        cluster.insert("certificateAuthority".to_owned(), json!(input.ca_bundle));
     }
-    let mut spec = json!({"cluster": cluster, "kubelet": {"config": kubelet_config(input)}});
+    let mut kubelet = Map::new();
+    kubelet.insert("config".to_owned(), kubelet_config(input).into());
     if let Some(flag) = labels_flag(&input.labels) {
-        spec["kubelet"]["flags"] = json!([flag]);
+        kubelet.insert("flags".to_owned(), json!([flag]));
     }
+    let mut spec = Map::new();
+    spec.insert("cluster".to_owned(), cluster.into());
+    spec.insert("kubelet".to_owned(), kubelet.into());
     if input.uses_local_disks() {
-        spec["instance"] = json!({"localStorage": {"strategy": "RAID0"}});
+        spec.insert("instance".to_owned(), json!({"localStorage": {"strategy": "RAID0"}}));
     }
     let config = json!({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec});
     let yaml = serde_saphyr::to_string(&config).map_err(|error| UserDataError::Render(error.to_string()))?;
@@ -49,21 +52,26 @@ fn node_config(input: &BootstrapInput) -> Result<String, UserDataError> {
 }
 
 /// The kubelet settings of the class under their own names, and the taints.
-fn kubelet_config(input: &BootstrapInput) -> Value {
-    let mut config = serde_json::to_value(&input.kubelet).unwrap_or_else(|_| json!({}));
+fn kubelet_config(input: &BootstrapInput) -> Map<String, Value> {
+    let mut config = match serde_json::to_value(&input.kubelet) {
+        Ok(Value::Object(config)) => config,
+        _ => Map::new(),
+    };
     if let Some(periods) = &input.kubelet.eviction_soft_grace_period {
         let periods = periods
             .iter()
-            .map(|(signal, period)| (signal.clone(), period.value().to_string()));
-        config["evictionSoftGracePeriod"] = periods.map(|(signal, period)| (signal, Value::from(period))).collect();
+            .map(|(signal, period)| (signal.clone(), Value::from(period.value().to_string())));
+        config.insert("evictionSoftGracePeriod".to_owned(), periods.collect());
     }
     let taints = input.taints.iter().map(|taint| {
-        let mut written = json!({"effect": taint.effect, "key": taint.key});
+        let mut written = Map::new();
+        written.insert("effect".to_owned(), json!(taint.effect));
+        written.insert("key".to_owned(), json!(taint.key));
         if !taint.value.is_empty() {
-            written["value"] = json!(taint.value);
+            written.insert("value".to_owned(), json!(taint.value));
         }
-        written
+        Value::Object(written)
     });
-    config["registerWithTaints"] = taints.collect();
+    config.insert("registerWithTaints".to_owned(), taints.collect());
     config
 }

@@ -364,7 +364,7 @@ fn reservations_of_unknown_kinds_are_left_out() {
 fn a_class_is_looked_at_when_its_first_reservation_ends() {
     let status = |end: Option<i64>| {
         let reservation = reservation("cr-1", |one| {
-            one.end = end.map(|seconds| now() + SignedDuration::from_secs(seconds))
+            one.end = end.map(|seconds| now() + SignedDuration::from_secs(seconds));
         });
         vec![status_reservation(&reservation, now()).unwrap()]
     };

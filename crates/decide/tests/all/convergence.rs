@@ -91,7 +91,7 @@ impl Life {
     }
 
     fn cost(&self) -> Price {
-        let price = |machine: &Machine| Price::from_per_hour(TYPES[machine.kind].2).unwrap();
+        let price = |machine: &Machine| Price::from_per_hour(TYPES[machine.kind].2).expect("a price");
         self.machines.iter().map(price).sum()
     }
 
@@ -119,7 +119,7 @@ impl Life {
     }
 
     fn launch(&mut self, launch: &Launch) {
-        let (kind, _) = launch.cheapest.unwrap();
+        let (kind, _) = launch.cheapest.expect("a type");
         self.launched += 1;
         self.machines.push(Machine {
             name: format!("a-new-{:03}", self.launched),
@@ -151,7 +151,9 @@ impl Life {
                 settings: &settings,
                 now: self.now,
             };
-            let plan = provision(&inputs, &mut Memory::default(), &|| false).plan.unwrap();
+            let plan = provision(&inputs, &mut Memory::default(), &|| false)
+                .plan
+                .expect("a plan");
             assert!(!plan.launches.is_empty(), "every pod fits some type");
             for launch in &plan.launches {
                 self.launch(launch);
@@ -183,7 +185,7 @@ impl Life {
             }
             for candidate in &command.candidates {
                 let at = self.machines.iter().position(|one| *one.name == *candidate.node.name);
-                let gone = self.machines.remove(at.unwrap());
+                let gone = self.machines.remove(at.expect("a machine"));
                 moved += gone.pods.len();
                 self.waiting.extend(gone.pods);
             }

@@ -86,7 +86,7 @@ fn empty_nodes_do_not_delay_consolidation() {
         ["Empty: delete: [a-0]", "Underutilized: delete: [a-1, a-2]"],
         "no pod goes to the empty node"
     );
-    let mut upstream = case.clone();
+    let mut upstream = case;
     upstream.settings.commands_per_pass = CommandsPerPass::One;
     assert_eq!(found(&upstream).len(), 1);
 }
