@@ -109,7 +109,7 @@ fn nodes_that_together_save_far_more_than_undone_moves_cost_go() {
             .command
             .map_or(0, |command| command.candidates.len())
     };
-    assert_eq!(removed(0.5), 9, "they save $0.90");
+    assert_eq!(removed(0.5), 10, "one spot node replaces them and saves $0.95");
     assert_eq!(removed(1.0), 0);
 }
 
