@@ -4,7 +4,7 @@ use crate::balance::{Balance, Judgement};
 use crate::candidate::Candidate;
 use crate::command::Command;
 use crate::replacement_options::ReplacementOptions;
-use crate::required_savings::SavingsPerPod;
+use crate::savings_per_pod::SavingsPerPod;
 use crate::simulation::{Protected, Simulation, WhatIf, marked};
 use crate::unconsolidatable::Unconsolidatable;
 use kerf_model::budget::DisruptionReason;

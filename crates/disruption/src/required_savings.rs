@@ -10,18 +10,6 @@ use kerf_model::in_flight::{MachineKind, UndoneMove};
 use kerf_model::price::Price;
 use std::collections::BTreeSet;
 
-/// What a command of consolidation must save per hour for each plain pod it moves. The default accepts every saving, as upstream does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SavingsPerPod(pub Price);
-
-impl SavingsPerPod {
-    /// What moving these pods must save.
-    fn of(self, moved: Cost) -> Price {
-        let pico = i128::from(self.0.pico()) * i128::from(moved.raw()) / i128::from(Cost::ONE.raw());
-        Price::from_pico(i64::try_from(pico).unwrap_or(i64::MAX))
-    }
-}
-
 impl Consolidation<'_> {
     /// Why a command saves too little, if it does. Nodes of unknown price need not save anything per pod.
     pub fn too_little(&self, command: &Command) -> Option<Unconsolidatable> {
