@@ -165,7 +165,9 @@ fn pods_at_the_start(machines: usize) {
         (seconds(0), Step::Crash(seconds(120))),
         (seconds(1), web(pods, "350m", json!({}))),
     ];
-    let mut world = scenario(pool(&json!({})), steps);
+    let mut pool = pool(&json!({}));
+    pool["metadata"]["annotations"] = json!({"kerf.sh/packing": "cheapest"});
+    let mut world = scenario(pool, steps);
     world.stage.delay = Some("10s");
     let report = run(&world, true);
     assert_eq!(report.violations, [""; 0]);
