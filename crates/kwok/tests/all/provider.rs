@@ -335,13 +335,14 @@ fn a_restart_during_the_delay_loses_the_node() {
             .build();
         runtime.expect("a runtime").block_on(work)
     }
-    let (api, provider) = setup();
-    api.put(CLASSES, class(json!({"nodeRegistrationDelay": "30s"}), ready("True")));
-    let claim = claim("a", json!([types(&[TYPE])]));
-    let launched = process(async {
+    // The client is made in the first process.
+    let (api, launched) = process(async {
+        let (api, provider) = setup();
+        api.put(CLASSES, class(json!({"nodeRegistrationDelay": "30s"}), ready("True")));
+        let claim = claim("a", json!([types(&[TYPE])]));
         let launched = provider.create(&claim).await.expect("launched");
         wait(29).await;
-        launched
+        (api, launched)
     });
     process(async {
         let interner = Arc::new(Interner::default());
