@@ -372,7 +372,7 @@ fn the_controller_of_a_cluster_obeys_its_flags() {
             &log.display().to_string(),
         ],
     );
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + Duration::from_secs(120);
     let metrics = loop {
         match get(port, "/metrics") {
             Some(answer) => break answer,
@@ -381,10 +381,21 @@ fn the_controller_of_a_cluster_obeys_its_flags() {
         std::thread::sleep(Duration::from_millis(50));
     };
     assert!(metrics.contains("karpenter_"), "{metrics}");
-    // The port answers before much has been logged.
+    // A pod that asks for a claim nobody made is ignored, which is logged at DEBUG.
+    let mut ignored = manifest::pod("ignored", "1");
+    ignored["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "absent"}}]);
+    up.create(&[
+        class(),
+        pool(&json!({})),
+        ("/api/v1/namespaces/default/pods", ignored),
+    ]);
+    let end = Instant::now() + Duration::from_secs(120);
     loop {
         let written = std::fs::read_to_string(&log).unwrap_or_default();
-        if written.contains("\"DEBUG\"") {
+        if written
+            .lines()
+            .any(|line| line.contains("\"DEBUG\"") && line.contains("ignoring pod"))
+        {
             break;
         }
         assert!(Instant::now() < end, "{written}");
