@@ -6,7 +6,7 @@
 use crate::interruption_annotations::INTERRUPTION;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
-use kerf_api::NodePool;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_units::duration::GoDuration;
 use kerf_units::quantity::{Format, Quantity};
 use std::collections::BTreeMap;
@@ -42,16 +42,16 @@ pub(crate) struct MachineFaults {
 
 impl MachineFaults {
     /// Reads the annotations of a pool. A value that cannot be read is logged and has no effect.
-    pub(crate) fn of(pool: &NodePool) -> Self {
+    pub(crate) fn of(pool: &ObjectMeta) -> Self {
         let mut faults = Self::default();
-        for (key, value) in pool.metadata.annotations.iter().flatten() {
+        for (key, value) in pool.annotations.iter().flatten() {
             let readable = match key.as_str() {
                 REGISTRATION => parse_registration(value).map(|registration| faults.registration = registration),
                 REPORTED_CAPACITY => parse_percentages(value).map(|reported| faults.reported = reported),
                 _ => Some(()),
             };
             if readable.is_none() {
-                let pool = pool.metadata.name.as_deref();
+                let pool = pool.name.as_deref();
                 tracing::warn!(
                     NodePool = pool,
                     annotation = key,

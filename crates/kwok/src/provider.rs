@@ -149,16 +149,17 @@ impl KwokProvider {
         }
     }
 
-    /// How the machines of the claim's pool fail: not at all unless the provider reads annotations and the pool exists.
+    /// How the machines of the claim's pool fail: not at all unless the provider reads annotations and the pool exists. Reads metadata only,
+    /// so that a pool with a spec that cannot be read still gets machines.
     async fn machine_faults(&self, claim: &NodeClaim) -> Result<MachineFaults, CloudError> {
         let labels = claim.metadata.labels.as_ref();
         let pool = labels.and_then(|labels| labels.get(labels::NODE_POOL));
         let (Some(pool), Some(_)) = (pool, &self.annotations) else {
             return Ok(MachineFaults::default());
         };
-        let pool = Api::<NodePool>::all(self.client.clone()).get_opt(pool).await;
+        let pool = Api::<NodePool>::all(self.client.clone()).get_metadata_opt(pool).await;
         let pool = pool.map_err(|error| api_error("getting the NodePool of a claim", &error))?;
-        Ok(pool.as_ref().map(MachineFaults::of).unwrap_or_default())
+        Ok(pool.map(|pool| MachineFaults::of(&pool.metadata)).unwrap_or_default())
     }
 
     /// Removes the Node of a claim that never registered: no controller would (LIF-073), and its claim is about to go.

@@ -384,11 +384,7 @@ fn the_controller_of_a_cluster_obeys_its_flags() {
     // A pod that asks for a claim nobody made is ignored, which is logged at DEBUG.
     let mut ignored = manifest::pod("ignored", "1");
     ignored["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "absent"}}]);
-    up.create(&[
-        class(),
-        pool(&json!({})),
-        ("/api/v1/namespaces/default/pods", ignored),
-    ]);
+    up.create(&[class(), pool(&json!({})), ("/api/v1/namespaces/default/pods", ignored)]);
     let end = Instant::now() + Duration::from_secs(120);
     loop {
         let written = std::fs::read_to_string(&log).unwrap_or_default();
