@@ -1,5 +1,6 @@
 //! Reading and writing nested JSON without panics. An absent path reads as null; a write creates the objects of its path.
 
+use kerf_units::quantity::Quantity;
 use serde_json::{Map, Value};
 
 static NULL: Value = Value::Null;
@@ -22,6 +23,15 @@ pub(crate) fn items<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
 /// The integer at `path`.
 pub(crate) fn int(value: &Value, path: &[&str]) -> Option<i64> {
     at(value, path).as_i64()
+}
+
+/// A quantity, which may be text or a number. `None` if the value is neither or cannot be read.
+pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.to_string().parse().ok(),
+        _ => None,
+    }
 }
 
 /// The object at `path`, made (or put in place of a non-object) when missing.

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use super::{Checks, quantity, selector};
+use super::{Checks, selector};
 use crate::json;
 use crate::registry::Resource;
 use crate::state::State;
@@ -192,7 +192,7 @@ fn validate_taints(node: &Value, checks: &mut Checks) {
     }
     for field in ["capacity", "allocatable"] {
         for (name, amount) in json::at(node, &["status", field]).as_object().into_iter().flatten() {
-            if amount.as_str().and_then(quantity::parse).is_some_and(|a| a < 0) {
+            if json::quantity(amount).is_some_and(|amount| amount.is_negative()) {
                 checks.invalid(
                     &format!("status.{field}[{name}]"),
                     amount,

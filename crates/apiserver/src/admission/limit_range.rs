@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use kerf_units::quantity::Quantity;
 use serde_json::Value;
 
-use super::quantity;
 use crate::error::ApiError;
 use crate::json;
 use crate::registry::Resource;
@@ -90,7 +90,7 @@ fn broken_bounds(item: &Value, pod: &Value) -> Vec<String> {
     let containers = json::items(pod, &["spec", "containers"]);
     let of = |container: &Value, kind: &str, resource: &str| {
         let text = json::text(container, &["resources", kind, resource])?;
-        Some((quantity::parse(text)?, text.to_owned()))
+        Some((text.parse().ok()?, text.to_owned()))
     };
     let mut broken = Vec::new();
     match json::text(item, &["type"]) {
@@ -108,10 +108,13 @@ fn broken_bounds(item: &Value, pod: &Value) -> Vec<String> {
                 .collect();
             match amounts.as_slice() {
                 [] => None,
-                [(amount, text)] => Some((*amount, text.clone())),
+                [(amount, text)] => Some((amount.clone(), text.clone())),
                 many => {
                     let texts: Vec<&str> = many.iter().map(|(_, text)| text.as_str()).collect();
-                    Some((many.iter().map(|(amount, _)| amount).sum(), texts.join("+")))
+                    let sum = many
+                        .iter()
+                        .fold(Quantity::ZERO, |sum, (amount, _)| sum.saturating_add(amount));
+                    Some((sum, texts.join("+")))
                 }
             }
         })),
@@ -120,15 +123,20 @@ fn broken_bounds(item: &Value, pod: &Value) -> Vec<String> {
     broken
 }
 
-/// Compares the amounts of a container or pod with the minimum and maximum of an item. `amount_of` gives the amount in billionths and its
-/// text for `requests` or `limits` and a resource.
-fn bounds(item: &Value, what: &str, amount_of: impl Fn(&str, &str) -> Option<(i128, String)>) -> Vec<String> {
+/// Compares the amounts of a container or pod with the minimum and maximum of an item. `amount_of` gives the amount and its text for `requests` or `limits` and a resource.
+fn bounds(item: &Value, what: &str, amount_of: impl Fn(&str, &str) -> Option<(Quantity, String)>) -> Vec<String> {
     let mut broken = Vec::new();
     for (bound, word) in [("min", "minimum"), ("max", "maximum")] {
         for (resource, value) in json::at(item, &[bound]).as_object().into_iter().flatten() {
             let text = value.as_str().unwrap_or_default();
-            let Some(limit) = quantity::parse(text) else { continue };
-            let exceeds = |amount: i128| if bound == "min" { amount < limit } else { amount > limit };
+            let Ok(limit) = text.parse::<Quantity>() else { continue };
+            let exceeds = |amount: &Quantity| {
+                if bound == "min" {
+                    *amount < limit
+                } else {
+                    *amount > limit
+                }
+            };
             let head = format!("{word} {resource} usage per {what} is {text}");
             let (request, maximum) = (amount_of("requests", resource), amount_of("limits", resource));
             match (bound, &request, &maximum) {
@@ -141,7 +149,7 @@ fn bounds(item: &Value, what: &str, amount_of: impl Fn(&str, &str) -> Option<(i1
                     }
                     let wrong = amounts.into_iter().find_map(|(kind, amount)| {
                         let (amount, text) = amount.as_ref()?;
-                        exceeds(*amount).then(|| format!("{head}, but {kind} is {text}"))
+                        exceeds(amount).then(|| format!("{head}, but {kind} is {text}"))
                     });
                     broken.extend(wrong);
                 }

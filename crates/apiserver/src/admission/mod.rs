@@ -9,7 +9,6 @@ mod limit_range;
 mod meta;
 mod offline;
 mod pod;
-mod quantity;
 mod resource_quota;
 mod selector;
 mod typed;

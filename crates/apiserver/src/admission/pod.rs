@@ -1,8 +1,9 @@
 //! Pods and pod templates: defaults, values from other objects, validation, allowed changes.
 
+use kerf_units::quantity::Quantity;
 use serde_json::{Map, Value, json};
 
-use super::{Checks, limit_range, quantity, selector};
+use super::{Checks, limit_range, selector};
 use crate::error::ApiError;
 use crate::json;
 use crate::registry::Resource;
@@ -203,8 +204,8 @@ fn qos_class(pod: &Value) -> &'static str {
     let containers = json::items(pod, &["spec", "containers"]).iter();
     for container in containers.chain(json::items(pod, &["spec", "initContainers"])) {
         for resource in ["cpu", "memory"] {
-            let amount = |kind| json::text(container, &["resources", kind, resource]).and_then(quantity::parse);
-            let positive = |kind| amount(kind).filter(|a| *a > 0);
+            let amount = |kind| json::quantity(json::at(container, &["resources", kind, resource]));
+            let positive = |kind| amount(kind).filter(|amount| *amount > Quantity::ZERO);
             any |= positive("requests").is_some() || positive("limits").is_some();
             all &= positive("limits").is_some() && positive("limits") == positive("requests");
         }
@@ -318,7 +319,7 @@ fn validate_resources(path: &str, resources: &Value, checks: &mut Checks) {
     let list = |kind: &str| json::at(resources, &[kind]).as_object();
     for kind in ["limits", "requests"] {
         for (name, amount) in list(kind).into_iter().flatten() {
-            if amount.as_str().and_then(quantity::parse).is_some_and(|a| a < 0) {
+            if json::quantity(amount).is_some_and(|amount| amount.is_negative()) {
                 let at = format!("{path}.{kind}[{name}]");
                 checks.invalid(&at, amount, "must be greater than or equal to 0");
             }
@@ -327,7 +328,7 @@ fn validate_resources(path: &str, resources: &Value, checks: &mut Checks) {
     let empty = Map::new();
     let limits = list("limits").unwrap_or(&empty);
     for (name, request) in list("requests").into_iter().flatten() {
-        let amount = |v: &Value| v.as_str().and_then(quantity::parse);
+        let amount = json::quantity;
         let Some(limit) = limits.get(name) else {
             continue;
         };

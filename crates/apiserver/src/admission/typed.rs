@@ -1,13 +1,16 @@
 //! Built-in objects by their type table: unknown fields are removed, values of the wrong JSON type and missing required fields are refused.
 //! In the real server, decoding into Go structs does this.
 
+use kerf_units::quantity::Quantity;
 use serde_json::{Map, Value};
 
-use super::quantity;
 use crate::error::ApiError;
 use crate::registry::Resource;
 use crate::schema::builtin::{self, TypeDef, TypeRef};
 use crate::schema::{FieldError, FieldValidation, Place};
+
+/// Amounts below this are held exactly by [`Quantity`].
+const LARGEST_EXACT: f64 = 1e29;
 
 /// Shapes a built-in object; returns warnings. Kinds the table does not know pass as they are.
 pub(crate) fn shape(
@@ -180,19 +183,21 @@ fn go_type(ty: &TypeRef) -> String {
     }
 }
 
-/// A quantity may be written as a number; it is kept as text.
+/// Puts a quantity into canonical form: `0.5` and `"0.5"` become `500m`.
 fn canonical_quantity(value: &mut Value) -> Result<(), String> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
         _ => return Err("quantities must be strings or numbers".to_owned()),
     };
-    if quantity::parse(&text).is_none() {
+    let Ok(quantity) = text.parse::<Quantity>() else {
         return Err(
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_owned(),
         );
-    }
-    *value = Value::String(text);
+    };
+    // Larger amounts are capped by the type here, and not by the real server.
+    let exact = quantity.to_f64().abs() < LARGEST_EXACT;
+    *value = Value::String(if exact { quantity.to_string() } else { text });
     Ok(())
 }
 

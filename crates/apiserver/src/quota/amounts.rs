@@ -14,17 +14,8 @@ pub(crate) type Amounts = BTreeMap<String, Quantity>;
 pub(crate) fn amounts(object: &Value, path: &[&str]) -> Amounts {
     let fields = json::at(object, path).as_object().into_iter().flatten();
     fields
-        .filter_map(|(name, amount)| Some((name.clone(), quantity(amount)?)))
+        .filter_map(|(name, amount)| Some((name.clone(), json::quantity(amount)?)))
         .collect()
-}
-
-/// A quantity as JSON has it: text or a number.
-pub(super) fn quantity(value: &Value) -> Option<Quantity> {
-    match value {
-        Value::String(text) => text.parse().ok(),
-        Value::Number(number) => number.to_string().parse().ok(),
-        _ => None,
-    }
 }
 
 /// The amounts as messages of the real server list them: `cpu=1,pods=2`.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kerf_units::quantity::Quantity;
 use serde_json::Value;
 
-use super::amounts::{Amounts, amounts, quantity};
+use super::amounts::{Amounts, amounts};
 use crate::json;
 
 /// Core resources with a quota resource of their own name besides `count/…`.
@@ -145,7 +145,7 @@ fn raise(total: &mut Amounts, least: &Amounts) {
 
 fn of_claim(claim: &Value) -> Amounts {
     let mut used = Amounts::new();
-    let storage = quantity(json::at(claim, &["spec", "resources", "requests", "storage"]));
+    let storage = json::quantity(json::at(claim, &["spec", "resources", "requests", "storage"]));
     let class = json::text(claim, &["spec", "storageClassName"]);
     if let Some(class) = class {
         used.insert(

@@ -178,3 +178,24 @@ async fn other_kinds_get_their_defaults() {
     assert_eq!(made.spec.unwrap().storage_class_name.as_deref(), Some("fast"));
     assert_eq!(made.status.unwrap().phase.as_deref(), Some("Pending"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn quantities_are_kept_in_canonical_form() {
+    let h = Harness::new();
+    let pods: Api<Pod> = h.api();
+    let cases = [
+        ("1e30", "1e30"),
+        ("0.1n", "1n"),
+        ("1.5Gi", "1536Mi"),
+        (".5", "500m"),
+        ("+2", "2"),
+        ("1E3", "1e3"),
+    ];
+    for (i, (text, kept)) in cases.into_iter().enumerate() {
+        let container = json!({"name": "c", "image": "i", "resources": {"limits": {"memory": text}}});
+        let object = json!({"metadata": {"name": format!("p{i}")}, "spec": {"containers": [container]}});
+        let created = pods.create(&PostParams::default(), &from(object)).await.expect(text);
+        let limits = created.spec.unwrap().containers.remove(0).resources.unwrap().limits;
+        assert_eq!(limits.unwrap()["memory"].0, kept);
+    }
+}
