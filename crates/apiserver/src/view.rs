@@ -123,6 +123,9 @@ impl View {
             }
             match self {
                 Self::Metadata => pieces.extend(metadata_pieces(object)),
+                _ if resource.crd.is_none() => {
+                    pieces.extend(without_type(resource, &self.object(resource, object, now)))
+                }
                 _ => pieces.push_back(self.object(resource, object, now)),
             }
         }
@@ -138,6 +141,23 @@ fn table(resource: &Resource, objects: &[Value], include: IncludeObject, now: Ti
     };
     let columns = resource.crd.as_ref().map(|crd| crd.printer_columns.as_slice());
     printing::render(kind, columns, objects, include, now, metadata)
+}
+
+/// An object without `apiVersion` and `kind`: the real server leaves them out of the items of lists of built-in kinds.
+fn without_type(resource: &Resource, object: &Bytes) -> [Bytes; 2] {
+    const OPEN: &[u8] = b"{";
+    let (api_version, kind) = (Value::from(resource.api_version()), Value::from(resource.kind.as_str()));
+    // Most kinds have no field that sorts before `kind`, so that the stored bytes can be shared.
+    let head = format!("{{\"apiVersion\":{api_version},\"kind\":{kind},");
+    if object.starts_with(head.as_bytes()) {
+        return [Bytes::from_static(OPEN), object.slice(head.len()..)];
+    }
+    let mut value: Value = serde_json::from_slice(object).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    [Bytes::new(), Bytes::from(value.to_string())]
 }
 
 /// The metadata of a stored object, around the stored bytes.
