@@ -10,7 +10,7 @@ use kerf_model::node::Node;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{EffectiveZone, Options, PinnedPlacements, PinnedRequest, Prepared, Request, WhatIf};
+use kerf_scheduler::{EffectiveZone, Options, PinnedPlacements, PinnedRequest, PlanRank, Prepared, Request, WhatIf};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -110,9 +110,10 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     let mut plan = prepared.solve(&what_if, options, stop);
     let differs = inputs.settings.compare && !stop() && kerf_scheduler::solve(&request, options, &|| false) != plan;
     let mut objections = violations(snapshot, &batch.pods, &plan, options);
+    let rank = |plan: &Plan| PlanRank::new(plan, &snapshot.pools, options);
     if (!plan.launches.is_empty() || plan.left_over() > 0)
         && let Some(pinned) = pinned_plan(inputs, &prepared, &batch.pods, options, stop)
-        && pinned.is_better_than(&plan)
+        && rank(&pinned) < rank(&plan)
     {
         let against = violations(snapshot, &batch.pods, &pinned, options);
         if against.is_empty() {

@@ -38,16 +38,6 @@ impl Plan {
     pub const fn left_over(&self) -> usize {
         self.unschedulable.len() + self.unattempted.len()
     }
-
-    /// Whether this plan places more pods; among equals, whether it costs less per hour; then, whether it launches fewer nodes (deviation
-    /// at SCH-245).
-    pub fn is_better_than(&self, other: &Self) -> bool {
-        let rank = |plan: &Self| {
-            let prices = plan.launches.iter().filter_map(Launch::price);
-            (plan.left_over(), prices.sum::<Price>(), plan.launches.len())
-        };
-        rank(self) < rank(other)
-    }
 }
 
 /// A machine to launch.

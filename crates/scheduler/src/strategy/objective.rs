@@ -1,8 +1,8 @@
 //! The objective: which of several outcomes is best, given what nodes cost besides their price and how many nodes the greedy needs.
 
 use crate::compile::problem::Problem;
+use crate::ranking::node_overhead;
 use crate::strategy::outcome::Outcome;
-use kerf_model::nodepool::PoolPacking;
 use kerf_model::price::Price;
 use kerf_units::policy::Packing;
 use std::cmp::Reverse;
@@ -41,14 +41,10 @@ impl Objective {
         let options = problem.options;
         let pools = problem.templates.iter().map(|template| &template.pool.packing);
         let packings: Vec<Packing> = pools
-            .clone()
             .map(|pool| pool.packing.unwrap_or(options.packing))
             .collect();
-        let overhead = |(pool, packing): (&PoolPacking, &Packing)| match packing {
-            Packing::Balanced => pool.node_overhead.unwrap_or(options.node_overhead).pico(),
-            Packing::Cheapest | Packing::Upstream => 0,
-        };
-        let overheads = pools.zip(&packings).map(overhead).collect();
+        let pools = problem.templates.iter().map(|template| &template.pool);
+        let overheads = pools.map(|pool| node_overhead(pool, options).pico()).collect();
         let price = greedy.assignment.cost();
         let mut objective = Self {
             packings,

@@ -2,7 +2,7 @@
 
 use kerf_model::plan::{Launch, Plan};
 use kerf_model::price::Price;
-use kerf_scheduler::{Options, Request, cost_bound};
+use kerf_scheduler::{Options, PlanRank, Request, cost_bound};
 use kerf_testkit::draw::Draw;
 use kerf_testkit::fixture::Fixture;
 use kerf_units::policy::{NodeOverheadCost, Packing};
@@ -56,6 +56,35 @@ fn a_high_node_overhead_cost_leaves_no_more_nodes_than_the_greedy_has() {
     };
     assert_eq!(plan("", &options(100.0)).launches.len(), 1);
     assert_eq!(plan("overhead=100", &options(0.0)).launches.len(), 1);
+}
+
+#[test]
+fn plans_are_ranked_by_the_packing_that_is_configured() {
+    let fixture = |pool: &str| Fixture::read(&format!("{TYPES}\npool default {pool}\npod p*60 cpu=1 mem=4Gi"));
+    let with = |packing| Options {
+        packing,
+        ..Options::default()
+    };
+    // 30 small nodes for 3 $/h, or one large node for 3.5 $/h: the overhead of 29 nodes is 0.58 $/h.
+    let few = fixture("").solve(&with(Packing::Upstream));
+    let many = fixture("").solve(&with(Packing::Cheapest));
+    for (packing, pool, few_first) in [
+        (Packing::Balanced, "", true),
+        (Packing::Balanced, "overhead=0", false),
+        (Packing::Balanced, "packing=cheapest", false),
+        (Packing::Cheapest, "", false),
+        (Packing::Upstream, "", false),
+        (Packing::Upstream, "packing=balanced", true),
+    ] {
+        let pools = fixture(pool).snapshot.pools;
+        let rank = |plan: &Plan| PlanRank::new(plan, &pools, &with(packing));
+        assert_eq!(rank(&few) < rank(&many), few_first, "{packing:?} {pool}");
+    }
+    let mut worse = few.clone();
+    worse.unattempted = few.launches[0].pods[..1].to_vec();
+    let options = Options::default();
+    let rank = |plan: &Plan| PlanRank::new(plan, &[], &options);
+    assert!(rank(&few) < rank(&worse), "pods left over count first");
 }
 
 /// The lowest cost of nodes for pods of these sizes, in hundredths of a dollar: every way to share them out is tried.
