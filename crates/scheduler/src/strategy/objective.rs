@@ -40,9 +40,7 @@ impl Objective {
     pub(crate) fn new(problem: &Problem<'_>, greedy: &mut Outcome<'_, '_>) -> Self {
         let options = problem.options;
         let pools = problem.templates.iter().map(|template| &template.pool.packing);
-        let packings: Vec<Packing> = pools
-            .map(|pool| pool.packing.unwrap_or(options.packing))
-            .collect();
+        let packings: Vec<Packing> = pools.map(|pool| pool.packing.unwrap_or(options.packing)).collect();
         let pools = problem.templates.iter().map(|template| &template.pool);
         let overheads = pools.map(|pool| node_overhead(pool, options).pico()).collect();
         let price = greedy.assignment.cost();
