@@ -6,6 +6,7 @@
 mod chaos;
 mod merge;
 mod objects;
+mod offline_agreement;
 mod provisioning;
 mod real_control_plane;
 mod simulation;

@@ -11,7 +11,6 @@ mod invariants;
 mod known_stalls;
 mod missed_events;
 mod observation;
-mod offline_agreement;
 mod process;
 mod run;
 mod scenario;

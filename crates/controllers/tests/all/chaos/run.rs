@@ -23,10 +23,10 @@ use tokio::time::Instant;
 use crate::chaos::any_cloud::{AnyCloud, Kwok};
 use crate::chaos::cloud::{Cloud, CloudFaults, catalogue};
 use crate::chaos::observation::Observation;
-use crate::chaos::offline_agreement::{Agreement, Tally};
 use crate::chaos::process::{End, Environment, LEASE, Process};
 use crate::chaos::scenario::{Kind, LIFE, Scenario, Stage, Step};
 use crate::chaos::users::{create, delete, merge, pick};
+use crate::offline_agreement::{Agreement, Tally};
 
 /// How long a world may take to become quiet once nothing happens to it any more.
 const PATIENCE: Duration = Duration::from_secs(75 * 60);
@@ -183,7 +183,7 @@ impl World {
             plan: &self.plan,
             retries: self.retries,
             elects: self.elects,
-            round_observer: self.agreement.observer(self.sandbox.api(), &catalogue(&self.interner)),
+            round_observer: self.agreement.observer(self.sandbox.api(), catalogue),
         });
         self.observation
             .remark(&format!("the controllers start, life {}", self.lives));

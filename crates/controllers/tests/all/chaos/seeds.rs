@@ -5,9 +5,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::chaos::offline_agreement::Tally;
 use crate::chaos::run::run;
 use crate::chaos::scenario::Scenario;
+use crate::offline_agreement::Tally;
 use crate::simulation::logs::install;
 
 /// Worlds of an ordinary run; `KERF_CHAOS_SEEDS` says otherwise.

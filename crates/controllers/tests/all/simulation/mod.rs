@@ -35,6 +35,7 @@ mod kills;
 mod lifecycle;
 pub(crate) mod logs;
 mod missed_events;
+mod offline_agreement;
 mod overlays;
 mod pool_health;
 mod provisioning;

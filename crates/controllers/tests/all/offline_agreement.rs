@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::ops::AddAssign;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use futures::FutureExt;
 use http_body_util::BodyExt;
@@ -13,6 +13,7 @@ use kerf_controllers::RoundObserver;
 use kerf_decide::{Inputs, Method, Round};
 use kerf_disruption::Command;
 use kerf_model::instance_type::Catalogue;
+use kerf_model::intern::Interner;
 use kerf_model::node::Node;
 use kerf_model::snapshot::Snapshot;
 use serde_json::Value;
@@ -65,10 +66,14 @@ impl Agreement {
         self.lock().differences.clone()
     }
 
-    /// Compares the rounds of controllers that use these instance types and this API server.
-    pub(crate) fn observer(&self, api: &ApiServer, catalogue: &Arc<Catalogue>) -> RoundObserver {
-        let (agreement, api, catalogue) = (self.clone(), api.clone(), Arc::clone(catalogue));
-        RoundObserver::new(move |inputs, from, round| agreement.compare(&api, &catalogue, inputs, from, round))
+    /// Compares the rounds of controllers that use this API server and the instance types that `catalogue` makes.
+    pub(crate) fn observer(&self, api: &ApiServer, catalogue: fn(&Interner) -> Arc<Catalogue>) -> RoundObserver {
+        let (agreement, api) = (self.clone(), api.clone());
+        let made = OnceLock::new();
+        RoundObserver::new(move |inputs, from, round| {
+            let catalogue = made.get_or_init(|| catalogue(&inputs.snapshot.interner));
+            agreement.compare(&api, catalogue, inputs, from, round);
+        })
     }
 
     fn compare(&self, api: &ApiServer, catalogue: &Arc<Catalogue>, inputs: &Inputs<'_>, from: Method, round: &Round) {
