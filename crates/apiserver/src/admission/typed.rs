@@ -195,10 +195,20 @@ fn canonical_quantity(value: &mut Value) -> Result<(), String> {
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_owned(),
         );
     };
+    if !exponent_fits(&text) {
+        return Err(format!("the exponent of quantity {text:?} does not fit 32 bits"));
+    }
     // Larger amounts are capped by the type here, and not by the real server.
     let exact = quantity.to_f64().abs() < LARGEST_EXACT;
     *value = Value::String(if exact { quantity.to_string() } else { text });
     Ok(())
+}
+
+/// Whether the exponent of a quantity, if it has one, fits the type that the real server keeps it in.
+fn exponent_fits(quantity: &str) -> bool {
+    let exponent = quantity.split_once(['e', 'E']).map_or("", |(_, exponent)| exponent);
+    // `E` and `Ei` are suffixes.
+    matches!(exponent, "" | "i") || exponent.parse::<i32>().is_ok()
 }
 
 /// Reports missing required fields outside metadata and status, which have their own rules.

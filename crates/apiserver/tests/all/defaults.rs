@@ -190,6 +190,8 @@ async fn quantities_are_kept_in_canonical_form() {
         (".5", "500m"),
         ("+2", "2"),
         ("1E3", "1e3"),
+        ("1Ei", "1Ei"),
+        ("2E", "2E"),
     ];
     for (i, (text, kept)) in cases.into_iter().enumerate() {
         let container = json!({"name": "c", "image": "i", "resources": {"limits": {"memory": text}}});

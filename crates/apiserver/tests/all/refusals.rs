@@ -47,6 +47,10 @@ async fn malformed_manifests_are_refused_with_the_field() {
             "400 BadRequest: Pod in version \"v1\" cannot be handled as a Pod: quantities must match",
         ),
         (
+            container(json!({"resources": {"requests": {"cpu": "1e999999999999"}}})),
+            "the exponent of quantity \"1e999999999999\" does not fit 32 bits",
+        ),
+        (
             container(json!({"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}})),
             "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1",
         ),
