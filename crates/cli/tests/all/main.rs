@@ -5,6 +5,7 @@ mod bytes;
 mod commands;
 mod consolidate;
 mod durability;
+mod dashboards;
 mod every_reason;
 mod explain;
 mod folders;
