@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Explain(Box<ExplainArgs>),
     /// Print the EC2 instance types of an EC2NodeClass: allocatable, zones and prices.
     Catalogue(CatalogueArgs),
+    /// Print the objects that run the controller in a cluster.
+    Manifests(ManifestsArgs),
     /// Print the custom resource definitions.
     Crds(CrdsArgs),
     /// Print shell completions.
@@ -254,6 +256,27 @@ Exit codes:
   3  nothing to explain: there is no such object
   4  the output, the API, the kubeconfig or the network failed
   5  a bug in Kerf";
+
+/// Options of `kerf manifests`.
+#[derive(Args, Debug)]
+#[command(after_help = exit::HELP)]
+pub(crate) struct ManifestsArgs {
+    /// Values as KEY=VALUE, in the syntax of helm. May be repeated; the values are those of the chart charts/kerf.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// File with values (YAML). May be repeated; later files win, and --set wins over files.
+    #[arg(short = 'f', long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) values: Vec<PathBuf>,
+    /// Namespace of the controller.
+    #[arg(short, long, default_value = "kube-system")]
+    pub(crate) namespace: String,
+    /// Name of the installation, as helm's release name.
+    #[arg(long, default_value = "kerf")]
+    pub(crate) name: String,
+    /// Also print the custom resource definitions, first.
+    #[arg(long)]
+    pub(crate) crds: bool,
+}
 
 /// Options of `kerf crds`.
 #[derive(Args, Debug)]

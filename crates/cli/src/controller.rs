@@ -82,6 +82,33 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
     runtime.block_on(control(options, &kubeconfig))
 }
 
+/// Checks environment variables of the controller. The error says why it would not start, or what it would ignore.
+pub(crate) fn check_environment(env: impl Fn(&str) -> Option<String>) -> Result<(), String> {
+    // As flags, because a variable that cannot be parsed silently counts as absent.
+    let flag = |def: &OptionDef| env(def.variable).map(|value| format!("--{}={value}", def.flag));
+    check_options(ALL_OPTIONS.iter().filter_map(flag), |_| None)
+}
+
+/// Checks flags and environment variables of the controller. The error says why it would not start.
+pub(crate) fn check_options(
+    flags: impl IntoIterator<Item = String>,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<(), String> {
+    let values = match Values::parse(&ALL_OPTIONS, flags, env) {
+        Ok(Parsed::Run(values)) => values,
+        Ok(Parsed::Help) => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+    };
+    Options::from_values(&values).map_err(|error| error.to_string())?;
+    let provider = values.string(CLOUD_PROVIDER.flag);
+    if provider != DEFAULT_PROVIDER {
+        return Err(format!(
+            "--cloud-provider {provider:?} is not in this build; use \"{DEFAULT_PROVIDER}\""
+        ));
+    }
+    Ok(())
+}
+
 async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
     let clock = Clock::system();
     let seed = Seed::from_entropy();

@@ -12,6 +12,7 @@ mod decision;
 mod demo;
 mod exit;
 mod explain;
+mod install;
 mod kubeconfig_file;
 mod manifests;
 mod node_report;

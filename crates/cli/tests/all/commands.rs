@@ -155,12 +155,13 @@ fn up_says_what_is_wrong_before_what_helps() {
 }
 
 /// Every command that ends by itself and prints.
-const PRINTING: [&[&str]; 8] = [
+const PRINTING: [&[&str]; 9] = [
     &["--help"],
     &["simulate", "--help"],
     &["controller", "--help"],
     &["man"],
     &["crds"],
+    &["manifests"],
     &["completions", "bash"],
     &["simulate", "-f", "examples/web.yaml"],
     &["demo"],

@@ -4,7 +4,7 @@ use crate::kerf::{Outcome, kerf, kerf_with_input};
 use crate::manifest::{self, amd64, class_ref};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::Request;
-use kube::core::params::{ListParams, PostParams};
+use kube::core::params::{DeleteParams, ListParams, PostParams};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 /// A cluster in a process of its own, without a controller.
 pub(crate) struct Up {
     pub(crate) child: Child,
-    kubeconfig: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
 }
 
 impl Up {
-    fn start(name: &str) -> Self {
+    pub(crate) fn start(name: &str) -> Self {
         Self::start_with(name, &["--no-controller"])
     }
 
@@ -69,7 +69,7 @@ impl Up {
     }
 
     /// Creates objects, each at its path, and gives back what became of them.
-    fn create(&self, objects: &[(&str, Value)]) -> Vec<Value> {
+    pub(crate) fn create(&self, objects: &[(&str, Value)]) -> Vec<Value> {
         self.with_client(async |client| {
             let mut created = Vec::new();
             for (path, object) in objects {
@@ -81,6 +81,17 @@ impl Up {
             }
             created
         })
+    }
+
+    /// Deletes the object at a path.
+    pub(crate) fn delete(&self, path: &str) {
+        let (path, name) = path.rsplit_once('/').expect("a name");
+        self.with_client(async |client| {
+            let request = Request::new(path)
+                .delete(name, &DeleteParams::default())
+                .expect("a request");
+            let _: Value = client.request(request).await.expect("it is deleted");
+        });
     }
 
     fn explain(&self, args: &[&str]) -> Outcome {

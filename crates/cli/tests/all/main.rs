@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bytes;
+mod charts;
 mod commands;
 mod consolidate;
 mod durability;
@@ -15,6 +16,7 @@ mod kerf;
 mod live;
 mod manifest;
 mod node_classes;
+mod rbac;
 mod scenarios;
 mod simulate;
 mod unknown;

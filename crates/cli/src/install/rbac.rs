@@ -1,0 +1,382 @@
+//! The permissions that the controller needs: one table, from which the roles, the documentation and `kerf preflight` are made.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+/// Where a permission is granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GrantScope {
+    /// The ClusterRole of every controller.
+    Cluster,
+    /// The ClusterRole of the provider.
+    Provider,
+    /// The Role in the controller's namespace.
+    OwnNamespace,
+}
+
+/// When a permission is granted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Condition {
+    Always,
+    /// Only with the feature gate CapacityBuffer.
+    CapacityBuffer,
+}
+
+/// Permissions on some resources of an API group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Grant {
+    pub(crate) scope: GrantScope,
+    pub(crate) condition: Condition,
+    /// The API group; "" is the core group.
+    pub(crate) group: &'static str,
+    pub(crate) resources: &'static [&'static str],
+    pub(crate) verbs: &'static [&'static str],
+    /// Whether only the leader election lease is meant.
+    pub(crate) only_lease: bool,
+    /// What the controller does with it.
+    pub(crate) purpose: &'static str,
+}
+
+const fn grant(
+    scope: GrantScope,
+    group: &'static str,
+    resources: &'static [&'static str],
+    verbs: &'static [&'static str],
+    purpose: &'static str,
+) -> Grant {
+    Grant {
+        scope,
+        condition: Condition::Always,
+        group,
+        resources,
+        verbs,
+        only_lease: false,
+        purpose,
+    }
+}
+
+const fn for_buffers(grant: Grant) -> Grant {
+    Grant {
+        condition: Condition::CapacityBuffer,
+        ..grant
+    }
+}
+
+const READ: &[&str] = &["get", "list", "watch"];
+const FOLLOW: &[&str] = &["list", "watch"];
+
+use GrantScope::{Cluster, OwnNamespace, Provider};
+
+/// Everything that the controller asks of the API server.
+pub(crate) const GRANTS: &[Grant] = &[
+    grant(
+        Cluster,
+        "karpenter.sh",
+        &["nodeclaims"],
+        READ,
+        "the state of the cluster",
+    ),
+    grant(
+        Cluster,
+        "karpenter.sh",
+        &["nodepools", "nodeoverlays"],
+        FOLLOW,
+        "configuration; overlays with the feature gate NodeOverlay",
+    ),
+    grant(
+        Cluster,
+        "karpenter.sh",
+        &["nodeclaims"],
+        &["create", "patch", "delete"],
+        "launches and ends nodes",
+    ),
+    grant(
+        Cluster,
+        "karpenter.sh",
+        &["nodepools"],
+        &["patch"],
+        "hash annotations of pools",
+    ),
+    grant(
+        Cluster,
+        "karpenter.sh",
+        &["nodepools/status", "nodeclaims/status", "nodeoverlays/status"],
+        &["patch"],
+        "conditions and counts",
+    ),
+    grant(
+        Cluster,
+        "karpenter.sh",
+        &["nodepools/finalizers", "nodeclaims/finalizers"],
+        &["update"],
+        "owner references that block deletion, where the API server checks them (OwnerReferencesPermissionEnforcement)",
+    ),
+    grant(
+        Cluster,
+        "",
+        &["pods", "nodes", "persistentvolumeclaims"],
+        READ,
+        "the state of the cluster",
+    ),
+    grant(
+        Cluster,
+        "",
+        &["namespaces", "persistentvolumes"],
+        FOLLOW,
+        "the state of the cluster",
+    ),
+    grant(
+        Cluster,
+        "",
+        &["nodes"],
+        &["create", "patch", "delete"],
+        "taints, labels and finalizers; the provider kwok creates Nodes",
+    ),
+    grant(
+        Cluster,
+        "",
+        &["pods"],
+        &["delete"],
+        "pods that outlive their node's deadline",
+    ),
+    grant(Cluster, "", &["pods/eviction"], &["create"], "drains nodes"),
+    grant(Cluster, "", &["events"], &["create", "patch"], "publishes events"),
+    grant(
+        Cluster,
+        "storage.k8s.io",
+        &["storageclasses", "csinodes"],
+        FOLLOW,
+        "zones and limits of volumes",
+    ),
+    grant(
+        Cluster,
+        "storage.k8s.io",
+        &["volumeattachments"],
+        &["list"],
+        "waits for volumes before it ends a machine",
+    ),
+    grant(Cluster, "apps", &["daemonsets"], FOLLOW, "overhead of new nodes"),
+    grant(
+        Cluster,
+        "policy",
+        &["poddisruptionbudgets"],
+        FOLLOW,
+        "which nodes can be disrupted",
+    ),
+    for_buffers(grant(
+        Cluster,
+        "autoscaling.x-k8s.io",
+        &["capacitybuffers"],
+        READ,
+        "feature gate CapacityBuffer",
+    )),
+    for_buffers(grant(
+        Cluster,
+        "autoscaling.x-k8s.io",
+        &["capacitybuffers/status"],
+        &["patch"],
+        "feature gate CapacityBuffer",
+    )),
+    for_buffers(grant(Cluster, "", &["podtemplates"], READ, "pods of a buffer")),
+    for_buffers(grant(
+        Cluster,
+        "apps",
+        &["deployments", "replicasets", "statefulsets"],
+        READ,
+        "pods of a buffer",
+    )),
+    // What Karpenter's own roles do not have: without it NodeRepairPolicies are not read.
+    grant(
+        Cluster,
+        "kerf.sh",
+        &["noderepairpolicies"],
+        FOLLOW,
+        "NodeRepairPolicies; Kerf only",
+    ),
+    grant(
+        Cluster,
+        "kerf.sh",
+        &["noderepairpolicies/status"],
+        &["patch"],
+        "NodeRepairPolicies; Kerf only",
+    ),
+    grant(
+        Provider,
+        "karpenter.kwok.sh",
+        &["kwoknodeclasses"],
+        READ,
+        "node classes",
+    ),
+    Grant {
+        only_lease: true,
+        ..grant(
+            OwnNamespace,
+            "coordination.k8s.io",
+            &["leases"],
+            &["get", "update"],
+            "leader election",
+        )
+    },
+    // RBAC cannot name the object of a create.
+    grant(
+        OwnNamespace,
+        "coordination.k8s.io",
+        &["leases"],
+        &["create"],
+        "the first lease",
+    ),
+];
+
+/// Permissions of people with the ClusterRole `admin`.
+pub(crate) const ADMIN_GRANTS: &[Grant] = &[
+    grant(Cluster, "karpenter.sh", ADMIN_RESOURCES, ADMIN_VERBS, ""),
+    grant(Cluster, "karpenter.kwok.sh", &["kwoknodeclasses"], ADMIN_VERBS, ""),
+    grant(Cluster, "kerf.sh", &["noderepairpolicies"], ADMIN_VERBS, ""),
+];
+const ADMIN_RESOURCES: &[&str] = &["nodepools", "nodepools/status", "nodeclaims", "nodeclaims/status"];
+const ADMIN_VERBS: &[&str] = &["get", "list", "watch", "create", "delete", "patch"];
+
+impl Grant {
+    /// Whether it is granted whatever the options are.
+    pub(crate) fn is_always(&self) -> bool {
+        self.condition == Condition::Always
+    }
+
+    /// The rule of a role; `lease` is the name of the leader election lease.
+    pub(crate) fn rule(&self, lease: &str) -> PolicyRule {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        PolicyRule {
+            api_groups: Some(vec![self.group.to_owned()]),
+            resources: Some(texts(self.resources)),
+            resource_names: self.only_lease.then(|| vec![lease.to_owned()]),
+            verbs: texts(self.verbs),
+            ..PolicyRule::default()
+        }
+    }
+
+    /// A row of the documentation's table.
+    #[cfg(test)]
+    fn row(&self) -> String {
+        let group = if self.group.is_empty() { "core" } else { self.group };
+        format!(
+            "| {group} | {} | {} | {} |",
+            self.resources.join(", "),
+            self.verbs.join(", "),
+            self.purpose
+        )
+    }
+}
+
+/// The rules of a scope.
+pub(crate) fn rules(scope: GrantScope, capacity_buffer: bool, lease: &str) -> Vec<PolicyRule> {
+    GRANTS
+        .iter()
+        .filter(|grant| grant.scope == scope)
+        .filter(|grant| grant.condition == Condition::Always || capacity_buffer)
+        .map(|grant| grant.rule(lease))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INSTALL_DOCS: &str = include_str!("../../../../docs/install.md");
+
+    #[test]
+    fn the_documentation_lists_every_permission() {
+        for grant in GRANTS {
+            let row = grant.row();
+            assert!(INSTALL_DOCS.contains(&row), "docs/install.md lacks\n{row}");
+        }
+    }
+
+    /// Karpenter's permissions (OPS-222 to OPS-237) as (group, resource, verbs), with what its KWOK chart adds.
+    const UPSTREAM: &[(&str, &[&str], &[&str])] = &[
+        (
+            "karpenter.sh",
+            &[
+                "nodepools",
+                "nodepools/status",
+                "nodeclaims",
+                "nodeclaims/status",
+                "nodeoverlays",
+                "nodeoverlays/status",
+            ],
+            READ,
+        ),
+        (
+            "karpenter.sh",
+            &["nodeclaims", "nodeclaims/status", "nodeclaims/finalizers"],
+            &["create", "delete", "update", "patch"],
+        ),
+        (
+            "karpenter.sh",
+            &[
+                "nodepools",
+                "nodepools/status",
+                "nodepools/finalizers",
+                "nodeoverlays/status",
+            ],
+            &["update", "patch"],
+        ),
+        (
+            "autoscaling.x-k8s.io",
+            &["capacitybuffers", "capacitybuffers/status"],
+            READ,
+        ),
+        (
+            "autoscaling.x-k8s.io",
+            &["capacitybuffers/status"],
+            &["update", "patch"],
+        ),
+        (
+            "",
+            &[
+                "pods",
+                "nodes",
+                "persistentvolumes",
+                "persistentvolumeclaims",
+                "replicationcontrollers",
+                "namespaces",
+                "podtemplates",
+            ],
+            READ,
+        ),
+        ("", &["events"], &["create", "patch"]),
+        ("", &["nodes"], &["patch", "delete", "update", "create"]),
+        ("", &["pods/eviction"], &["create"]),
+        ("", &["pods"], &["delete"]),
+        (
+            "storage.k8s.io",
+            &["storageclasses", "csinodes", "volumeattachments"],
+            READ,
+        ),
+        (
+            "apps",
+            &["daemonsets", "deployments", "replicasets", "statefulsets"],
+            READ,
+        ),
+        ("policy", &["poddisruptionbudgets"], READ),
+        ("karpenter.kwok.sh", &["kwoknodeclasses"], READ),
+        (
+            "coordination.k8s.io",
+            &["leases"],
+            &["get", "watch", "patch", "update", "create"],
+        ),
+    ];
+
+    // OPS-222 OPS-223 OPS-224 OPS-226 OPS-227 OPS-228 OPS-229 OPS-230 OPS-231 OPS-232 OPS-234 OPS-236
+    #[test]
+    fn karpenters_own_roles_are_enough_for_all_but_kerf_sh() {
+        for grant in GRANTS.iter().filter(|grant| grant.group != "kerf.sh") {
+            for resource in grant.resources {
+                for verb in grant.verbs {
+                    let allowed = UPSTREAM.iter().any(|(group, resources, verbs)| {
+                        *group == grant.group && resources.contains(resource) && verbs.contains(verb)
+                    });
+                    assert!(allowed, "{verb} {resource} in {:?}", grant.group);
+                }
+            }
+        }
+    }
+}
