@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Catalogue(CatalogueArgs),
     /// Print the objects that run the controller in a cluster.
     Manifests(ManifestsArgs),
+    /// Check whether Kerf can take over a cluster from Karpenter.
+    Preflight(PreflightArgs),
     /// Print the custom resource definitions.
     Crds(CrdsArgs),
     /// Print shell completions.
@@ -277,6 +279,41 @@ pub(crate) struct ManifestsArgs {
     #[arg(long)]
     pub(crate) crds: bool,
 }
+
+/// Options of `kerf preflight`.
+#[derive(Args, Debug)]
+#[command(after_help = PREFLIGHT_HELP)]
+pub(crate) struct PreflightArgs {
+    /// Manifests to read instead of asking a cluster: a file, a folder, or - for standard input. May be repeated.
+    #[arg(short = 'f', long = "filename", value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub(crate) filenames: Vec<PathBuf>,
+    /// Namespace that Kerf will run in. Default: that of the Deployment it replaces, or kube-system.
+    #[arg(short, long)]
+    pub(crate) namespace: Option<String>,
+    /// Kubeconfig file. Default: $KUBECONFIG or ~/.kube/config.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "filenames")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig. Default: the current one.
+    #[arg(long, conflicts_with = "filenames")]
+    pub(crate) context: Option<String>,
+    /// Time at which leases are judged (RFC 3339); now by default.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) now: Option<String>,
+    /// Format of the report.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub(crate) output: Output,
+}
+
+const PREFLIGHT_HELP: &str = "Examples:
+  kerf preflight                     read the cluster of the current kubeconfig
+  kerf preflight -n karpenter        Kerf will run in namespace karpenter
+  kerf preflight -f dump/ -o json    read files
+
+Exit codes:
+  0  Kerf can take over; there may be warnings
+  1  there is a problem; the report says what to do
+  2  bad input or usage, including unreadable files
+  4  the output, the API, the kubeconfig or the network failed";
 
 /// Options of `kerf crds`.
 #[derive(Args, Debug)]

@@ -2,7 +2,7 @@
 
 use crate::args::{Cli, Command, CrdsArgs};
 use crate::exit::Exit;
-use crate::{args, catalogue, controller, demo, explain, install, simulate, up};
+use crate::{args, catalogue, controller, demo, explain, install, preflight, simulate, up};
 use clap::{CommandFactory, Parser};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -63,6 +63,7 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Explain(args) => explain::run(&args),
         Command::Catalogue(args) => catalogue::run(&args),
         Command::Manifests(args) => install::run(&args),
+        Command::Preflight(args) => preflight::run(&args),
         Command::Crds(args) => crds(&args),
         Command::Completions { shell } => {
             // `generate` panics when it cannot write, so it writes to memory.

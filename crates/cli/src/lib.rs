@@ -17,6 +17,7 @@ mod kubeconfig_file;
 mod manifests;
 mod node_report;
 pub mod offline;
+mod preflight;
 mod simulate;
 mod up;
 mod up_flags;

@@ -36,6 +36,28 @@ impl Object {
     }
 }
 
+/// All documents of the inputs as they are, those in lists one by one, whatever their kinds.
+pub(crate) fn raw_documents(inputs: &[Input]) -> (Vec<Value>, Vec<InputError>) {
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    for input in inputs {
+        let documents = if input.text.trim_start().starts_with('{') {
+            json_documents(input)
+        } else {
+            yaml_documents(input)
+        };
+        for (_, document) in documents {
+            match document {
+                Ok(mut value) => match value.get_mut("items").and_then(Value::as_array_mut) {
+                    Some(items) => found.append(items),
+                    None => found.push(value),
+                },
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    (found, errors)
+}
+
 /// Reads the objects of all inputs. Duplicates are errors. Documents that are no Kubernetes objects are errors in files the user names, and
 /// notes in folders.
 pub(crate) fn read_objects(inputs: &[Input]) -> Objects {

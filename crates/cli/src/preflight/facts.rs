@@ -1,0 +1,97 @@
+//! What the checks look at.
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use kerf_api::{NodeClaim, NodePool};
+use serde_json::Value;
+
+/// What was read of a cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    /// Version of the API server as major and minor number; `None` with files.
+    pub(crate) server_version: Option<(u32, u32)>,
+    /// CustomResourceDefinitions; `None` if they could not be read.
+    pub(crate) definitions: Option<Vec<Value>>,
+    pub(crate) pools: Vec<NodePool>,
+    pub(crate) claims: Vec<NodeClaim>,
+    /// Deployments of Karpenter or Kerf.
+    pub(crate) deployments: Vec<Deployment>,
+    pub(crate) leases: Vec<Lease>,
+    /// Answers of the API server about permissions; `None` if it was not asked.
+    pub(crate) permissions: Option<Permissions>,
+    /// What could not be read, and why.
+    pub(crate) unread: Vec<String>,
+    /// The namespace Kerf will run in, if the user names it.
+    pub(crate) namespace: Option<String>,
+    pub(crate) now: Timestamp,
+}
+
+/// Answers of the API server about permissions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Permissions {
+    /// Whose permissions they are.
+    pub(crate) subject: String,
+    pub(crate) asked: usize,
+    /// What is missing.
+    pub(crate) missing: Vec<MissingPermission>,
+}
+
+/// A permission that the controller needs and does not have.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct MissingPermission {
+    pub(crate) group: &'static str,
+    pub(crate) resource: &'static str,
+    pub(crate) verbs: Vec<&'static str>,
+    pub(crate) purpose: &'static str,
+}
+
+/// Namespace of a new installation.
+pub(crate) const DEFAULT_NAMESPACE: &str = "kube-system";
+
+impl Facts {
+    /// Nothing read yet.
+    pub(crate) fn new(now: Timestamp, namespace: Option<String>) -> Self {
+        Self {
+            server_version: None,
+            definitions: None,
+            pools: Vec::new(),
+            claims: Vec::new(),
+            deployments: Vec::new(),
+            leases: Vec::new(),
+            permissions: None,
+            unread: Vec::new(),
+            namespace,
+            now,
+        }
+    }
+
+    /// The namespace Kerf will run in: the one named by the user, else that of the Deployment it replaces.
+    pub(crate) fn target_namespace(&self) -> &str {
+        let replaced = || self.deployments.first()?.metadata.namespace.as_deref();
+        self.namespace.as_deref().or_else(replaced).unwrap_or(DEFAULT_NAMESPACE)
+    }
+}
+
+/// Whether a Deployment runs Karpenter or Kerf.
+pub(crate) fn is_controller(deployment: &Deployment) -> bool {
+    let labels = deployment.metadata.labels.as_ref();
+    let name = labels.and_then(|labels| labels.get("app.kubernetes.io/name"));
+    if name.is_some_and(|name| name == "karpenter" || name == "kerf") {
+        return true;
+    }
+    let spec = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let containers = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    containers.iter().any(|container| {
+        let variables = container.env.as_deref().unwrap_or_default();
+        variables.iter().any(|variable| variable.name == "KARPENTER_SERVICE")
+    })
+}
+
+/// An object's namespace and name.
+pub(crate) fn title(kind: &str, namespace: Option<&str>, name: Option<&str>) -> String {
+    match namespace {
+        Some(namespace) => format!("{kind} {namespace}/{}", name.unwrap_or_default()),
+        None => format!("{kind} {}", name.unwrap_or_default()),
+    }
+}

@@ -1,0 +1,18 @@
+//! `kerf preflight`: whether Kerf can take over a cluster, and what would change.
+//!
+//! [`facts`] holds what was read, from a cluster ([`live`]) or from files ([`files`]). The checks are functions of the facts.
+
+mod definitions;
+mod differences;
+mod drift;
+mod election;
+mod facts;
+mod files;
+mod finding;
+mod live;
+mod options;
+mod permissions;
+mod provider;
+mod run;
+
+pub(crate) use run::run;
