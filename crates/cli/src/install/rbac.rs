@@ -71,16 +71,16 @@ pub(crate) const GRANTS: &[Grant] = &[
     grant(
         Cluster,
         "karpenter.sh",
-        &["nodeclaims"],
+        &["nodeclaims", "nodepools"],
         READ,
         "the state of the cluster",
     ),
     grant(
         Cluster,
         "karpenter.sh",
-        &["nodepools", "nodeoverlays"],
+        &["nodeoverlays"],
         FOLLOW,
-        "configuration; overlays with the feature gate NodeOverlay",
+        "feature gate NodeOverlay",
     ),
     grant(
         Cluster,

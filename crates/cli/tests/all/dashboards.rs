@@ -108,10 +108,15 @@ fn named(expression: &str) -> Named {
                     at += 1;
                 }
                 let word: String = letters[start..at].iter().collect();
-                let next = letters[at..].iter().find(|letter| !letter.is_whitespace());
+                let rest: String = letters[at..].iter().collect();
+                let rest = rest.trim_start();
+                // An aggregation has its parameters in parentheses, or first says by what it groups.
+                let is_function = ["(", "by ", "by(", "without ", "without("]
+                    .iter()
+                    .any(|next| rest.starts_with(next));
                 if in_braces || in_grouping {
                     labels.insert(word.clone());
-                } else if next != Some(&'(') && !KEYWORDS.contains(&word.as_str()) {
+                } else if !is_function && !KEYWORDS.contains(&word.as_str()) {
                     series.insert(word.clone());
                 }
                 last_word = word;
