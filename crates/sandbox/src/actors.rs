@@ -7,6 +7,7 @@ use crate::{disruption_budget, kubelet, node_agents, node_lifecycle, pod_gc, sch
 use kerf_runtime::{CancellationToken, Clock, Seed};
 use kube::Client;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// Which actors run, with their options.
@@ -14,6 +15,8 @@ use tokio::task::JoinSet;
 pub struct ActorOptions {
     /// The scheduler's scoring; `None` for no scheduler.
     pub scheduler: Option<Scoring>,
+    /// How long the scheduler takes for an attempt to place one pod; zero by default.
+    pub scheduling_attempt_takes: Duration,
     /// The kubelets.
     pub kubelets: KubeletOptions,
     /// Whether the controllers of the controller manager run: workloads, disruption budgets, node lifecycle, volumes, pod garbage
@@ -25,6 +28,7 @@ impl Default for ActorOptions {
     fn default() -> Self {
         Self {
             scheduler: Some(Scoring::default()),
+            scheduling_attempt_takes: Duration::ZERO,
             kubelets: KubeletOptions::default(),
             controller_manager: true,
         }
@@ -57,7 +61,7 @@ impl Actors {
             volumes::start(&context, &mut tasks);
         }
         if let Some(scoring) = options.scheduler {
-            scheduler::start(&context, &mut tasks, scoring);
+            scheduler::start(&context, &mut tasks, scoring, options.scheduling_attempt_takes);
         }
         node_agents::start(&context, &mut tasks, &options.kubelets);
         kubelet::start(&context, &mut tasks, options.kubelets.clone());

@@ -1,5 +1,6 @@
 //! One attempt to place one pod.
 
+use super::nominations::nominated_node;
 use super::report::{Reports, message};
 use super::scheduling_loop::{Shared, is_waiting};
 use super::score::{Likeness, Scoring, score};
@@ -10,6 +11,7 @@ use crate::volumes::{SELECTED_NODE, claim_names, class_of, is_bound, waits_for_c
 use k8s_openapi::api::core::v1::{Binding, ObjectReference, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_check::filter::{Filter, FilterReason};
+use kerf_model::node::Node;
 use kerf_runtime::ObjectKey;
 use kube::ResourceExt;
 use kube::api::{Api, PostParams};
@@ -101,21 +103,31 @@ fn find(shared: &Shared, scoring: Scoring, api_pod: &Pod) -> Verdict {
     };
     // Daemon pods differ only in their node affinity by field, which the model does not have.
     let plain = api_pod.spec.as_ref().and_then(required_terms).is_none();
-    if let Some(message) = cache.refusal(&pod).filter(|_| plain) {
+    let nominated = nominated_node(api_pod);
+    let alike = plain && nominated.is_none();
+    if let Some(message) = cache.refusal(&pod).filter(|_| alike) {
         return Verdict::Nowhere(message.to_owned());
     }
-    let (cluster, repelling) = cache.snapshot();
+    let (cluster, repelling, nominations) = cache.snapshot();
     let filter = Filter::knowing(&pod, cluster, |node| repelling.contains(&node.name));
     let likeness = Likeness::new(&pod, cluster);
+    let judge = |node: &Node| {
+        if pinned_elsewhere(api_pod, &node.name) {
+            return Err(vec![FilterReason::NodeAffinity]);
+        }
+        if let Some(crowded) = nominations.crowded(node, &pod) {
+            filter.node(&crowded)?;
+        }
+        filter.node(node)
+    };
+    let preferred = cluster.nodes.iter().find(|node| Some(&*node.name) == nominated);
+    if let Some(node) = preferred.filter(|node| judge(node).is_ok()) {
+        return Verdict::Node(node.name.to_string());
+    }
     let mut best: Option<(i64, &Arc<str>)> = None;
     let mut reasons = Vec::new();
     for node in &cluster.nodes {
-        let outcome = if pinned_elsewhere(api_pod, &node.name) {
-            Err(vec![FilterReason::NodeAffinity])
-        } else {
-            filter.node(node)
-        };
-        match outcome {
+        match judge(node) {
             Ok(()) => {
                 let score = score(scoring, &pod, node, cluster, &likeness);
                 // Nodes are sorted by name: the first of equal scores wins.
@@ -130,7 +142,7 @@ fn find(shared: &Shared, scoring: Scoring, api_pod: &Pod) -> Verdict {
         Some((_, name)) => Verdict::Node(name.to_string()),
         None => {
             let text = message(cluster.nodes.len(), &reasons);
-            if plain {
+            if alike {
                 cache.refused(Arc::clone(&pod), &text);
             }
             Verdict::Nowhere(text)

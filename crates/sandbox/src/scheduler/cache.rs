@@ -1,6 +1,7 @@
 //! The scheduler's cache: nodes with their pods in the form the filters need, updated by every watch event.
 
-use crate::object::{is_finished, node_name};
+use super::nominations::{Nominations, nominated_node};
+use crate::object::{is_active, is_finished, node_name};
 use crate::store::key_of;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node as ApiNode, PersistentVolume, PersistentVolumeClaim, Pod as ApiPod};
@@ -45,7 +46,9 @@ pub(super) struct SchedulerCache {
     dirty: BTreeSet<Arc<str>>,
     /// Nodes of the snapshot that have pods with anti-affinity.
     repelling: BTreeSet<Arc<str>>,
-    /// Why pods of a kind fit nowhere, as long as nothing changes; by namespace, labels and shape, which are shared between equal pods.
+    nominations: Nominations,
+    /// Why pods of a kind fit nowhere, as long as nothing changes; by namespace, labels, shape and priority. Labels and shape are shared
+    /// between equal pods.
     refusals: Vec<(Arc<Pod>, String)>,
 }
 
@@ -80,6 +83,7 @@ impl SchedulerCache {
             classes: BTreeMap::new(),
             dirty: BTreeSet::new(),
             repelling: BTreeSet::new(),
+            nominations: Nominations::default(),
             refusals: Vec::new(),
         }
     }
@@ -112,6 +116,7 @@ impl SchedulerCache {
         }
         self.assumed.remove(key);
         self.release(key);
+        self.nominate(key, pod);
         let Some(pod) = pod.filter(|pod| !is_finished(pod)) else {
             return;
         };
@@ -119,6 +124,21 @@ impl SchedulerCache {
             && let Some(known) = self.convert(pod)
         {
             self.occupy(key, &node, known);
+        }
+    }
+
+    /// Notes to which node a pod is nominated; a bound pod is nominated to none.
+    fn nominate(&mut self, key: &ObjectKey, pod: Option<&ApiPod>) {
+        let waiting = pod.filter(|pod| node_name(pod).is_none() && is_active(pod));
+        let nominated = waiting.and_then(|pod| Some((nominated_node(pod)?, pod)));
+        if let Some((node, pod)) = nominated
+            && let Some(known) = self.convert(pod)
+        {
+            let pod = self.with_volumes(&known);
+            self.nominations.nominate(key, node, pod);
+            self.refusals.clear();
+        } else if self.nominations.forget(key) {
+            self.refusals.clear();
         }
     }
 
@@ -147,6 +167,7 @@ impl SchedulerCache {
         let key = key_of(pod);
         let Some(known) = self.convert(pod) else { return };
         self.release(&key);
+        self.nominations.forget(&key);
         self.assumed
             .insert(key.clone(), pod.metadata.uid.clone().unwrap_or_default());
         self.occupy(&key, node, known);
@@ -266,6 +287,7 @@ impl SchedulerCache {
             Arc::ptr_eq(&other.shape, &pod.shape)
                 && Arc::ptr_eq(&other.labels, &pod.labels)
                 && other.namespace == pod.namespace
+                && other.priority == pod.priority
         };
         let known = self.refusals.iter().find(same).filter(|_| pod.volumes.is_empty());
         known.map(|(_, message)| message.as_str())
@@ -277,8 +299,8 @@ impl SchedulerCache {
         }
     }
 
-    /// The cluster as it is now, and which of its nodes have pods with anti-affinity.
-    pub(super) fn snapshot(&mut self) -> (&Snapshot, &BTreeSet<Arc<str>>) {
+    /// The cluster as it is now, which of its nodes have pods with anti-affinity, and which pods are nominated.
+    pub(super) fn snapshot(&mut self) -> (&Snapshot, &BTreeSet<Arc<str>>, &Nominations) {
         for name in std::mem::take(&mut self.dirty) {
             let at = self.snapshot.nodes.binary_search_by(|node| node.name.cmp(&name));
             let node = self.build(&name);
@@ -295,7 +317,7 @@ impl SchedulerCache {
                 (Err(_), None) => {}
             }
         }
-        (&self.snapshot, &self.repelling)
+        (&self.snapshot, &self.repelling, &self.nominations)
     }
 
     fn build(&self, name: &Arc<str>) -> Option<Node> {

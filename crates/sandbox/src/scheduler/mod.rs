@@ -5,6 +5,7 @@
 
 mod attempt;
 mod cache;
+mod nominations;
 mod queue;
 mod report;
 mod scheduling_loop;

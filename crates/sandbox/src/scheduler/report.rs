@@ -1,5 +1,6 @@
 //! Reports of scheduling attempts: the PodScheduled condition and a counted event, worded like kube-scheduler's.
 
+use super::nominations::nominated_node;
 use super::scheduling_loop::NAME;
 use crate::context::ActorContext;
 use crate::object::{event, seconds, uid};
@@ -8,7 +9,7 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kerf_check::filter::FilterReason;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -83,7 +84,7 @@ const REPEAT: Duration = Duration::from_secs(300);
 const REMEMBERED: usize = 10_000;
 
 impl Reports {
-    /// Reports a pod that fits no node.
+    /// Reports a pod that fits no node, and ends its nomination.
     pub(super) async fn unschedulable(
         &mut self,
         context: &ActorContext,
@@ -99,7 +100,8 @@ impl Reports {
         let old = known
             .iter()
             .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
-        if old.is_some_and(|old| old.message.as_deref() == Some(message)) {
+        let nominated = nominated_node(pod).is_some();
+        if old.is_some_and(|old| old.message.as_deref() == Some(message)) && !nominated {
             return Ok(());
         }
         let since = old
@@ -109,9 +111,11 @@ impl Reports {
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message,
             "lastTransitionTime": since,
         });
-        let patched = context
-            .patch_pod_status(&key_of(pod), json!({"status": {"conditions": [condition]}}))
-            .await;
+        let mut patch = json!({"status": {"conditions": [condition]}});
+        if nominated {
+            patch["status"]["nominatedNodeName"] = Value::Null;
+        }
+        let patched = context.patch_pod_status(&key_of(pod), patch).await;
         match patched {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             other => other,

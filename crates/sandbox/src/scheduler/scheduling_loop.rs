@@ -1,6 +1,7 @@
 //! The scheduling loop, and the listeners that keep its cache and queue up to date.
 
 use super::cache::SchedulerCache;
+use super::nominations::nominated_node;
 use super::queue::{Queue, Wake};
 use super::score::Scoring;
 use super::{attempt, queue, report};
@@ -8,6 +9,7 @@ use crate::context::ActorContext;
 use crate::object::{is_active, is_finished, node_name};
 use k8s_openapi::api::core::v1::Pod;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -48,7 +50,7 @@ impl Shared {
     }
 }
 
-pub(crate) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>, scoring: Scoring) {
+pub(crate) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>, scoring: Scoring, attempt_takes: Duration) {
     let shared = Arc::new(Shared {
         cache: Mutex::new(SchedulerCache::new()),
         queue: Mutex::default(),
@@ -61,7 +63,7 @@ pub(crate) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>, scorin
         tokio::select! {
             biased;
             () = shutdown.cancelled() => {}
-            () = run(&context, &shared, scoring) => {}
+            () = run(&context, &shared, scoring, attempt_takes) => {}
         }
     });
 }
@@ -82,7 +84,9 @@ fn listen(context: &ActorContext, shared: &Arc<Shared>) {
         }
         // A pod that is being deleted occupies its node until it is removed.
         let occupied = |pod: Option<&Pod>| pod.is_some_and(|pod| node_name(pod).is_some() && !is_finished(pod));
-        if occupied(change.old) != occupied(change.new) {
+        // So does a nominated pod that waits.
+        let gave_up_room = change.new.is_none() && change.old.is_some_and(|pod| nominated_node(pod).is_some());
+        if occupied(change.old) != occupied(change.new) || gave_up_room {
             own.wake(Wake::All);
         }
     });
@@ -129,13 +133,18 @@ fn listen(context: &ActorContext, shared: &Arc<Shared>) {
     });
 }
 
-async fn run(context: &ActorContext, shared: &Shared, scoring: Scoring) {
+async fn run(context: &ActorContext, shared: &Shared, scoring: Scoring, attempt_takes: Duration) {
     context.complete().await;
     let mut reports = report::Reports::default();
     loop {
         let next = shared.queue().next();
         match next {
-            Some(key) => attempt::attempt(context, shared, scoring, &mut reports, &key).await,
+            Some(key) => {
+                if !attempt_takes.is_zero() {
+                    tokio::time::sleep(attempt_takes).await;
+                }
+                attempt::attempt(context, shared, scoring, &mut reports, &key).await;
+            }
             None => {
                 let due = shared.queue().due();
                 tokio::select! {

@@ -1,7 +1,9 @@
 //! The scheduler.
 
 use crate::fixture::{Cluster, asks, node_of, pod, seconds, workload};
+use k8s_openapi::api::core::v1::Pod;
 use kerf_sandbox::Scoring;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
@@ -126,4 +128,91 @@ async fn zone_spread_is_kept() {
     seconds(5).await;
     let pods = cluster.pods().await;
     assert_eq!(pods.iter().filter(|pod| node_of(pod) == "n3").count(), 3);
+}
+
+/// Writes the node a pod is nominated to, as a component that made room for it does.
+async fn nominate(cluster: &Cluster, pod: &str, node: &str) {
+    let api: Api<Pod> = Api::namespaced(cluster.client.clone(), "default");
+    let patch = Patch::Merge(json!({"status": {"nominatedNodeName": node}}));
+    let patched = api.patch_status(pod, &PatchParams::default(), &patch).await;
+    patched.expect("a status");
+}
+
+fn nominated_node(pod: &Pod) -> Option<&str> {
+    pod.status.as_ref()?.nominated_node_name.as_deref()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nominated_node_is_tried_first_and_its_room_is_kept() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1", "n2"]).await;
+    cluster.create(pod("full", asks("4"))).await;
+    cluster.create(pod("half", asks("2"))).await;
+    seconds(5).await;
+    let (full, half) = (cluster.pod("full").await, cluster.pod("half").await);
+    let (full, half) = (node_of(&full).to_owned(), node_of(&half).to_owned());
+    assert_ne!(full, half);
+    // It waits for the room of the full node, and keeps it from pods that come later but do not matter more.
+    cluster.create(pod("planned", asks("3"))).await;
+    seconds(1).await;
+    nominate(&cluster, "planned", &full).await;
+    cluster
+        .create(pod(
+            "other",
+            json!({"nodeSelector": {"kubernetes.io/hostname": full}, "containers": [
+            {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "2"}}}]}),
+        ))
+        .await;
+    seconds(1).await;
+    assert_eq!(nominated_node(&cluster.pod("planned").await), Some(&*full));
+    cluster.delete_pod("full").await;
+    seconds(15).await;
+    let planned = cluster.pod("planned").await;
+    assert_eq!(
+        (node_of(&planned), nominated_node(&planned)),
+        (&*full, None),
+        "bound, and so nominated no longer"
+    );
+    assert_eq!(node_of(&cluster.pod("other").await), "");
+    // An emptier node does not win against the nominated one.
+    cluster.delete_pod("planned").await;
+    cluster.delete_pod("other").await;
+    seconds(15).await;
+    let gated = json!({"schedulingGates": [{"name": "wait"}], "containers": [
+        {"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "1"}}}]});
+    cluster.create(pod("late", gated)).await;
+    nominate(&cluster, "late", &half).await;
+    let patch =
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "late"}, "spec": {"schedulingGates": null}});
+    cluster.patch(patch).await;
+    seconds(5).await;
+    assert_eq!(node_of(&cluster.pod("late").await), half);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_attempt_ends_a_nomination_and_priority_overrides_it() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1"]).await;
+    cluster.create(pod("planned", asks("5"))).await;
+    seconds(1).await;
+    nominate(&cluster, "planned", "n1").await;
+    cluster.create(pod("small", asks("100m"))).await;
+    seconds(1).await;
+    assert_eq!(node_of(&cluster.pod("small").await), "", "the room is kept");
+    // A change of the cluster lets both be tried again.
+    for label in ["a", "b"] {
+        let patch =
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {"changed": label}}});
+        cluster.patch(patch).await;
+        seconds(15).await;
+    }
+    assert_eq!(nominated_node(&cluster.pod("planned").await), None);
+    assert_eq!(node_of(&cluster.pod("small").await), "n1");
+    nominate(&cluster, "planned", "n1").await;
+    cluster.create(json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})).await;
+    let mut high = asks("1");
+    (high["priorityClassName"], high["priority"]) = (json!("high"), json!(1000));
+    cluster.create(pod("high", high)).await;
+    seconds(1).await;
+    assert_eq!(node_of(&cluster.pod("high").await), "n1");
 }

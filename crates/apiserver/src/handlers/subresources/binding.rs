@@ -1,4 +1,4 @@
-//! pods/binding: assigns a pod to a node.
+//! pods/binding: assigns a pod to a node and ends its nomination.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -62,6 +62,9 @@ pub(crate) fn answer(state: &mut State, call: &Call<'_>, at: &Target<'_>) -> Res
         json::set(&mut new, &["metadata", "annotations", key], value.clone());
     }
     set_scheduled(&mut new, &seconds(at.now));
+    if let Some(status) = new.get_mut("status").and_then(Value::as_object_mut) {
+        status.remove("nominatedNodeName");
+    }
     let mut write = call.write_at(at.resource, at.namespace)?;
     write.subresource = "binding";
     state.replace(&mut write, &live, &old, new, Part::Internal)?;
