@@ -44,6 +44,14 @@ pub mod node_pool {
     pub const DEPENDENTS: [&str; 2] = [super::VALIDATION_SUCCEEDED, NODE_CLASS_READY];
 }
 
+/// Conditions of a Pod that Kerf writes.
+pub mod pod {
+    /// Kerf has nominated the pod to the node that the message names (`status.nominatedNodeName`).
+    pub const NOMINATED: &str = "kerf.sh/Nominated";
+    /// Reason of [`NOMINATED`].
+    pub const PLANNED_ONTO_NODE: &str = "PlannedOntoNode";
+}
+
 /// Conditions of a NodeClaim.
 pub mod node_claim {
     /// The instance exists (API-108).

@@ -33,7 +33,7 @@ use crate::interruption::Interruptions;
 use crate::lifecycle::Lifecycle;
 use crate::pod_events::PodEvents;
 use crate::pools::{self, PoolCounter, PoolHash, RegistrationHealth};
-use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
+use crate::provisioning::{Batcher, NodeTrigger, Nominator, PodTrigger, Provisioner};
 use crate::pump;
 use crate::reconciler::LeaderTask;
 use crate::relist::Relist;
@@ -218,6 +218,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     let health = RegistrationHealth::default();
     let evictions = Evictions::new(context);
     let batcher = Batcher::new(context.options.batch_idle_duration, context.options.batch_max_duration);
+    let nominator = Nominator::new(context);
     let queue = CommandQueue::new(context);
     let repair_policies = Policies::default();
     let pool_health = pools::health(context, &health);
@@ -230,7 +231,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         PoolCounter::new(context),
         pools::readiness(context),
         pools::validation(context),
-        Provisioner::new(context, &batcher),
+        Provisioner::new(context, &batcher, &nominator),
         PodTrigger::new(context, &batcher),
         NodeTrigger::new(context, &batcher),
         Lifecycle::new(context, health, Arc::clone(&pool_health), context.tuning.timeouts),
@@ -253,6 +254,9 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     if !context.options.disable_cluster_state_observability {
         all.push(NodeReport::new(context));
         all.push(PoolReport::new(context));
+    }
+    if context.options.nominate_pods {
+        all.push(nominator);
     }
     // LIF-168
     if context.options.feature_gates.static_capacity {

@@ -78,6 +78,8 @@ pub struct Options {
     pub commands_per_pass: CommandsPerPass,
     /// Kerf's own: taint keys nodes lose by themselves while they start, besides the well-known ones.
     pub startup_taints: Vec<String>,
+    /// Kerf's own: whether pods are nominated to the nodes they are planned onto.
+    pub nominate_pods: bool,
 }
 
 /// Why there are no options. The texts are upstream's (OPS-028).
@@ -168,6 +170,7 @@ impl Options {
             )?,
             commands_per_pass: policy(values, "disruption-commands-per-pass", "DISRUPTION_COMMANDS_PER_PASS")?,
             startup_taints: taint_keys(values.string("startup-taints"))?,
+            nominate_pods: values.bool("nominate-pods"),
         })
     }
 

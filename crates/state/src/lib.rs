@@ -16,9 +16,9 @@ mod node_class;
 mod object;
 
 pub use cluster_objects::ClusterObjects;
-pub use convert::{Conventions, Converter};
+pub use convert::{Conventions, Converter, NodeNomination};
 pub use cost::{PoolCost, pool_cost};
 pub use in_flight::{CommandInFlight, CommandNode, Now, Placed, PodTime, PodTimes, Replacement, SuspiciousList};
-pub use mirror::{Mirror, MirrorOptions, ObjectVersion, PoolClaims, Stored, SyncReport};
+pub use mirror::{Mirror, MirrorOptions, ObjectVersion, PoolClaims, Stored, SyncReport, WaitingPod};
 pub use node_class::NodeClass;
 pub use object::{Event, Kind, Mirrored, Object, ResetReport};

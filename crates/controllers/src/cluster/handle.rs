@@ -19,7 +19,7 @@ use kerf_model::snapshot::Snapshot;
 use kerf_state::lean::LeanNode;
 use kerf_state::{
     CommandInFlight, Conventions, Kind, Mirror, MirrorOptions, NodeClass, Now, PodTimes, PoolClaims, Stored,
-    SuspiciousList, SyncReport,
+    SuspiciousList, SyncReport, WaitingPod,
 };
 
 use tokio::time::Instant;
@@ -210,6 +210,11 @@ impl Cluster {
     /// The claim a pod is promised to.
     pub fn promised_to(&self, pod: &Pod) -> Option<Arc<str>> {
         self.read().mirror.promised_to(pod).cloned()
+    }
+
+    /// Pods that wait for a node, and where they are to run; see [`Mirror::waiting_pods`].
+    pub(crate) fn waiting_pods(&self) -> Vec<WaitingPod> {
+        self.read().mirror.waiting_pods()
     }
 
     /// Ends what has expired of what is in flight (see [`Mirror::expire`]), and notes whether decisions may be made. Loops that decide call it

@@ -17,4 +17,5 @@ mod registration;
 mod reregistration;
 
 pub(crate) use controller::Lifecycle;
+pub(crate) use initialization::{closed_gate, is_ready};
 pub(crate) use registration::taints_mut;

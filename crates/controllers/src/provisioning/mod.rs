@@ -2,6 +2,8 @@
 
 mod batch;
 pub(crate) mod events;
+mod nomination;
+mod nominator;
 mod preference_log;
 mod provisioner;
 mod relaxation_log;
@@ -10,5 +12,6 @@ mod solve_age;
 mod trigger;
 
 pub(crate) use batch::Batcher;
+pub(crate) use nominator::Nominator;
 pub(crate) use provisioner::Provisioner;
 pub(crate) use trigger::{NodeTrigger, PodTrigger};

@@ -12,6 +12,7 @@ use kerf_units::policy::PreferencePolicy;
 use tokio::time::Instant;
 
 use super::batch::Batcher;
+use super::nominator::Nominator;
 use super::preference_log::PreferenceLog;
 use super::solve_age::measured;
 use super::{events, report};
@@ -32,6 +33,7 @@ const UNREACHED: &str = "unattempted";
 pub(crate) struct Provisioner {
     context: Context,
     batcher: Batcher,
+    nominator: Arc<Nominator>,
     work: WorkLoop<()>,
     rng: Rng,
     preferences: PreferenceLog,
@@ -40,12 +42,13 @@ pub(crate) struct Provisioner {
 
 impl Provisioner {
     /// A provisioner that works off a batcher.
-    pub(crate) fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
+    pub(crate) fn new(context: &Context, batcher: &Batcher, nominator: &Arc<Nominator>) -> Arc<Self> {
         Arc::new(Self {
             work: WorkLoop::singleton(context, report::CONTROLLER, RateLimit::DEFAULT),
             rng: context.seed.derive("scheduling-id").rng(),
             context: context.clone(),
             batcher: batcher.clone(),
+            nominator: Arc::clone(nominator),
             preferences: PreferenceLog::default(),
             memory: Arc::new(Mutex::new(Memory::sharing(&context.prepared))),
         })
@@ -87,6 +90,7 @@ impl Provisioner {
         }
         // Nominations last from now on, however long it took to decide (SCH-072).
         report::record(context, &snapshot, plan, context.now());
+        self.nominator.look();
         self.launch(plan, &pools, &claims_of(&snapshot)).await
     }
 
@@ -200,7 +204,7 @@ mod tests {
     async fn a_pass_that_is_cut_off_decides_nothing() {
         let context = Context::without_api();
         let (shutdown, none) = (CancellationToken::new(), std::time::Duration::ZERO);
-        let provisioner = Provisioner::new(&context, &Batcher::new(none, none));
+        let provisioner = Provisioner::new(&context, &Batcher::new(none, none), &Nominator::new(&context));
         let decided = async || {
             let decision = provisioner.decide(DecisionInputs::take(&context), &shutdown).await;
             decision.expect("no error").is_some()
@@ -242,7 +246,7 @@ mod tests {
                 Batcher::new(std::time::Duration::ZERO, std::time::Duration::ZERO),
                 [Arc::new(pool)],
             );
-            let provisioner = Provisioner::new(&context, &batcher);
+            let provisioner = Provisioner::new(&context, &batcher, &Nominator::new(&context));
             let launched = provisioner.launch_one(&launch, &pools, &BTreeSet::new()).await;
             assert_eq!(launched, Ok(()));
             assert_eq!(cluster.promised_to(&pod).is_none(), given_up);

@@ -271,6 +271,13 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "",
         "taint keys nodes lose by themselves while they start, besides the well-known ones, separated by commas; one that ends with / stands for all that begin so",
     ),
+    option(
+        "nominate-pods",
+        "NOMINATE_PODS",
+        OptionKind::Bool,
+        "false",
+        "tell kube-scheduler where pods are planned: set status.nominatedNodeName when their node takes pods; needs permission to patch pods/status",
+    ),
 ];
 
 /// What `--help` prints about `definitions`.

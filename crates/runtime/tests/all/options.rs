@@ -113,6 +113,7 @@ fn flags_variables_and_defaults_are_the_contracts() {
             "One",
         ),
         ("startup-taints", "STARTUP_TAINTS", Text, ""),
+        ("nominate-pods", "NOMINATE_PODS", Bool, "false"),
     ];
     let defined: Vec<_> = DEFINITIONS
         .iter()

@@ -5,6 +5,7 @@ use crate::lean::{LabelKeyExpression, LeanDaemonSet, LeanPod, LeanPodSpec, LeanP
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kerf_api::annotations;
+use kerf_api::conditions::pod::NOMINATED;
 use kerf_model::intern::sym;
 use kerf_model::pod::{DoNotDisrupt, HostPort, Owner, Phase, Pod, PodFault, PodShape};
 use kerf_model::requirement::{Requirement, Requirements};
@@ -31,6 +32,34 @@ pub struct PodFacts {
     pub gated: bool,
     /// The unique id of the DaemonSet that controls it.
     pub daemon_set: Option<Arc<str>>,
+    /// Which nodes it was nominated to; `None` if to none, and for bound pods.
+    pub nomination: Option<Box<NodeNomination>>,
+}
+
+/// Which nodes a pod that waits was nominated to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeNomination {
+    /// The node it is nominated to now.
+    pub current: Option<Arc<str>>,
+    /// The node that Kerf nominated it to last.
+    pub by_kerf: Option<Arc<str>>,
+}
+
+impl NodeNomination {
+    fn read(status: &LeanPodStatus) -> Option<Box<Self>> {
+        let current = Some(status.nominated_node_name.as_str());
+        let mut conditions = status.conditions.iter();
+        let by_kerf = conditions.find(|condition| condition.kind == NOMINATED);
+        let by_kerf = by_kerf.map(|condition| condition.message.as_str());
+        let [current, by_kerf] = [current, by_kerf].map(|name| name.filter(|name| !name.is_empty()).map(Arc::from));
+        let nomination = Self { current, by_kerf };
+        (nomination != Self::default()).then(|| Box::new(nomination))
+    }
+
+    /// Whether the pod is nominated to the node that Kerf chose. Otherwise kube-scheduler preempts other pods for it.
+    pub fn is_by_kerf(&self) -> bool {
+        self.current.is_some() && self.current == self.by_kerf
+    }
 }
 
 impl Converter {
@@ -52,10 +81,12 @@ impl Converter {
         if unbound {
             self.validate(spec, &shape, &mut faults);
         }
+        let nomination = NodeNomination::read(status).filter(|_| unbound);
         let node_name = (!unbound).then(|| self.text(&spec.node_name));
         let name = Arc::<str>::from(meta.name.as_deref().unwrap_or_default());
         PodFacts {
-            provisionable: provisionable(lean, owner),
+            provisionable: provisionable(lean, owner, nomination.as_deref()),
+            nomination,
             gated: !spec.scheduling_gates.is_empty(),
             claims: claim_names(spec, &name),
             daemon_set: controlling_daemon_set(owners),
@@ -187,11 +218,12 @@ impl Converter {
     }
 }
 
-/// Whether a pod waits for capacity (SCH-008 to SCH-013).
-fn provisionable(lean: &LeanPod, owner: Owner) -> bool {
+/// Whether a pod waits for capacity (SCH-008 to SCH-013). A pod that Kerf nominated still does: kube-scheduler may find no room there.
+fn provisionable(lean: &LeanPod, owner: Owner, nomination: Option<&NodeNomination>) -> bool {
+    let preempts = nomination.is_some_and(|nomination| nomination.current.is_some() && !nomination.is_by_kerf());
     let unschedulable = |reason: &str| reason == "Unschedulable";
     lean.spec.node_name.is_empty()
-        && lean.status.nominated_node_name.is_empty()
+        && !preempts
         && !matches!(owner, Owner::DaemonSet | Owner::Node)
         && lean
             .status

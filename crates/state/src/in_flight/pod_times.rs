@@ -77,6 +77,11 @@ impl PodTimes {
         self.pods.get(&(Arc::from(namespace), Arc::from(name)))
     }
 
+    /// The claim a pod is to run on.
+    pub(crate) fn claim(&self, key: &(Arc<str>, Arc<str>)) -> Option<&Arc<str>> {
+        self.pods.get(key)?.claim.as_ref()
+    }
+
     /// The pod is gone.
     pub fn forget(&mut self, namespace: &Arc<str>, name: &Arc<str>) {
         self.pods.remove(&(Arc::clone(namespace), Arc::clone(name)));

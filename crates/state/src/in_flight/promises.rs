@@ -97,6 +97,11 @@ impl Promises {
         self.by_claim.get(claim)
     }
 
+    /// All promised pods, by namespace and name.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &Key> {
+        self.by_pod.keys()
+    }
+
     /// The claim a pod is promised to.
     pub(crate) fn of_pod(&self, pod: &Key, uid: &str) -> Option<&Arc<str>> {
         let claim = self.by_pod.get(pod)?;

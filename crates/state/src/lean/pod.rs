@@ -322,7 +322,7 @@ pub struct LeanPodStatus {
     /// Its conditions.
     #[serde(deserialize_with = "or_default")]
     pub conditions: Vec<LeanCondition>,
-    /// The node preemption made room on.
+    /// The node that is to have room for it, because kube-scheduler preempts other pods there or because Kerf planned it so.
     #[serde(deserialize_with = "or_default")]
     pub nominated_node_name: String,
     /// When the kubelet accepted it.
@@ -347,6 +347,9 @@ pub struct LeanCondition {
     /// Why.
     #[serde(deserialize_with = "or_default")]
     pub reason: String,
+    /// Details.
+    #[serde(deserialize_with = "or_default")]
+    pub message: String,
     /// Since when the status is what it is.
     #[serde(rename = "lastTransitionTime")]
     pub last_transition_time: Option<Time>,

@@ -1,7 +1,7 @@
 //! What a mirror holds: a store per kind, what is computed from the stores, and what changed since the last snapshot.
 
 use super::{daemons, machines, node_classes, occupancy, pools, storage, store};
-use crate::convert::{Conventions, Converter};
+use crate::convert::{Conventions, Converter, NodeNomination};
 use crate::in_flight::InFlight;
 use crate::key::{Key, MachineKey};
 use crate::object::Kind;
@@ -36,6 +36,7 @@ pub(super) struct PodEntry {
     pub(super) provisionable: bool,
     pub(super) gated: bool,
     pub(super) daemon_set: Option<Arc<str>>,
+    pub(super) nomination: Option<Box<NodeNomination>>,
 }
 
 /// The cluster as far as decisions need it.

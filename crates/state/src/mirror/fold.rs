@@ -347,6 +347,9 @@ impl Mirror {
             }
             Some(known) if known.same(&entry) => {
                 self.pods.set_version(&id.key, id.version);
+                if let Some(known) = self.pods.get_mut(&id.key) {
+                    known.nomination = entry.nomination;
+                }
                 return;
             }
             Some(_) => self.pods.take(id).map(|known| known.facts),
@@ -516,10 +519,11 @@ impl PodEntry {
             provisionable: facts.provisionable,
             gated: facts.gated,
             daemon_set: facts.daemon_set,
+            nomination: facts.nomination,
         }
     }
 
-    /// Whether everything that is read of the pod is equal.
+    /// Whether everything that decisions read of the pod is equal.
     fn same(&self, other: &Self) -> bool {
         self.base == other.base
             && self.claims == other.claims

@@ -21,11 +21,13 @@ mod storage;
 mod store;
 mod sync;
 mod versions;
+mod waiting;
 
 pub use contents::{Mirror, MirrorOptions};
 pub use objects::Stored;
 pub use pool_claims::PoolClaims;
 pub use sync::SyncReport;
 pub use versions::ObjectVersion;
+pub use waiting::WaitingPod;
 
 use contents::PodEntry;

@@ -11,6 +11,14 @@ use std::sync::Arc;
 
 const UNSCHEDULABLE: &str = "conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable}]";
 
+/// The status of a pod that is nominated to a node and that Kerf nominated to another, or the same, last.
+fn nominated(current: &str, by_kerf: &str) -> String {
+    format!(
+        "{{conditions: [{{type: PodScheduled, status: 'False', reason: Unschedulable}},
+           {{type: kerf.sh/Nominated, status: 'True', message: {by_kerf}}}], nominatedNodeName: {current}}}"
+    )
+}
+
 #[test]
 fn which_pods_are_provisionable() {
     let table = [
@@ -31,6 +39,9 @@ fn which_pods_are_provisionable() {
         // SCH-008
         ("{nodeName: n}", format!("{{{UNSCHEDULABLE}}}"), false),
         ("{}", format!("{{{UNSCHEDULABLE}, nominatedNodeName: n}}"), false),
+        // Kerf nominated it, and another node's room is made by preemption.
+        ("{}", nominated("n", "n"), true),
+        ("{}", nominated("n", "other"), false),
         // SCH-010
         ("{}", format!("{{{UNSCHEDULABLE}, phase: Failed}}"), true),
         // SCH-012

@@ -76,6 +76,7 @@ impl Cluster {
                 ..KubeletOptions::default()
             },
             controller_manager: !plane.has_controller_manager(),
+            ..ActorOptions::default()
         };
         let shutdown = CancellationToken::new();
         let actors = Actors::start(client.clone(), Clock::system(), Seed(7), &actors, shutdown).await;

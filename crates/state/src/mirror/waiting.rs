@@ -1,0 +1,40 @@
+//! Pods that wait for a node, and where they are to run.
+
+use super::Mirror;
+use crate::convert::NodeNomination;
+use crate::key::Key;
+use kerf_model::pod::Pod;
+use std::sync::Arc;
+
+/// A pod that waits for a node.
+#[derive(Clone, Debug)]
+pub struct WaitingPod {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// The version of the object it was read from.
+    pub version: u64,
+    /// The NodeClaim onto which the last provisioning pass planned it.
+    pub claim: Option<Arc<str>>,
+    /// Which nodes it was nominated to.
+    pub nomination: NodeNomination,
+}
+
+impl Mirror {
+    /// The provisionable pods that are planned onto a NodeClaim, and those that Kerf has nominated to a node.
+    pub fn waiting_pods(&self) -> Vec<WaitingPod> {
+        let keys = self.pending.keys().chain(self.in_flight.promises.pods());
+        keys.filter_map(|key| self.waiting_pod(key)).collect()
+    }
+
+    fn waiting_pod(&self, key: &Key) -> Option<WaitingPod> {
+        let entry = self.pods.entry(key).filter(|entry| entry.facts.provisionable)?;
+        let claim = self.in_flight.pod_times.claim(key).cloned();
+        let nomination = entry.facts.nomination.as_deref().cloned().unwrap_or_default();
+        (claim.is_some() || nomination.is_by_kerf()).then(|| WaitingPod {
+            pod: Arc::clone(&entry.facts.pod),
+            version: entry.version,
+            claim,
+            nomination,
+        })
+    }
+}
