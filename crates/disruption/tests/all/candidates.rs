@@ -509,11 +509,11 @@ fn tolerant() -> Arc<PodShape> {
     })
 }
 
-// DIS-042
+// DIS-042, SCH-026
 #[test]
 fn which_pods_move() {
     let cluster = Cluster::new();
-    let table: [(&str, fn(&mut Pod), bool); 7] = [
+    let table: [(&str, fn(&mut Pod), bool); 8] = [
         ("running", |_| {}, true),
         ("bare", |pod| pod.owner = Owner::None, true),
         ("daemon", |pod| pod.owner = Owner::DaemonSet, false),
@@ -524,6 +524,7 @@ fn which_pods_move() {
             |pod| (pod.deletion, pod.owner) = (Some(ago(1)), Owner::StatefulSet),
             true,
         ),
+        ("done", |pod| pod.phase = Phase::Succeeded, false),
         (
             "done, of a stateful set",
             |pod| (pod.phase, pod.owner) = (Phase::Failed, Owner::StatefulSet),

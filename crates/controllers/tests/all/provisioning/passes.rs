@@ -222,7 +222,7 @@ async fn unbound_pods_of_every_namespace_get_machines_and_nobody_is_bound() {
     simulation.stop().await;
 }
 
-// SCH-025, SCH-026, SCH-035, SCH-045, SCH-046
+// SCH-025, SCH-035, SCH-045, SCH-046
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_node_that_goes_get_a_place_before_they_are_evicted() {
     let simulation = Simulation::with_one_pod(json!({}), json!({})).await;

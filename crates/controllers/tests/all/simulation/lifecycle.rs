@@ -295,6 +295,10 @@ async fn a_node_that_never_registers_takes_its_claim_along() {
         "Unknown NodeNotFound Node not registered with cluster"
     );
     assert!(late.condition_is_true("Launched"));
+    assert!(
+        late.condition("Initialized")
+            .is_some_and(kerf_api::Condition::is_unknown)
+    );
     // LIF-052
     simulation.until_claims(0, 20).await;
     assert_eq!(disrupted(&simulation, "registration_timeout"), 1.0);

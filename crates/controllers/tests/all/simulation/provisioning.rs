@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kerf_api::{Conditioned, NodePool, annotations};
+use kerf_api::{Conditioned, NodeClaim, NodePool, annotations};
 use kerf_cloud::{Fault, FaultyProvider, Method};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::simulation::harness::{Simulation, list};
+use crate::simulation::harness::{Simulation, list, name};
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_wait_get_nodes_and_run() {
@@ -56,10 +56,70 @@ async fn a_pool_becomes_ready_and_carries_its_hash() {
         annotations.get(annotations::NODE_POOL_HASH_VERSION).map(String::as_str),
         Some("v3")
     );
-    // LIF-165 LIF-166
+    // LIF-166
     let status = serde_json::to_value(pool.status).expect("serialises");
     let zeros = json!({"cpu": "0", "memory": "0", "pods": "0", "ephemeral-storage": "0", "nodes": "0"});
     assert_eq!((&status["resources"], &status["nodes"]), (&zeros, &json!(0)));
+    simulation.stop().await;
+}
+
+/// A resource in the status of the pool `web`.
+async fn counted(simulation: &Simulation, resource: &str) -> Value {
+    let pool = list::<NodePool>(&simulation.client()).await.pop().expect("one");
+    serde_json::to_value(pool.status).expect("serialises")["resources"][resource].clone()
+}
+
+// LIF-165, LIF-166
+#[tokio::test(start_paused = true)]
+async fn a_pool_counts_its_machines_from_their_launch_until_they_go() {
+    let simulation = Simulation::start().await;
+    simulation.slow_pool("1m").await;
+    simulation.deployment("web", 1, "1", json!({})).await;
+    simulation.until_claims(1, 60).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(simulation.nodes().await.is_empty(), "it has not joined yet");
+    let claim = simulation.claims().await.pop().expect("one");
+    let status = serde_json::to_value(&claim.status).expect("serialises");
+    let capacity = ["cpu", "memory", "pods"].map(|name| (name, status["capacity"][name].clone()));
+    let is_counted = async || {
+        for (name, amount) in &capacity {
+            assert_eq!(
+                (counted(&simulation, name).await, amount.is_string()),
+                (amount.clone(), true),
+                "{name}"
+            );
+        }
+        assert_eq!(counted(&simulation, "nodes").await, "1");
+    };
+    is_counted().await;
+    simulation.until_running(1, 180).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    is_counted().await;
+    // Its pod may not be evicted, and gets no other machine: it goes, and is still there.
+    simulation.budget(1).await;
+    simulation
+        .patch::<NodePool>("web", json!({"spec": {"limits": {"cpu": "0"}}}))
+        .await;
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(simulation.nodes().await.len(), 1);
+    for name in ["cpu", "memory", "pods", "nodes"] {
+        assert_eq!(counted(&simulation, name).await, "0", "{name}");
+    }
+    simulation.stop().await;
+}
+
+// SCH-034
+#[tokio::test(start_paused = true)]
+async fn a_pod_without_a_place_is_looked_at_every_ten_seconds() {
+    let simulation = Simulation::with_pool(json!({"limits": {"cpu": "0"}})).await;
+    simulation.deployment("web", 1, "1", json!({})).await;
+    tokio::time::sleep(Duration::from_secs(45)).await;
+    assert!(simulation.claims().await.is_empty(), "no room");
+    simulation
+        .patch::<NodePool>("web", json!({"spec": {"limits": null}}))
+        .await;
+    simulation.until_claims(1, 12).await;
     simulation.stop().await;
 }
 
@@ -71,7 +131,6 @@ async fn no_claim_is_made_twice_while_machines_start() {
         .until("the first claims", 60, async |s| !s.claims().await.is_empty())
         .await;
     let first = simulation.claims().await.len();
-    // SCH-034: they trigger again every 10 s.
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(simulation.claims().await.len(), first);
     simulation.until_running(3, 120).await;

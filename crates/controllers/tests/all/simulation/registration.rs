@@ -446,21 +446,25 @@ async fn a_failing_launch_is_tried_again_at_a_growing_pace() {
 
 // LIF-062
 #[tokio::test(start_paused = true)]
-async fn a_lack_of_capacity_says_nothing_about_a_pools_nodes() {
-    let (simulation, script) = scripted().await;
-    script.fail(Call::Create, || CloudError::insufficient_capacity("all is taken"));
-    simulation.pool("web", json!({})).await;
-    simulation.deployment("web", 1, "1", json!({})).await;
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    assert!(script.count(Call::Create) > 3);
-    let pool = list::<NodePool>(&simulation.client()).await.remove(0);
-    assert!(
-        pool.condition("NodeRegistrationHealthy")
-            .is_some_and(kerf_api::Condition::is_unknown)
-    );
-    script.heal(Call::Create);
-    simulation.until_running(1, 120).await;
-    simulation.stop().await;
+async fn a_launch_that_cannot_be_says_nothing_about_a_pools_nodes() {
+    let refusals: [fn() -> CloudError; 2] = [
+        || CloudError::insufficient_capacity("all is taken"),
+        || CloudError::NodeClassNotReady("no subnet".into()),
+    ];
+    for refusal in refusals {
+        let (simulation, script) = scripted().await;
+        script.fail(Call::Create, refusal);
+        simulation.pool("web", json!({})).await;
+        simulation.deployment("web", 1, "1", json!({})).await;
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert!(script.count(Call::Create) > 3);
+        let pool = list::<NodePool>(&simulation.client()).await.remove(0);
+        let health = pool.condition("NodeRegistrationHealthy");
+        assert!(health.is_some_and(kerf_api::Condition::is_unknown), "{}", refusal());
+        script.heal(Call::Create);
+        simulation.until_running(1, 120).await;
+        simulation.stop().await;
+    }
 }
 
 // LIF-050

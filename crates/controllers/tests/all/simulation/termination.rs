@@ -107,6 +107,11 @@ async fn an_empty_node_still_takes_five_seconds() {
     tokio::time::sleep(Duration::from_secs(4)).await;
     // LIF-087
     assert!(!is_gone(&simulation, &claim, &node).await);
+    let drained = async |s: &Simulation| {
+        let claim = s.current_claim(&claim).await;
+        claim.is_none_or(|claim| claim.condition_is_true("Drained"))
+    };
+    simulation.until("it is drained", 3, drained).await;
     // LIF-072, LIF-095
     until_gone(&simulation, 10, &claim, &node).await;
     simulation.stop().await;
