@@ -10,7 +10,7 @@ use kerf_model::intern::Interner;
 use kerf_runtime::client::{ApiLayers, Connection, Retry};
 use kerf_runtime::leader::{ElectionConfig, hostname, identity, lease_namespace};
 use kerf_runtime::logging::{LogConfig, Sinks};
-use kerf_runtime::options::{DEFINITIONS, OptionDef, OptionKind, Parsed, Values, usage};
+use kerf_runtime::options::{DEFINITIONS, OptionDef, OptionKind, OptionOrigin, Parsed, Remark, Values, usage};
 use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
 use std::io::Write;
 use std::path::Path;
@@ -25,6 +25,7 @@ const CLOUD_PROVIDER: OptionDef = OptionDef {
     kind: OptionKind::Text,
     default: DEFAULT_PROVIDER,
     help: "provider that launches machines; this build has kwok (Node objects without machines)",
+    origin: OptionOrigin::Kerf,
 };
 const KUBECONFIG: OptionDef = OptionDef {
     flag: "kubeconfig",
@@ -32,6 +33,7 @@ const KUBECONFIG: OptionDef = OptionDef {
     kind: OptionKind::Text,
     default: "",
     help: "kubeconfig file; if empty, ~/.kube/config or the pod's service account",
+    origin: OptionOrigin::Kerf,
 };
 
 static ALL_OPTIONS: LazyLock<Vec<OptionDef>> = LazyLock::new(|| {
@@ -46,8 +48,8 @@ static ALL_OPTIONS: LazyLock<Vec<OptionDef>> = LazyLock::new(|| {
 pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
     let env = |name: &str| std::env::var(name).ok();
     let values = match Values::parse(&ALL_OPTIONS, args.flags.iter().cloned(), env) {
-        Ok(Parsed::Run(values)) => values,
-        Ok(Parsed::Help) => {
+        Parsed::Run(values) => values,
+        Parsed::Help => {
             let about = "Run the controller against a cluster.\n\nUsage: kerf controller [FLAGS]\n";
             write!(
                 std::io::stdout(),
@@ -57,29 +59,23 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
             )?;
             return Ok(Exit::Done);
         }
-        Err(error) => {
-            eprintln!("error: parsing flags, {error}; kerf controller --help lists them");
-            return Ok(Exit::BadInput);
-        }
     };
-    let options = match Options::from_values(&values) {
+    let options = match validate(&values) {
         Ok(options) => options,
-        Err(error) => {
-            eprintln!("error: {error}; kerf controller --help lists what is allowed");
+        Err(problems) => {
+            for problem in problems {
+                eprintln!("error: {problem}");
+            }
+            eprintln!("kerf controller --help lists all options and what they accept");
             return Ok(Exit::BadInput);
         }
     };
-    let provider = values.string(CLOUD_PROVIDER.flag);
-    if provider != DEFAULT_PROVIDER {
-        eprintln!("error: --cloud-provider {provider:?} is not in this build; use \"{DEFAULT_PROVIDER}\"");
-        return Ok(Exit::BadInput);
-    }
     let kubeconfig = values.string(KUBECONFIG.flag).to_owned();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    runtime.block_on(control(options, &kubeconfig))
+    runtime.block_on(control(options, values.remarks(), &kubeconfig))
 }
 
 /// Checks environment variables of the controller. The error says why it would not start, or what it would ignore.
@@ -94,25 +90,33 @@ pub(crate) fn check_options(
     flags: impl IntoIterator<Item = String>,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<(), String> {
-    let values = match Values::parse(&ALL_OPTIONS, flags, env) {
-        Ok(Parsed::Run(values)) => values,
-        Ok(Parsed::Help) => return Ok(()),
-        Err(error) => return Err(error.to_string()),
-    };
-    Options::from_values(&values).map_err(|error| error.to_string())?;
-    let provider = values.string(CLOUD_PROVIDER.flag);
-    if provider != DEFAULT_PROVIDER {
-        return Err(format!(
-            "--cloud-provider {provider:?} is not in this build; use \"{DEFAULT_PROVIDER}\""
-        ));
+    match Values::parse(&ALL_OPTIONS, flags, env) {
+        Parsed::Run(values) => validate(&values).map(drop).map_err(|problems| problems.join("; ")),
+        Parsed::Help => Ok(()),
     }
-    Ok(())
 }
 
-async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
+/// The options, or everything that is wrong with them.
+fn validate(values: &Values) -> Result<Options, Vec<String>> {
+    let options = Options::from_values(values);
+    let provider = values.string(CLOUD_PROVIDER.flag);
+    let unknown = (provider != DEFAULT_PROVIDER)
+        .then(|| format!("--cloud-provider {provider:?} is not in this build; use \"{DEFAULT_PROVIDER}\""));
+    match (options, unknown) {
+        (Ok(options), None) => Ok(options),
+        (options, unknown) => {
+            let problems = options.err().into_iter();
+            let problems = problems.flat_map(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>());
+            Err(problems.chain(unknown).collect())
+        }
+    }
+}
+
+async fn control(options: Options, remarks: &[Remark], kubeconfig: &str) -> anyhow::Result<Exit> {
     let clock = Clock::system();
     let seed = Seed::from_entropy();
     install_logs(&options, &clock)?;
+    log_remarks(remarks);
     let connection = if kubeconfig.is_empty() {
         Connection::infer().await?
     } else {
@@ -176,6 +180,17 @@ async fn control(options: Options, kubeconfig: &str) -> anyhow::Result<Exit> {
     tokio::spawn(cancel_on_signal(shutdown.clone(), || {}));
     kerf_controllers::run(config, shutdown).await?;
     Ok(Exit::Done)
+}
+
+/// Logs what the user should know about the options, once.
+pub(crate) fn log_remarks(remarks: &[Remark]) {
+    for remark in remarks {
+        if remark.is_warning() {
+            tracing::warn!("{remark}");
+        } else {
+            tracing::info!("{remark}");
+        }
+    }
 }
 
 /// Writes logs where the options say.

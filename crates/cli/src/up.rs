@@ -2,7 +2,7 @@
 
 use crate::args::UpArgs;
 use crate::assemble::Parts;
-use crate::controller::{cancel_on_signal, install_logs};
+use crate::controller::{cancel_on_signal, install_logs, log_remarks};
 use crate::exit::Exit;
 use crate::kubeconfig_file::KubeconfigFile;
 use crate::up_flags::UpFlags;
@@ -69,6 +69,7 @@ async fn serve(
     let options = flags.options;
     if flags.logs {
         install_logs(&options, &clock)?;
+        log_remarks(&flags.remarks);
     }
     let api = {
         let clock = clock.clone();

@@ -1,7 +1,7 @@
 //! The controller's flags of `kerf up`. A flag that can have no effect there is an error.
 
 use kerf_runtime::Options;
-use kerf_runtime::options::{DEFINITIONS, FeatureGates, Parsed, Values};
+use kerf_runtime::options::{DEFINITIONS, Parsed, Remark, Values};
 
 /// Flags without an effect, and why.
 const WITHOUT_EFFECT: [(&str, &str); 5] = [
@@ -28,6 +28,8 @@ pub(crate) struct UpFlags {
     pub(crate) options: Options,
     /// Whether to write logs: without a flag about them there are none.
     pub(crate) logs: bool,
+    /// What the user should know about the flags.
+    pub(crate) remarks: Vec<Remark>,
     /// Whether to serve metrics and health probes: without a flag about them they are not served.
     pub(crate) listen: bool,
 }
@@ -35,22 +37,18 @@ pub(crate) struct UpFlags {
 impl UpFlags {
     /// Parses the controller's flags. Environment variables are ignored: they are for a controller of a real cluster.
     pub(crate) fn parse(flags: &[String]) -> anyhow::Result<Self> {
-        let values = match Values::parse(DEFINITIONS, flags.iter().cloned(), |_| None)? {
+        let values = match Values::parse(DEFINITIONS, flags.iter().cloned(), |_| None) {
             Parsed::Run(values) => values,
             Parsed::Help => anyhow::bail!("--help is no flag of the controller"),
         };
+        let mut options = Options::from_values(&values)?;
         for (flag, why) in WITHOUT_EFFECT {
             anyhow::ensure!(!values.is_given(flag), "--{flag} has no effect here: {why}");
         }
-        let unknown = FeatureGates::unknown_names(values.string("feature-gates"));
-        anyhow::ensure!(
-            unknown.is_empty(),
-            "unknown feature gates: {}; known are {}",
-            unknown.join(", "),
-            FeatureGates::NAMES.join(", ")
-        );
+        if let Some(mistake) = values.remarks().iter().find(|remark| remark.is_warning()) {
+            anyhow::bail!("{mistake}");
+        }
         let any_given = |flags: &[&str]| flags.iter().any(|flag| values.is_given(flag));
-        let mut options = Options::from_values(&values)?;
         // Default ports are for one controller in a pod of its own; here a port that was not asked for is a free one.
         if !values.is_given("metrics-port") {
             options.metrics_port = 0;
@@ -60,6 +58,7 @@ impl UpFlags {
         }
         Ok(Self {
             options,
+            remarks: values.remarks().to_vec(),
             logs: any_given(&["log-level", "log-output-paths", "log-error-output-paths"]),
             listen: any_given(&["metrics-port", "health-probe-port", "enable-profiling"]),
         })
@@ -92,6 +91,15 @@ mod tests {
             (
                 "--feature-gates=Foo=true",
                 "unknown feature gates: Foo; known are NodeRepair, ",
+            ),
+            (
+                "--feature-gates=NodeRepairs=true",
+                "unknown feature gates: NodeRepairs (did you mean NodeRepair?)",
+            ),
+            ("--metric-port=1", "did you mean --metrics-port?"),
+            (
+                "--log-level=loud",
+                "validating cli flags / env vars, invalid LOG_LEVEL \"loud\"",
             ),
             ("--kube-client-qps=1", "--kube-client-qps has no effect here: "),
             ("--feature-gate=NodeRepair=true", "feature-gate"),

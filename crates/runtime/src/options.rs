@@ -4,14 +4,16 @@
 mod definitions;
 mod gates;
 mod parse;
+mod remarks;
 
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use definitions::{DEFINITIONS, OptionDef, OptionKind, SCHEDULING, usage};
+pub use definitions::{DEFINITIONS, OptionDef, OptionKind, OptionOrigin, SCHEDULING, usage};
 pub use gates::{FeatureGates, GateError};
 pub use parse::{FlagError, Values};
+pub use remarks::{Remark, unknown_gates};
 
 use kerf_units::policy::{CommandsPerPass, Destinations, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
 
@@ -82,6 +84,23 @@ pub struct Options {
     pub nominate_pods: bool,
 }
 
+/// Everything that is wrong with the options: flags first, then values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", joined(.0))]
+pub struct OptionsErrors(Vec<OptionsError>);
+
+impl OptionsErrors {
+    /// Each problem.
+    pub fn iter(&self) -> impl Iterator<Item = &OptionsError> {
+        self.0.iter()
+    }
+}
+
+fn joined(errors: &[OptionsError]) -> String {
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    texts.join("; ")
+}
+
 /// Why there are no options. The texts are upstream's (OPS-028).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
@@ -123,23 +142,22 @@ impl Options {
     pub fn parse(
         args: impl IntoIterator<Item = String>,
         env: impl Fn(&str) -> Option<String>,
-    ) -> Result<Parsed<Self>, OptionsError> {
-        match Values::parse(DEFINITIONS, args, env)? {
+    ) -> Result<Parsed<Self>, OptionsErrors> {
+        match Values::parse(DEFINITIONS, args, env) {
             Parsed::Help => Ok(Parsed::Help),
             Parsed::Run(values) => Ok(Parsed::Run(Self::from_values(&values)?)),
         }
     }
 
     /// Validates values that were parsed with at least [`DEFINITIONS`]; an option that was not defined has its
-    /// built-in default.
-    pub fn from_values(values: &Values) -> Result<Self, OptionsError> {
-        let log_level = values.string("log-level");
-        let log_level = log_level.parse().map_err(|()| invalid("LOG_LEVEL", log_level))?;
-        let scheduling = SchedulingOptions::from_values(values)?;
-        Ok(Self {
+    /// built-in default. The error has every problem, those of the command line included.
+    pub fn from_values(values: &Values) -> Result<Self, OptionsErrors> {
+        let mut check = Check::new(values);
+        let scheduling = SchedulingOptions::check(&mut check);
+        let options = Self {
             karpenter_service: values.string("karpenter-service").to_owned(),
-            metrics_port: port(values, "metrics-port", "METRICS_PORT")?,
-            health_probe_port: port(values, "health-probe-port", "HEALTH_PROBE_PORT")?,
+            metrics_port: check.port("metrics-port", "METRICS_PORT"),
+            health_probe_port: check.port("health-probe-port", "HEALTH_PROBE_PORT"),
             kube_client_qps: values.int("kube-client-qps"),
             kube_client_burst: values.int("kube-client-burst"),
             enable_profiling: values.bool("enable-profiling"),
@@ -150,9 +168,9 @@ impl Options {
             leader_election_namespace: non_empty(values.string("leader-election-namespace")),
             memory_limit: values.int("memory-limit"),
             cpu_requests: scheduling.cpu_requests,
-            log_level,
-            log_output_paths: sinks(values, "log-output-paths", "LOG_OUTPUT_PATHS")?,
-            log_error_output_paths: sinks(values, "log-error-output-paths", "LOG_ERROR_OUTPUT_PATHS")?,
+            log_level: check.one_of("log-level", "LOG_LEVEL"),
+            log_output_paths: check.sinks("log-output-paths", "LOG_OUTPUT_PATHS"),
+            log_error_output_paths: check.sinks("log-error-output-paths", "LOG_ERROR_OUTPUT_PATHS"),
             batch_max_duration: values.duration("batch-max-duration").to_std(),
             batch_idle_duration: values.duration("batch-idle-duration").to_std(),
             preference_policy: scheduling.preference_policy,
@@ -162,16 +180,14 @@ impl Options {
             instance_types_file_path: non_empty(values.string("instance-types-file-path")),
             packing: scheduling.packing,
             node_overhead_cost: scheduling.node_overhead_cost,
-            consolidation_destinations: policy(values, "consolidation-destinations", "CONSOLIDATION_DESTINATIONS")?,
-            consolidation_savings_per_pod: dollars(
-                values,
-                "consolidation-savings-per-pod",
-                "CONSOLIDATION_SAVINGS_PER_POD",
-            )?,
-            commands_per_pass: policy(values, "disruption-commands-per-pass", "DISRUPTION_COMMANDS_PER_PASS")?,
-            startup_taints: taint_keys(values.string("startup-taints"))?,
+            consolidation_destinations: check.one_of("consolidation-destinations", "CONSOLIDATION_DESTINATIONS"),
+            consolidation_savings_per_pod: check
+                .dollars("consolidation-savings-per-pod", "CONSOLIDATION_SAVINGS_PER_POD"),
+            commands_per_pass: check.one_of("disruption-commands-per-pass", "DISRUPTION_COMMANDS_PER_PASS"),
+            startup_taints: check.taint_keys("startup-taints", "STARTUP_TAINTS"),
             nominate_pods: values.bool("nominate-pods"),
-        })
+        };
+        check.end(options)
     }
 
     /// How many candidates the simulations of provisioning and disruption evaluate in parallel (SCH-004).
@@ -210,17 +226,23 @@ pub struct SchedulingOptions {
 
 impl SchedulingOptions {
     /// Validates values that were parsed with at least [`SCHEDULING`].
-    pub fn from_values(values: &Values) -> Result<Self, OptionsError> {
-        let cpu_requests = values.int("cpu-requests");
-        Ok(Self {
+    pub fn from_values(values: &Values) -> Result<Self, OptionsErrors> {
+        let mut check = Check::new(values);
+        let options = Self::check(&mut check);
+        check.end(options)
+    }
+
+    fn check(check: &mut Check<'_>) -> Self {
+        let cpu_requests = check.values.int("cpu-requests");
+        Self {
             cpu_requests: if cpu_requests > 0 { cpu_requests } else { 1000 },
-            preference_policy: policy(values, "preference-policy", "PREFERENCE_POLICY")?,
-            min_values_policy: policy(values, "min-values-policy", "MIN_VALUES_POLICY")?,
-            ignore_dra_requests: values.bool("ignore-dra-requests"),
-            feature_gates: values.string("feature-gates").parse()?,
-            packing: own(values, "packing", "PACKING")?,
-            node_overhead_cost: own(values, "node-overhead-cost", "NODE_OVERHEAD_COST")?,
-        })
+            preference_policy: check.one_of("preference-policy", "PREFERENCE_POLICY"),
+            min_values_policy: check.one_of("min-values-policy", "MIN_VALUES_POLICY"),
+            ignore_dra_requests: check.values.bool("ignore-dra-requests"),
+            feature_gates: check.gates(),
+            packing: check.own("packing", "PACKING"),
+            node_overhead_cost: check.own("node-overhead-cost", "NODE_OVERHEAD_COST"),
+        }
     }
 
     /// How many candidates the provisioner's simulation evaluates in parallel (SCH-004).
@@ -241,33 +263,91 @@ fn workers(cpu_requests: i64) -> usize {
         .max(1)
 }
 
-/// Reads the policy a flag names.
-fn policy<P: FromStr>(values: &Values, flag: &str, variable: &'static str) -> Result<P, OptionsError> {
-    let text = values.string(flag);
-    text.parse().map_err(|_| invalid(variable, text))
+/// Validates values and collects what is wrong with them. A value that is wrong counts as its type's default until [`Check::end`].
+struct Check<'a> {
+    values: &'a Values,
+    errors: Vec<OptionsError>,
 }
 
-/// Reads an option of Kerf's own. Its error says what is accepted. Empty means the default, as for an option that is not defined.
-fn own<T: FromStr<Err: Display> + Default>(
-    values: &Values,
-    flag: &str,
-    variable: &'static str,
-) -> Result<T, OptionsError> {
-    let text = values.string(flag);
-    if text.is_empty() {
-        return Ok(T::default());
+impl<'a> Check<'a> {
+    fn new(values: &'a Values) -> Self {
+        Self {
+            values,
+            errors: values.errors.iter().cloned().map(OptionsError::Flags).collect(),
+        }
     }
-    text.parse().map_err(|problem: T::Err| OptionsError::Refused {
-        variable,
-        problem: problem.to_string(),
-    })
-}
 
-/// An amount of dollars from 0 to a million.
-fn dollars(values: &Values, flag: &str, variable: &'static str) -> Result<f64, OptionsError> {
-    let text = values.string(flag);
-    let amount = text.parse().ok().filter(|amount| (0.0..=1.0e6).contains(amount));
-    amount.ok_or_else(|| invalid(variable, text))
+    /// The options, if nothing is wrong.
+    fn end<T>(self, options: T) -> Result<T, OptionsErrors> {
+        if self.errors.is_empty() {
+            Ok(options)
+        } else {
+            Err(OptionsErrors(self.errors))
+        }
+    }
+
+    fn or_default<T: Default>(&mut self, value: Result<T, OptionsError>) -> T {
+        value.unwrap_or_else(|error| {
+            self.errors.push(error);
+            T::default()
+        })
+    }
+
+    /// The value that a text stands for.
+    fn one_of<T: FromStr + Default>(&mut self, flag: &str, variable: &'static str) -> T {
+        let text = self.values.string(flag);
+        self.or_default(text.parse::<T>().map_err(|_| invalid(variable, text)))
+    }
+
+    /// An option of Kerf's own. Its error says what is accepted. Empty means the default, as for an option that is not defined.
+    fn own<T: FromStr<Err: Display> + Default>(&mut self, flag: &str, variable: &'static str) -> T {
+        let text = self.values.string(flag);
+        if text.is_empty() {
+            return T::default();
+        }
+        let refused = |problem: T::Err| OptionsError::Refused {
+            variable,
+            problem: problem.to_string(),
+        };
+        self.or_default(text.parse::<T>().map_err(refused))
+    }
+
+    fn gates(&mut self) -> FeatureGates {
+        let gates = self.values.string("feature-gates").parse::<FeatureGates>();
+        self.or_default(gates.map_err(OptionsError::Gates))
+    }
+
+    /// An amount of dollars from 0 to a million.
+    fn dollars(&mut self, flag: &str, variable: &'static str) -> f64 {
+        let text = self.values.string(flag);
+        let amount = text.parse().ok().filter(|amount| (0.0..=1.0e6).contains(amount));
+        self.or_default(amount.ok_or_else(|| invalid(variable, text)))
+    }
+
+    fn port(&mut self, flag: &str, variable: &'static str) -> u16 {
+        let value = self.values.int(flag);
+        self.or_default(u16::try_from(value).map_err(|_| invalid(variable, &value.to_string())))
+    }
+
+    /// Destinations of log lines. One without a name cannot be opened (OPS-027).
+    fn sinks(&mut self, flag: &str, variable: &'static str) -> String {
+        let text = self.values.string(flag);
+        let all_named = text.split(',').all(|path| !path.is_empty());
+        self.or_default(
+            all_named
+                .then(|| text.to_owned())
+                .ok_or_else(|| invalid(variable, text)),
+        )
+    }
+
+    /// The keys of a list; ones with a value or an effect would never match, so they are refused.
+    fn taint_keys(&mut self, flag: &str, variable: &'static str) -> Vec<String> {
+        let text = self.values.string(flag);
+        let keys = text.split(',').map(str::trim).filter(|key| !key.is_empty());
+        let keys: Vec<String> = keys.map(str::to_owned).collect();
+        let plain = keys.iter().all(|key| !key.contains(['=', ':', ' ']) && key != "/");
+        self.or_default(plain.then_some(keys).ok_or_else(|| invalid(variable, text)))
+    }
 }
 
 fn invalid(variable: &'static str, value: &str) -> OptionsError {
@@ -275,31 +355,4 @@ fn invalid(variable: &'static str, value: &str) -> OptionsError {
         variable,
         value: value.to_owned(),
     }
-}
-
-fn port(values: &Values, flag: &str, variable: &'static str) -> Result<u16, OptionsError> {
-    let value = values.int(flag);
-    u16::try_from(value).map_err(|_| invalid(variable, &value.to_string()))
-}
-
-fn sinks(values: &Values, flag: &str, variable: &'static str) -> Result<String, OptionsError> {
-    let value = values.string(flag);
-    // A destination without a name cannot be opened (OPS-027).
-    if value.split(',').any(str::is_empty) {
-        Err(invalid(variable, value))
-    } else {
-        Ok(value.to_owned())
-    }
-}
-
-/// The keys of a list; ones with a value or an effect would never match, so they are refused.
-fn taint_keys(value: &str) -> Result<Vec<String>, OptionsError> {
-    let keys = value.split(',').map(str::trim).filter(|key| !key.is_empty());
-    keys.map(|key| {
-        let plain = !key.contains(['=', ':', ' ']) && key != "/";
-        plain
-            .then(|| key.to_owned())
-            .ok_or_else(|| invalid("STARTUP_TAINTS", value))
-    })
-    .collect()
 }

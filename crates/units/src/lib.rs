@@ -14,5 +14,6 @@
 
 pub mod cron;
 pub mod duration;
+pub mod nearest_name;
 pub mod policy;
 pub mod quantity;

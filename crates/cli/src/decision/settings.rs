@@ -10,7 +10,7 @@ use kerf_cloud::Vocabulary;
 use kerf_kwok::{ReadMode, builtin_catalogue, ec2_catalogue, read_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
-use kerf_runtime::options::FeatureGates;
+use kerf_runtime::options::{FeatureGates, unknown_gates};
 use kerf_scheduler::{Options, ReservedMode};
 use std::sync::Arc;
 
@@ -89,6 +89,8 @@ impl Settings {
             .parse()
             .inspect_err(|error| errors.push(InputError::new("--feature-gates", format!("{error}"))))
             .ok();
+        let unknown = unknown_gates(&args.feature_gates);
+        errors.extend(unknown.map(|remark| InputError::new("--feature-gates", remark.to_string())));
         let catalogue = catalogue(args, choice, interner, errors);
         let ec2 = ec2_settings(&args.ec2, errors);
         let (now, gates, catalogue, mut ec2) = (now?, gates?, catalogue?, ec2?);

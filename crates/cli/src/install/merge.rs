@@ -2,7 +2,7 @@
 
 use super::set::parse_set;
 use super::values::{DEFAULTS, OPEN, Values, WITHOUT_EFFECT};
-use crate::manifests::nearest;
+use kerf_units::nearest_name::nearest;
 use serde_json::{Map, Value};
 
 /// Values given by the user.

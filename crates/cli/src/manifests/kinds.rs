@@ -1,6 +1,6 @@
 //! The kinds a manifest may hold, and how reading treats them.
 
-use super::nearest::nearest;
+use kerf_units::nearest_name::nearest;
 
 /// How reading treats a kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

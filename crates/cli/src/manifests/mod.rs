@@ -5,7 +5,6 @@
 mod error;
 mod expand;
 mod kinds;
-mod nearest;
 mod object;
 mod source;
 mod split;
@@ -14,7 +13,6 @@ mod unread;
 
 pub(crate) use error::InputError;
 pub(crate) use expand::expand_workloads;
-pub(crate) use nearest::nearest;
 pub(crate) use object::{Object, Objects, objects_of, raw_documents, read_objects};
 pub(crate) use source::{Input as Source, read_inputs};
 pub(crate) use strict::refuse_unknown_fields;

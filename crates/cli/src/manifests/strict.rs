@@ -1,10 +1,10 @@
 //! Refuses manifests with unknown fields, as `kubectl apply` does: a misspelt `resources` would plan pods without requests.
 
 use super::error::InputError;
-use super::nearest::nearest;
 use super::object::{Object, Objects};
 use super::unread::Unread;
 use kerf_apiserver::{Admission, UnknownField};
+use kerf_units::nearest_name::nearest;
 use serde_json::Value;
 
 /// Takes out every object with unknown fields and reports each of them.

@@ -1,6 +1,6 @@
 //! Every option once: flag, variable, type, default, help.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Display, Formatter, Write as _};
 
 /// The type of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,17 @@ pub enum OptionKind {
     Bool,
     /// A span of time such as `1m30s`.
     Duration,
+}
+
+/// Whose an option is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OptionOrigin {
+    /// Karpenter has it, with the same meaning.
+    Karpenter,
+    /// Karpenter has it; it is accepted and has no effect here.
+    WithoutEffect,
+    /// Only Kerf has it.
+    Kerf,
 }
 
 /// One option.
@@ -28,8 +39,11 @@ pub struct OptionDef {
     pub default: &'static str,
     /// What it does.
     pub help: &'static str,
+    /// Whose it is.
+    pub origin: OptionOrigin,
 }
 
+/// An option of Karpenter.
 const fn option(
     flag: &'static str,
     variable: &'static str,
@@ -43,6 +57,23 @@ const fn option(
         kind,
         default,
         help,
+        origin: OptionOrigin::Karpenter,
+    }
+}
+
+impl OptionDef {
+    const fn without_effect(self) -> Self {
+        Self {
+            origin: OptionOrigin::WithoutEffect,
+            ..self
+        }
+    }
+
+    const fn of_kerf(self) -> Self {
+        Self {
+            origin: OptionOrigin::Kerf,
+            ..self
+        }
     }
 }
 
@@ -88,14 +119,16 @@ const PACKING: OptionDef = option(
     OptionKind::Text,
     "balanced",
     "how nodes are chosen: balanced (lowest price plus node overhead cost, with few more nodes than Karpenter), cheapest (lowest price) or upstream (Karpenter's greedy alone)",
-);
+)
+.of_kerf();
 const NODE_OVERHEAD_COST: OptionDef = option(
     "node-overhead-cost",
     "NODE_OVERHEAD_COST",
     OptionKind::Text,
     "0.02",
     "dollars per hour that a node costs besides its price, such as licences and agents; counts for balanced packing",
-);
+)
+.of_kerf();
 
 /// The options that decide how pods are scheduled.
 pub const SCHEDULING: &[OptionDef] = &[
@@ -115,8 +148,9 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "KARPENTER_SERVICE",
         OptionKind::Text,
         "",
-        "accepted for compatibility; has no effect",
-    ),
+        "name of Karpenter's Service; nothing reads it",
+    )
+    .without_effect(),
     option(
         "metrics-port",
         "METRICS_PORT",
@@ -150,15 +184,17 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "ENABLE_PROFILING",
         OptionKind::Bool,
         "false",
-        "accepted for compatibility; /debug/pprof on the metrics port answers that there are no such profiles",
-    ),
+        "Go profiles on the metrics port; /debug/pprof answers that there are none",
+    )
+    .without_effect(),
     option(
         "disable-controller-warmup",
         "DISABLE_CONTROLLER_WARMUP",
         OptionKind::Bool,
         "true",
-        "accepted for compatibility; has no effect: caches are always filled before leadership",
-    ),
+        "fill caches only after leadership; Kerf always fills them before",
+    )
+    .without_effect(),
     option(
         "disable-leader-election",
         "DISABLE_LEADER_ELECTION",
@@ -192,8 +228,9 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "MEMORY_LIMIT",
         OptionKind::Int,
         "-1",
-        "accepted for compatibility; has no effect",
-    ),
+        "bytes that Go's garbage collector aims at; Kerf has none",
+    )
+    .without_effect(),
     CPU_REQUESTS,
     option(
         "log-level",
@@ -249,59 +286,87 @@ pub const DEFINITIONS: &[OptionDef] = &[
         OptionKind::Text,
         "Settled",
         "where consolidation may move pods: Settled (not onto nodes within their own consolidateAfter, as Karpenter from 1.14 on) or Any (as before)",
-    ),
+    )
+    .of_kerf(),
     option(
         "consolidation-savings-per-pod",
         "CONSOLIDATION_SAVINGS_PER_POD",
         OptionKind::Text,
         "0",
         "what a consolidation command must save per hour for each pod it moves, in dollars; 0 accepts every saving, as Karpenter does",
-    ),
+    )
+    .of_kerf(),
     option(
         "disruption-commands-per-pass",
         "DISRUPTION_COMMANDS_PER_PASS",
         OptionKind::Text,
         "One",
         "how many disruption commands a pass may start: One (as Karpenter) or Independent (up to ten that touch different nodes)",
-    ),
+    )
+    .of_kerf(),
     option(
         "startup-taints",
         "STARTUP_TAINTS",
         OptionKind::Text,
         "",
         "taint keys nodes lose by themselves while they start, besides the well-known ones, separated by commas; one that ends with / stands for all that begin so",
-    ),
+    )
+    .of_kerf(),
     option(
         "nominate-pods",
         "NOMINATE_PODS",
         OptionKind::Bool,
         "false",
         "tell kube-scheduler where pods are planned: set status.nominatedNodeName when their node takes pods; needs permission to patch pods/status",
-    ),
+    )
+    .of_kerf(),
 ];
 
-/// What `--help` prints about `definitions`.
+/// What `--help` prints about `definitions`: Karpenter's options first, then Kerf's own, then those without an effect.
 pub fn usage(definitions: &[OptionDef]) -> String {
+    let sections = [
+        (OptionOrigin::Karpenter, "Options of Karpenter:"),
+        (OptionOrigin::Kerf, "Options that only Kerf has:"),
+        (
+            OptionOrigin::WithoutEffect,
+            "Options of Karpenter that are accepted and have no effect:",
+        ),
+    ];
     let mut text = String::new();
-    for OptionDef {
-        flag,
-        variable,
-        kind,
-        default,
-        help,
-    } in definitions
-    {
+    for (origin, title) in sections {
+        let options: Vec<&OptionDef> = definitions.iter().filter(|def| def.origin == origin).collect();
+        if options.is_empty() {
+            continue;
+        }
+        let gap = if text.is_empty() { "" } else { "\n" };
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{gap}{title}");
+        for def in options {
+            let _ = write!(text, "{def}");
+        }
+    }
+    text
+}
+
+impl Display for OptionDef {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self {
+            flag,
+            variable,
+            kind,
+            default,
+            help,
+            ..
+        } = self;
         let kind = match kind {
             OptionKind::Text => " TEXT",
             OptionKind::Int => " NUMBER",
             OptionKind::Bool => "",
             OptionKind::Duration => " DURATION",
         };
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
+        writeln!(
+            f,
             "  --{flag}{kind}\n        {help} [env {variable}] [default {default:?}]"
-        );
+        )
     }
-    text
 }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kerf_units::duration::GoDuration;
+use kerf_units::nearest_name::nearest;
 
+use super::remarks::{Remark, unknown_gates, without_effect};
 use super::{OptionDef, OptionKind, Parsed};
 
 /// What is wrong with the command line. The texts are those of Go's flag package, which scripts match on.
@@ -13,8 +15,13 @@ pub enum FlagError {
     #[error("bad flag syntax: {0}")]
     Syntax(String),
     /// No such flag (OPS-029).
-    #[error("flag provided but not defined: -{0}")]
-    Unknown(String),
+    #[error("flag provided but not defined: -{flag}{}", .meant.map(suggestion).unwrap_or_default())]
+    Unknown {
+        /// The flag as written.
+        flag: String,
+        /// The flag that was probably meant.
+        meant: Option<&'static str>,
+    },
     /// The value is missing.
     #[error("flag needs an argument: -{0}")]
     NoValue(String),
@@ -36,6 +43,10 @@ pub enum FlagError {
     },
 }
 
+fn suggestion(flag: &str) -> String {
+    format!("; did you mean --{flag}?")
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Value {
     Text(String),
@@ -50,55 +61,84 @@ pub struct Values {
     values: BTreeMap<&'static str, Value>,
     /// The flags that were given, not only defaults and variables.
     given: BTreeSet<&'static str>,
+    /// What is wrong with the flags; `Options::from_values` reports it together with values that are not allowed.
+    pub(super) errors: Vec<FlagError>,
+    /// What the user should know about the values that were accepted.
+    pub(super) remarks: Vec<Remark>,
 }
 
 impl Values {
     /// Reads the options in `definitions`: a flag beats the variable, which beats the default (OPS-001). As in Go,
     /// flags end at the first argument that is none, and what follows is accepted and ignored (OPS-030).
+    ///
+    /// Flags that are wrong do not end the reading: `Options::from_values` reports all of them.
     pub fn parse(
         definitions: &'static [OptionDef],
         args: impl IntoIterator<Item = String>,
         env: impl Fn(&str) -> Option<String>,
-    ) -> Result<Parsed<Self>, FlagError> {
+    ) -> Parsed<Self> {
         let mut values = Self::default();
         for def in definitions {
+            let written = env(def.variable);
             // A variable that does not parse counts as absent (OPS-026).
-            let from_env = env(def.variable).and_then(|text| from_variable(def.kind, &text));
+            let from_env = written.as_deref().and_then(|text| from_variable(def.kind, text));
+            if let Some(text) = written.filter(|text| from_env.is_none() && !text.is_empty()) {
+                values.remarks.push(Remark::IgnoredVariable { def: *def, text });
+            }
             let value = from_env.or_else(|| from_variable(def.kind, def.default));
             values
                 .values
                 .insert(def.flag, value.unwrap_or_else(|| Value::Text(def.default.to_owned())));
         }
-        let mut args = args.into_iter();
+        let mut args = args.into_iter().peekable();
         while let Some(arg) = args.next() {
-            let Some(name) = arg.strip_prefix('-').filter(|name| !name.is_empty()) else {
-                break;
+            let (name, given) = match split(&arg) {
+                Ok(Some(flag)) => flag,
+                Ok(None) => break,
+                Err(error) => {
+                    values.errors.push(error);
+                    continue;
+                }
             };
-            if name == "-" {
-                break;
-            }
-            let name = name.strip_prefix('-').unwrap_or(name);
-            if name.is_empty() || name.starts_with(['-', '=']) {
-                return Err(FlagError::Syntax(arg));
-            }
-            let (name, given) = name
-                .split_once('=')
-                .map_or((name, None), |(name, value)| (name, Some(value)));
             let Some(def) = definitions.iter().find(|def| def.flag == name) else {
                 if name == "h" || name == "help" {
-                    return Ok(Parsed::Help);
+                    return Parsed::Help;
                 }
-                return Err(FlagError::Unknown(name.to_owned()));
+                values.errors.push(FlagError::Unknown {
+                    flag: name.to_owned(),
+                    meant: nearest(name, definitions.iter().map(|def| def.flag)),
+                });
+                // What follows is probably its value, not the end of the flags.
+                if given.is_none() {
+                    args.next_if(|next| !next.starts_with('-'));
+                }
+                continue;
             };
             let text = match given {
-                Some(text) => text.to_owned(),
-                None if def.kind == OptionKind::Bool => "true".to_owned(),
-                None => args.next().ok_or_else(|| FlagError::NoValue(name.to_owned()))?,
+                Some(text) => Some(text.to_owned()),
+                None if def.kind == OptionKind::Bool => Some("true".to_owned()),
+                None => args.next(),
             };
-            values.values.insert(def.flag, from_flag(def, text)?);
-            values.given.insert(def.flag);
+            let value = match text {
+                Some(text) => from_flag(def, text),
+                None => Err(FlagError::NoValue(name.to_owned())),
+            };
+            match value {
+                Ok(value) => {
+                    values.values.insert(def.flag, value);
+                    values.given.insert(def.flag);
+                }
+                Err(error) => values.errors.push(error),
+            }
         }
-        Ok(Parsed::Run(values))
+        values.remarks.extend(unknown_gates(values.string("feature-gates")));
+        values.remarks.extend(without_effect(definitions, &values, env));
+        Parsed::Run(values)
+    }
+
+    /// What the user should know about the values: variables that were ignored, unknown feature gates, options without an effect.
+    pub fn remarks(&self) -> &[Remark] {
+        &self.remarks
     }
 
     /// Whether the command line has the flag.
@@ -134,6 +174,19 @@ impl Values {
             Some(Value::Text(_) | Value::Bool(_) | Value::Int(_)) | None => GoDuration::ZERO,
         }
     }
+}
+
+/// The name and the value of a flag. `None` where the argument is no flag.
+fn split(arg: &str) -> Result<Option<(&str, Option<&str>)>, FlagError> {
+    let Some(name) = arg.strip_prefix('-').filter(|name| !name.is_empty() && *name != "-") else {
+        return Ok(None);
+    };
+    let name = name.strip_prefix('-').unwrap_or(name);
+    if name.is_empty() || name.starts_with(['-', '=']) {
+        return Err(FlagError::Syntax(arg.to_owned()));
+    }
+    let split = name.split_once('=');
+    Ok(Some(split.map_or((name, None), |(name, value)| (name, Some(value)))))
 }
 
 fn from_variable(kind: OptionKind, text: &str) -> Option<Value> {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use kerf_runtime::Options;
 use kerf_runtime::logging::LogLevel;
-use kerf_runtime::options::{DEFINITIONS, OptionKind, Parsed, SCHEDULING, SchedulingOptions, Values, usage};
+use kerf_runtime::options::{
+    DEFINITIONS, FeatureGates, OptionKind, OptionOrigin, Parsed, SCHEDULING, SchedulingOptions, Values, usage,
+};
 use kerf_units::policy::{MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
 
 fn parse(args: &[&str], env: &[(&str, &str)]) -> Result<Parsed<Options>, String> {
@@ -316,6 +318,126 @@ fn fatal_errors_have_their_texts() {
 }
 
 #[test]
+fn all_mistakes_are_reported_at_once() {
+    let args = [
+        "--metrics-port=many",
+        "--frobnicate",
+        "on",
+        "--metrics-prot",
+        "1",
+        "--log-level=loud",
+    ];
+    // OPS-026, OPS-028, OPS-029
+    assert_eq!(
+        error(
+            &args,
+            &[("MIN_VALUES_POLICY", "Loose"), ("FEATURE_GATES", "NodeRepair")]
+        ),
+        "parsing flags, invalid value \"many\" for flag -metrics-port: parse error; \
+         parsing flags, flag provided but not defined: -frobnicate; \
+         parsing flags, flag provided but not defined: -metrics-prot; did you mean --metrics-port?; \
+         validating cli flags / env vars, invalid MIN_VALUES_POLICY \"Loose\"; \
+         parsing feature gates, malformed pair \"NodeRepair\", expect Name=true or Name=false; \
+         validating cli flags / env vars, invalid LOG_LEVEL \"loud\""
+    );
+}
+
+/// What the user is told about options that are accepted, and whether each is a warning.
+fn remarks(args: &[&str], env: &[(&str, &str)]) -> Vec<(bool, String)> {
+    let lookup = |name: &str| {
+        let found = env.iter().find(|(key, _)| *key == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    let Parsed::Run(values) = Values::parse(DEFINITIONS, args.iter().map(ToString::to_string), lookup) else {
+        panic!("{args:?} asks for help")
+    };
+    let told = values.remarks().iter();
+    told.map(|remark| (remark.is_warning(), remark.to_string())).collect()
+}
+
+#[test]
+fn options_that_do_not_count_are_named() {
+    assert_eq!(remarks(&["--metrics-port=9000"], &[("LOG_LEVEL", "debug")]), []);
+    // An empty variable is how charts leave an option out.
+    assert_eq!(remarks(&[], &[("METRICS_PORT", "")]), []);
+    // OPS-026
+    assert_eq!(
+        remarks(&[], &[("METRICS_PORT", "many"), ("BATCH_IDLE_DURATION", "10")]),
+        [
+            (
+                true,
+                "METRICS_PORT is \"many\", which is not a number: the default 8080 is used".to_owned()
+            ),
+            (
+                true,
+                "BATCH_IDLE_DURATION is \"10\", which is not a duration such as 1m30s: the default 1s is used"
+                    .to_owned()
+            ),
+        ]
+    );
+    // OPS-039
+    assert_eq!(
+        remarks(&["--feature-gates=NodeRepairs=true,Moon=true"], &[]),
+        [(
+            true,
+            format!(
+                "unknown feature gates: NodeRepairs (did you mean NodeRepair?), Moon; known are {}",
+                FeatureGates::NAMES.join(", ")
+            )
+        )]
+    );
+    let go = [
+        ("MEMORY_LIMIT", "1073741824"),
+        ("GOMEMLIMIT", "900MiB"),
+        ("CPU_REQUESTS", "500"),
+    ];
+    // OPS-002, OPS-008, OPS-013
+    assert_eq!(
+        remarks(&["--karpenter-service=karpenter", "--disable-controller-warmup"], &go),
+        [(
+            false,
+            "options without effect: --karpenter-service, --disable-controller-warmup, MEMORY_LIMIT, GOMEMLIMIT"
+                .to_owned()
+        )]
+    );
+    assert_eq!(options(&[], &go).memory_limit, 1_073_741_824);
+}
+
+// OPS-032
+#[test]
+fn variables_of_the_chart_that_nothing_reads_change_nothing() {
+    let env = [
+        ("KUBERNETES_MIN_VERSION", "1.19.0-0"),
+        ("SYSTEM_NAMESPACE", "kube-system"),
+    ];
+    assert_eq!(options(&[], &env), Options::default());
+    assert_eq!(remarks(&[], &env), []);
+}
+
+#[test]
+fn the_help_lists_kerf_s_own_options_in_one_place() {
+    let usage = usage(DEFINITIONS);
+    let (karpenter, rest) = usage.split_once("\nOptions that only Kerf has:\n").expect("a section");
+    let (kerf, ineffective) = rest
+        .split_once("\nOptions of Karpenter that are accepted and have no effect:\n")
+        .expect("a section");
+    for def in DEFINITIONS {
+        let line = format!("  --{}", def.flag);
+        let listed = [karpenter, kerf, ineffective].map(|section| {
+            section
+                .lines()
+                .any(|l| l.split(' ').take(3).collect::<Vec<_>>().join(" ") == line)
+        });
+        let expected = match def.origin {
+            OptionOrigin::Karpenter => [true, false, false],
+            OptionOrigin::Kerf => [false, true, false],
+            OptionOrigin::WithoutEffect => [false, false, true],
+        };
+        assert_eq!(listed, expected, "{}", def.flag);
+    }
+}
+
+#[test]
 fn help_is_asked_for_and_names_every_option() {
     for flag in ["-h", "--help", "-help"] {
         // OPS-029
@@ -348,7 +470,7 @@ fn cpu_requests_set_the_simulations_parallelism() {
         ("16000", 16_000, 16),
     ] {
         let env = |name: &str| (name == "CPU_REQUESTS").then(|| value.to_owned());
-        let Ok(Parsed::Run(values)) = Values::parse(SCHEDULING, [], env) else {
+        let Parsed::Run(values) = Values::parse(SCHEDULING, [], env) else {
             panic!("{value}")
         };
         let options = SchedulingOptions::from_values(&values).expect("valid");

@@ -2,7 +2,7 @@
 
 /// The known name closest to `written`, if few letters differ: one for names of up to four letters, two for longer ones. Upper and lower
 /// case count as equal. Ties go to the first.
-pub(crate) fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written = written.to_lowercase();
     let allowed = if written.chars().count() <= 4 { 1 } else { 2 };
     let distances = known
