@@ -1,14 +1,16 @@
-//! Log lines as upstream's tools expect them: one JSON object per line, keys in a fixed order (OPS section 12).
+//! Log lines as upstream's tools expect them: one JSON object per line, keys in a fixed order (OPS section 12). A terminal gets shorter
+//! lines, for people.
 //!
 //! Fields of enclosing spans come before the event's own. A field made with [`json`] is written as a JSON value
 //! instead of text.
 
+mod line;
+mod sinks;
+
 use std::collections::HashMap;
-use std::fmt::{self, Write as _};
-use std::io::Write;
-use std::path::Path;
+use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -20,6 +22,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::clock::Clock;
+use line::{Line, quoted};
+
+pub use sinks::{LogError, Sinks};
 
 /// Marks a text field as JSON; no text of ours begins with it.
 const JSON_MARK: char = '\u{1}';
@@ -54,68 +59,6 @@ impl FromStr for LogLevel {
     }
 }
 
-/// A log destination that cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LogError {
-    /// A destination without a name (OPS-027).
-    #[error("log output path is empty; name stdout, stderr or a file")]
-    NoName,
-    /// A file that cannot be opened.
-    #[error("log output path {path:?} cannot be opened: {source}")]
-    Open {
-        /// The path.
-        path: String,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// Another logger was installed before.
-    #[error("a logger is installed already")]
-    Installed,
-}
-
-/// Where lines go. Cloning is cheap.
-#[derive(Clone)]
-pub struct Sinks(Arc<Vec<Mutex<Box<dyn Write + Send>>>>);
-
-impl Sinks {
-    /// Opens `stdout`, `stderr` and files to append to, from a comma-separated list (OPS-016).
-    pub fn open(paths: &str) -> Result<Self, LogError> {
-        let open = |path: &str| -> Result<Mutex<Box<dyn Write + Send>>, LogError> {
-            Ok(Mutex::new(match path {
-                "" => return Err(LogError::NoName),
-                "stdout" => Box::new(std::io::stdout()),
-                "stderr" => Box::new(std::io::stderr()),
-                path => Box::new(append(Path::new(path.strip_prefix("file://").unwrap_or(path))).map_err(
-                    |source| LogError::Open {
-                        path: path.to_owned(),
-                        source,
-                    },
-                )?),
-            }))
-        };
-        Ok(Self(Arc::new(paths.split(',').map(open).collect::<Result<_, _>>()?)))
-    }
-
-    /// One destination of any kind, for example a buffer in a test.
-    pub fn to(writer: impl Write + Send + 'static) -> Self {
-        Self(Arc::new(vec![Mutex::new(Box::new(writer))]))
-    }
-
-    fn write(&self, line: &str) -> std::io::Result<()> {
-        let mut result = Ok(());
-        for sink in self.0.iter() {
-            let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
-            let written = sink.write_all(line.as_bytes()).and_then(|()| sink.flush());
-            result = result.and(written);
-        }
-        result
-    }
-}
-
-fn append(path: &Path) -> std::io::Result<std::fs::File> {
-    std::fs::OpenOptions::new().create(true).append(true).open(path)
-}
-
 /// The settings of the log.
 #[derive(Clone)]
 pub struct LogConfig {
@@ -146,7 +89,7 @@ impl LogConfig {
             .with_target("kube_client", LevelFilter::OFF)
             .with_target("kube_runtime", LevelFilter::OFF)
             .with_target("tower", LevelFilter::OFF);
-        tracing_subscriber::registry().with(JsonLines::new(self).with_filter(targets))
+        tracing_subscriber::registry().with(LogLines::new(self).with_filter(targets))
     }
 
     /// Makes this the log of the whole process.
@@ -169,7 +112,7 @@ pub fn json(value: &impl Serialize) -> impl fmt::Display {
 }
 
 /// The layer that formats and writes.
-struct JsonLines {
+struct LogLines {
     config: LogConfig,
     seen: Mutex<Sampling>,
 }
@@ -184,7 +127,7 @@ struct Sampling {
 #[derive(Default)]
 struct Fields(Vec<(String, String)>);
 
-impl JsonLines {
+impl LogLines {
     fn new(config: LogConfig) -> Self {
         Self {
             config,
@@ -204,7 +147,7 @@ impl JsonLines {
     }
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLines {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut fields = Fields::default();
         attributes.record(&mut fields);
@@ -230,42 +173,35 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         if self.is_sampled_out(level, &message, now) {
             return;
         }
-        let mut line = Line::new();
-        line.text("level", name);
-        line.text("time", &now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string());
-        match own
-            .take("logger")
-            .and_then(|logger| serde_json::from_str::<String>(&logger).ok())
-        {
-            Some(logger) => line.text("logger", &format!("controller.{logger}")),
-            None => line.text("logger", "controller"),
-        }
-        if self.config.level == LogLevel::Debug {
-            line.text("caller", &caller(event.metadata().file(), event.metadata().line()));
-        }
-        line.raw("message", &message);
-        if let Some(commit) = &self.config.commit {
-            line.text("commit", commit);
-        }
+        let logger = own.take("logger");
+        let logger = logger.and_then(|logger| serde_json::from_str::<String>(&logger).ok());
+        let mut line = Line {
+            level: name,
+            is_warning: *event.metadata().level() == Level::WARN,
+            time: now,
+            logger: logger.map_or_else(|| "controller".to_owned(), |logger| format!("controller.{logger}")),
+            caller: (self.config.level == LogLevel::Debug)
+                .then(|| caller(event.metadata().file(), event.metadata().line())),
+            message,
+            commit: self.config.commit.clone(),
+            fields: Vec::new(),
+        };
         for span in context
             .event_scope(event)
             .into_iter()
             .flat_map(tracing_subscriber::registry::Scope::from_root)
         {
             if let Some(fields) = span.extensions().get::<Fields>() {
-                line.span(fields);
+                line.add_span(&fields.0);
             }
         }
-        for (key, value) in &own.0 {
-            line.raw(key, value);
-        }
-        let line = line.end();
+        line.fields.extend(own.0);
         if let Err(error) = self.config.sinks.write(&line) {
             // If this fails too, there is no place left for a message.
             let _ = self
                 .config
                 .error_sinks
-                .write(&format!("log line cannot be written: {error}\n"));
+                .write_text(&format!("log line cannot be written: {error}\n"));
         }
     }
 }
@@ -289,60 +225,7 @@ fn caller(file: Option<&str>, line: Option<u32>) -> String {
     format!("{short}:{}", line.unwrap_or(0))
 }
 
-/// A line under construction.
-struct Line(String);
-
-impl Line {
-    fn new() -> Self {
-        Self("{".to_owned())
-    }
-
-    fn text(&mut self, key: &str, value: &str) {
-        self.raw(key, &quoted(value));
-    }
-
-    fn raw(&mut self, key: &str, value: &str) {
-        if self.0.len() > 1 {
-            self.0.push(',');
-        }
-        // Writing to a string cannot fail.
-        let _ = write!(self.0, "{}:{value}", quoted(key));
-    }
-
-    /// The fields of a span; a reconciled object also appears under its kind's name (OPS-215).
-    fn span(&mut self, fields: &Fields) {
-        for (key, value) in &fields.0 {
-            self.raw(key, value);
-            if key == "controllerKind" {
-                let kind: String = serde_json::from_str(value).unwrap_or_default();
-                let name = fields.get("name").unwrap_or("\"\"");
-                let object = match fields.get("namespace") {
-                    None | Some("\"\"") => format!("{{\"name\":{name}}}"),
-                    Some(namespace) => format!("{{\"name\":{name},\"namespace\":{namespace}}}"),
-                };
-                self.raw(&kind, &object);
-            }
-        }
-    }
-
-    fn end(mut self) -> String {
-        self.0.push_str("}\n");
-        self.0
-    }
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned())
-}
-
 impl Fields {
-    fn get(&self, key: &str) -> Option<&str> {
-        self.0
-            .iter()
-            .find(|(name, _)| name == key)
-            .map(|(_, value)| value.as_str())
-    }
-
     fn take(&mut self, key: &str) -> Option<String> {
         let at = self.0.iter().position(|(name, _)| name == key)?;
         Some(self.0.remove(at).1)

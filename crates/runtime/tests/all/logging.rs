@@ -51,6 +51,35 @@ async fn a_line_has_its_keys_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_terminal_gets_lines_for_people() {
+    let (mut config, _) = config(LogLevel::Info);
+    let buffer = Buffer::default();
+    config.sinks = Sinks::to_person(buffer.clone());
+    let _guard = tracing::subscriber::set_default(config.subscriber());
+    let span = tracing::info_span!(
+        target: TARGET,
+        "reconcile",
+        controller = "nodeclaim.lifecycle",
+        controllerGroup = "karpenter.sh",
+        controllerKind = "NodeClaim",
+        namespace = "",
+        name = "web-1",
+        reconcileID = "0",
+    );
+    span.in_scope(
+        || tracing::info!(target: TARGET, Node = %json(&json!({"name": "n1"})), zone = "a", "registered nodeclaim"),
+    );
+    tracing::warn!(target: TARGET, Pod = %json(&json!({"name": "p", "namespace": "shop"})), "odd\u{1b}[2J");
+    tracing::error!(target: TARGET, error = "two words", pods = 3, "Reconciler error");
+    assert_eq!(
+        buffer.text(),
+        "03:04:05 INFO  registered nodeclaim controller=nodeclaim.lifecycle NodeClaim=web-1 Node=n1 zone=a\n\
+         03:04:05 WARN  odd\\u{1b}[2J Pod=shop/p\n\
+         03:04:05 ERROR Reconciler error error=\"two words\" pods=3\n"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_named_logger_is_below_the_controllers() {
     let buffer = logged(
         LogLevel::Info,
