@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kerf_api::StartupTaints;
-use kerf_cloud::CloudProvider;
+use kerf_cloud::{Call, CloudProvider, MeteredProvider};
 use kerf_decide::PreparedCache;
 use kerf_lifecycle::liveness::Timeouts;
 use kerf_model::intern::Interner;
+use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{
     Clock, Controller, Key, Metrics, Options, Queue, RateLimit, ReconcileError, Recorder, Rng, Seed, workers,
 };
@@ -88,6 +89,25 @@ pub(crate) fn startup_taints(options: &Options) -> StartupTaints {
 }
 
 impl Context {
+    /// The same with a provider whose calls are measured under a controller's name (OPS-167, OPS-168).
+    pub(crate) fn measured(&self, controller: &'static str) -> Self {
+        let duration = self.metrics.histogram(&catalogue::CLOUDPROVIDER_DURATION);
+        let errors = self.metrics.counter(&catalogue::CLOUDPROVIDER_ERRORS);
+        let observer = move |call: Call| {
+            let labels = [call.controller, call.method.as_str(), call.provider];
+            duration.observe(&labels, call.took.as_secs_f64());
+            if let Some(error) = call.error {
+                let [controller, method, provider] = labels;
+                errors.inc(&[controller, method, provider, error]);
+            }
+        };
+        let provider = MeteredProvider::new(Arc::clone(&self.provider), Arc::new(observer), controller);
+        Self {
+            provider: Arc::new(provider),
+            ..self.clone()
+        }
+    }
+
     /// A queue that counts under a controller's name.
     pub fn queue<K: Key>(&self, name: &str, limit: RateLimit) -> Queue<K> {
         Queue::with_metrics(limit, name, &self.metrics)

@@ -38,7 +38,7 @@ use crate::pump;
 use crate::reconciler::LeaderTask;
 use crate::relist::Relist;
 use crate::repair::{Policies, Repair, RepairStatus};
-use crate::reporting::{ClusterState, ConditionReport, NodeReport, PoolReport};
+use crate::reporting::{ClusterState, ConditionReport, NodeReport, PodReport, PoolReport};
 use crate::static_capacity::{StaticDeprovisioning, StaticProvisioning};
 use crate::termination::{Evictions, Termination};
 
@@ -224,9 +224,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     let pool_health = pools::health(context, &health);
     let mut all: Vec<Arc<dyn LeaderTask>> = vec![
         ClusterState::new(context),
-        ConditionReport::<NodeClaim>::new(context),
-        ConditionReport::<NodePool>::new(context),
-        CatalogueRefresh::new(context),
+        CatalogueRefresh::new(&context.measured("provisioner")),
         PoolHash::new(context),
         PoolCounter::new(context),
         pools::readiness(context),
@@ -234,12 +232,17 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         Provisioner::new(context, &batcher, &nominator),
         PodTrigger::new(context, &batcher),
         NodeTrigger::new(context, &batcher),
-        Lifecycle::new(context, health, Arc::clone(&pool_health), context.tuning.timeouts),
+        Lifecycle::new(
+            &context.measured("nodeclaim.lifecycle"),
+            health,
+            Arc::clone(&pool_health),
+            context.tuning.timeouts,
+        ),
         pool_health,
-        Termination::new(context, Arc::clone(&evictions)),
+        Termination::new(&context.measured("node.termination"), Arc::clone(&evictions)),
         evictions,
         Expiration::new(context),
-        GarbageCollection::new(context),
+        GarbageCollection::new(&context.measured("nodeclaim.garbagecollection")),
         Consistency::new(context),
         Hydration::of_claims(context),
         Hydration::of_nodes(context),
@@ -247,11 +250,15 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         Interruptions::new(context),
         Repair::new(context, &repair_policies),
         RepairStatus::new(context, &repair_policies),
-        ClaimConditions::new(context),
+        ClaimConditions::new(&context.measured("nodeclaim.disruption")),
         Disruption::new(context, &queue),
         queue,
     ];
     if !context.options.disable_cluster_state_observability {
+        // OPS-010
+        all.push(ConditionReport::<NodeClaim>::new(context));
+        all.push(ConditionReport::<NodePool>::new(context));
+        all.push(PodReport::new(context));
         all.push(NodeReport::new(context));
         all.push(PoolReport::new(context));
     }

@@ -16,7 +16,7 @@ mod node_class;
 mod object;
 
 pub use cluster_objects::ClusterObjects;
-pub use convert::{Conventions, Converter, NodeNomination};
+pub use convert::{Conventions, Converter, NodeNomination, PodMeasures};
 pub use cost::{PoolCost, pool_cost};
 pub use in_flight::{CommandInFlight, CommandNode, Now, Placed, PodTime, PodTimes, Replacement, SuspiciousList};
 pub use mirror::{Mirror, MirrorOptions, ObjectVersion, PoolClaims, Stored, SyncReport, WaitingPod};

@@ -18,8 +18,8 @@ use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_state::lean::LeanNode;
 use kerf_state::{
-    CommandInFlight, Conventions, Kind, Mirror, MirrorOptions, NodeClass, Now, PodTimes, PoolClaims, Stored,
-    SuspiciousList, SyncReport, WaitingPod,
+    CommandInFlight, Conventions, Kind, Mirror, MirrorOptions, NodeClass, Now, PodMeasures, PodTimes, PoolClaims,
+    Stored, SuspiciousList, SyncReport, WaitingPod,
 };
 
 use tokio::time::Instant;
@@ -195,6 +195,19 @@ impl Cluster {
     /// A pod.
     pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
         self.read().mirror.pod(namespace, name)
+    }
+
+    /// A pod with what metrics show about it.
+    pub(crate) fn measured_pod(&self, namespace: &str, name: &str) -> Option<(Arc<Pod>, PodMeasures)> {
+        self.read().mirror.measured_pod(namespace, name)
+    }
+
+    /// All pods with what metrics show about them, by namespace and name.
+    pub(crate) fn measured_pods(&self) -> Vec<(Arc<Pod>, PodMeasures)> {
+        let inner = self.read();
+        let pods = inner.mirror.measured_pods();
+        pods.map(|(pod, measures)| (Arc::clone(pod), measures.clone()))
+            .collect()
     }
 
     /// Whether a pod waits for capacity (SCH-008) that nothing was launched for yet.

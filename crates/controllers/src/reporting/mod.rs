@@ -1,12 +1,15 @@
-//! Metrics about the state of the cluster: sync, nodes, pools and conditions (OPS sections 8 and 9).
+//! Metrics about the state of the cluster: sync, nodes, pods, pools and conditions (OPS sections 8 and 9).
 
 mod cluster_state;
 mod conditions;
 mod nodes;
+mod pod_progress;
+mod pods;
 mod pools;
 mod units;
 
 pub(crate) use cluster_state::ClusterState;
 pub(crate) use conditions::ConditionReport;
 pub(crate) use nodes::NodeReport;
+pub(crate) use pods::PodReport;
 pub(crate) use pools::PoolReport;

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::Node;
+use kerf_model::pod::Owner;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::CancellationToken;
@@ -72,12 +73,17 @@ impl NodeReport {
             self.family(&catalogue::NODES_TOTAL_POD_REQUESTS),
             self.family(&catalogue::NODES_TOTAL_DAEMON_REQUESTS),
             self.family(&catalogue::NODES_SYSTEM_OVERHEAD),
+            self.family(&catalogue::NODES_TOTAL_POD_LIMITS),
+            self.family(&catalogue::NODES_TOTAL_DAEMON_LIMITS),
         ];
+        let limits = self.limits();
         let lifetime = self.family(&catalogue::NODES_CURRENT_LIFETIME);
         let mut keys = BTreeSet::new();
         for node in snapshot.nodes.iter().filter(|node| node.node_name.is_some()) {
             let mut samples = Vec::new();
-            for (family, resources) in families.iter().zip(amounts(node)) {
+            let limits = node.node_name.as_ref().and_then(|name| limits.get(name));
+            let amounts = amounts(node).into_iter().chain(limits.cloned().unwrap_or_default());
+            for (family, resources) in families.iter().zip(amounts) {
                 for (kind, value) in units::of_node(&resources, &self.context.interner) {
                     samples.push(self.sample(family, node, &kind, value));
                 }
@@ -91,6 +97,24 @@ impl NodeReport {
         for (kind, percent) in utilized(&snapshot, &self.context.interner) {
             utilization.set(&[&kind], percent);
         }
+    }
+
+    /// The limits of pods, and those of daemons, that run on each Node.
+    fn limits(&self) -> BTreeMap<Arc<str>, [Resources; 2]> {
+        let mut limits: BTreeMap<Arc<str>, [Resources; 2]> = BTreeMap::new();
+        for (pod, measures) in self.context.cluster.measured_pods() {
+            let Some(node) = pod.node_name.clone().filter(|_| !pod.phase.is_terminal()) else {
+                continue;
+            };
+            let [of_pods, of_daemons] = limits.entry(node).or_default();
+            let total = if pod.owner == Owner::DaemonSet {
+                of_daemons
+            } else {
+                of_pods
+            };
+            total.add(&measures.limits);
+        }
+        limits
     }
 
     fn sample(&self, family: &Family, node: &Node, kind: &str, value: f64) -> Sample {

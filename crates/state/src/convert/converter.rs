@@ -15,6 +15,7 @@ pub struct Converter {
     pub(super) conventions: conventions::Tables,
     pub(super) shapes: Pool<kerf_model::pod::PodShape>,
     pub(super) label_sets: Pool<kerf_model::selector::LabelSet>,
+    pub(super) limits: Pool<kerf_model::resources::Resources>,
     pub(super) texts: SharedText,
 }
 
@@ -26,6 +27,7 @@ impl Converter {
             interner,
             shapes: Pool::default(),
             label_sets: Pool::default(),
+            limits: Pool::default(),
             texts: SharedText::default(),
         }
     }

@@ -20,7 +20,7 @@ mod usage;
 pub use conventions::Conventions;
 pub use converter::Converter;
 pub use node::{ClaimFacts, NodeFacts};
-pub use pod::{NodeNomination, PodFacts};
+pub use pod::{NodeNomination, PodFacts, PodMeasures};
 pub use pool::PoolFacts;
 pub use selector::label_selector;
 pub use storage::{BindingMode, ClassFacts, PvFacts, PvcFacts};

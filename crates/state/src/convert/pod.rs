@@ -9,6 +9,7 @@ use kerf_api::conditions::pod::NOMINATED;
 use kerf_model::intern::sym;
 use kerf_model::pod::{DoNotDisrupt, HostPort, Owner, Phase, Pod, PodFault, PodShape};
 use kerf_model::requirement::{Requirement, Requirements};
+use kerf_model::resources::Resources;
 use kerf_model::selector::LabelSet;
 use kerf_model::taint::{Effect, Toleration, TolerationOperator};
 use kerf_units::duration::GoDuration;
@@ -34,6 +35,21 @@ pub struct PodFacts {
     pub daemon_set: Option<Arc<str>>,
     /// Which nodes it was nominated to; `None` if to none, and for bound pods.
     pub nomination: Option<Box<NodeNomination>>,
+    /// What metrics show about it.
+    pub measures: PodMeasures,
+}
+
+/// What metrics show about a pod and decisions do not read.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PodMeasures {
+    /// When it was bound, by its condition PodScheduled; `None` while that is not True.
+    pub bound: Option<Timestamp>,
+    /// When it became ready, by its condition Ready; `None` while that is not True.
+    pub ready: Option<Timestamp>,
+    /// The path of its first owner (OPS-134); `None` for a bare pod.
+    pub owner: Option<Arc<str>>,
+    /// Its effective limits.
+    pub limits: Arc<Resources>,
 }
 
 /// Which nodes a pod that waits was nominated to.
@@ -90,6 +106,7 @@ impl Converter {
             gated: !spec.scheduling_gates.is_empty(),
             claims: claim_names(spec, &name),
             daemon_set: controlling_daemon_set(owners),
+            measures: self.measures(lean, owners.first(), &namespace),
             pod: Pod {
                 uid: Arc::from(meta.uid.as_deref().unwrap_or_default()),
                 namespace,
@@ -122,6 +139,27 @@ impl Converter {
                 do_not_disrupt: do_not_disrupt(meta),
                 grace_seconds: spec.termination_grace_period_seconds,
             },
+        }
+    }
+
+    fn measures(&mut self, lean: &LeanPod, owner: Option<&OwnerReference>, namespace: &str) -> PodMeasures {
+        let since = |kind: &str| {
+            let mut conditions = lean.status.conditions.iter();
+            let condition = conditions.find(|one| one.kind == kind && one.status == "True")?;
+            condition.last_transition_time.as_ref().map(|time| time.0)
+        };
+        let path = |owner: &OwnerReference| {
+            let kind = owner.kind.to_lowercase();
+            format!(
+                "/apis/{}/namespaces/{namespace}/{kind}s/{}",
+                owner.api_version, owner.name
+            )
+        };
+        PodMeasures {
+            bound: since("PodScheduled"),
+            ready: since("Ready"),
+            owner: owner.map(path).map(|path| self.text(&path)),
+            limits: self.limits.share(requests::limits(&lean.spec, &self.interner)),
         }
     }
 

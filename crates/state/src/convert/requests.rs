@@ -57,6 +57,43 @@ pub(super) fn effective(
     requests.with(sym::PODS, 1)
 }
 
+/// The effective limits of a pod, as Kubernetes adds them up. Amounts that cannot be read are left out.
+pub(super) fn limits(spec: &LeanPodSpec, interner: &Interner) -> Resources {
+    let mut faults = Vec::new();
+    let mut reader = Reader {
+        interner,
+        faults: &mut faults,
+    };
+    let mut read = |amounts: &Amounts| reader.read(amounts, String::new);
+    let mut total = Amount::default();
+    for container in &spec.containers {
+        total.add(&read(&container.resources.limits));
+    }
+    let mut sidecars = Amount::default();
+    let mut starting = Amount::default();
+    for container in &spec.init_containers {
+        let mut own = read(&container.resources.limits);
+        if container.restart_policy.as_deref() == Some("Always") {
+            total.add(&own);
+            sidecars.add(&own);
+            starting.max(&sidecars);
+        } else {
+            own.add(&sidecars);
+            starting.max(&own);
+        }
+    }
+    total.max(&starting);
+    for (name, quantity) in read(&spec.resources.limits).0 {
+        total.set(name, quantity);
+    }
+    // Overhead counts for what is limited.
+    let mut overhead = read(&spec.overhead);
+    overhead.0.retain(|(name, _)| total.find(*name).is_some());
+    total.add(&overhead);
+    let whole = |(name, quantity): &(Sym, Quantity)| (*name, ceil(*name, quantity));
+    total.0.iter().map(whole).collect()
+}
+
 /// Gives containers without a request their limit (SCH-121). The API server does this for pods, but not for templates.
 pub(crate) fn default_from_limits(spec: &mut LeanPodSpec) {
     for container in spec.containers.iter_mut().chain(&mut spec.init_containers) {

@@ -1,7 +1,7 @@
 //! What a mirror holds: a store per kind, what is computed from the stores, and what changed since the last snapshot.
 
 use super::{daemons, machines, node_classes, occupancy, pools, storage, store};
-use crate::convert::{Conventions, Converter, NodeNomination};
+use crate::convert::{Conventions, Converter, NodeNomination, PodMeasures};
 use crate::in_flight::InFlight;
 use crate::key::{Key, MachineKey};
 use crate::object::Kind;
@@ -37,6 +37,7 @@ pub(super) struct PodEntry {
     pub(super) gated: bool,
     pub(super) daemon_set: Option<Arc<str>>,
     pub(super) nomination: Option<Box<NodeNomination>>,
+    pub(super) measures: PodMeasures,
 }
 
 /// The cluster as far as decisions need it.
@@ -152,6 +153,18 @@ impl Mirror {
     /// All pods, by namespace and name.
     pub fn pods(&self) -> impl Iterator<Item = &Arc<Pod>> {
         self.pods.iter().map(|(_, entry)| &entry.pod)
+    }
+
+    /// A pod with what metrics show about it.
+    pub fn measured_pod(&self, namespace: &str, name: &str) -> Option<(Arc<Pod>, PodMeasures)> {
+        let key = (Arc::from(namespace), Arc::from(name));
+        let entry = self.pods.get(&key)?;
+        Some((Arc::clone(&entry.pod), entry.measures.clone()))
+    }
+
+    /// All pods with what metrics show about them, by namespace and name.
+    pub fn measured_pods(&self) -> impl Iterator<Item = (&Arc<Pod>, &PodMeasures)> {
+        self.pods.iter().map(|(_, entry)| (&entry.pod, &entry.measures))
     }
 
     /// Whether a pod is provisionable (SCH-008), promised to a claim or not.

@@ -520,6 +520,7 @@ impl PodEntry {
             gated: facts.gated,
             daemon_set: facts.daemon_set,
             nomination: facts.nomination,
+            measures: facts.measures,
         }
     }
 
@@ -530,6 +531,7 @@ impl PodEntry {
             && self.provisionable == other.provisionable
             && self.gated == other.gated
             && self.daemon_set == other.daemon_set
+            && self.measures == other.measures
     }
 
     /// The node whose resources the pod holds: bound and not terminal, terminating or not (SCH-063, SCH-064).
