@@ -33,6 +33,18 @@ const SAMPLE_FIRST: u64 = 100;
 /// … and then every hundredth (OPS-218).
 const SAMPLE_EVERY: u64 = 100;
 
+/// Fields with these keys are references to objects: a name, or `namespace/name` (OPS-216).
+const KINDS: [&str; 8] = [
+    "NodePool",
+    "NodeClaim",
+    "Node",
+    "Pod",
+    "NodeOverlay",
+    "CapacityBuffer",
+    "NodeRepairPolicy",
+    "DaemonSet",
+];
+
 /// The levels of `LOG_LEVEL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LogLevel {
@@ -225,6 +237,14 @@ fn caller(file: Option<&str>, line: Option<u32>) -> String {
     format!("{short}:{}", line.unwrap_or(0))
 }
 
+/// A reference to an object as JSON.
+fn reference(text: &str) -> String {
+    match text.split_once('/') {
+        Some((namespace, name)) => format!("{{\"name\":{},\"namespace\":{}}}", quoted(name), quoted(namespace)),
+        None => format!("{{\"name\":{}}}", quoted(text)),
+    }
+}
+
 impl Fields {
     fn take(&mut self, key: &str) -> Option<String> {
         let at = self.0.iter().position(|(name, _)| name == key)?;
@@ -239,7 +259,12 @@ impl Fields {
         let json = text
             .strip_prefix(JSON_MARK)
             .filter(|j| serde_json::from_str::<serde::de::IgnoredAny>(j).is_ok());
-        self.put(field, json.map_or_else(|| quoted(text), str::to_owned));
+        let json = match json {
+            Some(json) => json.to_owned(),
+            None if KINDS.contains(&field.name()) => reference(text),
+            None => quoted(text),
+        };
+        self.put(field, json);
     }
 }
 

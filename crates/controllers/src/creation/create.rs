@@ -11,6 +11,7 @@ use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_runtime::Backoff;
 use kerf_runtime::client::{ApiErrorKind, describe};
+use kerf_runtime::logging::json;
 use kerf_runtime::metrics::catalogue;
 use kerf_state::PodTimes;
 use kube::Api;
@@ -99,7 +100,7 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     tracing::info!(
         NodePool = %launch.pool,
         NodeClaim = %name,
-        requests = %requests_text(&launch.requests, &context.interner),
+        requests = %json(&kerf_cloud::quantities(&launch.requests, &context.interner)),
         "instance-types" = %types_text(launch, &context.interner),
         "created nodeclaim",
     );
@@ -175,10 +176,6 @@ fn capacity_max(launch: &Launch) -> Resources {
         most.max_with(&kind.capacity);
         most
     })
-}
-
-fn requests_text(requests: &Resources, interner: &Interner) -> String {
-    serde_json::to_string(&kerf_cloud::quantities(requests, interner)).unwrap_or_default()
 }
 
 /// The instance types of a launch for a log line (SCH-326).

@@ -121,22 +121,44 @@ impl<'a> Pass<'a> {
         let context = &self.lifecycle.context;
         let name = claim_facts::name(stored);
         let id = claim_facts::provider_id(stored).unwrap_or_default();
+        let node = stored.status.as_ref().and_then(|status| status.node_name.as_deref());
         for milestone in self.milestones.drain(..) {
             match milestone {
                 Milestone::Launched => {
                     self.lifecycle.launches.forget(claim_facts::uid(stored));
-                    tracing::info!(NodeClaim = name, provider_id = id, "launched nodeclaim");
+                    let label = |key| claim_facts::label(stored.metadata.labels.as_ref(), key);
+                    let allocatable = stored.status.as_ref().map(|status| logged(&status.allocatable));
+                    tracing::info!(
+                        NodeClaim = name,
+                        "provider-id" = id,
+                        "instance-type" = label(labels::INSTANCE_TYPE),
+                        zone = label(labels::ZONE),
+                        "capacity-type" = label(labels::CAPACITY_TYPE),
+                        allocatable = allocatable.map(tracing::field::display),
+                        "launched nodeclaim"
+                    );
                 }
                 Milestone::Registered { zone } => {
                     context
                         .metrics
                         .counter(&NODES_CREATED)
                         .inc(&[claim_facts::pool(stored), &zone]);
-                    tracing::info!(NodeClaim = name, provider_id = id, "registered nodeclaim");
+                    tracing::info!(
+                        NodeClaim = name,
+                        "provider-id" = id,
+                        Node = node,
+                        "registered nodeclaim"
+                    );
                 }
                 Milestone::Initialized { allocatable } => {
                     let allocatable = logged(&allocatable);
-                    tracing::info!(NodeClaim = name, provider_id = id, %allocatable, "initialized nodeclaim");
+                    tracing::info!(
+                        NodeClaim = name,
+                        "provider-id" = id,
+                        Node = node,
+                        %allocatable,
+                        "initialized nodeclaim"
+                    );
                 }
             }
         }

@@ -112,8 +112,8 @@ pub(crate) fn solving(context: &Context, id: &str, pending: usize) {
 pub(crate) fn solved(context: &Context, id: &str, batch: &Batch, plan: &Plan, took: Duration) {
     let deleting = batch.pods.len() - batch.pending;
     tracing::debug!(
-        pending = batch.pending,
-        deleting,
+        "pending-pods" = batch.pending,
+        "deleting-pods" = deleting,
         "computing scheduling decision for provisionable pod(s)"
     );
     let took = took.as_secs_f64();

@@ -240,7 +240,7 @@ impl<'a> Pass<'a> {
             .any(|taint| taints::matches(taint, &wanted))
         {
             taints_mut(&mut after).retain(|taint| taint.key != wanted.key);
-            taints_mut(&mut after).push(wanted);
+            taints_mut(&mut after).push(wanted.clone());
         }
         after
             .metadata
@@ -250,7 +250,13 @@ impl<'a> Pass<'a> {
         match found(write_node(self.context, &before, &after).await)? {
             None => return Ok(false),
             Some(false) => {}
-            Some(true) => tracing::info!(Node = self.name, "tainted node"),
+            Some(true) => tracing::info!(
+                Node = self.name,
+                "taint.Key" = wanted.key,
+                "taint.Value" = wanted.value.as_deref().unwrap_or_default(),
+                "taint.Effect" = wanted.effect,
+                "tainted node"
+            ),
         }
         Ok(true)
     }

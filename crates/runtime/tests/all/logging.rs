@@ -51,6 +51,17 @@ async fn a_line_has_its_keys_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn objects_are_references() {
+    let buffer = logged(LogLevel::Info, || {
+        tracing::error!(target: TARGET, Pod = %"shop/web-1", NodePool = "default", "could not schedule pod");
+    });
+    let line = &buffer.lines()[0];
+    // OPS-216
+    assert_eq!(line["Pod"], json!({"name": "web-1", "namespace": "shop"}));
+    assert_eq!(line["NodePool"], json!({"name": "default"}));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_terminal_gets_lines_for_people() {
     let (mut config, _) = config(LogLevel::Info);
     let buffer = Buffer::default();

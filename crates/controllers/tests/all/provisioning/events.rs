@@ -203,8 +203,8 @@ async fn passes_are_logged() {
     assert_eq!(
         (
             &computing[0]["level"],
-            &computing[0]["pending"],
-            &computing[0]["deleting"]
+            &computing[0]["pending-pods"],
+            &computing[0]["deleting-pods"]
         ),
         (&json!("DEBUG"), &json!(8), &json!(0))
     );
@@ -214,7 +214,9 @@ async fn passes_are_logged() {
     assert!(counts("instance-types-excluded") < counts("instance-types-total"));
     let failed = log.lines("could not schedule pod");
     assert_eq!(failed[0]["level"], "ERROR");
-    assert!(failed.iter().all(|line| text(line, "Pod").starts_with("default/huge")));
+    let is_huge =
+        |line: &Value| line["Pod"]["namespace"] == "default" && text(&line["Pod"], "name").starts_with("huge");
+    assert!(failed.iter().all(is_huge));
     simulation.stop().await;
 }
 
