@@ -89,10 +89,11 @@ impl Collector for ProcessCollector {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::super::Metrics;
 
+    #[cfg_attr(not(target_os = "linux"), ignore = "reads /proc")]
     #[test]
     fn the_process_families_exist() {
         let metrics = Metrics::default();

@@ -125,3 +125,33 @@ async fn a_failing_server_is_tried_again() {
     });
     assert_eq!(written(&server, vec![event("Pod", "shop", "no room")]).await.len(), 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_one_cause_is_one_call_in_two_minutes() {
+    let server = Server::new(|asked| json_response(200, asked.body.as_ref().unwrap_or(&json!({}))));
+    let clock = Clock::simulated("2026-01-01T00:00:00Z".parse().expect("a timestamp"));
+    let (recorder, receiver) = Recorder::new();
+    let write = write_events(
+        server.client(),
+        receiver,
+        clock,
+        Seed(1).rng(),
+        CancellationToken::new(),
+    );
+    let cause = Event {
+        dedupe: vec!["u-1".to_owned()],
+        ..event("Pod", "shop", "no room")
+    };
+    let storm = async move {
+        for _ in 0..250 {
+            for _ in 0..40 {
+                recorder.publish(cause.clone());
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    tokio::join!(write, storm);
+    let methods: Vec<String> = server.asked().into_iter().map(|asked| asked.method).collect();
+    // OPS-182: 10,000 times in 250 seconds.
+    assert_eq!(methods, ["POST", "PATCH", "PATCH"]);
+}

@@ -33,7 +33,7 @@ fn ours(events: Vec<Event>) -> Vec<Event> {
     events.into_iter().filter(karpenter).collect()
 }
 
-// SCH-072, SCH-328
+// SCH-072, SCH-328, OPS-184
 #[tokio::test(start_paused = true)]
 async fn pods_placed_on_a_machine_that_starts_nominate_it() {
     let simulation = Simulation::start().await;
@@ -72,7 +72,7 @@ async fn pods_placed_on_a_machine_that_starts_nominate_it() {
     simulation.stop().await;
 }
 
-// SCH-342
+// SCH-342, OPS-186
 #[tokio::test(start_paused = true)]
 async fn a_pool_without_types_is_told_so_once_a_minute() {
     let simulation = Simulation::with_pool(json!({})).await;
@@ -118,7 +118,7 @@ const BOUNDS: [&str; 45] = [
 ];
 const SOLVES: &str = "karpenter_scheduler_scheduling_duration_seconds";
 
-// SCH-345, SCH-346, SCH-347, SCH-348, SCH-349, SCH-350, SCH-351, SCH-352, SCH-353
+// SCH-345, SCH-346, SCH-347, SCH-348, SCH-349, SCH-350, SCH-351, SCH-352, SCH-353, OPS-146, OPS-147, OPS-148, OPS-149, OPS-150
 #[tokio::test(start_paused = true)]
 async fn passes_are_measured() {
     let log = CapturedLog::start();
@@ -220,7 +220,7 @@ async fn passes_are_logged() {
     simulation.stop().await;
 }
 
-// SCH-053, DIS-298
+// SCH-053, DIS-298, OPS-221
 #[tokio::test(start_paused = true)]
 async fn preferences_that_hinder_consolidation_are_named_once_a_day() {
     const AFFINITY: &str = "pod(s) have a preferred Anti-Affinity which can prevent consolidation";

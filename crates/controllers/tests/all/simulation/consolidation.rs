@@ -131,7 +131,7 @@ async fn nodes_whose_pods_fit_together_go_at_once() {
     simulation.stop().await;
 }
 
-// DIS-142, DIS-262, DIS-271, DIS-272, DIS-295
+// DIS-142, DIS-262, DIS-271, DIS-272, DIS-295, OPS-193
 #[tokio::test(start_paused = true)]
 async fn a_node_becomes_cheaper_and_its_pods_move() {
     let simulation = filled(1, ON_DEMAND, json!({"consolidateAfter": "10s"})).await;
@@ -175,7 +175,7 @@ async fn a_node_becomes_cheaper_and_its_pods_move() {
     simulation.stop().await;
 }
 
-// DIS-116, DIS-118, DIS-120, DIS-289, DIS-290
+// DIS-116, DIS-118, DIS-120, DIS-289, DIS-290, OPS-192
 #[tokio::test(start_paused = true)]
 async fn why_a_node_stays_is_told_once_per_object() {
     let disruption = json!({"consolidateAfter": "10s", "consolidationPolicy": "WhenEmpty"});
@@ -191,7 +191,7 @@ async fn why_a_node_stays_is_told_once_per_object() {
     simulation.stop().await;
 }
 
-// DIS-143
+// DIS-143, OPS-192
 #[tokio::test(start_paused = true)]
 async fn a_spot_node_stays_one_while_the_gate_is_off() {
     let simulation = filled(1, "spot", json!({"consolidateAfter": "10s"})).await;
@@ -205,7 +205,7 @@ async fn a_spot_node_stays_one_while_the_gate_is_off() {
     simulation.stop().await;
 }
 
-// DIS-179, DIS-181, DIS-189, DIS-190, DIS-210, DIS-295
+// DIS-179, DIS-181, DIS-189, DIS-190, DIS-210, DIS-295, OPS-160, OPS-194
 #[tokio::test(start_paused = true)]
 async fn a_protected_pod_that_comes_during_the_wait_keeps_the_node() {
     let simulation = filled(1, ON_DEMAND, json!({"consolidateAfter": "10s"})).await;

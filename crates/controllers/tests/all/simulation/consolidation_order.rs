@@ -98,7 +98,7 @@ async fn searches_without_time_disrupt_nothing_and_drift_has_all_it_needs() {
     simulation.stop().await;
 }
 
-// DIS-019, DIS-084, DIS-124
+// DIS-019, DIS-084, DIS-124, OPS-162, OPS-163
 #[tokio::test(start_paused = true)]
 async fn what_budgets_leave_is_shown_while_the_search_rests() {
     // Both budgets leave room for every node: a search that is short of it is not remembered.

@@ -92,7 +92,7 @@ async fn a_node_whose_replacement_saves_too_little_stays_without_a_word() {
     simulation.stop().await;
 }
 
-// DIS-212, DIS-213
+// DIS-212, DIS-213, OPS-165, OPS-195
 #[tokio::test(start_paused = true)]
 async fn a_set_is_counted_and_told_once_per_pool() {
     let allowed = json!({"consolidateAfter": "10s", "consolidationPolicy": BALANCED, "budgets": [{"nodes": "100%"}]});

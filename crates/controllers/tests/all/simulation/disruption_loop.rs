@@ -50,7 +50,7 @@ pub(crate) fn protected() -> Value {
     json!({"karpenter.sh/do-not-disrupt": "true"})
 }
 
-// DIS-006
+// DIS-006, OPS-155
 #[tokio::test(start_paused = true)]
 async fn the_loop_looks_every_ten_seconds_and_at_once_after_it_did_something() {
     let simulation = with_nodes(3, json!({"consolidateAfter": "Never"})).await;

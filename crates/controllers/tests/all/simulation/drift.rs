@@ -96,7 +96,7 @@ async fn a_changed_template_renews_node_after_node_with_the_replacement_first() 
         metrics.counter(&DISRUPTION_DECISIONS).get(&["replace", "drifted", ""]),
         3.0
     );
-    // DIS-271, DIS-272
+    // DIS-271, DIS-272, OPS-189, OPS-190
     assert_eq!(
         simulation.messages("DisruptionLaunching").await,
         ["Launching NodeClaim: Drifted"; 3]
@@ -229,7 +229,7 @@ async fn a_protected_pod_keeps_its_drifted_node() {
     simulation.stop().await;
 }
 
-// DIS-055, DIS-056
+// DIS-055, DIS-056, OPS-206, OPS-207
 #[tokio::test(start_paused = true)]
 async fn protection_for_a_time_ends_by_itself() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
@@ -254,7 +254,7 @@ async fn protection_for_a_time_ends_by_itself() {
     simulation.stop().await;
 }
 
-// DIS-053
+// DIS-053, OPS-205
 #[tokio::test(start_paused = true)]
 async fn nonsense_protects_nothing_and_is_told() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;
@@ -323,7 +323,7 @@ async fn an_empty_drifted_node_goes_as_empty_where_it_may() {
     simulation.stop().await;
 }
 
-// DIS-247, DIS-279, DIS-281, DIS-282, DIS-283, DIS-303
+// DIS-247, DIS-279, DIS-281, DIS-282, DIS-283, DIS-303, OPS-161
 #[tokio::test(start_paused = true)]
 async fn a_replacement_that_never_registers_lets_the_old_node_be() {
     let simulation = with_nodes(1, json!({"consolidateAfter": NEVER})).await;

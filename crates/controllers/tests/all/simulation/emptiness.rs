@@ -118,13 +118,14 @@ async fn an_empty_node_goes_when_it_was_left_alone_for_long_enough() {
 
     let metrics = &simulation.context.metrics;
     let labels = claim.metadata.labels.clone().unwrap_or_default();
-    // DIS-268
+    // DIS-268, OPS-156
     assert_eq!(
         metrics
             .counter(&DISRUPTION_DECISIONS)
             .get(&["delete", "empty", "empty"]),
         1.0
     );
+    // OPS-157
     let by_pool = metrics.counter(&DISRUPTION_DECISIONS_BY_NODEPOOL);
     assert_eq!(by_pool.get(&["web", "delete", "empty", "empty"]), 1.0);
     // DIS-277
@@ -133,6 +134,7 @@ async fn an_empty_node_goes_when_it_was_left_alone_for_long_enough() {
         disrupted.get(&["empty", "web", &labels["karpenter.sh/capacity-type"]]),
         1.0
     );
+    // OPS-191
     let mut told: Vec<String> = simulation
         .events("DisruptionTerminating")
         .await
@@ -149,7 +151,7 @@ async fn an_empty_node_goes_when_it_was_left_alone_for_long_enough() {
     assert_eq!(of("bucket", ",le=\"20\"") - of("bucket", ",le=\"10\""), 1.0);
     assert_eq!(of("bucket", ",le=\"0.005\""), of("count", "") - 1.0);
     assert_eq!(of("bucket", ",le=\"600\""), of("count", ""));
-    // DIS-019
+    // DIS-019, OPS-158
     assert_eq!(metrics.gauge(&DISRUPTION_ELIGIBLE_NODES).get(&["empty"]), 0.0);
     simulation.stop().await;
 }
@@ -170,7 +172,7 @@ async fn no_more_go_at_once_than_the_budget_allows() {
     simulation.stop().await;
 }
 
-// DIS-084, DIS-085, DIS-299
+// DIS-084, DIS-085, DIS-299, OPS-188
 #[tokio::test(start_paused = true)]
 async fn a_closed_budget_keeps_nodes_and_says_so() {
     let simulation = with_nodes(2, json!({"consolidateAfter": "0s", "budgets": [{"nodes": "0"}]})).await;
@@ -220,7 +222,7 @@ async fn what_budgets_allow_and_what_uses_them_up_are_shown_apart() {
     simulation.stop().await;
 }
 
-// DIS-029, DIS-031
+// DIS-029, DIS-031, OPS-187
 #[tokio::test(start_paused = true)]
 async fn an_annotated_node_stays_until_the_annotation_goes() {
     let simulation = with_nodes(1, json!({"consolidateAfter": "0s"})).await;
@@ -246,7 +248,7 @@ async fn an_annotated_node_stays_until_the_annotation_goes() {
     simulation.stop().await;
 }
 
-// DIS-155, DIS-156, DIS-191
+// DIS-155, DIS-156, DIS-191, OPS-160
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_comes_during_the_wait_saves_its_node() {
     let simulation = with_nodes(1, json!({"consolidateAfter": "0s"})).await;

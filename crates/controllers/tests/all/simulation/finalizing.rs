@@ -226,7 +226,7 @@ async fn attach_volume(simulation: &Simulation, node: &Node) {
     create::<VolumeAttachment>(&simulation.client(), attachment).await;
 }
 
-// LIF-085, LIF-088, LIF-089
+// LIF-085, LIF-088, LIF-089, OPS-199
 #[tokio::test(start_paused = true)]
 async fn a_volume_that_is_attached_keeps_the_instance() {
     let (simulation, script, claim, node) = with_one_pod(json!({}), json!({})).await;

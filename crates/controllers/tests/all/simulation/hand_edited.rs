@@ -322,7 +322,7 @@ async fn budget(simulation: &Simulation, budget: &str) {
     api.create(&PostParams::default(), &object).await.expect("created");
 }
 
-// LIF-113
+// LIF-113, OPS-198
 #[tokio::test(start_paused = true)]
 async fn budgets_that_overlap_are_named_and_wait_for_somebody() {
     let simulation = with_nodes(2, json!({})).await;

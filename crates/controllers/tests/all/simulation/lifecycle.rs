@@ -117,7 +117,7 @@ async fn a_standalone_claim_becomes_an_initialized_node() {
         Some("default")
     );
     let zone = labels.get("topology.kubernetes.io/zone").cloned().unwrap_or_default();
-    // LIF-038
+    // LIF-038, OPS-121
     assert_eq!(
         simulation.context.metrics.counter(&NODES_CREATED).get(&["", &zone]),
         1.0
@@ -236,6 +236,7 @@ async fn claims_that_cannot_be_served_go_at_once() {
         .pop()
         .expect("an event");
     let message = event.message.unwrap_or_default();
+    // OPS-203, OPS-260
     assert!(
         message.starts_with("NodeClaim lost event: insufficient capacity, "),
         "{message}"

@@ -163,6 +163,7 @@ async fn what_cannot_be_scheduled_says_why() {
         .await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     let events = from_kerf(&simulation).await;
+    // OPS-185, OPS-212
     // SCH-340 SCH-344: once per pod in 5 minutes. SCH-015: none for a pod that opted out.
     assert_eq!(events.len(), 1, "{events:?}");
     let message = events

@@ -281,7 +281,7 @@ async fn a_claim_of_another_provider_that_goes_waits_for_that_provider() {
     simulation.stop().await;
 }
 
-// LIF-030
+// LIF-030, OPS-204
 #[tokio::test(start_paused = true)]
 async fn a_node_that_joins_without_its_taint_is_told_of_and_registered() {
     let logs = Logs::listen();

@@ -40,7 +40,7 @@ async fn a_node_that_stays_unready_is_replaced() {
     let labels = claim.metadata.labels.unwrap_or_default();
     let capacity_type = &labels["karpenter.sh/capacity-type"];
     let metrics = &simulation.context.metrics;
-    // LIF-155
+    // LIF-155, OPS-117, OPS-120
     assert_eq!(
         metrics
             .counter(&NODECLAIMS_DISRUPTED)
@@ -75,7 +75,7 @@ async fn nothing_is_repaired_with_the_gate_off() {
     simulation.stop().await;
 }
 
-// LIF-149, LIF-151, LIF-152
+// LIF-149, LIF-151, LIF-152, OPS-201
 #[tokio::test(start_paused = true)]
 async fn an_outage_stops_repair() {
     let simulation = with_nodes(4, true).await;
@@ -161,6 +161,7 @@ async fn a_claim_without_a_pool_is_measured_by_all_nodes_of_the_cluster() {
             )
         })
         .collect();
+    // OPS-201
     let text = "more then 20% nodes are unhealthy in the cluster";
     assert_eq!(told, [(own.metadata.name.clone(), Some(text), Some(2))]);
     // A fifth of six, rounded up, is two.

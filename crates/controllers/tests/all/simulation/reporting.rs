@@ -89,7 +89,7 @@ async fn a_scale_up_shows_in_metrics_and_events() {
     simulation.stop().await;
 }
 
-// LIF-217, LIF-218, LIF-219, LIF-221
+// LIF-217, LIF-218, LIF-219, LIF-221, OPS-129, OPS-130
 #[tokio::test(start_paused = true)]
 async fn a_pool_s_cost_follows_its_machines() {
     let simulation = Simulation::start().await;

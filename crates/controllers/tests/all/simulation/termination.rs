@@ -75,19 +75,20 @@ async fn deleting_a_node_ends_its_claim_and_moves_its_pods() {
         &labels["topology.kubernetes.io/zone"],
         &labels["karpenter.sh/capacity-type"],
     );
-    // LIF-093
+    // LIF-093, OPS-122
     assert_eq!(metrics.counter(&NODES_TERMINATED).get(&["web", zone]), 1.0);
-    // LIF-079
+    // LIF-079, OPS-116
     assert_eq!(
         metrics
             .counter(&NODECLAIMS_TERMINATED)
             .get(&["web", capacity_type, zone]),
         1.0
     );
-    // LIF-087
+    // LIF-087, OPS-123
     assert_eq!(metrics.counter(&NODES_DRAINED).get(&["web"]), 1.0);
-    // LIF-110, LIF-111
+    // LIF-110, LIF-111, OPS-127
     assert_eq!(metrics.counter(&PODS_DRAINED).get(&["Forceful Termination"]), 1.0);
+    // OPS-196
     let evicted = simulation.events("Evicted").await;
     assert_eq!(
         evicted
@@ -122,7 +123,7 @@ async fn a_budget_stops_a_drain_until_it_allows_more() {
     let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
     simulation.budget(1).await;
     simulation.delete::<NodeClaim>(&name(&claim)).await;
-    // LIF-086
+    // LIF-086, OPS-198
     let waits = async |s: &Simulation| {
         let events = s.events("FailedDraining").await;
         let text = "Failed to drain node, 1 pods are waiting to be evicted";
@@ -133,6 +134,7 @@ async fn a_budget_stops_a_drain_until_it_allows_more() {
     // LIF-104, LIF-122
     assert!(!is_gone(&simulation, &claim, &node).await);
     assert_eq!(simulation.running().await, 1);
+    // OPS-126
     let asked = simulation
         .context
         .metrics
@@ -188,7 +190,7 @@ async fn the_grace_period_of_a_node_ends_what_protects_its_pods() {
     until_gone(&simulation, 45, &claim, &node).await;
     let event = simulation.events("Disrupted").await.pop().expect("an event");
     let message = event.message.unwrap_or_default();
-    // LIF-119
+    // LIF-119, OPS-197, OPS-260
     assert!(
         message.starts_with("Deleting the pod to accommodate the terminationTime 2026-01-01 "),
         "{message}"
@@ -199,12 +201,15 @@ async fn the_grace_period_of_a_node_ends_what_protects_its_pods() {
     );
     // LIF-069
     let warned = simulation.events("TerminationGracePeriodExpiring").await;
-    assert!(
-        warned
-            .iter()
-            .any(|event| event.involved_object.kind.as_deref() == Some("NodeClaim")),
-        "{warned:?}"
-    );
+    // OPS-200
+    for kind in ["Node", "NodeClaim"] {
+        let of_kind = |event: &&k8s_openapi::api::core::v1::Event| event.involved_object.kind.as_deref() == Some(kind);
+        let event = warned.iter().find(of_kind).expect("one for each");
+        assert_eq!(event.type_.as_deref(), Some("Warning"));
+        let message = event.message.as_deref().unwrap_or_default();
+        let until = message.strip_prefix("All pods will be deleted by ").expect("its text");
+        assert_eq!(until.parse().ok(), Some(deadline), "{message}");
+    }
     simulation.stop().await;
 }
 
@@ -287,7 +292,7 @@ async fn each_group_of_pods_waits_for_the_one_before() {
     simulation.stop().await;
 }
 
-// LIF-111
+// LIF-111, OPS-127, OPS-196
 #[tokio::test(start_paused = true)]
 async fn an_eviction_says_why_its_node_goes() {
     let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
@@ -304,7 +309,7 @@ async fn an_eviction_says_why_its_node_goes() {
     simulation.stop().await;
 }
 
-// LIF-111
+// LIF-111, OPS-196
 #[tokio::test(start_paused = true)]
 async fn an_eviction_from_a_node_without_a_claim_says_no_reason() {
     let simulation = Simulation::start().await;
