@@ -1,0 +1,9 @@
+//! What an operator sees of running controllers: metrics, events and log lines.
+
+mod cluster;
+mod controllers;
+mod observability;
+mod pods;
+mod scrape;
+mod standby;
+mod termination;
