@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use crate::condition::Condition;
+use crate::condition::{Condition, ConditionStatus};
+use crate::conditions::capacity_buffer::READY_FOR_PROVISIONING;
 use crate::node_spec::{ResourceList, or_default};
 
 /// The strategy of a buffer that names none (API-211).
@@ -89,4 +91,43 @@ pub struct CapacityBufferStatus {
     /// Findings.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "or_default")]
     pub conditions: Vec<Condition>,
+}
+
+impl CapacityBuffer {
+    /// Whether Kerf carries out its strategy (SCH-379).
+    pub fn is_active(&self) -> bool {
+        let strategy = self.spec.provisioning_strategy.as_deref();
+        strategy.is_none_or(|strategy| strategy.is_empty() || strategy == STRATEGY_DEFAULT)
+    }
+
+    /// Whether its pods are known (SCH-382).
+    pub fn is_ready(&self) -> bool {
+        let conditions = self.status.iter().flat_map(|status| &status.conditions);
+        conditions
+            .into_iter()
+            .any(|condition| condition.type_ == READY_FOR_PROVISIONING && condition.is_true())
+    }
+
+    /// Sets a condition by the rules of Kubernetes: the time changes with the status only (API-221).
+    pub fn set_condition(&mut self, kind: &str, holds: bool, reason: &str, message: &str, now: Timestamp) {
+        let status = if holds {
+            ConditionStatus::True
+        } else {
+            ConditionStatus::False
+        };
+        let mut condition = Condition {
+            observed_generation: self.metadata.generation,
+            ..Condition::new(kind, status, reason, message, now)
+        };
+        let conditions = &mut self.status.get_or_insert_default().conditions;
+        match conditions.iter_mut().find(|known| known.type_ == kind) {
+            Some(known) => {
+                if known.status == status {
+                    condition.last_transition_time = known.last_transition_time.clone();
+                }
+                *known = condition;
+            }
+            None => conditions.push(condition),
+        }
+    }
 }

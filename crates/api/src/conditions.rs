@@ -192,6 +192,19 @@ pub mod capacity_buffer {
     pub const READY_FOR_PROVISIONING: &str = "ReadyForProvisioning";
     /// The capacity is there.
     pub const PROVISIONING: &str = "Provisioning";
+    /// Reason of a resolved template.
+    pub const RESOLVED: &str = "Resolved";
+    /// Message of a resolved template.
+    pub const RESOLVED_MESSAGE: &str = "Pod template resolved successfully";
+    /// Reason for a PodTemplate that does not exist.
+    pub const POD_TEMPLATE_NOT_FOUND: &str = "PodTemplateNotFound";
+    /// Reason for a workload that does not exist.
+    pub const SCALABLE_REF_NOT_FOUND: &str = "ScalableRefNotFound";
+    /// Reason for a reference that cannot be resolved.
+    pub const RESOLUTION_FAILED: &str = "ResolutionFailed";
+    /// Message for a buffer that refers to nothing.
+    pub const NO_REFERENCE_MESSAGE: &str = "Neither podTemplateRef nor scalableRef is set";
+
     /// Reserved, never set.
     pub const LIMITED_BY_QUOTAS: &str = "LimitedByQuotas";
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use kerf_api::{NodeClaim, NodeOverlay, NodePool};
+use kerf_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use kerf_runtime::Priority;
 use kerf_state::lean::LeanNode;
 use kube::Resource;
@@ -25,6 +25,8 @@ pub enum Change {
     Pool(Diff<NodePool>),
     /// Of a NodeOverlay, while its feature gate is on.
     Overlay(Diff<NodeOverlay>),
+    /// Of a CapacityBuffer, while its feature gate is on.
+    Buffer(Diff<CapacityBuffer>),
     /// Of a node class the provider serves.
     Class(Diff<NodeClass>),
 }
@@ -34,7 +36,13 @@ impl Change {
     pub(crate) fn gone_claim(&self) -> Option<&str> {
         match self {
             Self::Claim(claim) if claim.is_gone() => claim.last()?.metadata.uid.as_deref(),
-            Self::Claim(_) | Self::Pod(_) | Self::Node(_) | Self::Pool(_) | Self::Overlay(_) | Self::Class(_) => None,
+            Self::Claim(_)
+            | Self::Pod(_)
+            | Self::Node(_)
+            | Self::Pool(_)
+            | Self::Overlay(_)
+            | Self::Buffer(_)
+            | Self::Class(_) => None,
         }
     }
 }

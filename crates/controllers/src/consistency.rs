@@ -174,7 +174,7 @@ impl Reconciler for Consistency {
             Change::Node(node) => node
                 .last()
                 .map_or_else(Vec::new, |node| self.claims_of(&node.spec.provider_id)),
-            Change::Pod(_) | Change::Pool(_) | Change::Overlay(_) | Change::Class(_) => Vec::new(),
+            Change::Pod(_) | Change::Pool(_) | Change::Overlay(_) | Change::Buffer(_) | Change::Class(_) => Vec::new(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use kerf_api::{NodeClaim, NodeOverlay, NodePool};
+use kerf_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use kerf_cloud::{CloudProvider, OverlayProvider};
 use kerf_decide::PreparedCache;
 use kerf_model::intern::Interner;
@@ -19,6 +19,7 @@ use kerf_state::lean::{
 };
 use kube::{Client, Resource};
 
+use crate::capacity_buffers::CapacityBuffers;
 use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
 use crate::claim_turns::ClaimTurns;
 use crate::clock_jump_guard::ClockJumpGuard;
@@ -270,6 +271,9 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         all.push(StaticProvisioning::new(context));
         all.push(StaticDeprovisioning::new(context));
     }
+    if context.options.feature_gates.capacity_buffer {
+        all.push(CapacityBuffers::new(context, &batcher));
+    }
     if let Some(overlaid) = overlaid {
         all.push(OverlayEvaluation::new(context, overlaid));
     }
@@ -370,6 +374,9 @@ fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut Tas
     watch::<LeanPod>(context, gate, tasks);
     if overlays {
         watch::<NodeOverlay>(context, gate, tasks);
+    }
+    if context.options.feature_gates.capacity_buffer {
+        watch::<CapacityBuffer>(context, gate, tasks);
     }
     for kind in &context.provider.profile().node_classes {
         gate.expect(kind.kind);

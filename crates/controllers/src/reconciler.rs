@@ -164,6 +164,7 @@ const fn priority(change: &Change) -> Priority {
         Change::Claim(claim) => claim.priority(),
         Change::Pool(pool) => pool.priority(),
         Change::Overlay(overlay) => overlay.priority(),
+        Change::Buffer(buffer) => buffer.priority(),
         Change::Class(class) => class.priority(),
     }
 }

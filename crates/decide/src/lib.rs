@@ -9,6 +9,7 @@
 //! and which candidates come first after a search that ran out of time, nothing else.
 
 mod after_commands;
+mod buffer_outcome;
 mod candidate_cache;
 mod consolidate;
 mod disrupt;
@@ -25,6 +26,7 @@ mod static_drift;
 mod validate;
 mod verify;
 
+pub use buffer_outcome::{BufferFinding, BufferOutcome, buffer_finding};
 pub use candidate_cache::SortedNodes;
 pub use disrupt::disrupt;
 pub use evaluation::{Evaluation, Progress, Round};

@@ -8,7 +8,8 @@ use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
 use std::sync::Arc;
 
-/// The empty candidates, highest savings first, and the candidates that their pool's settings exclude (DIS-150).
+/// The empty candidates, highest savings first, and the candidates that their pool's settings or the room of CapacityBuffers exclude (DIS-150,
+/// DIS-152).
 pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<UnconsolidatableNode>) {
     let (mut eligible, mut held) = (Vec::new(), Vec::new());
     let dynamic = candidates
@@ -21,7 +22,13 @@ pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<UnconsolidatableN
                 why: Unconsolidatable::ConsolidationDisabled(Arc::clone(&candidate.pool.name)),
             });
         } else if candidate.is_empty() && candidate.node.lifecycle.consolidatable {
-            eligible.push(candidate.clone());
+            match candidate.node.lifecycle.buffer_pods {
+                0 => eligible.push(candidate.clone()),
+                _ => held.push(UnconsolidatableNode {
+                    index: candidate.index,
+                    why: Unconsolidatable::HasBufferPods(Arc::clone(&candidate.node.name)),
+                }),
+            }
         }
     }
     eligible.sort_by(Candidate::by_savings);

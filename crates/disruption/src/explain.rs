@@ -366,6 +366,10 @@ fn held(
         Unconsolidatable::ConsolidationDisabled(_) => {
             (pool(), "set spec.disruption.consolidateAfter to a duration".to_owned())
         }
+        Unconsolidatable::HasBufferPods(_) => (
+            own(),
+            "lower the replicas of the CapacityBuffers whose room is on it, or delete them".to_owned(),
+        ),
         Unconsolidatable::LeftToEmptiness => (own(), "none: it goes as an empty node".to_owned()),
         Unconsolidatable::NotEmpty(_) => (
             pool(),

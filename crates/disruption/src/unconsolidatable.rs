@@ -31,6 +31,9 @@ pub enum Unconsolidatable {
     /// The pool's `consolidateAfter` is `Never` (DIS-117, DIS-150).
     #[error("NodePool \"{0}\" has consolidation disabled")]
     ConsolidationDisabled(Arc<str>),
+    /// The room of CapacityBuffers was planned on it, so it is not deleted as an empty node (SCH-394).
+    #[error("Node \"{0}\" has buffer pods")]
+    HasBufferPods(Arc<str>),
     /// It is empty, so the emptiness method deletes it (DIS-118).
     #[error("node is empty")]
     LeftToEmptiness,
@@ -132,6 +135,7 @@ impl Unconsolidatable {
             Self::TypeUnknown(_)
             | Self::NoLabel(_)
             | Self::ConsolidationDisabled(_)
+            | Self::HasBufferPods(_)
             | Self::NotEmpty(_)
             | Self::SavesTooLittle { .. }
             | Self::MoveUndone { .. }
@@ -151,6 +155,7 @@ impl Unconsolidatable {
             Self::TypeUnknown(_) => "TypeUnknown",
             Self::NoLabel(_) => "NoLabel",
             Self::ConsolidationDisabled(_) => "ConsolidationDisabled",
+            Self::HasBufferPods(_) => "HasBufferPods",
             Self::LeftToEmptiness => "LeftToEmptiness",
             Self::NotEmpty(_) => "NotEmpty",
             Self::Unsettled(_) => "Unsettled",

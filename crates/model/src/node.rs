@@ -86,6 +86,8 @@ pub struct NodeLifecycle {
     pub shares_provider_id: bool,
     /// The NodeClaim's pool, where the Node's label names another.
     pub claim_pool: Option<Sym>,
+    /// How many virtual pods of CapacityBuffers the last provisioning pass placed on it (LIF-206).
+    pub buffer_pods: u32,
 }
 
 impl Node {

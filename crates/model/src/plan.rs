@@ -38,6 +38,23 @@ impl Plan {
     pub const fn left_over(&self) -> usize {
         self.unschedulable.len() + self.unattempted.len()
     }
+
+    /// Takes virtual pods out of all its lists of pods, for whatever is about pods in the API (SCH-389, SCH-391). Launches stay, though they may
+    /// have no pods then.
+    pub fn remove_virtual_pods(&mut self) {
+        let real = |pod: &Arc<Pod>| !pod.is_virtual();
+        for launch in &mut self.launches {
+            launch.pods.retain(real);
+        }
+        for placement in &mut self.existing {
+            placement.pods.retain(real);
+        }
+        self.existing.retain(|placement| !placement.pods.is_empty());
+        self.unschedulable.retain(|one| real(&one.pod));
+        self.ignored.retain(|(pod, _)| real(pod));
+        self.relaxed.retain(|relaxed| real(&relaxed.pod));
+        self.unattempted.retain(real);
+    }
 }
 
 /// A machine to launch.

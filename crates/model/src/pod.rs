@@ -204,6 +204,8 @@ pub struct Pod {
     pub do_not_disrupt: DoNotDisrupt,
     /// Its termination grace period in seconds; API servers always give one.
     pub grace_seconds: Option<i64>,
+    /// `namespace/name` of the CapacityBuffer that it keeps room for; `None` for a pod that exists in the API (SCH-389).
+    pub capacity_buffer: Option<Arc<str>>,
 }
 
 impl Pod {
@@ -229,7 +231,13 @@ impl Pod {
             deletion_cost: 0,
             do_not_disrupt: DoNotDisrupt::No,
             grace_seconds: None,
+            capacity_buffer: None,
         }
+    }
+
+    /// Whether it exists for planning only, to keep the room of a CapacityBuffer (SCH-386).
+    pub const fn is_virtual(&self) -> bool {
+        self.capacity_buffer.is_some()
     }
 
     /// `namespace/name`.

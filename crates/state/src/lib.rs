@@ -5,6 +5,7 @@
 //! time is an argument.
 //! Units are the model's: `cpu` in milli-cores, other resources in base units, prices in 10⁻¹² per hour.
 
+pub mod capacity_buffer;
 mod cluster_objects;
 pub mod convert;
 mod cost;

@@ -2,7 +2,7 @@
 
 use crate::object::Identity;
 use kerf_api::{Condition, NodeClassKind, NodeClassRef, conditions};
-use kube::api::DynamicObject;
+use kube::core::DynamicObject;
 use serde::Deserialize;
 use std::sync::Arc;
 

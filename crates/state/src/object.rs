@@ -5,7 +5,7 @@ use crate::lean::{
     LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPdb, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kerf_api::{NodeClaim, NodeOverlay, NodePool};
+use kerf_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use kube::Resource;
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ macro_rules! kinds {
         pub enum Kind { $($kind),+ }
 
         impl Kind {
-    /// Whether decisions need a complete list of the kind. NodeOverlays are watched with their feature gate on only.
+    /// Whether decisions need a complete list of the kind. NodeOverlays and CapacityBuffers are watched with their feature gates on only.
     pub fn is_required(self) -> bool {
-        self != Self::NodeOverlay
+        !matches!(self, Self::NodeOverlay | Self::CapacityBuffer)
     }
 
     /// Whether an object of the kind that is missing may mean that an instance has no owner.
@@ -80,13 +80,18 @@ kinds! {
     PodDisruptionBudget(LeanPdb),
     Namespace(LeanNamespace),
     NodeOverlay(NodeOverlay),
+    CapacityBuffer(CapacityBuffer),
 }
 
 impl Kind {
     fn is_namespaced(self) -> bool {
         matches!(
             self,
-            Self::Pod | Self::DaemonSet | Self::PersistentVolumeClaim | Self::PodDisruptionBudget
+            Self::Pod
+                | Self::DaemonSet
+                | Self::PersistentVolumeClaim
+                | Self::PodDisruptionBudget
+                | Self::CapacityBuffer
         )
     }
 }

@@ -273,7 +273,9 @@ const TABLE: &[Builtin] = &[
         .short(&["quota"])
         .status()
         .returns_deleted(),
-    Builtin::namespaced("", "v1", "podtemplates", "PodTemplate").returns_deleted(),
+    Builtin::namespaced("", "v1", "podtemplates", "PodTemplate")
+        .returns_deleted()
+        .generation(),
     Builtin::namespaced("apps", "v1", "deployments", "Deployment")
         .short(&["deploy"])
         .in_all()

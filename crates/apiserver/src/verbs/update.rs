@@ -193,11 +193,11 @@ fn counted<'a>(resource: &'a Resource, object: &'a Value) -> impl Iterator<Item 
     fields.filter(|(key, _)| match key.as_str() {
         "metadata" | "apiVersion" | "kind" => false,
         "status" => resource.crd.is_some() && !resource.status,
-        key => resource.crd.is_some() || key == "spec",
+        key => resource.crd.is_some() || matches!(key, "spec" | "template"),
     })
 }
 
-/// Built-in kinds count changes of the spec; custom resources those of everything but metadata and status.
+/// Built-in kinds count changes of the spec, or of the template of a PodTemplate; custom resources those of everything but metadata and status.
 fn count_generation(resource: &Resource, old: &Value, new: &mut Value) {
     if !resource.rules.generation {
         return;

@@ -5,7 +5,6 @@ use super::finding::{Finding, Level};
 use crate::controller;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Container;
-use kerf_runtime::options::FeatureGates;
 use std::collections::BTreeMap;
 
 const CHECK: &str = "options";
@@ -64,15 +63,6 @@ fn of_deployment(deployment: &Deployment) -> Vec<Finding> {
         add(
             Level::Warning,
             format!("without effect in this version of Kerf: {}", of_aws.join(", ")),
-        );
-    }
-    let gates = variables
-        .get("FEATURE_GATES")
-        .and_then(|gates| gates.parse::<FeatureGates>().ok());
-    if gates.is_some_and(|gates| gates.capacity_buffer) {
-        add(
-            Level::Warning,
-            "the feature gate CapacityBuffer has no effect yet".to_owned(),
         );
     }
     let is_on = |name: &str, wanted: &str| {
@@ -149,13 +139,12 @@ mod tests {
             "envFrom": [{"configMapRef": {"name": "more"}}],
             "env": [
                 {"name": "CLUSTER_NAME", "value": "a"},
-                {"name": "FEATURE_GATES", "value": "CapacityBuffer=true"},
                 {"name": "IGNORE_DRA_REQUESTS", "value": "false"},
             ],
         }));
         let levels: Vec<Level> = found.iter().map(|(level, _)| *level).collect();
         use Level::{Note, Problem, Warning};
-        assert_eq!(levels, [Problem, Problem, Warning, Warning, Warning, Note], "{found:?}");
+        assert_eq!(levels, [Problem, Problem, Warning, Warning, Note], "{found:?}");
         assert!(found[0].1.contains("PREFERENCE_POLICY"), "{found:?}");
         assert!(found[2].1.ends_with("CLUSTER_NAME"), "{found:?}");
     }

@@ -61,7 +61,7 @@ impl Reconciler for OverlayEvaluation {
             Change::Overlay(overlay) => overlay.generation_changed(),
             Change::Pool(pool) => pool.generation_changed(),
             Change::Class(class) => class.differs(|class| (class.uid.clone(), class.generation)),
-            Change::Pod(_) | Change::Node(_) | Change::Claim(_) => false,
+            Change::Pod(_) | Change::Node(_) | Change::Claim(_) | Change::Buffer(_) => false,
         };
         changed.then_some(()).into_iter().collect()
     }

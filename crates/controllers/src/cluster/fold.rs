@@ -118,16 +118,16 @@ with_changes! {
     NodeOverlay: Change::Overlay,
 }
 
-fn shared<K>(objects: Vec<K>) -> Vec<Arc<K>> {
+pub(super) fn shared<K>(objects: Vec<K>) -> Vec<Arc<K>> {
     objects.into_iter().map(Arc::new).collect()
 }
 
-fn reset<K: Mirrored>(mirror: &mut Mirror, objects: &[Arc<K>], unreadable: &Keys) -> ResetReport {
+pub(super) fn reset<K: Mirrored>(mirror: &mut Mirror, objects: &[Arc<K>], unreadable: &Keys) -> ResetReport {
     mirror.reset_but(objects, &|namespace, name| is_in(unreadable, namespace, name))
 }
 
 /// What a live event changed; nothing if both sides are the same object.
-fn diff<T>(before: Option<Arc<T>>, after: Option<Arc<T>>) -> Option<Diff<T>> {
+pub(super) fn diff<T>(before: Option<Arc<T>>, after: Option<Arc<T>>) -> Option<Diff<T>> {
     let same = match (&before, &after) {
         (Some(before), Some(after)) => Arc::ptr_eq(before, after),
         (before, after) => before.is_none() && after.is_none(),
@@ -141,7 +141,11 @@ fn diff<T>(before: Option<Arc<T>>, after: Option<Arc<T>>) -> Option<Diff<T>> {
 
 /// What a complete list changed, from all objects before and after it. An unchanged object makes a change as well, with equal sides: a
 /// relist is the occasion for controllers to look at everything again.
-fn relisted<T>(before: Vec<Arc<T>>, after: Vec<Arc<T>>, key: impl Fn(&T) -> String) -> impl Iterator<Item = Diff<T>> {
+pub(super) fn relisted<T>(
+    before: Vec<Arc<T>>,
+    after: Vec<Arc<T>>,
+    key: impl Fn(&T) -> String,
+) -> impl Iterator<Item = Diff<T>> {
     let mut before: BTreeMap<String, Arc<T>> = before.into_iter().map(|object| (key(&object), object)).collect();
     let mut diffs = Vec::with_capacity(after.len());
     for after in after {
@@ -251,7 +255,13 @@ impl Cluster {
         let pools = listed(NodePool::all(&inner.mirror)).map(Change::Pool);
         let claims = listed(NodeClaim::all(&inner.mirror)).map(Change::Claim);
         let nodes = listed(LeanNode::all(&inner.mirror)).map(Change::Node);
-        let all = classes.chain(overlays).chain(pools).chain(claims).chain(nodes);
+        let buffers = listed(inner.mirror.capacity_buffers()).map(Change::Buffer);
+        let all = classes
+            .chain(overlays)
+            .chain(buffers)
+            .chain(pools)
+            .chain(claims)
+            .chain(nodes);
         all.chain(pods).collect()
     }
 
@@ -326,7 +336,7 @@ fn pod_change(
     })]
 }
 
-fn log(report: &ResetReport) {
+pub(super) fn log(report: &ResetReport) {
     if report.is_suspicious() && matches!(report.kind, Kind::Node | Kind::NodeClaim) {
         tracing::error!(
             kind = ?report.kind,

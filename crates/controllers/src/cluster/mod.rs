@@ -3,6 +3,7 @@
 //! The lock is held for one fold or one look-up and never across an await. Queries share it; only what changes the mirror takes it alone.
 //! Readers get `Arc`s and snapshots, which never change.
 
+mod capacity_buffers;
 mod comparison;
 mod conventions;
 mod fold;

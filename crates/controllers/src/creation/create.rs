@@ -90,10 +90,12 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     let created = write(context, claim).await?;
     let name: Arc<str> = created.metadata.name.as_deref().unwrap_or_default().into();
     context.cluster.created(created.clone());
+    let (keep_room, promised): (Vec<_>, Vec<_>) = promised.iter().cloned().partition(|pod| pod.is_virtual());
     if !pool.spec.is_static() {
-        context.cluster.promise(&name, promised, capacity_max(launch));
+        context.cluster.promise(&name, &promised, capacity_max(launch));
+        context.cluster.free_buffer_room(&name, &keep_room);
     }
-    for pod in promised {
+    for pod in &promised {
         let planned = |times: &mut PodTimes| times.planned_onto(&pod.namespace, &pod.name, &name);
         context.cluster.note_times(pod, planned);
     }

@@ -133,7 +133,7 @@ impl Reconciler for ClaimConditions {
                 None => Vec::new(),
             },
             // What counts about pods is written to their node's claim (LIF-137), whose change comes above.
-            Change::Claim(_) | Change::Pod(_) | Change::Node(_) | Change::Overlay(_) => Vec::new(),
+            Change::Claim(_) | Change::Pod(_) | Change::Node(_) | Change::Overlay(_) | Change::Buffer(_) => Vec::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The loop: wait for a batch, decide, carry out.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,6 +17,7 @@ use super::nominator::Nominator;
 use super::preference_log::PreferenceLog;
 use super::solve_age::measured;
 use super::{events, report};
+use crate::capacity_buffers::after_pass;
 use crate::catalogue::refresh;
 use crate::cluster::claims_of;
 use crate::context::Context;
@@ -71,6 +73,9 @@ impl Provisioner {
             return Ok(());
         };
         let Batch { pods, .. } = &decision.batch;
+        if context.options.feature_gates.capacity_buffer {
+            after_pass(context, decision.plan.as_ref().unwrap_or(&Plan::default())).await;
+        }
         let plan = match &decision.plan {
             Ok(plan) => plan,
             Err(NoPlan::NothingToPlace) => return Ok(()),
@@ -89,7 +94,11 @@ impl Provisioner {
             report::found(pods, began.elapsed());
         }
         // Nominations last from now on, however long it took to decide (SCH-072).
-        report::record(context, &snapshot, plan, context.now());
+        let mut shown = Cow::Borrowed(plan);
+        if pods.iter().any(|pod| pod.is_virtual()) {
+            shown.to_mut().remove_virtual_pods();
+        }
+        report::record(context, &snapshot, &shown, context.now());
         self.nominator.look();
         self.launch(plan, &pools, &claims_of(&snapshot)).await
     }
@@ -158,7 +167,7 @@ impl Provisioner {
         context.cluster.release(&launch.pods);
         context.cluster.note_launched(launch, context.now());
         let name: Arc<str> = claim.metadata.name.as_deref().unwrap_or_default().into();
-        for pod in &launch.pods {
+        for pod in launch.pods.iter().filter(|pod| !pod.is_virtual()) {
             context.recorder.publish(events::nominated(pod, Some(&name), None));
         }
         Ok(())

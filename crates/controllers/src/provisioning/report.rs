@@ -175,7 +175,7 @@ pub(crate) fn breached_limits(snapshot: &Snapshot) {
 /// Logs that there is no pool to launch from (SCH-049). No event is published (SCH-339).
 pub(crate) fn no_pools(context: &Context, pods: &[Arc<Pod>], now: Timestamp) {
     tracing::info!("no dynamic nodepools found");
-    for pod in pods.iter().filter(|pod| pod.node_name.is_none()) {
+    for pod in pods.iter().filter(|pod| pod.node_name.is_none() && !pod.is_virtual()) {
         decide(context, pod, None, now);
     }
 }

@@ -110,7 +110,7 @@ const FEATURE_GATES: OptionDef = option(
     "FEATURE_GATES",
     OptionKind::Text,
     "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false",
-    "features to turn on or off, as Name=true,Name=false; gates not named keep their defaults; CapacityBuffer has no effect yet",
+    "features to turn on or off, as Name=true,Name=false; gates not named keep their defaults",
 );
 
 const PACKING: OptionDef = option(

@@ -17,7 +17,7 @@ pub struct FeatureGates {
     pub node_overlay: bool,
     /// Keeps the replicas of static pools (OPS-037).
     pub static_capacity: bool,
-    /// Capacity buffers; not built yet (OPS-038).
+    /// Capacity buffers (OPS-038).
     pub capacity_buffer: bool,
 }
 

@@ -26,7 +26,7 @@ pub use selector::label_selector;
 pub use storage::{BindingMode, ClassFacts, PvFacts, PvcFacts};
 
 pub(crate) use amounts::{ceil, floor};
-pub(crate) use node::{MachineParts, value};
+pub(crate) use node::{MachineParts, amounts, value};
 pub(crate) use requests::default_from_limits;
 pub(crate) use storage::{VolumeSource, missing_claim};
 pub(crate) use usage::Usage;

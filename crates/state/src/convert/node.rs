@@ -112,6 +112,8 @@ pub(crate) struct MachineParts<'a> {
     pub(crate) doubled: bool,
     /// Until when pods are promised to it.
     pub(crate) nominated_until: Option<Timestamp>,
+    /// How many virtual pods the last provisioning pass placed on it.
+    pub(crate) buffer_pods: u32,
     /// It was initialised so recently that it may be starting again ([`SETTLING`]).
     pub(crate) settling: bool,
 }
@@ -234,6 +236,7 @@ impl Converter {
         lifecycle.deleting = deleting;
         lifecycle.ready = node.is_some_and(|node| node.ready);
         lifecycle.shares_provider_id = parts.doubled;
+        lifecycle.buffer_pods = parts.buffer_pods;
         let claim_pool = claim.and_then(|claim| value(&claim.labels, sym::NODEPOOL));
         lifecycle.claim_pool = claim_pool.filter(|pool| Some(*pool) != value(labels, sym::NODEPOOL));
         Some(Node {
@@ -354,7 +357,7 @@ pub(super) fn api_taints(written: &[k8s_openapi::api::core::v1::Taint]) -> Vec<T
     written.iter().filter_map(taint).collect()
 }
 
-pub(super) fn amounts(
+pub(crate) fn amounts(
     list: &ResourceList,
     interner: &Interner,
     round: fn(Sym, &kerf_units::quantity::Quantity) -> i64,

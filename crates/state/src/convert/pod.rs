@@ -138,6 +138,7 @@ impl Converter {
                 deletion_cost: deletion_cost(meta),
                 do_not_disrupt: do_not_disrupt(meta),
                 grace_seconds: spec.termination_grace_period_seconds,
+                capacity_buffer: None,
             },
         }
     }

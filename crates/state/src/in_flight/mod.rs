@@ -3,6 +3,7 @@
 //! All of it lives in memory only, and a restart may lose it. Each file holds the store of one kind of information. Only commands and
 //! [`crate::Mirror::expire`] change a store; queries do not.
 
+mod buffer_pods;
 mod claim_reservations;
 mod commands;
 mod deletion_marks;
@@ -56,6 +57,8 @@ pub(crate) struct InFlight {
     pub(crate) claim_reservations: claim_reservations::ClaimReservations,
     /// When pods were seen, decided on and planned.
     pub(crate) pod_times: PodTimes,
+    /// Virtual pods that the last provisioning pass placed on machines.
+    pub(crate) buffer_pods: buffer_pods::BufferPods,
     /// Pods for which a claim is being created.
     pub(crate) launch_locks: launch_locks::LaunchLocks,
     /// Lists that may not show what exists.

@@ -25,7 +25,10 @@ pub use storage::{
     LeanCsiAllocatable, LeanCsiDriver, LeanCsiNode, LeanCsiNodeSpec, LeanCsiSource, LeanPv, LeanPvSpec, LeanPvc,
     LeanPvcSpec, LeanPvcStatus, LeanStorageClass, LeanTopologyExpression, LeanTopologyTerm, LeanVolumeAffinity,
 };
-pub use workload::{LeanDaemonSet, LeanDaemonSetSpec, LeanPodTemplate, LeanTemplateMeta};
+pub use workload::{
+    LeanDaemonSet, LeanDaemonSetSpec, LeanDeployment, LeanPodTemplate, LeanPodTemplateObject, LeanReplicaSet,
+    LeanStatefulSet, LeanTemplateMeta, LeanWorkloadSpec,
+};
 
 use serde::{Deserialize, Deserializer};
 

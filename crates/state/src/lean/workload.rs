@@ -1,4 +1,4 @@
-//! DaemonSets, as far as they are read.
+//! Workloads and their pod templates, as far as they are read.
 
 use super::{LeanPodSpec, meta, or_default};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -49,4 +49,63 @@ pub struct LeanTemplateMeta {
     /// Annotations of its pods.
     #[serde(deserialize_with = "or_default")]
     pub annotations: BTreeMap<String, String>,
+}
+
+/// A PodTemplate object.
+#[derive(Resource, Deserialize, Clone, Debug, Default)]
+#[resource(inherit = "k8s_openapi::api::core::v1::PodTemplate")]
+pub struct LeanPodTemplateObject {
+    /// Its metadata, without managed fields.
+    #[serde(deserialize_with = "meta::lean")]
+    pub metadata: ObjectMeta,
+    /// The template.
+    #[serde(default, deserialize_with = "or_default")]
+    pub template: LeanPodTemplate,
+}
+
+/// The spec of a workload that can be scaled.
+#[derive(Deserialize, Clone, Debug, Default)]
+#[serde(default)]
+pub struct LeanWorkloadSpec {
+    /// How many pods it wants; 1 if unset.
+    pub replicas: Option<i32>,
+    /// What they are.
+    #[serde(deserialize_with = "or_default")]
+    pub template: LeanPodTemplate,
+}
+
+/// A Deployment.
+#[derive(Resource, Deserialize, Clone, Debug, Default)]
+#[resource(inherit = "k8s_openapi::api::apps::v1::Deployment")]
+pub struct LeanDeployment {
+    /// Its metadata, without managed fields.
+    #[serde(deserialize_with = "meta::lean")]
+    pub metadata: ObjectMeta,
+    /// What it wants.
+    #[serde(default, deserialize_with = "or_default")]
+    pub spec: LeanWorkloadSpec,
+}
+
+/// A StatefulSet.
+#[derive(Resource, Deserialize, Clone, Debug, Default)]
+#[resource(inherit = "k8s_openapi::api::apps::v1::StatefulSet")]
+pub struct LeanStatefulSet {
+    /// Its metadata, without managed fields.
+    #[serde(deserialize_with = "meta::lean")]
+    pub metadata: ObjectMeta,
+    /// What it wants.
+    #[serde(default, deserialize_with = "or_default")]
+    pub spec: LeanWorkloadSpec,
+}
+
+/// A ReplicaSet.
+#[derive(Resource, Deserialize, Clone, Debug, Default)]
+#[resource(inherit = "k8s_openapi::api::apps::v1::ReplicaSet")]
+pub struct LeanReplicaSet {
+    /// Its metadata, without managed fields.
+    #[serde(deserialize_with = "meta::lean")]
+    pub metadata: ObjectMeta,
+    /// What it wants.
+    #[serde(default, deserialize_with = "or_default")]
+    pub spec: LeanWorkloadSpec,
 }

@@ -1,6 +1,6 @@
 //! What a mirror holds: a store per kind, what is computed from the stores, and what changed since the last snapshot.
 
-use super::{daemons, machines, node_classes, occupancy, pools, storage, store};
+use super::{capacity_buffers, daemons, machines, node_classes, occupancy, pools, storage, store};
 use crate::convert::{Conventions, Converter, NodeNomination, PodMeasures};
 use crate::in_flight::InFlight;
 use crate::key::{Key, MachineKey};
@@ -57,6 +57,7 @@ pub struct Mirror {
     pub(super) namespaces: store::Store<Arc<LabelSet>>,
     /// Decisions read overlays through the catalogues; the objects are kept for those who make these.
     pub(super) overlays: store::Store<(), Arc<NodeOverlay>>,
+    pub(super) capacity_buffers: capacity_buffers::CapacityBuffers,
     pub(super) node_classes: node_classes::NodeClasses,
     pub(super) in_flight: InFlight,
     pub(super) listed: BTreeSet<Kind>,
@@ -101,6 +102,7 @@ impl Mirror {
             pdbs: store::Store::default(),
             namespaces: store::Store::default(),
             overlays: store::Store::default(),
+            capacity_buffers: capacity_buffers::CapacityBuffers::default(),
             node_classes: node_classes::NodeClasses::default(),
             in_flight: InFlight::default(),
             listed: BTreeSet::new(),

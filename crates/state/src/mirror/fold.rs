@@ -153,7 +153,8 @@ impl Mirror {
             | Kind::CsiNode
             | Kind::PodDisruptionBudget
             | Kind::Namespace
-            | Kind::NodeOverlay => false,
+            | Kind::NodeOverlay
+            | Kind::CapacityBuffer => false,
         }
     }
 
@@ -181,6 +182,7 @@ impl Mirror {
             Kind::PodDisruptionBudget => self.pdbs.identities(),
             Kind::Namespace => self.namespaces.identities(),
             Kind::NodeOverlay => self.overlays.identities(),
+            Kind::CapacityBuffer => self.capacity_buffers.objects.identities(),
         }
     }
 
@@ -199,6 +201,7 @@ impl Mirror {
             Kind::PodDisruptionBudget => self.pdbs.identity(key),
             Kind::Namespace => self.namespaces.identity(key),
             Kind::NodeOverlay => self.overlays.identity(key),
+            Kind::CapacityBuffer => self.capacity_buffers.objects.identity(key),
         }
     }
 
@@ -216,6 +219,7 @@ impl Mirror {
             Kind::PodDisruptionBudget => &self.pdbs.freshness,
             Kind::Namespace => &self.namespaces.freshness,
             Kind::NodeOverlay => &self.overlays.freshness,
+            Kind::CapacityBuffer => &self.capacity_buffers.objects.freshness,
         }
     }
 
@@ -233,6 +237,7 @@ impl Mirror {
             Kind::PodDisruptionBudget => &mut self.pdbs.freshness,
             Kind::Namespace => &mut self.namespaces.freshness,
             Kind::NodeOverlay => &mut self.overlays.freshness,
+            Kind::CapacityBuffer => &mut self.capacity_buffers.objects.freshness,
         }
     }
 
@@ -287,6 +292,7 @@ impl Mirror {
                 self.dirty.namespaces |= before.is_none_or(|before| before.facts != labels);
             }
             Object::NodeOverlay(overlay) => drop(self.overlays.put(id, Arc::clone(overlay), ())),
+            Object::CapacityBuffer(buffer) => drop(self.capacity_buffers.objects.put(id, Arc::clone(buffer), ())),
         }
     }
 
@@ -328,6 +334,11 @@ impl Mirror {
             Kind::PodDisruptionBudget => self.dirty.pdbs |= self.pdbs.take(id).is_some(),
             Kind::Namespace => self.dirty.namespaces |= self.namespaces.take(id).is_some(),
             Kind::NodeOverlay => drop(self.overlays.take(id)),
+            Kind::CapacityBuffer => {
+                if self.capacity_buffers.objects.take(id).is_some() {
+                    self.set_buffer_pods(&id.key, Vec::new());
+                }
+            }
         }
     }
 

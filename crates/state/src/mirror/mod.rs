@@ -5,6 +5,7 @@
 //!
 //! [`crate::in_flight`] holds what the API does not record; the mirror's commands change it together with the machines and pods it concerns.
 
+mod capacity_buffers;
 mod commands;
 mod contents;
 mod daemons;

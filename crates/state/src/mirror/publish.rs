@@ -31,7 +31,7 @@ impl Mirror {
                 last.nodes.clone()
             },
             pending: if dirty.pending {
-                self.pending.values().cloned().collect()
+                self.capacity_buffers.with_virtual_pods(self.pending.values())
             } else {
                 last.pending.clone()
             },
@@ -145,6 +145,7 @@ impl Mirror {
         let moved = before.is_none_or(|before| {
             before.initialized != after.initialized
                 || going(before) != going(after)
+                || before.lifecycle.buffer_pods > after.lifecycle.buffer_pods
                 || (before.initialized && (has_changed(before) || freed(before)))
         });
         self.epoch += u64::from(moved);
@@ -174,6 +175,7 @@ impl Mirror {
             marked: self.in_flight.deletion_marks.has(key),
             doubled: self.machines.is_doubled(key),
             nominated_until: self.in_flight.nominations.until(key),
+            buffer_pods: self.in_flight.buffer_pods.on(key),
             settling: claim.and_then(ClaimFacts::settled_at).is_some_and(|until| now < until),
         };
         self.converter.machine(parts, |labels| self.pools.price(labels))

@@ -65,6 +65,7 @@ impl Mirror {
             Kind::PodDisruptionBudget => self.pdbs.len(),
             Kind::Namespace => self.namespaces.len(),
             Kind::NodeOverlay => self.overlays.len(),
+            Kind::CapacityBuffer => self.capacity_buffers.objects.len(),
         }
     }
 }

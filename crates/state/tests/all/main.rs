@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "fixtures fail loudly")]
 
+mod capacity_buffers;
 mod claim_states;
 mod cluster_objects;
 mod consolidation_back_off;

@@ -352,23 +352,6 @@ async fn a_batch_that_closes_unsynced_is_dropped_and_comes_again() {
     simulation.stop().await;
 }
 
-// SCH-036, SCH-073, SCH-327: capacity buffers have no effect yet.
-#[tokio::test(start_paused = true)]
-async fn capacity_buffers_trigger_nominate_and_tell_nothing() {
-    let simulation = Simulation::start_with(|options| options.feature_gates.capacity_buffer = true).await;
-    simulation.pool("web", json!({})).await;
-    let api: Api<kerf_api::CapacityBuffer> = Api::namespaced(simulation.client(), "default");
-    let buffer = json!({"metadata": {"name": "spare"}, "spec": {"replicas": 3, "podTemplateRef": {"name": "web"}}});
-    let buffer = serde_json::from_value(buffer).expect("a buffer");
-    api.create(&PostParams::default(), &buffer).await.expect("created");
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(simulation.claims().await.is_empty());
-    assert!(simulation.events("Nominated").await.is_empty() && simulation.events("FailedScheduling").await.is_empty());
-    let solves = "karpenter_scheduler_scheduling_duration_seconds_count{controller=\"provisioner\"}";
-    assert_eq!(metric::value(&simulation, solves).unwrap_or(0.0), 0.0);
-    simulation.stop().await;
-}
-
 /// A disruption budget for an app.
 pub(crate) async fn budget(simulation: &Simulation, app: &str, rule: Value) {
     let mut spec = json!({"selector": {"matchLabels": {"app": app}}});

@@ -5,6 +5,7 @@
 mod annotations;
 mod api_calls;
 pub(crate) mod api_faults;
+mod capacity_buffers;
 mod clock;
 mod concurrency;
 mod consolidation;

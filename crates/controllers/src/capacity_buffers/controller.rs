@@ -1,0 +1,150 @@
+//! Finds out how much room each CapacityBuffer asks for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::PodTemplate;
+use kerf_api::CapacityBuffer;
+use kerf_api::capacity_buffer::PodTemplateRef;
+use kerf_api::conditions::capacity_buffer as conditions;
+use kerf_runtime::client::ApiErrorKind;
+use kerf_runtime::{CancellationToken, ObjectKey, Outcome, RateLimit, ReconcileError};
+use kube::core::PartialObjectMeta;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+
+use super::{referent, status};
+use crate::changes::Change;
+use crate::context::Context;
+use crate::provisioning::Batcher;
+use crate::reconciler::{Reconciler, WorkLoop};
+
+/// How often a buffer is resolved again: the workload it refers to is not watched (SCH-384).
+const AGAIN: Duration = Duration::from_secs(30);
+/// The pause after a write that met a newer version of the buffer (SCH-384).
+const AFTER_CONFLICT: Duration = Duration::from_secs(1);
+
+/// `capacitybuffer`.
+pub(crate) struct CapacityBuffers {
+    context: Context,
+    work: WorkLoop<ObjectKey>,
+    batcher: Batcher,
+}
+
+impl CapacityBuffers {
+    /// The controller; buffers whose room is known trigger a pass of provisioning.
+    pub(crate) fn new(context: &Context, batcher: &Batcher) -> Arc<Self> {
+        Arc::new(Self {
+            work: WorkLoop::new(context, "capacitybuffer", RateLimit::SHARED)
+                .for_kind::<CapacityBuffer>()
+                .workers(10),
+            context: context.clone(),
+            batcher: batcher.clone(),
+        })
+    }
+
+    /// Reconciles the buffers that refer to a PodTemplate (SCH-384).
+    fn template_changed(&self, namespace: &str, name: &str) {
+        for buffer in self.context.cluster.capacity_buffers() {
+            let reference = buffer.spec.pod_template_ref.as_ref();
+            let key = ObjectKey::new(buffer.namespace().unwrap_or_default(), buffer.name_any());
+            if key.namespace == namespace && reference.is_some_and(|reference| reference.name == name) {
+                self.work.add(key);
+            }
+        }
+    }
+
+    /// Ends what is kept for a buffer. The pass that follows notes that no node keeps its room any more.
+    fn drop_buffer(&self, ObjectKey { namespace, name }: &ObjectKey) {
+        self.context.cluster.drop_buffer(namespace, name);
+        self.batcher.trigger(format!("{namespace}/{name}").into());
+    }
+}
+
+impl Reconciler for CapacityBuffers {
+    type Key = ObjectKey;
+
+    fn work(&self) -> &WorkLoop<Self::Key> {
+        &self.work
+    }
+
+    fn keys_of(&self, change: &Change) -> Vec<Self::Key> {
+        match change {
+            Change::Buffer(buffer) => buffer.buffer_key().into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    async fn reconcile(&self, key: &Self::Key) -> Result<Outcome, ReconcileError> {
+        let Context { cluster, client, .. } = &self.context;
+        let buffer = cluster.capacity_buffer(&key.namespace, &key.name);
+        // SCH-379: buffers of other strategies belong to somebody else.
+        let Some(before) = buffer.filter(|buffer| buffer.metadata.deletion_timestamp.is_none() && buffer.is_active())
+        else {
+            self.drop_buffer(key);
+            return Ok(Outcome::Done);
+        };
+        let found = referent::find(client, &before).await;
+        let (mut after, now) = (CapacityBuffer::clone(&before), self.context.now());
+        let status = after.status.get_or_insert_default();
+        status
+            .provisioning_strategy
+            .clone_from(&before.spec.provisioning_strategy);
+        let mut replicas = 0;
+        match &found {
+            Ok(found) => {
+                replicas = cluster.buffer_replicas(&before, &found.referent);
+                status.replicas = Some(replicas);
+                let template = found.template.clone();
+                status.pod_template_generation = template.as_ref().and_then(|(_, generation)| *generation);
+                status.pod_template_ref = template.map(|(name, _)| PodTemplateRef { name });
+                let (reason, message) = (conditions::RESOLVED, conditions::RESOLVED_MESSAGE);
+                after.set_condition(conditions::READY_FOR_PROVISIONING, true, reason, message, now);
+            }
+            Err(why) => {
+                after.set_condition(conditions::READY_FOR_PROVISIONING, false, why.reason, &why.message, now);
+            }
+        }
+        match status::write(client, &before, &after).await {
+            Ok(written) => written.into_iter().for_each(|written| cluster.wrote_buffer(written)),
+            Err(error) => match ApiErrorKind::of(&error) {
+                ApiErrorKind::Conflict | ApiErrorKind::NotFound => return Ok(Outcome::RequeueAfter(AFTER_CONFLICT)),
+                _ => return Err(error.into()),
+            },
+        }
+        match found {
+            Ok(found) => {
+                cluster.keep_buffer(&before, &found.referent, replicas, now);
+                // SCH-385
+                self.batcher.trigger(before.uid().unwrap_or_default().into());
+            }
+            // SCH-390: what was known before stays for the time being.
+            Err(why) if why.retry => return Err(ReconcileError::message(why.message)),
+            Err(_) => self.drop_buffer(key),
+        }
+        Ok(Outcome::RequeueAfter(AGAIN))
+    }
+
+    async fn beside(&self, shutdown: CancellationToken) {
+        let api: Api<PartialObjectMeta<PodTemplate>> = Api::all(self.context.client.clone());
+        let mut templates = watcher(api, watcher::Config::default())
+            .default_backoff()
+            .touched_objects()
+            .boxed();
+        loop {
+            let template = tokio::select! {
+                biased;
+                () = shutdown.cancelled() => return,
+                template = templates.next() => template,
+            };
+            match template {
+                Some(Ok(template)) => {
+                    self.template_changed(&template.namespace().unwrap_or_default(), &template.name_any());
+                }
+                Some(Err(error)) => tracing::warn!(kind = "PodTemplate", error = %error, "watch failed"),
+                None => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Notes what a pass of provisioning did for CapacityBuffers.
+
+use kerf_api::CapacityBuffer;
+use kerf_api::conditions::capacity_buffer as conditions;
+use kerf_decide::{BufferOutcome, buffer_finding};
+use kerf_model::plan::Plan;
+use kerf_runtime::client::describe;
+use kube::ResourceExt;
+
+use super::status;
+use crate::context::Context;
+
+/// Notes which nodes keep room, and writes the condition `Provisioning` of each buffer. A write that fails is logged; the next pass writes it
+/// (SCH-392 to SCH-394).
+pub(crate) async fn after_pass(context: &Context, plan: &Plan) {
+    let by_node = BufferOutcome::by_node(plan);
+    let figures = by_node.iter().map(|(node, count)| (&**node, *count));
+    context.cluster.set_buffer_pods(figures);
+    let outcomes = BufferOutcome::of(plan);
+    for before in context.cluster.capacity_buffers() {
+        if !before.is_active() {
+            continue;
+        }
+        let key = format!("{}/{}", before.namespace().unwrap_or_default(), before.name_any());
+        let replicas = before.status.as_ref().and_then(|status| status.replicas);
+        let Some(finding) = buffer_finding(before.is_ready(), replicas, outcomes.get(&*key)) else {
+            continue;
+        };
+        let (mut after, now) = (CapacityBuffer::clone(&before), context.now());
+        after.set_condition(
+            conditions::PROVISIONING,
+            finding.holds,
+            finding.reason,
+            &finding.message,
+            now,
+        );
+        match status::write(&context.client, &before, &after).await {
+            Ok(written) => written
+                .into_iter()
+                .for_each(|written| context.cluster.wrote_buffer(written)),
+            Err(error) => {
+                tracing::error!(
+                    CapacityBuffer = key,
+                    error = describe(&error),
+                    "updating CapacityBuffer provisioning status"
+                );
+            }
+        }
+    }
+}

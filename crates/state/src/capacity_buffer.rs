@@ -1,0 +1,105 @@
+//! How much room a CapacityBuffer asks for, and the virtual pods that keep it (section 25 of `docs/behaviour/scheduling.md`).
+
+use crate::convert::{Converter, amounts, default_from_limits, floor};
+use crate::lean::{LeanCondition, LeanPod, LeanPodStatus, LeanPodTemplate};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kerf_api::CapacityBuffer;
+use kerf_model::intern::sym;
+use kerf_model::pod::Pod;
+use std::sync::Arc;
+
+/// What describes the pods of a buffer.
+#[derive(Clone, Debug)]
+pub struct Referent {
+    /// What one pod is.
+    pub template: LeanPodTemplate,
+    /// How many replicas the workload has; `None` for a PodTemplate.
+    pub replicas: Option<i32>,
+}
+
+/// How many virtual pods a buffer asks for: the larger of `replicas` and the percentage of the workload, capped by `limits`; `limits` alone
+/// decide if neither is given (SCH-381). A percentage of a workload without replicas is 0.
+pub(crate) fn replicas(converter: &mut Converter, buffer: &CapacityBuffer, referent: &Referent) -> i32 {
+    let spec = &buffer.spec;
+    let share = match (spec.percentage, referent.replicas) {
+        (Some(percentage), Some(replicas)) => Some(share(replicas, percentage)),
+        _ => None,
+    };
+    let wanted = spec.replicas.into_iter().chain(share).max();
+    let room = room(converter, buffer, referent);
+    match (wanted, room) {
+        (Some(wanted), Some(room)) => wanted.min(room),
+        (wanted, room) => wanted.or(room).unwrap_or(0),
+    }
+}
+
+/// Part of a workload's replicas, rounded up.
+fn share(replicas: i32, percentage: i32) -> i32 {
+    let part = (i64::from(replicas) * i64::from(percentage)).max(0);
+    i32::try_from((part + 99) / 100).unwrap_or(i32::MAX)
+}
+
+/// How many pods the limits have room for; `None` if they limit no resource that a pod requests.
+fn room(converter: &mut Converter, buffer: &CapacityBuffer, referent: &Referent) -> Option<i32> {
+    let pod = converter.pod(&lean_pod(buffer, referent, Timestamp::UNIX_EPOCH)).pod;
+    let limits = amounts(&buffer.spec.limits, converter.interner(), floor);
+    let resources = limits.iter().filter(|(name, _)| *name != sym::PODS);
+    let bounds = resources.filter_map(|(name, limit)| {
+        let each = pod.shape.requests.get(name);
+        (each > 0).then(|| i32::try_from((limit / each).max(0)).unwrap_or(i32::MAX))
+    });
+    bounds.min()
+}
+
+/// The virtual pods of a buffer (SCH-386).
+pub(crate) fn virtual_pods(
+    converter: &mut Converter,
+    buffer: &CapacityBuffer,
+    referent: &Referent,
+    replicas: i32,
+    now: Timestamp,
+) -> Vec<Arc<Pod>> {
+    let pod = converter.pod(&lean_pod(buffer, referent, now)).pod;
+    let name = buffer.metadata.name.as_deref().unwrap_or_default();
+    let uid = buffer.metadata.uid.as_deref().unwrap_or_default();
+    let key: Arc<str> = format!("{}/{name}", pod.namespace).into();
+    let numbered = |number: i32| {
+        Arc::new(Pod {
+            uid: format!("{uid}-{number}").into(),
+            name: format!("capacity-buffer-{name}-{number}").into(),
+            capacity_buffer: Some(Arc::clone(&key)),
+            ..pod.clone()
+        })
+    };
+    (1..=replicas).map(numbered).collect()
+}
+
+/// A pod of the template that waits for capacity. It has no volumes of claims, because they are made for real pods only (SCH-387).
+fn lean_pod(buffer: &CapacityBuffer, referent: &Referent, now: Timestamp) -> LeanPod {
+    let LeanPodTemplate { metadata, mut spec } = referent.template.clone();
+    default_from_limits(&mut spec);
+    spec.node_name.clear();
+    spec.priority = Some(i32::MIN);
+    spec.volumes
+        .retain(|volume| volume.persistent_volume_claim.is_none() && volume.ephemeral.is_none());
+    let unschedulable = LeanCondition {
+        kind: "PodScheduled".to_owned(),
+        status: "False".to_owned(),
+        reason: "Unschedulable".to_owned(),
+        ..LeanCondition::default()
+    };
+    LeanPod {
+        metadata: ObjectMeta {
+            namespace: buffer.metadata.namespace.clone(),
+            creation_timestamp: Some(Time(now)),
+            labels: Some(metadata.labels),
+            ..ObjectMeta::default()
+        },
+        spec,
+        status: LeanPodStatus {
+            conditions: vec![unschedulable],
+            ..LeanPodStatus::default()
+        },
+    }
+}
