@@ -172,6 +172,7 @@ pub fn pod(number: usize, labels: &[(&str, &str)], shape: PodShape) -> Arc<Pod> 
         deletion_cost: 0,
         do_not_disrupt: kerf_model::pod::DoNotDisrupt::No,
         grace_seconds: Some(30),
+        capacity_buffer: None,
     })
 }
 

@@ -225,7 +225,7 @@ impl Reconciler for Nominator {
             Change::Node(node) => node.differs(readiness),
             // Devices count, too.
             Change::Claim(claim) => claim.differs(|claim| claim.condition_is_true(INITIALIZED)),
-            Change::Pod(_) | Change::Pool(_) | Change::Overlay(_) | Change::Class(_) => false,
+            Change::Pod(_) | Change::Pool(_) | Change::Overlay(_) | Change::Buffer(_) | Change::Class(_) => false,
         };
         if matters { vec![()] } else { Vec::new() }
     }
