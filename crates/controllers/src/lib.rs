@@ -7,6 +7,7 @@
 //! [`run`] puts everything together. Times are wall time of the [`Clock`](kerf_runtime::Clock), durations tokio's; resources are those
 //! of the model: milli-cores, bytes, counts.
 
+mod buffer_status;
 mod capacity_buffers;
 mod catalogue;
 mod changes;

@@ -36,6 +36,7 @@ pub(crate) fn pod(name: &str) -> Pod {
         deletion_cost: 0,
         do_not_disrupt: DoNotDisrupt::No,
         grace_seconds: None,
+        capacity_buffer: None,
     }
 }
 

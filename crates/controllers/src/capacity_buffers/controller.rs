@@ -14,7 +14,8 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 
-use super::{referent, status};
+use super::referent;
+use crate::buffer_status;
 use crate::changes::Change;
 use crate::context::Context;
 use crate::provisioning::Batcher;
@@ -106,7 +107,7 @@ impl Reconciler for CapacityBuffers {
                 after.set_condition(conditions::READY_FOR_PROVISIONING, false, why.reason, &why.message, now);
             }
         }
-        match status::write(client, &before, &after).await {
+        match buffer_status::write(client, &before, &after).await {
             Ok(written) => written.into_iter().for_each(|written| cluster.wrote_buffer(written)),
             Err(error) => match ApiErrorKind::of(&error) {
                 ApiErrorKind::Conflict | ApiErrorKind::NotFound => return Ok(Outcome::RequeueAfter(AFTER_CONFLICT)),

@@ -1,6 +1,7 @@
 //! Provisioning: pods that cannot be placed, in batches, become plans, and plans become NodeClaims, nominations and events.
 
 mod batch;
+mod buffer_findings;
 pub(crate) mod events;
 mod nomination;
 mod nominator;

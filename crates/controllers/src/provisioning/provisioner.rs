@@ -13,11 +13,11 @@ use kerf_units::policy::PreferencePolicy;
 use tokio::time::Instant;
 
 use super::batch::Batcher;
+use super::buffer_findings::after_pass;
 use super::nominator::Nominator;
 use super::preference_log::PreferenceLog;
 use super::solve_age::measured;
 use super::{events, report};
-use crate::capacity_buffers::after_pass;
 use crate::catalogue::refresh;
 use crate::cluster::claims_of;
 use crate::context::Context;

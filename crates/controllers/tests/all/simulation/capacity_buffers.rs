@@ -189,7 +189,7 @@ async fn a_changed_template_is_resolved_again() {
     simulation.stop().await;
 }
 
-// KWK-144, KWK-153, SCH-381, API-223
+// KWK-144, KWK-153, SCH-381, SCH-383, API-223
 #[tokio::test(start_paused = true)]
 async fn a_percentage_follows_the_workload() {
     let simulation = start(json!({})).await;

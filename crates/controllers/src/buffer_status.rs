@@ -6,7 +6,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
 /// Writes the status if it changed; refused if the buffer has changed since it was read. Returns the buffer as it is then, if it was written.
-pub(super) async fn write(
+pub(crate) async fn write(
     client: &Client,
     before: &CapacityBuffer,
     after: &CapacityBuffer,

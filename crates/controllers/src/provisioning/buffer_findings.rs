@@ -7,7 +7,7 @@ use kerf_model::plan::Plan;
 use kerf_runtime::client::describe;
 use kube::ResourceExt;
 
-use super::status;
+use crate::buffer_status;
 use crate::context::Context;
 
 /// Notes which nodes keep room, and writes the condition `Provisioning` of each buffer. A write that fails is logged; the next pass writes it
@@ -34,7 +34,7 @@ pub(crate) async fn after_pass(context: &Context, plan: &Plan) {
             &finding.message,
             now,
         );
-        match status::write(&context.client, &before, &after).await {
+        match buffer_status::write(&context.client, &before, &after).await {
             Ok(written) => written
                 .into_iter()
                 .for_each(|written| context.cluster.wrote_buffer(written)),
