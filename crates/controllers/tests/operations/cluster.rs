@@ -15,7 +15,7 @@ use kerf_runtime::leader::ElectionConfig;
 use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::server::metrics_router;
 use kerf_runtime::{CancellationToken, Metrics, Options, Seed};
-use kerf_sandbox::Sandbox;
+use kerf_sandbox::{CapturedLog, Sandbox};
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -23,11 +23,11 @@ use tower::ServiceExt;
 
 use crate::scrape::Scrape;
 
-const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
+pub(crate) const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
 pub(crate) const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
 pub(crate) const NODES: &str = "/api/v1/nodes";
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
-const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const CLASSES: &str = "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
@@ -39,6 +39,7 @@ pub(crate) struct Cluster {
     sandbox: Sandbox,
     client: Client,
     replica: Replica,
+    pub(crate) log: CapturedLog,
 }
 
 /// One process of the controllers.
@@ -97,6 +98,7 @@ impl Replica {
 impl Cluster {
     /// Starts one with a node class `default`.
     pub(crate) async fn start(change: impl FnOnce(&mut Options)) -> Self {
+        let log = CapturedLog::start();
         let sandbox = Sandbox::builder().seed(7).build().await.expect("a sandbox");
         let mut options = Options::default();
         change(&mut options);
@@ -105,6 +107,7 @@ impl Cluster {
             client: sandbox.client(),
             sandbox,
             replica,
+            log,
         };
         let class = json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
                            "metadata": {"name": "default"}, "spec": {}});
@@ -193,6 +196,11 @@ impl Cluster {
         .await;
     }
 
+    /// Makes the kubelet of a Node fail; `None` ends that.
+    pub(crate) async fn set_kubelet(&self, node: &str, failure: Option<&str>) {
+        self.sandbox.set_kubelet(node, failure).await.expect("set");
+    }
+
     /// Waits until `look` says yes, at most `seconds` of the cluster's time.
     pub(crate) async fn until(&self, what: &str, seconds: u64, look: impl AsyncFn(&Self) -> bool) {
         let end = tokio::time::Instant::now() + Duration::from_secs(seconds);
@@ -216,6 +224,15 @@ impl Cluster {
         let what = format!("{count} pods are ready");
         self.until(&what, 300, async |c| {
             c.list(PODS).await.iter().filter(|pod| ready(pod)).count() == count
+        })
+        .await;
+    }
+
+    /// Waits until there are exactly so many NodeClaims and Nodes.
+    pub(crate) async fn until_nodes(&self, count: usize, seconds: u64) {
+        let what = format!("{count} nodes");
+        self.until(&what, seconds, async |c| {
+            c.list(NODES).await.len() == count && c.list(CLAIMS).await.len() == count
         })
         .await;
     }

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod controllers;
+mod life;
 mod observability;
 mod pods;
 mod scrape;
