@@ -7,8 +7,9 @@
 //!
 //! Folders, each importing only the ones before it: `dense` (data structures), `compile` (input to interned problem), `search` (what an
 //! assignment may still become), `strategy` (which claim a pod is offered to), `output` (plan and reasons), `bound` (what no
-//! plan undercuts).
+//! plan undercuts), `binder` (what kube-scheduler does with a plan).
 
+mod binder;
 mod bound;
 mod compile;
 mod dense;
@@ -20,6 +21,9 @@ mod search;
 mod solve;
 mod strategy;
 
+pub use binder::{
+    Arrivals, BindingForecast, BoundTo, Forecaster, allocation_score, balance_score, spread_penalty, spread_score,
+};
 pub use bound::cost_bound;
 pub use compile::prepared::Prepared;
 pub use options::{Options, Request, ReservedMode, WhatIf};

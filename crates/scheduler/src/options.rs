@@ -3,7 +3,7 @@
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
-use kerf_units::policy::{MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
+use kerf_units::policy::{MinValuesPolicy, NodeOverheadCost, NodeScoring, Packing, PreferencePolicy};
 use std::sync::Arc;
 
 /// What happens when a compatible reservation exists but is used up (section 19).
@@ -31,6 +31,10 @@ pub struct Options {
     pub packing: Packing,
     /// What a node costs besides its price. Counts for [`Packing::Balanced`] only.
     pub node_overhead: NodeOverheadCost,
+    /// Whether plans are chosen by what they cost after kube-scheduler has bound their pods. Does not concern [`Packing::Upstream`].
+    pub forecast_binding: bool,
+    /// How kube-scheduler scores nodes.
+    pub node_scoring: NodeScoring,
     /// The largest number of threads. The plan does not depend on it.
     pub threads: usize,
     /// Work units each strategy after the first may spend. One unit is about one attempt to place one pod.
@@ -45,6 +49,8 @@ impl Default for Options {
             reserved: ReservedMode::default(),
             packing: Packing::default(),
             node_overhead: NodeOverheadCost::default(),
+            forecast_binding: false,
+            node_scoring: NodeScoring::default(),
             threads: 1,
             effort: 2_000_000,
         }

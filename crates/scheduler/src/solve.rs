@@ -1,11 +1,12 @@
 //! The entry points of the crate.
 
+use crate::binder::choose;
 use crate::compile::prepared::Prepared;
 use crate::compile::problem::Problem;
 use crate::options::{Options, Request, WhatIf};
 use crate::output::{plan, reasons};
 use crate::search::instance::Instance;
-use crate::strategy::{Strategy, best, without};
+use crate::strategy::{Strategy, best, ranked, without};
 use kerf_model::plan::{Plan, Refusal};
 use kerf_model::pod::Pod;
 
@@ -59,6 +60,9 @@ impl Prepared {
             return again.solve(what_if, options, stop);
         }
         let instance = Instance::new(Problem::compile(self, what_if, options));
+        if options.forecast_binding {
+            return choose(self, what_if, options, ranked(&instance, stop), stop);
+        }
         plan(best(&instance, stop))
     }
 }

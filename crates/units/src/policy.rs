@@ -180,6 +180,30 @@ impl FromStr for NodeOverheadCost {
     }
 }
 
+/// Whether plans are chosen by what they cost after kube-scheduler has bound their pods; Kerf's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ForecastBinding {
+    /// Plans are chosen by what they cost as planned.
+    #[default]
+    Off,
+    /// The machines that will be launched for pods left over count too.
+    On,
+}
+
+policy!(ForecastBinding: Off = "Off", On = "On");
+
+/// How kube-scheduler's plugin `NodeResourcesFit` scores nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum NodeScoring {
+    /// The emptiest node scores highest, as in the default profile.
+    #[default]
+    LeastAllocated,
+    /// The fullest node scores highest.
+    MostAllocated,
+}
+
+policy!(NodeScoring: LeastAllocated = "LeastAllocated", MostAllocated = "MostAllocated");
+
 /// Where consolidation may move pods; Kerf's own (DIS-104).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Destinations {

@@ -34,7 +34,7 @@ const PREFERENCES: [(&str, PreferencePolicy, f64); 2] = [
 /// Sizes at which the cost per pod should stay flat.
 const DOUBLING: [usize; 8] = [1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000];
 const RESOURCES: [usize; 4] = [250, 1000, 5000, 20_000];
-const PACKINGS: [&str; 3] = ["greedy", "cheapest", "balanced"];
+const PACKINGS: [&str; 4] = ["greedy", "cheapest", "balanced", "forecast"];
 
 fn cheapest() -> Options {
     Options {
@@ -47,6 +47,10 @@ fn packing(name: &str) -> Options {
     match name {
         "greedy" => greedy(),
         "cheapest" => cheapest(),
+        "forecast" => Options {
+            forecast_binding: true,
+            ..Options::default()
+        },
         _ => Options::default(),
     }
 }

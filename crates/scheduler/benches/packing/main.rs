@@ -4,6 +4,8 @@
 //! `KERF_BENCH_EACH=N` sets the number of workloads of each kind (30), `KERF_BENCH_KIND=text` selects kinds, `KERF_BENCH_LIST=1` prints
 //! one line per workload too. `KERF_BENCH_COSTS=0,0.02` sets the node overhead costs of the curve, in dollars per hour.
 //!
+//! `KERF_BENCH_BINDING=N` prints what becomes of plans when kube-scheduler binds their pods instead, on N small clusters.
+//!
 //! Ratios are means over workloads, of the price and of the number of nodes. A workload counts as dearer where its plan costs more than
 //! the greedy's and places as many pods.
 
@@ -14,6 +16,7 @@
     reason = "a benchmark reads clocks and its environment, and prints"
 )]
 
+mod binding;
 mod workloads;
 
 use kerf_model::plan::{Launch, Plan};
@@ -104,6 +107,10 @@ fn ways() -> Vec<(String, Options)> {
 }
 
 fn main() {
+    if let Ok(worlds) = std::env::var("KERF_BENCH_BINDING") {
+        binding::print(worlds.parse().expect("KERF_BENCH_BINDING is a number"));
+        return;
+    }
     let each = std::env::var("KERF_BENCH_EACH").map_or(30, |text| text.parse().expect("KERF_BENCH_EACH is a number"));
     let wanted = std::env::var("KERF_BENCH_KIND").unwrap_or_default();
     let list = std::env::var_os("KERF_BENCH_LIST").is_some();

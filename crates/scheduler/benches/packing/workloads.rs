@@ -48,6 +48,38 @@ pub(crate) fn all(each: u64) -> Vec<Workload> {
     all
 }
 
+/// A cluster with up to 20 Deployments.
+pub(crate) fn small_world(draw: &mut Draw) -> String {
+    let catalogue = match draw.below(3) {
+        0 => linear(),
+        1 => families(draw, false),
+        _ => families(draw, true),
+    };
+    let count = 1 + draw.below(20);
+    let pods = match draw.below(4) {
+        0 => with_rules(draw, count, |draw, app| match draw.below(4) {
+            0 => format!("spread=zone/1/app={app}"),
+            1 => format!("spread=host/1/app={app}/soft"),
+            2 => "select=arch:in:amd64".to_owned(),
+            _ => String::new(),
+        }),
+        _ => with_rules(draw, count, |_, _| String::new()),
+    };
+    let mut text = format!("{catalogue}pool default\n{}{pods}", daemons(draw));
+    if draw.below(3) == 0 {
+        for number in 0..1 + draw.below(4) {
+            let zone = draw.pick(&["a", "b", "c"]);
+            let _ = writeln!(
+                text,
+                "node n{number} cpu=8 mem=32Gi zone={zone} label=kubernetes.io/arch=amd64\n\
+                 bound n{number} b{number} cpu={} mem=4Gi label=app=old",
+                2 + draw.below(5)
+            );
+        }
+    }
+    text
+}
+
 /// Prices that are a linear function of cpu and memory: 2, 4 and 8 GiB per core, from 1 to 256 cores.
 fn linear() -> String {
     let mut text = String::new();

@@ -274,7 +274,7 @@ fn groups(instance_type: &InstanceType) -> SmallVec<[OfferingOverrides<'_>; 2]> 
 }
 
 /// The base amounts with overrides applied.
-fn replaced(base: &Resources, over: Option<&Resources>) -> Resources {
+pub(crate) fn replaced(base: &Resources, over: Option<&Resources>) -> Resources {
     let mut all = base.clone();
     for (name, amount) in over.into_iter().flat_map(Resources::iter) {
         all.set(name, amount);

@@ -6,7 +6,7 @@ use crate::compile::requirements::ReqId;
 use crate::compile::targets::BLOCK;
 use crate::compile::topology::{Destination, TopologyKey};
 use crate::dense::amounts::fits;
-use crate::dense::bits::ones;
+use crate::dense::bits::{Bits, ones};
 use crate::search::assignment::{Assignment, ports_conflict};
 use crate::search::query::Query;
 use kerf_model::pod::HostPort;
@@ -67,6 +67,24 @@ impl Assignment<'_, '_> {
             }
         }
         None
+    }
+
+    /// Adds the targets among `ready` that take the pod, in the order of targets. Targets that do not are rejected permanently.
+    pub(crate) fn fitting_targets(&mut self, query: &Query<'_>, ready: &Bits, fitting: &mut Vec<usize>) {
+        for word in 0..self.problem.targets.len().div_ceil(BLOCK) {
+            let ready = ready.word(word);
+            if ready == 0 || !self.problem.targets.block_may_fit(word, &query.class.requests) {
+                continue;
+            }
+            for bit in ones(self.target_word(query, word) & ready) {
+                let at = word * BLOCK + bit;
+                if self.reject_target(query, at).is_none() {
+                    fitting.push(at);
+                } else {
+                    self.rejections[query.level_id].targets.insert(at);
+                }
+            }
+        }
     }
 
     /// Why a target rejects a pod, domains and neighbours included (for `explain`).

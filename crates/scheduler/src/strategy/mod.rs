@@ -16,7 +16,9 @@ mod priced_start;
 mod repacking;
 mod slack_index;
 
-pub(crate) use greedy::without;
-pub(crate) use outcome::Outcome;
+pub(crate) use greedy::{FewestPods, solve as solve_queue, without};
+pub(crate) use objective::{Objective, Rank};
 pub use outcome::Strategy;
-pub(crate) use portfolio::best;
+pub(crate) use outcome::{Outcome, Stop};
+pub(crate) use portfolio::{Ranked, best, ranked};
+pub(crate) use repacking::{BoundPlace, rebind};

@@ -23,11 +23,13 @@ pub enum Strategy {
     MaxPods,
     /// The best of the others, improved by packing a few nodes at a time anew.
     Repacking,
+    /// Pods where kube-scheduler is forecast to bind them.
+    Rebinding,
 }
 
 impl Strategy {
     /// All strategies, in the order in which the earlier of equal outcomes wins.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Greedy,
         Self::Patterns,
         Self::BestFit,
@@ -35,6 +37,7 @@ impl Strategy {
         Self::GreedyByPrice,
         Self::MaxPods,
         Self::Repacking,
+        Self::Rebinding,
     ];
 
     /// The name used in `strategy/README.md`.
@@ -47,6 +50,7 @@ impl Strategy {
             Self::GreedyByPrice => "greedy by price",
             Self::MaxPods => "max pods",
             Self::Repacking => "repacking",
+            Self::Rebinding => "rebinding",
         }
     }
 }

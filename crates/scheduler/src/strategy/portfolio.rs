@@ -9,7 +9,7 @@ use crate::strategy::greedy::{FewestPods, greedy_by_price, solve};
 use crate::strategy::limit_retry::retry_limits;
 use crate::strategy::lower_bound::lower_bound;
 use crate::strategy::max_pods::max_pods;
-use crate::strategy::objective::Objective;
+use crate::strategy::objective::{Objective, Rank};
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
 use crate::strategy::patterns::patterns;
 use crate::strategy::priced_start::PricedStart;
@@ -35,9 +35,47 @@ const STRATEGIES: [(Strategy, Algorithm); 4] = [
 /// ones need too many nodes.
 const EXTRA_NODE_SHARES: [f64; 3] = [0.0, 0.25, 1.0];
 
-/// Runs the strategies of the options, each with limit retry, and returns the best outcome: most pods, then lowest cost, then the earlier
-/// strategy. Strategies do not depend on each other, so that they may run in parallel.
+/// The best outcome, and what it was compared with.
+#[derive(Debug)]
+pub(crate) struct Ranked<'w, 'a> {
+    pub(crate) best: Outcome<'w, 'a>,
+    /// What outcomes are judged by. `None` where only the greedy ran.
+    pub(crate) objective: Option<Objective>,
+    /// The other outcomes that may be planned, in the order of their ranks. Empty unless the options ask for forecasts.
+    pub(crate) others: Vec<(Rank, Outcome<'w, 'a>)>,
+}
+
+impl<'w, 'a> Ranked<'w, 'a> {
+    fn only(best: Outcome<'w, 'a>) -> Self {
+        Self {
+            best,
+            objective: None,
+            others: Vec::new(),
+        }
+    }
+
+    /// Notes an outcome that is not the best.
+    fn note(&mut self, rank: Rank, outcome: Outcome<'w, 'a>) {
+        if outcome.assignment.problem.options.forecast_binding {
+            self.others.push((rank, outcome));
+        }
+    }
+
+    /// Makes an outcome the best.
+    fn replace(&mut self, rank: Rank, outcome: Outcome<'w, 'a>) {
+        let before = std::mem::replace(&mut self.best, outcome);
+        self.note(rank, before);
+    }
+}
+
+/// The best outcome of [`ranked`].
 pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcome<'w, 'a> {
+    ranked(instance, stop).best
+}
+
+/// Runs the strategies of the options, each with limit retry. The best outcome places most pods, then has the lowest cost, then is of the
+/// earlier strategy. Strategies do not depend on each other, so that they may run in parallel.
+pub(crate) fn ranked<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Ranked<'w, 'a> {
     let problem = &instance.problem;
     let queue = &problem.queue;
     let mut best = solve(Assignment::new(instance), queue, &mut FewestPods, stop);
@@ -47,18 +85,19 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
         || best.assignment.claims.is_empty()
         || !best.unattempted.is_empty()
     {
-        return best;
+        return Ranked::only(best);
     }
     if Objective::new(problem, &mut best).launches_as_upstream(&best) {
-        return best;
+        return Ranked::only(best);
     }
     let effort = problem.options.effort;
     best = retry_limits(best, queue, effort, stop);
     if effort < queue.len() as u64 || lower_bound(&mut best) {
-        return best;
+        return Ranked::only(best);
     }
     let objective = Objective::new(problem, &mut best);
     let mut rank = objective.rank(&mut best);
+    let mut ranked = Ranked::only(best);
     let strategies = if queue.len() > PRICED_PODS_MAX {
         &STRATEGIES[..2]
     } else {
@@ -86,7 +125,9 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
                 continue;
             }
             if reached < rank && outcome.unattempted.is_empty() {
-                (best, rank) = (outcome, reached);
+                ranked.replace(std::mem::replace(&mut rank, reached), outcome);
+            } else {
+                ranked.note(reached, outcome);
             }
         }
         values_of_best.get_or_insert(start);
@@ -94,29 +135,32 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
             break;
         }
     }
-    if !best.failed.is_empty() {
-        for outcome in max_pods(instance, queue, &best.failed.clone(), effort, stop) {
+    if !ranked.best.failed.is_empty() {
+        for outcome in max_pods(instance, queue, &ranked.best.failed.clone(), effort, stop) {
             let mut outcome = retry_limits(outcome, queue, effort, stop);
             outcome.strategy = Strategy::MaxPods;
             let reached = objective.rank(&mut outcome);
             let allowed = !objective.launches_as_upstream(&outcome) && outcome.unattempted.is_empty();
             if reached < rank && allowed {
-                (best, rank) = (outcome, reached);
+                ranked.replace(std::mem::replace(&mut rank, reached), outcome);
             }
         }
     }
     let repacked = values_of_best
         .filter(|_| !stop())
-        .and_then(|start| repack(&best, &start, &objective, queue, stop));
+        .and_then(|start| repack(&ranked.best, &start, &objective, queue, stop));
     if let Some(mut outcome) = repacked
         && outcome.assignment.narrow_to_limits()
         && objective.rank(&mut outcome) < rank
         && outcome.unattempted.is_empty()
     {
-        outcome.limit_retried = best.limit_retried;
-        best = outcome;
+        outcome.limit_retried = ranked.best.limit_retried;
+        ranked.replace(rank, outcome);
     }
-    best
+    ranked.others.retain(|(_, outcome)| outcome.unattempted.is_empty());
+    ranked.others.sort_by_key(|(rank, _)| *rank);
+    ranked.objective = Some(objective);
+    ranked
 }
 
 /// The results of `work` on each item, in their order, computed by up to `threads` threads.

@@ -9,12 +9,14 @@
 mod acceptance;
 mod affinity;
 mod bad_input;
+mod binder;
 mod construction;
 mod daemons;
 mod domains;
 mod explain;
 mod limits;
 mod min_values;
+mod monotone;
 mod order;
 mod packing;
 mod pools;

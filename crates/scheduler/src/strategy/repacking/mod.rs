@@ -8,9 +8,11 @@
 mod exact;
 mod node;
 mod quotes;
+mod rebind;
 mod recreate;
 mod repack;
 mod replay;
 mod rules;
 
+pub(crate) use rebind::{BoundPlace, rebind};
 pub(super) use repack::repack;

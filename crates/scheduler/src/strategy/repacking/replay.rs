@@ -45,7 +45,9 @@ pub(super) fn replay<'w, 'a>(
                 true
             }
             Some(Destination::Node(at)) => {
-                place_on_node(&mut assignment, &nodes[at], &mut claims[at], class, *pod, level)
+                let node = &nodes[at];
+                let claim = &mut claims[at];
+                place_on_node(&mut assignment, node.template, &node.pins, claim, class, *pod, level)
             }
             None => false,
         };
@@ -63,10 +65,11 @@ pub(super) fn replay<'w, 'a>(
     Some(outcome)
 }
 
-/// Places a pod on the claim of a node, which is opened where it is none yet.
-fn place_on_node(
+/// Places a pod on the claim of a node, which is opened in the domains of the node where it is none yet.
+pub(super) fn place_on_node(
     assignment: &mut Assignment<'_, '_>,
-    node: &Node,
+    template: usize,
+    pins: &Pins,
     claim: &mut Option<usize>,
     class: ClassId,
     pod: PodId,
@@ -98,10 +101,10 @@ fn place_on_node(
             assignment.place_on_claim(at, &narrowed, class, pod);
         }
         None => {
-            let Ok(narrowed) = assignment.check_template_in(&query, node.template, &node.pins) else {
+            let Ok(narrowed) = assignment.check_template_in(&query, template, pins) else {
                 return false;
             };
-            *claim = Some(assignment.open(node.template, &narrowed, class, pod));
+            *claim = Some(assignment.open(template, &narrowed, class, pod));
         }
     }
     true

@@ -1,0 +1,130 @@
+//! What becomes of plans when kube-scheduler binds their pods: seeded small clusters, planned under each packing, then bound under several
+//! orders of arrival that no plan was chosen by.
+
+use crate::workloads::small_world;
+use kerf_model::plan::{Launch, Plan};
+use kerf_model::pod::Pod;
+use kerf_model::price::Price;
+use kerf_model::snapshot::Snapshot;
+use kerf_scheduler::{Arrivals, BindingForecast, Forecaster, Options, Prepared, Request, WhatIf};
+use kerf_testkit::draw::Draw;
+use kerf_testkit::fixture::Fixture;
+use kerf_units::policy::Packing;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Sums over worlds and orders of arrival.
+#[derive(Clone, Default)]
+struct Sums {
+    worlds: usize,
+    scale_ups: usize,
+    /// Scale-ups that needed no machine beyond the plan.
+    as_planned: usize,
+    planned_nodes: usize,
+    more_nodes: usize,
+    left_over: usize,
+    pods: usize,
+    planned: f64,
+    price: f64,
+    ratio: f64,
+    nodes_ratio: f64,
+    took: Duration,
+}
+
+fn price(plan: &Plan) -> Price {
+    plan.launches.iter().filter_map(Launch::price).sum()
+}
+
+/// Pending pods as controllers create them: in no order within a few seconds, with a few priorities.
+fn created_together(snapshot: &mut Snapshot, draw: &mut Draw) {
+    for pod in &mut snapshot.pending {
+        let pod: &mut Pod = Arc::make_mut(pod);
+        pod.created = jiff::Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(draw.below(3) as i64);
+        pod.uid = format!("{:016x}", draw.next()).into();
+    }
+}
+
+fn forecasts(snapshot: &Snapshot, plan: &Plan, options: &Options, seed: u64) -> Vec<BindingForecast> {
+    let prepared = Prepared::new(snapshot, options);
+    let request = Request::pending(snapshot);
+    let n = plan.launches.len();
+    let arrivals = [
+        Arrivals::at_once(n),
+        Arrivals::shuffled(n, 1, seed ^ 0xabc1),
+        Arrivals::shuffled(n, 1, seed ^ 0xabc2),
+        Arrivals::shuffled(n, 1, seed ^ 0xabc3),
+        Arrivals::shuffled(n, 3, seed ^ 0xabc4),
+        Arrivals::shuffled(n, n.div_ceil(3), seed ^ 0xabc5),
+    ];
+    let forecaster = Forecaster::new(&prepared, plan, options).expect("launches have prices");
+    forecaster.forecast(&WhatIf::from(&request), options, &arrivals)
+}
+
+/// Prints one line per way to pack.
+pub(crate) fn print(worlds: u64) {
+    let with = |packing, forecast| Options {
+        packing,
+        forecast_binding: forecast,
+        ..Options::default()
+    };
+    let ways = [
+        ("upstream", with(Packing::Upstream, false)),
+        ("cheapest", with(Packing::Cheapest, false)),
+        ("cheapest, binding forecast", with(Packing::Cheapest, true)),
+        ("balanced", with(Packing::Balanced, false)),
+        ("balanced, binding forecast", with(Packing::Balanced, true)),
+    ];
+    let mut totals = vec![Sums::default(); ways.len()];
+    for seed in 0..worlds {
+        let mut draw = Draw::new(seed);
+        let mut snapshot = Fixture::read(&small_world(&mut draw)).snapshot;
+        created_together(&mut snapshot, &mut draw);
+        let mut upstream = None;
+        for ((_, options), sums) in ways.iter().zip(&mut totals) {
+            let start = Instant::now();
+            let plan = kerf_scheduler::solve(&Request::pending(&snapshot), options, &|| false);
+            sums.took += start.elapsed();
+            if plan.launches.is_empty() {
+                continue;
+            }
+            let planned = price(&plan).per_hour();
+            let all = forecasts(&snapshot, &plan, options, seed);
+            let runs = all.len().max(1) as f64;
+            let mean = |of: &dyn Fn(&BindingForecast) -> f64| all.iter().map(of).sum::<f64>() / runs;
+            let after = planned + mean(&|one| one.more_price.per_hour());
+            let nodes = plan.launches.len() as f64 + mean(&|one| one.more_nodes as f64);
+            let (base, base_nodes) = *upstream.get_or_insert((after, nodes));
+            sums.worlds += 1;
+            sums.planned += planned;
+            sums.price += after;
+            sums.ratio += after / base;
+            sums.nodes_ratio += nodes / base_nodes;
+            for one in &all {
+                sums.scale_ups += 1;
+                sums.as_planned += usize::from(one.more_nodes == 0);
+                sums.planned_nodes += plan.launches.len();
+                sums.more_nodes += one.more_nodes;
+                sums.left_over += one.left_over.len();
+                sums.pods += snapshot.pending.len();
+            }
+        }
+    }
+    println!(
+        "| packing | clusters | planned $/h | $/h in the end | price in the end | nodes in the end | no machine beyond the plan | machines beyond | pods left over | ms |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+    );
+    for ((name, _), sums) in ways.iter().zip(&totals) {
+        let worlds = sums.worlds.max(1) as f64;
+        println!(
+            "| {name} | {} | {:.2} | {:.2} | {:.3} | {:.3} | {:.1} % | {:.1} % | {:.2} % | {:.1} |",
+            sums.worlds,
+            sums.planned / worlds,
+            sums.price / worlds,
+            sums.ratio / worlds,
+            sums.nodes_ratio / worlds,
+            100.0 * sums.as_planned as f64 / sums.scale_ups.max(1) as f64,
+            100.0 * sums.more_nodes as f64 / sums.planned_nodes.max(1) as f64,
+            100.0 * sums.left_over as f64 / sums.pods.max(1) as f64,
+            sums.took.as_secs_f64() * 1000.0 / worlds,
+        );
+    }
+}

@@ -1,0 +1,218 @@
+//! The choice among plans by what they cost after kube-scheduler has bound their pods and the machines of the second round are launched.
+
+use super::arrivals::Arrivals;
+use super::forecast::{BindingPlace, Forecaster, Round};
+use crate::compile::prepared::Prepared;
+use crate::compile::queue::PodId;
+use crate::options::{Options, WhatIf};
+use crate::output::plan;
+use crate::strategy::{BoundPlace, Objective, Outcome, Rank, Ranked, Stop, rebind};
+use kerf_model::plan::Plan;
+use kerf_model::price::Price;
+
+/// Plans whose forecasts are computed at the most.
+const FORECASTS_MAX: usize = 24;
+/// Pods times nodes, over all forecasts. Bounds the work; a plan with more gets no forecast.
+const ATTEMPTS_MAX: usize = 500_000;
+/// Up to this many pods times nodes, plans are chosen by eight orders of arrivals, else by four.
+const MORE_ARRIVALS_MAX: usize = 50_000;
+/// A second round counts as one part in this many of the cost of the plan, because pods wait for it. docs/packing.md has the rule: slack may
+/// cost 1 %.
+const SECOND_ROUND_SHARE: i64 = 100;
+/// How often the best plan so far is placed anew where its pods are bound.
+const REBINDINGS: usize = 3;
+
+/// An outcome with its forecast.
+struct Candidate<'w, 'a> {
+    outcome: Outcome<'w, 'a>,
+    plan: Plan,
+    rounds: Vec<Round>,
+    /// The rank with the mean cost of the second round and of waiting for it added, and the number of orders of arrivals that need one.
+    after: (Rank, usize),
+}
+
+impl Candidate<'_, '_> {
+    /// Whether no pod is left over in any order of arrivals.
+    fn keeps_its_plan(&self) -> bool {
+        self.rounds.iter().all(|round| round.left_over.is_empty())
+    }
+
+    fn better(self, other: Self) -> Self {
+        if other.after < self.after { other } else { self }
+    }
+}
+
+/// What candidates are made with.
+struct Chooser<'x, 'a> {
+    prepared: &'x Prepared,
+    what_if: &'x WhatIf<'a>,
+    options: &'x Options,
+    objective: &'x Objective,
+}
+
+impl<'a> Chooser<'_, 'a> {
+    /// An outcome with its forecast. The error is its plan, where no forecast can be made.
+    fn candidate<'w>(&self, mut outcome: Outcome<'w, 'a>) -> Result<Candidate<'w, 'a>, Box<Plan>> {
+        let rank = self.objective.rank(&mut outcome);
+        let plan = plan(outcome.clone());
+        let machines = plan.launches.len();
+        let unlaunched = machines != outcome.assignment.claims.len();
+        let Some(forecaster) = Forecaster::new(self.prepared, &plan, self.options).filter(|_| !unlaunched) else {
+            return Err(Box::new(plan));
+        };
+        let arrivals = arrivals(machines, attempts(&outcome));
+        let rounds = forecaster.rounds(self.what_if, self.options, &arrivals);
+        if rounds.is_empty() {
+            return Err(Box::new(plan));
+        }
+        let sum: i64 = rounds
+            .iter()
+            .map(|round| round.more_cost.pico() / rounds.len() as i64)
+            .sum();
+        let lost = rounds.iter().map(|round| round.without_place).max().unwrap_or(0);
+        let placed = std::cmp::Reverse(rank.0.0.saturating_sub(lost as u64));
+        let again = rounds.iter().filter(|round| !round.left_over.is_empty()).count();
+        let waiting = rank.2.pico() / SECOND_ROUND_SHARE * again as i64 / rounds.len() as i64;
+        Ok(Candidate {
+            after: (
+                (placed, rank.1, rank.2 + Price::from_pico(sum.saturating_add(waiting))),
+                again,
+            ),
+            outcome,
+            plan,
+            rounds,
+        })
+    }
+
+    /// The outcome of a candidate with its pods where they are bound, the second round included. `None` where it is no valid plan.
+    fn rebound<'w>(
+        &self,
+        candidate: &Candidate<'w, 'a>,
+        round: &Round,
+        keeps_size: bool,
+        stop: Stop<'_>,
+    ) -> Option<Outcome<'w, 'a>> {
+        let problem = candidate.outcome.assignment.problem;
+        let mut bound: Vec<(PodId, BoundPlace)> = Vec::with_capacity(problem.pods.len());
+        for (pod, place) in &round.bound {
+            let place = match *place {
+                BindingPlace::Launch(launch) => BoundPlace::Claim(launch),
+                BindingPlace::Node(index) => BoundPlace::Target(problem.targets.of_node(index)? as usize),
+            };
+            bound.push((*pod, place));
+        }
+        for (at, (_, pods)) in round.more.iter().enumerate() {
+            bound.extend(pods.iter().map(|pod| (*pod, BoundPlace::SecondRound(at))));
+        }
+        let templates: Vec<usize> = round.more.iter().map(|(template, _)| *template).collect();
+        let mut outcome = rebind(&candidate.outcome, &bound, &templates, keeps_size, stop);
+        let valid = outcome.assignment.narrow_to_limits()
+            && outcome.unattempted.is_empty()
+            && !self.objective.launches_as_upstream(&outcome);
+        valid.then_some(outcome)
+    }
+}
+
+/// Pods times nodes: what a forecast with all machines at once takes.
+fn attempts(outcome: &Outcome<'_, '_>) -> usize {
+    let problem = outcome.assignment.problem;
+    let nodes = problem.targets.len() + outcome.assignment.claims.len();
+    nodes.saturating_mul(problem.pods.len())
+}
+
+/// The number of plans to forecast, none where no second one can be.
+fn forecasts_max(outcome: &Outcome<'_, '_>) -> usize {
+    let affordable = ATTEMPTS_MAX / attempts(outcome).max(1);
+    if affordable < 2 || outcome.assignment.claims.is_empty() {
+        0
+    } else {
+        affordable.min(FORECASTS_MAX)
+    }
+}
+
+/// The orders of arrivals that plans are chosen by.
+fn arrivals(machines: usize, attempts: usize) -> Vec<Arrivals> {
+    let mut arrivals = vec![
+        Arrivals::at_once(machines),
+        Arrivals::one_by_one(machines),
+        Arrivals::shuffled(machines, 1, 1),
+        Arrivals::shuffled(machines, machines.div_ceil(4), 2),
+    ];
+    if attempts <= MORE_ARRIVALS_MAX {
+        let more = (3..6).map(|seed| Arrivals::shuffled(machines, 1, seed));
+        arrivals.extend(more);
+        arrivals.push(Arrivals::shuffled(machines, machines.div_ceil(3), 6));
+    }
+    arrivals
+}
+
+/// The plan that costs least after the second round. A plan that leaves no pod over in any order of arrivals is not compared with dearer
+/// ones.
+pub(crate) fn choose<'a>(
+    prepared: &Prepared,
+    what_if: &WhatIf<'a>,
+    options: &Options,
+    ranked: Ranked<'_, 'a>,
+    stop: Stop<'_>,
+) -> Plan {
+    let (mut best, others) = (ranked.best, ranked.others);
+    let forecasts_max = forecasts_max(&best);
+    let Some(objective) = ranked.objective.filter(|_| forecasts_max > 0 && !stop()) else {
+        return plan(best);
+    };
+    let chooser = Chooser {
+        prepared,
+        what_if,
+        options,
+        objective: &objective,
+    };
+    // No plan that places fewer pods, or is dearer than the greedy's, takes the place of one that is not.
+    let (placed, dearer, _) = objective.rank(&mut best);
+    let is_allowed = |rank: &Rank| rank.0 <= placed && rank.1 <= dearer;
+    let mut chosen = match chooser.candidate(best) {
+        Ok(candidate) => candidate,
+        Err(plan) => return *plan,
+    };
+    let mut forecasts = 1;
+    for (rank, outcome) in others {
+        if chosen.keeps_its_plan() || forecasts >= forecasts_max || stop() {
+            return chosen.plan;
+        }
+        if is_allowed(&rank) && (rank, 0) < chosen.after && !objective.launches_as_upstream(&outcome) {
+            forecasts += 1;
+            if let Ok(other) = chooser.candidate(outcome) {
+                chosen = chosen.better(other);
+            }
+        }
+    }
+    for _ in 0..REBINDINGS {
+        let before = chosen.after;
+        let mut rebound: Vec<Outcome<'_, 'a>> = Vec::new();
+        for round in &chosen.rounds {
+            // A round without a second one shows where nodes may shrink, not where they must stay as large.
+            let sizes: &[bool] = if round.more.is_empty() {
+                &[false]
+            } else {
+                &[false, true]
+            };
+            let of_size = |keeps_size: &bool| chooser.rebound(&chosen, round, *keeps_size, stop);
+            rebound.extend(sizes.iter().filter_map(of_size));
+        }
+        for mut outcome in rebound {
+            if chosen.keeps_its_plan() || forecasts >= forecasts_max || stop() {
+                return chosen.plan;
+            }
+            let rank = objective.rank(&mut outcome);
+            if is_allowed(&rank) && (rank, 0) < chosen.after {
+                forecasts += 1;
+                if let Ok(other) = chooser.candidate(outcome) {
+                    chosen = chosen.better(other);
+                }
+            }
+        }
+        if chosen.after >= before {
+            break;
+        }
+    }
+    chosen.plan
+}

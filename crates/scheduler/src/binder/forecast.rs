@@ -1,0 +1,191 @@
+//! What becomes of a plan when kube-scheduler binds its pods.
+
+use super::arrivals::Arrivals;
+use super::machines::with_machines;
+use super::play::Play;
+use crate::compile::prepared::Prepared;
+use crate::compile::problem::Problem;
+use crate::compile::queue::PodId;
+use crate::dense::bits::Bits;
+use crate::options::{Options, WhatIf};
+use crate::ranking::node_overhead;
+use crate::search::assignment::Assignment;
+use crate::search::instance::Instance;
+use crate::strategy::{FewestPods, solve_queue};
+use kerf_model::plan::Plan;
+use kerf_model::pod::Pod;
+use kerf_model::price::Price;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// What becomes of a plan under one order of arrivals.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BindingForecast {
+    /// Where each pod is bound: the name of an existing node, or the index of a launch.
+    pub bound: Vec<(Arc<Pod>, BoundTo)>,
+    /// The pods that fit no node once all machines are ready, in the order of the queue.
+    pub left_over: Vec<Arc<Pod>>,
+    /// The machines that are launched for them in the second round.
+    pub more_nodes: usize,
+    /// The price of these machines per hour.
+    pub more_price: Price,
+    /// The same plus what the machines cost besides their price.
+    pub more_cost: Price,
+    /// The pods for which the second round finds no place.
+    pub without_place: usize,
+}
+
+/// Where a pod is bound.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BoundTo {
+    /// An existing node, by name.
+    Node(Arc<str>),
+    /// A machine of the plan, by the index of its launch.
+    Launch(usize),
+}
+
+/// A plan whose machines are nodes of a compiled cluster.
+#[derive(Debug)]
+pub struct Forecaster {
+    prepared: Prepared,
+    /// The number of nodes before the machines of the plan.
+    nodes: usize,
+    launches: usize,
+}
+
+impl Forecaster {
+    /// Compiles the cluster of a question with the machines of a plan. `None` where some launch has no known offering.
+    pub fn new(prepared: &Prepared, plan: &Plan, options: &Options) -> Option<Self> {
+        let snapshot = prepared.snapshot();
+        let after = with_machines(snapshot, &plan.launches)?;
+        Some(Self {
+            nodes: snapshot.nodes.len(),
+            launches: plan.launches.len(),
+            prepared: prepared.next(&after, options),
+        })
+    }
+
+    /// Plays the binding of the pods of a question under each order of arrivals.
+    pub fn forecast(&self, what_if: &WhatIf<'_>, options: &Options, arrivals: &[Arrivals]) -> Vec<BindingForecast> {
+        let rounds = self.rounds(what_if, options, arrivals);
+        rounds.into_iter().map(|round| round.forecast(self, what_if)).collect()
+    }
+
+    /// The same with pods as ids.
+    pub(super) fn rounds(&self, what_if: &WhatIf<'_>, options: &Options, arrivals: &[Arrivals]) -> Vec<Round> {
+        let requests = what_if.pods.iter().map(|pod| &pod.shape.requests);
+        if !self.prepared.resources.covers(requests) {
+            return Vec::new();
+        }
+        let instance = Instance::new(Problem::compile(&self.prepared, what_if, options));
+        let problem = &instance.problem;
+        let targets: Vec<Option<u32>> = (0..self.launches)
+            .map(|at| problem.targets.of_node(self.nodes + at))
+            .collect();
+        let coming: Bits = targets.iter().flatten().map(|at| *at as usize).collect();
+        let start = Play::new(Assignment::new(&instance), &coming, options.node_scoring);
+        let queue = binding_queue(problem);
+        let one = |arrivals: &Arrivals| {
+            let mut play = start.clone();
+            let target = |launch: usize| targets.get(launch).copied().flatten().map(|at| at as usize);
+            let groups = arrivals
+                .0
+                .iter()
+                .map(|group| group.iter().filter_map(|at| target(*at)).collect());
+            let left_over = play.run(&queue, groups);
+            self.outcome(problem, play.assignment, left_over)
+        };
+        arrivals.iter().map(one).collect()
+    }
+
+    /// Launches machines for the pods that are left over, as the greedy does.
+    fn outcome(&self, problem: &Problem<'_>, bound: Assignment<'_, '_>, left_over: Vec<PodId>) -> Round {
+        let first_launch = self.nodes;
+        let place_of = |at: usize| {
+            let index = problem.snapshot.position(&problem.targets[at].node.name)?;
+            Some(match index.checked_sub(first_launch) {
+                Some(launch) => BindingPlace::Launch(launch),
+                None => BindingPlace::Node(index),
+            })
+        };
+        let mut places: Vec<Option<BindingPlace>> = vec![None; problem.pods.len()];
+        for target in bound.updated_targets.iter() {
+            for pod in &target.pods {
+                places[pod.index()] = place_of(target.at);
+            }
+        }
+        let order = bound.order.clone();
+        let left: Bits = left_over.iter().map(|pod| pod.index()).collect();
+        let mut again = problem.queue.clone();
+        again.retain(|pod| left.get(pod.index()));
+        let mut outcome = solve_queue(bound, &again, &mut FewestPods, &|| false);
+        let price = outcome.assignment.cost();
+        let claims = &outcome.assignment.claims;
+        let overhead = |template: usize| node_overhead(&problem.templates[template].pool, problem.options);
+        Round {
+            bound: order
+                .iter()
+                .filter_map(|pod| Some((*pod, places[pod.index()]?)))
+                .collect(),
+            more: claims
+                .iter()
+                .map(|claim| (claim.template, claim.pods.to_vec()))
+                .collect(),
+            more_price: price,
+            more_cost: price + claims.iter().map(|claim| overhead(claim.template)).sum(),
+            without_place: outcome.failed.len(),
+            left_over,
+        }
+    }
+}
+
+/// Where a pod is bound, by index in the snapshot or in the plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BindingPlace {
+    Node(usize),
+    Launch(usize),
+}
+
+/// A [`BindingForecast`] with pods as ids.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// In the order of binding.
+    pub(super) bound: Vec<(PodId, BindingPlace)>,
+    pub(super) left_over: Vec<PodId>,
+    /// The machines of the second round: template and pods.
+    pub(super) more: Vec<(usize, Vec<PodId>)>,
+    more_price: Price,
+    pub(super) more_cost: Price,
+    pub(super) without_place: usize,
+}
+
+impl Round {
+    fn forecast(self, forecaster: &Forecaster, what_if: &WhatIf<'_>) -> BindingForecast {
+        let pod = |id: &PodId| Arc::clone(&what_if.pods[id.index()]);
+        let nodes = &forecaster.prepared.snapshot().nodes;
+        let place = |place: &BindingPlace| match place {
+            BindingPlace::Node(index) => BoundTo::Node(Arc::clone(&nodes[*index].name)),
+            BindingPlace::Launch(launch) => BoundTo::Launch(*launch),
+        };
+        BindingForecast {
+            bound: self.bound.iter().map(|(id, at)| (pod(id), place(at))).collect(),
+            left_over: self.left_over.iter().map(pod).collect(),
+            more_nodes: self.more.len(),
+            more_price: self.more_price,
+            more_cost: self.more_cost,
+            without_place: self.without_place,
+        }
+    }
+}
+
+/// The pods in the order of kube-scheduler's queue: priority, then age. Pods of the same second are in the order of their ids, which is
+/// about random. Pods that run elsewhere come last: their successors do not exist yet.
+fn binding_queue(problem: &Problem<'_>) -> Vec<PodId> {
+    let mut queue = problem.queue.clone();
+    queue.sort_by_cached_key(|id| {
+        let pod = problem.pod(*id);
+        let key = (Reverse(pod.priority), pod.node_name.is_some(), pod.created);
+        (key, Arc::clone(&pod.uid), *id)
+    });
+    queue
+}

@@ -1,0 +1,264 @@
+//! kube-scheduler's queue, played over the targets of a problem.
+
+use super::score::{
+    ALLOCATION_WEIGHT, BALANCE_WEIGHT, CPU_UNREQUESTED, MEMORY_UNREQUESTED, NODE_AFFINITY_WEIGHT, SPREAD_WEIGHT,
+    TAINT_WEIGHT, allocation_score, balance_score, share_below, share_of,
+};
+use super::spreading::Spreading;
+use crate::compile::classes::{ClassId, PodClass};
+use crate::compile::problem::Problem;
+use crate::compile::queue::PodId;
+use crate::dense::bits::Bits;
+use crate::dense::ids::IdVec;
+use crate::search::allowed::AllowedPlacement;
+use crate::search::assignment::Assignment;
+use kerf_model::intern::sym;
+use kerf_model::node::Node;
+use kerf_model::pod::Pod;
+use kerf_model::taint::Effect;
+use kerf_units::policy::NodeScoring;
+
+/// After the last machine is ready, waiting pods are tried this many times more: one that needs another near it may follow it.
+const LAST_ROUNDS: usize = 3;
+
+/// What is used of a target: of cpu and memory as requested, and with what pods without requests count.
+#[derive(Clone, Copy)]
+struct Load {
+    allocatable: [i64; 2],
+    requested: [i64; 2],
+    counted: [i64; 2],
+}
+
+/// The cluster while pods are bound.
+#[derive(Clone)]
+pub(super) struct Play<'w, 'a> {
+    pub(super) assignment: Assignment<'w, 'a>,
+    scoring: NodeScoring,
+    spreading: Spreading<'a>,
+    loads: Vec<Load>,
+    /// The targets that are ready.
+    ready: Bits,
+    /// The classes of which no pod fits any ready target.
+    refused: IdVec<PodClass, bool>,
+    fitting: Vec<usize>,
+    totals: Vec<i64>,
+}
+
+impl<'w, 'a> Play<'w, 'a> {
+    /// The cluster before any pod is bound, with all targets ready that are not in `coming`.
+    pub(super) fn new(assignment: Assignment<'w, 'a>, coming: &Bits, scoring: NodeScoring) -> Self {
+        let problem = assignment.problem;
+        let mut ready = problem.open.clone();
+        ready.and_not(coming);
+        let loads = (0..problem.targets.len()).map(|at| load(problem, at)).collect();
+        Self {
+            spreading: Spreading::new(problem),
+            refused: IdVec::filled(false, problem.classes.len()),
+            assignment,
+            scoring,
+            loads,
+            ready,
+            fitting: Vec::new(),
+            totals: Vec::new(),
+        }
+    }
+
+    /// Lets groups of targets become ready one after the other and binds what fits. Returns the pods that are left over, in their order.
+    pub(super) fn run(&mut self, queue: &[PodId], groups: impl Iterator<Item = Vec<usize>>) -> Vec<PodId> {
+        let mut waiting = queue.to_vec();
+        for group in groups {
+            group.into_iter().for_each(|target| self.ready.insert(target));
+            self.refused.iter_mut().for_each(|refused| *refused = false);
+            self.bind_all(&mut waiting);
+        }
+        for _ in 0..LAST_ROUNDS {
+            let before = waiting.len();
+            self.refused.iter_mut().for_each(|refused| *refused = false);
+            self.bind_all(&mut waiting);
+            if waiting.len() == before || waiting.is_empty() {
+                break;
+            }
+        }
+        waiting
+    }
+
+    fn bind_all(&mut self, waiting: &mut Vec<PodId>) {
+        let problem = self.assignment.problem;
+        waiting.retain(|pod| {
+            let Some(class) = problem.of_pod[*pod] else {
+                return false;
+            };
+            if self.refused[class] {
+                return true;
+            }
+            match self.choose(*pod, class) {
+                Some(target) => {
+                    self.bind(*pod, class, target);
+                    false
+                }
+                None => {
+                    self.refused[class] = true;
+                    true
+                }
+            }
+        });
+    }
+
+    fn bind(&mut self, pod: PodId, class: ClassId, target: usize) {
+        let problem = self.assignment.problem;
+        let (requested, counted) = requests(&problem.class(class).requests);
+        let load = &mut self.loads[target];
+        load.requested = sum(load.requested, requested);
+        load.counted = sum(load.counted, counted);
+        self.assignment.place_on_target(target, class, pod);
+        self.spreading.bind(pod, target);
+    }
+
+    /// The target with the highest score for a pod, the first of equal ones. `None` if none fits.
+    fn choose(&mut self, pod: PodId, class: ClassId) -> Option<usize> {
+        self.find_fitting(class);
+        if self.fitting.len() < 2 {
+            return self.fitting.first().copied();
+        }
+        let problem = self.assignment.problem;
+        let compiled = problem.class(class);
+        let (requested, counted) = requests(&compiled.requests);
+        let best_effort = requested == [0, 0];
+        self.totals.clear();
+        for target in &self.fitting {
+            let load = &self.loads[*target];
+            let allocation = allocation_score(self.scoring, load.allocatable, sum(load.counted, counted));
+            let balance = if best_effort {
+                0
+            } else {
+                balance_score(load.allocatable, sum(load.requested, requested))
+            };
+            self.totals
+                .push(ALLOCATION_WEIGHT * allocation + BALANCE_WEIGHT * balance);
+        }
+        if let Some(scores) = self.spreading.scores(pod, &self.fitting) {
+            for (total, score) in self.totals.iter_mut().zip(scores) {
+                *total += SPREAD_WEIGHT * score;
+            }
+        }
+        self.add_preferences(problem.pod(pod));
+        let mut best = 0;
+        for (at, total) in self.totals.iter().enumerate() {
+            if *total > self.totals[best] {
+                best = at;
+            }
+        }
+        self.fitting.get(best).copied()
+    }
+
+    /// The ready targets that fit a class. Preferences and the order of alternatives are the solver's, not kube-scheduler's, so a target
+    /// fits if it does at any level.
+    fn find_fitting(&mut self, class: ClassId) {
+        self.fitting.clear();
+        let problem = self.assignment.problem;
+        let compiled = problem.class(class);
+        for level_index in (0..compiled.levels.len()).rev() {
+            let Some(level) = compiled.levels.get(level_index) else {
+                continue;
+            };
+            let Ok(allowed) = AllowedPlacement::compute(problem, &self.assignment.counts, compiled, level) else {
+                continue;
+            };
+            if let Some(query) = self.assignment.query(class, level_index, &allowed) {
+                self.assignment.fitting_targets(&query, &self.ready, &mut self.fitting);
+            }
+        }
+        if compiled.levels.len() > 1 {
+            self.fitting.sort_unstable();
+            self.fitting.dedup();
+        }
+    }
+
+    /// Adds the scores of preferred node affinity and of taints with effect `PreferNoSchedule`.
+    fn add_preferences(&mut self, pod: &Pod) {
+        let problem = self.assignment.problem;
+        let node = |target: &usize| &*problem.targets[*target].node;
+        if problem.prepared.soft_taints {
+            let counts: Vec<i64> = self
+                .fitting
+                .iter()
+                .map(|target| untolerated(pod, node(target)))
+                .collect();
+            let largest = counts.iter().copied().max().unwrap_or(0);
+            for (total, count) in self.totals.iter_mut().zip(counts) {
+                *total += TAINT_WEIGHT * share_below(count, largest);
+            }
+        }
+        if !pod.shape.preferred_terms.is_empty() {
+            let weights: Vec<i64> = self
+                .fitting
+                .iter()
+                .map(|target| preferred(problem, pod, node(target)))
+                .collect();
+            let largest = weights.iter().copied().max().unwrap_or(0);
+            for (total, weight) in self.totals.iter_mut().zip(weights) {
+                *total += NODE_AFFINITY_WEIGHT * share_of(weight, largest);
+            }
+        }
+    }
+}
+
+/// The sum of two amounts of cpu and memory.
+fn sum(one: [i64; 2], other: [i64; 2]) -> [i64; 2] {
+    [one[0].saturating_add(other[0]), one[1].saturating_add(other[1])]
+}
+
+/// What a pod requests of cpu and memory, and what it counts with in scores of allocation.
+fn requests(requests: &[i64]) -> ([i64; 2], [i64; 2]) {
+    let requested = [requests[0], requests[1]];
+    let or = |amount: i64, unrequested: i64| if amount == 0 { unrequested } else { amount };
+    (
+        requested,
+        [or(requested[0], CPU_UNREQUESTED), or(requested[1], MEMORY_UNREQUESTED)],
+    )
+}
+
+/// The load of a target before any pod is bound, with the DaemonSet pods still to come.
+fn load(problem: &Problem<'_>, at: usize) -> Load {
+    let (node, placeable) = (&problem.targets[at].node, problem.targets.placeable(at));
+    let allocatable = [node.allocatable.get(sym::CPU), node.allocatable.get(sym::MEMORY)];
+    let requested = [
+        allocatable[0].saturating_sub(placeable[0]),
+        allocatable[1].saturating_sub(placeable[1]),
+    ];
+    let mut counted = requested;
+    for pod in &node.pods {
+        let (without, with) = requests(&[pod.shape.requests.get(sym::CPU), pod.shape.requests.get(sym::MEMORY)]);
+        counted = [
+            counted[0].saturating_add(with[0] - without[0]),
+            counted[1].saturating_add(with[1] - without[1]),
+        ];
+    }
+    Load {
+        allocatable,
+        requested,
+        counted,
+    }
+}
+
+/// The number of taints with effect `PreferNoSchedule` that a pod does not tolerate.
+fn untolerated(pod: &Pod, node: &Node) -> i64 {
+    let soft = node
+        .taints
+        .iter()
+        .filter(|taint| taint.effect == Effect::PreferNoSchedule);
+    let tolerated = |taint: &&kerf_model::taint::Taint| pod.shape.tolerations.iter().any(|own| own.tolerates(taint));
+    soft.filter(|taint| !tolerated(taint)).count() as i64
+}
+
+/// The sum of the weights of the preferred terms that a node meets.
+fn preferred(problem: &Problem<'_>, pod: &Pod, node: &Node) -> i64 {
+    let interner = problem.interner();
+    let met = pod.shape.preferred_terms.iter().filter(|(_, term)| {
+        term.iter().all(|wanted| {
+            let value = node.label(wanted.key);
+            value.map_or_else(|| wanted.admits_absence(), |value| wanted.has(value, interner))
+        })
+    });
+    met.map(|(weight, _)| i64::from(*weight)).sum()
+}

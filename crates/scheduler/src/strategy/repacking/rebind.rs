@@ -1,0 +1,88 @@
+//! Places all pods of an outcome where kube-scheduler is forecast to bind them.
+
+use crate::compile::queue::PodId;
+use crate::search::assignment::Assignment;
+use crate::strategy::greedy::{FewestPods, solve};
+use crate::strategy::outcome::{Outcome, Stop, Strategy};
+use crate::strategy::repacking::node::Pins;
+use crate::strategy::repacking::replay::place_on_node;
+
+/// Where a pod is bound.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum BoundPlace {
+    /// An existing node, by target.
+    Target(usize),
+    /// A node of the plan, by claim.
+    Claim(usize),
+    /// A node of the second round, by its position among these.
+    SecondRound(usize),
+}
+
+/// The outcome with every pod where it is bound, in the order of binding. `second_round` holds the templates of the nodes that are launched
+/// for pods left over. Pods that their place refuses are placed as by the greedy. Nodes with less on them than before shrink, unless
+/// `keeps_size` says that they stay as large.
+pub(crate) fn rebind<'w, 'a>(
+    outcome: &Outcome<'w, 'a>,
+    bound: &[(PodId, BoundPlace)],
+    second_round: &[usize],
+    keeps_size: bool,
+    stop: Stop<'_>,
+) -> Outcome<'w, 'a> {
+    let before = &outcome.assignment;
+    let problem = before.problem;
+    let mut assignment = Assignment::by_price(before.instance);
+    assignment.use_limits_by_cheapest_row(problem.queue.len());
+    let pins_of = |claim: usize| -> Pins {
+        let spec = before.specs.get(before.claims[claim].spec);
+        let keys = problem.keys.tables.ids();
+        keys.filter_map(|key| Some((key, spec.domains(key).one?))).collect()
+    };
+    let mut claims: Vec<Option<usize>> = vec![None; before.claims.len() + second_round.len()];
+    let mut placed = vec![false; problem.pods.len()];
+    for (pod, place) in bound {
+        let Some(class) = problem.of_pod[*pod] else {
+            continue;
+        };
+        let (template, pins, at) = match *place {
+            BoundPlace::Target(target) => {
+                assignment.place_on_target(target, class, *pod);
+                placed[pod.index()] = true;
+                continue;
+            }
+            BoundPlace::Claim(claim) => (before.claims[claim].template, pins_of(claim), claim),
+            BoundPlace::SecondRound(at) => (second_round[at], Pins::new(), before.claims.len() + at),
+        };
+        for level_index in 0..problem.class(class).levels.len() {
+            if place_on_node(
+                &mut assignment,
+                template,
+                &pins,
+                &mut claims[at],
+                class,
+                *pod,
+                level_index,
+            ) {
+                placed[pod.index()] = true;
+                if level_index > 0 {
+                    assignment.relaxed_pods.push((*pod, level_index));
+                }
+                break;
+            }
+        }
+    }
+    for (before, at) in before.claims.iter().zip(&claims).filter(|_| keeps_size) {
+        let Some(at) = *at else {
+            continue;
+        };
+        let mut rows = assignment.claims[at].rows.clone();
+        rows.and(&before.rows);
+        if !rows.is_empty() {
+            assignment.restrict_rows(at, rows);
+        }
+    }
+    let mut refused = problem.queue.clone();
+    refused.retain(|pod| !placed[pod.index()]);
+    let mut outcome = solve(assignment, &refused, &mut FewestPods, stop);
+    outcome.strategy = Strategy::Rebinding;
+    outcome
+}

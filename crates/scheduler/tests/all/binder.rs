@@ -1,0 +1,178 @@
+//! What becomes of plans when kube-scheduler binds their pods.
+
+use kerf_model::plan::{Launch, Plan};
+use kerf_model::price::Price;
+use kerf_scheduler::{Arrivals, BindingForecast, BoundTo, Forecaster, Options, Prepared, Request, WhatIf};
+use kerf_testkit::draw::Draw;
+use kerf_testkit::fixture::Fixture;
+use kerf_testkit::generate;
+use kerf_units::policy::{NodeScoring, Packing};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn options(packing: Packing, forecast_binding: bool) -> Options {
+    Options {
+        packing,
+        forecast_binding,
+        ..Options::default()
+    }
+}
+
+fn orders(plan: &Plan) -> [Arrivals; 4] {
+    let machines = plan.launches.len();
+    [
+        Arrivals::at_once(machines),
+        Arrivals::one_by_one(machines),
+        Arrivals::shuffled(machines, 1, 1),
+        Arrivals::shuffled(machines, machines.div_ceil(4), 2),
+    ]
+}
+
+fn forecasts(fixture: &Fixture, plan: &Plan, options: &Options, orders: &[Arrivals]) -> Vec<BindingForecast> {
+    let prepared = Prepared::new(&fixture.snapshot, options);
+    let request = Request::pending(&fixture.snapshot);
+    let forecaster = Forecaster::new(&prepared, plan, options).unwrap();
+    forecaster.forecast(&WhatIf::from(&request), options, orders)
+}
+
+fn price(plan: &Plan) -> Price {
+    plan.launches.iter().filter_map(Launch::price).sum()
+}
+
+/// The pods on each node, by name of the node or number of the launch.
+fn nodes(forecast: &BindingForecast) -> BTreeMap<String, Vec<&str>> {
+    let mut nodes: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (pod, to) in &forecast.bound {
+        let to = match to {
+            BoundTo::Node(name) => name.to_string(),
+            BoundTo::Launch(launch) => format!("launch {launch}"),
+        };
+        nodes.entry(to).or_default().push(&pod.name);
+    }
+    nodes
+}
+
+#[test]
+fn pods_spread_or_pack_as_nodes_are_scored() {
+    let text = "node a cpu=4 mem=16Gi\nnode b cpu=4 mem=16Gi\ntype t cpu=4 mem=16Gi price=1\npool default\n\
+        pod p*4 cpu=0.5 mem=1Gi";
+    let fixture = Fixture::read(text);
+    for (node_scoring, expected) in [
+        (NodeScoring::LeastAllocated, [2, 2].as_slice()),
+        (NodeScoring::MostAllocated, &[4]),
+    ] {
+        let options = Options {
+            node_scoring,
+            ..options(Packing::Balanced, false)
+        };
+        let mut fixture = Fixture::read(text);
+        for pod in &mut fixture.snapshot.pending {
+            // Pods without a controller have no default spread constraints.
+            std::sync::Arc::make_mut(pod).owner = kerf_model::pod::Owner::None;
+        }
+        let found = forecasts(&fixture, &Plan::default(), &options, &[Arrivals::at_once(0)]);
+        let counts: Vec<usize> = nodes(&found[0]).values().map(Vec::len).collect();
+        assert_eq!(counts, expected);
+    }
+    let most = Options {
+        node_scoring: NodeScoring::MostAllocated,
+        ..options(Packing::Balanced, false)
+    };
+    let found = forecasts(&fixture, &Plan::default(), &most, &[Arrivals::at_once(0)]);
+    let counts: Vec<usize> = nodes(&found[0]).values().map(Vec::len).collect();
+    assert_eq!(counts, [2, 2], "default spread constraints weigh more than allocation");
+}
+
+#[test]
+fn a_machine_that_comes_first_is_filled_by_the_oldest_pods() {
+    // Planned: one node for the pods with much cpu, one for those with much memory. The first to come takes what is first in the queue.
+    let fixture = Fixture::read(
+        "type c cpu=8 mem=16Gi price=0.4\ntype m cpu=2 mem=40Gi price=0.4\npool default\n\
+         pod a*4 cpu=0.5 mem=9Gi\npod b*4 cpu=1.9 mem=3Gi",
+    );
+    let options = options(Packing::Cheapest, false);
+    let plan = fixture.solve(&options);
+    assert_eq!(plan.launches.len(), 2);
+    let cpu_first = if plan.launches[0].pods[0].name.starts_with('b') {
+        [0, 1]
+    } else {
+        [1, 0]
+    };
+    let one = |order: [usize; 2]| {
+        let order = Arrivals(order.map(|at| vec![at]).to_vec());
+        forecasts(&fixture, &plan, &options, &[order]).remove(0)
+    };
+    let found = one(cpu_first);
+    assert!(!found.left_over.is_empty(), "{:?}", nodes(&found));
+    assert!(found.more_nodes > 0 && found.more_price > Price::ZERO);
+    assert_eq!(found.bound.len() + found.left_over.len(), 8);
+    let [first, second] = cpu_first;
+    assert!(one([second, first]).left_over.is_empty());
+}
+
+#[test]
+fn every_pod_is_bound_once_or_left_over_and_no_node_is_overfull() {
+    for seed in 0..150 {
+        let fixture = Fixture::read(&generate::common(&mut Draw::new(seed)));
+        let options = options(Packing::Balanced, false);
+        let plan = fixture.plan(&options);
+        if plan.launches.iter().any(|launch| launch.cheapest.is_none()) {
+            continue;
+        }
+        let found = forecasts(&fixture, &plan, &options, &orders(&plan));
+        assert_eq!(
+            found,
+            forecasts(&fixture, &plan, &options, &orders(&plan)),
+            "seed {seed}"
+        );
+        for forecast in &found {
+            let bound = forecast.bound.iter().map(|(pod, _)| &pod.uid);
+            let all: Vec<_> = bound.chain(forecast.left_over.iter().map(|pod| &pod.uid)).collect();
+            let distinct: BTreeSet<_> = all.iter().collect();
+            assert_eq!(all.len(), distinct.len(), "seed {seed}");
+            assert_eq!(all.len(), fixture.snapshot.pending.len(), "seed {seed}");
+            assert!(forecast.without_place <= forecast.left_over.len(), "seed {seed}");
+            assert!(forecast.more_cost >= forecast.more_price, "seed {seed}");
+            for (name, pods) in nodes(forecast) {
+                let Some(node) = fixture.snapshot.nodes.iter().find(|node| *node.name == *name) else {
+                    continue;
+                };
+                let mut free = node.available();
+                for pod in &fixture.snapshot.pending {
+                    if pods.contains(&&*pod.name) {
+                        free.subtract(&pod.shape.requests);
+                    }
+                }
+                assert!(free.iter().all(|(_, amount)| amount >= 0), "seed {seed}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn plans_chosen_by_forecast_are_valid_and_cost_less_in_the_end() {
+    let in_the_end = |fixture: &Fixture, plan: &Plan, options: &Options| {
+        let found = forecasts(fixture, plan, options, &orders(plan));
+        let more: Price = found.iter().map(|one| one.more_cost).sum();
+        price(plan).per_hour() + more.per_hour() / found.len() as f64
+    };
+    let (mut without, mut with) = (0.0, 0.0);
+    for seed in 0..150 {
+        let fixture = Fixture::read(&generate::common(&mut Draw::new(seed)));
+        for packing in [Packing::Balanced, Packing::Cheapest] {
+            let greedy = fixture.plan(&options(Packing::Upstream, false));
+            let plain = fixture.solve(&options(packing, false));
+            // The plan checker accepts it.
+            let chosen = fixture.solve(&options(packing, true));
+            assert!(chosen.left_over() <= plain.left_over(), "seed {seed}, {packing:?}");
+            if chosen.left_over() == greedy.left_over() {
+                assert!(price(&chosen) <= price(&greedy), "seed {seed}, {packing:?}");
+            }
+            if plain.launches.iter().all(|launch| launch.cheapest.is_some()) {
+                let options = options(packing, false);
+                without += in_the_end(&fixture, &plain, &options);
+                with += in_the_end(&fixture, &chosen, &options);
+            }
+        }
+    }
+    assert!(with < without, "{with} $/h in the end instead of {without}");
+}
