@@ -124,7 +124,7 @@ impl View {
             match self {
                 Self::Metadata => pieces.extend(metadata_pieces(object)),
                 _ if resource.crd.is_none() => {
-                    pieces.extend(without_type(resource, &self.object(resource, object, now)))
+                    pieces.extend(without_type(resource, &self.object(resource, object, now)));
                 }
                 _ => pieces.push_back(self.object(resource, object, now)),
             }

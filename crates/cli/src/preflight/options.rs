@@ -108,7 +108,7 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::json;
 
-    fn results(container: serde_json::Value) -> Vec<(Level, String)> {
+    fn results(container: &serde_json::Value) -> Vec<(Level, String)> {
         let mut facts = Facts::new(Timestamp::UNIX_EPOCH, None);
         let object = json!({
             "metadata": {"name": "karpenter", "namespace": "kube-system"},
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_plain_deployment_keeps_its_meaning() {
-        let found = results(json!({"name": "controller", "env": [
+        let found = results(&json!({"name": "controller", "env": [
             {"name": "KARPENTER_SERVICE", "value": "karpenter"},
             {"name": "BATCH_MAX_DURATION", "value": "20s"},
             {"name": "MEMORY_LIMIT", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory"}}},
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_would_not_work_is_found() {
-        let found = results(json!({
+        let found = results(&json!({
             "name": "controller",
             "command": ["/karpenter"],
             "args": ["--preference-policy=Maybe"],

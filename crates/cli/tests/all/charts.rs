@@ -18,7 +18,7 @@ fn objects(yaml: &str) -> Objects {
     let documents = yaml.split("\n---").map(|document| document.trim_start_matches("---"));
     let mut all = Objects::new();
     for document in documents.filter(|document| !document.trim().is_empty()) {
-        let object: Value = serde_saphyr::from_str(document).unwrap_or_else(|error| panic!("{error}\n{document}"));
+        let object: Value = serde_saphyr::from_str(document).expect(document);
         if object.is_null() {
             continue;
         }

@@ -18,8 +18,7 @@ fn of_text(objects: &[Value], args: &[&str]) -> Outcome {
 }
 
 fn report(outcome: &Outcome) -> Value {
-    serde_json::from_str(&outcome.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}{}", outcome.stdout, outcome.stderr))
+    serde_json::from_str(&outcome.stdout).expect(&outcome.stderr)
 }
 
 /// The findings of a check, as results.

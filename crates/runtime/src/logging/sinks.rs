@@ -115,7 +115,12 @@ impl Sinks {
 
     /// Writes a text as it is to all destinations.
     pub(super) fn write_text(&self, text: &str) -> std::io::Result<()> {
-        self.0.iter().fold(Ok(()), |result, sink| result.and(sink.write(text)))
+        let mut result = Ok(());
+        // One that fails must not keep the text from the others.
+        for sink in &*self.0 {
+            result = result.and(sink.write(text));
+        }
+        result
     }
 }
 
