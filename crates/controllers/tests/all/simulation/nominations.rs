@@ -65,7 +65,7 @@ async fn refuse_all(simulation: &Simulation) {
 #[tokio::test(start_paused = true)]
 async fn pods_are_nominated_once_their_node_takes_pods_and_until_it_goes() {
     let (simulation, faults) = with_api_faults(Simulation::with_pool(json!({})).await, |options| {
-        options.nominate_pods = true
+        options.nominate_pods = true;
     })
     .await;
     simulation.delay_registration("30s").await;

@@ -49,7 +49,7 @@ async fn create_all(client: &Client, file: &Path) {
             let patched = api
                 .patch_status(&object.name_any(), &PatchParams::default(), &patch)
                 .await;
-            patched.unwrap_or_else(|error| panic!("status of {what}: {error}"));
+            assert!(patched.is_ok(), "status of {what}: {patched:?}");
         }
     }
 }
@@ -114,7 +114,7 @@ async fn play_all(files: impl IntoIterator<Item = PathBuf>) {
 }
 
 fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let entries = std::fs::read_dir(folder).expect("a folder");
     entries.map(|entry| entry.expect("an entry").path())
 }
 
