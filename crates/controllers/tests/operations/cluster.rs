@@ -120,7 +120,7 @@ impl Cluster {
         let body = body.map_or_else(Vec::new, |body| serde_json::to_vec(&body).expect("JSON"));
         let request = request.body(body).expect("a request");
         let answer = self.client.request::<Value>(request).await;
-        answer.unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+        answer.expect(path)
     }
 
     /// Creates an object in the collection at a path.
@@ -142,10 +142,8 @@ impl Cluster {
     /// The objects of the collection at a path.
     pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
         let mut list = self.send("GET", path, "application/json", None).await;
-        match list["items"].take() {
-            Value::Array(items) => items,
-            other => panic!("{path}: {other}"),
-        }
+        let items = list["items"].take();
+        serde_json::from_value(items).expect(path)
     }
 
     /// Kerf's events with a reason.

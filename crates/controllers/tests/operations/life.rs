@@ -247,7 +247,7 @@ const LINES: [(&str, &str, &[&str]); 14] = [
 fn check_log(cluster: &Cluster) {
     for (message, level, keys) in LINES {
         let lines = cluster.log.lines(message);
-        let line = lines.first().unwrap_or_else(|| panic!("{message} is not logged"));
+        let line = lines.first().expect(message);
         // OPS-220
         assert_eq!(line["level"], level, "{line}");
         for key in keys {

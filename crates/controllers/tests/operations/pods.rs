@@ -119,6 +119,6 @@ async fn a_pod_without_a_place_waits_visibly_until_it_is_gone() {
     }
     // OPS-144
     let started = scrape.value("karpenter_pods_startup_duration_seconds_count", &[]);
-    assert_eq!(started.unwrap_or_default(), 0.0);
+    assert!(started.is_none_or(|count| count < 0.5), "{started:?}");
     cluster.stop().await;
 }

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+/// A series and its value: name, labels and value.
+type ExpectedValue<'a> = (&'a str, &'a [(&'a str, &'a str)], f64);
+
 /// The text of one scrape.
 pub(crate) struct Scrape(pub(crate) String);
 
@@ -55,7 +58,7 @@ impl Scrape {
     }
 
     /// Asserts a value for each series of a table: name, labels and value.
-    pub(crate) fn assert_values(&self, expected: &[(&str, &[(&str, &str)], f64)]) {
+    pub(crate) fn assert_values(&self, expected: &[ExpectedValue<'_>]) {
         for (name, labels, value) in expected {
             assert_eq!(
                 self.value(name, labels),
