@@ -349,7 +349,7 @@ fn remarks(args: &[&str], env: &[(&str, &str)]) -> Vec<(bool, String)> {
         found.map(|(_, value)| (*value).to_owned())
     };
     let Parsed::Run(values) = Values::parse(DEFINITIONS, args.iter().map(ToString::to_string), lookup) else {
-        panic!("{args:?} asks for help")
+        return vec![(true, format!("{args:?} asks for help"))];
     };
     let told = values.remarks().iter();
     told.map(|remark| (remark.is_warning(), remark.to_string())).collect()
