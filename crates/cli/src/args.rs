@@ -3,7 +3,9 @@
 use crate::exit;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
-use kerf_units::policy::{MinValuesPolicy, NodeOverheadCost, Packing, Policy, PreferencePolicy, UnknownPolicy};
+use kerf_units::policy::{
+    ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, Policy, PreferencePolicy, UnknownPolicy,
+};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -174,6 +176,9 @@ pub(crate) struct DecisionArgs {
         default_value_t
     )]
     pub(crate) node_overhead_cost: NodeOverheadCost,
+    /// On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over.
+    #[arg(long, env = "FORECAST_BINDING", value_parser = policy::<ForecastBinding>(), default_value_t)]
+    pub(crate) forecast_binding: ForecastBinding,
 }
 
 /// What the instance types of EC2NodeClasses depend on.

@@ -10,6 +10,7 @@ use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::options::Options;
 use kerf_scheduler::ReservedMode;
+use kerf_units::policy::ForecastBinding;
 
 use crate::context::{Context, Tuning};
 
@@ -56,6 +57,7 @@ pub fn decision_settings(options: &Options, tuning: &Tuning) -> Settings {
             },
             packing: options.packing,
             node_overhead: options.node_overhead_cost,
+            forecast_binding: options.forecast_binding == ForecastBinding::On,
             // SCH-004
             threads: options.simulation_workers(),
             ..kerf_scheduler::Options::default()

@@ -15,7 +15,9 @@ pub use gates::{FeatureGates, GateError};
 pub use parse::{FlagError, Values};
 pub use remarks::{Remark, unknown_gates};
 
-use kerf_units::policy::{CommandsPerPass, Destinations, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
+use kerf_units::policy::{
+    CommandsPerPass, Destinations, ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy,
+};
 
 use crate::logging::LogLevel;
 
@@ -72,6 +74,8 @@ pub struct Options {
     pub packing: Packing,
     /// Kerf's own: what a node costs besides its price.
     pub node_overhead_cost: NodeOverheadCost,
+    /// Kerf's own: whether plans are chosen by what they cost after kube-scheduler has bound their pods.
+    pub forecast_binding: ForecastBinding,
     /// Kerf's own: where consolidation may move pods.
     pub consolidation_destinations: Destinations,
     /// Kerf's own: what a consolidation command must save per hour for each pod it moves, in dollars: finite, and not negative.
@@ -180,6 +184,7 @@ impl Options {
             instance_types_file_path: non_empty(values.string("instance-types-file-path")),
             packing: scheduling.packing,
             node_overhead_cost: scheduling.node_overhead_cost,
+            forecast_binding: scheduling.forecast_binding,
             consolidation_destinations: check.one_of("consolidation-destinations", "CONSOLIDATION_DESTINATIONS"),
             consolidation_savings_per_pod: check
                 .dollars("consolidation-savings-per-pod", "CONSOLIDATION_SAVINGS_PER_POD"),
@@ -222,6 +227,8 @@ pub struct SchedulingOptions {
     pub packing: Packing,
     /// Kerf's own: what a node costs besides its price.
     pub node_overhead_cost: NodeOverheadCost,
+    /// Kerf's own: whether plans are chosen by what they cost after kube-scheduler has bound their pods.
+    pub forecast_binding: ForecastBinding,
 }
 
 impl SchedulingOptions {
@@ -242,6 +249,7 @@ impl SchedulingOptions {
             feature_gates: check.gates(),
             packing: check.own("packing", "PACKING"),
             node_overhead_cost: check.own("node-overhead-cost", "NODE_OVERHEAD_COST"),
+            forecast_binding: check.one_of("forecast-binding", "FORECAST_BINDING"),
         }
     }
 

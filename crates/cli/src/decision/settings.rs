@@ -12,6 +12,7 @@ use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_runtime::options::{FeatureGates, unknown_gates};
 use kerf_scheduler::{Options, ReservedMode};
+use kerf_units::policy::ForecastBinding;
 use std::sync::Arc;
 
 /// What decisions are made with.
@@ -123,6 +124,7 @@ fn decide(args: &DecisionArgs, gates: FeatureGates) -> kerf_decide::Settings {
             },
             packing: args.packing,
             node_overhead: args.node_overhead_cost,
+            forecast_binding: args.forecast_binding == ForecastBinding::On,
             threads: usize::from(args.threads),
             ..Options::default()
         },

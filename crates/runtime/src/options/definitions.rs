@@ -130,6 +130,14 @@ const NODE_OVERHEAD_COST: OptionDef = option(
 )
 .of_kerf();
 
+const FORECAST_BINDING: OptionDef = option(
+    "forecast-binding",
+    "FORECAST_BINDING",
+    OptionKind::Text,
+    "Off",
+    "On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over; has no effect on upstream packing",
+);
+
 /// The options that decide how pods are scheduled.
 pub const SCHEDULING: &[OptionDef] = &[
     CPU_REQUESTS,
@@ -139,6 +147,7 @@ pub const SCHEDULING: &[OptionDef] = &[
     FEATURE_GATES,
     PACKING,
     NODE_OVERHEAD_COST,
+    FORECAST_BINDING,
 ];
 
 /// The controller's options in the order of OPS section 1.
@@ -280,6 +289,7 @@ pub const DEFINITIONS: &[OptionDef] = &[
     ),
     PACKING,
     NODE_OVERHEAD_COST,
+    FORECAST_BINDING,
     option(
         "consolidation-destinations",
         "CONSOLIDATION_DESTINATIONS",

@@ -7,7 +7,7 @@ use kerf_runtime::logging::LogLevel;
 use kerf_runtime::options::{
     DEFINITIONS, FeatureGates, OptionKind, OptionOrigin, Parsed, SCHEDULING, SchedulingOptions, Values, usage,
 };
-use kerf_units::policy::{MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
+use kerf_units::policy::{ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
 
 fn parse(args: &[&str], env: &[(&str, &str)]) -> Result<Parsed<Options>, String> {
     let lookup = |name: &str| {
@@ -161,8 +161,8 @@ fn defaults_are_valid() {
     // OPS-022, SCH-005
     assert!(options.ignore_dra_requests);
     assert_eq!(
-        (options.packing, options.node_overhead_cost),
-        (Packing::Balanced, NodeOverheadCost::default())
+        (options.packing, options.node_overhead_cost, options.forecast_binding),
+        (Packing::Balanced, NodeOverheadCost::default(), ForecastBinding::Off)
     );
 }
 
