@@ -96,6 +96,7 @@ fn flags_variables_and_defaults_are_the_contracts() {
         // Kerf's own.
         ("packing", "PACKING", Text, "balanced"),
         ("node-overhead-cost", "NODE_OVERHEAD_COST", Text, "0.02"),
+        ("forecast-binding", "FORECAST_BINDING", Text, "Off"),
         (
             "consolidation-destinations",
             "CONSOLIDATION_DESTINATIONS",
