@@ -2,8 +2,8 @@
 //! `docs/behaviour/aws.md`).
 
 use crate::launch::{FleetError, FleetOutcome, FleetRequest};
-use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Limits of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,9 +11,9 @@ pub struct BatchWindow {
     /// Value of the metric label.
     pub name: &'static str,
     /// The window closes after so long without a new call,
-    pub idle: SignedDuration,
+    pub idle: Duration,
     /// or after so long in all,
-    pub max: SignedDuration,
+    pub max: Duration,
     /// or with so many calls.
     pub items: usize,
 }
@@ -21,34 +21,33 @@ pub struct BatchWindow {
 /// CreateFleet: short, because pods wait for it.
 pub const CREATE_FLEET: BatchWindow = BatchWindow {
     name: "create_fleet",
-    idle: SignedDuration::from_millis(35),
-    max: SignedDuration::from_secs(1),
+    idle: Duration::from_millis(35),
+    max: Duration::from_secs(1),
     items: 1000,
 };
 /// DescribeInstances.
 pub const DESCRIBE_INSTANCES: BatchWindow = BatchWindow {
     name: "describe_instances",
-    idle: SignedDuration::from_millis(100),
-    max: SignedDuration::from_secs(1),
+    idle: Duration::from_millis(100),
+    max: Duration::from_secs(1),
     items: 500,
 };
 /// TerminateInstances.
 pub const TERMINATE_INSTANCES: BatchWindow = BatchWindow {
     name: "terminate_instances",
-    idle: SignedDuration::from_millis(100),
-    max: SignedDuration::from_secs(1),
+    idle: Duration::from_millis(100),
+    max: Duration::from_secs(1),
     items: 500,
 };
 
 impl BatchWindow {
-    /// When a window closes that was opened at `opened`, got its last call at `last`, and holds so many calls.
-    pub fn closes_at(&self, opened: Timestamp, last: Timestamp, count: usize) -> Timestamp {
+    /// How long after its begin a window closes that got its last call so long after its begin and holds so many calls.
+    pub fn closes_after(&self, last: Duration, count: usize) -> Duration {
         if count >= self.items {
-            return last;
+            last
+        } else {
+            (last + self.idle).min(self.max)
         }
-        let idle = last.saturating_add(self.idle).unwrap_or(last);
-        let max = opened.saturating_add(self.max).unwrap_or(opened);
-        idle.min(max)
     }
 }
 

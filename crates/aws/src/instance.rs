@@ -37,6 +37,8 @@ pub struct DescribedInstance {
     pub image_id: String,
     /// Zone.
     pub zone: String,
+    /// Id of the zone, where EC2 says it.
+    pub zone_id: Option<String>,
     /// When it was launched.
     pub launched: Timestamp,
     /// Tags.
@@ -55,6 +57,10 @@ pub struct DescribedInstance {
     pub interface_types: Vec<String>,
     /// Partition of its placement group; zero for none.
     pub partition: u32,
+    /// Subnet; empty for an instance that has none any more.
+    pub subnet_id: String,
+    /// Ids of its security groups.
+    pub security_group_ids: BTreeSet<String>,
 }
 
 /// The reservation an instance was launched from.

@@ -70,7 +70,7 @@ pub fn security_group_queries(terms: &[SecurityGroupSelectorTerm]) -> Vec<Query>
 }
 
 /// A call of DescribeCapacityReservations.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReservationQuery {
     /// Id, for a query by id; such a call takes no page size.
     pub id: Option<String>,

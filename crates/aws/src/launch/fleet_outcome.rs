@@ -1,11 +1,7 @@
-//! What came of a CreateFleet call: an instance, or the error of the claim (AWS-255, AWS-256).
+//! What came of a CreateFleet call: an instance, or the error of the claim (AWS-255).
 
-use super::claim::Tenancy;
 use super::fleet_errors::FleetError;
 use crate::errors::{ApiError, classify};
-use crate::offering::CapacityType;
-use crate::tags::Tags;
-use jiff::Timestamp;
 use kerf_cloud::CloudError;
 use std::collections::BTreeSet;
 
@@ -39,23 +35,4 @@ pub struct FleetOutcome {
     pub zone: String,
     /// Subnet of the override.
     pub subnet_id: Option<String>,
-}
-
-/// A new instance.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaunchedInstance {
-    /// What EC2 said.
-    pub outcome: FleetOutcome,
-    /// How it was bought.
-    pub capacity_type: CapacityType,
-    /// Whose hardware it runs on.
-    pub tenancy: Tenancy,
-    /// Its tags.
-    pub tags: Tags,
-    /// When it was launched.
-    pub launched: Timestamp,
-    /// Reservation it was launched from.
-    pub reservation_id: Option<String>,
-    /// EFA interfaces it has.
-    pub efa_count: i64,
 }

@@ -19,7 +19,7 @@ pub use fleet::{
     fleet_request, overrides,
 };
 pub use fleet_errors::{FleetError, FleetScope, Mark, launch_failures, marks};
-pub use fleet_outcome::{FleetOutcome, LaunchedInstance, failure};
+pub use fleet_outcome::{FleetOutcome, failure};
 pub use groups::{TemplateGroup, TemplateKey, template_groups};
 pub use interfaces::{InterfaceRequest, interfaces};
 pub use select::{NoneLeft, Selection, TYPES_MAX, select};

@@ -142,6 +142,11 @@ impl UnavailableOfferings {
         holds(self.capacity_types.get(&capacity_type)) || no_addresses || marked(None) || whole_group() || own()
     }
 
+    /// A number that changes whenever the availability of any offering may have changed.
+    pub fn revision(&self) -> u64 {
+        self.global_changes + self.type_changes.values().sum::<u64>()
+    }
+
     /// A number that changes whenever the availability of a type's offerings may have changed.
     pub fn sequence(&self, instance_type: &str) -> u64 {
         self.global_changes + self.type_changes.get(instance_type).copied().unwrap_or(0)

@@ -23,6 +23,7 @@ use kerf_model::intern::Interner;
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use serde_json::json;
+use std::time::Duration;
 
 // AWS-056, AWS-058
 #[test]
@@ -254,12 +255,11 @@ fn dry_runs_use_dedicated_hardware_if_a_pool_allows_it() {
 // AWS-265, AWS-375
 #[test]
 fn a_window_closes_when_idle_full_or_old() {
-    let start = Timestamp::UNIX_EPOCH;
-    let at = |millis: i64| start + SignedDuration::from_millis(millis);
-    assert_eq!(CREATE_FLEET.closes_at(start, at(10), 2), at(45));
-    assert_eq!(CREATE_FLEET.closes_at(start, at(990), 2), at(1000));
-    assert_eq!(CREATE_FLEET.closes_at(start, at(10), 1000), at(10));
-    assert_eq!(DESCRIBE_INSTANCES.closes_at(start, at(10), 2), at(110));
+    let millis = Duration::from_millis;
+    assert_eq!(CREATE_FLEET.closes_after(millis(10), 2), millis(45));
+    assert_eq!(CREATE_FLEET.closes_after(millis(990), 2), millis(1000));
+    assert_eq!(CREATE_FLEET.closes_after(millis(10), 1000), millis(10));
+    assert_eq!(DESCRIBE_INSTANCES.closes_after(millis(10), 2), millis(110));
     let names = [CREATE_FLEET.name, DESCRIBE_INSTANCES.name, TERMINATE_INSTANCES.name];
     assert_eq!(names, ["create_fleet", "describe_instances", "terminate_instances"]);
     assert_eq!((DESCRIBE_INSTANCES.items, TERMINATE_INSTANCES.items), (500, 500));

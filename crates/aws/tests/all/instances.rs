@@ -24,6 +24,7 @@ fn described(change: impl FnOnce(&mut DescribedInstance)) -> DescribedInstance {
         instance_type: "m5.large".to_owned(),
         image_id: "ami-1".to_owned(),
         zone: "us-east-1a".to_owned(),
+        zone_id: None,
         launched: now() - SignedDuration::from_mins(10),
         tags: launch_tags(None, "prod", "default", "nodes"),
         spot_request_id: None,
@@ -33,6 +34,8 @@ fn described(change: impl FnOnce(&mut DescribedInstance)) -> DescribedInstance {
         tenancy: String::new(),
         interface_types: vec!["interface".to_owned()],
         partition: 0,
+        subnet_id: "subnet-a".to_owned(),
+        security_group_ids: BTreeSet::from(["sg-1".to_owned()]),
     };
     change(&mut described);
     described

@@ -3,9 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(clippy::needless_pass_by_value, reason = "JSON literals read best as they are")]
 
+mod batcher;
+mod cache;
 mod class;
 mod controllers;
+mod discovered_memory;
 mod errors;
+mod fake_aws;
+mod iam;
 mod identity;
 mod images;
 mod instance_profile;
@@ -14,9 +19,11 @@ mod instances;
 mod interruption;
 mod launch_requests;
 mod launch_selection;
+mod lookups;
 mod market;
 mod offerings;
 mod offline;
+mod options;
 mod placement_groups;
 mod schema;
 mod selector;

@@ -1,0 +1,166 @@
+//! Options of the provider (section 26 of `docs/behaviour/aws.md`). Flags win over environment variables.
+
+use kerf_units::duration::GoDuration;
+use std::collections::BTreeMap;
+
+/// One option: its flag, its environment variable, and its default as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionDefinition {
+    /// Flag without dashes.
+    pub flag: &'static str,
+    /// Environment variable.
+    pub env: &'static str,
+    /// Default; empty for none.
+    pub default: &'static str,
+}
+
+const fn option(flag: &'static str, env: &'static str, default: &'static str) -> OptionDefinition {
+    OptionDefinition { flag, env, default }
+}
+
+/// All options.
+pub const DEFINITIONS: [OptionDefinition; 12] = [
+    option("cluster-name", "CLUSTER_NAME", ""),
+    option("cluster-endpoint", "CLUSTER_ENDPOINT", ""),
+    option("cluster-ca-bundle", "CLUSTER_CA_BUNDLE", ""),
+    option("isolated-vpc", "ISOLATED_VPC", "false"),
+    option("eks-control-plane", "EKS_CONTROL_PLANE", "false"),
+    option("vm-memory-overhead-percent", "VM_MEMORY_OVERHEAD_PERCENT", "0.075"),
+    option("interruption-queue", "INTERRUPTION_QUEUE", ""),
+    option("reserved-enis", "RESERVED_ENIS", "0"),
+    option("disable-dry-run", "DISABLE_DRY_RUN", "false"),
+    option("enable-zonal-shift", "ENABLE_ZONAL_SHIFT", "false"),
+    option("ami-refresh-interval", "AMI_REFRESH_INTERVAL", "1m"),
+    option("subnet-refresh-interval", "SUBNET_REFRESH_INTERVAL", "1m"),
+];
+
+/// The options as the provider uses them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AwsOptions {
+    /// Name of the cluster.
+    pub cluster_name: String,
+    /// URL of the API server; asked of EKS if empty.
+    pub cluster_endpoint: String,
+    /// CA bundle as base64 text; that of the Kubernetes client if empty.
+    pub cluster_ca_bundle: String,
+    /// Whether the Price List and IAM cannot be reached.
+    pub isolated_vpc: bool,
+    /// Whether the version of the cluster is asked of EKS.
+    pub eks_control_plane: bool,
+    /// Part of memory that the hypervisor is expected to keep.
+    pub vm_memory_overhead_percent: f64,
+    /// Name of the interruption queue; none if empty.
+    pub interruption_queue: String,
+    /// Network interfaces of each instance that carry no pods.
+    pub reserved_enis: i64,
+    /// Whether classes are not validated by dry runs.
+    pub disable_dry_run: bool,
+    /// Whether zonal shifts are obeyed.
+    pub enable_zonal_shift: bool,
+    /// How long found images stay valid.
+    pub ami_refresh_interval: GoDuration,
+    /// How long found subnets stay valid.
+    pub subnet_refresh_interval: GoDuration,
+}
+
+/// Shortest refresh interval.
+const REFRESH_MIN: GoDuration = GoDuration::from_secs(60);
+
+/// Reads options and collects what is wrong with them.
+struct Reader<'a> {
+    flags: &'a BTreeMap<String, String>,
+    env: &'a dyn Fn(&str) -> Option<String>,
+    errors: Vec<String>,
+}
+
+impl Reader<'_> {
+    /// The text of an option, and whether it is from a flag.
+    fn text(&self, flag: &str) -> (String, bool) {
+        if let Some(text) = self.flags.get(flag) {
+            return (text.clone(), true);
+        }
+        let definition = DEFINITIONS.iter().find(|definition| definition.flag == flag);
+        let env = definition.and_then(|definition| (self.env)(definition.env));
+        let default = definition.map_or("", |definition| definition.default);
+        (env.unwrap_or_else(|| default.to_owned()), false)
+    }
+
+    fn boolean(&mut self, flag: &str) -> bool {
+        let (text, _) = self.text(flag);
+        match text.as_str() {
+            "true" | "1" | "t" | "T" | "TRUE" | "True" => true,
+            "false" | "0" | "f" | "F" | "FALSE" | "False" => false,
+            _ => self.wrong(flag, "must be true or false"),
+        }
+    }
+
+    /// A number of at least zero. A variable that is no number counts as the default, a flag is an error.
+    fn number<N: std::str::FromStr + PartialOrd + Default>(&mut self, flag: &str, default: N) -> N {
+        let (text, is_flag) = self.text(flag);
+        match text.parse::<N>() {
+            Ok(number) if number >= N::default() => number,
+            Ok(_) => self.wrong(flag, "cannot be negative"),
+            Err(_) if !is_flag => default,
+            Err(_) => self.wrong(flag, "must be a number"),
+        }
+    }
+
+    fn interval(&mut self, flag: &str) -> GoDuration {
+        let (text, _) = self.text(flag);
+        match text.parse::<GoDuration>() {
+            Ok(interval) if interval >= REFRESH_MIN => interval,
+            Ok(_) => self.wrong(flag, "must be at least 1m"),
+            Err(_) => self.wrong(flag, "must be a duration such as 1m30s"),
+        }
+    }
+
+    fn wrong<T: Default>(&mut self, flag: &str, problem: &str) -> T {
+        self.errors.push(format!("{flag} {problem}"));
+        T::default()
+    }
+}
+
+/// Whether a text is an absolute URL with a host.
+fn is_absolute_url(text: &str) -> bool {
+    let rest = text.split_once("://").filter(|(scheme, _)| !scheme.is_empty());
+    let host = rest.and_then(|(_, rest)| rest.split('/').next());
+    host.is_some_and(|host| !host.is_empty() && !host.starts_with(':'))
+}
+
+impl AwsOptions {
+    /// Reads the options; all violations are reported together, and the process does not start then (AWS-352).
+    pub fn read(flags: &BTreeMap<String, String>, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, Vec<String>> {
+        let mut reader = Reader {
+            flags,
+            env,
+            errors: Vec::new(),
+        };
+        let options = Self {
+            cluster_name: reader.text("cluster-name").0,
+            cluster_endpoint: reader.text("cluster-endpoint").0,
+            cluster_ca_bundle: reader.text("cluster-ca-bundle").0,
+            isolated_vpc: reader.boolean("isolated-vpc"),
+            eks_control_plane: reader.boolean("eks-control-plane"),
+            vm_memory_overhead_percent: reader.number("vm-memory-overhead-percent", 0.075),
+            interruption_queue: reader.text("interruption-queue").0,
+            reserved_enis: reader.number("reserved-enis", 0),
+            disable_dry_run: reader.boolean("disable-dry-run"),
+            enable_zonal_shift: reader.boolean("enable-zonal-shift"),
+            ami_refresh_interval: reader.interval("ami-refresh-interval"),
+            subnet_refresh_interval: reader.interval("subnet-refresh-interval"),
+        };
+        if options.cluster_name.is_empty() {
+            reader.errors.push("missing field, cluster-name".to_owned());
+        }
+        let endpoint = &options.cluster_endpoint;
+        if !endpoint.is_empty() && !is_absolute_url(endpoint) {
+            let problem = format!("{endpoint:?} is not a valid cluster-endpoint URL");
+            reader.errors.push(problem);
+        }
+        if reader.errors.is_empty() {
+            Ok(options)
+        } else {
+            Err(reader.errors)
+        }
+    }
+}
