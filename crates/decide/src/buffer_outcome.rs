@@ -141,8 +141,7 @@ mod tests {
         assert_eq!(BufferOutcome::of(&plan), expected.into());
         assert_eq!(BufferOutcome::by_node(&plan), [("a".into(), 2)].into());
         // SCH-389: nothing else sees them.
-        let mut real_only = plan;
-        real_only.remove_virtual_pods();
+        let real_only = plan.without_virtual_pods();
         assert!(BufferOutcome::of(&real_only).is_empty());
         assert_eq!(real_only.existing.len(), 2);
         assert_eq!(real_only.launches.len(), 1);

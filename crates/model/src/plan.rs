@@ -8,6 +8,7 @@ use crate::price::Price;
 use crate::relaxation::Relaxed;
 use crate::requirement::Requirements;
 use crate::resources::Resources;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,21 +40,35 @@ impl Plan {
         self.unschedulable.len() + self.unattempted.len()
     }
 
-    /// Takes virtual pods out of all its lists of pods, for whatever is about pods in the API (SCH-389, SCH-391). Launches stay, though they may
-    /// have no pods then.
-    pub fn remove_virtual_pods(&mut self) {
+    /// The plan without virtual pods, for whatever is about pods in the API: events, nominations, metrics (SCH-389, SCH-391). Launches stay,
+    /// though they may have no pods then.
+    pub fn without_virtual_pods(&self) -> Cow<'_, Self> {
+        let launched = self.launches.iter().flat_map(|launch| &launch.pods);
+        let placed = self.existing.iter().flat_map(|placement| &placement.pods);
+        let refused = self.unschedulable.iter().map(|one| &one.pod);
+        let ignored = self.ignored.iter().map(|(pod, _)| pod);
+        let mut all = launched
+            .chain(placed)
+            .chain(refused)
+            .chain(ignored)
+            .chain(&self.unattempted);
+        if !all.any(|pod| pod.is_virtual()) {
+            return Cow::Borrowed(self);
+        }
         let real = |pod: &Arc<Pod>| !pod.is_virtual();
-        for launch in &mut self.launches {
+        let mut plan = self.clone();
+        for launch in &mut plan.launches {
             launch.pods.retain(real);
         }
-        for placement in &mut self.existing {
+        for placement in &mut plan.existing {
             placement.pods.retain(real);
         }
-        self.existing.retain(|placement| !placement.pods.is_empty());
-        self.unschedulable.retain(|one| real(&one.pod));
-        self.ignored.retain(|(pod, _)| real(pod));
-        self.relaxed.retain(|relaxed| real(&relaxed.pod));
-        self.unattempted.retain(real);
+        plan.existing.retain(|placement| !placement.pods.is_empty());
+        plan.unschedulable.retain(|one| real(&one.pod));
+        plan.ignored.retain(|(pod, _)| real(pod));
+        plan.relaxed.retain(|relaxed| real(&relaxed.pod));
+        plan.unattempted.retain(real);
+        Cow::Owned(plan)
     }
 }
 

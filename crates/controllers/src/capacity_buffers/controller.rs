@@ -14,7 +14,7 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 
-use super::referent;
+use super::referent::{self, Unresolved};
 use crate::buffer_status;
 use crate::changes::Change;
 use crate::context::Context;
@@ -86,17 +86,18 @@ impl Reconciler for CapacityBuffers {
             self.drop_buffer(key);
             return Ok(Outcome::Done);
         };
-        let found = referent::find(client, &before).await;
+        let found = referent::find(client, &before).await.and_then(|found| {
+            let replicas = cluster.buffer_replicas(&before, &found.referent);
+            Ok((replicas.map_err(Unresolved::too_many)?, found))
+        });
         let (mut after, now) = (CapacityBuffer::clone(&before), self.context.now());
         let status = after.status.get_or_insert_default();
         status
             .provisioning_strategy
             .clone_from(&before.spec.provisioning_strategy);
-        let mut replicas = 0;
         match &found {
-            Ok(found) => {
-                replicas = cluster.buffer_replicas(&before, &found.referent);
-                status.replicas = Some(replicas);
+            Ok((replicas, found)) => {
+                status.replicas = Some(*replicas);
                 let template = found.template.clone();
                 status.pod_template_generation = template.as_ref().and_then(|(_, generation)| *generation);
                 status.pod_template_ref = template.map(|(name, _)| PodTemplateRef { name });
@@ -115,7 +116,7 @@ impl Reconciler for CapacityBuffers {
             },
         }
         match found {
-            Ok(found) => {
+            Ok((replicas, found)) => {
                 cluster.keep_buffer(&before, &found.referent, replicas, now);
                 // SCH-385
                 self.batcher.trigger(before.uid().unwrap_or_default().into());

@@ -3,7 +3,7 @@
 use kerf_api::CapacityBuffer;
 use kerf_api::conditions::capacity_buffer as conditions;
 use kerf_runtime::client::{ApiErrorKind, describe};
-use kerf_state::capacity_buffer::Referent;
+use kerf_state::capacity_buffer::{Referent, TooManyReplicas};
 use kerf_state::lean::{LeanDeployment, LeanPodTemplateObject, LeanReplicaSet, LeanStatefulSet, LeanWorkloadSpec};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -33,6 +33,14 @@ impl Unresolved {
             reason: conditions::RESOLUTION_FAILED,
             message,
             retry: true,
+        }
+    }
+
+    /// The buffer asks for more pods than are kept.
+    pub(super) fn too_many(error: TooManyReplicas) -> Self {
+        Self {
+            retry: false,
+            ..Self::failed(error.to_string())
         }
     }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kerf_api::CapacityBuffer;
 use kerf_model::pod::Pod;
 use kerf_runtime::ObjectKey;
-use kerf_state::capacity_buffer::Referent;
+use kerf_state::capacity_buffer::{Referent, TooManyReplicas};
 use kerf_state::{Kind, Mirror};
 use kube::ResourceExt;
 
@@ -89,7 +89,7 @@ impl Cluster {
     }
 
     /// How many virtual pods a buffer asks for; see [`Mirror::buffer_replicas`].
-    pub(crate) fn buffer_replicas(&self, buffer: &CapacityBuffer, referent: &Referent) -> i32 {
+    pub(crate) fn buffer_replicas(&self, buffer: &CapacityBuffer, referent: &Referent) -> Result<i32, TooManyReplicas> {
         self.lock().mirror.buffer_replicas(buffer, referent)
     }
 

@@ -234,7 +234,8 @@ impl Starter {
     /// Nominates the nodes that pods are to go to, and publishes which pending pods have no place (DIS-266, DIS-316). Pods on their way to the
     /// replacements are not.
     fn report_plan(&self, plan: &Plan, snapshot: &Snapshot) {
-        report::placed(&self.context, snapshot, plan, self.context.now());
+        let plan = plan.without_virtual_pods();
+        report::placed(&self.context, snapshot, &plan, self.context.now());
         let pending: BTreeSet<&str> = snapshot.pending.iter().map(|pod| &*pod.uid).collect();
         for left in plan
             .unschedulable

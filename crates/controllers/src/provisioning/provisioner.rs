@@ -1,6 +1,5 @@
 //! The loop: wait for a batch, decide, carry out.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -94,11 +93,7 @@ impl Provisioner {
             report::found(pods, began.elapsed());
         }
         // Nominations last from now on, however long it took to decide (SCH-072).
-        let mut shown = Cow::Borrowed(plan);
-        if pods.iter().any(|pod| pod.is_virtual()) {
-            shown.to_mut().remove_virtual_pods();
-        }
-        report::record(context, &snapshot, &shown, context.now());
+        report::record(context, &snapshot, &plan.without_virtual_pods(), context.now());
         self.nominator.look();
         self.launch(plan, &pools, &claims_of(&snapshot)).await
     }

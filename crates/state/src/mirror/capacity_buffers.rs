@@ -2,7 +2,7 @@
 
 use super::Mirror;
 use super::store::Store;
-use crate::capacity_buffer::{Referent, replicas, virtual_pods};
+use crate::capacity_buffer::{Referent, TooManyReplicas, replicas, virtual_pods};
 use crate::key::{Key, MachineKey};
 use jiff::Timestamp;
 use kerf_api::CapacityBuffer;
@@ -43,8 +43,8 @@ impl Mirror {
         self.capacity_buffers.objects.objects()
     }
 
-    /// How many virtual pods a buffer asks for (SCH-381).
-    pub fn buffer_replicas(&mut self, buffer: &CapacityBuffer, referent: &Referent) -> i32 {
+    /// How many virtual pods a buffer asks for (SCH-381), or why so many are not kept.
+    pub fn buffer_replicas(&mut self, buffer: &CapacityBuffer, referent: &Referent) -> Result<i32, TooManyReplicas> {
         replicas(&mut self.converter, buffer, referent)
     }
 

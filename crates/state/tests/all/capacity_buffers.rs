@@ -3,7 +3,7 @@
 use crate::fixture::{now, pending, yaml};
 use kerf_api::CapacityBuffer;
 use kerf_model::intern::{Interner, sym};
-use kerf_state::capacity_buffer::Referent;
+use kerf_state::capacity_buffer::{REPLICAS_MAX, Referent, TooManyReplicas};
 use kerf_state::{Mirror, MirrorOptions};
 use std::sync::Arc;
 
@@ -58,8 +58,29 @@ fn the_larger_of_replicas_and_percentage_counts_up_to_the_limits() {
         ("{percentage: 50, limits: {cpu: '4'}}", Some(0), 0),
     ] {
         let found = mirror.buffer_replicas(&buffer("spare", spec), &referent(workload));
-        assert_eq!(found, expected, "{spec} of {workload:?}");
+        assert_eq!(found, Ok(expected), "{spec} of {workload:?}");
     }
+}
+
+#[test]
+fn a_buffer_of_any_size_is_refused_instead_of_filling_the_memory() {
+    let mut mirror = mirror();
+    for (spec, workload, asked) in [
+        ("{replicas: 2147483647}", None, i32::MAX),
+        ("{replicas: 10001}", None, 10_001),
+        ("{percentage: 2147483647}", Some(i32::MAX), i32::MAX),
+        ("{limits: {cpu: '1e15'}}", None, i32::MAX),
+    ] {
+        let found = mirror.buffer_replicas(&buffer("spare", spec), &referent(workload));
+        assert_eq!(found, Err(TooManyReplicas(asked)), "{spec}");
+    }
+    let most = mirror.buffer_replicas(&buffer("spare", "{replicas: 10000}"), &referent(None));
+    assert_eq!(most, Ok(REPLICAS_MAX));
+    assert!(
+        TooManyReplicas(10_001)
+            .to_string()
+            .contains(&format!("at most {REPLICAS_MAX} are kept"))
+    );
 }
 
 // SCH-386, SCH-387, SCH-388

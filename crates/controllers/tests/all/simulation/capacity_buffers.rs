@@ -120,6 +120,21 @@ async fn until_replicas(simulation: &Simulation, expected: i32) {
         .await;
 }
 
+/// Asserts that no event is about a virtual pod.
+async fn assert_nothing_about_virtual_pods(simulation: &Simulation) {
+    for reason in ["Nominated", "FailedScheduling"] {
+        let events = simulation.events(reason).await;
+        let names: Vec<&str> = events
+            .iter()
+            .filter_map(|event| event.involved_object.name.as_deref())
+            .collect();
+        assert!(
+            !names.iter().any(|name| name.starts_with("capacity-buffer-")),
+            "{names:?}"
+        );
+    }
+}
+
 /// The uids of the claims that are not being deleted.
 async fn claims(simulation: &Simulation) -> Vec<String> {
     let claims = simulation.claims().await.into_iter();
@@ -246,6 +261,7 @@ async fn a_workload_may_come_after_its_buffer() {
 #[tokio::test(start_paused = true)]
 async fn references_that_lead_nowhere_are_named() {
     let simulation = start(json!({})).await;
+    template(&simulation, pod_spec("1")).await;
     for (buffer, spec, expected) in [
         (
             "none",
@@ -261,6 +277,11 @@ async fn references_that_lead_nowhere_are_named() {
             "group",
             json!({"replicas": 1, "scalableRef": {"apiGroup": "batch", "kind": "Job", "name": "x"}}),
             "False ResolutionFailed: unsupported scalableRef API group \"batch\"",
+        ),
+        (
+            "size",
+            json!({"replicas": 2_000_000_000, "podTemplateRef": {"name": "spare"}}),
+            "False ResolutionFailed: 2000000000 virtual pods are asked for; at most 10000 are kept. Lower spec.replicas",
         ),
         (
             "kind",
@@ -317,6 +338,8 @@ async fn nodes_with_room_drift_as_any() {
         })
         .await;
     until_provisioned(&simulation, "spare").await;
+    // SCH-391: commands plan for virtual pods, too.
+    assert_nothing_about_virtual_pods(&simulation).await;
     simulation.stop().await;
 }
 
