@@ -121,7 +121,7 @@ async fn the_embedded_server_gives_the_recorded_answers() {
 
 #[tokio::test]
 #[ignore = "needs KUBEBUILDER_ASSETS"]
-async fn a_real_server_gives_the_recorded_answers() {
+async fn real_server_gives_the_recorded_answers() {
     let server = real_server::RealServer::start().await;
     let differences = differences(&server.client(), Server::Real).await;
     assert!(differences.is_empty(), "{}", differences.join("\n"));
