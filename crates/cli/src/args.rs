@@ -224,6 +224,17 @@ pub(crate) enum CatalogueOutput {
     Kwok,
 }
 
+/// The cluster to read, in the words of kubectl.
+#[derive(Args, Debug)]
+pub(crate) struct ClusterArgs {
+    /// Kubeconfig file. Default: $KUBECONFIG or ~/.kube/config.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "filenames")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig. Default: the current one.
+    #[arg(long, conflicts_with = "filenames")]
+    pub(crate) context: Option<String>,
+}
+
 /// Options of `kerf explain`.
 #[derive(Args, Debug)]
 #[command(after_help = EXPLAIN_HELP, override_usage = "kerf explain [OPTIONS] <KIND/NAME>")]
@@ -237,12 +248,8 @@ pub(crate) struct ExplainArgs {
     /// Namespace. Default: that of the kubeconfig's context, or "default" with -f.
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
-    /// Kubeconfig file. Default: $KUBECONFIG or ~/.kube/config.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "filenames")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig. Default: the current one.
-    #[arg(long, conflicts_with = "filenames")]
-    pub(crate) context: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) decision: DecisionArgs,
     /// Format of the explanation.
@@ -295,12 +302,8 @@ pub(crate) struct PreflightArgs {
     /// Namespace that Kerf will run in. Default: that of the Deployment it replaces, or kube-system.
     #[arg(short, long)]
     pub(crate) namespace: Option<String>,
-    /// Kubeconfig file. Default: $KUBECONFIG or ~/.kube/config.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "filenames")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig. Default: the current one.
-    #[arg(long, conflicts_with = "filenames")]
-    pub(crate) context: Option<String>,
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
     /// Time at which leases are judged (RFC 3339); now by default.
     #[arg(long, value_name = "TIME")]
     pub(crate) now: Option<String>,

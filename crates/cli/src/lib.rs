@@ -1,6 +1,11 @@
 //! The `kerf` command: reads options and manifests, calls the crates below, prints tables and documents, and maps results to exit codes.
 //! [`offline`] is for callers in the same process.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::expect_used, clippy::indexing_slicing, clippy::iter_over_hash_type)
+)]
+
 mod args;
 mod assemble;
 mod catalogue;

@@ -1,6 +1,7 @@
 //! From an API server to a cluster: every kind that decisions look at is listed once.
 
 use super::{Input, input, nominations};
+use crate::args::ClusterArgs;
 use crate::manifests::objects_of;
 use anyhow::Context as _;
 use kerf_runtime::client::{ApiLayers, Connection};
@@ -8,19 +9,19 @@ use kube::Client;
 use kube::core::Request;
 use kube::core::params::ListParams;
 use serde_json::Value;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Which cluster, as users of kubectl say it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Access {
-    pub(crate) kubeconfig: Option<PathBuf>,
-    pub(crate) context: Option<String>,
-}
+impl ClusterArgs {
+    /// Connects to the cluster, and returns what `read` returns.
+    pub(crate) fn read<T>(&self, read: impl AsyncFnOnce(&Connection) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("starting the runtime")?;
+        runtime.block_on(async { read(&self.connect().await?).await })
+    }
 
-impl Access {
-    /// Connects.
-    pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
+    async fn connect(&self) -> anyhow::Result<Connection> {
         let context = self.context.as_deref();
         Ok(match (&self.kubeconfig, context) {
             (Some(path), _) => Connection::from_file(path, context).await?,

@@ -16,7 +16,7 @@ pub(crate) use files::{from_files, from_sources};
 pub(crate) use input::Cluster;
 pub(crate) use inputs::DecisionInputs;
 pub use live::KINDS;
-pub(crate) use live::{Access, from_cluster, from_lists};
+pub(crate) use live::{from_cluster, from_lists};
 pub(crate) use settings::{CatalogueChoice, Settings};
 
 use crate::manifests::InputError;

@@ -5,13 +5,12 @@ use super::subject::Subject;
 use super::{node, pod};
 use crate::args::{ExplainArgs, TextOutput};
 use crate::consolidate::{budget_faults, void_annotations};
-use crate::decision::{
-    Access, CatalogueChoice, DecisionInputs, Input, Settings, complain, from_cluster, from_files, mention,
-};
+use crate::decision::{CatalogueChoice, DecisionInputs, Settings, complain, from_cluster, from_files, mention};
 use crate::exit::Exit;
 use crate::manifests::InputError;
 use anyhow::Context as _;
 use kerf_model::intern::Interner;
+use kerf_runtime::client::Connection;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -30,7 +29,9 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let (input, namespace) = if offline {
         (from_files(&args.filenames, args.decision.validate), None)
     } else {
-        let (input, namespace) = ask(args)?;
+        let read =
+            async |connection: &Connection| Ok((from_cluster(connection).await?, connection.namespace().to_owned()));
+        let (input, namespace) = args.cluster.read(read)?;
         (input, Some(namespace))
     };
     let interner = Arc::new(Interner::default());
@@ -103,22 +104,6 @@ fn not_there(errors: &[InputError], title: &str, missing: &str) -> Exit {
     } else {
         Exit::BadInput
     }
-}
-
-/// Reads the cluster, and says which namespace its user works in.
-fn ask(args: &ExplainArgs) -> anyhow::Result<(Input, String)> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")?;
-    let access = Access {
-        kubeconfig: args.kubeconfig.clone(),
-        context: args.context.clone(),
-    };
-    runtime.block_on(async {
-        let connection = access.connect().await?;
-        Ok((from_cluster(&connection).await?, connection.namespace().to_owned()))
-    })
 }
 
 fn print<T: Serialize>(document: &T, output: TextOutput, render: impl Fn(&T) -> String) -> anyhow::Result<()> {

@@ -242,21 +242,22 @@ fn service_monitor(names: &Names, values: &Values) -> Value {
         }
         fields.extend(monitor.endpoint_config.clone());
     }
-    let mut object = json!({
+    let mut metadata = json!({"name": names.fullname, "namespace": names.namespace, "labels": labels});
+    if let (Some(annotations), Value::Object(fields)) = (&names.annotations, &mut metadata) {
+        fields.insert("annotations".to_owned(), json!(annotations));
+    }
+    let mut spec = json!({
+        "namespaceSelector": {"matchNames": [names.namespace]},
+        "selector": {"matchLabels": names.selector},
+        "endpoints": [endpoint],
+    });
+    if let (Some(limit), Value::Object(fields)) = (monitor.sample_limit, &mut spec) {
+        fields.insert("sampleLimit".to_owned(), json!(limit));
+    }
+    json!({
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
-        "metadata": {"name": names.fullname, "namespace": names.namespace, "labels": labels},
-        "spec": {
-            "namespaceSelector": {"matchNames": [names.namespace]},
-            "selector": {"matchLabels": names.selector},
-            "endpoints": [endpoint],
-        },
-    });
-    if let Some(annotations) = &names.annotations {
-        object["metadata"]["annotations"] = json!(annotations);
-    }
-    if let Some(limit) = monitor.sample_limit {
-        object["spec"]["sampleLimit"] = json!(limit);
-    }
-    object
+        "metadata": metadata,
+        "spec": spec,
+    })
 }

@@ -4,7 +4,7 @@ use super::facts::Facts;
 use super::finding::{Finding, Level, Report};
 use super::{definitions, differences, drift, election, files, live, options, permissions, provider};
 use crate::args::{Output, PreflightArgs};
-use crate::decision::{Access, complain};
+use crate::decision::complain;
 use crate::exit::Exit;
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -24,7 +24,8 @@ pub(crate) fn run(args: &PreflightArgs) -> anyhow::Result<Exit> {
     };
     let mut facts = Facts::new(now, args.namespace.clone());
     let errors = if args.filenames.is_empty() {
-        ask(args, &mut facts)?;
+        args.cluster
+            .read(async |connection| live::read(connection, &mut facts).await)?;
         Vec::new()
     } else {
         files::read(&args.filenames, &mut facts)
@@ -62,19 +63,4 @@ fn findings(facts: &Facts) -> Vec<Finding> {
     all.extend(permissions::check(facts));
     all.extend(differences::all());
     all
-}
-
-fn ask(args: &PreflightArgs, facts: &mut Facts) -> anyhow::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")?;
-    let access = Access {
-        kubeconfig: args.kubeconfig.clone(),
-        context: args.context.clone(),
-    };
-    runtime.block_on(async {
-        let connection = access.connect().await?;
-        live::read(&connection, facts).await
-    })
 }
