@@ -91,6 +91,10 @@ fn flavoured(name: &'static str, base: &str, provider: Provider) -> Crd {
             }
         }
     }
+    #[expect(
+        clippy::expect_used,
+        reason = "the text is a constant of this crate, which a test parses"
+    )]
     let value = serde_saphyr::from_str(&yaml).expect("invariant: the embedded manifests are valid YAML");
     Crd { name, yaml, value }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::json;
 use crate::openapi::{self, DocumentedResource};
 use crate::registry::{Registry, Resource, Verbs, api_version};
 
@@ -101,8 +102,8 @@ pub(crate) fn api_group(registry: &Registry, name: &str) -> Option<Value> {
     let groups = groups(registry);
     let versions = groups.get(name).filter(|_| !name.is_empty())?;
     let mut group = group(name, versions.keys());
-    group["kind"] = "APIGroup".into();
-    group["apiVersion"] = "v1".into();
+    json::set(&mut group, &["kind"], "APIGroup".into());
+    json::set(&mut group, &["apiVersion"], "v1".into());
     Some(group)
 }
 
@@ -150,10 +151,10 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
             "kind": resource.kind, "verbs": resource.verbs.names(),
         });
         if !resource.short_names.is_empty() {
-            entry["shortNames"] = json!(resource.short_names);
+            json::set(&mut entry, &["shortNames"], json!(resource.short_names));
         }
         if !resource.categories.is_empty() {
-            entry["categories"] = json!(resource.categories);
+            json::set(&mut entry, &["categories"], json!(resource.categories));
         }
         list.push(entry);
         for sub in subresources(resource) {
@@ -162,8 +163,8 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
                 "namespaced": resource.namespaced, "kind": sub.kind, "verbs": sub.verbs,
             });
             if sub.group != group || sub.version != version {
-                entry["group"] = sub.group.into();
-                entry["version"] = sub.version.into();
+                json::set(&mut entry, &["group"], sub.group.into());
+                json::set(&mut entry, &["version"], sub.version.into());
             }
             list.push(entry);
         }
@@ -219,13 +220,13 @@ fn aggregated_resource(resource: &Resource) -> Value {
         "verbs": resource.verbs.names(),
     });
     if !resource.short_names.is_empty() {
-        entry["shortNames"] = json!(resource.short_names);
+        json::set(&mut entry, &["shortNames"], json!(resource.short_names));
     }
     if !resource.categories.is_empty() {
-        entry["categories"] = json!(resource.categories);
+        json::set(&mut entry, &["categories"], json!(resource.categories));
     }
     if !subresources.is_empty() {
-        entry["subresources"] = Value::Array(subresources);
+        json::set(&mut entry, &["subresources"], Value::Array(subresources));
     }
     entry
 }

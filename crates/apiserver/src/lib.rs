@@ -11,6 +11,11 @@
 //! Units: timestamps come from one clock callback ([`Clock`]), durations are tokio time, `resourceVersion` is one counter
 //! over all resources.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::expect_used, clippy::indexing_slicing, clippy::iter_over_hash_type)
+)]
+
 mod admission;
 mod discovery;
 mod error;

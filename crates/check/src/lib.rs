@@ -5,6 +5,11 @@
 //! no logic, so that a mistake there is not repeated here. [`filter`] answers the same rules pod by pod as kube-scheduler does, for the
 //! embedded cluster. Amounts are those of the model: milli-cores, bytes, counts, 10⁻¹² dollars.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::expect_used, clippy::iter_over_hash_type, clippy::wildcard_enum_match_arm)
+)]
+
 mod accounting;
 mod existing;
 pub mod filter;

@@ -7,6 +7,7 @@
 #![cfg_attr(
     not(test),
     deny(
+        clippy::expect_used,
         clippy::indexing_slicing,
         clippy::iter_over_hash_type,
         clippy::wildcard_enum_match_arm

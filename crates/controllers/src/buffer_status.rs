@@ -16,9 +16,9 @@ pub(crate) async fn write(
     }
     let mut status = serde_json::to_value(&after.status).map_err(kube::Error::SerdeError)?;
     // A merge patch removes a field that is null, and keeps one that is left out.
-    for field in ["podTemplateRef", "podTemplateGeneration"] {
-        if status.get(field).is_none() {
-            status[field] = Value::Null;
+    if let Value::Object(fields) = &mut status {
+        for field in ["podTemplateRef", "podTemplateGeneration"] {
+            fields.entry(field).or_insert(Value::Null);
         }
     }
     let patch = json!({"metadata": {"resourceVersion": before.metadata.resource_version}, "status": status});

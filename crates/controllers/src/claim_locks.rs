@@ -1,30 +1,30 @@
-//! Lets the writes of one NodeClaim follow one another.
+//! One lock per NodeClaim, so that its writes follow one another.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex as BlockingMutex, PoisonError, Weak};
 
-use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// Whose turn it is, by the unique id of the claim; clones share it.
+/// The locks by the unique id of the claim; clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ClaimTurns(Arc<Mutex<BTreeMap<String, Weak<Turn<()>>>>>);
+pub(crate) struct ClaimLocks(Arc<BlockingMutex<BTreeMap<String, Weak<Mutex<()>>>>>);
 
-impl ClaimTurns {
-    /// Waits until no other write of the claim is under way. The turn ends when the result is dropped.
-    pub(crate) async fn wait(&self, uid: &str) -> OwnedMutexGuard<()> {
-        self.turn(uid).lock_owned().await
+impl ClaimLocks {
+    /// Waits until no other write of the claim is under way. Dropping the result unlocks the claim.
+    pub(crate) async fn lock(&self, uid: &str) -> OwnedMutexGuard<()> {
+        self.of(uid).lock_owned().await
     }
 
-    fn turn(&self, uid: &str) -> Arc<Turn<()>> {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(turn) = turns.get(uid).and_then(Weak::upgrade) {
-            return turn;
+    fn of(&self, uid: &str) -> Arc<Mutex<()>> {
+        let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lock) = locks.get(uid).and_then(Weak::upgrade) {
+            return lock;
         }
-        // Claims that nobody writes any more are forgotten here.
-        turns.retain(|_, turn| turn.strong_count() > 0);
-        let turn = Arc::new(Turn::new(()));
-        turns.insert(uid.to_owned(), Arc::downgrade(&turn));
-        turn
+        // Removes the locks that nobody holds or waits for.
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        let lock = Arc::new(Mutex::new(()));
+        locks.insert(uid.to_owned(), Arc::downgrade(&lock));
+        lock
     }
 }
 
@@ -33,12 +33,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_turn_of_one_claim_is_nobody_elses() {
-        let turns = ClaimTurns::default();
-        let first = turns.wait("a").await;
-        let _other = turns.wait("b").await;
-        assert!(turns.turn("a").try_lock().is_err());
+    async fn each_claim_has_its_own_lock() {
+        let locks = ClaimLocks::default();
+        let first = locks.lock("a").await;
+        let _other = locks.lock("b").await;
+        assert!(locks.of("a").try_lock().is_err());
         drop(first);
-        assert!(turns.turn("a").try_lock().is_ok());
+        assert!(locks.of("a").try_lock().is_ok());
     }
 }

@@ -3,7 +3,7 @@
 //! All functions treat the API server's answer alike. A claim that is gone is no error (OPS-105). The stored claim enters the
 //! [`Cluster`](crate::Cluster) at once, so the next look sees it before the watch delivers it. A conflict is an error: the reconciliation
 //! fails and is repeated with the newest state. Writes of one claim follow one another, and a write that would conflict with one of this
-//! process's own is not sent: [`ClaimTurns`] lets the second see the first.
+//! process's own is not sent: [`ClaimLocks`] lets the second see the first.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ pub(crate) async fn write_object(
     after: &NodeClaim,
     lock: Lock,
 ) -> Result<Written, kube::Error> {
-    let _turn = context.claim_turns.wait(claim_facts::uid(before)).await;
+    let _lock = context.claim_locks.lock(claim_facts::uid(before)).await;
     if lock == Lock::Optimistic && before != after {
         refuse_outdated(context, before)?;
     }
@@ -63,7 +63,7 @@ pub(crate) async fn write_status(
     before: &NodeClaim,
     after: &NodeClaim,
 ) -> Result<Written, kube::Error> {
-    let _turn = context.claim_turns.wait(claim_facts::uid(before)).await;
+    let _lock = context.claim_locks.lock(claim_facts::uid(before)).await;
     if before != after {
         refuse_outdated(context, before)?;
     }
@@ -98,7 +98,7 @@ pub(crate) async fn set_status_field(
     field: &str,
     value: &Value,
 ) -> Result<Written, kube::Error> {
-    let _turn = context.claim_turns.wait(claim_facts::uid(claim)).await;
+    let _lock = context.claim_locks.lock(claim_facts::uid(claim)).await;
     let patch = Patch::Merge(json!({"status": {field: value}}));
     let answer = api(context)
         .patch_status(claim_facts::name(claim), &PatchParams::default(), &patch)
@@ -111,7 +111,7 @@ pub(crate) async fn delete(context: &Context, claim: &NodeClaim) -> Result<bool,
     if claim_facts::is_deleting(claim) {
         return Ok(false);
     }
-    let _turn = context.claim_turns.wait(claim_facts::uid(claim)).await;
+    let _lock = context.claim_locks.lock(claim_facts::uid(claim)).await;
     if is_known_to_go(context, claim) {
         return Ok(false);
     }
@@ -136,7 +136,7 @@ pub(crate) async fn disrupt(context: &Context, claim: &NodeClaim, reason: &str) 
 }
 
 async fn merge_metadata(context: &Context, claim: &NodeClaim, metadata: &Value) -> Result<Written, kube::Error> {
-    let _turn = context.claim_turns.wait(claim_facts::uid(claim)).await;
+    let _lock = context.claim_locks.lock(claim_facts::uid(claim)).await;
     let patch = Patch::Merge(json!({"metadata": metadata}));
     let answer = api(context)
         .patch(claim_facts::name(claim), &PatchParams::default(), &patch)

@@ -14,7 +14,7 @@ use kerf_runtime::{
 };
 use kube::Client;
 
-use crate::claim_turns::ClaimTurns;
+use crate::claim_locks::ClaimLocks;
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::round_observer::RoundObserver;
@@ -46,7 +46,7 @@ pub struct Context {
     /// What the solver has read of the cluster.
     pub(crate) prepared: PreparedCache,
     /// Which writes of claims are under way.
-    pub(crate) claim_turns: ClaimTurns,
+    pub(crate) claim_locks: ClaimLocks,
     /// What is Kerf's own to choose.
     pub tuning: Tuning,
     /// Whether wall time may be taken for time that has passed.
@@ -165,7 +165,7 @@ impl Context {
             options: Arc::default(),
             interner,
             prepared: PreparedCache::default(),
-            claim_turns: ClaimTurns::default(),
+            claim_locks: ClaimLocks::default(),
             tuning: Tuning::default(),
         }
     }

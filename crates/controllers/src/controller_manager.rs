@@ -21,7 +21,7 @@ use kube::{Client, Resource};
 
 use crate::capacity_buffers::CapacityBuffers;
 use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
-use crate::claim_turns::ClaimTurns;
+use crate::claim_locks::ClaimLocks;
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::consistency::Consistency;
@@ -139,7 +139,7 @@ impl Manager {
             options: Arc::new(config.options),
             interner: config.interner,
             prepared: PreparedCache::default(),
-            claim_turns: ClaimTurns::default(),
+            claim_locks: ClaimLocks::default(),
             tuning: config.tuning,
         };
         let controllers = controllers(&context, overlaid.as_ref());

@@ -7,12 +7,17 @@
 //! [`run`] puts everything together. Times are wall time of the [`Clock`](kerf_runtime::Clock), durations tokio's; resources are those
 //! of the model: milli-cores, bytes, counts.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::expect_used, clippy::indexing_slicing, clippy::iter_over_hash_type)
+)]
+
 mod buffer_status;
 mod capacity_buffers;
 mod catalogue;
 mod changes;
 mod claim_facts;
-mod claim_turns;
+mod claim_locks;
 mod claim_writes;
 mod clock_jump_guard;
 mod cluster;

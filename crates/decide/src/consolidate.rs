@@ -99,7 +99,9 @@ fn search(
     };
     let found = match evaluation.method {
         Method::MultiNodeConsolidation => search.several(memory, progress, evaluation),
-        _ => search.one_by_one(memory, progress, evaluation),
+        Method::Emptiness | Method::StaticDrift | Method::Drift | Method::SingleNodeConsolidation => {
+            search.one_by_one(memory, progress, evaluation)
+        }
     };
     match found {
         // In a cluster as it will be after commands, nothing is remembered.

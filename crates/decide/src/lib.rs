@@ -8,6 +8,16 @@
 //! Nothing here has a clock, I/O or randomness. What one decision leaves for the next is in [`Memory`]; it changes how long a decision takes
 //! and which candidates come first after a search that ran out of time, nothing else.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::iter_over_hash_type,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
 mod after_commands;
 mod buffer_outcome;
 mod candidate_cache;

@@ -171,7 +171,18 @@ fn ends(node: &Node, blocker: &Blocker, now: Timestamp) -> Option<Timestamp> {
     match blocker {
         Blocker::Nominated => node.nominated_until,
         Blocker::PodAnnotation(_) => pods::protected_until(&node.pods, now),
-        _ => None,
+        Blocker::Queued
+        | Blocker::Unmanaged
+        | Blocker::NoNode
+        | Blocker::Uninitialized
+        | Blocker::Deleting
+        | Blocker::Doubled
+        | Blocker::NodeAnnotation
+        | Blocker::NoPoolLabel
+        | Blocker::NoPool(_)
+        | Blocker::OtherPool(_)
+        | Blocker::Pdb(_)
+        | Blocker::MultiplePdbs(_) => None,
     }
 }
 

@@ -9,6 +9,16 @@
 //! and report between the two. Consolidation and drift simulate the cluster without some nodes with a [`WhatIf`]; an [`Explainer`] says why a
 //! node stays.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::iter_over_hash_type,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
 mod allowance;
 mod balance;
 mod blocker;

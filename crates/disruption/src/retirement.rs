@@ -49,7 +49,7 @@ pub fn retiring(
             Stand::OnItsWay if tainted => wanted.push(index),
             Stand::Held(candidate) => asking.push((candidate, tainted)),
             Stand::Free(candidate) if tainted => asking.push((candidate, tainted)),
-            _ => {}
+            Stand::No | Stand::OnItsWay | Stand::Free(_) => {}
         }
     }
     let rests: Vec<Candidate> = asking

@@ -42,13 +42,13 @@ pub fn interleaved<'c>(eligible: &'c [Candidate], first: &BTreeSet<Arc<str>>) ->
     }
     pools.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
     let most = pools.iter().map(|(_, _, of_pool)| of_pool.len()).max().unwrap_or(0);
-    let turns = (0..most).flat_map(|turn| {
-        let of_turn = pools
+    let rounds = (0..most).flat_map(|round| {
+        let of_round = pools
             .iter()
-            .filter_map(move |(_, _, of_pool)| of_pool.get(turn).copied());
-        of_turn.collect::<Vec<_>>()
+            .filter_map(move |(_, _, of_pool)| of_pool.get(round).copied());
+        of_round.collect::<Vec<_>>()
     });
-    turns.collect()
+    rounds.collect()
 }
 
 /// The result of evaluating one candidate.
@@ -82,8 +82,8 @@ impl Consolidation<'_> {
             // The first often goes: what is looked at beside it is lost then.
             let (batch, later) = rest.split_at(size.min(rest.len()));
             (rest, size) = (later, (size * 2).min(BATCH));
-            let turns = self.each(batch, |candidate| self.turn(candidate, allowance, results));
-            for (candidate, turn) in batch.iter().zip(turns) {
+            let outcomes = self.each(batch, |candidate| self.evaluate(candidate, allowance, results));
+            for (candidate, outcome) in batch.iter().zip(outcomes) {
                 found.evaluated += 1;
                 found.unreached_pools.remove(&candidate.pool.name);
                 let mut hold = |why| {
@@ -92,7 +92,7 @@ impl Consolidation<'_> {
                         why,
                     });
                 };
-                match turn {
+                match outcome {
                     CandidateOutcome::Constrained => {
                         hold(Unconsolidatable::Budget(Arc::clone(&candidate.pool.name)));
                         found.constrained = true;
@@ -118,7 +118,7 @@ impl Consolidation<'_> {
         found
     }
 
-    fn turn(&self, candidate: &Candidate, allowance: &Allowance, results: &SingleNodeResults) -> CandidateOutcome {
+    fn evaluate(&self, candidate: &Candidate, allowance: &Allowance, results: &SingleNodeResults) -> CandidateOutcome {
         if allowance.left(&candidate.pool.name) == 0 {
             return CandidateOutcome::Constrained;
         }

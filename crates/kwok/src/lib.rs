@@ -3,7 +3,10 @@
 //! In come NodeClaims and instance types (built in, real EC2 ones, or read from a file); out go Node objects that a simulator brings
 //! to life. Units are those of the model.
 
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::iter_over_hash_type))]
+#![cfg_attr(
+    not(test),
+    deny(clippy::expect_used, clippy::indexing_slicing, clippy::iter_over_hash_type)
+)]
 
 mod builtin;
 mod ec2;

@@ -11,6 +11,16 @@
 //! The controllers read API objects, call these functions and carry out the answers. Times are arguments; durations are those of `std`
 //! where they cannot be negative.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::iter_over_hash_type,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
 pub mod deadline;
 pub mod deletion_order;
 pub mod drain;

@@ -5,7 +5,10 @@
 //! Events, metrics, probes and log lines. Durations are tokio's, wall time comes from one [`Clock`], and randomness
 //! from one [`Seed`], so everything here runs unchanged under virtual time.
 
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::iter_over_hash_type))]
+#![cfg_attr(
+    not(test),
+    deny(clippy::expect_used, clippy::indexing_slicing, clippy::iter_over_hash_type)
+)]
 
 mod backoff;
 pub mod client;

@@ -8,7 +8,10 @@
 //! Durations are tokio's and wall time is [`kerf_runtime::Clock`]'s: on a current-thread runtime with paused time a run is the same every
 //! time for the same seed, and a day takes seconds. [`faults`] injects failures between a client and the API server.
 
+#![cfg_attr(not(test), deny(clippy::expect_used, clippy::iter_over_hash_type))]
+
 mod actors;
+#[expect(clippy::expect_used, reason = "a log that cannot be read is a mistake in the test")]
 mod captured_log;
 mod context;
 mod disruption_budget;

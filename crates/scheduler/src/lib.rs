@@ -9,6 +9,11 @@
 //! assignment may still become), `strategy` (which claim a pod is offered to), `output` (plan and reasons), `bound` (what no
 //! plan undercuts), `binder` (what kube-scheduler does with a plan).
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::expect_used, clippy::iter_over_hash_type, clippy::wildcard_enum_match_arm)
+)]
+
 mod binder;
 mod bound;
 mod compile;

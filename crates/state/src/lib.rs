@@ -5,6 +5,16 @@
 //! time is an argument.
 //! Units are the model's: `cpu` in milli-cores, other resources in base units, prices in 10⁻¹² per hour.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::iter_over_hash_type,
+        clippy::wildcard_enum_match_arm
+    )
+)]
+
 pub mod capacity_buffer;
 mod cluster_objects;
 pub mod convert;

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::descriptions;
 use super::documents::{API_VERSION_TEXT, KIND_TEXT, Schemas, custom_component, gvk, reference};
+use crate::json;
 use crate::schema::builtin::{self, FieldDef, Ownership, TypeRef};
 
 impl Schemas {
@@ -48,20 +49,20 @@ impl Schemas {
                 _ => None,
             });
             if let Some(description) = description {
-                property["description"] = description.into();
+                json::set(&mut property, &["description"], description.into());
             }
             properties.insert(field.name.to_owned(), property);
         }
         let required: Vec<&str> = ty.fields.iter().filter(|f| f.required).map(|f| f.name).collect();
         let mut schema = json!({"type": "object", "properties": properties});
         if let Some(description) = descriptions::of_type(name) {
-            schema["description"] = description.into();
+            json::set(&mut schema, &["description"], description.into());
         }
         if !required.is_empty() {
-            schema["required"] = json!(required);
+            json::set(&mut schema, &["required"], json!(required));
         }
         if ty.atomic {
-            schema["x-kubernetes-map-type"] = json!("atomic");
+            json::set(&mut schema, &["x-kubernetes-map-type"], json!("atomic"));
         }
         self.0.insert(component.clone(), schema);
         component
@@ -70,19 +71,21 @@ impl Schemas {
     fn field_schema(&mut self, field: &FieldDef) -> Value {
         let mut schema = self.type_schema(&field.ty);
         if let Some(strategy) = field.patch_strategy() {
-            schema["x-kubernetes-patch-strategy"] = json!(strategy);
+            json::set(&mut schema, &["x-kubernetes-patch-strategy"], json!(strategy));
         }
         if let Some(key) = field.patch_merge_key {
-            schema["x-kubernetes-patch-merge-key"] = json!(key);
+            json::set(&mut schema, &["x-kubernetes-patch-merge-key"], json!(key));
         }
         match (&field.ownership, &field.ty) {
             (Ownership::Default, _) => {}
-            (Ownership::Atomic, TypeRef::List(_)) => schema["x-kubernetes-list-type"] = json!("atomic"),
-            (Ownership::Atomic, _) => schema["x-kubernetes-map-type"] = json!("atomic"),
-            (Ownership::Set, _) => schema["x-kubernetes-list-type"] = json!("set"),
+            (Ownership::Atomic, TypeRef::List(_)) => {
+                json::set(&mut schema, &["x-kubernetes-list-type"], json!("atomic"));
+            }
+            (Ownership::Atomic, _) => json::set(&mut schema, &["x-kubernetes-map-type"], json!("atomic")),
+            (Ownership::Set, _) => json::set(&mut schema, &["x-kubernetes-list-type"], json!("set")),
             (Ownership::Keyed(keys), _) => {
-                schema["x-kubernetes-list-type"] = json!("map");
-                schema["x-kubernetes-list-map-keys"] = json!(keys);
+                json::set(&mut schema, &["x-kubernetes-list-type"], json!("map"));
+                json::set(&mut schema, &["x-kubernetes-list-map-keys"], json!(keys));
             }
         }
         schema

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::documents::{DocumentedResource, document_path, gvk, reference};
+use crate::json;
 
 const PATCH_TYPES: [&str; 4] = [
     "application/json-patch+json",
@@ -222,7 +223,7 @@ impl Subject<'_> {
         if let Some(types) = body {
             let schema = json!({"schema": {"type": "object"}});
             let content: Map<String, Value> = types.iter().map(|ty| ((*ty).to_owned(), schema.clone())).collect();
-            operation["requestBody"] = json!({"content": content});
+            json::set(&mut operation, &["requestBody"], json!({"content": content}));
         }
         operation
     }

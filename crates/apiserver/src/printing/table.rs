@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::json_path::JsonPath;
 use super::{age, builtin};
+use crate::json;
 
 /// How much of each object a row carries (`includeObject` of a request).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,15 +48,16 @@ pub(crate) fn render<'a>(
         .map(|object| {
             let mut row = json!({"cells": columns.cells(object, now)});
             match include {
-                IncludeObject::None => row["object"] = Value::Null,
+                IncludeObject::None => json::set(&mut row, &["object"], Value::Null),
                 IncludeObject::Metadata => {
-                    row["object"] = json!({
+                    let metadata = json!({
                         "kind": "PartialObjectMetadata",
                         "apiVersion": "meta.k8s.io/v1",
                         "metadata": object.get("metadata"),
                     });
+                    json::set(&mut row, &["object"], metadata);
                 }
-                IncludeObject::Object => row["object"] = object.clone(),
+                IncludeObject::Object => json::set(&mut row, &["object"], object.clone()),
             }
             row
         })
@@ -66,7 +68,7 @@ pub(crate) fn render<'a>(
         "columnDefinitions": columns.definitions(),
         "rows": rows,
     });
-    table["metadata"] = list_metadata;
+    json::set(&mut table, &["metadata"], list_metadata);
     table
 }
 

@@ -93,10 +93,10 @@ fn autoscaler_to_v1(autoscaler: &mut Value) {
     }
     let mut beyond = json!({});
     if !metrics.is_empty() {
-        beyond["metrics"] = Value::Array(metrics);
+        json::set(&mut beyond, &["metrics"], Value::Array(metrics));
     }
     if let Some(behavior) = json::take(autoscaler, &["spec", "behavior"]) {
-        beyond["behavior"] = behavior;
+        json::set(&mut beyond, &["behavior"], behavior);
     }
     if beyond != json!({}) {
         json::set(

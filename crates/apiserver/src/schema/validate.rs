@@ -199,7 +199,12 @@ fn check_list(
             check(item, correlated(item, old, node), schema, &index(path, i), out);
         }
     }
-    if node.unique_items && items.iter().enumerate().any(|(i, item)| items[..i].contains(item)) {
+    if node.unique_items
+        && items
+            .iter()
+            .enumerate()
+            .any(|(i, item)| items.iter().take(i).any(|before| before == item))
+    {
         out.push(FieldError::invalid(
             path,
             value,

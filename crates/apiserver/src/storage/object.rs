@@ -153,6 +153,7 @@ impl Stored {
     }
 
     /// The object, parsed.
+    #[expect(clippy::expect_used, reason = "the bytes were written from a parsed object")]
     pub(crate) fn value(&self) -> Arc<Value> {
         let kept = self.tree().clone();
         kept.unwrap_or_else(|| {
@@ -204,6 +205,7 @@ impl Stored {
 }
 
 /// Writes an object; returns the range of its metadata in `out`.
+#[expect(clippy::expect_used, reason = "writing a JSON value to memory cannot fail")]
 fn write(out: &mut Vec<u8>, object: &Value) -> Range<usize> {
     let mut place = 0..0;
     let value = |out: &mut Vec<u8>, value: &Value| {

@@ -304,11 +304,11 @@ fn coming(launch: &Launch, alone: bool, interner: &Interner) -> Value {
     let capacity = [sym::RESERVED, sym::SPOT]
         .into_iter()
         .find(|capacity| allows(*capacity));
-    let mut values = json!({"capacity-type": interner.text(capacity.unwrap_or(sym::ON_DEMAND))});
-    if alone {
-        values["instance-types"] = types_text(launch, interner).into();
+    let capacity = interner.text(capacity.unwrap_or(sym::ON_DEMAND));
+    match alone {
+        true => json!({"capacity-type": capacity, "instance-types": types_text(launch, interner)}),
+        false => json!({"capacity-type": capacity}),
     }
-    values
 }
 
 #[cfg(test)]

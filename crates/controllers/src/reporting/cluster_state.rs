@@ -13,15 +13,15 @@ use crate::cluster::Unreadable;
 use crate::context::Context;
 use crate::reconciler::LeaderTask;
 
-/// How often to look.
+/// How often the state of the cluster is reported.
 const EVERY: Duration = Duration::from_secs(5);
 /// How long the cluster may be out of sync before a log line says so.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The time between two such lines (OPS-061).
-const COMPLAIN: Duration = Duration::from_secs(10);
+const UNSYNCED_ERROR_AFTER: Duration = Duration::from_secs(30);
+/// The time between two of these lines (OPS-061).
+const UNSYNCED_ERROR_EVERY: Duration = Duration::from_secs(10);
 
 /// The time between two events about an unreadable object.
-const REMIND: Duration = Duration::from_secs(600);
+const UNREADABLE_EVENT_EVERY: Duration = Duration::from_secs(600);
 
 /// The event on an unreadable object, since its owner does not read our log.
 fn invalid(unreadable: Unreadable) -> Event {
@@ -39,7 +39,7 @@ fn invalid(unreadable: Unreadable) -> Event {
         message: format!(
             "{error}. Correct it: until then Kerf goes by what it could last read of this object, if anything"
         ),
-        dedupe_timeout: Some(REMIND),
+        dedupe_timeout: Some(UNREADABLE_EVENT_EVERY),
     }
 }
 
@@ -90,11 +90,11 @@ impl LeaderTask for ClusterState {
     fn notify(&self, _change: &Change) {}
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
-        let (mut unsynced_since, mut complained) = (None, None::<Instant>);
+        let (mut unsynced_since, mut reported) = (None, None::<Instant>);
         loop {
             let lasted = self.look(&mut unsynced_since);
-            if lasted > PATIENCE && complained.is_none_or(|at| at.elapsed() >= COMPLAIN) {
-                complained = Some(Instant::now());
+            if lasted > UNSYNCED_ERROR_AFTER && reported.is_none_or(|at| at.elapsed() >= UNSYNCED_ERROR_EVERY) {
+                reported = Some(Instant::now());
                 let missing = self.context.cluster.sync_report();
                 let duration = format!("{}s", lasted.as_secs());
                 tracing::error!(duration, ?missing, "cluster is waiting on sync for extended duration");

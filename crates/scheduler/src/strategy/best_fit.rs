@@ -337,8 +337,10 @@ impl ClaimChooser for BestFit<'_> {
                     self.record_fallback(assignment, pod);
                     Attempt::Placed
                 }
-                _ if matches!(new_claim, Err(Rejection::Reserved(_))) => Attempt::Deferred,
-                other => other,
+                Attempt::Failed | Attempt::Deferred if matches!(new_claim, Err(Rejection::Reserved(_))) => {
+                    Attempt::Deferred
+                }
+                refused @ (Attempt::Failed | Attempt::Deferred) => refused,
             },
         }
     }

@@ -26,7 +26,7 @@ impl ClaimChooser for BoundedGrowth<'_> {
         }
         match place_on_new_claim(assignment, query, class, pod) {
             Attempt::Failed if place_on_open_claim(assignment, query, class, pod, |_, _, _| true) => Attempt::Placed,
-            done => done,
+            attempt @ (Attempt::Placed | Attempt::Failed | Attempt::Deferred) => attempt,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Every pure crate carries the agreed clippy.toml, and every crate the workspace's lints.
+//! Every pure crate carries the agreed clippy.toml, every crate the workspace's lints and the lints against panics.
 
 use crate::source::root;
 use crate::verdict::judge;
@@ -33,6 +33,44 @@ fn pure_crates_carry_the_agreed_clippy_toml() {
         findings.insert(name.to_owned(), vec![finding.to_owned()]);
     }
     judge("pure crates without the agreed lints", &findings, NOT_YET);
+}
+
+/// Crates whose indices are their own dense ids, which no input reaches, and the sandbox, whose indices are its own positions.
+const OWN_INDICES: [&str; 3] = ["scheduler", "check", "sandbox"];
+/// Crates that match on enums of others, which grow.
+const MATCHES_FOREIGN: [&str; 6] = ["apiserver", "cli", "controllers", "kwok", "runtime", "sandbox"];
+/// Crates for tests alone: a panic there is a failed test.
+const FOR_TESTS: [&str; 2] = ["testkit", "tidy"];
+
+#[test]
+fn every_crate_denies_what_input_could_make_panic_or_vary() {
+    let mut findings = BTreeMap::new();
+    for entry in std::fs::read_dir(root().join("crates")).expect("the crates") {
+        let folder = entry.expect("a folder entry").path();
+        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
+        if FOR_TESTS.contains(&name.as_str()) {
+            continue;
+        }
+        let text = std::fs::read_to_string(folder.join("src/lib.rs")).expect("every crate has a library");
+        let denied = text.split_once("deny(").and_then(|(_, rest)| rest.split_once("))]"));
+        let denied = denied.map_or("", |(list, _)| list);
+        let mut wanted = vec!["clippy::expect_used", "clippy::iter_over_hash_type"];
+        if !OWN_INDICES.contains(&name.as_str()) {
+            wanted.push("clippy::indexing_slicing");
+        }
+        if !MATCHES_FOREIGN.contains(&name.as_str()) {
+            wanted.push("clippy::wildcard_enum_match_arm");
+        }
+        let missing: Vec<String> = wanted
+            .into_iter()
+            .filter(|lint| !denied.contains(lint))
+            .map(|lint| format!("src/lib.rs does not deny {lint}"))
+            .collect();
+        if !missing.is_empty() {
+            findings.insert(name, missing);
+        }
+    }
+    judge("crates that do not deny a lint", &findings, &[]);
 }
 
 #[test]

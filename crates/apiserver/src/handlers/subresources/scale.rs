@@ -80,7 +80,7 @@ fn scale(object: &Value, paths: &ScalePaths) -> Value {
     };
     let mut status = json!({"replicas": number(&paths.status_replicas)});
     if !selector.is_empty() {
-        status["selector"] = selector.into();
+        json::set(&mut status, &["selector"], selector.into());
     }
     let mut metadata = json!({});
     for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
