@@ -17,7 +17,7 @@ use kube::Client;
 use crate::claim_locks::ClaimLocks;
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
-use crate::round_observer::RoundObserver;
+use crate::decision_observer::DecisionObserver;
 use crate::search_limits::SearchLimits;
 
 /// Shared by all controllers; clones are cheap.
@@ -66,8 +66,8 @@ pub struct Tuning {
     pub timeouts: Timeouts,
     /// How long consolidation may search.
     pub search: SearchLimits,
-    /// Who else looks at the rounds of disruption.
-    pub round_observer: RoundObserver,
+    /// Who else looks at decisions.
+    pub decision_observer: DecisionObserver,
 }
 
 impl Default for Tuning {
@@ -78,7 +78,7 @@ impl Default for Tuning {
             deadline: Duration::from_secs(60),
             timeouts: Timeouts::default(),
             search: SearchLimits::default(),
-            round_observer: RoundObserver::default(),
+            decision_observer: DecisionObserver::default(),
         }
     }
 }

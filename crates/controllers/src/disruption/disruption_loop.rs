@@ -21,6 +21,7 @@ use super::taints::DisruptionTaints;
 use super::{annotations, events, report};
 use crate::context::Context;
 use crate::decision_inputs::DecisionInputs;
+use crate::decision_observer::ObservedDecision;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "disruption";
@@ -89,10 +90,10 @@ impl Disruption {
             DecisionInputs::take(&self.context),
             Progress::new(&self.context, shutdown),
         );
-        let observer = self.context.tuning.round_observer.clone();
+        let observer = self.context.tuning.decision_observer.clone();
         let work = move |memory: &mut Memory| {
             let round = disrupt(&inputs.view(), from, memory, &progress);
-            observer.see(&inputs.view(), from, &round);
+            observer.see(&inputs.view(), ObservedDecision::Disrupt(from, &round));
             (round, inputs, progress.into_starts(), Instant::now())
         };
         let (round, inputs, starts, ended) = self.with_memory(work).await?;

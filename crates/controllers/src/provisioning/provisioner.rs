@@ -22,6 +22,7 @@ use crate::cluster::claims_of;
 use crate::context::Context;
 use crate::creation::{Creation, create};
 use crate::decision_inputs::DecisionInputs;
+use crate::decision_observer::ObservedDecision;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 /// Claims written at once; the client's own limit sets the pace.
@@ -109,10 +110,13 @@ impl Provisioner {
         report::solving(&self.context, &id, inputs.snapshot.pending.len());
         let began = Instant::now();
         let (memory, deadline, stopped) = (Arc::clone(&self.memory), self.context.tuning.deadline, shutdown.clone());
+        let observer = self.context.tuning.decision_observer.clone();
         let work = move || {
             let stop = || began.elapsed() >= deadline || stopped.is_cancelled();
             let memory = &mut memory.lock().unwrap_or_else(PoisonError::into_inner);
-            provision(&inputs.view(), memory, &stop)
+            let decision = provision(&inputs.view(), memory, &stop);
+            observer.see(&inputs.view(), ObservedDecision::Provision(&decision));
+            decision
         };
         let solve = self.context.compute(work);
         let decision = measured(metrics, &[report::CONTROLLER, &id], solve).await?;

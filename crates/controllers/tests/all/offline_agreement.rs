@@ -9,8 +9,8 @@ use http_body_util::BodyExt;
 use jiff::{SignedDuration, Timestamp};
 use kerf_apiserver::ApiServer;
 use kerf_cli::offline::{KINDS, ListedCluster};
-use kerf_controllers::RoundObserver;
-use kerf_decide::{Inputs, Method, Round};
+use kerf_controllers::{DecisionObserver, ObservedDecision};
+use kerf_decide::{Inputs, Method, NoPlan, Provision, Round};
 use kerf_disruption::Command;
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
@@ -19,7 +19,7 @@ use kerf_model::snapshot::Snapshot;
 use serde_json::Value;
 use tower::Service;
 
-/// Rounds in which nothing is to be done are compared this often.
+/// Rounds of disruption in which nothing is to be done are compared this often.
 const IDLE: SignedDuration = SignedDuration::from_secs(120);
 
 /// What came of the comparisons in one world; clones share it.
@@ -33,21 +33,27 @@ struct Inner {
     differences: Vec<String>,
 }
 
-/// How many rounds of disruption were compared.
+/// How many decisions were compared.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    /// The controllers and the command line saw the same cluster, and decided the same unless a difference was reported.
+    /// Passes of provisioning in which both saw the same cluster, and planned the same unless a difference was reported.
+    pub(crate) passes: u64,
+    /// The same of rounds of disruption.
     pub(crate) compared: u64,
     /// The same, and there was something to do.
     pub(crate) with_commands: u64,
-    /// The controllers did not know yet, or knew more than, what the API server holds.
+    /// Passes in which the controllers did not know yet, or knew more than, what the API server holds.
+    pub(crate) passes_skipped: u64,
+    /// The same of rounds.
     pub(crate) skipped: u64,
 }
 
 impl AddAssign for Tally {
     fn add_assign(&mut self, more: Self) {
+        self.passes += more.passes;
         self.compared += more.compared;
         self.with_commands += more.with_commands;
+        self.passes_skipped += more.passes_skipped;
         self.skipped += more.skipped;
     }
 }
@@ -61,22 +67,32 @@ impl Agreement {
         self.lock().tally
     }
 
-    /// Rounds that were decided differently.
+    /// Decisions that differ.
     pub(crate) fn differences(&self) -> Vec<String> {
         self.lock().differences.clone()
     }
 
-    /// Compares the rounds of controllers that use this API server and the instance types that `catalogue` makes.
-    pub(crate) fn observer(&self, api: &ApiServer, catalogue: fn(&Interner) -> Arc<Catalogue>) -> RoundObserver {
+    /// Compares the decisions of controllers that use this API server and the instance types that `catalogue` makes.
+    pub(crate) fn observer(&self, api: &ApiServer, catalogue: fn(&Interner) -> Arc<Catalogue>) -> DecisionObserver {
         let (agreement, api) = (self.clone(), api.clone());
         let made = OnceLock::new();
-        RoundObserver::new(move |inputs, from, round| {
+        DecisionObserver::new(move |inputs, decision| {
             let catalogue = made.get_or_init(|| catalogue(&inputs.snapshot.interner));
-            agreement.compare(&api, catalogue, inputs, from, round);
+            match decision {
+                ObservedDecision::Provision(pass) => agreement.compare_pass(&api, catalogue, inputs, pass),
+                ObservedDecision::Disrupt(from, round) => agreement.compare_round(&api, catalogue, inputs, from, round),
+            }
         })
     }
 
-    fn compare(&self, api: &ApiServer, catalogue: &Arc<Catalogue>, inputs: &Inputs<'_>, from: Method, round: &Round) {
+    fn compare_round(
+        &self,
+        api: &ApiServer,
+        catalogue: &Arc<Catalogue>,
+        inputs: &Inputs<'_>,
+        from: Method,
+        round: &Round,
+    ) {
         if from != Method::ORDER[0] {
             return;
         }
@@ -86,20 +102,12 @@ impl Agreement {
             return;
         }
         inner.last = Some(inputs.now);
-        let lists = KINDS.iter().filter_map(|(path, _)| list(api, path)).collect();
-        let interner = &inputs.snapshot.interner;
-        let (listed, errors) = ListedCluster::read(lists, catalogue, inputs.settings, inputs.now, interner);
-        inner.differences.extend(errors);
-        if let Err(difference) = same(inputs.snapshot, listed.snapshot()) {
-            if std::env::var_os("KERF_CHAOS_SEED").is_some() {
-                println!("{} skipped: {difference}", inputs.now);
-            }
-            inner.tally.skipped += 1;
+        let Some(listed) = inner.listed(api, catalogue, inputs) else {
             return;
-        }
+        };
         inner.tally.compared += 1;
         inner.tally.with_commands += u64::from(!commands.is_empty());
-        let forecast = listed.knowing(inputs.in_flight.clone()).forecast();
+        let forecast = listed.forecast();
         let (mine, theirs): (Vec<_>, Vec<_>) = (texts(commands), texts(&forecast.commands));
         // A forecast goes on as if the commands had succeeded.
         let agree = match mine.is_empty() {
@@ -107,11 +115,46 @@ impl Agreement {
             false => theirs.starts_with(&mine),
         };
         if !agree {
-            let now = inputs.now;
-            let difference =
-                format!("at {now} the controllers decide {mine:?}, and the command line decides {theirs:?}");
-            inner.differences.push(difference);
+            inner.differ(inputs.now, &mine, &theirs);
         }
+    }
+
+    fn compare_pass(&self, api: &ApiServer, catalogue: &Arc<Catalogue>, inputs: &Inputs<'_>, pass: &Provision) {
+        let mut inner = self.lock();
+        if matches!(pass.plan, Err(NoPlan::NothingToPlace)) {
+            return;
+        }
+        let Some(listed) = inner.listed(api, catalogue, inputs) else {
+            return;
+        };
+        inner.tally.passes += 1;
+        let theirs = listed.provision();
+        if pass.plan != theirs.plan {
+            inner.differ(inputs.now, &pass.plan, &theirs.plan);
+        }
+    }
+}
+
+impl Inner {
+    /// The cluster as the command line reads it, with what only the controllers know; `None` if the controllers saw another one.
+    fn listed(&mut self, api: &ApiServer, catalogue: &Arc<Catalogue>, inputs: &Inputs<'_>) -> Option<ListedCluster> {
+        let lists = KINDS.iter().filter_map(|(path, _)| list(api, path)).collect();
+        let interner = &inputs.snapshot.interner;
+        let (listed, errors) = ListedCluster::read(lists, catalogue, inputs.settings, inputs.now, interner);
+        self.differences.extend(errors);
+        if let Err(difference) = same(inputs.snapshot, listed.snapshot()) {
+            if std::env::var_os("KERF_CHAOS_SEED").is_some() {
+                println!("{} skipped: {difference}", inputs.now);
+            }
+            return None;
+        }
+        Some(listed.knowing(inputs.in_flight.clone()))
+    }
+
+    fn differ(&mut self, now: Timestamp, mine: &impl Debug, theirs: &impl Debug) {
+        self.differences.push(format!(
+            "at {now} the controllers decide {mine:?}, and the command line decides {theirs:?}"
+        ));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kerf_controllers::{Election, Manager, ManagerConfig, ManagerError, RoundObserver, Tuning};
+use kerf_controllers::{DecisionObserver, Election, Manager, ManagerConfig, ManagerError, Tuning};
 use kerf_model::intern::Interner;
 use kerf_runtime::client::{ApiLayers, Retry};
 use kerf_runtime::leader::ElectionConfig;
@@ -33,7 +33,7 @@ pub(crate) struct Environment<'a> {
     /// Whether it waits to be elected.
     pub(crate) elects: bool,
     /// Who looks at its rounds of disruption.
-    pub(crate) round_observer: RoundObserver,
+    pub(crate) decision_observer: DecisionObserver,
 }
 
 /// How a process ended.
@@ -85,7 +85,7 @@ impl Process {
             listen: false,
             tuning: Tuning {
                 compare: false,
-                round_observer: around.round_observer.clone(),
+                decision_observer: around.decision_observer.clone(),
                 ..Tuning::default()
             },
         });

@@ -183,7 +183,7 @@ impl World {
             plan: &self.plan,
             retries: self.retries,
             elects: self.elects,
-            round_observer: self.agreement.observer(self.sandbox.api(), catalogue),
+            decision_observer: self.agreement.observer(self.sandbox.api(), catalogue),
         });
         self.observation
             .remark(&format!("the controllers start, life {}", self.lives));

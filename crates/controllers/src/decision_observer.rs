@@ -1,0 +1,41 @@
+//! Who looks at decisions besides the controllers that carry them out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kerf_decide::{Inputs, Method, Provision, Round};
+
+/// A decision, before anything of it is carried out.
+#[derive(Clone, Copy, Debug)]
+pub enum ObservedDecision<'a> {
+    /// A pass of provisioning.
+    Provision(&'a Provision),
+    /// A round of disruption that began with this method.
+    Disrupt(Method, &'a Round),
+}
+
+type Look = dyn Fn(&Inputs<'_>, ObservedDecision<'_>) + Send + Sync;
+
+/// Called with each decision and what it was decided from. By default it does nothing.
+#[derive(Clone, Default)]
+pub struct DecisionObserver(Option<Arc<Look>>);
+
+impl DecisionObserver {
+    /// Calls `look` for every decision, on the thread that decides.
+    pub fn new(look: impl Fn(&Inputs<'_>, ObservedDecision<'_>) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(look)))
+    }
+
+    pub(crate) fn see(&self, inputs: &Inputs<'_>, decision: ObservedDecision<'_>) {
+        if let Some(look) = &self.0 {
+            look(inputs, decision);
+        }
+    }
+}
+
+impl fmt::Debug for DecisionObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let looks = if self.0.is_some() { "somebody" } else { "nobody" };
+        f.debug_tuple("DecisionObserver").field(&looks).finish()
+    }
+}
