@@ -122,6 +122,10 @@ pub(crate) struct SimulateArgs {
     /// Print a lower bound of the cost: no plan for the same pods costs less. Topology and limits are left out of it.
     #[arg(long, conflicts_with = "consolidate")]
     pub(crate) bound: bool,
+    /// Print what the plan would cost without each constraint: spread, affinity, requirements, limits, DaemonSets, packing. Plans again
+    /// without each.
+    #[arg(long, conflicts_with = "consolidate")]
+    pub(crate) explain_cost: bool,
     /// Instead print what consolidation would remove or replace now, what that saves, and why every other node stays. Exit code 1 means
     /// that some node would go.
     #[arg(long, conflicts_with = "verify")]

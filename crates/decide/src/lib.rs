@@ -22,6 +22,7 @@ mod after_commands;
 mod buffer_outcome;
 mod candidate_cache;
 mod consolidate;
+mod constraint_cost;
 mod disrupt;
 mod drift_obstacles;
 mod evaluation;
@@ -38,6 +39,7 @@ mod verify;
 
 pub use buffer_outcome::{BufferFinding, BufferOutcome, buffer_finding};
 pub use candidate_cache::SortedNodes;
+pub use constraint_cost::{Constraint, PlanCost, cost_without};
 pub use disrupt::disrupt;
 pub use evaluation::{Evaluation, Progress, Round};
 pub use forecast::{Forecast, forecast};

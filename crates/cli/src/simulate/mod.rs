@@ -1,5 +1,6 @@
 //! `kerf simulate`: one provisioning decision from manifests, offline.
 
+mod constraint_costs;
 mod report;
 mod run;
 mod table;

@@ -1,5 +1,6 @@
 //! The `SimulationReport`: what one provisioning decision would do, as a stable document.
 
+use super::constraint_costs::ConstraintCost;
 use crate::node_report::NodeReport;
 use kerf_check::Violation;
 use kerf_model::intern::sym;
@@ -23,6 +24,8 @@ pub(crate) struct SimulationReport {
     pub(crate) totals: Totals,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bound: Option<Bound>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) constraint_costs: Option<Vec<ConstraintCost>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verification: Option<Verification>,
 }
@@ -180,6 +183,7 @@ impl SimulationReport {
             ignored,
             totals,
             bound: None,
+            constraint_costs: None,
             verification: None,
         }
     }

@@ -1,5 +1,6 @@
 //! The steps of a simulation: read, plan, check, print.
 
+use super::constraint_costs::constraint_costs;
 use super::report::{Bound, SimulationReport, Verification};
 use super::table;
 use crate::args::{Output, SimulateArgs};
@@ -8,7 +9,7 @@ use crate::decision::{CatalogueChoice, DecisionInputs, Settings, complain, from_
 use crate::exit::Exit;
 use anyhow::Context;
 use kerf_api::annotations;
-use kerf_decide::{Memory, Provision, provision};
+use kerf_decide::{Memory, PlanCost, Provision, provision};
 use kerf_model::intern::Interner;
 use kerf_model::nodepool::PackingFault;
 use kerf_model::plan::Plan;
@@ -61,6 +62,9 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     if args.bound {
         let request = Request::new(snapshot, &decision.batch.pods);
         report.bound = Some(Bound::new(cost_bound(&request, &inputs.settings.solver, &plan), &plan));
+    }
+    if args.explain_cost {
+        report.constraint_costs = Some(constraint_costs(&inputs, PlanCost::of(&plan)));
     }
     if args.verify {
         report.verification = Some(Verification::of(&decision.violations));

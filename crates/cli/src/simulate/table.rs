@@ -1,5 +1,6 @@
 //! The report for people: a table of nodes, then what was left and why.
 
+use super::constraint_costs;
 use super::report::SimulationReport;
 use crate::columns::columns;
 use crate::node_report::NodeReport;
@@ -20,6 +21,10 @@ pub(crate) fn render(report: &SimulationReport) -> String {
     }
     left_over(report, &mut text);
     summary(report, &mut text);
+    if let Some(costs) = &report.constraint_costs {
+        text.push('\n');
+        text.push_str(&constraint_costs::render(costs, report.totals.unschedulable));
+    }
     text
 }
 

@@ -67,6 +67,43 @@ fn every_example_finds_a_place_for_every_pod() {
 }
 
 #[test]
+fn the_cost_of_each_constraint_is_printed() {
+    let manifests = format!("{POOL}{}", pod("a", "1"));
+    let document = report(&simulate(&manifests, &["--explain-cost", "--catalogue", "kwok"]));
+    let cost = document["totals"]["pricePerHour"].as_f64().expect("a price");
+    let costs = document["constraintCosts"].as_array().expect("a list");
+    let names: Vec<&str> = costs.iter().filter_map(|one| one["without"].as_str()).collect();
+    assert!(
+        names.contains(&"NodePool default: requirement kubernetes.io/arch"),
+        "{names:?}"
+    );
+    for one in costs {
+        let number = |field: &str| one[field].as_f64().expect("a number");
+        assert!(
+            (cost - number("pricePerHour") - number("savesPerHour")).abs() < 1e-9,
+            "{one}"
+        );
+        assert!(
+            (number("savesPerHour") * 730.0 - number("savesPerMonth")).abs() < 1e-6,
+            "{one}"
+        );
+    }
+    let saves = |one: &Value| one["savesPerHour"].as_f64();
+    assert!(
+        costs.windows(2).all(|pair| saves(&pair[0]) >= saves(&pair[1])),
+        "{costs:?}"
+    );
+
+    let args = ["simulate", "-f", "examples/web.yaml", "--explain-cost", NOW[0], NOW[1]];
+    let table = kerf(&args).stdout;
+    assert!(table.contains("WITHOUT ") && table.contains("SAVES $/MONTH"), "{table}");
+    assert!(
+        table.contains("topology spread over topology.kubernetes.io/zone"),
+        "{table}"
+    );
+}
+
+#[test]
 fn pods_that_share_no_pool_cost_the_same_planned_together() {
     let (ci, cilium) = ("examples/ci-runners.yaml", "examples/cilium-startup-taints.yaml");
     let cost = |files: &[&str]| {

@@ -1,6 +1,7 @@
 //! What the two decisions give for small clusters.
 
 mod case;
+mod constraint_cost;
 mod convergence;
 mod forecast;
 mod passes;
