@@ -225,7 +225,7 @@ pub enum Cause {
     ReservationUnavailable,
     /// The pod would take away every compatible reserved offering (SCH-295 b).
     ReservationLost,
-    /// A host port of the pod is taken; both are given as text (SCH-165).
+    /// A host port of the pod is taken; the fields of both ports are given as text (SCH-165).
     HostPort { existing: String, pod: String },
     /// The node cannot attach that many volumes of the driver (SCH-175).
     VolumeLimit { driver: String, count: u32, limit: u32 },
@@ -385,7 +385,7 @@ impl fmt::Display for Cause {
                 "satisfying updated nodeclaim constraints would remove all compatible reserved offering options",
             ),
             Self::HostPort { existing, pod } => {
-                write!(f, "pod hostport conflicts with existing hostport configuration (existing={existing}, pod={pod})")
+                write!(f, "pod hostport conflicts with existing hostport configuration ({existing}, {pod})")
             }
             Self::VolumeLimit { driver, count, limit } => {
                 write!(f, "would exceed volume limit (provisioner={driver}, volume-count={count}, volume-limit={limit})")
@@ -394,5 +394,23 @@ impl fmt::Display for Cause {
             Self::NodeResources => f.write_str("exceeds node resources"),
             Self::NodeNotUsable(why) | Self::PoolNotUsable(why) => f.write_str(why),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // SCH-295: a pod that cannot join such a node gets a node of its own, so no event shows the second text.
+    #[test]
+    fn refusals_for_reservations_say_which() {
+        assert_eq!(
+            Cause::ReservationUnavailable.to_string(),
+            "one or more instance types with compatible reserved offerings are available, but could not be reserved"
+        );
+        assert_eq!(
+            Cause::ReservationLost.to_string(),
+            "satisfying updated nodeclaim constraints would remove all compatible reserved offering options"
+        );
     }
 }

@@ -18,7 +18,7 @@ fn cause(text: &str) -> Option<String> {
 fn a_node_is_examined_in_order() {
     let mut pod = vec![
         "cpu=9",
-        "port=80",
+        "port=78 port=80@10.0.0.1",
         "vol=v/ebs/zone:in:b",
         "select=team:in:red",
         "spread=nowhere/1/app=x",
@@ -26,7 +26,7 @@ fn a_node_is_examined_in_order() {
     let of = |pod: &[&str], tolerates: &str, limit: u32| {
         cause(&format!(
             "node n cpu=4 mem=8Gi zone=a taint=team:NoSchedule attach=ebs:{limit}
-             bound n x cpu=1 mem=1Gi port=80 vol=other/ebs
+             bound n x cpu=1 mem=1Gi port=79 port=80 vol=other/ebs
              pod p mem=1Gi {tolerates} {}",
             pod.join(" ")
         ))
@@ -34,7 +34,12 @@ fn a_node_is_examined_in_order() {
     };
     assert!(of(&pod, "", 1).starts_with("did not tolerate taint"));
     assert!(of(&pod, "tol=team", 1).starts_with("would exceed volume limit"));
-    assert!(of(&pod, "tol=team", 2).starts_with("pod hostport conflicts"));
+    // SCH-165
+    assert_eq!(
+        of(&pod, "tol=team", 2),
+        "pod hostport conflicts with existing hostport configuration (existing-hostport-ip=0.0.0.0, existing-hostport-port=80, \
+         existing-hostport-protocol=TCP, pod-hostport-ip=10.0.0.1, pod-hostport-port=80, pod-hostport-protocol=TCP)"
+    );
     pod[1] = "";
     assert_eq!(of(&pod, "tol=team", 2), "exceeds node resources");
     pod[0] = "cpu=1";

@@ -1,5 +1,6 @@
 //! Section 22: error texts.
 
+use kerf_scheduler::Options;
 use kerf_testkit::fixture::{Fixture, check, upstream};
 
 // SCH-329, SCH-330, SCH-471
@@ -58,11 +59,40 @@ fn the_filter_says_which_of_three_was_missing() {
             "no instance type which had enough resources and the required offering met the scheduling requirements",
         ),
     ];
-    for (text, expected) in cases {
-        let fixture = Fixture::read(&text);
-        let plan = fixture.solve(&upstream());
-        let message = plan.unschedulable[0].message();
-        assert_eq!(message.split(", requirements=").next().unwrap(), expected, "{text}");
+    let more = [
+        (
+            world(
+                &format!("{a} offer=spot/a/0.1/off"),
+                "cpu=9 mem=1Gi select=zone:in:a select=ct:notin:on-demand",
+            ),
+            "no instance type had enough resources or had a required offering",
+        ),
+        (
+            world(
+                &format!("{a} offer=spot/a/0.1/off\ntype tiny cpu=0.5 mem=4Gi spot=0.1 zones=a"),
+                "cpu=1 mem=1Gi select=zone:in:a select=ct:in:spot",
+            ),
+            "no instance type which met the scheduling requirements and had enough resources, had a required offering",
+        ),
+        (
+            world(&format!("{a}\n{arm}"), "cpu=4 mem=1Gi select=zone:in:a"),
+            "no instance type which met the scheduling requirements and the required offering had the required resources",
+        ),
+        (
+            world(
+                &format!("{a} offer=spot/a/0.1/off\n{arm}\ntype tiny cpu=0.5 mem=4Gi spot=0.1 zones=a arch=arm64"),
+                "cpu=4 mem=1Gi select=arch:in:amd64 select=zone:in:a select=ct:in:spot",
+            ),
+            "no instance type met the requirements/resources/offering tuple",
+        ),
+    ];
+    for (text, expected) in cases.into_iter().chain(more) {
+        for options in [upstream(), Options::default()] {
+            let fixture = Fixture::read(&text);
+            let plan = fixture.solve(&options);
+            let message = plan.unschedulable[0].message();
+            assert_eq!(message.split(", requirements=").next().unwrap(), expected, "{text}");
+        }
     }
 }
 

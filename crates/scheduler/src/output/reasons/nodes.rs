@@ -144,7 +144,6 @@ fn volumes(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: usize) -> Opt
 /// The host port conflict (SCH-165), and the pod that has the port.
 fn ports(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: usize) -> Reason {
     let port = |port: &HostPort| format!("{}:{}/{}", port.ip, port.port, port.protocol);
-    let texts = |ports: &[HostPort]| ports.iter().map(port).collect::<Vec<_>>().join(" ");
     let wanted = &query.class.shape.host_ports;
     let clash = |held: &HostPort| wanted.iter().any(|wanted| wanted.conflicts(held));
     let holder = assignment.problem.targets[at]
@@ -158,9 +157,15 @@ fn ports(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: usize) -> Reaso
             held.map(|held| format!("{} is taken by another pod of this pass", port(held)))
         }
     };
+    let mut held = assignment.ports_of(at).iter();
+    let pair = held.find_map(|held| Some((held, wanted.iter().find(|wanted| wanted.conflicts(held))?)));
+    let fields = |whose: &str, port: &HostPort| {
+        let HostPort { ip, port, protocol } = port;
+        format!("{whose}-hostport-ip={ip}, {whose}-hostport-port={port}, {whose}-hostport-protocol={protocol}")
+    };
     let cause = Cause::HostPort {
-        existing: texts(assignment.ports_of(at)),
-        pod: texts(wanted),
+        existing: pair.map_or_else(String::new, |(held, _)| fields("existing", held)),
+        pod: pair.map_or_else(String::new, |(_, wanted)| fields("pod", wanted)),
     };
     (cause, miss)
 }
