@@ -33,6 +33,7 @@ use kerf_model::snapshot::{Daemon, Snapshot};
 use kerf_model::taint::{Effect, Taint, Toleration, TolerationOperator};
 use kerf_scheduler::{Options, Request, solve};
 use kerf_units::policy::{MinValuesPolicy, Packing};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A cluster and its pending pods, read from text.
@@ -57,10 +58,17 @@ pub fn check(text: &str, expected: &str) {
 }
 
 /// The same under other options.
+///
+/// Under the contract's greedy it also solves with the default packing, which may choose other nodes but obeys the same constraints: the
+/// checker has no objection, pods that have places keep them unless more pods have one, and a pod that is alone and has none still has
+/// none.
 #[track_caller]
 pub fn check_with(options: &Options, text: &str, expected: &str) {
     let fixture = Fixture::read(text);
     let plan = fixture.solve(options);
+    if options.packing == Packing::Upstream {
+        fixture.check_default_packing(options, &plan);
+    }
     let expected: Vec<&str> = expected
         .lines()
         .map(str::trim)
@@ -74,6 +82,32 @@ impl Fixture {
     #[track_caller]
     pub fn solve(&self, options: &Options) -> Plan {
         self.try_solve(options).expect("a plan without violations")
+    }
+
+    /// Asserts that the default packing places what the contract's greedy has placed.
+    #[track_caller]
+    fn check_default_packing(&self, options: &Options, upstream: &Plan) {
+        let default = Options {
+            packing: Packing::default(),
+            ..options.clone()
+        };
+        let plan = self.solve(&default);
+        let left = |plan: &Plan| {
+            let pods = plan.unschedulable.iter().map(|one| Arc::clone(&one.pod.name));
+            pods.collect::<BTreeSet<_>>()
+        };
+        let (few, many) = (left(&plan), left(upstream));
+        let same = if self.snapshot.pending.len() == 1 {
+            few == many
+        } else {
+            few.is_subset(&many) || few.len() < many.len()
+        };
+        assert!(
+            same,
+            "the default packing leaves {few:?}, upstream's {many:?}:\n{}",
+            self.show(&plan)
+        );
+        assert_eq!(plan.ignored, upstream.ignored);
     }
 
     /// Solves, without asking the checker.

@@ -1,5 +1,6 @@
 //! Section 12: DaemonSet overhead.
 
+use kerf_scheduler::Options;
 use kerf_testkit::fixture::{Fixture, check, upstream};
 
 // SCH-154, SCH-157
@@ -130,4 +131,23 @@ fn with_several_partitions_the_claim_asks_for_the_least_overhead() {
     let plan = fixture.solve(&upstream());
     let requests = plan.launches[0].requests.sorted_by_name(&fixture.snapshot.interner);
     assert_eq!(requests, [("cpu", 1000), ("memory", 1 << 30), ("pods", 1)]);
+}
+
+// SCH-320: of each resource by itself, and of those all of them have.
+#[test]
+fn the_least_overhead_is_that_of_each_resource() {
+    let fixture = Fixture::read(
+        "type small cpu=8 mem=16Gi price=0.1 has=size=small
+         type large cpu=16 mem=32Gi price=0.2 has=size=large gpu=2
+         pool default req=size:exists
+         daemon lean cpu=2 mem=1Gi select=size:in:small
+         daemon fat cpu=1 mem=3Gi gpu=1 select=size:in:large
+         pod p cpu=1 mem=1Gi",
+    );
+    for options in [upstream(), Options::default()] {
+        let plan = fixture.solve(&options);
+        assert_eq!(plan.launches[0].types.len(), 2, "both may be launched");
+        let requests = plan.launches[0].requests.sorted_by_name(&fixture.snapshot.interner);
+        assert_eq!(requests, [("cpu", 2000), ("memory", 2 << 30), ("pods", 2)]);
+    }
 }

@@ -2,7 +2,7 @@
 
 use kerf_model::intern::sym;
 use kerf_model::plan::Plan;
-use kerf_model::pod::Pod;
+use kerf_model::pod::{Owner, Phase, Pod};
 use kerf_model::price::Price;
 use kerf_scheduler::{Options, Prepared, Request, WhatIf, solve};
 use kerf_testkit::timing::time;
@@ -27,7 +27,7 @@ fn upstream() -> Options {
     }
 }
 
-// SCH-435, SCH-436, SCH-437, SCH-439, SCH-440, SCH-444, SCH-449
+// SCH-439, SCH-440, SCH-444, SCH-449
 #[test]
 fn every_pod_of_the_diverse_mix_is_placed_on_one_node_per_repelling_pod() {
     for count in [1, 50, 100, 500, 1000, 1500, 2000, 5000, 10_000, 20_000] {
@@ -38,18 +38,118 @@ fn every_pod_of_the_diverse_mix_is_placed_on_one_node_per_repelling_pod() {
     }
 }
 
+// SCH-435
+#[test]
+fn the_reference_cluster_is_empty_and_has_one_pool_almost_without_bounds() {
+    let snapshot = cluster(400);
+    assert!(snapshot.nodes.is_empty() && snapshot.daemons.is_empty() && snapshot.pending.is_empty());
+    let [pool] = snapshot.pools.as_slice() else {
+        panic!("one pool")
+    };
+    let labels: Vec<_> = pool.template_labels.iter().collect();
+    assert_eq!(format!("{labels:?}"), r#"[("testing/cluster", "unspecified")]"#);
+    assert!(pool.taints.is_empty() && pool.startup_taints.is_empty());
+    let text = |id| snapshot.interner.text(id).to_owned();
+    let mut keys: Vec<String> = pool.requirements.iter().map(|one| text(one.key)).collect();
+    keys.sort();
+    assert_eq!(keys, ["karpenter.sh/nodepool", "testing/cluster"], "none of its own");
+    let limits = pool.limits.as_ref().unwrap().sorted_by_name(&snapshot.interner);
+    assert_eq!(limits, [("cpu", 10_000_000_000), ("memory", 10_000_000 << 30)]);
+}
+
+// SCH-436, SCH-437
+#[test]
+fn the_reference_types_grow_by_one_core_and_have_five_offerings_each() {
+    let snapshot = cluster(400);
+    let text = |id| snapshot.interner.text(id);
+    let types = &snapshot.pools[0].catalogue.as_ref().unwrap().types;
+    assert_eq!(types.len(), 400);
+    for (i, kind) in types.iter().enumerate() {
+        let cores = i as i64 + 1;
+        assert_eq!(text(kind.name), format!("fake-it-{i}"));
+        let capacity = kind.capacity.sorted_by_name(&snapshot.interner);
+        assert_eq!(
+            capacity,
+            [
+                ("cpu", cores * 1000),
+                ("memory", (2 * cores) << 30),
+                ("pods", 10 * cores)
+            ]
+        );
+        let overhead = kind.overhead.sorted_by_name(&snapshot.interner);
+        assert_eq!(overhead, [("cpu", 100), ("memory", 10 << 20)]);
+        let values = |key: &str| {
+            let one = kind.requirements.get(snapshot.interner.intern(key))?;
+            let mut values: Vec<_> = one.values.iter().map(|value| text(*value)).collect();
+            values.sort_unstable();
+            Some(format!(
+                "{}{}",
+                if one.complement { "not " } else { "" },
+                values.join(" ")
+            ))
+        };
+        let is = |key: &str, expected: &str| assert_eq!(values(key).as_deref(), Some(expected), "{key} of {i}");
+        let is_large = cores > 4 && 2 * cores > 8;
+        is("kubernetes.io/arch", "amd64");
+        is("kubernetes.io/os", "darwin linux windows");
+        is("size", if is_large { "large" } else { "small" });
+        is("special", if is_large { "optional" } else { "" });
+        is("integer", &cores.to_string());
+        is("topology.kubernetes.io/zone", "test-zone-1 test-zone-2 test-zone-3");
+        is("karpenter.sh/capacity-type", "on-demand spot");
+        is("topology.kubernetes.io/region", "");
+        let single = |offering: &kerf_model::instance_type::Offering, key| {
+            let value = offering
+                .requirements
+                .get(key)
+                .and_then(kerf_model::requirement::Requirement::single);
+            text(value.unwrap())
+        };
+        let offerings: Vec<_> = kind
+            .offerings
+            .iter()
+            .map(|one| (single(one, sym::CAPACITY_TYPE), single(one, sym::ZONE)))
+            .collect();
+        let on_demand = ["test-zone-1", "test-zone-2", "test-zone-3"].map(|zone| ("on-demand", zone));
+        assert_eq!(offerings[..2], [("spot", "test-zone-1"), ("spot", "test-zone-2")]);
+        assert_eq!(offerings[2..], on_demand);
+        let price = Price::from_per_hour(0.1 * cores as f64 + 0.1 * ((2 * cores) << 30) as f64 / 1e9).unwrap();
+        assert!(kind.offerings.iter().all(|one| one.available && one.price == price));
+    }
+}
+
+// SCH-448
+#[test]
+fn the_reference_pods_are_plain_but_for_what_their_workload_adds() {
+    let interner = cluster(1).interner;
+    for pod in diverse(50).into_iter().chain(preferences(50, &interner)) {
+        assert_eq!(
+            (&*pod.namespace, pod.node_name.as_deref(), pod.phase),
+            ("default", None, Phase::Pending)
+        );
+        assert_eq!(pod.owner, Owner::None);
+        assert!(pod.shape.tolerations.is_empty() && pod.volumes.is_empty());
+        assert_eq!(
+            pod.labels.get("testing/cluster").map(|value| &**value),
+            Some("unspecified")
+        );
+    }
+}
+
 // SCH-445
 #[test]
 fn preferences_cost_a_node_per_pod_only_where_they_are_honoured() {
     let interner = cluster(1).interner;
-    let pods = preferences(200, &interner);
-    assert_eq!(outcome(&pods, &upstream()).1, 0);
+    let pods = preferences(4000, &interner);
+    assert_eq!(pods.len(), 4000);
+    let (nodes, left, _) = outcome(&pods, &upstream());
+    assert_eq!((nodes, left), (4000, 0));
     let ignore = Options {
         preference_policy: PreferencePolicy::Ignore,
         ..upstream()
     };
     let (nodes, left, _) = outcome(&pods, &ignore);
-    assert!(nodes <= 2 && left == 0, "{nodes} nodes, {left} left");
+    assert!(nodes <= 40 && left == 0, "{nodes} nodes, {left} left");
 }
 
 #[test]
