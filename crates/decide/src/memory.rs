@@ -166,8 +166,9 @@ mod tests {
         ] {
             assert!(!searches.contains(MULTI, &changed, at), "{changed:?}");
         }
-        assert!(searches.contains(MULTI, &seen, at + REPEAT_AFTER - SignedDuration::from_nanos(1)));
-        assert!(!searches.contains(MULTI, &seen, at + REPEAT_AFTER));
+        let five_minutes = SignedDuration::from_mins(5);
+        assert!(searches.contains(MULTI, &seen, at + five_minutes - SignedDuration::from_nanos(1)));
+        assert!(!searches.contains(MULTI, &seen, at + five_minutes));
         assert!(
             !searches.contains(MULTI, &seen, Timestamp::UNIX_EPOCH),
             "the clock went back"

@@ -229,6 +229,18 @@ mod tests {
         assert_eq!(allowed(&policy), [Ok(Some(4)), Ok(Some(5)), Ok(Some(10))]);
         policy.budgets.reverse();
         assert_eq!(allowed(&policy), [Ok(Some(4)), Ok(Some(5)), Ok(Some(10))]);
+        // One whose window is closed limits nothing: the epoch is a Thursday.
+        let closed = Window {
+            schedule: "0 0 * * 0".parse().expect("a schedule"),
+            duration: GoDuration::from_secs(3600),
+        };
+        policy.budgets.extend(budget("1", None).map(|budget| {
+            Ok(Budget {
+                window: Some(closed),
+                ..budget
+            })
+        }));
+        assert_eq!(allowed(&policy), [Ok(Some(4)), Ok(Some(5)), Ok(Some(10))]);
         policy.budgets.push(budget("many", Some(&[Empty])));
         assert!(allowed(&policy).iter().all(Result::is_err));
         assert_eq!(

@@ -299,6 +299,28 @@ fn bound_pods_hold_resources_until_they_are_terminal_or_gone() {
     assert_eq!(cpu(&mut mirror), 3800);
 }
 
+// LIF-202
+#[test]
+fn a_node_that_comes_or_changes_counts_the_pods_bound_to_it() {
+    let mut mirror = mirror();
+    let cpu = |mirror: &mut Mirror| find(&mirror.snapshot(now()), "n").available().get(sym::CPU);
+    mirror.apply(running("a", "n", "'1'"));
+    mirror.apply(running("elsewhere", "m", "'1'"));
+    mirror.apply(pod(
+        "done",
+        "{nodeName: n, containers: [{name: a, resources: {requests: {cpu: '1'}}}]}",
+        "{phase: Succeeded}",
+    ));
+    mirror.apply(node("n", "", "[]"));
+    assert_eq!(cpu(&mut mirror), 2800);
+    mirror.apply(node("n", ", team: blue", "[]"));
+    assert_eq!(cpu(&mut mirror), 2800);
+    mirror.delete(&node("n", "", "[]"));
+    mirror.apply(running("b", "n", "500m"));
+    mirror.apply(node("n", "", "[]"));
+    assert_eq!(cpu(&mut mirror), 2300);
+}
+
 // SCH-063
 #[test]
 fn daemon_pods_are_summed_separately() {
