@@ -14,7 +14,7 @@ use kerf_aws::reservation::DescribedReservation;
 use kerf_aws::selector::{Filter, ImageQuery, Query, ReservationQuery};
 use kerf_aws::services::{
     CallResult, ClusterDescription, Ec2, Eks, FleetAnswer, FleetDryRun, Iam, InstanceProfile, InstanceQuery,
-    InstanceStatus, InstanceTypeZone, InstancesDryRun, PriceList, QueueMessage, Sqs, Ssm, TemplateQuery,
+    InstanceStatus, InstanceTypeZone, InstancesDryRun, PriceList, QueueMessage, Services, Sqs, Ssm, TemplateQuery,
     ZonalShiftService,
 };
 use kerf_aws::subnet::Subnet;
@@ -85,6 +85,18 @@ impl FakeAws {
         })
     }
 
+    pub(crate) fn services(self: &Arc<Self>) -> Services {
+        Services {
+            ec2: self.clone(),
+            ssm: self.clone(),
+            iam: self.clone(),
+            sqs: self.clone(),
+            eks: self.clone(),
+            price_list: self.clone(),
+            zonal_shift: self.clone(),
+        }
+    }
+
     pub(crate) fn account(&self) -> MutexGuard<'_, Account> {
         self.account.lock().unwrap()
     }
@@ -108,7 +120,10 @@ impl FakeAws {
     pub(crate) fn fail(&self, call: &str, code: &str, message: &str) {
         let mut account = self.account();
         let failures = account.failures.entry(call.to_owned()).or_default();
-        failures.push_back(ApiError::new(code, message));
+        failures.push_back(ApiError {
+            server_fault: code == "InternalError",
+            ..ApiError::new(code, message)
+        });
     }
 
     /// Records a call.

@@ -1,0 +1,20 @@
+//! The provider's own controllers. Each has one function that brings something one step closer to what it should be; the loop that calls it
+//! is the caller's. All may be killed between any two calls.
+
+mod class_conditions;
+mod class_end;
+mod class_hash;
+mod garbage_collection;
+mod kube_objects;
+mod node_class;
+mod reservations;
+mod tagging;
+mod validation;
+
+pub use class_end::ClassEnd;
+pub use class_hash::ClassHash;
+pub use garbage_collection::{InstanceGarbage, collect_profiles};
+pub use node_class::NodeClassController;
+pub use reservations::{correct_capacity_types, expire_reservations};
+pub use tagging::Tagging;
+pub use validation::Validation;

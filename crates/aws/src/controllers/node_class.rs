@@ -1,0 +1,286 @@
+//! Keeps the status of a class: what it selects, and whether it is ready (AWS-055 to AWS-067).
+
+use super::class_conditions::ClassConditions;
+use super::class_end::ClassEnd;
+use super::kube_objects::{Written, merge_locked};
+use super::validation::{Validation, ValidationFinding};
+use crate::ami::status_amis;
+use crate::lookup::ImageError;
+use crate::node_class::{ConditionType, condition_types, finding};
+use crate::provider::AwsCloud;
+use crate::reservation::{requeue_after, status_reservation};
+use crate::subnet::status_subnets;
+use jiff::SignedDuration;
+use kerf_api::ConditionStatus;
+use kerf_api::ec2_node_class::{EC2NodeClass, EC2NodeClassStatus, FINALIZER};
+use kerf_runtime::client::found;
+use kerf_runtime::{Outcome, ReconcileError};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The controller `nodeclass`.
+pub struct NodeClassController {
+    cloud: Arc<AwsCloud>,
+    validation: Arc<Validation>,
+    end: ClassEnd,
+}
+
+/// Results of the steps of one pass.
+#[derive(Default)]
+struct Pass {
+    errors: Vec<String>,
+    /// Whether an error will not go away by itself.
+    terminal: bool,
+    again_after: Option<Duration>,
+}
+
+impl Pass {
+    fn again(&mut self, after: Duration) {
+        self.again_after = Some(self.again_after.map_or(after, |known| known.min(after)));
+    }
+
+    fn fail(&mut self, kind: ConditionType, error: &dyn std::fmt::Display) {
+        self.errors.push(format!("{kind}: {error}"));
+    }
+}
+
+impl NodeClassController {
+    /// A controller of the classes of a cluster.
+    pub fn new(cloud: &Arc<AwsCloud>) -> Self {
+        let validation = Arc::new(Validation::new(Arc::clone(cloud)));
+        Self {
+            end: ClassEnd::new(Arc::clone(cloud), Arc::clone(&validation)),
+            cloud: Arc::clone(cloud),
+            validation,
+        }
+    }
+
+    /// Reconciles one class by name.
+    pub async fn reconcile(&self, name: &str) -> Result<Outcome, ReconcileError> {
+        let api = self.cloud.classes();
+        let Some(mut class) = found(api.get(name).await)? else {
+            return Ok(Outcome::Done);
+        };
+        if class.metadata.deletion_timestamp.is_some() {
+            return self.end.reconcile(&class).await;
+        }
+        let mut all = class.metadata.finalizers.clone().unwrap_or_default();
+        if !all.iter().any(|one| one == FINALIZER) {
+            all.push(FINALIZER.to_owned());
+            let patch = json!({"metadata": {"finalizers": all}});
+            match merge_locked(&api, &class, patch, false).await? {
+                Written::Done(written) => class = *written,
+                Written::Stale => return Ok(Outcome::RequeueAfter(Duration::ZERO)),
+            }
+        }
+        let stored = class.clone();
+        let pass = self.find_all(&mut class).await;
+        if class.status != stored.status {
+            let patch = json!({"status": status_patch(&class.status)});
+            if let Written::Stale = merge_locked(&api, &stored, patch, true).await? {
+                return Ok(Outcome::RequeueAfter(Duration::ZERO));
+            }
+        }
+        match (pass.errors.is_empty(), pass.terminal) {
+            (true, _) => Ok(pass.again_after.map_or(Outcome::Done, Outcome::RequeueAfter)),
+            (false, true) => Err(ReconcileError::terminal(pass.errors.join("; "))),
+            (false, false) => Err(ReconcileError::message(pass.errors.join("; "))),
+        }
+    }
+
+    /// Works on every topic, also after one has failed (AWS-056).
+    async fn find_all(&self, class: &mut EC2NodeClass) -> Pass {
+        let mut pass = Pass::default();
+        let mut found = Vec::new();
+        for kind in condition_types(self.cloud.reserved_capacity) {
+            match kind {
+                ConditionType::Amis => found.push(self.find_amis(class, &mut pass).await),
+                ConditionType::CapacityReservations => found.push(self.find_reservations(class, &mut pass).await),
+                ConditionType::PlacementGroup => found.push(self.find_group(class, &mut pass).await),
+                ConditionType::Subnets => found.push(self.find_subnets(class, &mut pass).await),
+                ConditionType::SecurityGroups => found.push(self.find_security_groups(class, &mut pass).await),
+                ConditionType::InstanceProfile => found.push(self.find_profile(class, &mut pass).await),
+                // It needs the results of all others.
+                ConditionType::Validation => {}
+            }
+        }
+        let (reserved_capacity, now) = (self.cloud.reserved_capacity, self.cloud.clock.now());
+        let mut conditions = ClassConditions::new(class, reserved_capacity, now);
+        for (kind, ready, reason, message) in found.into_iter().flatten() {
+            let status = if ready {
+                ConditionStatus::True
+            } else {
+                ConditionStatus::False
+            };
+            conditions.set(kind, status, reason, &message);
+        }
+        let statuses = conditions.statuses();
+        let verdict = self.validation.judge(class, &statuses).await;
+        let mut conditions = ClassConditions::new(class, reserved_capacity, now);
+        apply(verdict, &mut conditions, &mut pass);
+        conditions.finish();
+        pass
+    }
+
+    async fn find_amis(&self, class: &mut EC2NodeClass, pass: &mut Pass) -> Option<TopicFinding> {
+        let kind = ConditionType::Amis;
+        let version = self.cloud.cluster.version().to_string();
+        match self.cloud.images.list(class, &version, self.cloud.clock.now()).await {
+            Ok(selected) => {
+                class.status.amis = status_amis(&selected);
+                Some(judged(kind, selected.len(), "AMISelector did not match any AMIs", pass))
+            }
+            Err(ImageError::Unsupported(error)) => {
+                pass.fail(kind, &error);
+                pass.terminal = true;
+                Some((kind, false, "UnsupportedAlias", error.to_string()))
+            }
+            Err(error) => {
+                pass.fail(kind, &error);
+                None
+            }
+        }
+    }
+
+    async fn find_reservations(&self, class: &mut EC2NodeClass, pass: &mut Pass) -> Option<TopicFinding> {
+        let kind = ConditionType::CapacityReservations;
+        let now = self.cloud.clock.now();
+        match self.cloud.reservations.list(class, now).await {
+            Ok(found) => {
+                let mut known = Vec::new();
+                for described in &found {
+                    match status_reservation(described, now) {
+                        Ok(reservation) => known.push(reservation),
+                        Err(error) => tracing::error!(error = %error, "a capacity reservation is left out"),
+                    }
+                }
+                pass.again(span(requeue_after(&known, now)));
+                class.status.capacity_reservations = known;
+                Some((kind, true, "", String::new()))
+            }
+            Err(error) => {
+                pass.fail(kind, &error);
+                None
+            }
+        }
+    }
+
+    async fn find_group(&self, class: &EC2NodeClass, pass: &mut Pass) -> Option<TopicFinding> {
+        let kind = ConditionType::PlacementGroup;
+        match self.cloud.groups.get(class).await {
+            Ok(found) => {
+                let is_ready = found.is_some() || class.spec.placement_group_selector.is_none();
+                Some(judged(kind, usize::from(is_ready), "Placement group not found", pass))
+            }
+            Err(error) => {
+                pass.fail(kind, &error);
+                Some((kind, false, "PlacementGroupResolutionFailed", error.to_string()))
+            }
+        }
+    }
+
+    async fn find_subnets(&self, class: &mut EC2NodeClass, pass: &mut Pass) -> Option<TopicFinding> {
+        let kind = ConditionType::Subnets;
+        match self.cloud.subnets.list(class).await {
+            Ok(found) => {
+                class.status.subnets = status_subnets(&found);
+                Some(judged(
+                    kind,
+                    found.len(),
+                    "SubnetSelector did not match any Subnets",
+                    pass,
+                ))
+            }
+            Err(error) => {
+                pass.fail(kind, &error);
+                None
+            }
+        }
+    }
+
+    async fn find_security_groups(&self, class: &mut EC2NodeClass, pass: &mut Pass) -> Option<TopicFinding> {
+        let kind = ConditionType::SecurityGroups;
+        match self.cloud.security_groups.list(class).await {
+            Ok(found) => {
+                let count = found.len();
+                class.status.security_groups = found;
+                Some(judged(
+                    kind,
+                    count,
+                    "SecurityGroupSelector did not match any SecurityGroups",
+                    pass,
+                ))
+            }
+            Err(error) => {
+                pass.fail(kind, &error);
+                None
+            }
+        }
+    }
+
+    async fn find_profile(&self, class: &mut EC2NodeClass, pass: &mut Pass) -> Option<TopicFinding> {
+        let kind = ConditionType::InstanceProfile;
+        match self.cloud.profiles.ensure(class).await {
+            Ok(name) => {
+                class.status.instance_profile = Some(name);
+                Some((kind, true, "", String::new()))
+            }
+            Err(error) => {
+                pass.fail(kind, &error);
+                None
+            }
+        }
+    }
+}
+
+/// A span as a time to wait; one in the past is no wait.
+fn span(span: SignedDuration) -> Duration {
+    Duration::try_from(span).unwrap_or(Duration::ZERO)
+}
+
+/// Topic, whether it is ready, reason and message.
+type TopicFinding = (ConditionType, bool, &'static str, String);
+
+/// The finding of a look-up that gave so many things.
+fn judged(kind: ConditionType, count: usize, missing: &str, pass: &mut Pass) -> TopicFinding {
+    let found = finding(kind, count);
+    pass.again(span(found.again_after));
+    let message = if found.ready { String::new() } else { missing.to_owned() };
+    (kind, found.ready, found.reason, message)
+}
+
+/// Takes over what validation found.
+fn apply(verdict: ValidationFinding, conditions: &mut ClassConditions<'_>, pass: &mut Pass) {
+    let kind = ConditionType::Validation;
+    if let Some((status, reason, message)) = &verdict.condition {
+        conditions.set(kind, *status, reason, message);
+    }
+    if let Some(error) = verdict.error {
+        pass.fail(kind, &error);
+        pass.terminal |= verdict.terminal;
+    }
+    if let Some(after) = verdict.again_after {
+        pass.again(after);
+    }
+}
+
+/// The status as a merge patch: a field that is empty now is taken away.
+fn status_patch(status: &EC2NodeClassStatus) -> Value {
+    let fields = [
+        "subnets",
+        "securityGroups",
+        "capacityReservations",
+        "amis",
+        "instanceProfile",
+        "conditions",
+    ];
+    let mut patch: Map<String, Value> = fields
+        .map(|field| (field.to_owned(), Value::Null))
+        .into_iter()
+        .collect();
+    if let Ok(Value::Object(written)) = serde_json::to_value(status) {
+        patch.extend(written);
+    }
+    Value::Object(patch)
+}

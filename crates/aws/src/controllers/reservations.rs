@@ -1,0 +1,106 @@
+//! Claims in capacity reservations that end (AWS-276 to AWS-278).
+
+use super::kube_objects::{Written, merge_locked};
+use crate::labels::RESERVATION;
+use crate::offering::CapacityType;
+use crate::provider::AwsCloud;
+use crate::provider_id::instance_id;
+use crate::reservation::{demoted_labels, is_expiring};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::labels::{CAPACITY_TYPE, REGISTERED};
+use kerf_api::{EC2NodeClass, NodeClaim};
+use kerf_cloud::CloudError;
+use kerf_runtime::ReconcileError;
+use kerf_runtime::client::found;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, Resource};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// Claims that are deleted at once.
+const AT_ONCE: usize = 10;
+
+/// Deletes the claims in capacity blocks that end soon: the controller `capacityreservation.expiration`.
+pub async fn expire_reservations(cloud: &AwsCloud) -> Result<(), ReconcileError> {
+    let classes: Vec<EC2NodeClass> = cloud.classes().list(&ListParams::default()).await?.items;
+    let reservations: Vec<_> = classes
+        .into_iter()
+        .flat_map(|class| class.status.capacity_reservations)
+        .collect();
+    let no_labels = BTreeMap::new();
+    let claims = cloud.managed_claims().await?;
+    let ends = |claim: &&NodeClaim| {
+        let labels = claim.metadata.labels.as_ref().unwrap_or(&no_labels);
+        claim.metadata.deletion_timestamp.is_none() && is_expiring(labels, &reservations)
+    };
+    let names = claims
+        .iter()
+        .filter(ends)
+        .filter_map(|claim| claim.metadata.name.clone());
+    let api = cloud.claims();
+    let deletions = names.map(|name| {
+        let api = api.clone();
+        async move { found(api.delete(&name, &DeleteParams::default()).await).map(drop) }
+    });
+    let done: Vec<Result<(), kube::Error>> = futures::stream::iter(deletions)
+        .buffer_unordered(AT_ONCE)
+        .collect()
+        .await;
+    Ok(done.into_iter().collect::<Result<(), _>>()?)
+}
+
+/// The labels that change, as a merge patch; those that are taken away are null.
+fn label_patch(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Value {
+    let mut changes: Map<String, Value> = [(CAPACITY_TYPE.to_owned(), json!(after.get(CAPACITY_TYPE)))]
+        .into_iter()
+        .collect();
+    let gone = RESERVATION.iter().filter(|key| before.contains_key(**key));
+    changes.extend(gone.map(|key| ((*key).to_owned(), Value::Null)));
+    json!({"metadata": {"labels": changes}})
+}
+
+/// Corrects the labels of claims and Nodes whose reservation has ended while their instance runs on: the controller
+/// `capacityreservation.capacitytype`. Returns whether a write met a newer object, so that another pass is due at once.
+pub async fn correct_capacity_types(cloud: &AwsCloud) -> Result<bool, ReconcileError> {
+    let instances = cloud.instances.list().await?;
+    let on_demand = |id: &str| {
+        let found = instances.iter().find(|one| one.described.id == id);
+        found.is_some_and(|one| one.capacity_type == CapacityType::OnDemand)
+    };
+    let is_demoted = |provider_id: Option<&str>| provider_id.and_then(|id| instance_id(id).ok()).is_some_and(on_demand);
+    let mut stale = false;
+    for claim in cloud.managed_claims().await? {
+        let status = claim.status.as_ref();
+        if is_demoted(status.and_then(|status| status.provider_id.as_deref())) {
+            stale |= correct(&cloud.claims(), &claim).await?;
+        }
+    }
+    let nodes = Api::<Node>::all(cloud.client.clone());
+    for node in nodes.list(&ListParams::default()).await?.items {
+        let labels = node.metadata.labels.as_ref();
+        let is_registered = labels
+            .and_then(|labels| labels.get(REGISTERED))
+            .is_some_and(|value| value == "true");
+        let spec = node.spec.as_ref();
+        if is_registered && is_demoted(spec.and_then(|spec| spec.provider_id.as_deref())) {
+            stale |= correct(&nodes, &node).await?;
+        }
+    }
+    Ok(stale)
+}
+
+/// Corrects one object. Returns whether it had changed meanwhile.
+async fn correct<K>(api: &Api<K>, object: &K) -> Result<bool, CloudError>
+where
+    K: Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    let meta = object.meta();
+    let labels = meta.labels.clone().unwrap_or_default();
+    let Some(corrected) = demoted_labels(&labels).filter(|_| meta.deletion_timestamp.is_none()) else {
+        return Ok(false);
+    };
+    let written = merge_locked(api, object, label_patch(&labels, &corrected), false).await;
+    let written = written.map_err(|error| CloudError::other(error.to_string()))?;
+    Ok(matches!(written, Written::Stale))
+}

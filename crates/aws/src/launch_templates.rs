@@ -1,0 +1,148 @@
+//! Launch templates in EC2: made when they are needed, deleted once no launch has needed them for a minute (AWS-157 to AWS-160).
+
+use crate::errors::ApiError;
+use crate::intervals::SHORT_LIVED;
+use crate::launch::TemplateData;
+use crate::selector::Filter;
+use crate::services::{CallResult, Ec2, TemplateQuery};
+use crate::tags;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::time::Instant;
+
+/// The templates of one cluster.
+pub struct LaunchTemplates {
+    ec2: Arc<dyn Ec2>,
+    cluster: String,
+    /// Names, and until when each is kept.
+    known: Mutex<BTreeMap<String, Instant>>,
+    ensuring: tokio::sync::Mutex<()>,
+}
+
+impl LaunchTemplates {
+    /// The templates of a cluster, none known yet.
+    pub fn new(ec2: Arc<dyn Ec2>, cluster: &str) -> Self {
+        Self {
+            ec2,
+            cluster: cluster.to_owned(),
+            known: Mutex::default(),
+            ensuring: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes sure that a template exists, and keeps it for another minute. Returns whether it was made now.
+    pub async fn ensure(&self, name: &str, data: &TemplateData) -> CallResult<bool> {
+        let _ensuring = self.ensuring.lock().await;
+        let is_known = self.known().contains_key(name);
+        let is_new = !is_known && !self.exists(name).await?;
+        if is_new {
+            self.ec2.create_launch_template(name, data).await?;
+        }
+        self.known().insert(name.to_owned(), Instant::now() + SHORT_LIVED);
+        Ok(is_new)
+    }
+
+    async fn exists(&self, name: &str) -> CallResult<bool> {
+        let query = TemplateQuery {
+            names: vec![name.to_owned()],
+            filters: Vec::new(),
+        };
+        match self.ec2.launch_templates(&query).await {
+            Ok(found) if found.len() == 1 => Ok(true),
+            Ok(found) => {
+                let text = format!(
+                    "expected to find one launch template named {name}, found {}",
+                    found.len()
+                );
+                Err(ApiError::new("UnexpectedLaunchTemplates", &text))
+            }
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Forgets templates that EC2 says do not exist, without deleting them: the next launch makes them anew (AWS-159, AWS-491).
+    pub fn forget<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
+        let mut known = self.known();
+        for name in names {
+            known.remove(name);
+        }
+    }
+
+    /// Takes over the templates of an earlier process of this cluster, so that those no launch needs are deleted a minute later. Only a leader
+    /// may do this: the templates may be those of the one before (AWS-158, AWS-491).
+    pub async fn take_over(&self) -> CallResult<()> {
+        let query = TemplateQuery {
+            names: Vec::new(),
+            filters: vec![self.of_cluster()],
+        };
+        let found = self.ec2.launch_templates(&query).await?;
+        let until = Instant::now() + SHORT_LIVED;
+        let mut known = self.known();
+        for name in found {
+            known.entry(name).or_insert(until);
+        }
+        Ok(())
+    }
+
+    fn of_cluster(&self) -> Filter {
+        Filter::new(format!("tag:{}", tags::CLUSTER_NAME), [&self.cluster])
+    }
+
+    /// Deletes the templates that no launch has needed for a minute. A template that cannot be deleted is logged and forgotten.
+    pub async fn delete_unused(&self) {
+        let now = Instant::now();
+        let _ensuring = self.ensuring.lock().await;
+        let expired: Vec<String> = {
+            let mut known = self.known();
+            let expired = known.iter().filter(|(_, until)| **until <= now);
+            let expired: Vec<String> = expired.map(|(name, _)| name.clone()).collect();
+            for name in &expired {
+                known.remove(name);
+            }
+            expired
+        };
+        for name in expired {
+            if let Err(error) = self.delete(&name).await {
+                tracing::error!(template = name, error = %error, "failed deleting a launch template");
+            }
+        }
+    }
+
+    async fn delete(&self, name: &str) -> CallResult<()> {
+        match self.ec2.delete_launch_template(name).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            answer => answer,
+        }
+    }
+
+    /// Deletes the templates of a class. All are tried; the error is that of the first one that could not be deleted, and says how many there
+    /// are (AWS-160).
+    pub async fn delete_of_class(&self, class: &str) -> CallResult<()> {
+        let query = TemplateQuery {
+            names: Vec::new(),
+            filters: vec![
+                self.of_cluster(),
+                Filter::new(format!("tag:{}", tags::NODE_CLASS), [class]),
+            ],
+        };
+        let names = self.ec2.launch_templates(&query).await?;
+        let mut errors = Vec::new();
+        for name in &names {
+            self.known().remove(name);
+            errors.extend(self.delete(name).await.err());
+        }
+        let failed = errors.len();
+        match errors.into_iter().next() {
+            None => Ok(()),
+            Some(first) => Err(ApiError {
+                message: format!("{} ({failed} of {} launch templates)", first.message, names.len()),
+                ..first
+            }),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Everything that the provider and its controllers share.
+
+use super::cluster_facts::ClusterFacts;
+use crate::catalogue::{InstanceTypes, ListError};
+use crate::errors::ApiError;
+use crate::instance_type::ResolveSettings;
+use crate::instances::Instances;
+use crate::launch_templates::LaunchTemplates;
+use crate::lookup::{ImageLookup, PlacementGroupLookup, ReservationLookup, SecurityGroupLookup, SubnetLookup};
+use crate::market::Market;
+use crate::metrics::AwsMetrics;
+use crate::options::AwsOptions;
+use crate::placement_group::PlacementGroup;
+use crate::profiles::Profiles;
+use crate::services::Services;
+use kerf_api::EC2NodeClass;
+use kerf_model::instance_type::Catalogue;
+use kerf_model::intern::Interner;
+use kerf_runtime::{Clock, Metrics, Recorder, Rng};
+use kerf_units::policy::MinValuesPolicy;
+use kube::Client;
+use std::sync::Arc;
+
+/// What the provider is made from.
+pub struct AwsParts {
+    /// The services of the account.
+    pub services: Services,
+    /// The cluster.
+    pub cluster: ClusterFacts,
+    /// The provider's options.
+    pub options: AwsOptions,
+    /// Whether capacity reservations are used.
+    pub reserved_capacity: bool,
+    /// What a launch does about `minValues`.
+    pub min_values: MinValuesPolicy,
+    /// The way to the Kubernetes API.
+    pub client: Client,
+    /// Wall time.
+    pub clock: Clock,
+    /// Where names of instance profiles come from.
+    pub rng: Rng,
+    /// The texts behind all ids.
+    pub interner: Arc<Interner>,
+    /// Where is counted.
+    pub metrics: Metrics,
+    /// Where Kubernetes Events go.
+    pub recorder: Recorder,
+}
+
+/// Look-ups, caches and calls of one account, shared by the provider and its controllers.
+pub struct AwsCloud {
+    /// The services of the account.
+    pub services: Services,
+    /// The cluster.
+    pub cluster: ClusterFacts,
+    /// The provider's options.
+    pub options: AwsOptions,
+    /// Whether capacity reservations are used.
+    pub reserved_capacity: bool,
+    /// What a launch does about `minValues`.
+    pub min_values: MinValuesPolicy,
+    /// The way to the Kubernetes API.
+    pub client: Client,
+    /// Wall time.
+    pub clock: Clock,
+    /// The texts behind all ids.
+    pub interner: Arc<Interner>,
+    /// Where is counted.
+    pub metrics: AwsMetrics,
+    /// Where Kubernetes Events go.
+    pub recorder: Recorder,
+    /// Prices, missing capacity, discovered memory, zonal shifts.
+    pub market: Arc<Market>,
+    /// Instance types by class.
+    pub types: InstanceTypes,
+    /// Subnets of classes.
+    pub subnets: SubnetLookup,
+    /// Security groups of classes.
+    pub security_groups: SecurityGroupLookup,
+    /// Images of classes.
+    pub images: ImageLookup,
+    /// Capacity reservations of classes.
+    pub reservations: ReservationLookup,
+    /// Placement groups of classes.
+    pub groups: PlacementGroupLookup,
+    /// Launch templates.
+    pub templates: LaunchTemplates,
+    /// Instances.
+    pub instances: Instances,
+    /// Instance profiles.
+    pub profiles: Profiles,
+}
+
+/// Why a class has no instance types.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TypesError {
+    /// Something is not known yet.
+    #[error(transparent)]
+    List(#[from] ListError),
+    /// The placement group could not be asked for.
+    #[error("resolving placement group, {0}")]
+    Group(ApiError),
+}
+
+impl AwsCloud {
+    /// Puts the parts together. No call is made.
+    pub fn new(parts: AwsParts) -> Arc<Self> {
+        let AwsParts {
+            services,
+            cluster,
+            options,
+            reserved_capacity,
+            min_values,
+            client,
+            clock,
+            rng,
+            interner,
+            metrics,
+            recorder,
+        } = parts;
+        let metrics = AwsMetrics::new(&metrics);
+        let market = Arc::new(Market::new(&cluster.region, options.isolated_vpc));
+        let settings = ResolveSettings {
+            region: cluster.region.clone(),
+            vm_memory_overhead_percent: options.vm_memory_overhead_percent,
+            reserved_enis: options.reserved_enis,
+            reserved_capacity,
+        };
+        let ec2 = &services.ec2;
+        let instances = Instances::new(
+            ec2,
+            Arc::clone(&market),
+            metrics.clone(),
+            clock.clone(),
+            &cluster.name,
+            reserved_capacity,
+        );
+        Arc::new(Self {
+            types: InstanceTypes::new(settings, Arc::clone(&interner)),
+            subnets: SubnetLookup::new(Arc::clone(ec2), options.subnet_refresh_interval.to_std()),
+            security_groups: SecurityGroupLookup::new(Arc::clone(ec2)),
+            images: ImageLookup::new(
+                Arc::clone(ec2),
+                Arc::clone(&services.ssm),
+                options.ami_refresh_interval.to_std(),
+            ),
+            reservations: ReservationLookup::new(Arc::clone(ec2)),
+            groups: PlacementGroupLookup::new(Arc::clone(ec2)),
+            templates: LaunchTemplates::new(Arc::clone(ec2), &cluster.name),
+            profiles: Profiles::new(Arc::clone(&services.iam), &cluster.name, &cluster.region, rng),
+            instances,
+            market,
+            metrics,
+            services,
+            cluster,
+            options,
+            reserved_capacity,
+            min_values,
+            client,
+            clock,
+            interner,
+            recorder,
+        })
+    }
+
+    /// The instance types of a class, and its placement group.
+    pub(crate) async fn types_of(
+        &self,
+        class: &EC2NodeClass,
+    ) -> Result<(Arc<Catalogue>, Option<PlacementGroup>), TypesError> {
+        let group = self.groups.resolve(class).await.map_err(TypesError::Group)?;
+        let now = self.clock.now();
+        let list = self
+            .types
+            .list(class, group.as_ref(), &self.market, &self.reservations, now)?;
+        Ok((list, group))
+    }
+}

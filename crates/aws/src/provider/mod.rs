@@ -1,0 +1,17 @@
+//! The provider: claims in, instances out.
+
+mod aws_cloud;
+mod claim_reader;
+mod class_reader;
+mod cloud_provider;
+mod cluster_facts;
+mod launch_instance;
+mod partition_hook;
+mod signals;
+mod template;
+
+pub use aws_cloud::{AwsCloud, AwsParts};
+pub use cloud_provider::{AwsProvider, NODE_CLASS, PROVIDER_NAME};
+pub use cluster_facts::ClusterFacts;
+pub use partition_hook::PlacementGroupRegistrationHook;
+pub(crate) use template::{TemplateError, TemplateRequest};

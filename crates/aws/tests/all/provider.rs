@@ -1,0 +1,697 @@
+//! The provider: launches, reads, terminations and drift, with what they cost in calls.
+
+use crate::world::{
+    CAPACITY, TYPE, World, ZONE, after_launch, claim, condition, launched, plain_claim, ready_class, ready_world,
+    start, world, world_with,
+};
+use futures::future::join_all;
+use jiff::SignedDuration;
+use kerf_api::{EC2NodeClass, NodeClaim};
+use kerf_aws::errors::ApiError;
+use kerf_aws::tags::Tags;
+use kerf_aws::zonal_shift::Shift;
+use kerf_cloud::{CloudError, CloudProvider, HookOutcome};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+
+// AWS-283
+#[tokio::test(start_paused = true)]
+async fn the_provider_is_called_aws_and_serves_its_class() {
+    let world = world(&[]).await;
+    let profile = world.provider.profile();
+    assert_eq!(profile.name, "aws");
+    let kinds: Vec<&str> = profile.node_classes.iter().map(|kind| kind.kind).collect();
+    assert_eq!(kinds, ["EC2NodeClass"]);
+    assert!(profile.serves(&plain_claim("a").spec.node_class_ref));
+}
+
+// AWS-256, AWS-287, AWS-288, AWS-289
+#[tokio::test(start_paused = true)]
+async fn a_claim_gets_the_instance_that_ec2_answers() {
+    let world = ready_world(&["m5.large", "c5.large"]).await;
+    let types: &[&str] = &["m5.large", "c5.large"];
+    let launched = launched(&world, &claim("a", &[(TYPE, types), (CAPACITY, &["on-demand"])])).await;
+    // c5.large is cheaper.
+    assert_eq!(launched.provider_id, "aws:///us-east-1a/i-00000001");
+    assert_eq!(launched.image_id.as_deref(), Some("ami-amd"));
+    assert_eq!(
+        launched.created,
+        Some(start() + SignedDuration::from_millis(35)),
+        "after the batch window"
+    );
+    assert!(!launched.deleting);
+    for (key, value) in [
+        ("node.kubernetes.io/instance-type", "c5.large"),
+        ("topology.kubernetes.io/zone", "us-east-1a"),
+        ("topology.k8s.aws/zone-id", "use1-az1"),
+        ("karpenter.sh/capacity-type", "on-demand"),
+        ("karpenter.k8s.aws/instance-tenancy", "default"),
+        ("karpenter.sh/nodepool", "default"),
+    ] {
+        assert_eq!(launched.labels.get(key).map(String::as_str), Some(value), "{key}");
+    }
+    let keys: Vec<&str> = launched.annotations.keys().map(String::as_str).collect();
+    let own = [
+        "ec2nodeclass-hash",
+        "ec2nodeclass-hash-version",
+        "instance-profile-name",
+    ];
+    assert_eq!(keys, own.map(|name| format!("karpenter.k8s.aws/{name}")));
+    assert_eq!(
+        launched.annotations["karpenter.k8s.aws/instance-profile-name"],
+        "prod_1"
+    );
+    assert!(launched.capacity.contains_key("cpu") && !launched.capacity.contains_key("vpc.amazonaws.com/efa"));
+    let calls = world.aws.take_calls();
+    let templates: Vec<&String> = calls
+        .iter()
+        .filter(|call| call.starts_with("DescribeLaunchTemplates"))
+        .collect();
+    assert_eq!(templates.len(), 1);
+    assert!(
+        calls.ends_with(&["CreateLaunchTemplate".to_owned(), "CreateFleet 1".to_owned()]),
+        "{calls:?}"
+    );
+    let account = world.aws.account();
+    let (request, _) = &account.fleets[0];
+    assert_eq!(request.configs[0].overrides.len(), 4, "two types in two zones");
+    assert_eq!(account.instances[0].tags["karpenter.k8s.aws/ec2nodeclass"], "nodes");
+}
+
+// AWS-284, AWS-387
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_class_is_dropped() {
+    let mut world = world(&["m5.large"]).await;
+    let error = world.provider.create(&plain_claim("a")).await.unwrap_err();
+    assert!(matches!(error, CloudError::InsufficientCapacity(_)), "{error}");
+    let events = world.events();
+    assert_eq!(
+        (events[0].object.kind.as_str(), events[0].object.name.as_str()),
+        ("NodeClaim", "a")
+    );
+    // A class that is being deleted counts as none.
+    let mut class = ready_class(json!({}), json!({}));
+    class.metadata.annotations = None;
+    world.put_class(&class).await;
+    let api = Api::<EC2NodeClass>::all(world.client.clone());
+    let keep = Patch::Merge(json!({"metadata": {"finalizers": ["karpenter.k8s.aws/termination"]}}));
+    api.patch("nodes", &PatchParams::default(), &keep).await.unwrap();
+    assert!(world.provider.create(&plain_claim("b")).await.is_ok());
+    api.delete("nodes", &DeleteParams::default()).await.unwrap();
+    let error = world.provider.create(&plain_claim("c")).await.unwrap_err();
+    assert!(matches!(error, CloudError::InsufficientCapacity(_)), "{error}");
+    assert_eq!(world.events()[0].object.name, "c");
+}
+
+// AWS-285, AWS-492
+#[tokio::test(start_paused = true)]
+async fn nothing_is_launched_before_the_status_of_the_class_is_that_of_its_spec() {
+    let world = ready_world(&["m5.large"]).await;
+    let error = async |status: &str, generation: i64| {
+        world
+            .patch_status(json!({"conditions": [condition("Ready", status, generation)]}))
+            .await;
+        world.provider.create(&plain_claim("a")).await.unwrap_err()
+    };
+    assert!(matches!(error("False", 1).await, CloudError::NodeClassNotReady(_)));
+    let unknown = error("Unknown", 1).await;
+    assert!(matches!(&unknown, CloudError::Create { reason, .. } if &**reason == "NodeClassReadinessUnknown"));
+    assert!(matches!(error("True", 7).await, CloudError::NodeClassNotReady(_)));
+    assert_eq!(world.aws.count("CreateFleet"), 0);
+    // The launch uses what the status names, and asks EC2 for nothing of it.
+    world
+        .patch_status(json!({
+            "conditions": [condition("Ready", "True", 1)],
+            "securityGroups": [{"id": "sg-9"}],
+            "subnets": [{"id": "subnet-z", "zone": "us-east-1b"}],
+        }))
+        .await;
+    launched(&world, &plain_claim("a")).await;
+    for call in ["DescribeSubnets", "DescribeSecurityGroups", "DescribeImages"] {
+        assert_eq!(world.aws.count(call), 0, "{call}");
+    }
+    let account = world.aws.account();
+    assert_eq!(account.instances[0].subnet_id, "subnet-z");
+    assert!(account.instances[0].security_group_ids.contains("sg-9"));
+}
+
+// AWS-250, AWS-251
+#[tokio::test(start_paused = true)]
+async fn a_launch_that_cannot_be_prepared_says_why() {
+    let world = ready_world(&["m5.large"]).await;
+    let reason = async |status: serde_json::Value| {
+        world.patch_status(status).await;
+        match world.provider.create(&plain_claim("a")).await.unwrap_err() {
+            CloudError::Create { reason, message } => (reason.to_string(), message.to_string()),
+            other => (String::new(), other.to_string()),
+        }
+    };
+    let (found, message) = reason(json!({"amis": []})).await;
+    assert_eq!(found, "LaunchFailed");
+    assert!(message.contains("no AMIs"), "{message}");
+    let (found, _) = reason(json!({"subnets": []})).await;
+    assert_eq!(found, "InstanceTypeResolutionFailed");
+    let restored = ready_class(json!({}), json!({}));
+    world
+        .patch_status(serde_json::to_value(&restored.status).unwrap())
+        .await;
+    world.aws.fail("CreateLaunchTemplate", "UnauthorizedOperation", "no");
+    let (found, _) = reason(json!({})).await;
+    assert_eq!(found, "Unauthorized");
+    world.aws.fail("CreateFleet", "RequestLimitExceeded", "slow down");
+    let (found, _) = reason(json!({})).await;
+    assert_eq!(found, "RequestLimitExceeded");
+}
+
+// AWS-257, AWS-365
+#[tokio::test(start_paused = true)]
+async fn a_mixed_claim_falls_back_from_spot_and_then_waits_without_calls() {
+    let world = ready_world(&["m5.large"]).await;
+    let mixed = claim("a", &[(TYPE, &["m5.large"]), (CAPACITY, &["spot", "on-demand"])]);
+    let empty = |capacity_type: &str| {
+        let mut account = world.aws.account();
+        for zone in ["us-east-1a", "us-east-1b"] {
+            let pool = (capacity_type.to_owned(), "m5.large".to_owned(), zone.to_owned());
+            account.empty_pools.insert(pool);
+        }
+    };
+    empty("spot");
+    let error = world.provider.create(&mixed).await.unwrap_err();
+    assert!(matches!(error, CloudError::InsufficientCapacity(_)), "{error}");
+    let series = "karpenter_cloudprovider_instance_launch_failures_total{capacity_type=\"spot\",\
+        reason=\"LaunchFailed\",zone=\"us-east-1a\",zone_id=\"use1-az1\"}";
+    assert_eq!(world.metric(series), Some(1.0), "{}", world.metrics.encode());
+    let second = launched(&world, &mixed).await;
+    assert_eq!(second.labels[CAPACITY], "on-demand");
+    empty("on-demand");
+    assert!(world.provider.create(&mixed).await.is_err());
+    world.aws.take_calls();
+    let error = world.provider.create(&mixed).await.unwrap_err();
+    assert!(matches!(error, CloudError::InsufficientCapacity(_)), "{error}");
+    assert_eq!(world.aws.take_calls(), Vec::<String>::new());
+    // After three minutes EC2 is asked again.
+    tokio::time::sleep(Duration::from_secs(180)).await;
+    world.aws.account().empty_pools.clear();
+    assert_eq!(launched(&world, &mixed).await.labels[CAPACITY], "spot");
+}
+
+// AWS-388
+#[tokio::test(start_paused = true)]
+async fn a_missing_role_for_spot_ends_spot_launches_for_a_while() {
+    let mut world = ready_world(&["m5.large"]).await;
+    {
+        let mut account = world.aws.account();
+        account.pool_error = Some(ApiError::new(
+            "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
+            "no role",
+        ));
+        let pool = |zone: &str| ("spot".to_owned(), "m5.large".to_owned(), zone.to_owned());
+        account.empty_pools.extend(["us-east-1a", "us-east-1b"].map(pool));
+    }
+    let mixed = claim("a", &[(TYPE, &["m5.large"]), (CAPACITY, &["spot", "on-demand"])]);
+    assert!(world.provider.create(&mixed).await.is_err());
+    let events = world.events();
+    assert_eq!(events.len(), 1, "one event, though two offerings failed");
+    assert_eq!(events[0].object.name, "a");
+    assert!(events[0].message.contains("ServiceLinkedRoleCreationNotPermitted"));
+    assert_eq!(launched(&world, &mixed).await.labels[CAPACITY], "on-demand");
+}
+
+// AWS-108
+#[tokio::test(start_paused = true)]
+async fn a_full_subnet_is_avoided() {
+    let world = ready_world(&["m5.large"]).await;
+    {
+        let mut account = world.aws.account();
+        account.pool_error = Some(ApiError::new("InsufficientFreeAddressesInSubnet", "full"));
+        account
+            .empty_pools
+            .insert(("on-demand".to_owned(), "m5.large".to_owned(), "us-east-1a".to_owned()));
+    }
+    assert_eq!(launched(&world, &plain_claim("a")).await.labels[ZONE], "us-east-1b");
+    world.aws.account().empty_pools.clear();
+    assert_eq!(
+        launched(&world, &plain_claim("b")).await.labels[ZONE],
+        "us-east-1b",
+        "its mark lasts three minutes"
+    );
+}
+
+// AWS-177, AWS-178, AWS-180
+#[tokio::test(start_paused = true)]
+async fn instance_types_are_computed_once_per_change() {
+    let world = ready_world(&["m5.large", "c5.large"]).await;
+    let pool = world.put_pool().await;
+    let list = async || world.provider.instance_types(&pool).await.unwrap();
+    let first = list().await;
+    assert_eq!(first.types.len(), 2);
+    assert!(Arc::ptr_eq(&first, &list().await));
+    // An equal answer changes nothing; an error neither.
+    world.cloud.types.refresh(&*world.aws).await.unwrap();
+    let calls = world.aws.take_calls();
+    let filters =
+        "DescribeInstanceTypes supported-virtualization-type=hvm processor-info.supported-architecture=x86_64,arm64";
+    assert_eq!(calls, [filters, "DescribeInstanceTypeOfferings"]);
+    world.aws.account().types.truncate(1);
+    world.aws.fail("DescribeInstanceTypeOfferings", "InternalError", "");
+    assert!(world.cloud.types.refresh(&*world.aws).await.is_err());
+    assert!(Arc::ptr_eq(&first, &list().await));
+    world.cloud.types.refresh(&*world.aws).await.unwrap();
+    assert_eq!(list().await.types.len(), 1);
+    // A zone that no type had before is a zone of all.
+    let mut zone = world.aws.account().type_zones[0].clone();
+    zone.zone = "us-east-1f".to_owned();
+    world.aws.account().type_zones.push(zone);
+    world.cloud.types.refresh(&*world.aws).await.unwrap();
+    assert_eq!(list().await.types[0].offerings.len(), 2 * 3);
+    // A change of the class is a change of its list.
+    let before = list().await;
+    world
+        .patch_status(json!({"subnets": [{"id": "subnet-a", "zone": "us-east-1a"}]}))
+        .await;
+    let after = list().await;
+    assert!(!Arc::ptr_eq(&before, &after));
+    assert!(Arc::ptr_eq(&after, &list().await));
+}
+
+// AWS-179
+#[tokio::test(start_paused = true)]
+async fn a_list_needs_types_zones_and_subnets() {
+    let world = ready_world(&[]).await;
+    let pool = world.put_pool().await;
+    let error = async || world.provider.instance_types(&pool).await.unwrap_err().to_string();
+    assert_eq!(error().await, "no instance types found");
+    world.aws.account().types = vec![crate::class::description("m5.large")];
+    world.cloud.types.refresh(&*world.aws).await.unwrap();
+    assert_eq!(error().await, "no instance types offerings found");
+    let zone = kerf_aws::services::InstanceTypeZone {
+        instance_type: "m5.large".to_owned(),
+        zone: "us-east-1a".to_owned(),
+    };
+    world.aws.account().type_zones.push(zone);
+    world.cloud.types.refresh(&*world.aws).await.unwrap();
+    assert!(world.provider.instance_types(&pool).await.is_ok());
+    world.patch_status(json!({"subnets": null})).await;
+    assert_eq!(error().await, "no subnets found");
+}
+
+// AWS-291, AWS-387
+#[tokio::test(start_paused = true)]
+async fn a_pool_without_class_has_no_instance_types() {
+    let mut world = world(&["m5.large"]).await;
+    let pool = world.put_pool().await;
+    assert!(world.provider.instance_types(&pool).await.unwrap().types.is_empty());
+    let events = world.events();
+    assert_eq!(
+        (events[0].object.kind.as_str(), events[0].object.name.as_str()),
+        ("NodePool", "default")
+    );
+}
+
+// AWS-259, AWS-431
+#[tokio::test(start_paused = true)]
+async fn an_instance_is_remembered_until_a_list_or_a_description_says_otherwise() {
+    let world = ready_world(&["m5.large"]).await;
+    let launched = launched(&world, &plain_claim("a")).await;
+    world.aws.take_calls();
+    let get = async || world.provider.get(&launched.provider_id).await;
+    assert_eq!(get().await.unwrap().labels[TYPE], "m5.large");
+    assert_eq!(world.aws.count("DescribeInstances"), 1);
+    tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+    get().await.unwrap();
+    assert_eq!(world.aws.count("DescribeInstances"), 1, "it never expires");
+    // Only a description without the cache sees that it is gone.
+    let gone = world.aws.account().instances.remove(0);
+    get().await.unwrap();
+    let error = world.cloud.instances.get_fresh("i-00000001").await.unwrap_err();
+    assert!(error.is_not_found(), "{error}");
+    assert!(get().await.unwrap_err().is_not_found());
+    // A terminated instance is none.
+    world
+        .aws
+        .account()
+        .instances
+        .push(kerf_aws::instance::DescribedInstance {
+            state: "terminated".to_owned(),
+            ..gone.clone()
+        });
+    assert!(get().await.unwrap_err().is_not_found());
+    // A list remembers and forgets.
+    world.aws.account().instances = vec![gone];
+    assert_eq!(world.provider.list().await.unwrap().len(), 1);
+    world.aws.take_calls();
+    get().await.unwrap();
+    assert_eq!(world.aws.take_calls().len(), 0);
+    world.aws.account().instances.clear();
+    assert_eq!(world.provider.list().await.unwrap().len(), 0);
+    assert!(get().await.unwrap_err().is_not_found());
+    world.aws.fail("DescribeInstances", "InternalError", "");
+    assert!(!get().await.unwrap_err().is_not_found(), "an error is not absence");
+    assert!(world.provider.get("kwok://a").await.is_err());
+}
+
+// AWS-290
+#[tokio::test(start_paused = true)]
+async fn instances_of_unknown_classes_are_listed_with_less_detail() {
+    let world = ready_world(&["m5.large"]).await;
+    launched(&world, &plain_claim("a")).await;
+    let api = Api::<EC2NodeClass>::all(world.client.clone());
+    api.delete("nodes", &DeleteParams::default()).await.unwrap();
+    let all = world.provider.list().await.unwrap();
+    assert_eq!(all.len(), 1);
+    assert!(all[0].capacity.is_empty() && all[0].labels[ZONE] == "us-east-1a");
+}
+
+// AWS-262, AWS-366, AWS-490
+#[tokio::test(start_paused = true)]
+async fn termination_takes_two_steps() {
+    let world = ready_world(&["m5.large"]).await;
+    let claim = plain_claim("a");
+    let claim = after_launch(&claim, &launched(&world, &claim).await);
+    world.aws.take_calls();
+    world.aws.fail("TerminateInstances", "UnauthorizedOperation", "no");
+    assert!(world.provider.delete(&claim).await.is_err());
+    let series = "karpenter_cloudprovider_instance_termination_failures_total{zone=\"us-east-1a\",zone_id=\"use1-a\"}";
+    assert_eq!(world.metric(series), Some(1.0));
+    world.provider.delete(&claim).await.unwrap();
+    assert_eq!(
+        (
+            world.aws.count("DescribeInstances"),
+            world.aws.count("TerminateInstances")
+        ),
+        (2, 2)
+    );
+    // It shuts down: nothing more is sent.
+    world.provider.delete(&claim).await.unwrap();
+    assert_eq!(
+        (
+            world.aws.count("DescribeInstances"),
+            world.aws.count("TerminateInstances")
+        ),
+        (3, 2)
+    );
+    world.aws.account().instances[0].state = "terminated".to_owned();
+    assert!(world.provider.delete(&claim).await.unwrap_err().is_not_found());
+}
+
+// AWS-275
+#[tokio::test(start_paused = true)]
+async fn a_reservation_is_freed_when_its_instance_is_gone() {
+    let world = ready_world(&["m5.large"]).await;
+    let mut claim = plain_claim("a");
+    claim = after_launch(&claim, &launched(&world, &claim).await);
+    let labels = claim.metadata.labels.get_or_insert_default();
+    labels.insert(
+        "karpenter.k8s.aws/capacity-reservation-id".to_owned(),
+        "cr-1".to_owned(),
+    );
+    let reservation = kerf_aws::reservation::DescribedReservation {
+        id: "cr-1".to_owned(),
+        zone: "us-east-1a".to_owned(),
+        instance_type: "m5.large".to_owned(),
+        owner_id: String::new(),
+        instance_match_criteria: "open".to_owned(),
+        reservation_type: String::new(),
+        interruptible: None,
+        end: None,
+        available: 0,
+    };
+    world.cloud.reservations.counts().report(&[reservation], start());
+    world.provider.delete(&claim).await.unwrap();
+    assert_eq!(world.cloud.reservations.counts().available("cr-1"), 0);
+    world.aws.account().instances.clear();
+    assert!(world.provider.delete(&claim).await.is_err());
+    assert_eq!(world.cloud.reservations.counts().available("cr-1"), 1);
+}
+
+// AWS-235, AWS-241, AWS-275
+#[tokio::test(start_paused = true)]
+async fn a_reservation_is_used_before_anything_else() {
+    let world = world(&["m5.large"]).await;
+    let reservation = json!({"availabilityZone": "us-east-1b", "id": "cr-1", "instanceMatchCriteria": "targeted",
+        "instanceType": "m5.large", "ownerID": "123456789012", "reservationType": "default", "interruptible": false,
+        "state": "active"});
+    let class = ready_class(
+        json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}),
+        json!({"capacityReservations": [reservation]}),
+    );
+    let class = world.put_class(&class).await;
+    world.aws.account().reservations = vec![kerf_aws::reservation::DescribedReservation {
+        id: "cr-1".to_owned(),
+        zone: "us-east-1b".to_owned(),
+        instance_type: "m5.large".to_owned(),
+        owner_id: "123456789012".to_owned(),
+        instance_match_criteria: "targeted".to_owned(),
+        reservation_type: String::new(),
+        interruptible: None,
+        end: None,
+        available: 1,
+    }];
+    world.cloud.reservations.list(&class, world.clock.now()).await.unwrap();
+    let any = |name: &str| claim(name, &[(TYPE, &["m5.large"]), (CAPACITY, &["reserved", "on-demand"])]);
+    let first = launched(&world, &any("a")).await;
+    assert_eq!(first.labels[CAPACITY], "reserved");
+    assert_eq!(first.labels["karpenter.k8s.aws/capacity-reservation-id"], "cr-1");
+    assert_eq!(first.labels[ZONE], "us-east-1b");
+    assert_eq!(world.cloud.reservations.counts().available("cr-1"), 0);
+    assert_eq!(launched(&world, &any("b")).await.labels[CAPACITY], "on-demand");
+}
+
+// AWS-263
+#[tokio::test(start_paused = true)]
+async fn tagging_an_instance_that_is_gone_says_so() {
+    let world = ready_world(&["m5.large"]).await;
+    launched(&world, &plain_claim("a")).await;
+    let tags: Tags = [("Name".to_owned(), "node-1".to_owned())].into();
+    world.cloud.instances.create_tags("i-00000001", &tags).await.unwrap();
+    assert_eq!(world.aws.account().instances[0].tags["Name"], "node-1");
+    let error = world.cloud.instances.create_tags("i-gone", &tags).await.unwrap_err();
+    assert!(error.is_not_found(), "{error}");
+    world.aws.fail("CreateTags", "UnauthorizedOperation", "no");
+    assert!(
+        !world
+            .cloud
+            .instances
+            .create_tags("i-00000001", &tags)
+            .await
+            .unwrap_err()
+            .is_not_found()
+    );
+}
+
+// AWS-331
+#[tokio::test(start_paused = true)]
+async fn ec2_is_left_alone_about_instances_in_a_shifted_zone() {
+    let world = ready_world(&["m5.large"]).await;
+    let pool = world.put_pool().await;
+    let claim = plain_claim("a");
+    let claim = after_launch(&claim, &launched(&world, &claim).await);
+    world.provider.list().await.unwrap();
+    let shift = |zone_id: &str| Shift {
+        zone_id: zone_id.to_owned(),
+        expires: start() + SignedDuration::from_hours(1),
+        applied: true,
+    };
+    // The fake calls the zone of instances use1-a, and subnets are in use1-az1.
+    world
+        .cloud
+        .market
+        .shifts()
+        .report(&[shift("use1-a"), shift("use1-az1")]);
+    world.aws.take_calls();
+    world.cloud.instances.get_fresh("i-00000001").await.unwrap();
+    assert!(world.provider.delete(&claim).await.is_err());
+    let tags: Tags = [("Name".to_owned(), "node-1".to_owned())].into();
+    assert!(world.cloud.instances.create_tags("i-00000001", &tags).await.is_err());
+    assert_eq!(world.aws.take_calls(), Vec::<String>::new());
+    world.aws.account().instances.clear();
+    world.provider.list().await.unwrap();
+    assert!(
+        world
+            .provider
+            .get(claim.status.as_ref().unwrap().provider_id.as_ref().unwrap())
+            .await
+            .is_ok()
+    );
+    // No new instances there.
+    let types = world.provider.instance_types(&pool).await.unwrap();
+    let zones: Vec<&str> = types.types[0]
+        .offerings
+        .iter()
+        .filter(|offering| offering.available)
+        .filter_map(|offering| offering.zone().map(|zone| world.cloud.interner.text(zone)))
+        .collect();
+    assert!(
+        zones.iter().all(|zone| *zone == "us-east-1b") && !zones.is_empty(),
+        "{zones:?}"
+    );
+}
+
+// AWS-292, AWS-300
+#[tokio::test(start_paused = true)]
+async fn drift_needs_a_pool_a_class_and_an_instance() {
+    let mut world = world(&["m5.large"]).await;
+    let drift = async |world: &World, claim: &NodeClaim| world.provider.is_drifted(claim).await;
+    let mut lone = plain_claim("a");
+    lone.metadata.labels = None;
+    assert_eq!(drift(&world, &lone).await.unwrap(), None);
+    assert_eq!(
+        drift(&world, &plain_claim("a")).await.unwrap(),
+        None,
+        "the pool is missing"
+    );
+    world.put_pool().await;
+    assert_eq!(
+        drift(&world, &plain_claim("a")).await.unwrap(),
+        None,
+        "the class is missing"
+    );
+    assert_eq!(world.events().len(), 1);
+    world.put_class(&ready_class(json!({}), json!({}))).await;
+    let claim = plain_claim("a");
+    let launched = launched(&world, &claim).await;
+    let claim = after_launch(&claim, &launched);
+    assert_eq!(drift(&world, &claim).await.unwrap(), None);
+    let mut without = claim.clone();
+    without.status.as_mut().unwrap().provider_id = None;
+    assert!(drift(&world, &without).await.is_err());
+    let mut gone = claim.clone();
+    gone.status.as_mut().unwrap().provider_id = Some("aws:///us-east-1a/i-gone".to_owned());
+    assert!(drift(&world, &gone).await.is_err());
+}
+
+// AWS-293, AWS-295, AWS-296, AWS-297, AWS-492
+#[tokio::test(start_paused = true)]
+async fn drift_follows_the_status_of_the_class() {
+    let world = ready_world(&["m5.large"]).await;
+    world.put_pool().await;
+    let claim = plain_claim("a");
+    let claim = after_launch(&claim, &launched(&world, &claim).await);
+    let drift = async |status: serde_json::Value| {
+        world.patch_status(status).await;
+        let found = world.provider.is_drifted(&claim).await.unwrap();
+        found.map(|reason| reason.0.to_string())
+    };
+    assert_eq!(drift(json!({})).await, None);
+    let subnets = json!([{"id": "subnet-c", "zone": "us-east-1a"}]);
+    assert_eq!(drift(json!({"subnets": subnets})).await.as_deref(), Some("SubnetDrift"));
+    let groups = json!([{"id": "sg-2"}]);
+    assert_eq!(
+        drift(json!({"securityGroups": groups})).await.as_deref(),
+        Some("SecurityGroupDrift")
+    );
+    let arch = json!([{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]);
+    let images = json!([{"id": "ami-new", "requirements": arch}]);
+    assert_eq!(drift(json!({"amis": images})).await.as_deref(), Some("AMIDrift"));
+    // The annotations of the claim are those of the class as it was.
+    let api = Api::<EC2NodeClass>::all(world.client.clone());
+    let annotations = json!({"metadata": {"annotations": {"karpenter.k8s.aws/ec2nodeclass-hash": "1",
+        "karpenter.k8s.aws/ec2nodeclass-hash-version": "v5"}}});
+    api.patch("nodes", &PatchParams::default(), &Patch::Merge(annotations))
+        .await
+        .unwrap();
+    assert_eq!(drift(json!({})).await.as_deref(), Some("NodeClassDrift"));
+    for call in ["DescribeSubnets", "DescribeSecurityGroups", "DescribeImages"] {
+        assert_eq!(world.aws.count(call), 0, "{call}");
+    }
+}
+
+// AWS-299
+#[tokio::test(start_paused = true)]
+async fn a_placement_group_that_cannot_be_looked_up_is_no_drift() {
+    let world = world(&["m5.large"]).await;
+    let group = kerf_aws::placement_group::PlacementGroup {
+        id: "pg-1".to_owned(),
+        name: "mine".to_owned(),
+        strategy: kerf_aws::placement_group::Strategy::Cluster,
+        partitions: 0,
+    };
+    world.aws.account().groups = vec![group];
+    world
+        .put_class(&ready_class(
+            json!({"placementGroupSelector": {"name": "mine"}}),
+            json!({}),
+        ))
+        .await;
+    world.put_pool().await;
+    let claim = plain_claim("a");
+    let claim = after_launch(&claim, &launched(&world, &claim).await);
+    assert_eq!(
+        claim.metadata.labels.as_ref().unwrap()["karpenter.k8s.aws/placement-group-id"],
+        "pg-1"
+    );
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    world.aws.fail("DescribePlacementGroups", "InternalError", "");
+    world.aws.fail("DescribePlacementGroups", "InternalError", "");
+    assert_eq!(world.provider.is_drifted(&claim).await.unwrap(), None);
+    world.aws.account().groups[0].id = "pg-2".to_owned();
+    let drift = world.provider.is_drifted(&claim).await.unwrap().unwrap();
+    assert_eq!(&*drift.0, "PlacementGroupDrift");
+}
+
+// AWS-282
+#[tokio::test(start_paused = true)]
+async fn a_node_registers_once_its_partition_is_known() {
+    let world = world(&["m5.large"]).await;
+    world.aws.account().groups = vec![kerf_aws::placement_group::PlacementGroup {
+        id: "pg-1".to_owned(),
+        name: "mine".to_owned(),
+        strategy: kerf_aws::placement_group::Strategy::Partition,
+        partitions: 3,
+    }];
+    world
+        .put_class(&ready_class(
+            json!({"placementGroupSelector": {"id": "pg-1"}}),
+            json!({}),
+        ))
+        .await;
+    let hook = Arc::clone(&world.provider.registration_hooks()[0]);
+    assert_eq!(hook.name(), "PlacementGroupRegistrationHook");
+    assert_eq!(hook.register(&plain_claim("a")).await.unwrap(), HookOutcome::READY);
+    let claim = plain_claim("a");
+    let claim = after_launch(&claim, &launched(&world, &claim).await);
+    assert_eq!(hook.register(&claim).await.unwrap(), HookOutcome::Pending(None));
+    world.aws.account().instances[0].partition = 2;
+    let HookOutcome::Ready { labels, .. } = hook.register(&claim).await.unwrap() else {
+        panic!("the partition is known");
+    };
+    assert_eq!(labels["karpenter.k8s.aws/placement-group-partition"], "2");
+    world.aws.fail("DescribeInstances", "InternalError", "");
+    assert!(hook.register(&claim).await.is_err());
+}
+
+// AWS-266, AWS-367, AWS-368
+#[tokio::test(start_paused = true)]
+async fn a_thousand_launches_are_few_calls() {
+    let world = ready_world(&["m5.large"]).await;
+    let claims: Vec<NodeClaim> = (0..1000).map(|at| plain_claim(&format!("c{at}"))).collect();
+    let all = join_all(claims.iter().map(|claim| world.provider.create(claim))).await;
+    let mut ids: Vec<String> = all.into_iter().map(|one| one.unwrap().provider_id).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 1000);
+    let fleets = world.aws.count("CreateFleet");
+    assert!(fleets <= 4, "{fleets} calls");
+    assert_eq!(world.aws.count("CreateLaunchTemplate"), 1);
+    let count = |name: &str| world.metric(&format!("{name}_count{{batcher=\"create_fleet\"}}"));
+    assert!(count("karpenter_cloudprovider_batcher_batch_size").is_some_and(|count| count >= 1.0));
+    assert!(count("karpenter_cloudprovider_batcher_batch_time_seconds").is_some());
+    let sum = world.metric("karpenter_cloudprovider_batcher_batch_size_sum{batcher=\"create_fleet\"}");
+    assert_eq!(sum, Some(1000.0));
+}
+
+// AWS-246
+#[tokio::test(start_paused = true)]
+async fn options_of_the_class_reach_the_requests() {
+    let world = world_with(&["m5.large"], &[("vm-memory-overhead-percent", "0.1")]).await;
+    let spec = json!({"context": "fleet-context", "tags": {"team": "a"}, "detailedMonitoring": true});
+    world.put_class(&ready_class(spec, json!({}))).await;
+    launched(&world, &plain_claim("a")).await;
+    let account = world.aws.account();
+    assert_eq!(account.fleets[0].0.context.as_deref(), Some("fleet-context"));
+    assert_eq!(account.instances[0].tags["team"], "a");
+    assert_eq!(account.templates.values().next().unwrap().monitoring, Some(true));
+}
