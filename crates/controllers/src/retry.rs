@@ -51,7 +51,7 @@ mod tests {
 
     use super::*;
 
-    // DIS-013
+    // DIS-013, OPS-108
     #[tokio::test(start_paused = true)]
     async fn there_are_four_attempts_with_longer_and_longer_pauses() {
         let retry = Retry(Seed(7).rng());

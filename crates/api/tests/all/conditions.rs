@@ -49,7 +49,7 @@ fn types(object: &impl Conditioned) -> Vec<&str> {
 
 #[test]
 fn missing_conditions_appear_as_unknown() {
-    // API-178, API-179, API-231, LIF-006
+    // API-178, API-179, API-231, API-111, LIF-006
     let mut claim = claim();
     ConditionSet::new(&mut claim, at(5));
     let waiting = "Unknown AwaitingReconciliation \"object is awaiting reconciliation\"";
@@ -97,7 +97,7 @@ fn pool() -> NodePool {
 
 #[test]
 fn a_healthy_claim_shows_its_history() {
-    // API-120, API-182, API-183, API-185, LIF-009, LIF-014
+    // API-120, API-182, API-183, API-185, API-111, LIF-009, LIF-014
     let mut claim = claim();
     for (second, type_) in [
         (1, LAUNCHED),
@@ -159,7 +159,7 @@ fn times_follow_the_status_only() {
 
 #[test]
 fn ready_names_what_is_missing() {
-    // API-184
+    // API-184, API-087
     let mut pool = pool();
     let mut set = ConditionSet::new(&mut pool, at(1));
     set.set_true(VALIDATION_SUCCEEDED);

@@ -64,7 +64,7 @@ fn hash_vectors() {
     for (changes, want) in [
         // AWS-048, AWS-039, AWS-040, AWS-041, AWS-042, AWS-043, AWS-045, AWS-047, API-199
         (json!({}), "2608468723537941485"),
-        // AWS-049
+        // AWS-049. API-191: strings, booleans and integers, all behind pointers.
         (json!({"userData": "userdata-test-2"}), "2153344579995979450"),
         (json!({"context": "context-2"}), "11612053647989098410"),
         (json!({"detailedMonitoring": true}), "11845605438531206428"),

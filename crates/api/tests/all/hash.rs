@@ -44,7 +44,7 @@ fn vectors() {
         // API-196, DIS-228
         (pool(json!({}), expire.clone()), A),
         (pool(Value::Null, expire.clone()), A),
-        // API-195, DIS-224: Never counts as unset.
+        // API-191: durations are their nanoseconds. API-195, DIS-224: Never counts as unset.
         (pool(json!({}), json!({"expireAfter": "Never"})), "7428780003907761376"),
         (pool(json!({}), json!({})), "7428780003907761376"),
         (

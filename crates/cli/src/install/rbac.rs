@@ -365,7 +365,7 @@ mod tests {
         ),
     ];
 
-    // OPS-222 OPS-223 OPS-224 OPS-226 OPS-227 OPS-228 OPS-229 OPS-230 OPS-231 OPS-232 OPS-234 OPS-236
+    // OPS-222 OPS-223 OPS-224 OPS-225 OPS-226 OPS-227 OPS-228 OPS-229 OPS-230 OPS-231 OPS-232 OPS-234 OPS-236
     #[test]
     fn karpenters_own_roles_are_enough_for_all_but_kerf_sh() {
         for grant in GRANTS.iter().filter(|grant| grant.group != "kerf.sh") {

@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    // SCH-361
+    // SCH-361, API-132
     #[test]
     fn the_verdict_is_a_condition() {
         let overlay = NodeOverlay::default();

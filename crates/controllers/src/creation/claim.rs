@@ -242,7 +242,7 @@ mod tests {
         })
     }
 
-    // SCH-309 SCH-312 SCH-313 SCH-319
+    // SCH-309, SCH-312, SCH-313, SCH-319, API-103
     #[test]
     fn a_claim_takes_over_what_its_pool_says() {
         let claim = claim(|_| Vec::new());
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(spec.get("terminationGracePeriod"), None);
     }
 
-    // SCH-093 SCH-310 SCH-311
+    // SCH-093, SCH-310, SCH-311, API-103
     #[test]
     fn labels_come_from_requirements_no_launch_sets() {
         let claim = claim(|interner| {
@@ -314,7 +314,7 @@ mod tests {
         );
     }
 
-    // SCH-095 SCH-314 SCH-315 SCH-318
+    // SCH-095, SCH-314, SCH-315, SCH-318, API-105, API-106, API-234
     #[test]
     fn requirements_are_written_in_the_form_of_the_api() {
         let claim = claim(|interner| {

@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(consolidatable(&claim(|_| {}), &fixed, now()), Consolidatable::Untouched);
     }
 
-    // LIF-143
+    // LIF-143, API-112
     #[test]
     fn the_condition_is_removed_and_not_false() {
         let mut claim = claim(|_| {});
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(claim.condition(CONSOLIDATABLE), None);
     }
 
-    // DIS-215, DIS-217
+    // DIS-215, DIS-217, API-113
     #[test]
     fn the_drift_condition_names_its_reason_twice_or_is_not_there() {
         let mut claim = claim(|_| {});

@@ -176,7 +176,7 @@ mod tests {
         allowance.pools().next().cloned().expect("a pool")
     }
 
-    // DIS-085
+    // DIS-085, OPS-259
     #[tokio::test(start_paused = true)]
     async fn a_closed_budget_is_reported_once_a_minute_for_each_pool_and_reason() {
         let (web, db) = (allowance("web", "1"), allowance("db", "2"));

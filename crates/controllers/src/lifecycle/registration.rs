@@ -128,7 +128,7 @@ mod tests {
             .collect()
     }
 
-    // LIF-031
+    // LIF-031, API-174
     #[test]
     fn the_claim_overwrites_the_node_and_owns_it_once() {
         let mut node = node(vec![taints::unregistered()]);

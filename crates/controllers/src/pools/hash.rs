@@ -133,7 +133,7 @@ mod tests {
         )
     }
 
-    // DIS-231 DIS-233
+    // DIS-231, DIS-233, API-201
     #[test]
     fn claims_of_another_version_are_marked_anew_but_drifted_ones_stay_drifted() {
         let after = restamped(&claim(Some("v2")), "web", "new").expect("marked");
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(marks(&after), (Some("old"), Some("v3")));
     }
 
-    // DIS-232
+    // DIS-232, API-201
     #[test]
     fn claims_of_this_version_and_of_other_pools_are_left_alone() {
         assert_eq!(restamped(&claim(Some("v3")), "web", "new"), None);

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(shown(&unhealthy("LaunchFailed")), "False LaunchFailed no route");
     }
 
-    // LIF-065 LIF-066
+    // LIF-065, LIF-066, API-088
     #[test]
     fn a_change_of_pool_or_class_starts_over() {
         let (mut pool, now) = (pool(), Timestamp::UNIX_EPOCH);

@@ -81,7 +81,7 @@ mod tests {
         };
         assert_eq!(restored(&pool).of("uid"), Health::Unknown);
         let now = Timestamp::UNIX_EPOCH;
-        // LIF-064
+        // LIF-064, OPS-063
         ConditionSet::new(&mut pool, now).set_true(NODE_REGISTRATION_HEALTHY);
         assert_eq!(restored(&pool).of("uid"), Health::Healthy);
         ConditionSet::new(&mut pool, now).set_false(NODE_REGISTRATION_HEALTHY, "RegistrationFailed", "");

@@ -43,7 +43,7 @@ mod tests {
 
     use super::*;
 
-    // LIF-159
+    // LIF-159, API-084
     #[test]
     fn a_pool_that_makes_no_sense_says_why() {
         let mut pool: NodePool = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": {"template": {

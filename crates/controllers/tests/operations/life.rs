@@ -164,7 +164,7 @@ async fn a_life_is_measured_told_and_logged() {
             1.0,
         ),
     ]);
-    // OPS-167: the calls of each controller under its name.
+    // OPS-167, OPS-169, KWK-003: the calls of each controller under its name; those to the KWOK provider, too.
     for (controller, method) in [
         ("nodeclaim.lifecycle", "Create"),
         ("nodeclaim.lifecycle", "Delete"),

@@ -98,7 +98,7 @@ fn what_is_away_is_taken_off_every_reason_and_never_below_zero() {
     }
 }
 
-// DIS-084, DIS-085
+// DIS-084, DIS-085, OPS-259
 #[test]
 fn a_closed_pool_is_told_from_one_that_is_used_up() {
     let closed = |cluster: &Cluster| {
@@ -122,7 +122,7 @@ fn a_pool_nobody_knows_has_no_budget() {
     );
 }
 
-// DIS-020, DIS-079
+// DIS-020, DIS-079, API-210
 #[test]
 fn a_bad_budget_closes_the_pool_for_every_reason() {
     let mut cluster = with_budget("100%", 5);

@@ -410,7 +410,7 @@ async fn a_claim_deleted_before_its_node_exists_leaves_none_behind() {
     assert!(api.names(NODES).is_empty());
 }
 
-// KWK-054, KWK-055, KWK-207
+// KWK-054, KWK-055, KWK-207, OPS-111
 #[tokio::test(start_paused = true)]
 async fn deletion_removes_the_claim_object_and_answers_not_found_at_once() {
     let (api, provider) = setup();

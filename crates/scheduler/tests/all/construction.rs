@@ -36,7 +36,7 @@ fn a_pod_narrows_the_zone_of_its_claim() {
     );
 }
 
-// SCH-316
+// SCH-316, API-106
 #[test]
 fn the_capacity_type_is_narrowed_to_what_is_offered() {
     assert!(

@@ -122,7 +122,7 @@ fn many_types(rest: &str) -> String {
     format!("{}\n{rest}", types.join("\n"))
 }
 
-// SCH-286, SCH-315, SCH-287
+// SCH-286, SCH-315, SCH-287, API-106
 #[test]
 fn a_launch_offers_the_cheapest_600_types() {
     let fixture = Fixture::read(&many_types("pool default\npod p cpu=1 mem=1Gi"));

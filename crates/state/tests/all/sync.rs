@@ -32,7 +32,7 @@ fn list(mirror: &mut Mirror) {
 
 const CPU_1: &str = "{containers: [{name: a, resources: {requests: {cpu: '1'}}}]}";
 
-// SCH-074, LIF-183
+// SCH-074, LIF-183, OPS-060
 #[test]
 fn nothing_is_decided_before_everything_was_listed() {
     let mut mirror = mirror();
@@ -42,7 +42,7 @@ fn nothing_is_decided_before_everything_was_listed() {
     assert!(mirror.sync_report().is_synced());
 }
 
-// SCH-075, SCH-076, LIF-184, LIF-185, LIF-189
+// SCH-075, SCH-076, LIF-184, LIF-185, LIF-189, OPS-060
 #[test]
 fn a_claim_nobody_promised_pods_to_blocks_until_it_is_launched_or_gone() {
     let mut mirror = listed();

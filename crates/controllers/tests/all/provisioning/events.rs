@@ -118,7 +118,7 @@ const BOUNDS: [&str; 45] = [
 ];
 const SOLVES: &str = "karpenter_scheduler_scheduling_duration_seconds";
 
-// SCH-345, SCH-346, SCH-347, SCH-348, SCH-349, SCH-350, SCH-351, SCH-352, SCH-353, OPS-146, OPS-147, OPS-148, OPS-149, OPS-150
+// SCH-345, SCH-346, SCH-347, SCH-348, SCH-349, SCH-350, SCH-351, SCH-352, SCH-353, OPS-145, OPS-146, OPS-147, OPS-148, OPS-149, OPS-150
 #[tokio::test(start_paused = true)]
 async fn passes_are_measured() {
     let log = CapturedLog::start();

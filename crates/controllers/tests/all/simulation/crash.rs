@@ -74,6 +74,7 @@ async fn terminate(kill: KillPoint) -> Run {
     Run::of(&faults)
 }
 
+// OPS-063
 #[tokio::test(start_paused = true)]
 async fn a_launch_survives_death_at_any_call() {
     kill_at_every_call(launch).await;

@@ -382,7 +382,7 @@ async fn a_node_that_takes_long_to_drain_stays_marked_without_its_command() {
     simulation.stop().await;
 }
 
-// DIS-280
+// DIS-280, OPS-251
 #[tokio::test(start_paused = true)]
 async fn a_command_that_ends_a_little_late_has_succeeded() {
     let logs = Logs::listen();

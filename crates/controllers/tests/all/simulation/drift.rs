@@ -337,6 +337,7 @@ async fn a_replacement_that_never_registers_lets_the_old_node_be() {
         .await;
     assert!(began.elapsed() >= Duration::from_secs(599), "{:?}", began.elapsed());
     let claims = simulation.claims().await;
+    // API-118
     assert!(claims.iter().all(|claim| claim.condition("DisruptionReason").is_none()));
     assert_eq!(claims.len(), 2, "the replacement is not deleted with the command");
     let failures = simulation.context.metrics.counter(&DISRUPTION_QUEUE_FAILURES);

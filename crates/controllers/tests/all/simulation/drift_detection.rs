@@ -179,7 +179,7 @@ async fn what_was_never_launched_cannot_have_drifted() {
     simulation.stop().await;
 }
 
-// DIS-234
+// DIS-234, OPS-064
 #[tokio::test(start_paused = true)]
 async fn pools_of_other_providers_are_not_marked() {
     let simulation = Simulation::start().await;

@@ -104,7 +104,7 @@ async fn an_empty_node_goes_when_it_was_left_alone_for_long_enough() {
     // DIS-127, DIS-300: consolidateAfter, at most 10 s until the next pass, and the 15 s a command is waited with.
     assert!((45..=57).contains(&waited), "{waited} s");
     let claim = simulation.claims().await.pop().expect("a claim");
-    // DIS-258
+    // DIS-258, API-118
     let reason = claim.condition("DisruptionReason").expect("a reason");
     assert_eq!(
         (reason.status.as_str(), reason.reason(), reason.message()),
@@ -172,7 +172,7 @@ async fn no_more_go_at_once_than_the_budget_allows() {
     simulation.stop().await;
 }
 
-// DIS-084, DIS-085, DIS-299, OPS-188
+// DIS-084, DIS-085, DIS-299, OPS-188, OPS-259
 #[tokio::test(start_paused = true)]
 async fn a_closed_budget_keeps_nodes_and_says_so() {
     let simulation = with_nodes(2, json!({"consolidateAfter": "0s", "budgets": [{"nodes": "0"}]})).await;
@@ -325,6 +325,7 @@ async fn marks_nobody_stands_behind_are_removed() {
             .count();
         reasons == 0 && tainted(s).await == 0
     };
+    // API-118, OPS-063
     simulation.until("the marks are gone", 15, clean).await;
     for node in simulation.nodes().await {
         let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();

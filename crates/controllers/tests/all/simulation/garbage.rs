@@ -147,7 +147,7 @@ async fn instances_are_listed_at_start_and_every_two_minutes() {
     simulation.stop().await;
 }
 
-// LIF-131
+// LIF-131, OPS-112
 #[tokio::test(start_paused = true)]
 async fn nothing_is_collected_while_the_cloud_does_not_answer() {
     let (simulation, script, claim) = with_a_lost_machine().await;

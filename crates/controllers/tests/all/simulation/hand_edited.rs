@@ -118,7 +118,7 @@ async fn a_claim_nobody_can_launch_stops_planning_for_less_than_a_minute() {
     simulation
         .until("its launch hangs", 5, async |_| script.count(Call::Create) == 1)
         .await;
-    // LIF-187: planning waits, and so does the count of the pool.
+    // LIF-187, OPS-060, OPS-062: planning waits, and so does the count of the pool.
     simulation.pool("web", json!({})).await;
     simulation.deployment("web", 1, "1", json!({})).await;
     tokio::time::sleep(Duration::from_secs(30)).await;

@@ -222,7 +222,7 @@ async fn a_node_waits_for_its_startup_taints_to_go() {
 async fn claims_that_cannot_be_served_go_at_once() {
     let simulation = Simulation::start().await;
     standalone(&simulation, "lost", "missing", small()).await;
-    // LIF-025, LIF-231
+    // LIF-025, LIF-231, OPS-110
     simulation.until_claims(0, 30).await;
     // LIF-023
     simulation
@@ -256,7 +256,7 @@ async fn claims_that_cannot_be_served_go_at_once() {
         .await
         .expect("patched");
     standalone(&simulation, "lost", "broken", small()).await;
-    // LIF-024, LIF-231
+    // LIF-024, LIF-231, OPS-110
     simulation.until_claims(0, 30).await;
     assert_eq!(disrupted(&simulation, "nodeclass_not_ready"), 1.0);
     assert!(simulation.nodes().await.is_empty());
@@ -275,7 +275,7 @@ async fn a_claim_that_cannot_launch_is_given_up_after_five_minutes() {
         "{}",
         shown(&stuck, "Launched")
     );
-    // LIF-051
+    // LIF-051, OPS-110
     simulation.until_claims(0, 20).await;
     assert_eq!(disrupted(&simulation, "launch_timeout"), 1.0);
     // LIF-054

@@ -261,7 +261,7 @@ async fn foreign_hash_versions_are_stamped_over_without_drift() {
     simulation.stop().await;
 }
 
-// DIS-231, DIS-232
+// DIS-231, DIS-232, API-201
 #[tokio::test(start_paused = true)]
 async fn a_pool_is_stamped_over_when_all_its_claims_are() {
     let (simulation, api_faults) =

@@ -203,7 +203,7 @@ async fn a_hook_that_fails_is_asked_again_at_a_growing_pace() {
     simulation.stop().await;
 }
 
-// LIF-027
+// LIF-027, API-102
 #[tokio::test(start_paused = true)]
 async fn what_a_standalone_claim_says_reaches_its_node() {
     let simulation = Simulation::start().await;
@@ -241,7 +241,7 @@ async fn what_a_standalone_claim_says_reaches_its_node() {
     simulation.stop().await;
 }
 
-// LIF-005, LIF-020
+// LIF-005, LIF-020, API-102, OPS-064
 #[tokio::test(start_paused = true)]
 async fn claims_of_other_providers_are_left_alone() {
     let simulation = Simulation::start().await;

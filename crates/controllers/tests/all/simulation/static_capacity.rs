@@ -154,7 +154,7 @@ async fn claims_are_the_template_and_nothing_else() {
             format!("{} {:?} {}{least}", one.key, one.operator, one.values.join(","))
         })
         .collect();
-    // LIF-172: neither instance types nor capacity types were chosen, and bounds are inclusive.
+    // API-105: every label is a requirement. API-106, LIF-172: neither instance types nor capacity types were chosen, and bounds are inclusive.
     assert_eq!(
         written,
         [
@@ -404,7 +404,7 @@ async fn what_is_done_is_logged() {
     simulation.stop().await;
 }
 
-// LIF-169, LIF-187, SCH-397
+// LIF-169, LIF-187, SCH-397, OPS-060
 #[tokio::test(start_paused = true)]
 async fn nothing_is_made_before_the_cluster_was_known_once() {
     let begun = Simulation::start().await;
