@@ -265,7 +265,7 @@ const EXPLAIN_HELP: &str = "Examples:
   kerf explain pod/web-0                       read the cluster of the current kubeconfig
   kerf explain pod/web-0 -n shop -o json       print a document
   kerf explain pod/web-0 -f manifests/         read files
-  kerf explain node/ip-10-0-1-7                why consolidation keeps the node
+  kerf explain node/ip-10-0-1-7                why the node stays, or why it would go
 
 Exit codes:
   0  the pod has a place: it is bound, or would be scheduled; the node would go

@@ -2,6 +2,7 @@
 
 use crate::args::{Cli, Command, CrdsArgs};
 use crate::exit::Exit;
+use crate::messages::say;
 use crate::{args, catalogue, controller, demo, explain, install, preflight, simulate, up};
 use clap::{CommandFactory, Parser};
 use std::io::{self, Write};
@@ -37,7 +38,7 @@ fn failure(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(closed) {
         return Exit::Done.into();
     }
-    eprintln!("error: {}", with_causes(error));
+    say!("error: {}", with_causes(error));
     Exit::Failed.into()
 }
 
@@ -90,7 +91,7 @@ fn man(command: Option<&str>) -> anyhow::Result<Exit> {
         Some(name) => match kerf.find_subcommand(name) {
             Some(found) => found.clone(),
             None => {
-                eprintln!("error: there is no command {name}; kerf --help lists them");
+                say!("error: there is no command {name}; kerf --help lists them");
                 return Ok(Exit::BadInput);
             }
         },

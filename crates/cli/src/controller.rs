@@ -3,6 +3,7 @@
 use crate::args::ControllerArgs;
 use crate::assemble::{Parts, label_names};
 use crate::exit::Exit;
+use crate::messages::say;
 use anyhow::Context as _;
 use kerf_controllers::{Election, Tuning};
 use kerf_kwok::{KwokProvider, NodeCapacity, load_catalogue_or_none};
@@ -64,9 +65,9 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
         Ok(options) => options,
         Err(problems) => {
             for problem in problems {
-                eprintln!("error: {problem}");
+                say!("error: {problem}");
             }
-            eprintln!("kerf controller --help lists all options and what they accept");
+            say!("kerf controller --help lists all options and what they accept");
             return Ok(Exit::BadInput);
         }
     };

@@ -20,6 +20,7 @@ mod explain;
 mod install;
 mod kubeconfig_file;
 mod manifests;
+mod messages;
 mod node_report;
 pub mod offline;
 mod preflight;

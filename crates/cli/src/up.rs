@@ -5,6 +5,7 @@ use crate::assemble::Parts;
 use crate::controller::{cancel_on_signal, install_logs, log_remarks};
 use crate::exit::Exit;
 use crate::kubeconfig_file::KubeconfigFile;
+use crate::messages::say;
 use crate::up_flags::UpFlags;
 use anyhow::Context as _;
 use kerf_apiserver::{ApiServer, serve_https};
@@ -26,14 +27,14 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
     let catalogue = match catalogue(args.instance_types.as_deref(), &interner) {
         Ok(catalogue) => catalogue,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            say!("error: {error:#}");
             return Ok(Exit::BadInput);
         }
     };
     let flags = match UpFlags::parse(&args.flags) {
         Ok(flags) => flags,
         Err(error) => {
-            eprintln!("error: {error}; kerf controller --help lists what is allowed");
+            say!("error: {error}; kerf controller --help lists what is allowed");
             return Ok(Exit::BadInput);
         }
     };

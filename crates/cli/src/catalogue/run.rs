@@ -4,6 +4,7 @@ use super::{report, table};
 use crate::args::{CatalogueArgs, CatalogueOutput};
 use crate::decision::{complain, ec2_settings, from_files};
 use crate::exit::Exit;
+use crate::messages::say;
 use jiff::Timestamp;
 use kerf_api::{EC2NodeClass, EC2NodeClassSpec};
 use kerf_aws::offline::offline_catalogue;
@@ -22,7 +23,7 @@ pub(crate) fn run(args: &CatalogueArgs) -> anyhow::Result<Exit> {
             let mut classes = input.cluster.ec2_classes;
             if classes.len() != 1 && errors.is_empty() {
                 let count = classes.len();
-                eprintln!(
+                say!(
                     "error: {} has {count} EC2NodeClasses; give a file with one",
                     path.display()
                 );

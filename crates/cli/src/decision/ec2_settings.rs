@@ -2,6 +2,7 @@
 
 use crate::args::Ec2Args;
 use crate::manifests::InputError;
+use crate::messages::say;
 use kerf_aws::instance_type::ResolveSettings;
 use kerf_aws::offline::OfflineSettings;
 use kerf_aws::pricing::{PriceBook, SpotPrices, has_builtin_prices, parse_price_table};
@@ -33,7 +34,7 @@ pub(crate) fn ec2_settings(args: &Ec2Args, errors: &mut Vec<InputError>) -> Opti
         }
     }
     if !given && !has_builtin_prices(region) {
-        eprintln!("note: there are no prices of {region}; those of us-east-1 stand in; --prices reads others");
+        say!("note: there are no prices of {region}; those of us-east-1 stand in; --prices reads others");
     }
     let resolve = ResolveSettings {
         vm_memory_overhead_percent: args.vm_memory_overhead_percent,

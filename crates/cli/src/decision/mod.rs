@@ -20,6 +20,7 @@ pub(crate) use live::{from_cluster, from_lists};
 pub(crate) use settings::{CatalogueChoice, Settings};
 
 use crate::manifests::InputError;
+use crate::messages::say;
 
 /// Objects that were read, and what was wrong with others.
 #[derive(Default)]
@@ -33,10 +34,10 @@ pub(crate) struct Input {
 
 /// Says on standard error what a user may want to know.
 pub(crate) fn mention(notes: &[String]) {
-    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    notes.iter().for_each(|note| say!("note: {note}"));
 }
 
 /// Says on standard error what is wrong.
 pub(crate) fn complain(errors: &[InputError]) {
-    errors.iter().for_each(|error| eprintln!("error: {error}"));
+    errors.iter().for_each(|error| say!("error: {error}"));
 }

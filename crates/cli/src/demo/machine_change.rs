@@ -9,7 +9,7 @@ pub(super) const PODS_WAIT: &str = "pods need a place";
 const SAVING: [&str; 2] = ["Empty", "Underutilized"];
 
 /// The columns of [`MachineChange`].
-pub(super) const HEADER: &str = "TIME      ACTION  NODECLAIM      TYPE         ZONE        CAPACITY       $/H  WHY";
+pub(super) const HEADER: &str = "TIME      ACTION NODECLAIM      TYPE              ZONE        CAPACITY     $/H  WHY";
 
 /// What happened to a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +54,7 @@ impl fmt::Display for MachineChange {
         let price = price.to_string();
         write!(
             f,
-            "{verb:<6}  {:<13}  {kind:<11}  {zone:<10}  {capacity_type:<9}  {price:>7}  {}",
+            "{verb:<6} {:<13}  {kind:<16}  {zone:<10}  {capacity_type:<9} {price:>6}  {}",
             self.claim, self.why
         )
     }
@@ -143,8 +143,23 @@ mod tests {
 
     #[test]
     fn lines_stand_below_their_header() {
-        let line = format!("{:8}  {}", "08:00:00", decision(Verb::Launch, "Empty", 0.5));
-        assert_eq!(line.find("Empty"), HEADER.find("WHY"));
-        assert_eq!(line.find("default-"), HEADER.find("NODECLAIM"));
+        let mut change = decision(Verb::Launch, "Empty", 0.5);
+        change.machine = Machine {
+            // As long as the types of the demo are.
+            kind: "c7i-flex.2xlarge".to_owned(),
+            zone: "us-east-1a".to_owned(),
+            capacity_type: "on-demand".to_owned(),
+            ..change.machine
+        };
+        let line = format!("{:8}  {change}", "08:00:00");
+        for (text, column) in [
+            ("default-", "NODECLAIM"),
+            ("c7i-flex", "TYPE"),
+            ("us-east-1a", "ZONE"),
+            ("on-demand", "CAPACITY"),
+            ("Empty", "WHY"),
+        ] {
+            assert_eq!(line.find(text), HEADER.find(column), "{column}");
+        }
     }
 }

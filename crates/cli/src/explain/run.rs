@@ -8,6 +8,7 @@ use crate::consolidate::{budget_faults, void_annotations};
 use crate::decision::{CatalogueChoice, DecisionInputs, Settings, complain, from_cluster, from_files, mention};
 use crate::exit::Exit;
 use crate::manifests::InputError;
+use crate::messages::say;
 use anyhow::Context as _;
 use kerf_model::intern::Interner;
 use kerf_runtime::client::Connection;
@@ -20,7 +21,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let subject = match Subject::parse(&args.subject, args.namespace.as_deref()) {
         Ok(subject) => subject,
         Err(problem) => {
-            eprintln!("error: {problem}");
+            say!("error: {problem}");
             return Ok(Exit::BadInput);
         }
     };
@@ -94,10 +95,10 @@ fn not_there(errors: &[InputError], title: &str, missing: &str) -> Exit {
     complain(errors);
     // What is wrong with it was said just now.
     if errors.iter().any(|error| error.object.as_deref() == Some(title)) {
-        eprintln!("error: {title} cannot be read; there is nothing to explain until it is corrected");
+        say!("error: {title} cannot be read; there is nothing to explain until it is corrected");
         return Exit::BadInput;
     }
-    eprintln!("error: {missing}");
+    say!("error: {missing}");
     // It may be in what could not be read.
     if errors.is_empty() {
         Exit::Nothing

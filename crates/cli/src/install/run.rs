@@ -7,6 +7,7 @@ use super::values::Values;
 use crate::args::ManifestsArgs;
 use crate::controller;
 use crate::exit::Exit;
+use crate::messages::say;
 use anyhow::Context as _;
 use std::fs;
 use std::io::{self, Write};
@@ -48,12 +49,12 @@ pub(crate) fn run(args: &ManifestsArgs) -> anyhow::Result<Exit> {
     }
     if !problems.is_empty() {
         for problem in problems {
-            eprintln!("error: {problem}");
+            say!("error: {problem}");
         }
         return Ok(Exit::BadInput);
     }
     for note in &merged.notes {
-        eprintln!("note: {note}");
+        say!("note: {note}");
     }
     let mut out = io::stdout().lock();
     if args.crds {

@@ -6,6 +6,7 @@ use super::{definitions, differences, drift, election, files, live, options, per
 use crate::args::{Output, PreflightArgs};
 use crate::decision::complain;
 use crate::exit::Exit;
+use crate::messages::say;
 use anyhow::Context as _;
 use jiff::Timestamp;
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ pub(crate) fn run(args: &PreflightArgs) -> anyhow::Result<Exit> {
         Some(text) => match text.parse::<Timestamp>() {
             Ok(now) => now,
             Err(error) => {
-                eprintln!("error: --now {text}: {error}; write it as 2026-01-02T03:04:05Z");
+                say!("error: --now {text}: {error}; write it as 2026-01-02T03:04:05Z");
                 return Ok(Exit::BadInput);
             }
         },

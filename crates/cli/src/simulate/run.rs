@@ -7,6 +7,7 @@ use crate::args::{Output, SimulateArgs};
 use crate::consolidate::{self, ConsolidationReport, budget_faults, forecast, void_annotations};
 use crate::decision::{CatalogueChoice, DecisionInputs, Settings, complain, from_files, mention};
 use crate::exit::Exit;
+use crate::messages::say;
 use anyhow::Context;
 use kerf_api::annotations;
 use kerf_decide::{Memory, PlanCost, Provision, provision};
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
         let report = ConsolidationReport::new(snapshot, &forecast(&inputs, None), inputs.now);
         if args.timing {
             let plan = started.elapsed().saturating_sub(read);
-            eprintln!("read {:.1} ms, plan {:.1} ms", ms(read), ms(plan));
+            say!("read {:.1} ms, plan {:.1} ms", ms(read), ms(plan));
         }
         print(&report, args.output, consolidate::render).context("printing the report")?;
         return Ok(match (errors.is_empty(), report.moves.is_empty()) {
@@ -74,7 +75,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
             ms(planned.saturating_sub(read)),
             ms(started.elapsed().saturating_sub(planned)),
         );
-        eprintln!(
+        say!(
             "read {:.1} ms, plan {plan:.1} ms, report and check {check:.1} ms",
             ms(read)
         );

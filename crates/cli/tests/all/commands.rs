@@ -1,6 +1,8 @@
 //! The other commands, as a user meets them.
 
-use crate::kerf::{Stdout, kerf, kerf_into};
+use crate::kerf::{Stdout, kerf, kerf_into, root};
+use std::fs::{self, File};
+use std::process::{Command, Stdio};
 
 #[test]
 fn the_demo_runs_its_timetable() {
@@ -155,15 +157,20 @@ fn up_says_what_is_wrong_before_what_helps() {
 }
 
 /// Every command that ends by itself and prints.
-const PRINTING: [&[&str]; 9] = [
+const PRINTING: [&[&str]; 14] = [
     &["--help"],
+    &["version"],
     &["simulate", "--help"],
     &["controller", "--help"],
     &["man"],
     &["crds"],
     &["manifests"],
     &["completions", "bash"],
+    &["catalogue"],
+    &["preflight", "-f", "examples/web.yaml"],
     &["simulate", "-f", "examples/web.yaml"],
+    &["simulate", "-f", "examples/web.yaml", "--consolidate"],
+    &["explain", "pod/frontend-0", "-f", "examples/web.yaml"],
     &["demo"],
 ];
 
@@ -183,4 +190,47 @@ fn a_full_disk_is_one_line_and_exit_code_four() {
         assert_eq!(outcome.stderr.lines().count(), 1, "{args:?}: {}", outcome.stderr);
         assert!(outcome.stderr.contains("No space left"), "{args:?}: {}", outcome.stderr);
     }
+}
+
+#[test]
+fn errors_that_cannot_be_printed_keep_their_exit_code() {
+    for (args, code) in [
+        (["simulate", "-f", "no/such/file.yaml"], 2),
+        (["explain", "pod/none", "--kubeconfig=/nowhere"], 4),
+    ] {
+        let full = File::options().write(true).open("/dev/full").expect("/dev/full");
+        let status = Command::new(env!("CARGO_BIN_EXE_kerf"))
+            .args(args)
+            .stdout(Stdio::null())
+            .stderr(Stdio::from(full))
+            .status()
+            .expect("kerf runs");
+        assert_eq!(status.code(), Some(code), "{args:?}");
+    }
+}
+
+/// The flags in a text, each once, sorted.
+fn flags(text: &str, end: &[char]) -> Vec<String> {
+    let mut flags: Vec<String> = text
+        .split("--")
+        .skip(1)
+        .map(|rest| rest.split(end).next().unwrap_or_default().to_owned())
+        .collect();
+    flags.sort();
+    flags.dedup();
+    flags
+}
+
+#[test]
+fn the_readme_names_the_options_that_only_kerf_has() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let (_, named) = readme
+        .split_once("They are Karpenter's, except ")
+        .expect("the sentence about options");
+    let (named, _) = named.split_once(". ").expect("its end");
+    let help = kerf(&["controller", "--help"]).stdout;
+    let (_, own) = help.split_once("Options that only Kerf has:").expect("the section");
+    let (own, _) = own.split_once("\n\n").expect("its end");
+    let own: String = own.lines().filter(|line| line.starts_with("  --")).collect();
+    assert_eq!(flags(named, &['`']), flags(&own, &[' ']));
 }
