@@ -136,7 +136,8 @@ const FORECAST_BINDING: OptionDef = option(
     OptionKind::Text,
     "Off",
     "On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over; has no effect on upstream packing",
-);
+)
+.of_kerf();
 
 /// The options that decide how pods are scheduled.
 pub const SCHEDULING: &[OptionDef] = &[
