@@ -1,5 +1,6 @@
 //! The DaemonSet controller: one pod on every node that admits it.
 
+use super::pod_creation::create_pod;
 use super::template::{self, PodName, label};
 use crate::context::{ActorContext, enqueue_own_and_pods, queue};
 use crate::node_match::{admitted, selects};
@@ -40,10 +41,14 @@ pub(super) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
             return Ok(Outcome::Done);
         };
         let plan = Plan::of(&context, &set, &spec);
-        if set.metadata.deletion_timestamp.is_none() {
-            carry_out(&context, &set, &spec, &plan).await?;
-        }
-        write_status(&context, &set, &spec).await
+        let carried_out = if set.metadata.deletion_timestamp.is_none() {
+            carry_out(&context, &set, &spec, &plan).await
+        } else {
+            Ok(())
+        };
+        // The status counts the pods also where the next one was refused.
+        let outcome = write_status(&context, &set, &spec).await?;
+        carried_out.map(|()| outcome)
     });
 }
 
@@ -175,9 +180,8 @@ async fn carry_out(
         context.delete(&context.pods, &**pod, None).await?;
     }
     for node in &plan.missing {
-        context
-            .create(&context.pods, &daemon(set, spec, node, &plan.revision))
-            .await?;
+        let pod = daemon(set, spec, node, &plan.revision);
+        create_pod(context, set, "daemonset-controller", &pod).await?;
     }
     let strategy = spec.update_strategy.as_ref();
     if strategy.and_then(|strategy| strategy.type_.as_deref()) == Some("OnDelete") {

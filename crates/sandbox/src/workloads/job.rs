@@ -3,6 +3,7 @@
 //! A finished pod can be removed with its node, so the job's status holds the counts. A pod keeps a finalizer until it is counted; until the
 //! finalizer is removed, the status lists the pod as uncounted or counted but not released.
 
+use super::pod_creation::create_pod;
 use super::template::{self, PodName, annotate, label};
 use crate::context::{ActorContext, active, enqueue_own_and_pods, queue};
 use crate::object::{controller, is_deleting, is_finished, is_ready, phase, seconds, uid};
@@ -229,6 +230,7 @@ async fn reconcile(context: &ActorContext, job: &Job, spec: &JobSpec) -> Result<
         None => progress.succeeded > 0 && progress.active.is_empty(),
     };
     let failed = progress.failed > spec.backoff_limit.unwrap_or(6);
+    let mut refused = Ok(());
     if complete || failed || suspended {
         for pod in &progress.active {
             context.delete(&context.pods, &**pod, None).await?;
@@ -248,10 +250,16 @@ async fn reconcile(context: &ActorContext, job: &Job, spec: &JobSpec) -> Result<
         for _ in progress.active.len()..wanted {
             let free = (0..completions.unwrap_or(0)).find(|index| !taken.contains(index));
             taken.extend(free);
-            context.create(&context.pods, &worker(job, spec, free)).await?;
+            refused = create_pod(context, job, "job-controller", &worker(job, spec, free)).await;
+            if refused.is_err() {
+                break;
+            }
         }
     }
-    write_status(context, job, spec, complete, failed).await
+    // The status counts the pods also where the next one was refused.
+    let outcome = write_status(context, job, spec, complete, failed).await?;
+    refused?;
+    Ok(outcome)
 }
 
 fn worker(job: &Job, spec: &JobSpec, index: Option<i32>) -> Pod {

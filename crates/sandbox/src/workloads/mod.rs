@@ -4,6 +4,7 @@ mod cron_job;
 mod daemon_set;
 mod deployment;
 mod job;
+mod pod_creation;
 mod replica_set;
 mod rollout;
 mod stateful_set;

@@ -1,5 +1,6 @@
 //! The ReplicaSet controller: a number of pods of one template.
 
+use super::pod_creation::create_pod;
 use super::template::{self, PodName};
 use crate::context::{ActorContext, active, enqueue_own_and_pods, queue};
 use crate::object::{annotation, is_available, is_ready, node_name, phase, ready_since, scaled_value, uid};
@@ -27,28 +28,38 @@ pub(super) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
 }
 
 async fn reconcile(context: &ActorContext, set: &ReplicaSet) -> Result<Outcome, ReconcileError> {
+    let scaled = if set.metadata.deletion_timestamp.is_none() {
+        scale(context, set).await
+    } else {
+        Ok(())
+    };
+    // The status counts the pods also where the next one was refused.
+    let outcome = write_status(context, set).await?;
+    scaled?;
+    Ok(outcome)
+}
+
+/// Creates the pods that are missing, or deletes those that are too many.
+async fn scale(context: &ActorContext, set: &ReplicaSet) -> Result<(), kube::Error> {
     let pods = active(context.controlled_pods(uid(set)));
     let wanted = usize::try_from(set.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1)).unwrap_or(0);
-    if set.metadata.deletion_timestamp.is_none() {
-        if pods.len() < wanted {
-            let template = set
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.template.clone())
-                .unwrap_or_default();
-            for _ in 0..(wanted - pods.len()).min(BURST) {
-                let prefix = PodName::Prefix(format!("{}-", set.name_any()));
-                context
-                    .create(&context.pods, &template::pod(set, &template, prefix))
-                    .await?;
-            }
-        } else if pods.len() > wanted {
-            for pod in dispensable(&pods).into_iter().take(pods.len() - wanted) {
-                context.delete(&context.pods, &*pod, None).await?;
-            }
+    if pods.len() < wanted {
+        let template = set
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.template.clone())
+            .unwrap_or_default();
+        for _ in 0..(wanted - pods.len()).min(BURST) {
+            let prefix = PodName::Prefix(format!("{}-", set.name_any()));
+            let pod = template::pod(set, &template, prefix);
+            create_pod(context, set, "replicaset-controller", &pod).await?;
+        }
+    } else if pods.len() > wanted {
+        for pod in dispensable(&pods).into_iter().take(pods.len() - wanted) {
+            context.delete(&context.pods, &*pod, None).await?;
         }
     }
-    write_status(context, set).await
+    Ok(())
 }
 
 /// Pods in the order in which they are given up: unbound, pending and unready ones first, then cheap ones, those that share their node with

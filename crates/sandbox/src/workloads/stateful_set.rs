@@ -1,5 +1,6 @@
 //! The StatefulSet controller: numbered pods with their own volume claims, created and replaced in order.
 
+use super::pod_creation::create_pod;
 use super::template::{self, PodName, label};
 use crate::context::{ActorContext, enqueue_own_and_pods, queue};
 use crate::object::{controlled_by, is_available, is_deleting, is_finished, is_ready, scaled_value, short_hash, uid};
@@ -25,10 +26,14 @@ pub(super) fn start(context: &Arc<ActorContext>, tasks: &mut JoinSet<()>) {
             return Ok(Outcome::Done);
         };
         let replicas = Replicas::of(&context, &set, &spec);
-        if set.metadata.deletion_timestamp.is_none() {
-            step(&context, &set, &spec, &replicas).await?;
-        }
-        write_status(&context, &set, &spec).await
+        let step = if set.metadata.deletion_timestamp.is_none() {
+            step(&context, &set, &spec, &replicas).await
+        } else {
+            Ok(())
+        };
+        // The status counts the pods also where the next one was refused.
+        let outcome = write_status(&context, &set, &spec).await?;
+        step.map(|()| outcome)
     });
 }
 
@@ -157,7 +162,7 @@ async fn create(
         });
         ensure_claim(context, set, spec, claim, &claim_name).await?;
     }
-    match context.create(&context.pods, &pod).await {
+    match create_pod(context, set, "statefulset-controller", &pod).await {
         // The old pod of that name is still being deleted.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         other => Ok(other?),

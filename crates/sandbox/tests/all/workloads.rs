@@ -235,3 +235,29 @@ async fn a_job_remembers_pods_that_vanished_with_their_node() {
         (&json!(2), &json!("0,1"))
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_a_quota_refuses_are_reported_and_created_when_it_allows_them() {
+    let cluster = Cluster::start().await;
+    cluster.nodes(&["n1"]).await;
+    let quota = |pods: &str| json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": {"pods": pods}}});
+    cluster.create(quota("2")).await;
+    cluster.create(workload("Deployment", "web", 4, "100m")).await;
+    seconds(60).await;
+    assert_eq!(cluster.running().await.len(), 2);
+    let status = cluster.get("apps/v1", "Deployment", "web").await["status"].clone();
+    assert_eq!(
+        (&status["replicas"], &status["readyReplicas"]),
+        (&json!(2), &json!(2)),
+        "{status}"
+    );
+    let events = cluster.events("FailedCreate").await;
+    let message = events[0].message.as_deref().unwrap_or_default();
+    assert!(
+        events.len() == 1 && events[0].count > Some(1) && message.contains("exceeded quota: team, requested: pods=1"),
+        "{events:?}"
+    );
+    cluster.patch(quota("4")).await;
+    seconds(60).await;
+    assert_eq!(cluster.running().await.len(), 4);
+}
