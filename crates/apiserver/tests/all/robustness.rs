@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
+use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
@@ -218,4 +219,40 @@ async fn connections_that_send_nothing_hold_nobody_up() {
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     drop(idle);
     handle.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn alias_bombs_and_deep_nesting_are_refused() {
+    let client = Harness::new().client();
+    // Twelve lists, each with ten aliases of the one before: 10¹² values if they were expanded.
+    let mut bomb =
+        vec!["apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\nl0: &l0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned()];
+    bomb.extend((1..12).map(|i| format!("l{i}: &l{i} [{}]\n", vec![format!("*l{}", i - 1); 10].join(","))));
+    let bomb = bomb.concat();
+    let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = "/api/v1/namespaces/default/configmaps/m?fieldManager=f";
+    for (method, uri, content_type, body) in [
+        ("POST", maps, "application/yaml", bomb.clone()),
+        ("PATCH", map, "application/apply-patch+yaml", bomb),
+        ("POST", maps, "application/yaml", format!("a: {nested}")),
+        ("POST", maps, "application/json", format!(r#"{{"a":{nested}}}"#)),
+        (
+            "PATCH",
+            map,
+            "application/merge-patch+json",
+            format!(r#"{{"a":{nested}}}"#),
+        ),
+    ] {
+        let request = http::Request::builder().method(method).uri(uri);
+        let request = request.header("content-type", content_type);
+        let request = request.body(Body::from(body.into_bytes())).unwrap();
+        let (head, body) = client.send(request).await.unwrap().into_parts();
+        let answer: Value = serde_json::from_slice(&body.collect_bytes().await.unwrap()).unwrap();
+        assert!(
+            head.status.is_client_error() && answer["kind"] == "Status",
+            "{method} {content_type}: {}: {answer}",
+            head.status
+        );
+    }
 }

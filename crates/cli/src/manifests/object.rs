@@ -319,10 +319,10 @@ fn parse_yaml(text: &str) -> Result<Value, (usize, usize, String)> {
     })
 }
 
-/// The parser's message without the place, which is said before it, and without advice to programmers.
+/// The parser's message without the places, the last of which is said before it, and without advice to programmers.
 fn syntax_error(text: &str) -> String {
     let text = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    let text = text.rsplit_once(" at line ").map_or(text, |(message, _)| message);
+    let text = text.split_once(" at line ").map_or(text, |(message, _)| message);
     let text = text
         .split_once(", set DuplicateKeyPolicy")
         .map_or(text, |(message, _)| message);

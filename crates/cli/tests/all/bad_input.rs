@@ -390,3 +390,30 @@ fn a_cause_is_said_once() {
         outcome.stderr
     );
 }
+
+#[test]
+fn alias_bombs_and_deep_nesting_are_refused() {
+    // Twelve lists, each with ten aliases of the one before: 10¹² values if they were expanded.
+    let mut bomb =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: bomb}\nl0: &l0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for i in 1..12 {
+        let aliases = vec![format!("*l{}", i - 1); 10].join(",");
+        bomb.push_str(&format!("l{i}: &l{i} [{aliases}]\n"));
+    }
+    let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let yaml = format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: deep}}\na: {nested}\n");
+    let json = format!(r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"deep"}},"a":{nested}}}"#);
+    for (text, cause) in [
+        (bomb, "> 1000000; fix the syntax at that place"),
+        (yaml, "recursion limit exceeded"),
+        (json, "recursion limit exceeded"),
+    ] {
+        let outcome = kerf_with_input(&["simulate", "-f", "-"], text.as_bytes());
+        assert_eq!(outcome.code, 2, "{cause}");
+        assert!(
+            outcome.stderr.contains(cause) && outcome.stderr.len() < 1000,
+            "{cause}: {}",
+            outcome.stderr.chars().take(1000).collect::<String>()
+        );
+    }
+}
