@@ -86,7 +86,7 @@ impl Repair {
             if !self.is_within_cap(claim) {
                 return Ok(Some(Block::ProviderCap));
             }
-            self.replace(claim, finding).await?;
+            self.replace(node, claim, finding).await?;
             return Ok(None);
         };
         let blocked = |reason| Block::Policy(Arc::clone(&policy.name), reason);
@@ -99,7 +99,7 @@ impl Repair {
             return Ok(Some(blocked(Reason::Cap(policy.max_unhealthy.of(health.nodes)))));
         }
         if policy.action == Action::Replace {
-            self.replace(claim, finding).await?;
+            self.replace(node, claim, finding).await?;
             return Ok(None);
         }
         Ok(self.drain(node, claim, finding, now).await?.map(blocked))
@@ -118,13 +118,13 @@ impl Repair {
     }
 
     /// Deletes the claim with a drain deadline of now, whatever its termination grace period (LIF-153).
-    async fn replace(&self, claim: &NodeClaim, finding: &Finding<'_>) -> Result<(), ReconcileError> {
+    async fn replace(&self, node: &LeanNode, claim: &NodeClaim, finding: &Finding<'_>) -> Result<(), ReconcileError> {
         let now = self.context.now();
         let over = deadline(claim).is_ok_and(|deadline| deadline.is_some_and(|deadline| deadline < now));
         if !over {
             set_annotation(&self.context, claim, annotations::TERMINATION_TIMESTAMP, &rfc3339(now)).await?;
         }
-        self.end(claim, finding).await
+        self.end(node, claim, finding).await
     }
 
     /// Deletes the claim unless Node or claim carry do-not-disrupt or the pool's disruption budgets for drift are used up. The pods are
@@ -145,7 +145,7 @@ impl Repair {
         {
             return Ok(Some(reason));
         }
-        self.end(claim, finding).await?;
+        self.end(node, claim, finding).await?;
         Ok(None)
     }
 
@@ -194,11 +194,12 @@ impl Repair {
         (pool.allowed <= others).then_some(Reason::Budget)
     }
 
-    /// Deletes the claim and counts it (LIF-155).
-    async fn end(&self, claim: &NodeClaim, finding: &Finding<'_>) -> Result<(), ReconcileError> {
+    /// Deletes the claim, counts it and publishes why (LIF-155).
+    async fn end(&self, node: &LeanNode, claim: &NodeClaim, finding: &Finding<'_>) -> Result<(), ReconcileError> {
         if !disrupt(&self.context, claim, "unhealthy").await? {
             return Ok(());
         }
+        events::started(&self.context, node, claim, finding.rule);
         let condition = finding.rule.condition().condition_type.as_str();
         tracing::info!(
             NodeClaim = claim_facts::name(claim),

@@ -1,11 +1,11 @@
-//! Events about unhealthy nodes that are not taken away.
+//! Events about unhealthy nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::{NodeClaim, annotations};
-use kerf_lifecycle::repair::{Policy, UnhealthyCondition};
+use kerf_lifecycle::repair::{Action, Policy, Rule, UnhealthyCondition};
 use kerf_runtime::{Event, EventType, ObjectRef};
 use kerf_state::lean::LeanNode;
 
@@ -57,6 +57,34 @@ pub(super) fn unhealthy(
     let dedupe = vec![policy.name.to_string(), condition.condition_type.clone()];
     warn(context, node, "NodeUnhealthy", message, dedupe);
     EVENT_EVERY
+}
+
+/// Publishes on Node and NodeClaim that the node is repaired: the condition, whose rule it is, and what happens to the node.
+pub(super) fn started(context: &Context, node: &LeanNode, claim: &NodeClaim, rule: Rule<'_>) {
+    let condition = rule.condition();
+    let whose = match rule {
+        Rule::Provider(_) => "the provider's rule".to_owned(),
+        Rule::Policy(policy, _) => format!("NodeRepairPolicy={}", policy.name),
+    };
+    let happens = match rule.action() {
+        Action::Replace => "replaced",
+        Action::Drain => "drained",
+        Action::Report => "reported",
+    };
+    let message = format!(
+        "Condition {} is {} for longer than {:?} ({whose}): the node is {happens}",
+        condition.condition_type, condition.status, condition.toleration
+    );
+    for object in [ObjectRef::of(node), ObjectRef::of(claim)] {
+        context.recorder.publish(Event {
+            dedupe: vec![object.uid.clone()],
+            object,
+            kind: EventType::Warning,
+            reason: "NodeRepairStarted".into(),
+            message: message.clone(),
+            dedupe_timeout: Some(EVENT_EVERY),
+        });
+    }
 }
 
 /// Publishes what prevents an unhealthy node from being taken away. Returns how soon to look again.

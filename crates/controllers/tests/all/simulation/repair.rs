@@ -50,6 +50,8 @@ async fn a_node_that_stays_unready_is_replaced() {
     let image = claim.status.and_then(|status| status.image_id).unwrap_or_default();
     let unhealthy = metrics.counter(&NODECLAIMS_UNHEALTHY_DISRUPTED);
     assert_eq!(unhealthy.get(&["ready", "web", capacity_type, &image]), 1.0);
+    let message = "Condition Ready is False for longer than 600s (the provider's rule): the node is replaced";
+    assert_eq!(simulation.messages("NodeRepairStarted").await, [message; 2]);
     simulation.stop().await;
 }
 

@@ -212,6 +212,14 @@ async fn a_gentle_policy_asks_the_claim_too() {
     assert_eq!(simulation.messages("NodeRepairBlocked").await, [told]);
     simulation.patch::<NodeClaim>(&name(&claim), protect(Value::Null)).await;
     simulation.until_node_gone(&nodes[0], 120).await;
+    let messages = simulation.messages("NodeRepairStarted").await;
+    assert!(
+        messages.len() == 2
+            && messages
+                .iter()
+                .all(|message| message.ends_with("(NodeRepairPolicy=gentle): the node is drained")),
+        "{messages:?}"
+    );
     simulation.stop().await;
 }
 
