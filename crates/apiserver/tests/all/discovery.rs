@@ -93,3 +93,26 @@ async fn what_is_not_served_is_a_clean_refusal() {
         413
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn kinds_and_fields_are_described_to_kubectl_explain() {
+    let h = Harness::new();
+    for (group, schema, field) in [
+        ("apis/apps/v1", "io.k8s.api.apps.v1.DeploymentSpec", "replicas"),
+        ("apis/batch/v1", "io.k8s.api.batch.v1.CronJobSpec", "schedule"),
+        ("api/v1", "io.k8s.api.core.v1.ResourceQuotaSpec", "hard"),
+        ("api/v1", "io.k8s.api.core.v1.Container", "resources"),
+    ] {
+        let (_, document) = h.call("GET", &format!("/openapi/v3/{group}"), "", None).await;
+        let schema_of = &document["components"]["schemas"][schema];
+        for description in [
+            &schema_of["description"],
+            &schema_of["properties"][field]["description"],
+        ] {
+            assert!(
+                description.as_str().is_some_and(|text| text.len() > 20),
+                "{schema} {field}: {schema_of}"
+            );
+        }
+    }
+}

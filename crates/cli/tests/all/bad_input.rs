@@ -417,3 +417,12 @@ fn alias_bombs_and_deep_nesting_are_refused() {
         );
     }
 }
+
+#[test]
+fn a_limit_with_an_exponent_is_a_quantity() {
+    for limit in [json!(1e30), json!("1e30"), json!("1E3")] {
+        let pool = manifest::pool("default", &amd64(), json!({"limits": {"cpu": limit}}));
+        let (outcome, _) = simulate(&list(&[class("default"), pool, pod("p", "1")]));
+        assert_eq!((outcome.code, &*outcome.stderr), (0, ""), "{limit}");
+    }
+}
