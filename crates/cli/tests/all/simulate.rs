@@ -118,6 +118,34 @@ fn pods_that_share_no_pool_cost_the_same_planned_together() {
 }
 
 #[test]
+fn groups_that_share_no_pool_cost_no_more_together() {
+    // Different strategies are best for these examples.
+    let examples =
+        ["web", "graviton", "pod-affinity", "daemonset", "spot-fallback"].map(|name| format!("examples/{name}.yaml"));
+    let cost = |files: &[&str]| {
+        let mut args = vec!["simulate", "-o", "json", "--packing", "cheapest", NOW[0], NOW[1]];
+        args.extend(files.iter().flat_map(|file| ["-f", *file]));
+        report(&kerf(&args))["totals"]["pricePerHour"]
+            .as_f64()
+            .expect("a price")
+    };
+    let apart: Vec<f64> = examples.iter().map(|file| cost(&[file])).collect();
+    for at in 1..examples.len() {
+        let (sum, together) = (apart[0] + apart[at], cost(&[&examples[0], &examples[at]]));
+        assert!(
+            together <= sum + 1e-9,
+            "{}: {together} $/h instead of {sum}",
+            examples[at]
+        );
+    }
+    let (sum, together) = (
+        apart.iter().sum::<f64>(),
+        cost(&examples.each_ref().map(String::as_str)),
+    );
+    assert!(together <= sum + 1e-9, "all: {together} $/h instead of {sum}");
+}
+
+#[test]
 fn the_same_input_gives_the_same_bytes_at_any_thread_count() {
     let run = |threads: &str| {
         kerf(&[

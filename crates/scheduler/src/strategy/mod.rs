@@ -2,6 +2,7 @@
 
 mod best_fit;
 mod bounded_growth;
+mod combination;
 mod greedy;
 mod limit_retry;
 mod lower_bound;

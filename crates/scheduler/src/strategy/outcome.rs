@@ -21,6 +21,8 @@ pub enum Strategy {
     GreedyByPrice,
     /// As many pods as possible where limits or capacity run out.
     MaxPods,
+    /// For each group of pools that share no pods, the outcome that is best there.
+    Combination,
     /// The best of the others, improved by packing a few nodes at a time anew.
     Repacking,
     /// Pods where kube-scheduler is forecast to bind them.
@@ -29,13 +31,14 @@ pub enum Strategy {
 
 impl Strategy {
     /// All strategies, in the order in which the earlier of equal outcomes wins.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Greedy,
         Self::Patterns,
         Self::BestFit,
         Self::BoundedGrowth,
         Self::GreedyByPrice,
         Self::MaxPods,
+        Self::Combination,
         Self::Repacking,
         Self::Rebinding,
     ];
@@ -49,6 +52,7 @@ impl Strategy {
             Self::BoundedGrowth => "bounded growth",
             Self::GreedyByPrice => "greedy by price",
             Self::MaxPods => "max pods",
+            Self::Combination => "combination",
             Self::Repacking => "repacking",
             Self::Rebinding => "rebinding",
         }

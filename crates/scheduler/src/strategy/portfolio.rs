@@ -1,10 +1,11 @@
-//! The portfolio: runs the strategies and keeps the best outcome.
+//! The portfolio: runs the strategies, combines their outcomes and keeps the best.
 
 use crate::compile::queue::PodId;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
 use crate::strategy::best_fit::best_fit;
 use crate::strategy::bounded_growth::bounded_growth;
+use crate::strategy::combination::combine;
 use crate::strategy::greedy::{FewestPods, greedy_by_price, solve};
 use crate::strategy::limit_retry::retry_limits;
 use crate::strategy::lower_bound::lower_bound;
@@ -56,9 +57,7 @@ impl<'w, 'a> Ranked<'w, 'a> {
 
     /// Notes an outcome that is not the best.
     fn note(&mut self, rank: Rank, outcome: Outcome<'w, 'a>) {
-        if outcome.assignment.problem.options.forecast_binding {
-            self.others.push((rank, outcome));
-        }
+        self.others.push((rank, outcome));
     }
 
     /// Makes an outcome the best.
@@ -146,6 +145,30 @@ pub(crate) fn ranked<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Rank
             }
         }
     }
+    for share_of_extra in EXTRA_NODE_SHARES {
+        let Some(start) = values_of_best.as_ref().filter(|_| !stop()) else {
+            break;
+        };
+        let others = ranked.others.iter_mut().map(|(_, outcome)| outcome);
+        let mut outcomes: Vec<_> = std::iter::once(&mut ranked.best).chain(others).collect();
+        outcomes.retain(|outcome| outcome.unattempted.is_empty());
+        let node_costs = objective.node_costs(share_of_extra);
+        let combined = combine(&mut outcomes, start, &node_costs, queue, stop);
+        let Some(mut outcome) = combined.filter(|outcome| outcome.unattempted.is_empty()) else {
+            break;
+        };
+        let exceeded = objective.exceeded_by(&outcome);
+        if outcome.assignment.narrow_to_limits() && !objective.launches_as_upstream(&outcome) {
+            let mut outcome = retry_limits(outcome, queue, effort, stop);
+            let reached = objective.rank(&mut outcome);
+            if reached < rank && outcome.unattempted.is_empty() {
+                ranked.replace(std::mem::replace(&mut rank, reached), outcome);
+            }
+        }
+        if !exceeded {
+            break;
+        }
+    }
     let repacked = values_of_best
         .filter(|_| !stop())
         .and_then(|start| repack(&ranked.best, &start, &objective, queue, stop));
@@ -157,7 +180,10 @@ pub(crate) fn ranked<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Rank
         outcome.limit_retried = ranked.best.limit_retried;
         ranked.replace(rank, outcome);
     }
-    ranked.others.retain(|(_, outcome)| outcome.unattempted.is_empty());
+    let forecasts = problem.options.forecast_binding;
+    ranked
+        .others
+        .retain(|(_, outcome)| forecasts && outcome.unattempted.is_empty());
     ranked.others.sort_by_key(|(rank, _)| *rank);
     ranked.objective = Some(objective);
     ranked

@@ -14,5 +14,7 @@ mod repack;
 mod replay;
 mod rules;
 
+pub(super) use node::Pins;
 pub(crate) use rebind::{BoundPlace, rebind};
 pub(super) use repack::repack;
+pub(super) use replay::place_on_node;

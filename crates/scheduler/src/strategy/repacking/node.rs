@@ -8,7 +8,7 @@ use kerf_model::price::Price;
 use smallvec::SmallVec;
 
 /// The topology domains a node is in: key and domain.
-pub(super) type Pins = SmallVec<[(KeyId, u32); 2]>;
+pub(in crate::strategy) type Pins = SmallVec<[(KeyId, u32); 2]>;
 
 /// A node of the plan.
 #[derive(Clone, Debug)]

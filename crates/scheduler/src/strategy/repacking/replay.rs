@@ -66,7 +66,7 @@ pub(super) fn replay<'w, 'a>(
 }
 
 /// Places a pod on the claim of a node, which is opened in the domains of the node where it is none yet.
-pub(super) fn place_on_node(
+pub(in crate::strategy) fn place_on_node(
     assignment: &mut Assignment<'_, '_>,
     template: usize,
     pins: &Pins,
