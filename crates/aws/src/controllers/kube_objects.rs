@@ -41,10 +41,14 @@ where
     };
     match answer {
         Ok(object) => Ok(Written::Done(Box::new(object))),
-        Err(error) => match ApiErrorKind::of(&error) {
-            ApiErrorKind::Conflict | ApiErrorKind::NotFound => Ok(Written::Stale),
-            _ => Err(error),
-        },
+        Err(error) => {
+            let kind = ApiErrorKind::of(&error);
+            if matches!(kind, ApiErrorKind::Conflict | ApiErrorKind::NotFound) {
+                Ok(Written::Stale)
+            } else {
+                Err(error)
+            }
+        }
     }
 }
 

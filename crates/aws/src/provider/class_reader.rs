@@ -10,15 +10,20 @@ use kube::Api;
 /// Turns an error of the Kubernetes API into the provider's own.
 pub(super) fn kube_error(doing: &str, error: &kube::Error) -> CloudError {
     let message = format!("{doing}, {}", describe(error)).into();
-    match ApiErrorKind::of(error) {
-        ApiErrorKind::TooManyRequests | ApiErrorKind::Retryable => CloudError::Retryable { message, after: None },
-        _ => CloudError::Other(message),
+    let kind = ApiErrorKind::of(error);
+    if matches!(kind, ApiErrorKind::TooManyRequests | ApiErrorKind::Retryable) {
+        CloudError::Retryable { message, after: None }
+    } else {
+        CloudError::Other(message)
     }
 }
 
 impl AwsCloud {
     /// A class by name; `None` if it does not exist or is being deleted.
     pub(crate) async fn class(&self, name: &str) -> Result<Option<EC2NodeClass>, CloudError> {
+        if name.is_empty() {
+            return Ok(None);
+        }
         let class = found(Api::<EC2NodeClass>::all(self.client.clone()).get(name).await);
         let class = class.map_err(|error| kube_error("resolving nodeclass", &error))?;
         Ok(class.filter(|class| class.metadata.deletion_timestamp.is_none()))

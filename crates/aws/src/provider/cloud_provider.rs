@@ -20,7 +20,7 @@ use kerf_cloud::{
     CloudError, CloudProvider, DriftReason, Interruption, InterruptionKind, Launched, Profile, RegistrationHook,
 };
 use kerf_model::instance_type::{Catalogue, InstanceType};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The provider's name (AWS-283).
@@ -216,29 +216,29 @@ impl CloudProvider for AwsProvider {
     }
 
     async fn list(&self) -> Result<Vec<Launched>, CloudError> {
-        let mut classes: BTreeMap<String, Option<(EC2NodeClass, Option<Arc<Catalogue>>)>> = BTreeMap::new();
-        let mut all = Vec::new();
-        for instance in self.cloud.instances.list().await? {
-            let name = instance
+        let instances = self.cloud.instances.list().await?;
+        let named = |instance: &Instance| {
+            instance
                 .described
                 .tags
                 .get(tags::NODE_CLASS)
                 .cloned()
-                .unwrap_or_default();
-            if !classes.contains_key(&name) {
-                let mut known = None;
-                if let Some(class) = self.cloud.class(&name).await? {
-                    let types = self.cloud.types_of(&class).await.ok().map(|(types, _)| types);
-                    known = Some((class, types));
-                }
-                classes.insert(name.clone(), known);
+                .unwrap_or_default()
+        };
+        let mut classes: BTreeMap<String, (EC2NodeClass, Option<Arc<Catalogue>>)> = BTreeMap::new();
+        for name in instances.iter().map(named).collect::<BTreeSet<String>>() {
+            if let Some(class) = self.cloud.class(&name).await? {
+                let types = self.cloud.types_of(&class).await.ok().map(|(types, _)| types);
+                classes.insert(name, (class, types));
             }
-            let known = classes.get(&name).and_then(Option::as_ref);
+        }
+        let describe = |instance: &Instance| {
+            let known = classes.get(&named(instance));
             let types = known.and_then(|(_, types)| types.as_deref());
             let kind = types.and_then(|types| self.kind(types, &instance.described.instance_type));
-            all.push(self.describe(&instance, known.map(|(class, _)| class), kind));
-        }
-        Ok(all)
+            self.describe(instance, known.map(|(class, _)| class), kind)
+        };
+        Ok(instances.iter().map(describe).collect())
     }
 
     async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {

@@ -249,11 +249,13 @@ impl AwsCloud {
         let (mut configs, mut key) = (Vec::new(), None::<TemplateKey>);
         for group in groups {
             let ensured = self.ensure_template(launch.class, &group.key, &template).await;
-            let (template_name, _) = ensured.map_err(|error| match error {
-                TemplateError::UserData(UserDataError::ClusterCidrUnknown) => {
-                    CloudError::NodeClassNotReady(error.to_string().into())
+            let (template_name, _) = ensured.map_err(|error| {
+                let text = error.to_string();
+                if error == TemplateError::UserData(UserDataError::ClusterCidrUnknown) {
+                    CloudError::NodeClassNotReady(text.into())
+                } else {
+                    preparing(&text)
                 }
-                error => preparing(&error.to_string()),
             })?;
             let overrides = overrides(
                 launch.wanted,
