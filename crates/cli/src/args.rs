@@ -164,7 +164,7 @@ pub(crate) struct DecisionArgs {
     /// Whether minValues may be lowered if too few values are available.
     #[arg(long, env = "MIN_VALUES_POLICY", value_parser = policy::<MinValuesPolicy>(), default_value_t)]
     pub(crate) min_values_policy: MinValuesPolicy,
-    /// Feature gates as Name=true|false, comma separated. NodeOverlay is on if the files contain overlays.
+    /// Feature gates as Name=true|false, comma separated. NodeOverlay and CapacityBuffer are on if the files contain such objects.
     #[arg(long, env = "FEATURE_GATES", value_name = "GATES", default_value = "")]
     pub(crate) feature_gates: String,
     /// How nodes are chosen: by lowest price plus node overhead cost, with few more nodes than Karpenter; by lowest price; or only by

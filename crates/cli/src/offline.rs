@@ -78,7 +78,9 @@ impl ListedCluster {
         interner: &Arc<Interner>,
     ) -> (Self, Vec<String>) {
         let input = from_lists(&"server".into(), lists);
-        let settings = Settings::with(Arc::clone(catalogue), settings.clone(), now, interner);
+        let mut settings = Settings::with(Arc::clone(catalogue), settings.clone(), now, interner);
+        // What they refer to is not among the lists.
+        settings.capacity_buffers = false;
         let mut errors = input.errors;
         let inputs = DecisionInputs::new(input.cluster, &settings, interner, &mut errors);
         (Self(inputs), texts(&errors))

@@ -1,10 +1,11 @@
 //! How much room a CapacityBuffer asks for, and the virtual pods that keep it (section 25 of `docs/behaviour/scheduling.md`).
 
 use crate::convert::{Converter, amounts, default_from_limits, floor};
-use crate::lean::{LeanCondition, LeanPod, LeanPodStatus, LeanPodTemplate};
+use crate::lean::{LeanCondition, LeanPod, LeanPodStatus, LeanPodTemplate, LeanPodTemplateObject, LeanWorkloadSpec};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kerf_api::CapacityBuffer;
+use kerf_api::conditions::capacity_buffer::NO_REFERENCE_MESSAGE;
 use kerf_model::intern::sym;
 use kerf_model::pod::Pod;
 use std::sync::Arc;
@@ -16,6 +17,81 @@ pub struct Referent {
     pub template: LeanPodTemplate,
     /// How many replicas the workload has; `None` for a PodTemplate.
     pub replicas: Option<i32>,
+}
+
+impl From<LeanWorkloadSpec> for Referent {
+    fn from(LeanWorkloadSpec { replicas, template }: LeanWorkloadSpec) -> Self {
+        Self {
+            template,
+            replicas: Some(replicas.unwrap_or(1)),
+        }
+    }
+}
+
+impl From<LeanPodTemplateObject> for Referent {
+    fn from(object: LeanPodTemplateObject) -> Self {
+        Self {
+            template: object.template,
+            replicas: None,
+        }
+    }
+}
+
+/// The kinds of objects a buffer may refer to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "the names are the kinds' own")]
+pub enum ReferentKind {
+    PodTemplate,
+    Deployment,
+    StatefulSet,
+    ReplicaSet,
+}
+
+impl ReferentKind {
+    /// As in manifests.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PodTemplate => "PodTemplate",
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::ReplicaSet => "ReplicaSet",
+        }
+    }
+}
+
+/// Why a buffer refers to nothing that describes pods.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InvalidReference {
+    /// It names neither a PodTemplate nor a workload.
+    #[error("{}", NO_REFERENCE_MESSAGE)]
+    Absent,
+    /// The group of the workload is not `apps`.
+    #[error("unsupported scalableRef API group {0:?}")]
+    Group(String),
+    /// The kind is none of `apps` that has a pod template and replicas.
+    #[error("unsupported kind {0:?}")]
+    Kind(String),
+}
+
+/// The kind and name of the object in the buffer's namespace that describes its pods. A PodTemplate is preferred if both are named
+/// (SCH-380).
+pub fn reference(buffer: &CapacityBuffer) -> Result<(ReferentKind, &str), InvalidReference> {
+    if let Some(reference) = &buffer.spec.pod_template_ref {
+        return Ok((ReferentKind::PodTemplate, &reference.name));
+    }
+    let reference = buffer.spec.scalable_ref.as_ref().ok_or(InvalidReference::Absent)?;
+    let group = reference.api_group.as_deref().unwrap_or_default();
+    if !matches!(group, "" | "apps") {
+        return Err(InvalidReference::Group(group.to_owned()));
+    }
+    let kinds = [
+        ReferentKind::Deployment,
+        ReferentKind::StatefulSet,
+        ReferentKind::ReplicaSet,
+    ];
+    let kind = kinds.into_iter().find(|kind| kind.as_str() == reference.kind);
+    let kind = kind.ok_or_else(|| InvalidReference::Kind(reference.kind.clone()))?;
+    Ok((kind, &reference.name))
 }
 
 /// The most virtual pods of one buffer. Each is a pod in memory and in every plan, and anybody who may create a buffer chooses the number.

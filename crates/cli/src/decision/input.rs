@@ -1,6 +1,7 @@
 //! From manifests to a cluster: objects are judged as an API server would, decoded, and their references looked up.
 
 use super::Input;
+use super::capacity_buffers::Buffers;
 use super::nominations::Nominations;
 use crate::manifests::{InputError, Object, Objects, Unread, expand_workloads};
 use kerf_api::{EC2NodeClass, NodeClaim, NodeOverlay, NodePool, NodeRepairPolicy};
@@ -18,6 +19,8 @@ pub(crate) struct Cluster {
     pub(crate) overlays: Vec<NodeOverlay>,
     /// EC2NodeClasses, which decide the instance types of their pools.
     pub(crate) ec2_classes: Vec<EC2NodeClass>,
+    /// CapacityBuffers, and what describes the pods of each.
+    pub(crate) buffers: Buffers,
     /// The pods claims on their way were made for, where that is known.
     pub(crate) nominations: Nominations,
     /// What unhealthy means besides what the provider says.
@@ -45,6 +48,7 @@ pub(super) fn read(found: Objects, admission: Admission) -> Input {
     let mut input = Input::default();
     let objects = input.begin(found);
     let mut objects = input.admit(objects, admission);
+    input.cluster.buffers.take(&mut objects);
     input.errors.extend(expand_workloads(&mut objects));
     input.errors.extend(missing_references(&objects));
     input.decode(objects);
@@ -54,7 +58,8 @@ pub(super) fn read(found: Objects, admission: Admission) -> Input {
 /// The same for objects an API server has judged already, workloads and all they own among them.
 pub(super) fn read_admitted(found: Objects) -> Input {
     let mut input = Input::default();
-    let objects = input.begin(found);
+    let mut objects = input.begin(found);
+    input.cluster.buffers.take(&mut objects);
     input.decode(objects);
     input
 }

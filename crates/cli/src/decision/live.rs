@@ -41,7 +41,7 @@ pub enum Presence {
 }
 
 /// The paths of the kinds that decisions look at.
-pub const KINDS: [(&str, Presence); 14] = [
+pub const KINDS: [(&str, Presence); 15] = [
     ("/api/v1/namespaces", Presence::Required),
     ("/api/v1/nodes", Presence::Required),
     ("/api/v1/pods", Presence::Required),
@@ -56,6 +56,16 @@ pub const KINDS: [(&str, Presence); 14] = [
     ("/apis/karpenter.sh/v1/nodeclaims", Presence::Required),
     ("/apis/karpenter.sh/v1alpha1/nodeoverlays", Presence::Optional),
     ("/apis/kerf.sh/v1alpha1/noderepairpolicies", Presence::Optional),
+    (CAPACITY_BUFFERS, Presence::Optional),
+];
+
+const CAPACITY_BUFFERS: &str = "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers";
+/// What CapacityBuffers refer to. Listed only if there are any.
+const REFERENTS: [&str; 4] = [
+    "/api/v1/podtemplates",
+    "/apis/apps/v1/deployments",
+    "/apis/apps/v1/statefulsets",
+    "/apis/apps/v1/replicasets",
 ];
 
 /// Objects per answer.
@@ -71,6 +81,13 @@ pub(crate) async fn from_cluster(connection: &Connection) -> anyhow::Result<Inpu
             .await
             .with_context(|| format!("listing {path} of {server}"))?;
     }
+    if lists.iter().any(|list| has_items_of(list, "CapacityBufferList")) {
+        for path in REFERENTS {
+            list(&client, path, Presence::Required, &mut lists)
+                .await
+                .with_context(|| format!("listing {path} of {server}"))?;
+        }
+    }
     let mut input = from_lists(&server, lists);
     let cluster = &mut input.cluster;
     if !cluster.launching().is_empty() {
@@ -84,6 +101,11 @@ pub(crate) async fn from_cluster(connection: &Connection) -> anyhow::Result<Inpu
     let note = (!unknown.is_empty()).then(|| passed_over(&unknown));
     input.notes.extend(note);
     Ok(input)
+}
+
+fn has_items_of(list: &Value, kind: &str) -> bool {
+    let items = list.get("items").and_then(Value::as_array);
+    list.get("kind").and_then(Value::as_str) == Some(kind) && items.is_some_and(|items| !items.is_empty())
 }
 
 /// Reads the answers of an API server to requests for lists.

@@ -22,6 +22,7 @@ pub(super) fn mirror(
         mut world,
         mut overlays,
         ec2_classes,
+        buffers,
         nominations,
         repair_policies: _,
         unread: _,
@@ -57,6 +58,9 @@ pub(super) fn mirror(
     }
     let (claims, catalogues) = (world.claims.clone(), world.catalogues.clone());
     let mut mirror = world.into_mirror(Arc::clone(interner), conventions_of(&vocabulary));
+    if settings.capacity_buffers {
+        buffers.keep(&mut mirror, settings.now, errors);
+    }
     nominations::promise(&mut mirror, &nominations, &claims, |pool| {
         catalogues.get(pool).and_then(|types| types.clone().ok())
     });

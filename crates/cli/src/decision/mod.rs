@@ -1,5 +1,6 @@
 //! What a decision is made from: the objects of a cluster, read from files or from an API server, and the settings of the command line.
 
+mod capacity_buffers;
 mod ec2_settings;
 mod files;
 mod input;

@@ -25,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) node_repair: bool,
     /// Whether NodeOverlays count.
     pub(super) overlays: bool,
+    /// Whether CapacityBuffers count.
+    pub(crate) capacity_buffers: bool,
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) vocabulary: Vocabulary,
     /// What the instance types of EC2NodeClasses depend on; `None` if the command line names instance types.
@@ -34,9 +36,10 @@ pub(crate) struct Settings {
 /// Where the objects come from, which decides what is assumed where nothing is said.
 #[derive(Clone, Copy)]
 pub(crate) enum CatalogueChoice<'a> {
-    /// Files: EC2's instance types, and overlays that are given are meant.
+    /// Files: EC2's instance types; overlays and CapacityBuffers that are given are meant.
     Offline,
-    /// This cluster: the instance types its nodes are of, and overlays if the gate is on, as for its controller.
+    /// This cluster: the instance types its nodes are of, and overlays and CapacityBuffers if
+    /// their gates are on, as for its controller.
     Live(&'a Cluster),
 }
 
@@ -50,7 +53,7 @@ impl Settings {
         Self::with(catalogue, kerf_decide::Settings::default(), now, interner)
     }
 
-    /// The settings for these instance types and options. NodeOverlays count.
+    /// The settings for these instance types and options. NodeOverlays and CapacityBuffers count.
     pub(crate) fn with(
         catalogue: Arc<Catalogue>,
         decide: kerf_decide::Settings,
@@ -62,6 +65,7 @@ impl Settings {
             decide,
             node_repair: false,
             overlays: true,
+            capacity_buffers: true,
             vocabulary: kerf_kwok::vocabulary(&catalogue, interner),
             catalogue,
             ec2: None,
@@ -98,13 +102,18 @@ impl Settings {
         ec2.resolve.reserved_capacity = gates.reserved_capacity;
         let is_named = args.instance_types.is_some() || args.catalogue.is_some();
         let vocabulary = kerf_kwok::vocabulary(&catalogue, interner);
-        let said = args.feature_gates.contains("NodeOverlay");
-        let overlays = gates.node_overlay || (!said && matches!(choice, CatalogueChoice::Offline));
+        // What files contain is meant, unless the gate is named.
+        let is_on = |gate: bool, name: &str| {
+            gate || (!args.feature_gates.contains(name) && matches!(choice, CatalogueChoice::Offline))
+        };
+        let overlays = is_on(gates.node_overlay, "NodeOverlay");
+        let capacity_buffers = is_on(gates.capacity_buffer, "CapacityBuffer");
         Some(Self {
             now,
             node_repair: gates.node_repair,
             decide: decide(args, gates),
             overlays,
+            capacity_buffers,
             catalogue,
             vocabulary,
             ec2: (!is_named).then_some(ec2),

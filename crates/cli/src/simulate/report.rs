@@ -110,6 +110,8 @@ pub(crate) struct IgnoredReason {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Totals {
     pub(crate) pods: usize,
+    /// How many of them are virtual: they keep the room of CapacityBuffers.
+    pub(crate) buffer_pods: usize,
     pub(crate) scheduled: usize,
     pub(crate) scheduled_to_existing: usize,
     pub(crate) unschedulable: usize,
@@ -164,6 +166,7 @@ impl SimulationReport {
         let existing_price: Price = snapshot.nodes.iter().filter_map(|node| node.price).sum();
         let totals = Totals {
             pods: scheduled + unschedulable.len() + ignored.len(),
+            buffer_pods: buffer_pods(plan),
             scheduled,
             scheduled_to_existing,
             unschedulable: unschedulable.len(),
@@ -187,6 +190,14 @@ impl SimulationReport {
             verification: None,
         }
     }
+}
+
+fn buffer_pods(plan: &Plan) -> usize {
+    let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
+    let existing = plan.existing.iter().flat_map(|placement| &placement.pods);
+    let left = plan.unschedulable.iter().map(|left| &left.pod);
+    let all = launched.chain(existing).chain(left).chain(&plan.unattempted);
+    all.filter(|pod| pod.capacity_buffer.is_some()).count()
 }
 
 fn share(part: i64, whole: i64) -> Option<f64> {

@@ -118,7 +118,11 @@ fn summary(report: &SimulationReport, text: &mut String) {
             format!("{n} {what}s")
         }
     };
-    let _ = write!(text, "{}: {} scheduled", plural(totals.pods, "pod"), totals.scheduled);
+    let _ = write!(text, "{}", plural(totals.pods, "pod"));
+    if totals.buffer_pods > 0 {
+        let _ = write!(text, " ({} of CapacityBuffers)", totals.buffer_pods);
+    }
+    let _ = write!(text, ": {} scheduled", totals.scheduled);
     if totals.scheduled_to_existing > 0 {
         let _ = write!(text, " ({} on existing nodes)", totals.scheduled_to_existing);
     }

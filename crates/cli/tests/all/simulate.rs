@@ -66,6 +66,55 @@ fn every_example_finds_a_place_for_every_pod() {
     assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
 }
 
+fn buffer(fields: &str) -> String {
+    format!(
+        "apiVersion: autoscaling.x-k8s.io/v1beta1\nkind: CapacityBuffer\nmetadata: {{name: spare}}\nspec: {{{fields}}}\n---\n"
+    )
+}
+
+// SCH-380, SCH-381, SCH-386
+#[test]
+fn capacity_buffers_get_room() {
+    let containers = "containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]";
+    let template = format!(
+        "apiVersion: v1\nkind: PodTemplate\nmetadata: {{name: shape}}\ntemplate: {{spec: {{{containers}}}}}\n---\n"
+    );
+    let workload = format!(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec: {{replicas: 5, selector: {{matchLabels: {{app: web}}}}, \
+         template: {{metadata: {{labels: {{app: web}}}}, spec: {{{containers}}}}}}}\n---\n"
+    );
+    let totals = |manifests: &str, extra: &[&str]| {
+        let outcome = simulate(&format!("{POOL}{manifests}"), extra);
+        assert_eq!(outcome.code, 0, "{}\n{}", outcome.stdout, outcome.stderr);
+        let totals = &report(&outcome)["totals"];
+        (totals["scheduled"].as_u64(), totals["bufferPods"].as_u64())
+    };
+    let of_template = template + &buffer("podTemplateRef: {name: shape}, replicas: 3");
+    assert_eq!(totals(&of_template, &[]), (Some(3), Some(3)));
+    let scalable = "scalableRef: {kind: Deployment, name: web}";
+    let of_workload = workload.clone() + &buffer(&format!("{scalable}, percentage: 30"));
+    assert_eq!(totals(&of_workload, &[]), (Some(7), Some(2)), "30 % of 5, rounded up");
+    let off = ["--feature-gates", "CapacityBuffer=false"];
+    assert_eq!(totals(&of_workload, &off), (Some(5), Some(0)));
+    let foreign = workload
+        + &buffer(&format!(
+            "{scalable}, replicas: 3, provisioningStrategy: example.com/own"
+        ));
+    assert_eq!(totals(&foreign, &[]), (Some(5), Some(0)));
+
+    let refused = |fields: &str| {
+        let outcome = simulate(&format!("{POOL}{}", buffer(fields)), &[]);
+        assert_eq!(outcome.code, 2, "{}", outcome.stderr);
+        outcome.stderr
+    };
+    let missing = refused("podTemplateRef: {name: gone}, replicas: 3");
+    let expected =
+        "CapacityBuffer default/spare: spec.podTemplateRef: PodTemplate \"gone\" is not in the input; add it";
+    assert!(missing.contains(expected), "{missing}");
+    let unsupported = refused("scalableRef: {kind: Rollout, name: web}, replicas: 3");
+    assert!(unsupported.contains("unsupported kind \"Rollout\""), "{unsupported}");
+}
+
 #[test]
 fn the_cost_of_each_constraint_is_printed() {
     let manifests = format!("{POOL}{}", pod("a", "1"));

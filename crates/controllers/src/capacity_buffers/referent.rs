@@ -3,8 +3,8 @@
 use kerf_api::CapacityBuffer;
 use kerf_api::conditions::capacity_buffer as conditions;
 use kerf_runtime::client::{ApiErrorKind, describe};
-use kerf_state::capacity_buffer::{Referent, TooManyReplicas};
-use kerf_state::lean::{LeanDeployment, LeanPodTemplateObject, LeanReplicaSet, LeanStatefulSet, LeanWorkloadSpec};
+use kerf_state::capacity_buffer::{InvalidReference, Referent, ReferentKind, TooManyReplicas, reference};
+use kerf_state::lean::{LeanDeployment, LeanPodTemplateObject, LeanReplicaSet, LeanStatefulSet};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -56,54 +56,37 @@ impl Unresolved {
     }
 }
 
-/// Finds what a buffer refers to. A PodTemplate is preferred if both are named (SCH-380).
+/// Finds what a buffer refers to.
 pub(super) async fn find(client: &Client, buffer: &CapacityBuffer) -> Result<Found, Unresolved> {
     let namespace = buffer.namespace().unwrap_or_else(|| "default".to_owned());
-    if let Some(reference) = &buffer.spec.pod_template_ref {
-        let object: LeanPodTemplateObject = get(client, &namespace, &reference.name)
+    let (kind, name) = reference(buffer).map_err(|invalid| Unresolved {
+        retry: invalid != InvalidReference::Absent,
+        ..Unresolved::failed(invalid.to_string())
+    })?;
+    let workload = match kind {
+        ReferentKind::PodTemplate => {
+            let object: LeanPodTemplateObject = get(client, &namespace, name)
+                .await
+                .map_err(|error| Unresolved::of(&error, conditions::POD_TEMPLATE_NOT_FOUND))?;
+            return Ok(Found {
+                template: Some((name.to_owned(), object.metadata.generation)),
+                referent: object.into(),
+            });
+        }
+        ReferentKind::Deployment => get::<LeanDeployment>(client, &namespace, name)
             .await
-            .map_err(|error| Unresolved::of(&error, conditions::POD_TEMPLATE_NOT_FOUND))?;
-        return Ok(Found {
-            template: Some((reference.name.clone(), object.metadata.generation)),
-            referent: Referent {
-                template: object.template,
-                replicas: None,
-            },
-        });
-    }
-    let Some(reference) = &buffer.spec.scalable_ref else {
-        return Err(Unresolved {
-            retry: false,
-            ..Unresolved::failed(conditions::NO_REFERENCE_MESSAGE.to_owned())
-        });
+            .map(|found| found.spec),
+        ReferentKind::StatefulSet => get::<LeanStatefulSet>(client, &namespace, name)
+            .await
+            .map(|found| found.spec),
+        ReferentKind::ReplicaSet => get::<LeanReplicaSet>(client, &namespace, name)
+            .await
+            .map(|found| found.spec),
     };
-    let group = reference.api_group.as_deref().unwrap_or_default();
-    if !matches!(group, "" | "apps") {
-        return Err(Unresolved::failed(format!(
-            "unsupported scalableRef API group {group:?}"
-        )));
-    }
-    let name = &reference.name;
-    let spec = match reference.kind.as_str() {
-        "Deployment" => get::<LeanDeployment>(client, &namespace, name)
-            .await
-            .map(|found| found.spec),
-        "StatefulSet" => get::<LeanStatefulSet>(client, &namespace, name)
-            .await
-            .map(|found| found.spec),
-        "ReplicaSet" => get::<LeanReplicaSet>(client, &namespace, name)
-            .await
-            .map(|found| found.spec),
-        other => return Err(Unresolved::failed(format!("unsupported kind {other:?}"))),
-    };
-    let LeanWorkloadSpec { replicas, template } =
-        spec.map_err(|error| Unresolved::of(&error, conditions::SCALABLE_REF_NOT_FOUND))?;
+    let workload = workload.map_err(|error| Unresolved::of(&error, conditions::SCALABLE_REF_NOT_FOUND))?;
     Ok(Found {
         template: None,
-        referent: Referent {
-            template,
-            replicas: Some(replicas.unwrap_or(1)),
-        },
+        referent: workload.into(),
     })
 }
 
