@@ -1,5 +1,5 @@
-//! The workloads of upstream's performance suites, with their limits in the cluster's time and their floors of use. Memory and processor
-//! time of the controller are no matter of virtual time: the benches measure those.
+//! The workloads of upstream's performance suites (DIS-308 to DIS-310), with their limits in the cluster's time and their floors of use.
+//! Virtual time measures neither memory nor processor time of the controller, so `docs/behaviour/deferred.md` lists the statements.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -178,7 +178,7 @@ async fn nodes_of(simulation: &Simulation, name: &str) -> BTreeSet<String> {
     pods.iter().filter(is_its).filter_map(node).collect()
 }
 
-// DIS-308
+/// The times, counts and use of nodes of DIS-308.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_pods_become_seven_hundred() {
     let simulation = with_loads(vec![Load::small(500), Load::large(500)]).await;
@@ -198,7 +198,7 @@ async fn a_thousand_pods_become_seven_hundred() {
     simulation.stop().await;
 }
 
-// DIS-308
+/// The times, counts and use of nodes of DIS-308.
 #[tokio::test(start_paused = true)]
 async fn drift_renews_the_nodes_of_pods_spread_over_them() {
     let loads = vec![
@@ -227,7 +227,7 @@ async fn uids(simulation: &Simulation) -> BTreeSet<String> {
     claims.into_iter().filter_map(|claim| claim.metadata.uid).collect()
 }
 
-// DIS-309
+/// The times, counts and use of nodes of DIS-309.
 #[tokio::test(start_paused = true)]
 async fn a_hundred_protected_pods_keep_their_nodes_and_no_others() {
     let loads = vec![
@@ -256,7 +256,7 @@ async fn a_hundred_protected_pods_keep_their_nodes_and_no_others() {
     simulation.stop().await;
 }
 
-// DIS-310
+/// The times, counts and use of nodes of DIS-310.
 #[tokio::test(start_paused = true)]
 async fn two_thousand_pods_spread_over_nodes_become_fourteen_hundred() {
     let loads = vec![
@@ -311,7 +311,7 @@ const WIDE: [(&str, &str); 30] = [
     ("2800m", "24Gi"),
 ];
 
-// DIS-310
+/// The times, counts and use of nodes of DIS-310.
 #[tokio::test(start_paused = true)]
 async fn thirty_deployments_of_all_sizes_shrink_together() {
     let zone = "topology.kubernetes.io/zone";
@@ -340,7 +340,7 @@ async fn thirty_deployments_of_all_sizes_shrink_together() {
     simulation.stop().await;
 }
 
-// DIS-310
+/// The times, counts and use of nodes of DIS-310.
 #[tokio::test(start_paused = true)]
 async fn one_deployment_grows_while_another_shrinks_and_both_stand_apart() {
     let simulation = with_loads(vec![Load::small(500).apart()]).await;
