@@ -8,9 +8,13 @@ use kerf_model::intern::{Interner, sym};
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirement;
 use kerf_model::snapshot::WELL_KNOWN_LABELS;
+use kerf_runtime::Clock;
+use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 #[expect(clippy::needless_pass_by_value, reason = "callers hand over JSON literals")]
 fn offering(price: Value, zone: &str, capacity_type: &str) -> Value {
@@ -338,7 +342,28 @@ fn a_good_file_passes_strictly() {
     assert_eq!(read.map(|catalogue| catalogue.types.len()), Ok(2));
 }
 
-// KWK-018, KWK-019
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().expect("no panic").clone()).expect("UTF-8")
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+// KWK-018, KWK-019, OPS-059
 #[test]
 fn a_named_file_replaces_the_built_in_list_and_a_bad_one_leaves_nothing() {
     let interner = Interner::default();
@@ -360,7 +385,23 @@ fn a_named_file_replaces_the_built_in_list_and_a_bad_one_leaves_nothing() {
     assert!(text(&bad).starts_with("could not parse JSON data: "), "{}", text(&bad));
     let missing = folder.join("missing.json");
     assert!(text(&missing).starts_with("could not read custom instance types file: "));
-    assert!(load_catalogue_or_none(Some(&bad), &interner).types.is_empty());
+    let log = Log::default();
+    let config = LogConfig {
+        level: LogLevel::Error,
+        sinks: Sinks::to(log.clone()),
+        error_sinks: Sinks::to(std::io::sink()),
+        commit: None,
+        clock: Clock::simulated(jiff::Timestamp::UNIX_EPOCH),
+    };
+    tracing::subscriber::with_default(config.subscriber(), || {
+        assert!(load_catalogue_or_none(Some(&bad), &interner).types.is_empty());
+    });
+    let line = log.text();
+    assert!(
+        line.contains("\"message\":\"failed constructing instance types\"")
+            && line.contains("could not parse JSON data"),
+        "{line}"
+    );
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 

@@ -564,6 +564,24 @@ async fn the_capacity_of_a_node_can_be_that_of_its_type() {
     );
 }
 
+// KWK-007
+#[tokio::test(start_paused = true)]
+async fn nothing_is_throttled_made_to_fail_or_kept_beside_the_nodes() {
+    let (api, provider) = setup();
+    let began = tokio::time::Instant::now();
+    for number in 0..100 {
+        let claim = claim(&format!("c-{number}"), json!([types(&[TYPE])]));
+        provider.create(&claim).await.expect("launched");
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    wait(1).await;
+    assert_eq!(provider.list().await.map(|all| all.len()), Ok(100));
+    assert_eq!(api.names(NODES).len(), 100);
+    let written = api.locked().requests.clone();
+    let writes = |request: &&String| !request.starts_with("GET ") && !request.starts_with(&format!("POST {NODES}"));
+    assert_eq!(written.iter().find(writes), None);
+}
+
 // KWK-060
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_nodes() {
