@@ -460,3 +460,85 @@ async fn crds_served(client: Client) -> Result<(), String> {
         None => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use kerf_runtime::RateLimit;
+
+    use super::*;
+
+    /// The pace of all controllers with this CPU request, with every feature gate on.
+    fn limits(cpu_milli: i64) -> BTreeMap<&'static str, RateLimit> {
+        let mut context = Context::without_api();
+        let mut options = Options::default();
+        options.cpu_requests = cpu_milli;
+        options.feature_gates.static_capacity = true;
+        options.feature_gates.capacity_buffer = true;
+        context.options = Arc::new(options);
+        let overlaid = Arc::new(OverlayProvider::new(Arc::clone(&context.provider)));
+        let controllers = controllers(&context, Some(&overlaid));
+        let limits = controllers.iter().map(|one| (one.name(), one.rate_limit()));
+        limits.filter_map(|(name, limit)| Some((name, limit?))).collect()
+    }
+
+    #[tokio::test]
+    async fn controllers_repeat_what_failed_at_upstreams_pace() {
+        let limit = |base: u64, max: u64, bucket| RateLimit {
+            bucket,
+            ..RateLimit::exponential(Duration::from_millis(base), Duration::from_secs(max))
+        };
+        // With one processor and with sixty, which is as many as count.
+        for (cpu_milli, is_large) in [(1000, false), (60_000, true)] {
+            let limits = limits(cpu_milli);
+            let of_size = |small, large| Some(if is_large { large } else { small });
+            // LIF-016: 1000 to 5000 workers, ten in a thousand per second.
+            assert_eq!(
+                limits["nodeclaim.lifecycle"],
+                limit(1000, 60, of_size((10.0, 100), (50.0, 500)))
+            );
+            // LIF-081: 100 to 5000 workers, a tenth of them per second.
+            assert_eq!(
+                limits["node.termination"],
+                limit(100, 10, of_size((10.0, 100), (500.0, 5000)))
+            );
+            // LIF-108: as many per second as workers.
+            assert_eq!(
+                limits["eviction-queue"],
+                limit(100, 10, of_size((100.0, 1000), (5000.0, 50_000)))
+            );
+            // LIF-225
+            for shared in [
+                "nodeclaim.hydration",
+                "node.hydration",
+                "node.health",
+                "nodeoverlay.controller",
+                "capacitybuffer",
+            ] {
+                assert_eq!(limits[shared], limit(100, 60, Some((10.0, 100))), "{shared}");
+            }
+            for own in [
+                "provisioner.trigger.pod",
+                "provisioner.trigger.node",
+                "nodepool.readiness",
+                "nodepool.hash",
+                "nodepool.counter",
+                "nodepool.registrationhealth",
+                "nodepool.validation",
+                "nodeclaim.consistency",
+                "nodeclaim.disruption",
+                "nodeclaim.expiration",
+                "nodeclaim.podevents",
+                "static.provisioning",
+                "static.deprovisioning",
+            ] {
+                let default = RateLimit {
+                    bucket: None,
+                    ..RateLimit::exponential(Duration::from_millis(5), Duration::from_secs(1000))
+                };
+                assert_eq!(limits[own], default, "{own}");
+            }
+        }
+    }
+}

@@ -43,3 +43,36 @@ where
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Client;
+    use kube::api::PostParams;
+
+    use super::*;
+
+    // LIF-082: what is deleted is the claim that was found, not one that has its name since.
+    #[tokio::test]
+    async fn a_deletion_reaches_no_namesake() {
+        let client = Client::new(kerf_apiserver::ApiServer::builder().build(), "default");
+        let api: Api<ConfigMap> = Api::namespaced(client, "default");
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some("web-1".to_owned());
+        let there = api
+            .create(&PostParams::default(), &map)
+            .await
+            .expect("created")
+            .metadata;
+        let before = ObjectMeta {
+            uid: Some("00000000-0000-4000-8000-000000000000".to_owned()),
+            ..there.clone()
+        };
+        let deleted = delete_exactly(&api, &before).await.expect("no error");
+        assert!(deleted.is_none());
+        assert!(api.get_opt("web-1").await.expect("an answer").is_some(), "it stays");
+        let deleted = delete_exactly(&api, &there).await.expect("no error");
+        assert!(deleted.is_some());
+        assert!(api.get_opt("web-1").await.expect("an answer").is_none(), "it went");
+    }
+}

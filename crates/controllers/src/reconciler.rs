@@ -24,6 +24,12 @@ pub(crate) trait LeaderTask: Send + Sync + 'static {
 
     /// Works until `shutdown` is cancelled.
     async fn run(self: Arc<Self>, shutdown: CancellationToken);
+
+    /// The pace of repetitions, of a loop with a queue.
+    #[cfg(test)]
+    fn rate_limit(&self) -> Option<RateLimit> {
+        None
+    }
 }
 
 /// A controller that reconciles one key at a time; singletons use the key `()`.
@@ -58,6 +64,8 @@ pub(crate) struct WorkLoop<K> {
     name: &'static str,
     controller: Controller,
     queue: Queue<K>,
+    #[cfg(test)]
+    limit: RateLimit,
     collect: Duration,
     /// The key that is reconciled when the loop starts, besides those of the announced objects.
     first: Option<K>,
@@ -81,6 +89,8 @@ impl<K: Key> WorkLoop<K> {
             name,
             controller: context.controller(name),
             queue: context.queue(name, limit),
+            #[cfg(test)]
+            limit,
             collect: Duration::ZERO,
             first: None,
             stopping: CancellationToken::new(),
@@ -120,6 +130,11 @@ impl<K: Key> WorkLoop<K> {
 impl<R: Reconciler> LeaderTask for R {
     fn name(&self) -> &'static str {
         self.work().name
+    }
+
+    #[cfg(test)]
+    fn rate_limit(&self) -> Option<RateLimit> {
+        Some(self.work().limit)
     }
 
     fn notify(&self, change: &Change) {

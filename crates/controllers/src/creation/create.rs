@@ -212,6 +212,49 @@ mod tests {
         assert_eq!(listed(&names[..5], 5), "t1, t2, t3, t4, t5");
     }
 
+    // SCH-323
+    #[tokio::test(start_paused = true)]
+    async fn a_pool_that_is_gone_or_another_gets_no_claim() {
+        let class = kerf_cloud::FAKE_NODE_CLASS;
+        let pool = |uid: &str| -> NodePool {
+            let class = serde_json::json!({"group": class.group, "kind": class.kind, "name": "default"});
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"name": "web", "uid": uid, "resourceVersion": "1"},
+                "spec": {"limits": {"nodes": "0"}, "template": {"spec": {"requirements": [], "nodeClassRef": class}}},
+            }))
+            .expect("a pool")
+        };
+        // Every call fails, and none is made.
+        let context = Context::without_api();
+        let planned = pool("planned");
+        let mut converter =
+            kerf_state::Converter::new(Arc::clone(&context.interner), &kerf_state::Conventions::default());
+        let launch = Launch::of_template(&Arc::new(converter.pool(&planned, true).pool));
+        let creation = Creation {
+            launch: &launch,
+            pool: &planned,
+            reason: "provisioned",
+            promised: &[],
+        };
+        let refused = async || create(&context, creation).await.expect_err("refused").to_string();
+        let gone = "getting current resource usage, NodePool.karpenter.sh \"web\" not found";
+        assert_eq!(refused().await, gone);
+        let apply = |pool: NodePool| {
+            let changes = crate::cluster::Watched::apply(&context.cluster, pool);
+            context.cluster.notify(changes);
+        };
+        apply(pool("another"));
+        assert_eq!(refused().await, gone);
+        apply(planned.clone());
+        assert!(
+            refused().await.starts_with("creating nodeclaim, "),
+            "it is read again each time"
+        );
+        assert!(context.cluster.claims().is_empty());
+        let counted = context.metrics.counter(&catalogue::NODECLAIMS_CREATED);
+        assert!(counted.get(&["provisioned", "web", "false"]) < 1.0);
+    }
+
     // SCH-150, SCH-467, DIS-291
     #[test]
     fn a_limit_is_reached_before_it_is_exceeded() {

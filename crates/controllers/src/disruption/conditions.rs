@@ -161,3 +161,128 @@ impl Reconciler for ClaimConditions {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kerf_api::ConditionSet;
+    use kerf_cloud::FAKE_NODE_CLASS;
+    use kerf_state::lean::LeanNode;
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+    use crate::cluster::Watched;
+
+    /// A claim of a pool; without a name, of none.
+    fn claim(name: &str, pool: &str, more: Value) -> NodeClaim {
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
+        let mut metadata = json!({"name": name, "uid": name, "resourceVersion": "1"});
+        if !pool.is_empty() {
+            metadata["labels"] = json!({"karpenter.sh/nodepool": pool});
+        }
+        for (key, value) in more.as_object().into_iter().flatten() {
+            metadata[key] = value.clone();
+        }
+        // It says so of a claim that is not launched yet, which is to be corrected.
+        let drifted = json!({"type": "Drifted", "status": "True", "reason": "NodePoolDrifted", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"});
+        from_value(json!({
+            "metadata": metadata, "spec": {"requirements": [], "nodeClassRef": class}, "status": {"conditions": [drifted]},
+        }))
+        .expect("a claim")
+    }
+
+    fn pool(generation: i64) -> NodePool {
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
+        from_value(json!({
+            "metadata": {"name": "web", "uid": "web", "resourceVersion": generation.to_string(), "generation": generation},
+            "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}},
+        }))
+        .expect("a pool")
+    }
+
+    // DIS-216: of pods, the claim tells what counts (LIF-137).
+    #[tokio::test]
+    async fn claims_are_examined_when_they_their_pool_or_their_class_change() {
+        let context = Context::without_api();
+        let (conditions, cluster) = (ClaimConditions::new(&context), &context.cluster);
+        let examined = |changes: Vec<Change>| {
+            let keys = changes.iter().flat_map(|change| conditions.keys_of(change));
+            keys.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            examined(Watched::apply(cluster, claim("web-1", "web", json!({})))),
+            ["web-1"]
+        );
+        assert_eq!(
+            examined(Watched::apply(cluster, claim("other-1", "other", json!({})))),
+            ["other-1"]
+        );
+        assert_eq!(examined(Watched::apply(cluster, pool(1))), ["web-1"]);
+        assert_eq!(examined(Watched::apply(cluster, pool(2))), ["web-1"]);
+        let class = |name: &str| {
+            Change::Class(crate::changes::Diff {
+                before: None,
+                after: Some(Arc::new(kerf_state::NodeClass {
+                    kind: FAKE_NODE_CLASS,
+                    name: name.to_owned(),
+                    uid: name.to_owned(),
+                    resource_version: "1".to_owned(),
+                    generation: 1,
+                    deleting: false,
+                    ready: None,
+                })),
+                listed: false,
+            })
+        };
+        let mut both = examined(vec![class("default")]);
+        both.sort();
+        assert_eq!(both, ["other-1", "web-1"]);
+        assert_eq!(examined(vec![class("another")]), [""; 0]);
+        let node = json!({"metadata": {"name": "n", "uid": "n"}, "spec": {"providerID": "p://1"}});
+        let node = from_value::<LeanNode>(node).expect("a node");
+        assert_eq!(examined(Watched::apply(cluster, node)), [""; 0]);
+        let gone = claim("web-1", "web", json!({}));
+        assert_eq!(examined(Watched::delete(cluster, &gone)), [""; 0]);
+    }
+
+    // DIS-216
+    #[tokio::test]
+    async fn claims_that_go_or_have_no_pool_are_left_as_they_are() {
+        // Every call fails, so whoever writes ends with an error.
+        let context = Context::without_api();
+        let (conditions, cluster) = (ClaimConditions::new(&context), &context.cluster);
+        let going = json!({"deletionTimestamp": "1970-01-01T00:00:00Z", "finalizers": ["karpenter.sh/termination"]});
+        for claim in [
+            claim("going", "web", going),
+            claim("orphan", "gone", json!({})),
+            claim("standalone", "", json!({})),
+        ] {
+            cluster.notify(Watched::apply(cluster, claim));
+        }
+        cluster.notify(Watched::apply(cluster, pool(1)));
+        for name in ["going", "orphan", "standalone", "nobody"] {
+            let outcome = conditions.reconcile(&name.to_owned()).await;
+            assert!(matches!(outcome, Ok(Outcome::Done)), "{name}: {outcome:?}");
+        }
+        cluster.notify(Watched::apply(cluster, claim("web-1", "web", json!({}))));
+        let outcome = conditions.reconcile(&"web-1".to_owned()).await;
+        assert!(outcome.is_err(), "it has a condition it must not have: {outcome:?}");
+    }
+
+    // DIS-216
+    #[tokio::test]
+    async fn a_claim_is_examined_every_five_minutes_though_nothing_changes() {
+        let context = Context::without_api();
+        let (conditions, cluster) = (ClaimConditions::new(&context), &context.cluster);
+        let mut settled = claim("web-1", "web", json!({}));
+        settled.status = None;
+        // Those that every claim has.
+        let _all = ConditionSet::new(&mut settled, jiff::Timestamp::UNIX_EPOCH);
+        cluster.notify(Watched::apply(cluster, settled));
+        cluster.notify(Watched::apply(cluster, pool(1)));
+        let outcome = conditions.reconcile(&"web-1".to_owned()).await;
+        assert!(
+            matches!(outcome, Ok(Outcome::RequeueAfter(after)) if after == Duration::from_secs(300)),
+            "{outcome:?}"
+        );
+    }
+}

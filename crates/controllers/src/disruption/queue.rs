@@ -298,6 +298,58 @@ mod tests {
         );
     }
 
+    // DIS-274
+    #[tokio::test]
+    async fn candidates_stay_until_the_last_replacement_is_ready_whatever_other_commands_do() {
+        // Every deletion fails, so a command that comes to it waits for the next examination.
+        let queue = CommandQueue::new(&Context::without_api());
+        let candidate = |name: &str| CommandNode {
+            node: None,
+            claim: name.into(),
+            claim_uid: name.into(),
+            provider_id: format!("p://{name}").into(),
+        };
+        let replacement = |claim: &str| Replacement {
+            claim: claim.into(),
+            initialized: false,
+        };
+        for (id, old, new) in [("first", "a", ["b", "c"]), ("second", "d", ["e", "f"])] {
+            for name in [old].iter().chain(&new) {
+                know(&queue, name, 1, false);
+            }
+            queue.take(CommandInFlight {
+                id: id.into(),
+                reason: DisruptionReason::Drifted,
+                nodes: vec![candidate(old)],
+                replacements: new.map(replacement).to_vec(),
+                started: Duration::ZERO,
+            });
+        }
+        let log = CapturedLog::start();
+        let deletions = async |id: &str| {
+            let before = log.lines("deleting nodeclaims failed, trying again").len();
+            let outcome = queue.reconcile(&id.to_owned()).await;
+            assert!(matches!(outcome, Ok(Outcome::RequeueAfter(EVERY))), "{outcome:?}");
+            log.lines("deleting nodeclaims failed, trying again").len() - before
+        };
+        assert_eq!((deletions("first").await, deletions("second").await), (0, 0));
+        know(&queue, "b", 2, true);
+        assert_eq!(
+            (deletions("first").await, deletions("second").await),
+            (0, 0),
+            "one of two"
+        );
+        know(&queue, "e", 2, true);
+        know(&queue, "f", 2, true);
+        assert_eq!(
+            (deletions("first").await, deletions("second").await),
+            (0, 1),
+            "each for itself"
+        );
+        know(&queue, "c", 2, true);
+        assert_eq!(deletions("first").await, 1);
+    }
+
     // DIS-276
     #[tokio::test]
     async fn a_node_whose_claim_cannot_be_read_is_not_taken_for_gone() {

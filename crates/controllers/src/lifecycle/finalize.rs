@@ -224,3 +224,56 @@ async fn release(lifecycle: &Lifecycle, claim: &NodeClaim) -> Result<Outcome, Re
     tracing::info!(NodeClaim = claim_facts::name(claim), "deleted nodeclaim");
     Ok(Outcome::Done)
 }
+
+#[cfg(test)]
+mod tests {
+    use kerf_cloud::FAKE_NODE_CLASS;
+    use kerf_sandbox::CapturedLog;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::Watched;
+    use crate::pools::{self, RegistrationHealth};
+
+    fn going(version: &str) -> NodeClaim {
+        let labels = json!({"karpenter.sh/nodepool": "web", "karpenter.sh/capacity-type": "spot", "topology.kubernetes.io/zone": "a"});
+        serde_json::from_value(json!({
+            "metadata": {"name": "web-1", "uid": "web-1", "resourceVersion": version, "labels": labels,
+                "deletionTimestamp": "1970-01-01T00:00:00Z", "finalizers": ["karpenter.sh/termination", "example.com/other"]},
+            "spec": {"requirements": [], "nodeClassRef": {"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"}},
+        }))
+        .expect("a claim")
+    }
+
+    fn lifecycle(context: &Context) -> Arc<Lifecycle> {
+        let health = RegistrationHealth::default();
+        let status = pools::health(context, &health);
+        Lifecycle::new(context, health, status, Default::default())
+    }
+
+    /// What is counted and logged about ends of claims.
+    fn told(context: &Context, log: &CapturedLog) -> (f64, u64, usize) {
+        let counter = context.metrics.counter(&NODECLAIMS_TERMINATED);
+        let histogram = context.metrics.histogram(&NODECLAIMS_TERMINATION_DURATION);
+        let lines = log.lines("deleted nodeclaim");
+        (
+            counter.get(&["web", "spot", "a"]),
+            histogram.count(&["web"]),
+            lines.len(),
+        )
+    }
+
+    // LIF-079
+    #[tokio::test]
+    async fn the_finalizer_goes_only_from_the_claim_as_it_is_now() {
+        let log = CapturedLog::start();
+        let context = Context::answering(&json!({"metadata": {"name": "web-1"}, "spec": {}}), |_| {});
+        let apply = |claim: NodeClaim| context.cluster.notify(Watched::apply(&context.cluster, claim));
+        apply(going("2"));
+        let lifecycle = lifecycle(&context);
+        // Someone may have added a finalizer of their own since.
+        let outdated = release(&lifecycle, &going("1")).await;
+        assert!(outdated.is_err(), "{outdated:?}");
+        assert_eq!(told(&context, &log), (0.0, 0, 0));
+    }
+}

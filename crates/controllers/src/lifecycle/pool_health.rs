@@ -47,6 +47,47 @@ mod tests {
     use super::*;
     use jiff::Timestamp;
     use kerf_api::{ConditionSet, NodeClaimSpec};
+    use kerf_cloud::FAKE_NODE_CLASS;
+    use kerf_lifecycle::registration_health::Health;
+    use serde_json::json;
+
+    use crate::cluster::Watched;
+    use crate::context::Context;
+    use crate::pools::{self, RegistrationHealth};
+
+    /// A claim of the pool `web` with an owner of this kind and UID.
+    fn owned_by(kind: &str, uid: &str) -> NodeClaim {
+        let owner = json!({"apiVersion": "karpenter.sh/v1", "kind": kind, "name": "web", "uid": uid});
+        let labels = json!({"karpenter.sh/nodepool": "web"});
+        serde_json::from_value(json!({
+            "metadata": {"name": "web-1", "uid": format!("{kind}-{uid}"), "labels": labels, "ownerReferences": [owner]},
+            "spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}},
+        }))
+        .expect("a claim")
+    }
+
+    // LIF-059, LIF-063
+    #[tokio::test]
+    async fn only_claims_owned_by_the_pool_as_it_is_now_count() {
+        let context = Context::without_api();
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
+        let pool = json!({"metadata": {"name": "web", "uid": "new", "resourceVersion": "1"},
+            "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
+        let pool: NodePool = serde_json::from_value(pool).expect("a pool");
+        context.cluster.notify(Watched::apply(&context.cluster, pool));
+        let health = RegistrationHealth::default();
+        let status = pools::health(&context, &health);
+        let lifecycle = Lifecycle::new(&context, health.clone(), status, Default::default());
+        let mut without = owned_by("NodePool", "new");
+        without.metadata.owner_references = None;
+        let foreign = [owned_by("NodePool", "old"), owned_by("NodeGroup", "new"), without];
+        for claim in &foreign {
+            record(&lifecycle, claim, Registration::Succeeded);
+            assert_eq!((health.of("new"), health.of("old")), (Health::Unknown, Health::Unknown));
+        }
+        record(&lifecycle, &owned_by("NodePool", "new"), Registration::Succeeded);
+        assert_eq!(health.of("new"), Health::Healthy);
+    }
 
     // LIF-061
     #[test]

@@ -57,3 +57,33 @@ pub(crate) fn no_compatible_instance_types(pool: &kerf_model::nodepool::NodePool
         dedupe_timeout: Some(Duration::from_secs(60)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kerf_model::intern::Interner;
+    use kerf_state::{Conventions, Converter};
+    use serde_json::json;
+
+    use super::*;
+
+    // SCH-144, SCH-342
+    #[test]
+    fn an_empty_pool_says_whether_min_values_are_the_cause() {
+        let pool = json!({"metadata": {"name": "web", "uid": "web"}, "spec": {"template": {"spec": {"requirements": [],
+            "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}});
+        let pool: NodePool = serde_json::from_value(pool).expect("a pool");
+        let mut converter = Converter::new(Arc::new(Interner::default()), &Conventions::default());
+        let pool = converter.pool(&pool, true).pool;
+        let text = "NodePool requirements filtered out all compatible available instance types";
+        for (min_values, suffix) in [(false, ""), (true, " due to minValues incompatibility")] {
+            let event = no_compatible_instance_types(&pool, min_values);
+            assert_eq!(event.message, format!("{text}{suffix}"));
+            assert_eq!(
+                (event.object.name.as_str(), event.object.kind.as_str()),
+                ("web", "NodePool")
+            );
+        }
+    }
+}

@@ -273,8 +273,9 @@ fn decide(context: &Context, pod: &Pod, placed: Option<Placed>, now: Timestamp) 
 
 #[cfg(test)]
 mod tests {
-    use kerf_model::plan::Unschedulable;
-    use kerf_state::lean::LeanPod;
+    use kerf_model::plan::{Launch, Placement, Unschedulable};
+    use kerf_sandbox::CapturedLog;
+    use kerf_state::lean::{LeanNode, LeanPod};
     use kerf_state::{Conventions, Converter};
     use serde_json::json;
 
@@ -287,6 +288,74 @@ mod tests {
         for (batch_max, lasts) in [(10, 20), (1, 10), (300, 600)] {
             let nominated = nomination(Duration::from_secs(batch_max));
             assert_eq!(nominated, Duration::from_secs(lasts), "{batch_max} s");
+        }
+    }
+
+    // SCH-081
+    #[tokio::test]
+    async fn bound_and_virtual_pods_get_no_success_times() {
+        let context = Context::without_api();
+        let mut converter = Converter::new(Arc::clone(&context.interner), &Conventions::default());
+        let node =
+            json!({"metadata": {"name": "n", "uid": "n", "resourceVersion": "1"}, "spec": {"providerID": "p://n"}});
+        let node: LeanNode = serde_json::from_value(node).expect("a node");
+        context.cluster.notify(Watched::apply(&context.cluster, node));
+        let mut pod = |name: String, node: &str| {
+            let pod = json!({"metadata": {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1"},
+                "spec": {"nodeName": node, "containers": []}, "status": {"phase": "Pending"}});
+            let pod: LeanPod = serde_json::from_value(pod).expect("a pod");
+            let converted = converter.pod(&pod).pod;
+            context.cluster.notify(Watched::apply(&context.cluster, pod));
+            converted
+        };
+        let mut pods = |place: &str| {
+            let mut virtual_pod = pod(format!("virtual-{place}"), "");
+            virtual_pod.capacity_buffer = Some("default/buffer".into());
+            let real = [pod(format!("new-{place}"), ""), pod(format!("bound-{place}"), "n")];
+            real.into_iter().chain([virtual_pod]).map(Arc::new).collect::<Vec<_>>()
+        };
+        let pool = json!({"metadata": {"name": "web", "uid": "web"}, "spec": {"template": {"spec": {"requirements": [],
+            "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}});
+        let pool = serde_json::from_value(pool).expect("a pool");
+        let mut converter = Converter::new(Arc::clone(&context.interner), &Conventions::default());
+        let mut launch = Launch::of_template(&Arc::new(converter.pool(&pool, true).pool));
+        launch.pods = pods("launch");
+        let now = Timestamp::UNIX_EPOCH;
+        let snapshot = context.cluster.snapshot(now);
+        let existing = Placement {
+            node: Arc::clone(&snapshot.nodes.first().expect("the node").name),
+            pods: pods("node"),
+        };
+        let refused = |pod| Unschedulable {
+            pod,
+            refusals: [].into(),
+            deferred: false,
+        };
+        let plan = Plan {
+            launches: vec![launch],
+            existing: vec![existing],
+            unschedulable: pods("nowhere").into_iter().map(refused).collect(),
+            ..Plan::default()
+        };
+        record(&context, &snapshot, &plan.without_virtual_pods(), now);
+        no_pools(&context, &pods("late"), now);
+        let times = |name: &str| context.cluster.with_times(|times| times.get("default", name).cloned());
+        for place in ["launch", "node"] {
+            let new = times(&format!("new-{place}")).expect("it has times");
+            assert_eq!((new.decided, new.schedulable), (Some(now), Some(now)), "{place}");
+        }
+        for place in ["nowhere", "late"] {
+            let new = times(&format!("new-{place}")).expect("it has times");
+            assert_eq!((new.decided, new.schedulable), (Some(now), None), "{place}");
+        }
+        for place in ["launch", "node", "nowhere", "late"] {
+            let bound = times(&format!("bound-{place}")).unwrap_or_default();
+            assert_eq!(
+                (bound.decided, bound.schedulable, bound.healthy),
+                (None, None, None),
+                "{place}"
+            );
+            assert_eq!(times(&format!("virtual-{place}")), None, "{place}");
         }
     }
 
@@ -328,7 +397,18 @@ mod tests {
         };
         let decide = |times: &mut PodTimes| times.decide("default", "placed-before", Some(placed), seen);
         context.cluster.note_times(&pod("placed-before"), decide);
+        let log = CapturedLog::start();
         record(&context, &snapshot, &plan, seen + jiff::SignedDuration::from_secs(3));
+        // SCH-355
+        let told = log.lines("deferring pod(s) until reserved capacity is known");
+        assert_eq!(told.len(), 1, "{:?}", log.all());
+        assert_eq!(
+            (&told[0]["level"], &told[0]["Pods"]),
+            (
+                &json!("DEBUG"),
+                &json!("default/new, default/placed-before, default/gone")
+            )
+        );
         let histogram = context.metrics.histogram(&catalogue::PODS_SCHEDULING_DECISION_DURATION);
         assert_eq!(histogram.count(&[]), 1);
         let of = |name: &str| context.cluster.with_times(|times| times.get("default", name).cloned());

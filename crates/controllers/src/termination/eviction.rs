@@ -307,9 +307,15 @@ mod tests {
     async fn an_eviction_reaches_no_namesake() {
         let client = Client::new(kerf_apiserver::ApiServer::builder().build(), "default");
         let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
-        let pod = json!({"metadata": {"name": "db-0"}, "spec": {"containers": [{"name": "main", "image": "db"}]}});
-        let pod = serde_json::from_value(pod).expect("a pod");
-        let created = pods.create(&PostParams::default(), &pod).await.expect("created");
+        let pod = |name: &str| {
+            let containers = json!([{"name": "main", "image": "db"}]);
+            let pod = json!({"metadata": {"name": name}, "spec": {"containers": containers, "terminationGracePeriodSeconds": 77}});
+            serde_json::from_value::<Pod>(pod).expect("a pod")
+        };
+        let created = pods
+            .create(&PostParams::default(), &pod("db-0"))
+            .await
+            .expect("created");
         let uid = created.metadata.uid.expect("a uid");
         let key = |uid: &str| EvictionKey {
             namespace: "default".to_owned(),
@@ -322,6 +328,18 @@ mod tests {
         assert!(pods.get_opt("db-0").await.expect("an answer").is_some(), "it stays");
         assert_eq!(meaning(&evict(&client, &key(&uid)).await), Answer::Accepted);
         assert!(pods.get_opt("db-0").await.expect("an answer").is_none(), "it went");
+        // One that a kubelet runs has the time it asked for.
+        let mut running = pod("db-0");
+        running.spec.get_or_insert_default().node_name = Some("n".to_owned());
+        let running = pods.create(&PostParams::default(), &running).await.expect("created");
+        let uid = running.metadata.uid.expect("a uid");
+        assert_eq!(meaning(&evict(&client, &key(&uid)).await), Answer::Accepted);
+        let left = pods
+            .get_opt("db-0")
+            .await
+            .expect("an answer")
+            .expect("its kubelet ends it");
+        assert_eq!(left.metadata.deletion_grace_period_seconds, Some(77));
     }
 
     #[test]

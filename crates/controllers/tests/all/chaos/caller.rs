@@ -5,8 +5,10 @@ use std::cell::Cell;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use http::Request;
+use futures::FutureExt;
+use http::{Method, Request};
 use kube::client::Body;
+use serde_json::Value;
 use tower::{Layer, Service};
 
 thread_local! {
@@ -69,6 +71,7 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let request = naming_its_object(request);
         let caller = match request.uri().path().ends_with("/eviction") {
             true => Caller::KerfEvicting,
             false => Caller::Kerf,
@@ -78,6 +81,21 @@ where
             inner: Box::pin(self.0.call(request)),
         }
     }
+}
+
+/// Fails for a deletion of a NodeClaim that does not say of which: by the time it arrives, another may have the name.
+fn naming_its_object(request: Request<Body>) -> Request<Body> {
+    let is_deletion = request.method() == Method::DELETE && request.uri().path().contains("/nodeclaims/");
+    if !is_deletion {
+        return request;
+    }
+    let (parts, body) = request.into_parts();
+    let bytes = body.collect_bytes().now_or_never();
+    let bytes = bytes.expect("it is there").expect("it can be read");
+    let options: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let uid = &options["preconditions"]["uid"];
+    assert!(uid.is_string(), "{} is deleted without its UID", parts.uri);
+    Request::from_parts(parts, Body::from(bytes.to_vec()))
 }
 
 /// A call that knows whose it is.

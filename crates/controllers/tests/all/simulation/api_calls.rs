@@ -84,6 +84,7 @@ async fn the_life_of_a_machine_takes_few_calls() {
     tokio::time::sleep(Duration::from_secs(60)).await;
 
     let all = calls.lock().clone();
+    println!("{all:?}");
     assert_eq!(calls.of("POST nodeclaims"), 1, "{all:?}");
     assert_eq!(calls.of("DELETE nodeclaims"), 1, "{all:?}");
     assert!(calls.of("PATCH nodeclaims/status") <= STATUS_PATCHES, "{all:?}");
@@ -103,6 +104,34 @@ const STATUS_PATCHES: usize = 14;
 const NODE_READS: usize = 5;
 /// One before the instance ends; the watch check compares every 40 s.
 const POD_LISTS: usize = 12;
+
+#[tokio::test(start_paused = true)]
+async fn the_life_of_five_hundred_pods_takes_few_calls() {
+    let (simulation, faults) = with_api_faults(Simulation::start().await, |_| {}).await;
+    let sizes = json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["9"]});
+    let pool = json!({
+        "template": {"spec": {"requirements": [sizes]}},
+        "disruption": {"consolidateAfter": "30s", "consolidationPolicy": "WhenEmptyOrUnderutilized"},
+    });
+    simulation.pool("web", pool).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    faults.forget();
+    let calls = Calls::follow(&faults);
+    simulation.deployment("web", 500, "900m", json!({})).await;
+    simulation.until_running(500, 300).await;
+    simulation.scale("web", 200).await;
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    simulation.until_running(200, 300).await;
+    simulation.scale("web", 0).await;
+    simulation.until_claims(0, 900).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+
+    let (all, conflicts) = (calls.lock().clone(), faults.conflicts());
+    let claims = calls.of("POST nodeclaims");
+    println!("{claims} claims, {} conflicts {conflicts:?}: {all:?}", conflicts.len());
+    assert!(claims > 40, "{all:?}");
+    simulation.stop().await;
+}
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_at_rest() {

@@ -47,6 +47,7 @@ pub(crate) struct Write {
 struct State {
     rule: Arc<Rule>,
     writes: Vec<Write>,
+    conflicts: Vec<String>,
 }
 
 /// The faults of a client and its writes; clones share both.
@@ -59,6 +60,7 @@ impl ApiFaults {
         Self(Arc::new(Mutex::new(State {
             rule: Arc::new(|_| CallFault::None),
             writes: Vec::new(),
+            conflicts: Vec::new(),
         })))
     }
 
@@ -92,9 +94,16 @@ impl ApiFaults {
         writes.cloned().collect()
     }
 
+    /// The calls that the API server itself has answered with a conflict, as `METHOD path`.
+    pub(crate) fn conflicts(&self) -> Vec<String> {
+        self.lock().conflicts.clone()
+    }
+
     /// Forgets what was written.
     pub(crate) fn forget(&self) {
-        self.lock().writes.clear();
+        let mut state = self.lock();
+        state.writes.clear();
+        state.conflicts.clear();
     }
 
     /// A client of a sandbox with these faults.
@@ -155,6 +164,10 @@ impl Service<Request<Body>> for FaultyApi {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let fault = self.api_faults.judge(&request);
         let mut inner = self.inner.clone();
+        let (api_faults, call) = (
+            self.api_faults.clone(),
+            format!("{} {}", request.method(), request.uri().path()),
+        );
         Box::pin(async move {
             match fault {
                 CallFault::Lost => return Err("connection reset before the call arrived".into()),
@@ -163,6 +176,9 @@ impl Service<Request<Body>> for FaultyApi {
                 CallFault::None => {}
             }
             let answer = inner.call(request).await.map_err(BoxError::from)?;
+            if answer.status() == StatusCode::CONFLICT {
+                api_faults.lock().conflicts.push(call);
+            }
             Ok(answer.map(|body| body.map_err(BoxError::from).boxed_unsync()))
         })
     }

@@ -11,6 +11,7 @@ use serde_json::json;
 
 use crate::simulation::hand_edited::{goes_on, staying, with_nodes};
 use crate::simulation::harness::{Simulation, create, name};
+use crate::simulation::scripted_cloud::{Call, scripted};
 
 fn provider_id(claim: &NodeClaim) -> String {
     let status = claim.status.as_ref();
@@ -149,5 +150,39 @@ async fn a_second_node_of_a_running_instance_ends_neither() {
     assert_eq!(simulation.nodes().await.len(), 2);
     assert_eq!(simulation.running().await, 1);
     goes_on(&simulation).await;
+    simulation.stop().await;
+}
+
+// LIF-082: which of them it is cannot be known.
+#[tokio::test(start_paused = true)]
+async fn a_node_of_several_claims_ends_none_of_them() {
+    let (simulation, script) = scripted().await;
+    simulation.populate(2, json!({})).await;
+    let claims = simulation.claims().await;
+    let (first, id) = (provider_id(&claims[0]), provider_id(&claims[1]));
+    let nodes = simulation.nodes().await;
+    let of = |id: &str| {
+        let is_its = |node: &&Node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id);
+        nodes.iter().find(is_its).cloned().expect("a node")
+    };
+    let shared = of(&id);
+    set_provider_id(&simulation, &claims[0], &id).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    simulation.delete::<Node>(&name(&shared)).await;
+    let end = tokio::time::Instant::now() + Duration::from_secs(60);
+    while simulation.current_node(&shared).await.is_some() {
+        assert!(tokio::time::Instant::now() < end, "{}", simulation.picture().await);
+        assert_eq!(script.count(Call::Delete), 0, "its instance is not ended");
+        for claim in simulation.claims().await {
+            assert_eq!(claim.metadata.deletion_timestamp, None, "{}", name(&claim));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(
+        simulation.events("Evicted").await.len(),
+        1,
+        "it is drained all the same"
+    );
+    assert!(simulation.current_node(&of(&first)).await.is_some());
     simulation.stop().await;
 }

@@ -307,11 +307,19 @@ async fn only_nodes_that_wait_for_us_are_ended() {
     };
     create::<Node>(&simulation.client(), node("theirs", "example.com/other")).await;
     create::<Node>(&simulation.client(), node("staying", "karpenter.sh/termination")).await;
-    simulation.delete::<Node>("theirs").await;
+    let mut unsupported = node("unsupported", "karpenter.sh/termination");
+    unsupported["metadata"]["labels"] = json!({"karpenter.example.com/othernodeclass": "default"});
+    create::<Node>(&simulation.client(), unsupported).await;
+    for name in ["theirs", "unsupported"] {
+        simulation.delete::<Node>(name).await;
+    }
     tokio::time::sleep(Duration::from_secs(60)).await;
     let nodes = simulation.nodes().await;
-    assert_eq!(nodes.len(), 2);
+    assert_eq!(nodes.len(), 3);
     assert!(!nodes.iter().any(is_tainted));
+    // With both, ours goes.
+    simulation.delete::<Node>("staying").await;
+    simulation.until_nodes(2, 10).await;
     simulation.stop().await;
 }
 

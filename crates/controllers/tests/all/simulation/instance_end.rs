@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::simulation::finalizing::with_one_pod;
 use crate::simulation::harness::{Simulation, create, name};
+use crate::simulation::logs::Logs;
 use crate::simulation::scripted_cloud::{Call, Script, scripted};
 
 /// A claim without a pool whose node does not come.
@@ -79,7 +80,33 @@ const OF_NODE: &str = "karpenter_nodes_termination_duration_seconds";
 #[tokio::test(start_paused = true)]
 async fn the_end_of_an_instance_is_awaited_before_node_and_claim_go() {
     let (simulation, script, claim, _) = with_one_pod(json!({}), json!({})).await;
+    let logs = Logs::listen();
     end_slowly(&simulation, &script, &claim).await;
+    let told = logs.with("deleted nodeclaim");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].starts_with("INFO ") && told[0].contains(&name(&claim)),
+        "{told:?}"
+    );
+    let metrics = simulation.context.metrics.encode();
+    let family = format!("{OF_CLAIM}_bucket{{");
+    let buckets: Vec<&str> = metrics.lines().filter(|line| line.starts_with(&family)).collect();
+    for power in 0..12 {
+        let bucket = format!("{OF_CLAIM}_bucket{{nodepool=\"web\",le=\"{}\"}} ", 1 << power);
+        assert!(
+            buckets.iter().any(|line| line.starts_with(&bucket)),
+            "{bucket} {buckets:?}"
+        );
+    }
+    assert_eq!(buckets.len(), 13);
+    let terminated = "karpenter_nodeclaims_terminated_total{";
+    assert_eq!(
+        metrics
+            .lines()
+            .filter(|line| line.starts_with(terminated) && line.ends_with(" 1"))
+            .count(),
+        1
+    );
     assert_eq!(simulation.nodes().await.len(), 1, "the pod has another");
     measured(&simulation, OF_INSTANCE, "web", 60.0..=70.0);
     // The drain comes on top.

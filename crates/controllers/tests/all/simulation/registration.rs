@@ -418,6 +418,8 @@ async fn a_node_that_joins_wakes_its_claim() {
     simulation.slow_class("3m").await;
     let class = json!({"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "slow"}});
     standalone(&simulation, "late", json!({"spec": class})).await;
+    let other = json!({"nodeClassRef": {"group": "karpenter.example.com", "kind": "OtherNodeClass", "name": "slow"}});
+    standalone(&simulation, "unmanaged", json!({"spec": other})).await;
     simulation
         .until("the Node joins", 240, async |s| !s.nodes().await.is_empty())
         .await;
@@ -425,6 +427,8 @@ async fn a_node_that_joins_wakes_its_claim() {
     simulation
         .until("it is registered", 1, async |s| holds(s, "late", "Registered").await)
         .await;
+    let unmanaged = claim(&simulation, "unmanaged").await.expect("nobody deletes it");
+    assert_eq!((unmanaged.metadata.finalizers, unmanaged.status), (None, None));
     simulation.stop().await;
 }
 
