@@ -229,6 +229,11 @@ impl InstanceTypes {
         types
     }
 
+    /// All types by name, as EC2 describes them.
+    pub fn descriptions(&self) -> BTreeMap<String, InstanceTypeDescription> {
+        locked(&self.facts).descriptions.clone()
+    }
+
     /// The type of this name, as EC2 describes it.
     pub fn description(&self, name: &str) -> Option<InstanceTypeDescription> {
         locked(&self.facts).descriptions.get(name).cloned()

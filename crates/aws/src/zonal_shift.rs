@@ -23,6 +23,15 @@ pub enum Transition {
     Cleared(String),
 }
 
+impl Transition {
+    /// The id of the zone.
+    pub fn zone_id(&self) -> &str {
+        match self {
+            Self::Active(zone) | Self::Cleared(zone) => zone,
+        }
+    }
+}
+
 /// The shifts known.
 #[derive(Clone, Debug, Default)]
 pub struct ZonalShifts {

@@ -4,17 +4,25 @@
 mod class_conditions;
 mod class_end;
 mod class_hash;
+mod discovered_capacity;
 mod garbage_collection;
 mod kube_objects;
 mod node_class;
+mod offering_metrics;
+mod refresh;
 mod reservations;
 mod tagging;
 mod validation;
+mod zonal_shifts;
 
 pub use class_end::ClassEnd;
 pub use class_hash::ClassHash;
+pub use discovered_capacity::discover_memory;
 pub use garbage_collection::{InstanceGarbage, collect_profiles};
 pub use node_class::NodeClassController;
+pub use offering_metrics::report_offerings;
+pub use refresh::{refresh_instance_types, refresh_prices, refresh_version};
 pub use reservations::{correct_capacity_types, expire_reservations};
 pub use tagging::Tagging;
 pub use validation::Validation;
+pub use zonal_shifts::ZonalShiftController;

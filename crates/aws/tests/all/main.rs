@@ -34,5 +34,6 @@ mod selector;
 mod signals;
 mod subnets;
 mod tags;
+mod upkeep;
 mod user_data;
 mod world;
