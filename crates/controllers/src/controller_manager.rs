@@ -472,8 +472,10 @@ mod tests {
     /// The pace of all controllers with this CPU request, with every feature gate on.
     fn limits(cpu_milli: i64) -> BTreeMap<&'static str, RateLimit> {
         let mut context = Context::without_api();
-        let mut options = Options::default();
-        options.cpu_requests = cpu_milli;
+        let mut options = Options {
+            cpu_requests: cpu_milli,
+            ..Options::default()
+        };
         options.feature_gates.static_capacity = true;
         options.feature_gates.capacity_buffer = true;
         context.options = Arc::new(options);

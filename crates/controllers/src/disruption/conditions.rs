@@ -173,7 +173,7 @@ mod tests {
     use crate::cluster::Watched;
 
     /// A claim of a pool; without a name, of none.
-    fn claim(name: &str, pool: &str, more: Value) -> NodeClaim {
+    fn claim(name: &str, pool: &str, more: &Value) -> NodeClaim {
         let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
         let mut metadata = json!({"name": name, "uid": name, "resourceVersion": "1"});
         if !pool.is_empty() {
@@ -209,11 +209,11 @@ mod tests {
             keys.collect::<Vec<_>>()
         };
         assert_eq!(
-            examined(Watched::apply(cluster, claim("web-1", "web", json!({})))),
+            examined(Watched::apply(cluster, claim("web-1", "web", &json!({})))),
             ["web-1"]
         );
         assert_eq!(
-            examined(Watched::apply(cluster, claim("other-1", "other", json!({})))),
+            examined(Watched::apply(cluster, claim("other-1", "other", &json!({})))),
             ["other-1"]
         );
         assert_eq!(examined(Watched::apply(cluster, pool(1))), ["web-1"]);
@@ -240,7 +240,7 @@ mod tests {
         let node = json!({"metadata": {"name": "n", "uid": "n"}, "spec": {"providerID": "p://1"}});
         let node = from_value::<LeanNode>(node).expect("a node");
         assert_eq!(examined(Watched::apply(cluster, node)), [""; 0]);
-        let gone = claim("web-1", "web", json!({}));
+        let gone = claim("web-1", "web", &json!({}));
         assert_eq!(examined(Watched::delete(cluster, &gone)), [""; 0]);
     }
 
@@ -252,9 +252,9 @@ mod tests {
         let (conditions, cluster) = (ClaimConditions::new(&context), &context.cluster);
         let going = json!({"deletionTimestamp": "1970-01-01T00:00:00Z", "finalizers": ["karpenter.sh/termination"]});
         for claim in [
-            claim("going", "web", going),
-            claim("orphan", "gone", json!({})),
-            claim("standalone", "", json!({})),
+            claim("going", "web", &going),
+            claim("orphan", "gone", &json!({})),
+            claim("standalone", "", &json!({})),
         ] {
             cluster.notify(Watched::apply(cluster, claim));
         }
@@ -263,7 +263,7 @@ mod tests {
             let outcome = conditions.reconcile(&name.to_owned()).await;
             assert!(matches!(outcome, Ok(Outcome::Done)), "{name}: {outcome:?}");
         }
-        cluster.notify(Watched::apply(cluster, claim("web-1", "web", json!({}))));
+        cluster.notify(Watched::apply(cluster, claim("web-1", "web", &json!({}))));
         let outcome = conditions.reconcile(&"web-1".to_owned()).await;
         assert!(outcome.is_err(), "it has a condition it must not have: {outcome:?}");
     }
@@ -273,7 +273,7 @@ mod tests {
     async fn a_claim_is_examined_every_five_minutes_though_nothing_changes() {
         let context = Context::without_api();
         let (conditions, cluster) = (ClaimConditions::new(&context), &context.cluster);
-        let mut settled = claim("web-1", "web", json!({}));
+        let mut settled = claim("web-1", "web", &json!({}));
         settled.status = None;
         // Those that every claim has.
         let _all = ConditionSet::new(&mut settled, jiff::Timestamp::UNIX_EPOCH);
