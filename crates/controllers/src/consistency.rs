@@ -268,6 +268,50 @@ mod tests {
         assert!(checked.is_empty());
     }
 
+    // OPS-202
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_falls_short_is_told_of_on_its_claim_once_for_each_finding() {
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
+        let answer = json!({
+            "metadata": {"name": "web-1", "uid": "web-1", "resourceVersion": "1"},
+            "spec": {"requirements": [], "nodeClassRef": class},
+        });
+        let claim = serde_json::from_value::<NodeClaim>(answer.clone()).expect("a claim");
+        let (recorder, mut events) = kerf_runtime::Recorder::new();
+        let context = Context {
+            recorder,
+            ..Context::answering(&answer, |_| {})
+        };
+        let consistency = Consistency::new(&context);
+        let (half, none) = (found("64Gi", true), found("0", true));
+        for issues in [&half, &half, &none] {
+            consistency.report(&claim, issues).await.expect("written");
+        }
+        let told = std::iter::from_fn(|| events.try_recv().ok());
+        let told: Vec<_> = told
+            .map(|event| {
+                (
+                    event.kind,
+                    event.reason.to_string(),
+                    event.object.kind,
+                    event.object.name,
+                    event.message,
+                )
+            })
+            .collect();
+        let of = |message: &str| {
+            let (reason, kind) = ("FailedConsistencyCheck".to_owned(), "NodeClaim".to_owned());
+            (EventType::Warning, reason, kind, "web-1".to_owned(), message.to_owned())
+        };
+        assert_eq!(
+            told,
+            [
+                of("expected 128Gi of resource memory, but found 64Gi (50.0% of expected)"),
+                of("expected 128Gi of resource memory, but found 0 (0.0% of expected)"),
+            ]
+        );
+    }
+
     #[test]
     fn a_machine_with_several_claims_or_nodes_is_reported() {
         let claim = |name: &str, id: &str| {

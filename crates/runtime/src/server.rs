@@ -115,9 +115,20 @@ mod tests {
     #[tokio::test]
     async fn profiles_are_refused_with_a_reason() {
         let router = metrics_router(Metrics::default(), true);
-        let (status, _, body) = get_path(&router, "/debug/pprof/heap").await;
-        assert_eq!(status, 501);
-        assert!(body.contains("not available"), "{body}");
+        // OPS-042
+        for profile in [
+            "",
+            "heap",
+            "goroutine",
+            "cmdline",
+            "profile?seconds=20",
+            "symbol",
+            "trace",
+        ] {
+            let (status, _, body) = get_path(&router, &format!("/debug/pprof/{profile}")).await;
+            assert_eq!(status, 501, "{profile}");
+            assert!(body.contains("not available"), "{body}");
+        }
     }
 
     #[tokio::test]

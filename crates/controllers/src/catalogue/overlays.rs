@@ -126,6 +126,7 @@ mod tests {
         let verdict = |status| {
             let after = with_status(&overlay, &status, Timestamp::UNIX_EPOCH);
             let condition = after.condition(VALIDATION_SUCCEEDED).expect("it was set").clone();
+            assert_eq!(after.condition_is_true("Ready"), condition.is_true());
             (
                 condition.status.as_str(),
                 condition.reason().to_owned(),
@@ -142,5 +143,13 @@ mod tests {
             verdict(OverlayStatus::Invalid("bad".into())),
             of("False", "RuntimeValidation", "bad")
         );
+    }
+
+    // API-235
+    #[test]
+    fn a_verdict_that_stays_the_same_changes_nothing() {
+        let refused = with_status(&NodeOverlay::default(), &OverlayStatus::Conflict, Timestamp::UNIX_EPOCH);
+        let later = Timestamp::UNIX_EPOCH + EVERY;
+        assert_eq!(with_status(&refused, &OverlayStatus::Conflict, later), refused);
     }
 }

@@ -42,6 +42,7 @@ fn store(context: &Context, pool: &NodePool, catalogue: Result<Arc<Catalogue>, C
         Err(CatalogueFault::AwaitingOverlays) => {
             tracing::debug!(NodePool = name, "skipping, awaiting nodeoverlay evaluation");
         }
+        Err(CatalogueFault::Empty) => tracing::info!(NodePool = name, "skipping, no resolved instance types found"),
         Err(fault) => tracing::error!(NodePool = name, error = %fault, "skipping, unable to resolve instance types"),
         Ok(_) => {}
     }
@@ -93,5 +94,47 @@ impl Reconciler for CatalogueRefresh {
         let catalogue = fetch(&self.context, &pool).await;
         store(&self.context, &pool, catalogue);
         Ok(Outcome::RequeueAfter(EVERY))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kerf_sandbox::CapturedLog;
+    use serde_json::json;
+
+    use super::*;
+
+    // OPS-040
+    #[tokio::test]
+    async fn a_pool_without_types_is_skipped_and_the_log_says_why() {
+        let class = json!({"group": "g", "kind": "k", "name": "n"});
+        let pool = json!({"metadata": {"name": "web"}, "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
+        let (context, pool) = (Context::without_api(), serde_json::from_value(pool).expect("a pool"));
+        let log = CapturedLog::start();
+        for (fault, level, message) in [
+            (
+                CatalogueFault::AwaitingOverlays,
+                "DEBUG",
+                "skipping, awaiting nodeoverlay evaluation",
+            ),
+            (
+                CatalogueFault::Empty,
+                "INFO",
+                "skipping, no resolved instance types found",
+            ),
+            (
+                CatalogueFault::Provider("throttled".into()),
+                "ERROR",
+                "skipping, unable to resolve instance types",
+            ),
+        ] {
+            store(&context, &pool, Err(fault));
+            let lines = log.lines(message);
+            assert_eq!(lines.len(), 1, "{message}");
+            assert_eq!(
+                (&lines[0]["level"], &lines[0]["NodePool"]["name"]),
+                (&json!(level), &json!("web"))
+            );
+        }
     }
 }

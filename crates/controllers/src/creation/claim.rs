@@ -190,6 +190,7 @@ mod tests {
     use kerf_model::price::Price;
     use kerf_model::requirement::Requirements;
     use kerf_model::resources::Resources;
+    use kerf_units::duration::GoDuration;
     use serde_json::json;
 
     use super::*;
@@ -260,6 +261,8 @@ mod tests {
             ("karpenter.sh/v1", "NodePool", "web", "u1")
         );
         assert_eq!((owner.block_owner_deletion, owner.controller), (Some(true), None));
+        let labels = json!({"team": "a", "karpenter.sh/nodepool": "web", "karpenter.kwok.sh/kwoknodeclass": "default"});
+        assert_eq!(serde_json::to_value(&meta.labels).expect("serialises"), labels);
         let annotations = meta.annotations.clone().expect("annotations");
         assert_eq!(annotations.get("note").map(String::as_str), Some("b"));
         assert_eq!(annotations.get(annotations::NODE_POOL_HASH), Some(&pool().drift_hash()));
@@ -280,7 +283,32 @@ mod tests {
         assert_eq!(spec.get("terminationGracePeriod"), None);
     }
 
-    // SCH-093, SCH-310, SCH-311, API-103
+    // API-107
+    #[test]
+    fn a_pool_without_grace_period_gets_the_providers() {
+        let interner = Interner::default();
+        let launch = launch(&interner, []);
+        let grace = |of_provider: Option<i64>, of_pool: Option<&str>| {
+            let mut vocabulary = Vocabulary::new(LabelRules::core());
+            assert_eq!(vocabulary.default_termination_grace_period, None);
+            vocabulary.default_termination_grace_period = of_provider.map(GoDuration::from_secs);
+            let mut pool = serde_json::to_value(pool()).expect("serialises");
+            pool["spec"]["template"]["spec"]["terminationGracePeriod"] = json!(of_pool);
+            let claim = build(Blueprint {
+                launch: &launch,
+                pool: &serde_json::from_value(pool).expect("a pool"),
+                vocabulary: &vocabulary,
+                interner: &interner,
+            });
+            claim.spec.termination_grace_period.map(|grace| grace.value())
+        };
+        let seconds = |seconds| Some(GoDuration::from_secs(seconds));
+        assert_eq!(grace(None, None), None);
+        assert_eq!(grace(Some(600), None), seconds(600));
+        assert_eq!(grace(Some(600), Some("5m")), seconds(300));
+    }
+
+    // SCH-093, SCH-310, SCH-311, API-104
     #[test]
     fn labels_come_from_requirements_no_launch_sets() {
         let claim = claim(|interner| {
@@ -293,6 +321,8 @@ mod tests {
                 Requirement::between(key("bounded"), Some(7), Some(9)),
                 Requirement::does_not_exist(key("absent")),
                 Requirement::is(sym::HOSTNAME, key("h")),
+                Requirement::is(sym::REGISTERED, sym::TRUE),
+                Requirement::is(sym::INITIALIZED, sym::TRUE),
             ]
         });
         let labels = claim.metadata.labels.expect("labels");
@@ -326,6 +356,7 @@ mod tests {
                 Requirement::does_not_exist(key("d")),
                 Requirement::is(sym::HOSTNAME, key("h")),
                 Requirement::is(sym::REGISTERED, sym::TRUE),
+                Requirement::is(sym::INITIALIZED, sym::TRUE),
             ]
         });
         assert_eq!(

@@ -273,6 +273,8 @@ mod tests {
         let mut claim = claim(|_| {});
         apply_consolidatable(&mut claim, Consolidatable::Yes, now()).expect("applied");
         assert!(claim.condition_is_true(CONSOLIDATABLE));
+        let reason = claim.condition(CONSOLIDATABLE).map(Condition::reason);
+        assert_eq!(reason, Some("Consolidatable"));
         let marked = claim.clone();
         apply_consolidatable(&mut claim, Consolidatable::Untouched, now()).expect("applied");
         assert_eq!(claim, marked);
@@ -284,12 +286,17 @@ mod tests {
     #[test]
     fn the_drift_condition_names_its_reason_twice_or_is_not_there() {
         let mut claim = claim(|_| {});
-        apply_drift(&mut claim, &Drift::For("NodePoolDrifted".to_owned()), now()).expect("applied");
-        let condition = claim.condition(DRIFTED).cloned().expect("a condition");
-        assert_eq!(
-            (condition.reason(), condition.message()),
-            ("NodePoolDrifted", "NodePoolDrifted")
-        );
+        for reason in [
+            NODE_POOL_DRIFTED,
+            REQUIREMENTS_DRIFTED,
+            INSTANCE_TYPE_NOT_FOUND,
+            "TheProvidersOwn",
+        ] {
+            apply_drift(&mut claim, &Drift::For(reason.to_owned()), now()).expect("applied");
+            let condition = claim.condition(DRIFTED).cloned().expect("a condition");
+            assert!(condition.is_true());
+            assert_eq!((condition.reason(), condition.message()), (reason, reason));
+        }
         for drift in [Drift::None, Drift::NotLaunched] {
             let mut cured = claim.clone();
             apply_drift(&mut cured, &drift, now()).expect("applied");

@@ -190,6 +190,24 @@ mod tests {
         assert_eq!(texts(&other), ["karpenter.sh/disrupted=:NoExecute"]);
     }
 
+    // API-118
+    #[test]
+    fn the_reason_of_a_disruption_is_reason_and_message_until_it_is_removed() {
+        let (mut claim, now) = (NodeClaim::default(), Timestamp::UNIX_EPOCH);
+        for (reason, text) in [
+            (DisruptionReason::Underutilized, "Underutilized"),
+            (DisruptionReason::Empty, "Empty"),
+            (DisruptionReason::Drifted, "Drifted"),
+        ] {
+            set_reason(&mut claim, Some(reason), now);
+            let condition = claim.condition(DISRUPTION_REASON).expect("a reason");
+            assert!(condition.is_true());
+            assert_eq!((condition.reason(), condition.message()), (text, text));
+        }
+        set_reason(&mut claim, None, now);
+        assert!(!bears_reason(&claim));
+    }
+
     fn claim(version: &str, conditions: &serde_json::Value) -> serde_json::Value {
         json!({
             "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",

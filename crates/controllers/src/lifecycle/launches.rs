@@ -34,8 +34,8 @@ impl Launches {
     /// The instance of a claim's successful launch.
     pub(crate) fn get(&self, uid: &str) -> Option<Launched> {
         match self.locked().get(uid) {
-            Some((_, Attempt::Launched(launched))) => Some(Launched::clone(launched)),
-            Some((_, Attempt::Failed { .. })) | None => None,
+            Some((at, Attempt::Launched(launched))) if at.elapsed() < KEPT => Some(Launched::clone(launched)),
+            Some((_, Attempt::Launched(_) | Attempt::Failed { .. })) | None => None,
         }
     }
 
@@ -81,4 +81,21 @@ fn keep(attempts: &mut Attempts, uid: &str, attempt: Attempt) {
     let now = Instant::now();
     attempts.retain(|_, (at, _)| now.duration_since(*at) < KEPT);
     attempts.insert(uid.to_owned(), (now, attempt));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // OPS-103
+    #[tokio::test(start_paused = true)]
+    async fn a_launch_is_kept_for_an_hour_under_its_claims_uid() {
+        let (launches, launched) = (Launches::default(), Launched::default());
+        launches.put("one", launched.clone());
+        tokio::time::advance(KEPT - Duration::from_secs(1)).await;
+        assert_eq!(launches.get("one"), Some(launched));
+        assert_eq!(launches.get("two"), None, "a claim of the same name has another uid");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(launches.get("one"), None);
+    }
 }

@@ -13,7 +13,7 @@ use kerf_api::conditions::node_claim::{
     REGISTERED, REGISTRATION_HOOK_PENDING,
 };
 use kerf_api::status::Conditioned;
-use kerf_api::{Condition, ConditionSet, ConditionStatus, NodeClaim, labels};
+use kerf_api::{Condition, ConditionSet, ConditionStatus, NodeClaim, labels, taints};
 use kerf_cloud::LaunchFailure;
 use kerf_lifecycle::liveness::{Liveness, measure};
 use kerf_lifecycle::registration_health::Registration;
@@ -242,11 +242,21 @@ impl<'a> Pass<'a> {
         if registration::lacks_unregistered_taint(&before) {
             let message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes";
             self.warn("UnregisteredTaintMissing", message.to_owned());
-            tracing::error!(NodeClaim = claim_facts::name(&self.claim), "{message}");
+            tracing::error!(
+                taint = taints::UNREGISTERED,
+                error = message,
+                NodeClaim = claim_facts::name(&self.claim),
+                "node claim registration error"
+            );
         }
         let answers = hooks::ask(context.provider.registration_hooks(), &self.claim).await;
         let mut after = before.clone();
         if let Some(waiting) = answers.waiting() {
+            tracing::debug!(
+                hooks = waiting,
+                NodeClaim = claim_facts::name(&self.claim),
+                "awaiting registration hooks"
+            );
             registration::sync(&self.claim, &mut after);
             write_node(context, &before, &after).await?;
             self.set(

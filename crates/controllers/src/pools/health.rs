@@ -111,17 +111,14 @@ mod tests {
     #[test]
     fn a_change_of_pool_or_class_starts_over() {
         let (mut pool, now) = (pool(), Timestamp::UNIX_EPOCH);
+        let observed = |pool: &NodePool| pool.status.as_ref()?.node_class_observed_generation;
         assert!(reset_after_change(&mut pool, 1, now), "no condition yet");
-        assert_eq!(
-            pool.status
-                .as_ref()
-                .and_then(|status| status.node_class_observed_generation),
-            Some(1)
-        );
+        assert_eq!(observed(&pool), Some(1));
         ConditionSet::new(&mut pool, now).set_true(NODE_REGISTRATION_HEALTHY);
         assert!(!reset_after_change(&mut pool, 1, now));
         assert!(pool.condition_is_true(NODE_REGISTRATION_HEALTHY));
         assert!(reset_after_change(&mut pool, 2, now), "the class changed");
+        assert_eq!(observed(&pool), Some(2));
         assert!(!pool.condition_is_true(NODE_REGISTRATION_HEALTHY));
         ConditionSet::new(&mut pool, now).set_true(NODE_REGISTRATION_HEALTHY);
         pool.metadata.generation = Some(2);

@@ -48,19 +48,23 @@ mod tests {
     fn a_pool_that_makes_no_sense_says_why() {
         let mut pool: NodePool = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": {"template": {
             "metadata": {"labels": {"karpenter.sh/nodepool": "x"}},
-            "spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}}))
+            "spec": {"requirements": [{"key": "a b", "operator": "Exists"}], "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}}))
         .expect("a pool");
         judge(&mut pool, &LabelRules::core(), Timestamp::UNIX_EPOCH);
         let condition = pool.condition(VALIDATION_SUCCEEDED).expect("it was set");
+        assert!(condition.is_false());
         assert_eq!(condition.reason(), "NodePoolValidationFailed");
+        let faults: Vec<&str> = condition.message().split("; ").collect();
         assert!(
-            condition.message().contains("karpenter.sh/nodepool"),
-            "{}",
-            condition.message()
+            faults.len() == 2 && faults[0].contains("karpenter.sh/nodepool") && faults[1].contains("a b"),
+            "{faults:?}"
         );
         assert!(!pool.condition_is_true("Ready"));
         pool.spec.template.metadata = None;
+        pool.spec.template.spec.requirements.clear();
         judge(&mut pool, &LabelRules::core(), Timestamp::UNIX_EPOCH);
-        assert!(pool.condition_is_true(VALIDATION_SUCCEEDED));
+        let condition = pool.condition(VALIDATION_SUCCEEDED).expect("it was set");
+        assert!(condition.is_true());
+        assert_eq!((condition.reason(), condition.message()), ("ValidationSucceeded", ""));
     }
 }

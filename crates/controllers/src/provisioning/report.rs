@@ -100,12 +100,18 @@ pub(crate) fn protections(context: &Context, snapshot: &Snapshot, now: Timestamp
     }
 }
 
-/// Shows how many pods wait while a pass is computed (SCH-346).
+/// Shows how many pods wait while a pass is computed (SCH-346). What the last pass said of its pods is over (OPS-252).
 pub(crate) fn solving(context: &Context, id: &str, pending: usize) {
     let depth = context.metrics.gauge(&catalogue::SCHEDULER_QUEUE_DEPTH);
     // Only this loop has series of this family under this controller, so all older ones may go.
     depth.clear();
     depth.set(&[CONTROLLER, id], pending as f64);
+    for of_last_pass in [
+        &catalogue::SCHEDULER_UNSCHEDULABLE_PODS,
+        &catalogue::SCHEDULER_PENDING_PODS_BY_ZONE,
+    ] {
+        context.metrics.gauge(of_last_pass).clear();
+    }
 }
 
 /// Measures a pass (SCH-345 to SCH-347): how many pods it was about, how long it took, and how many it did not reach.
@@ -357,6 +363,74 @@ mod tests {
             );
             assert_eq!(times(&format!("virtual-{place}")), None, "{place}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_pass_says_what_waiting_nodes_hold_and_that_its_time_was_up() {
+        let context = Context::without_api();
+        let class = json!({"group": "g", "kind": "k", "name": "n"});
+        let pool = json!({"metadata": {"name": "web"}, "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
+        let pool: kerf_api::NodePool = serde_json::from_value(pool).expect("a pool");
+        let mut converter = Converter::new(Arc::clone(&context.interner), &Conventions::default());
+        let launch = Launch::of_template(&converter.pool(&pool, true).pool);
+        let pods: Vec<Arc<Pod>> = ["a", "b"].map(|name| Arc::new(Pod::new("default", name))).into();
+        let on_waiting_nodes = vec![Placement {
+            node: "starting".into(),
+            pods: pods.clone(),
+        }];
+        let plan = |launches: Vec<Launch>| Plan {
+            existing: on_waiting_nodes.clone(),
+            launches,
+            unattempted: pods.clone(),
+            ..Plan::default()
+        };
+        let (log, now) = (CapturedLog::start(), Timestamp::UNIX_EPOCH);
+        let snapshot = context.cluster.snapshot(now);
+        record(&context, &snapshot, &plan(Vec::new()), now);
+        let told = || log.lines("computed unready node(s) will fit pod(s)");
+        assert_eq!(told().len(), 0, "nothing is launched");
+        record(&context, &snapshot, &plan(vec![launch]), now);
+        let told = told();
+        assert_eq!(told.len(), 1);
+        assert_eq!(
+            (&told[0]["level"], &told[0]["nodes"], &told[0]["pods"]),
+            (&json!("INFO"), &json!(1), &json!(2))
+        );
+        let batch = Batch {
+            pods: pods.clone(),
+            pending: 2,
+        };
+        solved(&context, "id-1", &batch, &plan(Vec::new()), Duration::from_secs(60));
+        let cut_short = log.lines("scheduling simulation timed out");
+        assert_eq!(cut_short.len(), 1);
+        assert_eq!(
+            (&cut_short[0]["level"], &cut_short[0]["scheduling-id"]),
+            (&json!("DEBUG"), &json!("id-1"))
+        );
+        assert!(!cut_short[0]["duration"].is_null());
+    }
+
+    // OPS-252
+    #[tokio::test]
+    async fn what_the_last_pass_left_over_is_absent_while_the_next_is_computed() {
+        let context = Context::without_api();
+        let series = || {
+            let metrics = context.metrics.encode();
+            let of_passes = ["unschedulable_pods_count{", "pending_pods_by_effective_zone_count{"];
+            let is_one = |line: &&str| of_passes.iter().any(|family| line.contains(family));
+            metrics.lines().filter(is_one).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        record(&context, &context.cluster.snapshot(now), &Plan::default(), now);
+        zones(&context, &[(EffectiveZone::Flexible, 2)].into());
+        let shown = series();
+        assert_eq!(shown.len(), 2, "{shown:?}");
+        assert!(
+            shown.iter().all(|line| line.contains("controller=\"provisioner\"")),
+            "{shown:?}"
+        );
+        solving(&context, "id", 3);
+        assert_eq!(series(), [""; 0]);
     }
 
     // SCH-484

@@ -107,3 +107,24 @@ impl LeaderTask for ClusterState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kerf_sandbox::CapturedLog;
+
+    use super::*;
+
+    // OPS-061
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_out_of_sync_is_an_error_after_half_a_minute_and_every_ten_seconds() {
+        let log = CapturedLog::start();
+        let report = ClusterState::new(&Context::without_api());
+        let forever = report.run(CancellationToken::new());
+        let ended = tokio::time::timeout(Duration::from_secs(61), forever).await;
+        assert!(ended.is_err(), "it goes on");
+        let told = log.lines("cluster is waiting on sync for extended duration");
+        let durations: Vec<&str> = told.iter().filter_map(|line| line["duration"].as_str()).collect();
+        assert_eq!(durations, ["35s", "45s", "55s"]);
+        assert!(told.iter().all(|line| line["level"] == "ERROR"), "{told:?}");
+    }
+}

@@ -287,6 +287,7 @@ impl<'a> Pass<'a> {
     /// Deletes a pod that would not end before the node's deadline otherwise (LIF-115, LIF-119).
     async fn delete(&self, pod: &Pod, grace_seconds: i64, deadline: Option<Timestamp>) -> Result<(), kube::Error> {
         let api: Api<ApiPod> = Api::namespaced(self.context.client.clone(), &pod.namespace);
+        tracing::debug!(Pod = %pod.key(), Node = self.name, "deleting pod");
         let mut params = exactly(Some(&pod.uid));
         params.grace_period_seconds = Some(u32::try_from(grace_seconds).unwrap_or(u32::MAX));
         match api

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::cluster::Cluster;
 
 /// Names, and how many reconciliations may run at once with CPU requests of one core and of fifteen.
-const CONTROLLERS: [(&str, u32, u32); 26] = [
+const CONTROLLERS: [(&str, u32, u32); 27] = [
     // OPS-065
     ("provisioner", 1, 1),
     // OPS-066
@@ -59,6 +59,8 @@ const CONTROLLERS: [(&str, u32, u32); 26] = [
     ("static.deprovisioning", 10, 10),
     // OPS-096
     ("nodeoverlay.controller", 1, 1),
+    // OPS-097
+    ("capacitybuffer", 10, 10),
 ];
 
 /// OPS-098 names more kinds; these are built.
@@ -71,6 +73,7 @@ async fn workers_follow_the_cpu_requests() {
             options.cpu_requests = cpu_requests;
             let gates = &mut options.feature_gates;
             (gates.node_repair, gates.node_overlay, gates.static_capacity) = (true, true, true);
+            gates.capacity_buffer = true;
         })
         .await;
         tokio::time::sleep(Duration::from_secs(30)).await;
@@ -83,6 +86,11 @@ async fn workers_follow_the_cpu_requests() {
         for name in STATUS_CONTROLLERS {
             let found = scrape.value("controller_runtime_max_concurrent_reconciles", &[("controller", name)]);
             assert_eq!(found, Some(10.0), "{name}");
+        }
+        // OPS-159
+        for kind in ["multi", "single"] {
+            let timeouts = "karpenter_voluntary_disruption_consolidation_timeouts_total";
+            assert_eq!(scrape.value(timeouts, &[("consolidation_type", kind)]), Some(0.0));
         }
         // OPS-100, OPS-177: every name once, and the queue of a controller has its name.
         let mut names = BTreeSet::new();

@@ -193,6 +193,17 @@ async fn a_life_is_measured_told_and_logged() {
     ] {
         assert_eq!(scrape.count(family, &[]), 0, "{}", scrape.picture(family));
     }
+    // OPS-104: what happened to a claim is counted once and logged once.
+    let created = cluster.log.lines("created nodeclaim").len();
+    assert_eq!(
+        scrape.value("karpenter_nodeclaims_created_total", &[]),
+        Some(created as f64)
+    );
+    for message in ["launched nodeclaim", "registered nodeclaim", "initialized nodeclaim"] {
+        let lines = cluster.log.lines(message);
+        let claims: BTreeSet<String> = lines.iter().map(|line| line["NodeClaim"].to_string()).collect();
+        assert_eq!((lines.len(), claims.len()), (created, created), "{message}");
+    }
     check_log(cluster);
     check_events(cluster).await;
     life.cluster.stop().await;

@@ -24,7 +24,7 @@ fn left(cluster: &Cluster) -> u32 {
     Allowance::new(&cluster.snapshot, EMPTY, now()).left("a")
 }
 
-// DIS-071, DIS-074, DIS-089
+// DIS-071, DIS-074, DIS-089, API-209
 #[test]
 fn shares_and_counts() {
     for (nodes, count, expected) in [
@@ -41,6 +41,27 @@ fn shares_and_counts() {
     let mut unlimited = with_budget("0", 3);
     unlimited.pool("a", |pool| pool.disruption.budgets.clear());
     assert_eq!(left(&unlimited), u32::MAX);
+}
+
+// API-209
+#[test]
+fn the_least_of_the_budgets_that_apply_to_a_reason_wins() {
+    use DisruptionReason::{Drifted, Empty, Underutilized};
+    let of = |reason, nodes| {
+        Ok(Budget {
+            reasons: Some(vec![reason]),
+            nodes: NodeShare::Count(nodes),
+            window: None,
+        })
+    };
+    let mut cluster = with_budget("45%", 10);
+    cluster.pool("a", |pool| {
+        pool.disruption.budgets.push(of(Drifted, 3));
+        pool.disruption.budgets.push(of(Empty, 7));
+    });
+    for (reason, expected) in [(Drifted, 3), (Empty, 5), (Underutilized, 5)] {
+        assert_eq!(Allowance::new(&cluster.snapshot, reason, now()).left("a"), expected);
+    }
 }
 
 // DIS-304
@@ -138,7 +159,7 @@ fn a_bad_budget_closes_the_pool_for_every_reason() {
     assert_eq!(faults, [("a".into(), "nodes \"many\"".into())]);
 }
 
-// DIS-075, DIS-076, DIS-077, DIS-299
+// DIS-075, DIS-076, DIS-077, DIS-299, API-209
 #[test]
 fn windows() {
     let allowed = |schedule: &str, minutes: i64, late: i64| {

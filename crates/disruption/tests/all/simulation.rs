@@ -73,6 +73,26 @@ fn nodes_that_go_are_no_place_and_their_pods_need_one() {
     assert_eq!(simulation.failure(), None);
 }
 
+// DIS-097
+#[test]
+fn a_replacement_has_room_for_virtual_pods_of_a_buffer() {
+    let mut cluster = Cluster::new();
+    cluster.node("a-1", |_| {});
+    cluster.bound("a-1", "p", sized(500));
+    let spare = Pod {
+        capacity_buffer: Some("ns/spare".into()),
+        ..cluster.pod("spare", 400)
+    };
+    assert!(spare.is_virtual());
+    cluster.snapshot.pending.push(Arc::new(spare));
+    let simulation = without(&cluster, "a-1");
+    let places = places(&simulation);
+    assert_eq!(places.len(), 1, "{places:?}");
+    let mut placed: Vec<&str> = places[0].split(' ').collect();
+    placed.sort_unstable();
+    assert_eq!(placed, ["new:", "p", "spare"]);
+}
+
 // DIS-096: the order is that in which a plan's checker gets them.
 #[test]
 fn who_waits_comes_first_and_who_is_protected_needs_no_place() {

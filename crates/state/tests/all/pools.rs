@@ -2,6 +2,7 @@
 
 use crate::fixture::{amounts, claim, find, mirror, node, now, yaml};
 use kerf_api::NodePool;
+use kerf_model::budget::DisruptionReason;
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::nodepool::Eligibility;
@@ -243,6 +244,19 @@ fn a_pool_costs_what_its_claims_cost() {
     assert_eq!(cost(&mut mirror), "0.2500 ");
     mirror.delete(&typed("a", "a"));
     assert_eq!(cost(&mut mirror), "0.0000 ");
+}
+
+// API-205
+#[test]
+fn a_budget_without_a_window_is_always_active() {
+    let spec = "disruption: {consolidateAfter: 30s, budgets: [{nodes: '2'}]}";
+    let facts = Converter::new(Arc::default(), &Conventions::default()).pool(&pool("", spec, READY), false);
+    for at in ["1999-12-31T23:59:59Z", "2026-06-15T13:37:00Z"] {
+        let at = at.parse().unwrap();
+        for reason in DisruptionReason::ALL {
+            assert_eq!(facts.pool.disruption.allowed(reason, 10, at), Ok(Some(2)));
+        }
+    }
 }
 
 // DIS-079

@@ -59,7 +59,7 @@ async fn cpu_claimed(simulation: &Simulation) -> i64 {
     claims.iter().filter_map(cpu).sum()
 }
 
-// SCH-043, SCH-051, SCH-322
+// SCH-043, SCH-051, SCH-322, OPS-109
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_cannot_be_written_stops_no_other_and_is_tried_again() {
     let sandbox = sandbox(true).await;
@@ -75,6 +75,7 @@ async fn a_claim_that_cannot_be_written_stops_no_other_and_is_tried_again() {
         }
     });
     let client = api_faults.client(&sandbox);
+    let log = CapturedLog::start();
     let simulation = Simulation::join_as(sandbox, client, |_| {});
     simulation.pool("web", json!({})).await;
     simulation.deployment("web", 3, "1", alone("web")).await;
@@ -92,6 +93,11 @@ async fn a_claim_that_cannot_be_written_stops_no_other_and_is_tried_again() {
     let created = metric::value(&simulation, "karpenter_nodeclaims_created_total{");
     assert_eq!(created, Some(3.0));
     assert_eq!(metric::value(&simulation, errors), Some(1.0));
+    let told = log.lines("Reconciler error");
+    let of_loop: Vec<&Value> = told.iter().filter(|line| line["controller"] == "provisioner").collect();
+    assert_eq!(of_loop.len(), 1, "{told:?}");
+    let error = of_loop[0]["error"].as_str().unwrap_or_default();
+    assert!(error.starts_with("creating nodeclaim, "), "{error}");
     simulation.stop().await;
 }
 
@@ -307,7 +313,7 @@ async fn nothing_to_place_means_no_solve() {
     simulation.stop().await;
 }
 
-// SCH-044
+// SCH-044, OPS-061
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_closes_unsynced_is_dropped_and_comes_again() {
     let sandbox = sandbox(true).await;

@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::Deployment;
+use http::{Method, StatusCode};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{Pod, PodTemplate};
 use kerf_api::{CapacityBuffer, NodeClaim, NodePool};
+use kerf_runtime::metrics::catalogue::SCHEDULING_DURATION;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::harness::{Simulation, list_in, name};
+use crate::simulation::logs::Logs;
 
 /// A cluster with the gate on and a pool of types with two cpus, which have room for one replica of [`template`] each (KWK-141).
 async fn start(pool: Value) -> Simulation {
@@ -395,6 +399,109 @@ async fn constraints_of_the_template_hold_for_its_room() {
         labels.is_some_and(|labels| labels["kubernetes.io/arch"] == "arm64")
     });
     assert_eq!((nodes.len(), arm.count()), (3, 3));
+    simulation.stop().await;
+}
+
+// KWK-162
+#[tokio::test(start_paused = true)]
+async fn room_for_a_workload_that_keeps_apart_is_on_nodes_of_its_own() {
+    let simulation = start(json!({})).await;
+    let mut spec = pod_spec("100m");
+    spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}},
+    ]}});
+    deployment(&simulation, 2, spec).await;
+    simulation.until_running(2, 60).await;
+    scalable(&simulation, json!({"replicas": 2})).await;
+    until_provisioned(&simulation, "spare").await;
+    assert_eq!(
+        (simulation.claims().await.len(), simulation.nodes().await.len()),
+        (4, 4)
+    );
+    simulation.stop().await;
+}
+
+// KWK-154
+#[tokio::test(start_paused = true)]
+async fn the_limit_of_a_pool_ends_its_room() {
+    let simulation = start(json!({"limits": {"cpu": "4"}})).await;
+    // A node counts what its claim asks for (KWK-050): with its daemon, more than one cpu.
+    let labels = json!({"app": "agent"});
+    let agent = json!({"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod_spec("100m")}});
+    create::<DaemonSet>(&simulation, json!({"metadata": {"name": "agent"}, "spec": agent})).await;
+    template(&simulation, pod_spec("1")).await;
+    buffer(&simulation, "spare", json!({"replicas": 10})).await;
+    simulation.until_nodes(2, 120).await;
+    for _ in 0..10 {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(
+            (simulation.claims().await.len(), simulation.nodes().await.len()),
+            (2, 2)
+        );
+    }
+    simulation.stop().await;
+}
+
+/// How many provisioning passes planned something.
+fn passes(simulation: &Simulation) -> u64 {
+    let durations = simulation.context.metrics.histogram(&SCHEDULING_DURATION);
+    durations.count(&["provisioner"])
+}
+
+// SCH-385
+#[tokio::test(start_paused = true)]
+async fn each_resolution_of_a_buffer_leads_to_a_pass() {
+    let simulation = start(json!({})).await;
+    buffer(
+        &simulation,
+        "lost",
+        json!({"replicas": 1, "podTemplateRef": {"name": "absent"}}),
+    )
+    .await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(passes(&simulation), 0, "it cannot be resolved");
+    template(&simulation, pod_spec("1")).await;
+    buffer(&simulation, "spare", json!({"replicas": 1})).await;
+    until_provisioned(&simulation, "spare").await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let before = passes(&simulation);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let more = passes(&simulation) - before;
+    assert!((9..=11).contains(&more), "{more} passes, one every 30 seconds");
+    simulation.stop().await;
+}
+
+// SCH-393
+#[tokio::test(start_paused = true)]
+async fn what_a_pass_found_is_written_before_its_claims_are_made_and_stops_nothing() {
+    let logs = Logs::listen();
+    let gate = |options: &mut kerf_runtime::Options| options.feature_gates.capacity_buffer = true;
+    let (simulation, api_faults) = with_api_faults(start(json!({})).await, gate).await;
+    api_faults.on(Method::POST, "/nodeclaims", CallFault::Refused(StatusCode::FORBIDDEN));
+    template(&simulation, pod_spec("1")).await;
+    buffer(&simulation, "spare", json!({"replicas": 1})).await;
+    simulation
+        .until("it is written", 60, async |s| {
+            let condition = condition(s, "spare", "Provisioning").await;
+            condition == "False RequiresNewCapacity: 1/1 virtual pods required new capacity, 0 failed"
+        })
+        .await;
+    assert!(simulation.claims().await.is_empty());
+    let conditions = status(&simulation, "spare").await.conditions;
+    assert!(
+        conditions.iter().all(|one| one.observed_generation == Some(1)),
+        "{conditions:?}"
+    );
+    let refused = CallFault::Refused(StatusCode::INTERNAL_SERVER_ERROR);
+    api_faults.on(Method::PATCH, "/capacitybuffers/spare/status", refused);
+    simulation.until_nodes(1, 120).await;
+    simulation
+        .until("it is told", 60, async |_| {
+            !logs
+                .with("ERROR updating CapacityBuffer provisioning status CapacityBuffer=default/spare")
+                .is_empty()
+        })
+        .await;
     simulation.stop().await;
 }
 

@@ -212,7 +212,7 @@ async fn a_node_a_pending_pod_is_to_run_on_is_not_empty() {
     simulation.stop().await;
 }
 
-// DIS-008, OPS-060
+// DIS-008, OPS-060, OPS-061
 #[tokio::test(start_paused = true)]
 async fn nothing_is_done_before_the_cluster_is_known() {
     let logs = Logs::listen();

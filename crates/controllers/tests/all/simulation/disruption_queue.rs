@@ -129,6 +129,8 @@ async fn a_node_that_cannot_be_marked_is_left_out_of_a_deletion() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let said = logs.with("ERROR marking some nodes failed, disrupting the others");
     assert_eq!(said.len(), 1, "{said:?}");
+    // OPS-108
+    assert_eq!(api_faults.writes(&format!("PATCH /api/v1/nodes/{bad}")).len(), 4);
     let decisions = simulation.context.metrics.counter(&DISRUPTION_DECISIONS);
     assert_eq!(decisions.get(&["delete", "empty", "empty"]), 1.0);
     simulation.until_nodes(1, 30).await;

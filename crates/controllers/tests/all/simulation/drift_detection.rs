@@ -179,7 +179,7 @@ async fn what_was_never_launched_cannot_have_drifted() {
     simulation.stop().await;
 }
 
-// DIS-234, OPS-064
+// DIS-234, API-090, API-200, OPS-064
 #[tokio::test(start_paused = true)]
 async fn pools_of_other_providers_are_not_marked() {
     let simulation = Simulation::start().await;
@@ -188,8 +188,13 @@ async fn pools_of_other_providers_are_not_marked() {
     simulation
         .pool("theirs", json!({"template": {"spec": {"nodeClassRef": class}}}))
         .await;
-    tokio::time::sleep(Duration::from_secs(600)).await;
-    for pool in list::<NodePool>(&simulation.client()).await {
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let before = list::<NodePool>(&simulation.client()).await;
+    tokio::time::sleep(Duration::from_secs(540)).await;
+    let after = list::<NodePool>(&simulation.client()).await;
+    assert_eq!(before, after, "nothing is written that is there already");
+    for pool in after {
+        assert_eq!(pool.status.is_none(), name(&pool) == "theirs");
         let annotations = pool.metadata.annotations.clone().unwrap_or_default();
         let marked = annotations.keys().filter(|key| key.contains("nodepool-hash")).count();
         assert_eq!(marked, if name(&pool) == "ours" { 2 } else { 0 }, "{annotations:?}");

@@ -199,7 +199,7 @@ async fn a_closed_budget_keeps_nodes_and_says_so() {
     simulation.stop().await;
 }
 
-// DIS-071, DIS-083, DIS-084
+// DIS-071, DIS-083, DIS-084, API-209
 #[tokio::test(start_paused = true)]
 async fn what_budgets_allow_and_what_uses_them_up_are_shown_apart() {
     let simulation = with_nodes(5, json!({"consolidateAfter": "0s", "budgets": [{"nodes": "2"}]})).await;

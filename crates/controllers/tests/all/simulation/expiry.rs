@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::simulation::emptiness::apart;
 use crate::simulation::harness::{Simulation, create};
+use crate::simulation::logs::Logs;
 
 async fn with_one_pod(pool: Value) -> (Simulation, NodeClaim) {
     let simulation = Simulation::with_one_pod(pool, json!({})).await;
@@ -58,6 +59,7 @@ async fn nothing_stops_expiry_but_the_drain_asks_everybody() {
 // LIF-127
 #[tokio::test(start_paused = true)]
 async fn a_claim_expires_by_its_own_age_also_without_a_node() {
+    let logs = Logs::listen();
     let simulation = Simulation::start().await;
     simulation.slow_class("1h").await;
     let claim = json!({"metadata": {"name": "short"}, "spec": {
@@ -69,6 +71,9 @@ async fn a_claim_expires_by_its_own_age_also_without_a_node() {
     tokio::time::sleep(Duration::from_secs(290)).await;
     assert_eq!(simulation.claims().await.len(), 1);
     simulation.until_claims(0, 20).await;
+    // OPS-261
+    let told = logs.with("DEBUG deleting expired nodeclaim NodeClaim=short");
+    assert_eq!(told.len(), 1, "{told:?}");
     simulation.stop().await;
     // A pool that says something else now changes nothing about the age of its nodes.
     let (simulation, claim) =

@@ -126,6 +126,9 @@ async fn a_node_of_whose_registration_nobody_told_is_drained_first() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(script.count(Call::Delete), 0, "a pod runs there");
         assert_eq!(simulation.running().await, 1);
+        // API-114
+        let draining = simulation.current_claim(&claim).await.expect("it waits");
+        assert_eq!(shown(&draining, "Drained"), "Unknown Draining Draining");
         let node = simulation.current_node(&node).await;
         assert!(node.is_some_and(|node| node.metadata.deletion_timestamp.is_some()));
         simulation.stop().await;
@@ -235,7 +238,9 @@ async fn a_volume_that_is_attached_keeps_the_instance() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     let waiting = simulation.current_claim(&claim).await.expect("there");
     // Drained first, then waiting, and the instance untouched.
-    assert!(waiting.condition_is_true("Drained"));
+    // API-114
+    assert_eq!(shown(&waiting, "Drained"), "True Drained ");
+    // API-115
     let text = "Unknown AwaitingVolumeDetachment AwaitingVolumeDetachment";
     assert_eq!(shown(&waiting, "VolumesDetached"), text);
     assert_eq!(script.count(Call::Delete), 0);
@@ -244,6 +249,11 @@ async fn a_volume_that_is_attached_keeps_the_instance() {
     assert_eq!(told, ["Awaiting deletion of bound volumeattachments (data-on-node)"]);
     simulation.delete::<VolumeAttachment>("data-on-node").await;
     simulation.until_claim_gone(&claim, 30).await;
+    // API-115
+    let detached =
+        "Status condition transitioned, Type: VolumesDetached, Status: Unknown -> True, Reason: VolumesDetached";
+    let told = simulation.messages("VolumesDetached").await;
+    assert!(told.iter().any(|message| message == detached), "{told:?}");
     simulation.stop().await;
 }
 
@@ -259,7 +269,10 @@ async fn a_deadline_ends_the_wait_for_volumes() {
     let elapsed = async |s: &Simulation| {
         let events = s.events("VolumesDetached").await;
         let mut messages = events.iter().filter_map(|event| event.message.as_deref());
-        messages.any(|message| message.contains("Status: Unknown -> False, Reason: TerminationGracePeriodElapsed"))
+        // API-115
+        let text =
+            "Status: Unknown -> False, Reason: TerminationGracePeriodElapsed, Message: TerminationGracePeriodElapsed";
+        messages.any(|message| message.ends_with(text))
     };
     simulation.until("the wait is over", 10, elapsed).await;
     simulation.until_claim_gone(&claim, 15).await;

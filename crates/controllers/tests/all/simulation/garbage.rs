@@ -14,10 +14,12 @@ use serde_json::json;
 
 use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::harness::{Simulation, create, name};
+use crate::simulation::logs::Logs;
 use crate::simulation::scripted_cloud::{Call, Script, scripted};
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_instance_vanished_is_replaced() {
+    let logs = Logs::listen();
     let simulation = Simulation::with_one_pod(json!({}), json!({})).await;
     let claim = simulation.claims().await.pop().expect("a claim");
     let node = simulation.nodes().await.pop().expect("a node");
@@ -34,6 +36,9 @@ async fn a_claim_whose_instance_vanished_is_replaced() {
     };
     // LIF-130
     simulation.until("another claim is there", 300, replaced).await;
+    // OPS-261
+    let told = logs.with("DEBUG garbage collecting nodeclaim with no cloudprovider representation");
+    assert_eq!(told.len(), 1, "{told:?}");
     let labels = claim.metadata.labels.clone().unwrap_or_default();
     let counter = simulation.context.metrics.counter(&NODECLAIMS_DISRUPTED);
     // LIF-129

@@ -39,6 +39,10 @@ async fn end_slowly(simulation: &Simulation, script: &Script, claim: &NodeClaim)
         claim.expect("it waits").condition_is_true("InstanceTerminating")
     };
     simulation.until("its instance ends", 30, ends).await;
+    // API-116
+    let ending = simulation.current_claim(claim).await.expect("it waits");
+    let condition = ending.condition("InstanceTerminating").expect("it was set");
+    assert_eq!((condition.reason(), condition.message()), ("InstanceTerminating", ""));
     tokio::time::sleep(Duration::from_secs(60)).await;
     let waiting = simulation.current_claim(claim).await.expect("it waits");
     assert_eq!(

@@ -252,7 +252,8 @@ async fn claims_that_cannot_be_served_go_at_once() {
     let api: kube::Api<KwokNodeClass> = kube::Api::all(simulation.client());
     let ready = json!([{"type": "Ready", "status": "False", "reason": "No", "message": "no", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     let patch = kube::api::Patch::Merge(json!({"status": {"conditions": ready}}));
-    api.patch_status("broken", &kube::api::PatchParams::default(), &patch)
+    let unready = api
+        .patch_status("broken", &kube::api::PatchParams::default(), &patch)
         .await
         .expect("patched");
     standalone(&simulation, "lost", "broken", small()).await;
@@ -260,6 +261,10 @@ async fn claims_that_cannot_be_served_go_at_once() {
     simulation.until_claims(0, 30).await;
     assert_eq!(disrupted(&simulation, "nodeclass_not_ready"), 1.0);
     assert!(simulation.nodes().await.is_empty());
+    // API-226: nobody makes the class ready again.
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let class = api.get("broken").await.expect("it is there");
+    assert_eq!(class.metadata.resource_version, unready.metadata.resource_version);
     simulation.stop().await;
 }
 

@@ -4,9 +4,11 @@ use kerf_api::{Conditioned, NodeOverlay, annotations};
 use serde_json::json;
 
 use crate::simulation::harness::{Simulation, create, list};
+use crate::simulation::logs::Logs;
 
 #[tokio::test(start_paused = true)]
 async fn an_overlay_changes_prices_once_it_is_evaluated() {
+    let logs = Logs::listen();
     let simulation = Simulation::start_with(|options| options.feature_gates.node_overlay = true).await;
     let overlay = json!({"metadata": {"name": "discount"}, "spec": {
         "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}],
@@ -21,6 +23,9 @@ async fn an_overlay_changes_prices_once_it_is_evaluated() {
     simulation.deployment("web", 1, "1", only).await;
     // SCH-374: a pool nobody evaluated would be skipped.
     simulation.until_running(1, 120).await;
+    // OPS-040
+    let skipped = logs.with("DEBUG skipping, awaiting nodeoverlay evaluation NodePool=web");
+    assert!(!skipped.is_empty());
     // SCH-373
     let claim = simulation.claims().await.pop().expect("one");
     let marks = claim.metadata.annotations.expect("annotations");

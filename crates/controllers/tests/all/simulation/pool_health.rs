@@ -117,6 +117,7 @@ async fn a_claim_is_given_up_whether_its_pool_is_there_or_not() {
     simulation.until_claims(1, 60).await;
     delete_pool(&simulation).await;
     simulation.until_claims(0, 20 * 60).await;
+    // OPS-261
     let told = logs.with("terminating due to timeout");
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(

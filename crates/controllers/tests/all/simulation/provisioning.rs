@@ -50,7 +50,7 @@ async fn a_pool_becomes_ready_and_carries_its_hash() {
     tokio::time::sleep(Duration::from_secs(6)).await;
     let pool = list::<NodePool>(&simulation.client()).await.pop().expect("one");
     let annotations = pool.metadata.annotations.clone().expect("annotations");
-    // DIS-232
+    // DIS-232, API-200
     assert_eq!(annotations.get(annotations::NODE_POOL_HASH), Some(&pool.drift_hash()));
     assert_eq!(
         annotations.get(annotations::NODE_POOL_HASH_VERSION).map(String::as_str),

@@ -122,6 +122,7 @@ fn pending(seconds: u64) -> Result<HookOutcome, String> {
 // LIF-034, LIF-035, LIF-036, LIF-037
 #[tokio::test(start_paused = true)]
 async fn a_node_registers_when_all_hooks_are_ready() {
+    let logs = Logs::listen();
     let (network, storage) = (
         Scripted::new("network", pending(20)),
         Scripted::new("storage", pending(7)),
@@ -133,6 +134,9 @@ async fn a_node_registers_when_all_hooks_are_ready() {
         claim.is_some_and(|c| shown(&c, "Registered") == "Unknown RegistrationHookPending network, storage")
     };
     simulation.until("it waits for both", 30, waits).await;
+    // OPS-261
+    let told = logs.with("DEBUG awaiting registration hooks hooks=network, storage");
+    assert!(!told.is_empty());
     // The Node is the claim's already, but nothing may run there.
     let node = simulation.nodes().await.remove(0);
     let labels = node.metadata.labels.clone().unwrap_or_default();
@@ -318,9 +322,13 @@ async fn a_node_that_joins_without_its_taint_is_told_of_and_registered() {
         about.collect::<Vec<_>>(),
         [(Some("NodeClaim"), Some("bare"), Some("Warning"), Some(text))]
     );
-    // Once for each attempt; the Node's first changes may cross ours.
-    let told = logs.with(text);
-    let is_right = |line: &String| line.starts_with("ERROR ") && line.ends_with(" NodeClaim=bare");
+    // OPS-261: once for each attempt; the Node's first changes may cross ours.
+    let told = logs.with("node claim registration error");
+    let is_right = |line: &String| {
+        line.starts_with("ERROR node claim registration error taint=karpenter.sh/unregistered ")
+            && line.contains(text)
+            && line.ends_with(" NodeClaim=bare")
+    };
     assert!(!told.is_empty() && told.iter().all(is_right), "{told:?}");
     simulation.stop().await;
 }

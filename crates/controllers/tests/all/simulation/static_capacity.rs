@@ -381,6 +381,7 @@ async fn what_is_done_is_logged() {
     let logs = Logs::listen();
     let simulation = with_pool(3, json!({"limits": {"nodes": "2"}})).await;
     simulation.until("there are two", 60, async |s| has(s, 2).await).await;
+    // OPS-261
     let grown = logs.with("provisioning nodeclaims to satisfy replica count");
     assert_eq!(
         grown[0],

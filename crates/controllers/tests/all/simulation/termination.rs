@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::simulation::api_faults::{CallFault, with_api_faults};
 use crate::simulation::harness::{Simulation, create, name};
+use crate::simulation::logs::Logs;
 
 async fn with_one_pod(pool: Value, pod: Value) -> (Simulation, NodeClaim, Node) {
     let simulation = Simulation::with_one_pod(pool, pod).await;
@@ -150,6 +151,7 @@ async fn a_budget_stops_a_drain_until_it_allows_more() {
 
 #[tokio::test(start_paused = true)]
 async fn the_grace_period_of_a_node_ends_what_protects_its_pods() {
+    let logs = Logs::listen();
     let pool = json!({"template": {"spec": {"terminationGracePeriod": "60s"}}});
     let (simulation, claim, node) = with_one_pod(pool, json!({"terminationGracePeriodSeconds": 30})).await;
     simulation.budget(1).await;
@@ -190,6 +192,9 @@ async fn the_grace_period_of_a_node_ends_what_protects_its_pods() {
     until_gone(&simulation, 45, &claim, &node).await;
     let event = simulation.events("Disrupted").await.pop().expect("an event");
     let message = event.message.unwrap_or_default();
+    // OPS-261
+    let told = logs.with(&format!("DEBUG deleting pod Pod=default/{} ", name(&pod)));
+    assert_eq!(told.len(), 1, "{told:?}");
     // LIF-119, OPS-197, OPS-260
     assert!(
         message.starts_with("Deleting the pod to accommodate the terminationTime 2026-01-01 "),
