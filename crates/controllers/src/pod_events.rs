@@ -4,13 +4,18 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
+use kerf_api::NodeClaim;
+use kerf_api::conditions::node_claim::CONSOLIDATABLE;
+use kerf_api::status::Conditioned;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use serde_json::json;
 
 use crate::changes::{Change, PodChange};
-use crate::claim_writes::set_status_field;
+use crate::claim_facts;
+use crate::claim_writes::{set_status_field, write_status};
 use crate::context::Context;
 use crate::deadline::rfc3339;
+use crate::disruption::note_pod_event;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.podevents";
@@ -78,7 +83,15 @@ impl Reconciler for PodEvents {
         if last.is_some_and(|last| is_fresh(last.0)) {
             return Ok(Outcome::Done);
         }
-        set_status_field(&self.context, claim, "lastPodEventTime", &json!(rfc3339(now))).await?;
+        let pool = cluster.pool(claim_facts::pool(claim));
+        // Its end as `Consolidatable` belongs to the same event, so both are one write.
+        if let Some(pool) = pool.filter(|_| claim.condition(CONSOLIDATABLE).is_some()) {
+            let mut after = NodeClaim::clone(claim);
+            note_pod_event(&mut after, &pool, now)?;
+            write_status(&self.context, claim, &after).await?;
+        } else {
+            set_status_field(&self.context, claim, "lastPodEventTime", &json!(rfc3339(now))).await?;
+        }
         Ok(Outcome::Done)
     }
 }

@@ -353,6 +353,9 @@ mod tests {
                 Requirement::any_of(sym::INSTANCE_TYPE, [key("z"), key("m")]).with_min_values(Some(2)),
                 Requirement::between(key("cpu"), Some(4), Some(8)).with_min_values(Some(1)),
                 Requirement::exists(key("e")),
+                Requirement::between(key("f"), Some(4), None),
+                Requirement::between(key("g"), None, Some(8)),
+                Requirement::none_of(key("n"), [key("z"), key("m")]),
                 Requirement::does_not_exist(key("d")),
                 Requirement::is(sym::HOSTNAME, key("h")),
                 Requirement::is(sym::REGISTERED, sym::TRUE),
@@ -366,6 +369,9 @@ mod tests {
                 {"key": "cpu", "operator": "Lte", "values": ["8"], "minValues": 1},
                 {"key": "d", "operator": "DoesNotExist"},
                 {"key": "e", "operator": "Exists"},
+                {"key": "f", "operator": "Gte", "values": ["4"]},
+                {"key": "g", "operator": "Lte", "values": ["8"]},
+                {"key": "n", "operator": "NotIn", "values": ["m", "z"]},
                 {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m", "z"], "minValues": 2},
             ])
         );

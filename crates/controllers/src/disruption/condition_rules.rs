@@ -1,6 +1,7 @@
 //! What a claim's conditions `Drifted` and `Consolidatable` should be: pure.
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kerf_api::conditions::node_claim::{
     CONSOLIDATABLE, DRIFTED, INITIALIZED, INSTANCE_TYPE_NOT_FOUND, LAUNCHED, NODE_POOL_DRIFTED, REQUIREMENTS_DRIFTED,
 };
@@ -117,6 +118,14 @@ pub(super) fn consolidatable(claim: &NodeClaim, pool: &NodePool, now: Timestamp)
         Some(at) if now < at => Consolidatable::NotBefore(at),
         Some(_) => Consolidatable::Yes,
     }
+}
+
+/// Writes into a copy when a pod last came to or left the node, and what follows for consolidation.
+pub(crate) fn note_pod_event(claim: &mut NodeClaim, pool: &NodePool, now: Timestamp) -> Result<(), RemovalError> {
+    let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    claim.status.get_or_insert_default().last_pod_event_time = Some(Time(seconds));
+    let verdict = consolidatable(claim, pool, now);
+    apply_consolidatable(claim, verdict, now)
 }
 
 /// Brings the drift condition of a copy to what it should be.

@@ -17,7 +17,7 @@ use kube::Api;
 
 use crate::claim_writes::write_status;
 use crate::context::Context;
-use crate::node_writes::write_node;
+use crate::node_writes::{edit_node, write_node};
 use crate::retry::Retry;
 
 /// Writes and removes marks.
@@ -59,6 +59,9 @@ impl DisruptionTaints {
     }
 
     async fn edit_node_once(&self, name: &str, edit: fn(&mut Node)) -> Result<(), kube::Error> {
+        if let Some(known) = self.context.cluster.node(name) {
+            return edit_node(&self.context, &known, edit).await.map(drop);
+        }
         let api: Api<Node> = Api::all(self.context.client.clone());
         let Some(before) = found(api.get(name).await)? else {
             return Ok(());

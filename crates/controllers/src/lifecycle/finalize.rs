@@ -186,10 +186,7 @@ fn launched(lifecycle: &Lifecycle, claim: &Arc<NodeClaim>) -> Option<Arc<NodeCla
 }
 
 /// Sets the condition that the instance is terminating (LIF-074). Returns the claim as stored, or unchanged when it is gone.
-pub(crate) async fn set_instance_terminating(
-    context: &Context,
-    claim: &Arc<NodeClaim>,
-) -> Result<Arc<NodeClaim>, kube::Error> {
+async fn set_instance_terminating(context: &Context, claim: &Arc<NodeClaim>) -> Result<Arc<NodeClaim>, kube::Error> {
     let mut after = NodeClaim::clone(claim);
     ConditionSet::new(&mut after, context.now()).set_true(INSTANCE_TERMINATING);
     let stored = write_status(context, claim, &after).await?.stored();

@@ -133,6 +133,7 @@ mod tests {
             key: key.to_owned(),
             value: value.to_owned(),
             effect: effect.to_owned(),
+            time_added: None,
         }
     }
 

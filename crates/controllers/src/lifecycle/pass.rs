@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kerf_api::conditions::node_claim::{
     INITIALIZED, LAUNCHED, MULTIPLE_NODES_FOUND, MULTIPLE_NODES_FOUND_MESSAGE, NODE_NOT_FOUND, NODE_NOT_FOUND_MESSAGE,
@@ -17,12 +16,10 @@ use kerf_api::{Condition, ConditionSet, ConditionStatus, NodeClaim, labels, tain
 use kerf_cloud::LaunchFailure;
 use kerf_lifecycle::liveness::{Liveness, measure};
 use kerf_lifecycle::registration_health::Registration;
-use kerf_runtime::client::found;
 use kerf_runtime::logging::json as logged;
 use kerf_runtime::metrics::catalogue::NODES_CREATED;
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, ReconcileError};
 use kerf_state::lean::LeanNode;
-use kube::Api;
 use std::sync::Arc;
 
 use super::controller::Lifecycle;
@@ -32,7 +29,7 @@ use super::reregistration::register_again;
 use super::{hooks, launch, pool_health, registration};
 use crate::claim_facts;
 use crate::claim_writes::disrupt;
-use crate::node_writes::{label_node, write_node};
+use crate::node_writes::{Edited, as_read, edit_node, label_node};
 
 /// The time between two events about one undeclared startup taint of a pool.
 const FORGOTTEN_AGAIN: Duration = Duration::from_secs(3600);
@@ -218,7 +215,8 @@ impl<'a> Pass<'a> {
         let nodes = self.nodes();
         let node = match nodes.as_slice() {
             [] => None,
-            [only] => self.live(only).await?,
+            [only] if only.metadata.deletion_timestamp.is_none() => Some(only),
+            [_] => None,
             _ => {
                 self.set(
                     REGISTERED,
@@ -229,7 +227,7 @@ impl<'a> Pass<'a> {
                 return Ok(());
             }
         };
-        let Some(before) = node else {
+        let Some(known) = node else {
             self.set(
                 REGISTERED,
                 ConditionStatus::Unknown,
@@ -239,7 +237,7 @@ impl<'a> Pass<'a> {
             return Ok(());
         };
         let context = &self.lifecycle.context;
-        if registration::lacks_unregistered_taint(&before) {
+        if registration::lacks_unregistered_taint(&as_read(known)) {
             let message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on Karpenter-managed nodes";
             self.warn("UnregisteredTaintMissing", message.to_owned());
             tracing::error!(
@@ -250,15 +248,13 @@ impl<'a> Pass<'a> {
             );
         }
         let answers = hooks::ask(context.provider.registration_hooks(), &self.claim).await;
-        let mut after = before.clone();
         if let Some(waiting) = answers.waiting() {
             tracing::debug!(
                 hooks = waiting,
                 NodeClaim = claim_facts::name(&self.claim),
                 "awaiting registration hooks"
             );
-            registration::sync(&self.claim, &mut after);
-            write_node(context, &before, &after).await?;
+            edit_node(context, known, |node| registration::sync(&self.claim, node)).await?;
             self.set(
                 REGISTERED,
                 ConditionStatus::Unknown,
@@ -272,17 +268,27 @@ impl<'a> Pass<'a> {
             return answers.errors();
         }
         answers.apply(&mut self.claim);
-        registration::sync(&self.claim, &mut after);
-        registration::complete(&mut after);
-        write_node(context, &before, &after).await?;
+        let edited = edit_node(context, known, |node| {
+            registration::sync(&self.claim, node);
+            registration::complete(node);
+        });
+        let Some(Edited { node, .. }) = edited.await? else {
+            self.set(
+                REGISTERED,
+                ConditionStatus::Unknown,
+                NODE_NOT_FOUND,
+                NODE_NOT_FOUND_MESSAGE,
+            );
+            return Ok(());
+        };
         pool_health::record(self.lifecycle, &self.claim, Registration::Succeeded);
         self.set(REGISTERED, ConditionStatus::True, REGISTERED, "");
         self.claim
             .status
             .get_or_insert_default()
             .node_name
-            .clone_from(&after.metadata.name);
-        let zone = claim_facts::label(after.metadata.labels.as_ref(), labels::ZONE).to_owned();
+            .clone_from(&node.metadata.name);
+        let zone = claim_facts::label(node.metadata.labels.as_ref(), labels::ZONE).to_owned();
         self.milestones.push(Milestone::Registered { zone });
         Ok(())
     }
@@ -385,13 +391,6 @@ impl<'a> Pass<'a> {
         let id = claim_facts::provider_id(&self.claim);
         id.map(|id| self.lifecycle.context.cluster.nodes_by_provider_id(id))
             .unwrap_or_default()
-    }
-
-    /// The Node as the API server has it now, because the write that follows replaces its taints.
-    async fn live(&self, node: &LeanNode) -> Result<Option<Node>, kube::Error> {
-        let api: Api<Node> = Api::all(self.lifecycle.context.client.clone());
-        let live = found(api.get(node.metadata.name.as_deref().unwrap_or_default()).await)?;
-        Ok(live.filter(|live| live.metadata.uid == node.metadata.uid && live.metadata.deletion_timestamp.is_none()))
     }
 
     fn set(&mut self, type_: &str, status: ConditionStatus, reason: &str, message: &str) {

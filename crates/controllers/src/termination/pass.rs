@@ -15,7 +15,7 @@ use kerf_cloud::CloudError;
 use kerf_lifecycle::drain::{drain, is_drainable};
 use kerf_lifecycle::volumes;
 use kerf_model::pod::Pod;
-use kerf_runtime::client::{ApiErrorKind, found};
+use kerf_runtime::client::ApiErrorKind;
 use kerf_runtime::metrics::catalogue::{
     NODES_DRAINED, NODES_LIFETIME_DURATION, NODES_TERMINATED, NODES_TERMINATION_DURATION,
 };
@@ -33,16 +33,23 @@ use crate::claim_writes::{self, write_status};
 use crate::context::Context;
 use crate::deadline::{deadline, default_text, expiring_message};
 use crate::deletion::exactly;
-use crate::lifecycle::finalize::{INSTANCE_POLL, set_instance_terminating};
+use crate::lifecycle::finalize::INSTANCE_POLL;
 use crate::lifecycle::initialization::is_ready;
 use crate::lifecycle::taints_mut;
-use crate::node_writes::write_node;
+use crate::node_writes::edit_node;
 use crate::pod_reference::pod_ref;
 
 /// How often a drain looks (LIF-086, LIF-089).
 const POLL: Duration = Duration::from_secs(1);
 /// The least time a drain takes: a scheduler that does not know of the taint yet may still bind a pod (LIF-087).
 const DRAIN_MIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// Whether the instance has ended.
+enum Ended {
+    /// Look again after this time.
+    NotYet(Duration),
+    Gone,
+}
 
 /// The result of a step.
 enum Step {
@@ -107,16 +114,15 @@ impl<'a> Pass<'a> {
         };
         let mut after = NodeClaim::clone(&before);
         let step = self.drain_with(&mut after, deadline).await;
-        let stored = self.store(&before, &after).await?;
-        match (step?, stored) {
-            (Step::Wait(delay), _) => Ok(Outcome::RequeueAfter(delay)),
-            (Step::Done, claim) => {
-                let in_time = deadline.is_none_or(|deadline| self.now < deadline);
-                if in_time && !claim.condition_is_true(INSTANCE_TERMINATING) && self.has_unseen_pods(deadline).await? {
-                    return Ok(Outcome::RequeueAfter(POLL));
-                }
-                self.end_instance(&claim).await
-            }
+        let ended = match step {
+            Ok(Step::Wait(delay)) => Ok(Ended::NotYet(delay)),
+            Ok(Step::Done) => self.end_instance(&mut after, deadline).await,
+            Err(error) => Err(error),
+        };
+        self.store(&before, &after).await?;
+        match ended? {
+            Ended::NotYet(delay) => Ok(Outcome::RequeueAfter(delay)),
+            Ended::Gone => self.release().await,
         }
     }
 
@@ -229,34 +235,26 @@ impl<'a> Pass<'a> {
         if tainted && claim_facts::label(self.node.metadata.labels.as_ref(), key) == value {
             return Ok(true);
         }
-        let api: Api<Node> = Api::all(self.context.client.clone());
-        let live = found(api.get(self.name).await)?.filter(|live| live.metadata.uid == self.node.metadata.uid);
-        let Some(before) = live else {
+        let edited = edit_node(self.context, self.node, |node| {
+            let present = taints_mut(node);
+            if !present.iter().any(|taint| taints::matches(taint, &wanted)) {
+                present.retain(|taint| taint.key != wanted.key);
+                present.push(wanted.clone());
+            }
+            let labels = node.metadata.labels.get_or_insert_default();
+            labels.insert(key.to_owned(), value.to_owned());
+        });
+        let Some(edited) = edited.await? else {
             return Ok(false);
         };
-        let mut after = before.clone();
-        if !taints_mut(&mut after)
-            .iter()
-            .any(|taint| taints::matches(taint, &wanted))
-        {
-            taints_mut(&mut after).retain(|taint| taint.key != wanted.key);
-            taints_mut(&mut after).push(wanted.clone());
-        }
-        after
-            .metadata
-            .labels
-            .get_or_insert_default()
-            .insert(key.to_owned(), value.to_owned());
-        match found(write_node(self.context, &before, &after).await)? {
-            None => return Ok(false),
-            Some(false) => {}
-            Some(true) => tracing::info!(
+        if edited.changed {
+            tracing::info!(
                 Node = self.name,
                 "taint.Key" = wanted.key,
                 "taint.Value" = wanted.value.as_deref().unwrap_or_default(),
                 "taint.Effect" = wanted.effect,
                 "tainted node"
-            ),
+            );
         }
         Ok(true)
     }
@@ -355,19 +353,19 @@ impl<'a> Pass<'a> {
         Ok(Arc::new(stored))
     }
 
-    /// Terminates the instance, and releases the Node when it is gone (LIF-092).
-    async fn end_instance(&self, claim: &Arc<NodeClaim>) -> Result<Outcome, ReconcileError> {
-        match self.context.provider.delete(claim).await {
-            Ok(()) => {
-                set_instance_terminating(self.context, claim).await?;
-                Ok(Outcome::RequeueAfter(INSTANCE_POLL))
-            }
-            Err(CloudError::NodeClaimNotFound(_)) => {
-                set_instance_terminating(self.context, claim).await?;
-                self.release().await
-            }
-            Err(error) => Err(error.into()),
+    /// Terminates the instance of a drained Node, unless pods turn up, and sets the claim's condition (LIF-092).
+    async fn end_instance(&self, claim: &mut NodeClaim, deadline: Option<Timestamp>) -> Result<Ended, ReconcileError> {
+        let in_time = deadline.is_none_or(|deadline| self.now < deadline);
+        if in_time && !claim.condition_is_true(INSTANCE_TERMINATING) && self.has_unseen_pods(deadline).await? {
+            return Ok(Ended::NotYet(POLL));
         }
+        let ended = match self.context.provider.delete(claim).await {
+            Ok(()) => Ended::NotYet(INSTANCE_POLL),
+            Err(CloudError::NodeClaimNotFound(_)) => Ended::Gone,
+            Err(error) => return Err(error.into()),
+        };
+        ConditionSet::new(claim, self.context.now()).set_true(INSTANCE_TERMINATING);
+        Ok(ended)
     }
 
     /// Removes the finalizer and counts the end of the Node (LIF-092 to LIF-094). Other finalizers stay.

@@ -1,7 +1,7 @@
 //! Nodes, as far as they are read.
 
 use super::{Amounts, LeanCondition, meta, or_default};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
 use serde::Deserialize;
 
@@ -43,6 +43,8 @@ pub struct LeanTaint {
     pub value: String,
     /// The effect.
     pub effect: String,
+    /// Since when pods are evicted because of it. Who writes the taints has to keep it.
+    pub time_added: Option<Time>,
 }
 
 /// A Node's status.
