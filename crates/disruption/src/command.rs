@@ -52,11 +52,19 @@ impl Command {
         }
     }
 
+    /// The price of the nodes per hour, as far as it is known.
+    pub fn price_before(&self) -> Price {
+        self.candidates.iter().map(|candidate| candidate.price).sum()
+    }
+
+    /// The price of their replacements per hour.
+    pub fn price_after(&self) -> Price {
+        self.replacements.iter().filter_map(Launch::price).sum()
+    }
+
     /// The price of the nodes minus the price of their replacements, per hour. Negative if replacements cost more, as drift may do.
     pub fn savings(&self) -> Price {
-        let before: Price = self.candidates.iter().map(|candidate| candidate.price).sum();
-        let after: Price = self.replacements.iter().filter_map(Launch::price).sum();
-        before - after
+        self.price_before() - self.price_after()
     }
 
     /// The short text (DIS-293): `delete: [n1, n2]`, `replace: [n1] -> [1 replacement]`.

@@ -242,9 +242,13 @@ impl CloudProvider for KwokProvider {
             self.node_writer.cancel(name);
         }
         self.remove_unregistered(claim).await?;
+        // An instance that was listed without a claim: its Node is all there is of it.
+        let Some(uid) = claim.metadata.uid.clone() else {
+            return Err(CloudError::not_found("instance terminated"));
+        };
         let name = claim_name(claim)?;
         let params = DeleteParams {
-            preconditions: claim.metadata.uid.clone().map(|uid| Preconditions {
+            preconditions: Some(Preconditions {
                 uid: Some(uid),
                 resource_version: None,
             }),

@@ -123,7 +123,7 @@ impl Reconciler for CapacityBuffers {
             }
             // SCH-390: what was known before stays for the time being.
             Err(why) if why.retry => return Err(ReconcileError::message(why.message)),
-            Err(_) => self.drop_buffer(key),
+            Err(_) => self.context.cluster.drop_buffer(&key.namespace, &key.name),
         }
         Ok(Outcome::RequeueAfter(AGAIN))
     }

@@ -139,7 +139,7 @@ async fn write(context: &Context, mut claim: NodeClaim) -> Result<NodeClaim, kub
             }
             ApiErrorKind::AlreadyExists => claim.metadata.name = Some(new_name(context, &claim)),
             ApiErrorKind::Retryable | ApiErrorKind::Malformed => in_doubt = true,
-            ApiErrorKind::TooManyRequests if in_doubt => {}
+            ApiErrorKind::TooManyRequests | ApiErrorKind::Conflict if in_doubt => {}
             _ => return Err(error),
         }
         tokio::time::sleep(PAUSE.delay(failures)).await;

@@ -267,7 +267,7 @@ impl Starter {
     }
 }
 
-/// Logs a command: its decision, its nodes and their replacements (DIS-256, DIS-297).
+/// Logs a command: its decision, its nodes and their replacements (DIS-256, DIS-297), and their prices in dollars.
 fn log(command: &Command, id: &str, snapshot: &Snapshot) {
     let going = command.candidates.iter().map(|node| going(node, &snapshot.interner));
     let coming = command
@@ -281,6 +281,8 @@ fn log(command: &Command, id: &str, snapshot: &Snapshot) {
         "disrupted-node-count" = command.candidates.len(),
         "replacement-node-count" = command.replacements.len(),
         "pod-count" = pods,
+        "hourly-price-before" = command.price_before().per_hour(),
+        "hourly-price-after" = command.price_after().per_hour(),
         "disrupted-nodes" = %json(&going.collect::<Vec<_>>()),
         "replacement-nodes" = %json(&coming.collect::<Vec<_>>()),
         "disrupting node(s)",

@@ -215,7 +215,7 @@ const LINES: [(&str, &str, &[&str]); 14] = [
     (
         "computed new nodeclaim(s) to fit pod(s)",
         "INFO",
-        &["nodeclaims", "pods"],
+        &["nodeclaims", "pods", "hourly-price"],
     ),
     (
         "created nodeclaim",
@@ -238,6 +238,8 @@ const LINES: [(&str, &str, &[&str]); 14] = [
             "disrupted-node-count",
             "replacement-node-count",
             "pod-count",
+            "hourly-price-before",
+            "hourly-price-after",
             "disrupted-nodes",
             "replacement-nodes",
         ],

@@ -87,8 +87,12 @@ async fn a_replacement_goes_step_by_step() {
         plain.starts_with("INFO disrupting node(s) command=Underutilized/"),
         "{plain}"
     );
+    let (plain, prices) = plain.split_once(" hourly-price-before=").expect("the prices");
     let counts = " decision=replace disrupted-node-count=1 replacement-node-count=1 pod-count=1";
     assert!(plain.ends_with(counts), "{plain}");
+    let (before, after) = prices.split_once(" hourly-price-after=").expect("both prices");
+    let dollars = |text: &str| text.parse::<f64>().expect("a number");
+    assert!(dollars(before) > dollars(after) && dollars(after) > 0.0, "{prices}");
     let (going, coming) = lists
         .split_once(" replacement-nodes=\u{1}")
         .expect("what replaces them");

@@ -126,9 +126,6 @@ async fn a_node_of_whose_registration_nobody_told_is_drained_first() {
         tokio::time::sleep(Duration::from_secs(10)).await;
         assert_eq!(script.count(Call::Delete), 0, "a pod runs there");
         assert_eq!(simulation.running().await, 1);
-        // API-114
-        let draining = simulation.current_claim(&claim).await.expect("it waits");
-        assert_eq!(shown(&draining, "Drained"), "Unknown Draining Draining");
         let node = simulation.current_node(&node).await;
         assert!(node.is_some_and(|node| node.metadata.deletion_timestamp.is_some()));
         simulation.stop().await;

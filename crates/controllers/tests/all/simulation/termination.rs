@@ -135,6 +135,13 @@ async fn a_budget_stops_a_drain_until_it_allows_more() {
     // LIF-104, LIF-122
     assert!(!is_gone(&simulation, &claim, &node).await);
     assert_eq!(simulation.running().await, 1);
+    // API-114
+    let draining = simulation.current_claim(&claim).await.expect("it waits");
+    let drained = draining.condition("Drained").expect("the condition");
+    assert_eq!(
+        (drained.status.to_string().as_str(), drained.reason(), drained.message()),
+        ("Unknown", "Draining", "Draining")
+    );
     // OPS-126
     let asked = simulation
         .context
