@@ -11,8 +11,8 @@ use kerf_model::intern::Interner;
 use kerf_runtime::leader::{ElectionConfig, Elector, LeaderError, LeaseAccess};
 use kerf_runtime::server::BindError;
 use kerf_runtime::{
-    CancellationToken, Clock, HealthChecks, Metrics, Options, Recorder, Seed, SyncGate, TaskError, TaskGroup, events,
-    health, server,
+    CancellationToken, Clock, HealthChecks, Metrics, Options, ProviderLoops, Recorder, Seed, SyncGate, TaskError,
+    TaskGroup, events, health, server,
 };
 use kerf_state::lean::{
     LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPdb, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
@@ -34,6 +34,7 @@ use crate::interruption::Interruptions;
 use crate::lifecycle::Lifecycle;
 use crate::pod_events::PodEvents;
 use crate::pools::{self, PoolCounter, PoolHash, RegistrationHealth};
+use crate::provider_task::ProviderTask;
 use crate::provisioning::{Batcher, NodeTrigger, Nominator, PodTrigger, Provisioner};
 use crate::pump;
 use crate::reconciler::LeaderTask;
@@ -111,7 +112,14 @@ pub struct Manager {
 impl Manager {
     /// Puts everything together. Nothing runs yet.
     pub fn new(config: ManagerConfig) -> Self {
-        let (recorder, events) = Recorder::new();
+        Self::with_events(config, Recorder::new())
+    }
+
+    /// The same with a recorder that others publish with, too, and what it records.
+    pub fn with_events(
+        config: ManagerConfig,
+        (recorder, events): (Recorder, tokio::sync::mpsc::Receiver<events::Event>),
+    ) -> Self {
         let gates = config.options.feature_gates;
         let overlaid = gates
             .node_overlay
@@ -151,6 +159,13 @@ impl Manager {
             listen: config.listen,
             overlays: gates.node_overlay,
         }
+    }
+
+    /// Runs the provider's own loops beside the controllers.
+    #[must_use]
+    pub fn with_provider_loops(mut self, loops: Arc<dyn ProviderLoops>) -> Self {
+        self.controllers.push(ProviderTask::new(loops));
+        self
     }
 
     /// What the controllers are given; for those who look on.

@@ -42,6 +42,7 @@ mod pod_events;
 mod pod_reference;
 mod pools;
 mod protection_events;
+mod provider_task;
 mod provisioning;
 mod pump;
 mod reconciler;

@@ -1,5 +1,5 @@
-//! The provider's own controllers. Each has one function that brings something one step closer to what it should be; the loop that calls it
-//! is the caller's. All may be killed between any two calls.
+//! The provider's own controllers. Each has one function that brings something one step closer to what it should be; [`start`] makes the loops
+//! that call them. All may be killed between any two calls.
 
 mod class_conditions;
 mod class_end;
@@ -7,8 +7,10 @@ mod class_hash;
 mod discovered_capacity;
 mod garbage_collection;
 mod kube_objects;
+mod loops;
 mod node_class;
 mod offering_metrics;
+mod periodic;
 mod refresh;
 mod reservations;
 mod tagging;
@@ -19,6 +21,7 @@ pub use class_end::ClassEnd;
 pub use class_hash::ClassHash;
 pub use discovered_capacity::discover_memory;
 pub use garbage_collection::{InstanceGarbage, collect_profiles};
+pub use loops::{AwsLoops, start};
 pub use node_class::NodeClassController;
 pub use offering_metrics::report_offerings;
 pub use refresh::{refresh_instance_types, refresh_prices, refresh_version};

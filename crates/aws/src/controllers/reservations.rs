@@ -34,12 +34,13 @@ pub async fn expire_reservations(cloud: &AwsCloud) -> Result<(), ReconcileError>
         let labels = claim.metadata.labels.as_ref().unwrap_or(&no_labels);
         claim.metadata.deletion_timestamp.is_none() && is_expiring(labels, &reservations)
     };
-    let names = claims
+    let names: Vec<String> = claims
         .iter()
         .filter(ends)
-        .filter_map(|claim| claim.metadata.name.clone());
+        .filter_map(|claim| claim.metadata.name.clone())
+        .collect();
     let api = cloud.claims();
-    let deletions = names.map(|name| {
+    let deletions = names.into_iter().map(|name| {
         let api = api.clone();
         async move { found(api.delete(&name, &DeleteParams::default()).await).map(drop) }
     });

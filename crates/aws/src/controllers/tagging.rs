@@ -26,7 +26,7 @@ pub struct Tagging {
 }
 
 /// Whether a claim waits for its tags (AWS-326).
-fn needs_tags(claim: &NodeClaim) -> bool {
+pub(super) fn needs_tags(claim: &NodeClaim) -> bool {
     let annotations = claim.metadata.annotations.as_ref();
     let has = |key: &str| {
         annotations

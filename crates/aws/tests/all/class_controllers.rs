@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A world with everything that the class selects.
-async fn complete_world(flags: &[(&str, &str)]) -> World {
+pub(crate) async fn complete_world(flags: &[(&str, &str)]) -> World {
     let world = world_with(&["m5.large", "m6g.large"], flags).await;
     {
         let mut account = world.aws.account();
@@ -46,7 +46,7 @@ async fn complete_world(flags: &[(&str, &str)]) -> World {
 }
 
 /// Writes a class that nothing is known of yet.
-async fn put_new(world: &World, spec: Value) -> EC2NodeClass {
+pub(crate) async fn put_new(world: &World, spec: Value) -> EC2NodeClass {
     let class = class_with_status(spec, json!({}));
     let new = EC2NodeClass::new("nodes", class.spec);
     Api::all(world.client.clone())

@@ -29,6 +29,7 @@ mod options;
 mod placement_groups;
 mod profiles;
 mod provider;
+mod running;
 mod schema;
 mod selector;
 mod signals;

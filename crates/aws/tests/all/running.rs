@@ -1,0 +1,357 @@
+//! The whole controller with the provider and its loops, on an AWS in memory and an embedded API server, in virtual time.
+
+use crate::class_controllers::{complete_world, put_new};
+use crate::world::{CAPACITY, TYPE, World, claim};
+use k8s_openapi::api::core::v1::{Event, Node};
+use kerf_api::{ConditionStatus, EC2NodeClass, NodeClaim};
+use kerf_aws::controllers;
+use kerf_aws::provider::AwsProvider;
+use kerf_aws::services::QueueMessage;
+use kerf_controllers::{Manager, ManagerConfig, Tuning};
+use kerf_runtime::{CancellationToken, Options, Seed};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+struct Running {
+    world: World,
+    shutdown: CancellationToken,
+    manager: tokio::task::JoinHandle<Result<(), kerf_controllers::ManagerError>>,
+}
+
+/// Starts everything with the pool `default`; `flags` are the provider's options.
+async fn running(flags: &[(&str, &str)]) -> Running {
+    let world = complete_world(flags).await;
+    let loops = controllers::start(&world.cloud, &world.metrics, Seed(7)).await.unwrap();
+    let manager = Manager::new(ManagerConfig {
+        client: world.client.clone(),
+        election: None,
+        provider: Arc::new(AwsProvider::new(Arc::clone(&world.cloud))),
+        options: Options::default(),
+        clock: world.clock.clone(),
+        seed: Seed(7),
+        interner: Arc::clone(&world.cloud.interner),
+        metrics: world.metrics.clone(),
+        listen: false,
+        tuning: Tuning::default(),
+    })
+    .with_provider_loops(loops);
+    let shutdown = CancellationToken::new();
+    let manager = tokio::spawn(manager.run(shutdown.clone()));
+    world.put_pool().await;
+    Running {
+        world,
+        shutdown,
+        manager,
+    }
+}
+
+impl Running {
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = kube::core::ClusterResourceScope, DynamicType = ()>,
+    {
+        Api::all(self.world.client.clone())
+    }
+
+    /// Waits for something that must come within `seconds`.
+    async fn until(&self, what: &str, seconds: u64, holds: impl AsyncFn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(seconds);
+        while !holds().await {
+            assert!(!self.manager.is_finished(), "the controller ended");
+            assert!(Instant::now() < end, "not within {seconds} s: {what}");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    async fn ready_class(&self) {
+        put_new(&self.world, json!({})).await;
+        let classes = self.api::<EC2NodeClass>();
+        self.until("the class is ready", 30, async || {
+            let class = classes.get("nodes").await.unwrap();
+            let ready = class.status.conditions.iter().find(|one| one.type_ == "Ready");
+            ready.is_some_and(|ready| ready.status == ConditionStatus::True)
+        })
+        .await;
+    }
+
+    /// Creates a claim for spot instances and waits for its launch; answers its provider id.
+    async fn launch(&self, name: &str) -> String {
+        let mut new = claim(name, &[(TYPE, &["m5.large"]), (CAPACITY, &["spot"])]);
+        new.metadata.uid = None;
+        self.api().create(&PostParams::default(), &new).await.unwrap();
+        let claims = self.api::<NodeClaim>();
+        self.until("the claim is launched", 30, async || {
+            let status = claims.get(name).await.unwrap().status.unwrap_or_default();
+            status.provider_id.is_some()
+        })
+        .await;
+        claims.get(name).await.unwrap().status.unwrap().provider_id.unwrap()
+    }
+
+    /// Has the kubelet of an instance join, and waits until its claim is registered.
+    async fn join(&self, claim: &str, provider_id: &str) {
+        let unregistered = json!({"key": "karpenter.sh/unregistered", "effect": "NoExecute"});
+        let node: Node = serde_json::from_value(json!({
+            "metadata": {"name": format!("node-{claim}")},
+            "spec": {"providerID": provider_id, "taints": [unregistered]},
+        }))
+        .unwrap();
+        self.api().create(&PostParams::default(), &node).await.unwrap();
+        let memory = json!({"cpu": "2", "memory": "7800Mi", "pods": "29"});
+        let ready = json!({"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""});
+        let status = json!({"status": {"capacity": memory, "allocatable": memory, "conditions": [ready]}});
+        let params = PatchParams::default();
+        let name = format!("node-{claim}");
+        self.api::<Node>()
+            .patch_status(&name, &params, &Patch::Merge(status))
+            .await
+            .unwrap();
+        let claims = self.api::<NodeClaim>();
+        self.until("the node is registered", 60, async || {
+            let status = claims.get(claim).await.unwrap().status.unwrap_or_default();
+            status.node_name.is_some_and(|name| !name.is_empty())
+        })
+        .await;
+    }
+
+    fn state(&self, provider_id: &str) -> String {
+        let account = self.world.aws.account();
+        let id = provider_id.rsplit('/').next().unwrap();
+        account.instances.iter().find(|one| one.id == id).unwrap().state.clone()
+    }
+
+    fn tag(&self, provider_id: &str, key: &str) -> Option<String> {
+        let account = self.world.aws.account();
+        let id = provider_id.rsplit('/').next().unwrap();
+        let found = account.instances.iter().find(|one| one.id == id).unwrap();
+        found.tags.get(key).cloned()
+    }
+
+    /// Puts a message about an instance into the queue.
+    fn send(&self, detail_type: &str, source: &str, detail: Value) {
+        let body = json!({"version": "0", "source": source, "detail-type": detail_type,
+            "time": "2026-01-01T00:00:00Z", "detail": detail});
+        self.world.aws.account().messages.push(QueueMessage {
+            receipt: format!("receipt {detail_type} {detail}"),
+            body: body.to_string(),
+            sent: None,
+        });
+    }
+
+    /// EC2 ends what was told to shut down.
+    fn end_instances(&self) {
+        let mut account = self.world.aws.account();
+        account.instances.retain(|one| one.state != "shutting-down");
+    }
+
+    async fn is_gone(&self, claim: &str) -> bool {
+        self.api::<NodeClaim>().get_opt(claim).await.unwrap().is_none()
+    }
+
+    async fn stop(self) {
+        self.shutdown.cancel();
+        self.manager.await.unwrap().unwrap();
+    }
+}
+
+const QUEUE: &[(&str, &str)] = &[("interruption-queue", "prod-queue")];
+
+// AWS-055, AWS-317, AWS-339, AWS-434
+#[tokio::test(start_paused = true)]
+async fn a_node_lives_from_its_class_to_its_interruption() {
+    let running = running(QUEUE).await;
+    running.ready_class().await;
+    let id = running.launch("a").await;
+    assert_eq!(running.state(&id), "running");
+    running.join("a", &id).await;
+    running
+        .until("the instance is tagged", 60, async || {
+            running.tag(&id, "Name").as_deref() == Some("node-a")
+        })
+        .await;
+    let instance = id.rsplit('/').next().unwrap();
+    let detail = json!({"instance-id": instance, "instance-action": "terminate"});
+    running.send("EC2 Spot Instance Interruption Warning", "aws.ec2", detail);
+    running
+        .until("the instance is terminated", 120, async || {
+            running.state(&id) == "shutting-down"
+        })
+        .await;
+    running.end_instances();
+    running
+        .until("the claim is gone", 120, async || running.is_gone("a").await)
+        .await;
+    running
+        .until("the message is deleted", 60, async || {
+            running.world.aws.account().messages.is_empty()
+        })
+        .await;
+    let counted =
+        r#"karpenter_nodeclaims_disrupted_total{capacity_type="spot",nodepool="default",reason="spot_interrupted"}"#;
+    assert_eq!(
+        running.world.metric(counted),
+        Some(1.0),
+        "{}",
+        running.world.metrics.encode()
+    );
+    // The last claim is gone: the class may go, with what belongs to it.
+    let classes = running.api::<EC2NodeClass>();
+    classes.delete("nodes", &DeleteParams::default()).await.unwrap();
+    running
+        .until("the class is gone", 60, async || {
+            classes.get_opt("nodes").await.unwrap().is_none()
+        })
+        .await;
+    assert!(running.world.aws.account().templates.is_empty());
+    assert!(running.world.aws.account().profiles.is_empty());
+    running.stop().await;
+}
+
+// AWS-055
+#[tokio::test(start_paused = true)]
+async fn a_deleted_class_ends_with_the_last_of_its_claims() {
+    let running = running(QUEUE).await;
+    running.ready_class().await;
+    let id = running.launch("a").await;
+    let classes = running.api::<EC2NodeClass>();
+    classes.delete("nodes", &DeleteParams::default()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert!(
+        classes.get_opt("nodes").await.unwrap().is_some(),
+        "it waits for its claim"
+    );
+    let claims = running.api::<NodeClaim>();
+    claims.delete("a", &DeleteParams::default()).await.unwrap();
+    running
+        .until("the instance is terminated", 60, async || {
+            running.state(&id) == "shutting-down"
+        })
+        .await;
+    running.end_instances();
+    running
+        .until("the claim is gone", 60, async || running.is_gone("a").await)
+        .await;
+    // Long before the ten minutes after which it would look again.
+    running
+        .until("the class is gone", 30, async || {
+            classes.get_opt("nodes").await.unwrap().is_none()
+        })
+        .await;
+    running.stop().await;
+}
+
+// AWS-436
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_nothing_owns_is_ended() {
+    let running = running(&[]).await;
+    running.ready_class().await;
+    let id = running.launch("a").await;
+    // A crash lost the claim's record of it.
+    {
+        let mut account = running.world.aws.account();
+        let mut leaked = account.instances[0].clone();
+        leaked.id = "i-leaked".to_owned();
+        leaked
+            .tags
+            .insert("karpenter.sh/nodeclaim".to_owned(), "lost".to_owned());
+        account.instances.push(leaked);
+    }
+    running
+        .until("the leaked instance is terminated", 300, async || {
+            running.state("aws:///us-east-1a/i-leaked") == "shutting-down"
+        })
+        .await;
+    assert_eq!(running.state(&id), "running", "that of the claim stays");
+    running.stop().await;
+}
+
+// AWS-379, AWS-380, AWS-381, AWS-382, AWS-383, AWS-384
+#[tokio::test(start_paused = true)]
+async fn messages_become_events_of_claim_and_node() {
+    let running = running(QUEUE).await;
+    running.ready_class().await;
+    let spot = "EC2 Spot Instance Interruption Warning";
+    let state = "EC2 Instance State-change Notification";
+    let cases: [(&str, &str, fn(&str) -> Value, &str, &str, bool); 6] = [
+        (
+            spot,
+            "aws.ec2",
+            |id| json!({"instance-id": id, "instance-action": "terminate"}),
+            "Warning",
+            "SpotInterrupted",
+            true,
+        ),
+        (
+            "EC2 Instance Rebalance Recommendation",
+            "aws.ec2",
+            |id| json!({"instance-id": id}),
+            "Normal",
+            "SpotRebalanceRecommendation",
+            false,
+        ),
+        (
+            "EC2 Capacity Reservation Instance Interruption Warning",
+            "aws.ec2",
+            |id| json!({"instance-id": id, "instance-action": "terminate"}),
+            "Warning",
+            "CapacityReservationInstanceInterrupted",
+            true,
+        ),
+        (
+            state,
+            "aws.ec2",
+            |id| json!({"instance-id": id, "state": "stopping"}),
+            "Warning",
+            "InstanceStopping",
+            true,
+        ),
+        (
+            state,
+            "aws.ec2",
+            |id| json!({"instance-id": id, "state": "shutting-down"}),
+            "Warning",
+            "InstanceTerminating",
+            true,
+        ),
+        (
+            "AWS Health Event",
+            "aws.health",
+            |id| json!({"service": "EC2", "eventTypeCategory": "scheduledChange", "affectedEntities": [{"entityValue": id}]}),
+            "Warning",
+            "InstanceUnhealthy",
+            true,
+        ),
+    ];
+    for (index, (detail_type, source, detail, kind, reason, ends)) in cases.into_iter().enumerate() {
+        let name = format!("c{index}");
+        let id = running.launch(&name).await;
+        running.join(&name, &id).await;
+        running.send(detail_type, source, detail(id.rsplit('/').next().unwrap()));
+        let events = Api::<Event>::all(running.world.client.clone());
+        let of = async |object: &str, reason: &str| {
+            let all = events.list(&Default::default()).await.unwrap().items;
+            let found = all.into_iter().find(|one| {
+                one.involved_object.name.as_deref() == Some(object) && one.reason.as_deref() == Some(reason)
+            });
+            found.and_then(|event| event.type_)
+        };
+        running
+            .until(reason, 60, async || of(&name, reason).await.is_some())
+            .await;
+        let node = format!("node-{name}");
+        running
+            .until(reason, 5, async || of(&node, reason).await.is_some())
+            .await;
+        assert_eq!(of(&name, reason).await.as_deref(), Some(kind), "{reason}");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let ended = of(&name, "TerminatingOnInterruption").await;
+        assert_eq!(ended.as_deref(), ends.then_some("Warning"), "{reason}");
+        let ended = of(&node, "TerminatingOnInterruption").await;
+        assert_eq!(ended.as_deref(), ends.then_some("Warning"), "{reason}");
+    }
+    running.stop().await;
+}
