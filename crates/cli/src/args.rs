@@ -111,7 +111,7 @@ pub(crate) struct ControllerArgs {
 #[derive(Args, Debug)]
 #[command(after_help = exit::HELP)]
 pub(crate) struct SimulateArgs {
-    /// Manifests to read: a file, a folder, or - for standard input. May be repeated. JSON reads two to four times faster than YAML.
+    /// Manifests to read: a file, a folder, or - for standard input. May be repeated. JSON is read in a third of the time of YAML.
     #[arg(short = 'f', long = "filename", value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     pub(crate) filenames: Vec<PathBuf>,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! What bad input gets: a typed reason on exactly the object at fault, and everything else is scheduled.
 
-use crate::kerf::{Outcome, kerf, kerf_with_input};
+use crate::kerf::{Outcome, kerf, kerf_with_env, kerf_with_input};
 use crate::manifest::{self, NOW, amd64, class, list, pod, with};
 use serde_json::{Value, json};
 
@@ -377,18 +377,40 @@ fn a_key_that_stands_twice_is_named_with_one_place() {
     assert_eq!((outcome.code, &*outcome.stderr), (2, expected));
 }
 
+/// Every command that reads a kubeconfig, with what it needs besides.
+const WITH_KUBECONFIG: [&[&str]; 3] = [&["explain", "pod/web"], &["preflight"], &["controller"]];
+
 #[test]
-fn a_cause_is_said_once() {
-    let outcome = kerf(&["explain", "pod/web", "--kubeconfig", "/nowhere"]);
-    assert_eq!(outcome.code, 4);
-    assert_eq!(outcome.stderr.matches("No such file").count(), 1, "{}", outcome.stderr);
-    assert!(
-        outcome
-            .stderr
-            .starts_with("error: kubeconfig /nowhere cannot be used: "),
-        "{}",
-        outcome.stderr
-    );
+fn the_path_of_a_missing_kubeconfig_is_said_once() {
+    for args in WITH_KUBECONFIG {
+        let flag = [args, &["--kubeconfig=/nowhere"]].concat();
+        for (how, outcome) in [
+            ("flag", kerf(&flag)),
+            ("variable", kerf_with_env(args, &[("KUBECONFIG", "/nowhere")])),
+        ] {
+            assert_eq!(outcome.code, 4, "{args:?}, {how}");
+            let expected = "error: kubeconfig /nowhere cannot be used: No such file or directory (os error 2)\n";
+            assert_eq!(outcome.stderr, expected, "{args:?}, {how}");
+        }
+        let none = kerf_with_env(args, &[("HOME", "/nowhere")]);
+        let expected = "error: no cluster to talk to: set KUBECONFIG, write ~/.kube/config, or run inside a cluster\n";
+        assert_eq!((none.code, &*none.stderr), (4, expected), "{args:?}");
+    }
+}
+
+#[test]
+fn no_other_command_takes_a_kubeconfig() {
+    let help = kerf(&["--help"]).stdout;
+    let (_, commands) = help.split_once("Commands:\n").expect("the commands");
+    let (commands, _) = commands.split_once("\n\n").expect("their end");
+    let names = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    let taking = names.filter(|name| kerf(&[name, "--help"]).stdout.contains("--kubeconfig"));
+    let mut taking: Vec<&str> = taking.collect();
+    taking.sort_unstable();
+    let mut expected: Vec<&str> = WITH_KUBECONFIG.iter().filter_map(|args| args.first().copied()).collect();
+    expected.sort_unstable();
+    assert_eq!(taking, expected);
 }
 
 #[test]

@@ -40,6 +40,23 @@ pub(crate) fn kerf_with_input(args: &[&str], input: &[u8]) -> Outcome {
     }
 }
 
+/// Runs `kerf` with more environment variables.
+pub(crate) fn kerf_with_env(args: &[&str], variables: &[(&str, &str)]) -> Outcome {
+    let output = Command::new(env!("CARGO_BIN_EXE_kerf"))
+        .args(args)
+        .current_dir(root())
+        .env_remove("KUBECONFIG")
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .expect("kerf runs");
+    Outcome {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
 /// A standard output that cannot be written to.
 pub(crate) enum Stdout {
     /// A pipe whose reader is gone.

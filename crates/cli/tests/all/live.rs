@@ -291,6 +291,50 @@ fn a_controller_that_cannot_write_its_lease_says_so_and_is_not_ready() {
     assert!(alive.is_some_and(|answer| answer.starts_with("HTTP/1.1 200")));
 }
 
+// OPS-045
+#[test]
+fn a_standby_answers_probes_and_exposes_metrics() {
+    let up = Up::start("standby");
+    let start = || {
+        let (metrics, health) = (free_port(), free_port());
+        let child = Command::new(env!("CARGO_BIN_EXE_kerf"))
+            .args(["controller", "--leader-election-namespace", "kube-system"])
+            .args(["--metrics-port", &metrics.to_string(), "--health-probe-port", &health.to_string()])
+            .arg("--kubeconfig")
+            .arg(&up.kubeconfig)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("the controller starts");
+        (child, metrics, health)
+    };
+    let is_ok = |port, path| get(port, path).is_some_and(|answer| answer.starts_with("HTTP/1.1 200"));
+    let until = |what: &str, look: &dyn Fn() -> bool| {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !look() {
+            if Instant::now() > end {
+                return Err(format!("not within a minute: {what}"));
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    };
+    let leads = |port, value: &str| {
+        let line = format!("leader_election_master_status{{name=\"karpenter-leader-election\"}} {value}\n");
+        get(port, "/metrics").is_some_and(|answer| answer.starts_with("HTTP/1.1 200") && answer.contains(&line))
+    };
+    let (mut leader, metrics, _) = start();
+    let first = until("the first leads", &|| leads(metrics, "1"));
+    let (mut standby, metrics, health) = start();
+    let second = until("the second stands by", &|| {
+        leads(metrics, "0") && is_ok(health, "/healthz") && is_ok(health, "/readyz")
+    });
+    for child in [&mut leader, &mut standby] {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    assert_eq!((first, second), (Ok(()), Ok(())));
+}
+
 #[test]
 fn the_limits_of_a_pool_count_whole_machines() {
     let up = Up::start_with("limits", &[]);

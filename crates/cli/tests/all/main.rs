@@ -12,6 +12,7 @@ mod explain;
 mod folders;
 mod generate;
 mod generated;
+mod instance_types;
 mod kerf;
 mod live;
 mod manifest;
