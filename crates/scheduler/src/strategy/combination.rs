@@ -6,6 +6,7 @@ use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::topology::GroupId;
 use crate::search::assignment::Assignment;
+use crate::search::instance::Instance;
 use crate::strategy::greedy::{FewestPods, solve};
 use crate::strategy::objective::NodeCosts;
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
@@ -145,11 +146,37 @@ pub(super) fn combine<'w, 'a>(
         let belongs = |class: ClassId| best.get(&parts.of(class)).is_some_and(|(_, winner)| *winner == at);
         take(&outcome.assignment, belongs, &mut assignment, &mut placed);
     }
+    Some(place_rest(assignment, &placed, queue, stop))
+}
+
+/// One outcome of the outcomes of parts that do not affect each other.
+pub(super) fn join<'w, 'a>(
+    outcomes: &[Outcome<'w, 'a>],
+    instance: &'w Instance<'a>,
+    queue: &[PodId],
+    stop: Stop<'_>,
+) -> Outcome<'w, 'a> {
+    let mut assignment = Assignment::by_price(instance);
+    assignment.use_limits_by_cheapest_row(queue.len());
+    let mut placed = vec![false; instance.problem.pods.len()];
+    for outcome in outcomes {
+        take(&outcome.assignment, |_| true, &mut assignment, &mut placed);
+    }
+    place_rest(assignment, &placed, queue, stop)
+}
+
+/// Places the pods without a place as the greedy does.
+fn place_rest<'w, 'a>(
+    assignment: Assignment<'w, 'a>,
+    placed: &[bool],
+    queue: &[PodId],
+    stop: Stop<'_>,
+) -> Outcome<'w, 'a> {
     let mut left: Vec<PodId> = queue.to_vec();
     left.retain(|pod| !placed[pod.index()]);
     let mut outcome = solve(assignment, &left, &mut FewestPods, stop);
     outcome.strategy = Strategy::Combination;
-    Some(outcome)
+    outcome
 }
 
 /// Places the pods of the classes that `belongs` accepts as another assignment has them.

@@ -4,6 +4,7 @@ mod best_fit;
 mod bounded_growth;
 mod combination;
 mod greedy;
+mod independent;
 mod limit_retry;
 mod lower_bound;
 mod lp_duals;

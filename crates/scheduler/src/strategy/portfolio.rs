@@ -5,8 +5,9 @@ use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
 use crate::strategy::best_fit::best_fit;
 use crate::strategy::bounded_growth::bounded_growth;
-use crate::strategy::combination::combine;
+use crate::strategy::combination::{combine, join};
 use crate::strategy::greedy::{FewestPods, greedy_by_price, solve};
+use crate::strategy::independent::independent_parts;
 use crate::strategy::limit_retry::retry_limits;
 use crate::strategy::lower_bound::lower_bound;
 use crate::strategy::max_pods::max_pods;
@@ -15,6 +16,7 @@ use crate::strategy::outcome::{Outcome, Stop, Strategy};
 use crate::strategy::patterns::patterns;
 use crate::strategy::priced_start::PricedStart;
 use crate::strategy::repacking::repack;
+use kerf_model::price::Price;
 use kerf_units::policy::Packing;
 
 /// The algorithm of a strategy: computes an outcome from a start, a queue and an effort. Returns `None` where it does not apply.
@@ -72,23 +74,78 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
     ranked(instance, stop).best
 }
 
-/// Runs the strategies of the options, each with limit retry. The best outcome places most pods, then has the lowest cost, then is of the
-/// earlier strategy. Strategies do not depend on each other, so that they may run in parallel.
+/// The outcome of the greedy where no other strategy may be better, else the best outcome of all. Parts of the queue that do not affect each
+/// other are planned one by one.
 pub(crate) fn ranked<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Ranked<'w, 'a> {
     let problem = &instance.problem;
-    let queue = &problem.queue;
-    let mut best = solve(Assignment::new(instance), queue, &mut FewestPods, stop);
+    let mut greedy = solve(Assignment::new(instance), &problem.queue, &mut FewestPods, stop);
+    if is_final(instance, &mut greedy) {
+        return Ranked::only(greedy);
+    }
+    // A forecast binds all pods, so it compares plans for all of them.
+    if !problem.options.forecast_binding
+        && let Some(parts) = independent_parts(instance, &problem.queue)
+        && let Some(outcome) = best_of_parts(instance, &parts, &mut greedy, stop)
+    {
+        return Ranked::only(outcome);
+    }
+    ranked_from(instance, &problem.queue, greedy, stop)
+}
+
+/// Returns whether no other strategy may take the place of the greedy.
+fn is_final(instance: &Instance<'_>, greedy: &mut Outcome<'_, '_>) -> bool {
+    let problem = &instance.problem;
     let none_better = |packing: Option<Packing>| packing.unwrap_or(problem.options.packing) == Packing::Upstream;
     let mut templates = problem.templates.iter();
-    if templates.all(|template| none_better(template.pool.packing.packing))
-        || best.assignment.claims.is_empty()
-        || !best.unattempted.is_empty()
-    {
-        return Ranked::only(best);
+    templates.all(|template| none_better(template.pool.packing.packing))
+        || greedy.assignment.claims.is_empty()
+        || !greedy.unattempted.is_empty()
+        || Objective::new(problem, greedy).launches_as_upstream(greedy)
+}
+
+/// The best outcomes of parts that do not affect each other, as one. Returns `None` where it is not as good as they are, or not as good as
+/// the greedy.
+fn best_of_parts<'w, 'a>(
+    instance: &'w Instance<'a>,
+    parts: &[Vec<PodId>],
+    greedy: &mut Outcome<'w, 'a>,
+    stop: Stop<'_>,
+) -> Option<Outcome<'w, 'a>> {
+    let problem = &instance.problem;
+    let mut outcomes = Vec::with_capacity(parts.len());
+    for part in parts {
+        let mut greedy = solve(Assignment::new(instance), part, &mut FewestPods, stop);
+        let outcome = match is_final(instance, &mut greedy) {
+            true => greedy,
+            false => ranked_from(instance, part, greedy, stop).best,
+        };
+        outcomes.push(outcome);
     }
-    if Objective::new(problem, &mut best).launches_as_upstream(&best) {
-        return Ranked::only(best);
+    if stop() {
+        return None;
     }
+    let mut joined = join(&outcomes, instance, &problem.queue, stop);
+    if !joined.assignment.narrow_to_limits() {
+        return None;
+    }
+    let mut joined = retry_limits(joined, &problem.queue, problem.options.effort, stop);
+    let placed: u64 = outcomes.iter().map(|outcome| outcome.assignment.placed).sum();
+    let cost: Price = outcomes.iter_mut().map(|outcome| outcome.assignment.cost()).sum();
+    let is_as_good = joined.assignment.placed >= placed.max(greedy.assignment.placed)
+        && joined.assignment.cost() <= cost
+        && (joined.assignment.placed > greedy.assignment.placed || cost <= greedy.assignment.cost());
+    (is_as_good && joined.unattempted.is_empty()).then_some(joined)
+}
+
+/// Runs the strategies of the options on a queue, each with limit retry. The best outcome places most pods, then has the lowest cost, then is
+/// of the earlier strategy. Strategies do not depend on each other, so that they may run in parallel.
+fn ranked_from<'w, 'a>(
+    instance: &'w Instance<'a>,
+    queue: &[PodId],
+    mut best: Outcome<'w, 'a>,
+    stop: Stop<'_>,
+) -> Ranked<'w, 'a> {
+    let problem = &instance.problem;
     let effort = problem.options.effort;
     best = retry_limits(best, queue, effort, stop);
     if effort < queue.len() as u64 || lower_bound(&mut best) {

@@ -457,3 +457,48 @@ fn of_pods_pinned_to_one_zone_that_look_at_all_kube_scheduler_binds_one() {
         7
     );
 }
+
+/// Zone a has one pod `app=x` and room, zone b has neither. Pod `strict` may not go to zone a; another pod may, if its constraint is its own.
+#[track_caller]
+fn has_a_group_of_its_own(other: &str) {
+    let text = format!(
+        "type t cpu=2 mem=4Gi price=0.1
+         node n cpu=8 mem=16Gi zone=a label=rack=r
+         node full cpu=0.1 mem=0.1Gi zone=b label=rack=r taint=team:NoSchedule
+         bound n x cpu=1 mem=1Gi label=app=x
+         pod strict cpu=1 mem=1Gi label=app=x spread=zone/1/app=x
+         pod other cpu=1 mem=1Gi {other}"
+    );
+    let plan = Fixture::read(&text).solve(&upstream());
+    let placed: Vec<&str> = plan.existing.iter().flat_map(|one| &one.pods).map(|pod| &*pod.name).collect();
+    assert_eq!(placed, ["other"], "{other}");
+}
+
+// SCH-186: a group is that of all pods with an equal constraint, and only theirs: each part of it makes another group.
+#[test]
+fn constraints_that_differ_in_one_part_are_two_groups() {
+    // The topology key, the kind, the namespace, the selector, the skew.
+    has_a_group_of_its_own("label=app=x spread=rack/1/app=x");
+    has_a_group_of_its_own("label=app=x near=zone/app=x");
+    has_a_group_of_its_own("ns=other label=app=x spread=zone/1/app=x");
+    has_a_group_of_its_own("label=app=y spread=zone/1/app=y");
+    has_a_group_of_its_own("label=app=x spread=zone/2/app=x");
+    // The node filter: node selector, required terms, both policies.
+    has_a_group_of_its_own("label=app=x select=zone:in:a spread=zone/1/app=x");
+    has_a_group_of_its_own("label=app=x term=zone:in:a spread=zone/1/app=x");
+    has_a_group_of_its_own("label=app=x spread=zone/1/app=x/taints");
+}
+
+// SCH-186: tolerations are a part of the node filter where taints count.
+#[test]
+fn pods_with_other_tolerations_count_other_nodes() {
+    let text = "type t cpu=2 mem=4Gi price=0.1
+         node n cpu=8 mem=16Gi zone=a
+         node full cpu=0.1 mem=0.1Gi zone=b taint=team:NoSchedule
+         bound n x cpu=1 mem=1Gi label=app=x
+         pod strict cpu=1 mem=1Gi label=app=x tol=team spread=zone/1/app=x/taints
+         pod other cpu=1 mem=1Gi label=app=x spread=zone/1/app=x/taints";
+    let plan = Fixture::read(text).solve(&upstream());
+    let placed: Vec<&str> = plan.existing.iter().flat_map(|one| &one.pods).map(|pod| &*pod.name).collect();
+    assert_eq!(placed, ["other"]);
+}
