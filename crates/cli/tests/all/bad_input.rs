@@ -403,12 +403,17 @@ fn no_other_command_takes_a_kubeconfig() {
     let help = kerf(&["--help"]).stdout;
     let (_, commands) = help.split_once("Commands:\n").expect("the commands");
     let (commands, _) = commands.split_once("\n\n").expect("their end");
-    let names = commands.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = commands
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
     let taking = names.filter(|name| kerf(&[name, "--help"]).stdout.contains("--kubeconfig"));
     let mut taking: Vec<&str> = taking.collect();
     taking.sort_unstable();
-    let mut expected: Vec<&str> = WITH_KUBECONFIG.iter().filter_map(|args| args.first().copied()).collect();
+    let mut expected: Vec<&str> = WITH_KUBECONFIG
+        .iter()
+        .filter_map(|args| args.first().copied())
+        .collect();
     expected.sort_unstable();
     assert_eq!(taking, expected);
 }

@@ -75,7 +75,9 @@ fn offline(command: &[&str], options: &[&str]) -> BTreeSet<String> {
 fn names(document: &Value) -> BTreeSet<String> {
     let nodes = document["nodes"].as_array().into_iter().flatten();
     let options = document["instanceTypes"].as_array().into_iter().flatten();
-    let names = nodes.map(|node| &node["instanceType"]).chain(options.map(|kind| &kind["name"]));
+    let names = nodes
+        .map(|node| &node["instanceType"])
+        .chain(options.map(|kind| &kind["name"]));
     names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
@@ -123,7 +125,10 @@ fn the_readme_names_the_types_of_the_demo() {
     let table = table();
     assert_eq!(table["demo"].change, "");
     let outcome = kerf(&["demo"]);
-    let lines = outcome.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let lines = outcome
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
     let kinds = lines.filter_map(|words| (words.get(1) == Some(&"launch")).then(|| words.get(3).copied())?);
     let kinds: BTreeSet<String> = kinds.map(str::to_owned).collect();
     assert_eq!(words(&kinds), table["demo"].types, "{kinds:?}");
@@ -159,7 +164,10 @@ fn the_readme_names_the_types_of_the_controller() {
     };
     assert_eq!(words(&launched_with("types-kwok", &[])), row.types);
     assert_eq!(row.change, "`--instance-types-file-path FILE`");
-    let own = launched_with("types-own", &["--instance-types-file-path", "tests/data/two-types.json"]);
+    let own = launched_with(
+        "types-own",
+        &["--instance-types-file-path", "tests/data/two-types.json"],
+    );
     assert_eq!(own, ["small".to_owned()].into());
 }
 

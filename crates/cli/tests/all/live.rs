@@ -299,7 +299,12 @@ fn a_standby_answers_probes_and_exposes_metrics() {
         let (metrics, health) = (free_port(), free_port());
         let child = Command::new(env!("CARGO_BIN_EXE_kerf"))
             .args(["controller", "--leader-election-namespace", "kube-system"])
-            .args(["--metrics-port", &metrics.to_string(), "--health-probe-port", &health.to_string()])
+            .args([
+                "--metrics-port",
+                &metrics.to_string(),
+                "--health-probe-port",
+                &health.to_string(),
+            ])
             .arg("--kubeconfig")
             .arg(&up.kubeconfig)
             .stdout(Stdio::null())

@@ -177,7 +177,10 @@ mod tests {
             .await
             .expect_err("no file")
             .to_string();
-        assert!(error.starts_with("kubeconfig /nowhere/config cannot be used: "), "{error}");
+        assert!(
+            error.starts_with("kubeconfig /nowhere/config cannot be used: "),
+            "{error}"
+        );
         assert_eq!(error.matches("/nowhere").count(), 1, "{error}");
     }
 
@@ -197,10 +200,23 @@ mod tests {
         assert_eq!(error(None, missing(), outside()), none);
         assert_eq!(error(Some(""), missing(), outside()), none);
         let account = error(None, missing(), inside());
-        assert!(account.starts_with("the service account of this pod cannot be used: "), "{account}");
-        let refused = error(None, unreadable("/home/a/.kube/config", ErrorKind::PermissionDenied), outside());
-        assert_eq!(refused, "kubeconfig /home/a/.kube/config cannot be used: permission denied");
+        assert!(
+            account.starts_with("the service account of this pod cannot be used: "),
+            "{account}"
+        );
+        let refused = error(
+            None,
+            unreadable("/home/a/.kube/config", ErrorKind::PermissionDenied),
+            outside(),
+        );
+        assert_eq!(
+            refused,
+            "kubeconfig /home/a/.kube/config cannot be used: permission denied"
+        );
         let wrong = error(None, KubeconfigError::MissingClusterUrl, inside());
-        assert_eq!(wrong, "kubeconfig ~/.kube/config cannot be used: cluster url is missing on selected cluster");
+        assert_eq!(
+            wrong,
+            "kubeconfig ~/.kube/config cannot be used: cluster url is missing on selected cluster"
+        );
     }
 }

@@ -470,7 +470,12 @@ fn has_a_group_of_its_own(other: &str) {
          pod other cpu=1 mem=1Gi {other}"
     );
     let plan = Fixture::read(&text).solve(&upstream());
-    let placed: Vec<&str> = plan.existing.iter().flat_map(|one| &one.pods).map(|pod| &*pod.name).collect();
+    let placed: Vec<&str> = plan
+        .existing
+        .iter()
+        .flat_map(|one| &one.pods)
+        .map(|pod| &*pod.name)
+        .collect();
     assert_eq!(placed, ["other"], "{other}");
 }
 
@@ -499,6 +504,11 @@ fn pods_with_other_tolerations_count_other_nodes() {
          pod strict cpu=1 mem=1Gi label=app=x tol=team spread=zone/1/app=x/taints
          pod other cpu=1 mem=1Gi label=app=x spread=zone/1/app=x/taints";
     let plan = Fixture::read(text).solve(&upstream());
-    let placed: Vec<&str> = plan.existing.iter().flat_map(|one| &one.pods).map(|pod| &*pod.name).collect();
+    let placed: Vec<&str> = plan
+        .existing
+        .iter()
+        .flat_map(|one| &one.pods)
+        .map(|pod| &*pod.name)
+        .collect();
     assert_eq!(placed, ["other"]);
 }

@@ -68,7 +68,11 @@ fn costs_no_more_than_apart(text: &str) -> Result<(), String> {
     let pools = text.lines().filter(|line| line.starts_with("pool "));
     let pools: Vec<&str> = pools.filter_map(|line| line.split(' ').nth(1)).collect();
     // A cluster that is made smaller may lose what keeps its pods apart.
-    let is_apart = |line: &str| pools.iter().any(|pool| line.contains(&format!(" select=pool:in:{pool} ")));
+    let is_apart = |line: &str| {
+        pools
+            .iter()
+            .any(|pool| line.contains(&format!(" select=pool:in:{pool} ")))
+    };
     if !text.lines().filter(|line| line.starts_with("pod ")).all(is_apart) {
         return Ok(());
     }

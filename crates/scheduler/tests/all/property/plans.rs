@@ -85,7 +85,10 @@ pub(super) fn is_sound(text: &str) -> Result<(), String> {
         let saved = (greedy.1 - better.1).per_hour();
         let of_both = upstream.launches.iter().chain(&plan.launches);
         let pools: BTreeSet<&str> = of_both.map(|launch| &*launch.pool).collect();
-        if packing == Packing::Balanced && pools.len() == 1 && saved < extra * 0.5 * greedy.1.per_hour() / nodes.max(1) as f64 - 1e-9 {
+        if packing == Packing::Balanced
+            && pools.len() == 1
+            && saved < extra * 0.5 * greedy.1.per_hour() / nodes.max(1) as f64 - 1e-9
+        {
             return Err(format!("{extra} nodes beyond the usual number save {saved} only"));
         }
     }
