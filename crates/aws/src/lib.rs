@@ -54,6 +54,8 @@ pub mod provider_id;
 pub mod repair;
 pub mod reservation;
 pub mod resources;
+#[cfg(feature = "sdk")]
+pub mod sdk;
 pub mod selector;
 pub mod services;
 pub mod subnet;
