@@ -1,7 +1,7 @@
 //! Assembles a controller with the KWOK provider from client, catalogue, options and metrics.
 
 use anyhow::Context as _;
-use kerf_cloud::CloudProvider;
+use kerf_cloud::{CloudProvider, Profile};
 use kerf_controllers::{Election, ManagerConfig, Tuning};
 use kerf_kwok::{KwokProvider, NodeCapacity};
 use kerf_model::instance_type::Catalogue;
@@ -37,7 +37,9 @@ impl Parts {
             .with_interruption_annotations()
             .with_node_capacity(self.node_capacity);
         let provider = Arc::new(provider);
-        let metrics = self.metrics.unwrap_or_else(|| Metrics::new(label_names(&*provider)));
+        let metrics = self
+            .metrics
+            .unwrap_or_else(|| Metrics::new(label_names(provider.profile())));
         let config = ManagerConfig {
             client: self.client,
             election: self.election,
@@ -55,8 +57,7 @@ impl Parts {
 }
 
 /// The labels metrics carry for nodes and claims of a provider (OPS-142, OPS-171).
-pub(crate) fn label_names(provider: &dyn CloudProvider) -> LabelNames {
-    let profile = provider.profile();
+pub(crate) fn label_names(profile: &Profile) -> LabelNames {
     // Labels of different domains may have the same last part; a metric has that label once.
     let well_known: BTreeSet<String> = profile.vocabulary.labels.well_known().map(LabelNames::short).collect();
     LabelNames {

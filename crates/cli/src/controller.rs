@@ -5,6 +5,7 @@ use crate::assemble::{Parts, label_names};
 use crate::exit::Exit;
 use crate::messages::say;
 use anyhow::Context as _;
+use kerf_cloud::{CloudProvider as _, Profile};
 use kerf_controllers::{Election, Tuning};
 use kerf_kwok::{KwokProvider, NodeCapacity, load_catalogue_or_none};
 use kerf_model::intern::Interner;
@@ -13,19 +14,31 @@ use kerf_runtime::leader::{ElectionConfig, hostname, identity, lease_namespace};
 use kerf_runtime::logging::{LogConfig, Sinks};
 use kerf_runtime::options::{DEFINITIONS, OptionDef, OptionKind, OptionOrigin, Parsed, Remark, Values, usage};
 use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
+use kube::Client;
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-/// The provider of this build.
-const DEFAULT_PROVIDER: &str = "kwok";
+/// The provider with Node objects alone, which every build has.
+const KWOK: &str = "kwok";
+/// The provider whose callers are in builds with the feature `aws` (AWS-333).
+const AWS: &str = "aws";
+/// The providers of this build, the default first.
+#[cfg(feature = "aws")]
+const PROVIDERS: &[&str] = &[AWS, KWOK];
+#[cfg(not(feature = "aws"))]
+const PROVIDERS: &[&str] = &[KWOK];
 
 const CLOUD_PROVIDER: OptionDef = OptionDef {
     flag: "cloud-provider",
     variable: "CLOUD_PROVIDER",
     kind: OptionKind::Text,
-    default: DEFAULT_PROVIDER,
-    help: "provider that launches machines; this build has kwok (Node objects without machines)",
+    default: if cfg!(feature = "aws") { AWS } else { KWOK },
+    help: if cfg!(feature = "aws") {
+        "provider that launches machines: aws (EC2 instances) or kwok (Node objects without machines)"
+    } else {
+        "provider that launches machines; this build has kwok (Node objects without machines)"
+    },
     origin: OptionOrigin::Kerf,
 };
 const KUBECONFIG: OptionDef = OptionDef {
@@ -38,11 +51,11 @@ const KUBECONFIG: OptionDef = OptionDef {
 };
 
 static ALL_OPTIONS: LazyLock<Vec<OptionDef>> = LazyLock::new(|| {
-    [CLOUD_PROVIDER, KUBECONFIG]
-        .iter()
-        .chain(DEFINITIONS)
-        .copied()
-        .collect()
+    let all = [CLOUD_PROVIDER, KUBECONFIG];
+    let all = all.iter().chain(DEFINITIONS).copied();
+    #[cfg(feature = "aws")]
+    let all = all.chain(crate::aws_controller::OPTIONS);
+    all.collect()
 });
 
 /// Runs `kerf controller`.
@@ -61,8 +74,8 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Done);
         }
     };
-    let options = match validate(&values) {
-        Ok(options) => options,
+    let (options, provider) = match validate(&values, env) {
+        Ok(valid) => valid,
         Err(problems) => {
             for problem in problems {
                 say!("error: {problem}");
@@ -76,7 +89,7 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    runtime.block_on(control(options, values.remarks(), &kubeconfig))
+    runtime.block_on(control(options, provider, values.remarks(), &kubeconfig))
 }
 
 /// Checks environment variables of the controller. The error says why it would not start, or what it would ignore.
@@ -91,29 +104,54 @@ pub(crate) fn check_options(
     flags: impl IntoIterator<Item = String>,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<(), String> {
-    match Values::parse(&ALL_OPTIONS, flags, env) {
-        Parsed::Run(values) => validate(&values).map(drop).map_err(|problems| problems.join("; ")),
+    match Values::parse(&ALL_OPTIONS, flags, &env) {
+        Parsed::Run(values) => validate(&values, env).map(drop).map_err(|problems| problems.join("; ")),
         Parsed::Help => Ok(()),
     }
 }
 
+/// The provider that was chosen, with its own options.
+enum Chosen {
+    Kwok,
+    #[cfg(feature = "aws")]
+    Aws(Box<kerf_aws::options::AwsOptions>),
+}
+
 /// The options, or everything that is wrong with them.
-fn validate(values: &Values) -> Result<Options, Vec<String>> {
+fn validate(values: &Values, env: impl Fn(&str) -> Option<String>) -> Result<(Options, Chosen), Vec<String>> {
     let options = Options::from_values(values);
-    let provider = values.string(CLOUD_PROVIDER.flag);
-    let unknown = (provider != DEFAULT_PROVIDER)
-        .then(|| format!("--cloud-provider {provider:?} is not in this build; use \"{DEFAULT_PROVIDER}\""));
-    match (options, unknown) {
-        (Ok(options), None) => Ok(options),
-        (options, unknown) => {
+    match (options, choose(values, &env)) {
+        (Ok(options), Ok(provider)) => Ok((options, provider)),
+        (options, provider) => {
             let problems = options.err().into_iter();
             let problems = problems.flat_map(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>());
-            Err(problems.chain(unknown).collect())
+            Err(problems.chain(provider.err().unwrap_or_default()).collect())
         }
     }
 }
 
-async fn control(options: Options, remarks: &[Remark], kubeconfig: &str) -> anyhow::Result<Exit> {
+fn choose(values: &Values, env: &impl Fn(&str) -> Option<String>) -> Result<Chosen, Vec<String>> {
+    let provider = values.string(CLOUD_PROVIDER.flag);
+    #[cfg(feature = "aws")]
+    if provider == AWS {
+        let options = crate::aws_controller::options(values, env)?;
+        return Ok(Chosen::Aws(Box::new(options)));
+    }
+    #[cfg(not(feature = "aws"))]
+    let _ = env;
+    match provider {
+        KWOK => Ok(Chosen::Kwok),
+        AWS => Err(vec![format!(
+            "--cloud-provider {AWS:?} is not in this build: release builds and images have it, and so has `cargo build --features aws`"
+        )]),
+        other => Err(vec![format!(
+            "--cloud-provider {other:?} does not exist; use {}",
+            PROVIDERS.join(" or ")
+        )]),
+    }
+}
+
+async fn control(options: Options, provider: Chosen, remarks: &[Remark], kubeconfig: &str) -> anyhow::Result<Exit> {
     let clock = Clock::system();
     let seed = Seed::from_entropy();
     install_logs(&options, &clock)?;
@@ -123,64 +161,107 @@ async fn control(options: Options, remarks: &[Remark], kubeconfig: &str) -> anyh
     } else {
         Connection::from_file(Path::new(kubeconfig), None).await?
     };
-    let interner = Arc::new(Interner::default());
-    let path = options.instance_types_file_path.as_deref();
-    let catalogue = load_catalogue_or_none(path.map(Path::new), &interner);
-    // Metrics need the provider's label names, and the real client counts into metrics: so a plain client comes first.
-    let bare = connection.client(&ApiLayers::new())?;
-    let metrics = Metrics::new(label_names(&KwokProvider::new(
-        bare,
-        Arc::clone(&interner),
-        Arc::clone(&catalogue),
-    )));
-    metrics.register_process()?;
-    metrics.set_build_info(
-        env!("CARGO_PKG_VERSION"),
-        "rust",
-        std::env::consts::ARCH,
-        option_env!("KERF_COMMIT").unwrap_or(""),
-    );
-    let layers = ApiLayers::new()
-        .user_agent(concat!("karpenter/", env!("CARGO_PKG_VERSION")))
-        .rate_limit(options.kube_client_qps, options.kube_client_burst)
-        .retry(Retry::new(seed.derive("retries").rng()))
-        .metrics(&metrics)
-        .clock(&clock);
-    let client = connection.client(&layers)?;
-    let election = if options.disable_leader_election {
-        None
-    } else {
-        let namespace = lease_namespace(options.leader_election_namespace.as_deref())?;
-        let me = identity(&hostname(), &seed.derive("identity").rng());
-        let config = ElectionConfig::new(options.leader_election_name.clone(), namespace, me);
-        Some(Election {
-            client: connection.client(&layers.for_election())?,
-            config,
-        })
-    };
-    tracing::info!("connected to {}", connection.server());
-    let (config, _) = Parts {
-        client,
-        election,
-        interner,
-        catalogue,
+    let process = Process {
+        connection,
         options,
         clock,
         seed,
-        metrics: Some(metrics),
-        listen: true,
-        tuning: Tuning {
-            blocking: true,
-            ..Tuning::default()
-        },
-        // As upstream's provider does, which tests on real clusters rely on.
-        node_capacity: NodeCapacity::Requests,
-    }
-    .manager();
+    };
     let shutdown = CancellationToken::new();
     tokio::spawn(cancel_on_signal(shutdown.clone(), || {}));
-    kerf_controllers::run(config, shutdown).await?;
+    match provider {
+        Chosen::Kwok => process.run_kwok(shutdown).await?,
+        #[cfg(feature = "aws")]
+        Chosen::Aws(aws) => crate::aws_controller::run(process, *aws, kubeconfig, shutdown).await?,
+    }
     Ok(Exit::Done)
+}
+
+/// What a controller on a real cluster has, whatever its provider.
+pub(crate) struct Process {
+    pub(crate) connection: Connection,
+    pub(crate) options: Options,
+    pub(crate) clock: Clock,
+    pub(crate) seed: Seed,
+}
+
+impl Process {
+    /// A client for questions before there are metrics.
+    pub(crate) fn bare_client(&self) -> anyhow::Result<Client> {
+        Ok(self.connection.client(&ApiLayers::new())?)
+    }
+
+    /// Metrics with the label names of a provider.
+    pub(crate) fn metrics(&self, profile: &Profile) -> anyhow::Result<Metrics> {
+        let metrics = Metrics::new(label_names(profile));
+        metrics.register_process()?;
+        metrics.set_build_info(
+            env!("CARGO_PKG_VERSION"),
+            "rust",
+            std::env::consts::ARCH,
+            option_env!("KERF_COMMIT").unwrap_or(""),
+        );
+        Ok(metrics)
+    }
+
+    /// The client of the controllers, and how this process is elected.
+    pub(crate) fn client(&self, metrics: &Metrics) -> anyhow::Result<(Client, Option<Election>)> {
+        let options = &self.options;
+        let layers = ApiLayers::new()
+            .user_agent(concat!("karpenter/", env!("CARGO_PKG_VERSION")))
+            .rate_limit(options.kube_client_qps, options.kube_client_burst)
+            .retry(Retry::new(self.seed.derive("retries").rng()))
+            .metrics(metrics)
+            .clock(&self.clock);
+        let client = self.connection.client(&layers)?;
+        let election = if options.disable_leader_election {
+            None
+        } else {
+            let namespace = lease_namespace(options.leader_election_namespace.as_deref())?;
+            let me = identity(&hostname(), &self.seed.derive("identity").rng());
+            let config = ElectionConfig::new(options.leader_election_name.clone(), namespace, me);
+            Some(Election {
+                client: self.connection.client(&layers.for_election())?,
+                config,
+            })
+        };
+        tracing::info!("connected to {}", self.connection.server());
+        Ok((client, election))
+    }
+
+    async fn run_kwok(self, shutdown: CancellationToken) -> anyhow::Result<()> {
+        let interner = Arc::new(Interner::default());
+        let path = self.options.instance_types_file_path.as_deref();
+        let catalogue = load_catalogue_or_none(path.map(Path::new), &interner);
+        // Metrics need the provider's label names, and the real client counts into metrics: so a plain client comes first.
+        let first = KwokProvider::new(self.bare_client()?, Arc::clone(&interner), Arc::clone(&catalogue));
+        let metrics = self.metrics(first.profile())?;
+        let (client, election) = self.client(&metrics)?;
+        let (config, _) = Parts {
+            client,
+            election,
+            interner,
+            catalogue,
+            options: self.options,
+            clock: self.clock,
+            seed: self.seed,
+            metrics: Some(metrics),
+            listen: true,
+            tuning: tuning(),
+            // As upstream's provider does, which tests on real clusters rely on.
+            node_capacity: NodeCapacity::Requests,
+        }
+        .manager();
+        Ok(kerf_controllers::run(config, shutdown).await?)
+    }
+}
+
+/// The settings of a controller that has threads.
+pub(crate) fn tuning() -> Tuning {
+    Tuning {
+        blocking: true,
+        ..Tuning::default()
+    }
 }
 
 /// Logs what the user should know about the options, once.

@@ -8,6 +8,8 @@
 
 mod args;
 mod assemble;
+#[cfg(feature = "aws")]
+mod aws_controller;
 mod catalogue;
 mod columns;
 mod commands;

@@ -33,6 +33,16 @@ pub const NODE_CLASS: NodeClassKind = NodeClassKind {
     plural: "ec2nodeclasses",
 };
 
+/// What is fixed about the provider.
+pub fn profile() -> Profile {
+    Profile {
+        name: PROVIDER_NAME,
+        node_classes: vec![NODE_CLASS],
+        vocabulary: vocabulary(),
+        repair_policies: repair_policies(),
+    }
+}
+
 /// Launches EC2 instances for claims.
 pub struct AwsProvider {
     cloud: Arc<AwsCloud>,
@@ -48,12 +58,7 @@ impl AwsProvider {
             signals: Signals::new(Arc::clone(&cloud)),
             hooks: vec![Arc::new(PlacementGroupRegistrationHook::new(Arc::clone(&cloud)))],
             cloud,
-            profile: Profile {
-                name: PROVIDER_NAME,
-                node_classes: vec![NODE_CLASS],
-                vocabulary: vocabulary(),
-                repair_policies: repair_policies(),
-            },
+            profile: profile(),
         }
     }
 

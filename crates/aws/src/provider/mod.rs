@@ -3,6 +3,7 @@
 mod aws_cloud;
 mod claim_reader;
 mod class_reader;
+mod client_ca;
 mod cloud_provider;
 mod cluster_facts;
 mod discovery;
@@ -12,7 +13,8 @@ mod signals;
 mod template;
 
 pub use aws_cloud::{AwsCloud, AwsParts};
-pub use cloud_provider::{AwsProvider, NODE_CLASS, PROVIDER_NAME};
+pub use client_ca::client_ca;
+pub use cloud_provider::{AwsProvider, NODE_CLASS, PROVIDER_NAME, profile};
 pub use cluster_facts::ClusterFacts;
 pub use discovery::{DiscoveryError, discover_cluster, read_version};
 pub use partition_hook::PlacementGroupRegistrationHook;

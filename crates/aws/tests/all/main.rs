@@ -7,6 +7,7 @@ mod batcher;
 mod cache;
 mod class;
 mod class_controllers;
+mod client_ca;
 mod controllers;
 mod discovered_memory;
 mod errors;
