@@ -10,25 +10,31 @@ use kerf_model::node::Node;
 use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{EffectiveZone, Options, PinnedPlacements, PinnedRequest, PlanRank, Prepared, Request, WhatIf};
+use kerf_scheduler::{EffectiveZone, PinnedPlacements, PinnedRequest, PlanRank, Prepared, Request, WhatIf};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The pods of a pass, pending ones first (SCH-031).
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Pending pods, then pods of nodes that go.
+    /// Pending pods, pods that kube-scheduler has not looked at yet, then pods of nodes that go.
     pub pods: Vec<Arc<Pod>>,
-    /// How many of them are pending.
+    /// How many of them have no node.
     pub pending: usize,
 }
 
 impl Batch {
     /// The pods of a snapshot that need a place: pending pods, and pods of nodes that go (SCH-025). Pods for which a NodeClaim was made are
     /// left out.
+    ///
+    /// Where pods are pending, those that kube-scheduler has not looked at yet join them: it takes them one by one from the same queue, so
+    /// that the pods of one Deployment would otherwise be planned in many passes, each with machines of its own.
     pub(crate) fn of(inputs: &Inputs<'_>) -> Self {
         let snapshot = inputs.snapshot;
         let mut pods = snapshot.pending.clone();
+        if pods.iter().any(|pod| !pod.is_virtual()) {
+            pods.extend(snapshot.untried.iter().cloned());
+        }
         let pending = pods.len();
         let going = snapshot.nodes.iter().filter(|node| node.marked_for_deletion);
         let moving: Vec<&Arc<Pod>> = going
@@ -111,9 +117,10 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     let differs = inputs.settings.compare && !stop() && kerf_scheduler::solve(&request, options, &|| false) != plan;
     let mut objections = violations(snapshot, &batch.pods, &plan, options);
     let rank = |plan: &Plan| PlanRank::new(plan, &snapshot.pools, options);
-    if (!plan.launches.is_empty() || plan.left_over() > 0)
-        && let Some(pinned) = pinned_plan(inputs, &prepared, &batch.pods, options, stop)
-        && rank(&pinned) < rank(&plan)
+    let planned = planned_earlier(snapshot, inputs.in_flight, &batch.pods);
+    if (!plan.launches.is_empty() || plan.left_over() > 0 || moves_any(&plan, &planned))
+        && let Some(pinned) = pinned_plan(inputs, &prepared, &batch.pods, &planned, stop)
+        && rank(&pinned) <= rank(&plan)
     {
         let against = violations(snapshot, &batch.pods, &pinned, options);
         if against.is_empty() {
@@ -121,6 +128,7 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
         }
     }
     memory.fairness.note(&batch.pods, &plan);
+    leave_to_kube_scheduler(&mut plan, snapshot);
     Provision {
         any_unreached: memory.fairness.any_unreached(),
         batch,
@@ -131,16 +139,26 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     }
 }
 
-/// The plan that leaves pods where earlier passes planned them, if they planned any onto machines that are still on their way.
+/// Takes out of a plan the pods that have no place and that kube-scheduler has not looked at: it has to say first that they have none.
+fn leave_to_kube_scheduler(plan: &mut Plan, snapshot: &Snapshot) {
+    if snapshot.untried.is_empty() {
+        return;
+    }
+    let untried: BTreeSet<&str> = snapshot.untried.iter().map(|pod| &*pod.uid).collect();
+    plan.unschedulable.retain(|left| !untried.contains(&*left.pod.uid));
+    plan.ignored.retain(|(pod, _)| !untried.contains(&*pod.uid));
+}
+
+/// The plan that leaves pods where earlier passes planned them, if they planned any onto machines that stay.
 fn pinned_plan(
     inputs: &Inputs<'_>,
     prepared: &Prepared,
     pods: &[Arc<Pod>],
-    options: &Options,
+    planned: &PinnedPlacements,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Plan> {
-    let planned = planned_earlier(inputs.snapshot, inputs.in_flight, pods);
-    let pinned = PinnedRequest::new(inputs.snapshot, pods, &planned)?;
+    let options = &inputs.settings.solver;
+    let pinned = PinnedRequest::new(inputs.snapshot, pods, planned)?;
     let request = Request::new(&pinned.snapshot, &pinned.rest);
     let plan = prepared
         .next(&pinned.snapshot, options)
@@ -148,24 +166,37 @@ fn pinned_plan(
     Some(pinned.complete(plan))
 }
 
-/// Onto which machine on its way each of these pods was planned before.
+/// Whether a plan puts a pod onto another existing machine than it was planned onto earlier. kube-scheduler may know of that place already.
+fn moves_any(plan: &Plan, planned: &PinnedPlacements) -> bool {
+    let mut places = plan
+        .existing
+        .iter()
+        .flat_map(|placement| placement.pods.iter().map(move |pod| (pod, &placement.node)));
+    !planned.is_empty()
+        && places.any(|(pod, node)| {
+            let earlier = planned.get(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name)));
+            earlier.is_some_and(|earlier| earlier != node)
+        })
+}
+
+/// Onto which machine that stays each of these pods was planned before.
 fn planned_earlier(snapshot: &Snapshot, in_flight: &InFlight, pods: &[Arc<Pod>]) -> PinnedPlacements {
-    let coming = snapshot.nodes.iter().filter(|node| is_coming(node));
-    let coming: BTreeMap<&str, &Arc<str>> = coming
-        .filter_map(|node| Some((node.claim_name.as_deref()?, &node.name)))
-        .collect();
-    if coming.is_empty() || in_flight.planned.is_empty() {
+    if in_flight.planned.is_empty() {
         return PinnedPlacements::new();
     }
+    let staying = snapshot.nodes.iter().filter(|node| stays(node));
+    let staying: BTreeMap<&str, &Arc<str>> = staying
+        .filter_map(|node| Some((node.claim_name.as_deref()?, &node.name)))
+        .collect();
     let place = |pod: &Arc<Pod>| {
         let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
-        let machine = coming.get(&**in_flight.planned.get(&key)?)?;
+        let machine = staying.get(&**in_flight.planned.get(&key)?)?;
         Some((key, Arc::clone(machine)))
     };
     pods.iter().filter_map(place).collect()
 }
 
-/// Whether a machine was launched and does not take pods yet.
-fn is_coming(node: &Node) -> bool {
-    node.managed && !node.initialized && !node.marked_for_deletion && node.provider_id.is_some()
+/// Whether a machine was launched and is not to go.
+fn stays(node: &Node) -> bool {
+    node.managed && !node.marked_for_deletion && node.provider_id.is_some()
 }

@@ -18,6 +18,9 @@ pub struct Snapshot {
     pub pools: Vec<Arc<NodePool>>,
     /// Provisionable pods (SCH-008), sorted by namespace and name; invalid ones have `faults`.
     pub pending: Vec<Arc<Pod>>,
+    /// Pods that kube-scheduler has not looked at yet (SCH-008), sorted by namespace and name. A pass for pending pods plans them as well
+    /// (deviation at SCH-008).
+    pub untried: Vec<Arc<Pod>>,
     /// DaemonSets, by namespace and name.
     pub daemons: Vec<Arc<Daemon>>,
     /// Namespaces by name, for namespace selectors.
@@ -80,6 +83,7 @@ impl Snapshot {
             nodes: Vec::new(),
             pools: Vec::new(),
             pending: Vec::new(),
+            untried: Vec::new(),
             daemons: Vec::new(),
             namespaces: Vec::new(),
             well_known: well_known.into(),

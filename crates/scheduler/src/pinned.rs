@@ -53,7 +53,9 @@ impl PinnedRequest {
             }
         }
         let left: BTreeSet<_> = request.rest.iter().map(key).collect();
-        request.snapshot.pending.retain(|pod| left.contains(&key(pod)));
+        for waiting in [&mut request.snapshot.pending, &mut request.snapshot.untried] {
+            waiting.retain(|pod| left.contains(&key(pod)));
+        }
         (!request.placements.is_empty()).then_some(request)
     }
 

@@ -36,6 +36,7 @@ pub fn ago(seconds: i64) -> Timestamp {
 }
 
 /// A cluster under construction. Everything may be disrupted unless a closure changes it.
+#[derive(Clone)]
 pub struct Cluster {
     /// The cluster so far.
     pub snapshot: Snapshot,
@@ -207,6 +208,12 @@ impl Cluster {
     pub fn pending(&mut self, name: &str, cpu: i64) {
         let pod = self.pod(name, cpu);
         self.snapshot.pending.push(Arc::new(pod));
+    }
+
+    /// Adds a pod that kube-scheduler has not looked at and that asks for so many milli-cores.
+    pub fn untried(&mut self, name: &str, cpu: i64) {
+        let pod = self.pod(name, cpu);
+        self.snapshot.untried.push(Arc::new(pod));
     }
 
     /// A pod of a ReplicaSet that asks for so many milli-cores; it is not added to the cluster.

@@ -73,6 +73,9 @@ impl Provisioner {
             return Ok(());
         };
         let Batch { pods, .. } = &decision.batch;
+        if !snapshot.pending.is_empty() {
+            report::acknowledge(context, &snapshot.untried, now);
+        }
         if context.options.feature_gates.capacity_buffer {
             after_pass(context, decision.plan.as_ref().unwrap_or(&Plan::default())).await;
         }

@@ -78,6 +78,14 @@ pub(crate) fn record(context: &Context, snapshot: &Snapshot, plan: &Plan, now: T
     }
 }
 
+/// Notes when pods that joined a pass untried were first seen (SCH-034).
+pub(crate) fn acknowledge(context: &Context, pods: &[Arc<Pod>], now: Timestamp) {
+    for pod in pods {
+        let seen = |times: &mut PodTimes| times.acknowledge(&pod.namespace, &pod.name, now);
+        context.cluster.note_times(pod, seen);
+    }
+}
+
 /// SCH-354: which pods a pass is about.
 pub(crate) fn found(pods: &[Arc<Pod>], took: Duration) {
     tracing::info!(Pods = %named(pods), duration = ?took, "found provisionable pod(s)");

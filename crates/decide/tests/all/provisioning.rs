@@ -59,3 +59,64 @@ fn without_a_pool_that_may_get_nodes_nothing_is_planned() {
     assert_eq!(decision.plan.unwrap_err(), NoPlan::NoDynamicPools);
     assert_eq!(names(&decision.batch.pods), ["new"]);
 }
+
+#[test]
+fn pods_that_kube_scheduler_has_not_looked_at_are_planned_with_those_it_has() {
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    cluster.untried("later-1", 500);
+    cluster.untried("later-2", 500);
+    cluster.untried("too-large", 64_000);
+    let nothing = provision(&Case::of(cluster.clone()).view(), &mut Memory::default(), &|| false);
+    assert_eq!(
+        nothing.plan.unwrap_err(),
+        NoPlan::NothingToPlace,
+        "there may be room for them"
+    );
+    cluster.pending("first", 500);
+    let decision = provision(&Case::of(cluster).view(), &mut Memory::default(), &|| false);
+    assert_eq!(
+        names(&decision.batch.pods),
+        ["first", "later-1", "later-2", "too-large"]
+    );
+    assert!(decision.violations.is_empty(), "{:?}", decision.violations);
+    let plan = decision.plan.unwrap();
+    let launches: Vec<usize> = plan.launches.iter().map(|launch| launch.pods.len()).collect();
+    assert_eq!(launches, [3], "one machine for all");
+    assert_eq!(plan.left_over(), 0, "kube-scheduler says first that a pod has no place");
+}
+
+#[test]
+fn pods_stay_where_they_were_planned_also_once_the_nodes_are_ready() {
+    for initialized in [false, true] {
+        let mut cluster = Cluster::new();
+        open_pool(&mut cluster);
+        for name in ["a-1", "a-2"] {
+            cluster.of_kind(name, "small", |node| {
+                node.initialized = initialized;
+                node.claim_name = Some(format!("claim-{name}").into());
+            });
+        }
+        cluster.pending("one", 500);
+        cluster.pending("two", 500);
+        let mut case = Case::of(cluster);
+        let planned = |case: &Case| {
+            let plan = provision(&case.view(), &mut Memory::default(), &|| false).plan.unwrap();
+            assert!(plan.launches.is_empty());
+            let places = plan.existing.iter();
+            let texts = places.map(|place| format!("{}: {}", place.node, names(&place.pods).join(" ")));
+            texts.collect::<Vec<_>>().join(", ")
+        };
+        for (one, two, expected) in [
+            ("a-2", "a-2", "a-2: one two"),
+            ("a-1", "a-2", "a-1: one, a-2: two"),
+            ("a-2", "a-1", "a-1: two, a-2: one"),
+        ] {
+            for (pod, node) in [("one", one), ("two", two)] {
+                let key = ("ns".into(), pod.into());
+                case.in_flight.planned.insert(key, format!("claim-{node}").into());
+            }
+            assert_eq!(planned(&case), expected, "initialized: {initialized}");
+        }
+    }
+}

@@ -84,6 +84,12 @@ pub(crate) struct CountKey {
     pub(crate) filter: Option<NodeFilterContent>,
 }
 
+/// What each pod without a node requests.
+fn requests_of_waiting(snapshot: &Snapshot) -> impl Iterator<Item = &Resources> {
+    let waiting = snapshot.pending.iter().chain(&snapshot.untried);
+    waiting.map(|pod| &pod.shape.requests)
+}
+
 /// The rows and offers of a catalogue that meet a requirement.
 #[derive(Debug)]
 pub(crate) struct Matching {
@@ -95,8 +101,7 @@ impl Prepared {
     /// Compiles a snapshot. Questions may use other options; only another [`MinValuesPolicy`] needs a new compilation.
     pub fn new(snapshot: &Snapshot, options: &Options) -> Self {
         let running = snapshot.nodes.iter().map(|node| &node.requested);
-        let pending = snapshot.pending.iter().map(|pod| &pod.shape.requests);
-        Self::with(snapshot, options, running.chain(pending))
+        Self::with(snapshot, options, running.chain(requests_of_waiting(snapshot)))
     }
 
     /// Compiles a later snapshot of the same cluster. Unchanged parts are reused: nodes that are the same values, pools that differ only in
@@ -124,8 +129,7 @@ impl Prepared {
         let nodes = snapshot.nodes.iter().enumerate();
         let changed = nodes.filter(|(index, _)| unchanged.before(*index).is_none());
         let running = changed.map(|(_, node)| &node.requested);
-        let pending = snapshot.pending.iter().map(|pod| &pod.shape.requests);
-        if !self.resources.covers(running.chain(pending)) {
+        if !self.resources.covers(running.chain(requests_of_waiting(snapshot))) {
             return Self::new(snapshot, options);
         }
         Self::compile(snapshot, options, self.resources.clone(), Some((self, &unchanged)))

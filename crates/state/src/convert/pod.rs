@@ -1,7 +1,9 @@
 //! Pods: one lean pod in, one model pod and what the mirror must remember about it out.
 
 use super::{Converter, requests};
-use crate::lean::{LabelKeyExpression, LeanDaemonSet, LeanPod, LeanPodSpec, LeanPodStatus, LeanPort, LeanToleration};
+use crate::lean::{
+    LabelKeyExpression, LeanCondition, LeanDaemonSet, LeanPod, LeanPodSpec, LeanPodStatus, LeanPort, LeanToleration,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kerf_api::annotations;
@@ -16,6 +18,8 @@ use kerf_units::duration::GoDuration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The name of kube-scheduler's first profile, unless it is configured otherwise.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// LIF-101: by name, not by value.
 const CRITICAL_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
@@ -29,6 +33,8 @@ pub struct PodFacts {
     pub claims: Vec<Arc<str>>,
     /// Whether it is provisionable (SCH-008 to SCH-013).
     pub provisionable: bool,
+    /// Whether it would be provisionable, had kube-scheduler looked at it.
+    pub untried: bool,
     /// It has scheduling gates, so no scheduler binds it (SCH-009).
     pub gated: bool,
     /// The unique id of the DaemonSet that controls it.
@@ -102,6 +108,7 @@ impl Converter {
         let name = Arc::<str>::from(meta.name.as_deref().unwrap_or_default());
         PodFacts {
             provisionable: provisionable(lean, owner, nomination.as_deref()),
+            untried: untried(lean, owner, nomination.as_deref()),
             nomination,
             gated: !spec.scheduling_gates.is_empty(),
             claims: claim_names(spec, &name),
@@ -257,18 +264,35 @@ impl Converter {
     }
 }
 
-/// Whether a pod waits for capacity (SCH-008 to SCH-013). A pod that Kerf nominated still does: kube-scheduler may find no room there.
+/// Whether a pod waits for capacity (SCH-008 to SCH-013).
 fn provisionable(lean: &LeanPod, owner: Owner, nomination: Option<&NodeNomination>) -> bool {
-    let preempts = nomination.is_some_and(|nomination| nomination.current.is_some() && !nomination.is_by_kerf());
     let unschedulable = |reason: &str| reason == "Unschedulable";
-    lean.spec.node_name.is_empty()
-        && !preempts
-        && !matches!(owner, Owner::DaemonSet | Owner::Node)
-        && lean
-            .status
-            .conditions
-            .iter()
-            .any(|c| c.kind == "PodScheduled" && unschedulable(&c.reason))
+    let mut scheduled = conditions_of_scheduling(lean);
+    needs_node(lean, owner, nomination) && scheduled.any(|condition| unschedulable(&condition.reason))
+}
+
+/// Whether a pod waits for its first turn in the queue of kube-scheduler. Pods of other schedulers never do: it is not known that these set
+/// the condition PodScheduled, so that their pods could count as untried for ever.
+fn untried(lean: &LeanPod, owner: Owner, nomination: Option<&NodeNomination>) -> bool {
+    needs_node(lean, owner, nomination)
+        && matches!(lean.spec.scheduler_name.as_str(), "" | DEFAULT_SCHEDULER)
+        && lean.spec.scheduling_gates.is_empty()
+        && lean.metadata.deletion_timestamp.is_none()
+        && phase(&lean.status.phase) == Phase::Pending
+        && conditions_of_scheduling(lean).next().is_none()
+}
+
+/// Whether a pod has no node and may get one from a scheduler other than by preemption. A pod that Kerf nominated still may: kube-scheduler
+/// may find no room there.
+fn needs_node(lean: &LeanPod, owner: Owner, nomination: Option<&NodeNomination>) -> bool {
+    let preempts = nomination.is_some_and(|nomination| nomination.current.is_some() && !nomination.is_by_kerf());
+    lean.spec.node_name.is_empty() && !preempts && !matches!(owner, Owner::DaemonSet | Owner::Node)
+}
+
+/// What a scheduler said of a pod.
+fn conditions_of_scheduling(lean: &LeanPod) -> impl Iterator<Item = &LeanCondition> {
+    let conditions = lean.status.conditions.iter();
+    conditions.filter(|condition| condition.kind == "PodScheduled")
 }
 
 /// SCH-011: any owner counts, the most telling one first.

@@ -28,6 +28,9 @@ pub struct LeanPodSpec {
     /// The node it is bound to, empty while it is not.
     #[serde(deserialize_with = "or_default")]
     pub node_name: String,
+    /// The scheduler that binds it.
+    #[serde(deserialize_with = "or_default")]
+    pub scheduler_name: String,
     /// Labels its node must have.
     #[serde(deserialize_with = "or_default")]
     pub node_selector: BTreeMap<String, String>,

@@ -34,6 +34,7 @@ pub(super) struct PodEntry {
     /// The names of the volume claims it uses.
     pub(super) claims: Box<[Arc<str>]>,
     pub(super) provisionable: bool,
+    pub(super) untried: bool,
     pub(super) gated: bool,
     pub(super) daemon_set: Option<Arc<str>>,
     pub(super) nomination: Option<Box<NodeNomination>>,
@@ -49,6 +50,8 @@ pub struct Mirror {
     /// Bound, non-terminal pods by node name.
     pub(super) occupancy: occupancy::Occupancy,
     pub(super) pending: BTreeMap<Key, Arc<Pod>>,
+    /// Pods that kube-scheduler has not looked at, but for those promised to a claim.
+    pub(super) untried: BTreeMap<Key, Arc<Pod>>,
     pub(super) machines: machines::Machines,
     pub(super) pools: pools::Pools,
     pub(super) daemons: daemons::Daemons,
@@ -95,6 +98,7 @@ impl Mirror {
             pods: store::Store::default(),
             occupancy: occupancy::Occupancy::default(),
             pending: BTreeMap::new(),
+            untried: BTreeMap::new(),
             machines: machines::Machines::default(),
             pools: pools::Pools::default(),
             daemons: daemons::Daemons::default(),
@@ -198,18 +202,23 @@ impl Mirror {
         pod.node_name.is_none() && unowned && !entry.gated && !pod.phase.is_terminal()
     }
 
-    /// Puts a pod into the pending ones or takes it out, as it is now.
+    /// Puts a pod into the pending or the untried ones or takes it out, as it is now.
     pub(super) fn refresh_pending(&mut self, key: &Key) {
-        let waits =
-            |entry: &&PodEntry| self.is_pending(entry) && self.in_flight.promises.of_pod(key, &entry.pod.uid).is_none();
-        let now = self.pods.get(key).filter(waits).map(|entry| Arc::clone(&entry.pod));
-        let changed = match now {
-            Some(pod) => {
-                let before = self.pending.insert(key.clone(), Arc::clone(&pod));
-                before.is_none_or(|before| !Arc::ptr_eq(&before, &pod))
-            }
-            None => self.pending.remove(key).is_some(),
-        };
-        self.dirty.pending |= changed;
+        let entry = self.pods.get(key);
+        let entry = entry.filter(|entry| self.in_flight.promises.of_pod(key, &entry.pod.uid).is_none());
+        let pod = |waits: &dyn Fn(&PodEntry) -> bool| Some(Arc::clone(&entry.filter(|entry| waits(entry))?.pod));
+        let pending = pod(&|entry| self.is_pending(entry));
+        let untried = pod(&|entry| !self.offline && entry.untried);
+        self.dirty.pending |= put_or_remove(&mut self.pending, key, pending);
+        self.dirty.pending |= put_or_remove(&mut self.untried, key, untried);
     }
+}
+
+/// Makes a pod the one of this key, or leaves none. Returns whether that changed something.
+fn put_or_remove(pods: &mut BTreeMap<Key, Arc<Pod>>, key: &Key, pod: Option<Arc<Pod>>) -> bool {
+    let Some(pod) = pod else {
+        return pods.remove(key).is_some();
+    };
+    let before = pods.insert(key.clone(), Arc::clone(&pod));
+    before.is_none_or(|before| !Arc::ptr_eq(&before, &pod))
 }

@@ -25,13 +25,11 @@ impl Mirror {
         (snapshot, in_flight)
     }
 
-    /// The claims onto which pods that are not bound were planned. Empty unless a machine is on its way: decisions need them only then.
+    /// The claims onto which pods that are not bound were planned.
     fn planned(&self, snapshot: &Snapshot) -> BTreeMap<PodKey, Arc<str>> {
-        if !snapshot.nodes.iter().any(|node| node.managed && !node.initialized) {
-            return BTreeMap::new();
-        }
         let going = snapshot.nodes.iter().filter(|node| node.marked_for_deletion);
-        let pods = snapshot.pending.iter().chain(going.flat_map(|node| &node.pods));
+        let waiting = snapshot.pending.iter().chain(&snapshot.untried);
+        let pods = waiting.chain(going.flat_map(|node| &node.pods));
         let times = &self.in_flight.pod_times;
         let planned = pods.filter_map(|pod| {
             let claim = times.get(&pod.namespace, &pod.name)?.claim.clone()?;

@@ -528,6 +528,7 @@ impl PodEntry {
             base,
             claims: facts.claims.into(),
             provisionable: facts.provisionable,
+            untried: facts.untried,
             gated: facts.gated,
             daemon_set: facts.daemon_set,
             nomination: facts.nomination,
@@ -540,6 +541,7 @@ impl PodEntry {
         self.base == other.base
             && self.claims == other.claims
             && self.provisionable == other.provisionable
+            && self.untried == other.untried
             && self.gated == other.gated
             && self.daemon_set == other.daemon_set
             && self.measures == other.measures

@@ -35,6 +35,11 @@ impl Mirror {
             } else {
                 last.pending.clone()
             },
+            untried: if dirty.pending {
+                self.untried.values().cloned().collect()
+            } else {
+                last.untried.clone()
+            },
             pools: if dirty.pools {
                 self.pools.shown()
             } else {

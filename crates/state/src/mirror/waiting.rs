@@ -20,17 +20,19 @@ pub struct WaitingPod {
 }
 
 impl Mirror {
-    /// The provisionable pods that are planned onto a NodeClaim, and those that Kerf has nominated to a node.
+    /// The pods without a node that are planned onto a NodeClaim, and those that Kerf has nominated to a node.
     pub fn waiting_pods(&self) -> Vec<WaitingPod> {
-        let keys = self.pending.keys().chain(self.in_flight.promises.pods());
+        let waiting = self.pending.keys().chain(self.untried.keys());
+        let keys = waiting.chain(self.in_flight.promises.pods());
         keys.filter_map(|key| self.waiting_pod(key)).collect()
     }
 
     fn waiting_pod(&self, key: &Key) -> Option<WaitingPod> {
-        let entry = self.pods.entry(key).filter(|entry| entry.facts.provisionable)?;
+        let entry = self.pods.entry(key)?;
+        let waits = entry.facts.provisionable || entry.facts.untried;
         let claim = self.in_flight.pod_times.claim(key).cloned();
         let nomination = entry.facts.nomination.as_deref().cloned().unwrap_or_default();
-        (claim.is_some() || nomination.is_by_kerf()).then(|| WaitingPod {
+        (waits && (claim.is_some() || nomination.is_by_kerf())).then(|| WaitingPod {
             pod: Arc::clone(&entry.facts.pod),
             version: entry.version,
             claim,

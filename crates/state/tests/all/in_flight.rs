@@ -1,11 +1,14 @@
 //! What no API object says: when it ends, and that questions do not change it.
 
-use crate::fixture::{claim, mirror, names, now, pending};
+use crate::fixture::{claim, mirror, names, now, pending, pod};
 use jiff::SignedDuration;
 use kerf_api::NodeClaim;
+use kerf_model::pod::Pod;
+use kerf_model::resources::Resources;
 use kerf_state::lean::LeanNode;
 use kerf_state::{Kind, Mirror, Now, PodTimes};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn at(seconds: u64) -> Now {
@@ -78,6 +81,33 @@ fn a_launch_locks_its_pods_until_it_is_unlocked() {
         mirror.lock_launch([&a], &["c"].into()).is_some(),
         "the caller knew the claim"
     );
+}
+
+#[test]
+fn pods_that_no_scheduler_looked_at_are_untried_until_they_are_promised_or_tried() {
+    let mut mirror = mirror();
+    mirror.apply(pod("new", "{}", "{}"));
+    mirror.apply(pending("tried", "{}"));
+    mirror.created(claim("c", None, ""));
+    let shown = |mirror: &mut Mirror| {
+        let snapshot = mirror.snapshot(now());
+        let names = |pods: &[Arc<Pod>]| {
+            pods.iter()
+                .map(|pod| pod.name.to_string())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        (names(&snapshot.pending), names(&snapshot.untried))
+    };
+    let both = |pending: &str, untried: &str| (pending.to_owned(), untried.to_owned());
+    assert_eq!(shown(&mut mirror), both("tried", "new"));
+    let new = mirror.pod("default", "new").unwrap();
+    assert!(mirror.promise("c", &[new], Resources::new()));
+    assert_eq!(shown(&mut mirror), both("tried", ""));
+    mirror.delete(&claim("c", None, ""));
+    assert_eq!(shown(&mut mirror), both("tried", "new"), "the claim is gone");
+    mirror.apply(pending("new", "{}"));
+    assert_eq!(shown(&mut mirror), both("new tried", ""));
 }
 
 #[test]

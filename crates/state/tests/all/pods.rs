@@ -53,6 +53,38 @@ fn which_pods_are_provisionable() {
     }
 }
 
+#[test]
+fn which_pods_wait_for_their_first_turn() {
+    let table = [
+        ("{}", "{}", true),
+        ("{schedulerName: default-scheduler}", "{phase: Pending}", true),
+        ("{schedulerName: mine}", "{}", false),
+        ("{nodeName: n}", "{}", false),
+        ("{schedulingGates: [{name: quota}]}", "{}", false),
+        (
+            "{}",
+            "{conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable}]}",
+            false,
+        ),
+        ("{}", "{phase: Failed}", false),
+        ("{}", "{nominatedNodeName: n}", false),
+        (
+            "{}",
+            "{nominatedNodeName: n, conditions: [{type: kerf.sh/Nominated, status: 'True', message: n}]}",
+            true,
+        ),
+    ];
+    for (spec, status, expected) in table {
+        let facts = converter().pod(&pod("a", spec, status));
+        assert_eq!(facts.untried, expected, "{spec} {status}");
+    }
+    let owned: LeanPod =
+        yaml("{metadata: {name: a, ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: o, uid: o}]}}");
+    assert!(!converter().pod(&owned).untried);
+    let deleted: LeanPod = yaml("{metadata: {name: a, deletionTimestamp: '2026-01-01T00:00:00Z'}}");
+    assert!(!converter().pod(&deleted).untried);
+}
+
 // SCH-008, SCH-011, DIS-043
 #[test]
 fn any_owner_of_the_full_kind_counts() {
