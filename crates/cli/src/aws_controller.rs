@@ -1,6 +1,6 @@
 //! `kerf controller --cloud-provider aws`.
 
-use crate::controller::{Process, tuning};
+use crate::process::{Process, tuning};
 use anyhow::Context as _;
 use kerf_aws::controllers;
 use kerf_aws::options::AwsOptions;

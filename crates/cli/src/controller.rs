@@ -1,20 +1,18 @@
 //! `kerf controller`: the controller on a real cluster.
 
 use crate::args::ControllerArgs;
-use crate::assemble::{Parts, label_names};
+use crate::assemble::Parts;
 use crate::exit::Exit;
 use crate::messages::say;
+use crate::process::{Process, tuning};
 use anyhow::Context as _;
-use kerf_cloud::{CloudProvider as _, Profile};
-use kerf_controllers::{Election, Tuning};
+use kerf_cloud::CloudProvider as _;
 use kerf_kwok::{KwokProvider, NodeCapacity, load_catalogue_or_none};
 use kerf_model::intern::Interner;
-use kerf_runtime::client::{ApiLayers, Connection, Retry};
-use kerf_runtime::leader::{ElectionConfig, hostname, identity, lease_namespace};
+use kerf_runtime::client::Connection;
 use kerf_runtime::logging::{LogConfig, Sinks};
 use kerf_runtime::options::{DEFINITIONS, OptionDef, OptionKind, OptionOrigin, Parsed, Remark, Values, usage};
-use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
-use kube::Client;
+use kerf_runtime::{CancellationToken, Clock, Options, Seed};
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -170,98 +168,38 @@ async fn control(options: Options, provider: Chosen, remarks: &[Remark], kubecon
     let shutdown = CancellationToken::new();
     tokio::spawn(cancel_on_signal(shutdown.clone(), || {}));
     match provider {
-        Chosen::Kwok => process.run_kwok(shutdown).await?,
+        Chosen::Kwok => run_kwok(process, shutdown).await?,
         #[cfg(feature = "aws")]
         Chosen::Aws(aws) => crate::aws_controller::run(process, *aws, kubeconfig, shutdown).await?,
     }
     Ok(Exit::Done)
 }
 
-/// What a controller on a real cluster has, whatever its provider.
-pub(crate) struct Process {
-    pub(crate) connection: Connection,
-    pub(crate) options: Options,
-    pub(crate) clock: Clock,
-    pub(crate) seed: Seed,
-}
-
-impl Process {
-    /// A client for questions before there are metrics.
-    pub(crate) fn bare_client(&self) -> anyhow::Result<Client> {
-        Ok(self.connection.client(&ApiLayers::new())?)
+/// Runs the controller with the KWOK provider until shutdown.
+async fn run_kwok(process: Process, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let interner = Arc::new(Interner::default());
+    let path = process.options.instance_types_file_path.as_deref();
+    let catalogue = load_catalogue_or_none(path.map(Path::new), &interner);
+    // Metrics need the provider's label names, and the real client counts into metrics: so a plain client comes first.
+    let first = KwokProvider::new(process.bare_client()?, Arc::clone(&interner), Arc::clone(&catalogue));
+    let metrics = process.metrics(first.profile())?;
+    let (client, election) = process.client(&metrics)?;
+    let (config, _) = Parts {
+        client,
+        election,
+        interner,
+        catalogue,
+        options: process.options,
+        clock: process.clock,
+        seed: process.seed,
+        metrics: Some(metrics),
+        listen: true,
+        tuning: tuning(),
+        // As upstream's provider does, which tests on real clusters rely on.
+        node_capacity: NodeCapacity::Requests,
     }
-
-    /// Metrics with the label names of a provider.
-    pub(crate) fn metrics(&self, profile: &Profile) -> anyhow::Result<Metrics> {
-        let metrics = Metrics::new(label_names(profile));
-        metrics.register_process()?;
-        metrics.set_build_info(
-            env!("CARGO_PKG_VERSION"),
-            "rust",
-            std::env::consts::ARCH,
-            option_env!("KERF_COMMIT").unwrap_or(""),
-        );
-        Ok(metrics)
-    }
-
-    /// The client of the controllers, and how this process is elected.
-    pub(crate) fn client(&self, metrics: &Metrics) -> anyhow::Result<(Client, Option<Election>)> {
-        let options = &self.options;
-        let layers = ApiLayers::new()
-            .user_agent(concat!("karpenter/", env!("CARGO_PKG_VERSION")))
-            .rate_limit(options.kube_client_qps, options.kube_client_burst)
-            .retry(Retry::new(self.seed.derive("retries").rng()))
-            .metrics(metrics)
-            .clock(&self.clock);
-        let client = self.connection.client(&layers)?;
-        let election = if options.disable_leader_election {
-            None
-        } else {
-            let namespace = lease_namespace(options.leader_election_namespace.as_deref())?;
-            let me = identity(&hostname(), &self.seed.derive("identity").rng());
-            let config = ElectionConfig::new(options.leader_election_name.clone(), namespace, me);
-            Some(Election {
-                client: self.connection.client(&layers.for_election())?,
-                config,
-            })
-        };
-        tracing::info!("connected to {}", self.connection.server());
-        Ok((client, election))
-    }
-
-    async fn run_kwok(self, shutdown: CancellationToken) -> anyhow::Result<()> {
-        let interner = Arc::new(Interner::default());
-        let path = self.options.instance_types_file_path.as_deref();
-        let catalogue = load_catalogue_or_none(path.map(Path::new), &interner);
-        // Metrics need the provider's label names, and the real client counts into metrics: so a plain client comes first.
-        let first = KwokProvider::new(self.bare_client()?, Arc::clone(&interner), Arc::clone(&catalogue));
-        let metrics = self.metrics(first.profile())?;
-        let (client, election) = self.client(&metrics)?;
-        let (config, _) = Parts {
-            client,
-            election,
-            interner,
-            catalogue,
-            options: self.options,
-            clock: self.clock,
-            seed: self.seed,
-            metrics: Some(metrics),
-            listen: true,
-            tuning: tuning(),
-            // As upstream's provider does, which tests on real clusters rely on.
-            node_capacity: NodeCapacity::Requests,
-        }
-        .manager();
-        Ok(kerf_controllers::run(config, shutdown).await?)
-    }
-}
-
-/// The settings of a controller that has threads.
-pub(crate) fn tuning() -> Tuning {
-    Tuning {
-        blocking: true,
-        ..Tuning::default()
-    }
+    .manager();
+    Ok(kerf_controllers::run(config, shutdown).await?)
 }
 
 /// Logs what the user should know about the options, once.

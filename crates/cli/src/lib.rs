@@ -26,6 +26,7 @@ mod messages;
 mod node_report;
 pub mod offline;
 mod preflight;
+mod process;
 mod simulate;
 mod up;
 mod up_flags;

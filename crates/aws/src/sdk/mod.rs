@@ -3,6 +3,7 @@
 //! The SDK signs, serialises, retries and reads pages; the functions here only translate. Nothing here logs requests or answers, which may
 //! hold user data.
 
+mod connect;
 mod described;
 mod ec2;
 mod eks;
@@ -17,107 +18,4 @@ mod template;
 mod values;
 mod zonal_shift;
 
-use crate::errors::ApiError;
-use crate::pricing::pricing_endpoint_region;
-use crate::services::Services;
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{AppName, BehaviorVersion, ConfigLoader, Region, SdkConfig};
-use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
-use aws_smithy_runtime_api::client::http::SharedHttpClient;
-use ec2::SdkEc2;
-use std::sync::Arc;
-use std::time::Duration;
-
-/// How long an attempt of a call may take (AWS-337).
-const ATTEMPT_MAX: Duration = Duration::from_secs(240);
-
-/// Why AWS cannot be used. The process cannot start without.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConnectError {
-    /// Nothing says in which region the cluster is.
-    #[error(
-        "no AWS region: set AWS_REGION, a region in the AWS profile, or allow access to the instance metadata service"
-    )]
-    NoRegion,
-    /// There are no credentials, or they cannot be read.
-    #[error(
-        "no AWS credentials: {0}; use EKS Pod Identity, IAM roles for service accounts, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-    )]
-    NoCredentials(String),
-    /// EC2 did not answer, or refused a call that the provider cannot do without.
-    #[error("EC2 of region {region} cannot be used, {error}; check network, credentials and ec2:DescribeInstanceTypes")]
-    Unusable {
-        /// Region.
-        region: String,
-        /// What EC2 said.
-        error: ApiError,
-    },
-}
-
-/// The services of an account, and their region.
-pub struct Connection {
-    /// The services.
-    pub services: Services,
-    /// The region.
-    pub region: String,
-    ec2: Arc<SdkEc2>,
-}
-
-/// The HTTP client of the SDK: one TLS stack for the whole process.
-fn http_client() -> SharedHttpClient {
-    let builder = aws_smithy_http_client::Builder::new();
-    builder.tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
-}
-
-/// What all calls have in common (AWS-337).
-pub fn loader() -> ConfigLoader {
-    let name = AppName::new(concat!("karpenter.sh-", env!("CARGO_PKG_VERSION")));
-    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT_MAX);
-    let loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts.build());
-    match name {
-        Ok(name) => loader.app_name(name),
-        Err(_) => loader,
-    }
-}
-
-/// Finds region and credentials as the SDK does, and makes sure that EC2 can be used (AWS-333).
-pub async fn connect() -> Result<Connection, ConnectError> {
-    let connection = Connection::new(&loader().http_client(http_client()).load().await)?;
-    connection.check().await?;
-    Ok(connection)
-}
-
-impl Connection {
-    /// The services of a configuration. No call is made.
-    pub fn new(config: &SdkConfig) -> Result<Self, ConnectError> {
-        let region = config.region().ok_or(ConnectError::NoRegion)?.to_string();
-        let ec2 = Arc::new(SdkEc2::new(aws_sdk_ec2::Client::new(config)));
-        // The Price List is served by few regions.
-        let prices = aws_sdk_pricing::config::Builder::from(config);
-        let prices = prices.region(Region::new(pricing_endpoint_region(&region)));
-        let services = Services {
-            ec2: Arc::clone(&ec2) as _,
-            ssm: Arc::new(ssm::SdkSsm(aws_sdk_ssm::Client::new(config))),
-            iam: Arc::new(iam::SdkIam(aws_sdk_iam::Client::new(config))),
-            sqs: Arc::new(sqs::SdkSqs(aws_sdk_sqs::Client::new(config))),
-            eks: Arc::new(eks::SdkEks(aws_sdk_eks::Client::new(config))),
-            price_list: Arc::new(prices::SdkPriceList(aws_sdk_pricing::Client::from_conf(prices.build()))),
-            zonal_shift: Arc::new(zonal_shift::SdkZonalShift(aws_sdk_arczonalshift::Client::new(config))),
-        };
-        Ok(Self { services, region, ec2 })
-    }
-
-    /// Tries a call that the provider cannot do without.
-    pub async fn check(&self) -> Result<(), ConnectError> {
-        let Err(error) = self.ec2.check().await else {
-            return Ok(());
-        };
-        if error.code == errors::NO_ANSWER && error.message.contains("credential") {
-            return Err(ConnectError::NoCredentials(error.message));
-        }
-        Err(ConnectError::Unusable {
-            region: self.region.clone(),
-            error,
-        })
-    }
-}
+pub use connect::{ConnectError, Connection, connect, loader};
