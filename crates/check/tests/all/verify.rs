@@ -297,6 +297,12 @@ fn pools_may_not_launch_beyond_their_limits() {
             Some(expected) => assert_bad(&cluster, &pods, &plan(&cluster), expected),
         }
     }
+    // A resource over its limit blocks launches of types without it, too.
+    let gpu = cluster.snapshot.interner.intern("gpu");
+    cluster.pool_mut().limits = Some(Resources::new().with(gpu, 1));
+    assert_good(&cluster, &pods, &plan(&cluster));
+    cluster.pool_mut().usage = Resources::new().with(gpu, 2);
+    assert_bad(&cluster, &pods, &plan(&cluster), "the pool's limit leaves -");
     cluster.pool_mut().limits = None;
     cluster.pool_mut().eligibility = kerf_model::nodepool::Eligibility::Deleting;
     assert_bad(&cluster, &pods, &plan(&cluster), "being deleted");
