@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use kerf_units::cron::CronSchedule;
 use serde_json::{Value, json};
 
 use super::{Checks, pod, selector};
@@ -168,8 +169,24 @@ pub(crate) fn validate(kind: &str, object: &Value, old: Option<&Value>, checks: 
     if !matches!(kind, "Job" | "CronJob") {
         selector_matches(kind, spec, checks);
     }
+    if kind == "CronJob" {
+        schedule(spec, checks);
+    }
     if let Some(old) = old {
         immutable(kind, object, old, checks);
+    }
+}
+
+/// The schedule of a CronJob is there and can be read.
+fn schedule(spec: &Value, checks: &mut Checks) {
+    let value = json::at(spec, &["schedule"]);
+    match value.as_str() {
+        None | Some("") => checks.required("spec.schedule"),
+        Some(text) => {
+            if let Err(error) = text.parse::<CronSchedule>() {
+                checks.invalid("spec.schedule", value, &error.to_string());
+            }
+        }
     }
 }
 

@@ -122,6 +122,35 @@ async fn causes_name_each_field() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn schedules_that_cannot_be_read_are_refused() {
+    let h = Harness::new();
+    let path = "/apis/batch/v1/namespaces/default/cronjobs";
+    let mut pods = template();
+    pods["spec"]["restartPolicy"] = "Never".into();
+    for (schedule, expected) in [
+        (
+            json!("*/1****"),
+            Some("spec.schedule: Invalid value: \"*/1****\": expected exactly 5 fields, found 1: [*/1****]"),
+        ),
+        (json!("TZ=UTC 0 * * * *"), Some("spec.schedule: Invalid value: ")),
+        (json!(""), Some("spec.schedule: Required value")),
+        (json!("*/5 * * * *"), None),
+        (json!("@hourly"), None),
+    ] {
+        let body = json!({"metadata": {"generateName": "c-"}, "spec": {"schedule": schedule, "jobTemplate": {"spec": {"template": pods}}}});
+        let (code, answer) = h.call("POST", path, "", Some(body)).await;
+        match expected {
+            None => assert_eq!(code, 201, "{answer}"),
+            Some(expected) => {
+                let message = answer["message"].as_str().unwrap_or_default();
+                assert_eq!(code, 422, "{answer}");
+                assert!(message.contains(expected), "{message}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn unknown_fields_warn_or_fail() {
     let h = Harness::new();
     let path = "/api/v1/namespaces/default/pods";
