@@ -140,7 +140,7 @@ fn choose(values: &Values, env: &impl Fn(&str) -> Option<String>) -> Result<Chos
     match provider {
         KWOK => Ok(Chosen::Kwok),
         AWS => Err(vec![format!(
-            "--cloud-provider {AWS:?} is not in this build: release builds and images have it, and so has `cargo build --features aws`"
+            "--cloud-provider {AWS:?} is not in this build: `cargo build --release --features aws` makes one that has it"
         )]),
         other => Err(vec![format!(
             "--cloud-provider {other:?} does not exist; use {}",

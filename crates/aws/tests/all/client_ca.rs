@@ -4,6 +4,7 @@ use kerf_aws::provider::client_ca;
 
 // AWS-334
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the kubeconfig is a file")]
 fn the_ca_bundle_is_that_of_the_current_context_byte_for_byte() {
     let folder = std::env::temp_dir().join(format!("kerf-client-ca-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();

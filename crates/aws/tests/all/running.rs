@@ -282,7 +282,15 @@ async fn messages_become_events_of_claim_and_node() {
     running.ready_class().await;
     let spot = "EC2 Spot Instance Interruption Warning";
     let state = "EC2 Instance State-change Notification";
-    let cases: [(&str, &str, fn(&str) -> Value, &str, &str, bool); 6] = [
+    type Case = (
+        &'static str,
+        &'static str,
+        fn(&str) -> Value,
+        &'static str,
+        &'static str,
+        bool,
+    );
+    let cases: [Case; 6] = [
         (
             spot,
             "aws.ec2",
