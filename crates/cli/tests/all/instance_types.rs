@@ -28,9 +28,7 @@ fn table() -> BTreeMap<String, Row> {
     let lines = section.lines().skip_while(|line| !line.starts_with('|'));
     let rows = lines.take_while(|line| line.starts_with('|')).skip(2).map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let [command, types, change] = cells[..] else {
-            panic!("three cells: {line}");
-        };
+        let [command, types, change] = <[&str; 3]>::try_from(cells).expect("three cells");
         let (types, change) = (types.to_owned(), change.to_owned());
         (command.replace('`', ""), Row { types, change })
     });

@@ -56,7 +56,7 @@ fn the_least_of_the_budgets_that_apply_to_a_reason_wins() {
     };
     let mut cluster = with_budget("100%", 10);
     cluster.pool("a", |pool| {
-        pool.disruption.budgets = vec![budget("45%"), of(Drifted, 3), of(Empty, 7)]
+        pool.disruption.budgets = vec![budget("45%"), of(Drifted, 3), of(Empty, 7)];
     });
     for (reason, expected) in [(Drifted, 3), (Empty, 5), (Underutilized, 5)] {
         assert_eq!(Allowance::new(&cluster.snapshot, reason, now()).left("a"), expected);
