@@ -39,13 +39,12 @@ impl Parts {
         at
     }
 
-    /// Joins a class with those that share something. Returns whether that makes two parts one.
-    fn join(&mut self, shared: Shared, class: ClassId) -> bool {
+    /// Joins the part of a class with that of the classes that share something with it.
+    fn join(&mut self, shared: Shared, class: ClassId) {
         let other = *self.first.entry(shared).or_insert(class.index());
         let (one, other) = (self.of(class.index()), self.of(other));
         // The smaller number stands for both, so that equal input gives equal parts.
         self.representatives[one.max(other)] = one.min(other);
-        one != other
     }
 }
 
@@ -60,7 +59,6 @@ pub(super) fn independent_parts(instance: &Instance<'_>, queue: &[PodId]) -> Opt
         first: FxHashMap::default(),
     };
     let mut assignment = Assignment::new(instance);
-    let mut joined_templates = 0;
     let mut seen = vec![false; problem.classes.len()];
     for class in queue.iter().filter_map(|pod| problem.of_pod[*pod]) {
         if std::mem::replace(&mut seen[class.index()], true) {
@@ -70,9 +68,8 @@ pub(super) fn independent_parts(instance: &Instance<'_>, queue: &[PodId]) -> Opt
             parts.join(Shared::Group(group), class);
         }
         let templates = templates(&mut assignment, class);
-        // The pools of most clusters share pods. Then the first class already shows that there is one part.
-        joined_templates = joined_templates.max(templates.len());
-        if joined_templates == problem.templates.len() {
+        // In most clusters some class may launch from every pool, so that there is one part.
+        if templates.len() == problem.templates.len() {
             return None;
         }
         for template in templates {
