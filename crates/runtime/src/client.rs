@@ -3,10 +3,14 @@
 mod connect;
 mod error;
 mod layer;
+mod missing_permissions;
 mod pace;
+mod read_only;
 mod request_info;
 
 pub use connect::{ConnectError, Connection};
 pub use error::{ApiErrorKind, describe, found};
 pub use layer::{ApiLayers, Retry};
+pub use missing_permissions::PermissionRule;
+pub use read_only::{ReadOnlyError, read_only};
 pub use request_info::RequestInfo;

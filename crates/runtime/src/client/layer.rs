@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use tower::{BoxError, Layer, Service, ServiceExt};
 
 use super::RequestInfo;
+use super::missing_permissions::MissingPermissions;
 use super::pace::Pace;
 use crate::backoff::{Backoff, TokenBucket};
 use crate::clock::Clock;
@@ -60,6 +61,7 @@ pub struct ApiLayers {
     metrics: Option<RequestMetrics>,
     pace: Arc<Pace>,
     clock: Option<Clock>,
+    missing: MissingPermissions,
 }
 
 #[derive(Clone, Debug)]
@@ -69,7 +71,7 @@ struct RequestMetrics {
 }
 
 impl ApiLayers {
-    /// No layers but the pacing of watches.
+    /// No layers but the pacing of watches, and a log line for each missing permission.
     pub fn new() -> Self {
         Self::default()
     }
@@ -203,10 +205,7 @@ impl ApiLayers {
         loop {
             let again = self.retry.as_ref().and_then(|_| copy(&request));
             let class = Repeatable::of(&request);
-            let about = self
-                .metrics
-                .as_ref()
-                .map(|_| (request.method().clone(), request.uri().clone()));
+            let (method, uri) = (request.method().clone(), request.uri().clone());
             if let Some(pace) = self.pace.of(&request) {
                 pace.acquire().await;
             }
@@ -220,8 +219,9 @@ impl ApiLayers {
             {
                 clock.observe_server_time(date);
             }
-            if let Some((method, uri)) = about {
-                self.count(&method, uri.path(), &result, began);
+            self.count(&method, uri.path(), &result, began);
+            if let Ok(response) = &result {
+                self.missing.note(&method, &uri, response.status());
             }
             let wait = self
                 .retry

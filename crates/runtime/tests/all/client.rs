@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::fake::{Server, failure, json_response};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kerf_runtime::client::{ApiErrorKind, ApiLayers, Retry};
+use kerf_runtime::client::{ApiErrorKind, ApiLayers, ReadOnlyError, Retry, read_only};
 use kerf_runtime::{Clock, Metrics, Seed};
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams, PostParams};
@@ -229,4 +229,49 @@ async fn requests_are_counted_and_timed() {
     ] {
         assert!(text.lines().any(|l| l == line), "{line} not in\n{text}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_only_client_sends_no_request_that_writes() {
+    let server = Server::script(vec![(200, config_map())]);
+    let client = read_only(ApiLayers::new().client(server.service(), "default"));
+    let api = Api::<ConfigMap>::default_namespaced(client.clone());
+    let object: ConfigMap = serde_json::from_value(config_map()).expect("a ConfigMap");
+    let post = PostParams::default();
+    let patch = Patch::Merge(json!({"data": {"key": "value"}}));
+    let errors = [
+        api.create(&post, &object).await.expect_err("create"),
+        api.replace("a", &post, &object).await.expect_err("update"),
+        api.patch("a", &PatchParams::default(), &patch)
+            .await
+            .expect_err("patch"),
+        api.delete("a", &DeleteParams::default())
+            .await
+            .map(drop)
+            .expect_err("delete"),
+        api.delete_collection(&DeleteParams::default(), &kube::api::ListParams::default())
+            .await
+            .map(drop)
+            .expect_err("delete all"),
+        Api::<Pod>::default_namespaced(client.clone())
+            .evict("a", &EvictParams::default())
+            .await
+            .map(drop)
+            .expect_err("evict"),
+    ];
+    for error in errors {
+        let kube::Error::Service(error) = error else {
+            panic!("{error:?}")
+        };
+        assert!(error.is::<ReadOnlyError>(), "{error}");
+    }
+    // A shell in a pod begins with a GET.
+    let exec = http::Request::get("/api/v1/namespaces/default/pods/a/exec?command=sh").body(Vec::new());
+    let exec = client.request_text(exec.expect("a request")).await.expect_err("exec");
+    let refused = "this client only reads, so GET /api/v1/namespaces/default/pods/a/exec is not sent";
+    assert!(exec.to_string().contains(refused), "{exec}");
+    assert!(server.asked().is_empty(), "nothing was sent");
+    api.get("a").await.expect("reads");
+    api.get_opt("a").await.expect("reads");
+    assert_eq!(server.asked().len(), 2);
 }
