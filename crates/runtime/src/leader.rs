@@ -44,7 +44,7 @@ pub struct ElectionConfig {
     pub lease_duration: Duration,
     /// How long renewing may fail before this process stops leading; shorter than the lease duration.
     pub renew_deadline: Duration,
-    /// The time between two tries.
+    /// The longest time between two tries.
     pub retry_period: Duration,
     /// How long one call may take. Shorter than the renew deadline, so that one call without an answer does not cost the lease.
     pub call_timeout: Duration,
@@ -219,7 +219,8 @@ impl Elector {
                 self.announce();
                 return;
             }
-            tokio::time::sleep(self.rng.jitter(self.config.retry_period, 0.2)).await;
+            // Spread below the retry period, so that a lease that is given back is taken within it.
+            tokio::time::sleep(self.rng.jitter(self.config.retry_period * 3 / 4, 0.25)).await;
         }
     }
 

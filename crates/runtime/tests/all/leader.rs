@@ -185,6 +185,35 @@ async fn a_stopped_leader_gives_the_lease_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_standby_takes_over_within_two_seconds_of_a_graceful_stop() {
+    for led in 0..20 {
+        let (store, clock, shutdown) = (LeaseStore::default(), clock(), CancellationToken::new());
+        let server = store.server();
+        let first = elector(&server, "a", &clock);
+        let mut second = elector(&server, "b", &clock);
+        // The first one leads before the second one begins to look, and stops at another point between its looks each time.
+        let lead = tokio::time::sleep(seconds(60) + Duration::from_millis(100 * led));
+        let stops = async {
+            first
+                .run(&shutdown, lead)
+                .await
+                .expect("it leads")
+                .expect("it was not cancelled");
+            Instant::now()
+        };
+        let takes_over = async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            second.acquire().await;
+            Instant::now()
+        };
+        let (stopped, took_over) = tokio::join!(stops, takes_over);
+        assert_eq!(store.holder(), "b");
+        let waited = took_over - stopped;
+        assert!(waited < seconds(2), "{waited:?} after {led}00 ms");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dead_leader_is_succeeded_after_the_lease_whatever_the_clocks_say() {
     let (store, clock) = (LeaseStore::default(), clock());
     let server = store.server();
