@@ -38,6 +38,11 @@ pub(crate) enum Command {
     Manifests(ManifestsArgs),
     /// Check whether Kerf can take over a cluster from Karpenter.
     Preflight(PreflightArgs),
+    /// Compare what Kerf would have done beside a running Karpenter with what that one did.
+    Shadow {
+        #[command(subcommand)]
+        command: ShadowCommand,
+    },
     /// Print the custom resource definitions.
     Crds(CrdsArgs),
     /// Print shell completions.
@@ -311,6 +316,24 @@ pub(crate) struct PreflightArgs {
     /// Time at which leases are judged (RFC 3339); now by default.
     #[arg(long, value_name = "TIME")]
     pub(crate) now: Option<String>,
+    /// Format of the report.
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub(crate) output: Output,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum ShadowCommand {
+    /// Sum up the decisions that `kerf controller --observe --observe-file FILE` wrote.
+    Report(ShadowReportArgs),
+}
+
+/// Options of `kerf shadow report`.
+#[derive(Args, Debug)]
+#[command(after_help = exit::HELP)]
+pub(crate) struct ShadowReportArgs {
+    /// Files of `--observe-file`, or - for standard input.
+    #[arg(value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
     /// Format of the report.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub(crate) output: Output,

@@ -1,9 +1,9 @@
 //! The commands by name, and what the process answers when one fails.
 
-use crate::args::{Cli, Command, CrdsArgs};
+use crate::args::{Cli, Command, CrdsArgs, ShadowCommand};
 use crate::exit::Exit;
 use crate::messages::say;
-use crate::{args, catalogue, controller, demo, explain, install, preflight, simulate, up};
+use crate::{args, catalogue, controller, demo, explain, install, preflight, shadow, simulate, up};
 use clap::{CommandFactory, Parser};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -65,6 +65,9 @@ fn run(command: Command) -> anyhow::Result<Exit> {
         Command::Catalogue(args) => catalogue::run(&args),
         Command::Manifests(args) => install::run(&args),
         Command::Preflight(args) => preflight::run(&args),
+        Command::Shadow {
+            command: ShadowCommand::Report(args),
+        } => shadow::run(&args),
         Command::Crds(args) => crds(&args),
         Command::Completions { shell } => {
             // `generate` panics when it cannot write, so it writes to memory.

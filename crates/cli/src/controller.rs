@@ -4,6 +4,7 @@ use crate::args::ControllerArgs;
 use crate::assemble::Parts;
 use crate::exit::Exit;
 use crate::messages::say;
+use crate::old_definitions::refuse_old_definitions;
 use crate::process::{Process, tuning};
 use anyhow::Context as _;
 use kerf_cloud::CloudProvider as _;
@@ -165,6 +166,7 @@ async fn control(options: Options, provider: Chosen, remarks: &[Remark], kubecon
         clock,
         seed,
     };
+    refuse_old_definitions(&process.bare_client()?).await?;
     let shutdown = CancellationToken::new();
     tokio::spawn(cancel_on_signal(shutdown.clone(), || {}));
     match provider {

@@ -3,7 +3,7 @@
 use crate::assemble::label_names;
 use kerf_cloud::Profile;
 use kerf_controllers::{Election, Tuning};
-use kerf_runtime::client::{ApiLayers, Connection, Retry};
+use kerf_runtime::client::{ApiLayers, Connection, Retry, read_only};
 use kerf_runtime::leader::{ElectionConfig, hostname, identity, lease_namespace};
 use kerf_runtime::{Clock, Metrics, Options, Seed};
 use kube::Client;
@@ -45,6 +45,10 @@ impl Process {
             .metrics(metrics)
             .clock(&self.clock);
         let client = self.connection.client(&layers)?;
+        if options.observe {
+            tracing::info!("observing {}: nothing is written", self.connection.server());
+            return Ok((read_only(client), None));
+        }
         let election = if options.disable_leader_election {
             None
         } else {

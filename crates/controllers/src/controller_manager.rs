@@ -8,6 +8,7 @@ use kerf_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use kerf_cloud::{CloudProvider, OverlayProvider};
 use kerf_decide::PreparedCache;
 use kerf_model::intern::Interner;
+use kerf_runtime::client::read_only;
 use kerf_runtime::leader::{ElectionConfig, Elector, LeaderError, LeaseAccess};
 use kerf_runtime::server::BindError;
 use kerf_runtime::{
@@ -41,6 +42,7 @@ use crate::reconciler::LeaderTask;
 use crate::relist::Relist;
 use crate::repair::{Policies, Repair, RepairStatus};
 use crate::reporting::{ClusterState, ConditionReport, NodeReport, PodReport, PoolReport};
+use crate::shadow::{RecordFile, RecordFileError, ShadowObserver};
 use crate::static_capacity::{StaticDeprovisioning, StaticProvisioning};
 use crate::termination::{Evictions, Termination};
 
@@ -91,6 +93,9 @@ pub enum ManagerError {
     /// A task failed; its text names it.
     #[error(transparent)]
     Task(#[from] TaskError),
+    /// The file of shadow mode cannot be opened.
+    #[error(transparent)]
+    Records(#[from] RecordFileError),
 }
 
 /// Runs until `shutdown` is cancelled or something fails that only a restart cures.
@@ -129,6 +134,7 @@ impl Manager {
             None => config.provider,
         };
         let refuse = config.options.ignore_dra_requests;
+        let observes = config.options.observe;
         let context = Context {
             cluster: Cluster::new(
                 Arc::clone(&config.interner),
@@ -136,7 +142,10 @@ impl Manager {
                 refuse,
                 startup_taints(&config.options),
             ),
-            client: config.client,
+            client: match observes {
+                true => read_only(config.client),
+                false => config.client,
+            },
             jump_guard: ClockJumpGuard::new(&config.clock),
             clock: config.clock,
             seed: config.seed,
@@ -150,21 +159,27 @@ impl Manager {
             claim_locks: ClaimLocks::default(),
             tuning: config.tuning,
         };
-        let controllers = controllers(&context, overlaid.as_ref());
+        let controllers = match observes {
+            true => observing(&context, overlaid.as_ref()),
+            false => controllers(&context, overlaid.as_ref()),
+        };
         Self {
             context,
             controllers,
             events,
-            election: config.election,
+            // Who only observes does not compete for the lease.
+            election: config.election.filter(|_| !observes),
             listen: config.listen,
             overlays: gates.node_overlay,
         }
     }
 
-    /// Runs the provider's own loops beside the controllers.
+    /// Runs the provider's own loops beside the controllers. A process that observes runs none: they write.
     #[must_use]
     pub fn with_provider_loops(mut self, loops: Arc<dyn ProviderLoops>) -> Self {
-        self.controllers.push(ProviderTask::new(loops));
+        if !self.context.options.observe {
+            self.controllers.push(ProviderTask::new(loops));
+        }
         self
     }
 
@@ -177,12 +192,16 @@ impl Manager {
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ManagerError> {
         let Self {
             context,
-            controllers,
+            mut controllers,
             events,
             election,
             listen,
             overlays,
         } = self;
+        if context.options.observe {
+            let records = RecordFile::open(context.options.observe_file.as_deref())?;
+            controllers.push(ShadowObserver::new(&context, records));
+        }
         let mut tasks = TaskGroup::new(&shutdown);
         let (gate, access) = (SyncGate::new(), LeaseAccess::default());
         if listen {
@@ -198,10 +217,12 @@ impl Manager {
             context.seed.derive("events").rng(),
             ended.clone(),
         );
-        tasks.spawn("events", async move {
-            writer.await;
-            Ok::<(), std::convert::Infallible>(())
-        });
+        if !context.options.observe {
+            tasks.spawn("events", async move {
+                writer.await;
+                Ok::<(), std::convert::Infallible>(())
+            });
+        }
         // The leader's work and the tasks beside it end each other.
         let lead = lead(
             &context,
@@ -274,6 +295,10 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         // OPS-010
         all.push(ConditionReport::<NodeClaim>::new(context));
         all.push(ConditionReport::<NodePool>::new(context));
+        all.push(ConditionReport::<LeanNode>::new(context));
+        if context.options.feature_gates.capacity_buffer {
+            all.push(ConditionReport::<CapacityBuffer>::new(context));
+        }
         all.push(PodReport::new(context));
         all.push(NodeReport::new(context));
         all.push(PoolReport::new(context));
@@ -289,6 +314,15 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     if context.options.feature_gates.capacity_buffer {
         all.push(CapacityBuffers::new(context, &batcher));
     }
+    if let Some(overlaid) = overlaid {
+        all.push(OverlayEvaluation::new(context, overlaid));
+    }
+    all
+}
+
+/// What decisions beside another autoscaler need besides the observer: instance types, overlays included.
+fn observing(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Vec<Arc<dyn LeaderTask>> {
+    let mut all: Vec<Arc<dyn LeaderTask>> = vec![CatalogueRefresh::new(context)];
     if let Some(overlaid) = overlaid {
         all.push(OverlayEvaluation::new(context, overlaid));
     }

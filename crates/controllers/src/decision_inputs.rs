@@ -35,6 +35,11 @@ impl DecisionInputs {
         }
     }
 
+    /// The same about another cluster.
+    pub(crate) fn with_snapshot(self, snapshot: Arc<Snapshot>) -> Self {
+        Self { snapshot, ..self }
+    }
+
     pub(crate) fn view(&self) -> Inputs<'_> {
         Inputs {
             snapshot: &self.snapshot,

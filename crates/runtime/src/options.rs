@@ -86,6 +86,10 @@ pub struct Options {
     pub startup_taints: Vec<String>,
     /// Kerf's own: whether pods are nominated to the nodes they are planned onto.
     pub nominate_pods: bool,
+    /// Kerf's own: whether decisions are made and compared with those of another autoscaler, and none is carried out.
+    pub observe: bool,
+    /// Kerf's own: the file that such decisions are appended to; `None` for the log alone.
+    pub observe_file: Option<String>,
 }
 
 /// Everything that is wrong with the options: flags first, then values.
@@ -191,6 +195,8 @@ impl Options {
             commands_per_pass: check.one_of("disruption-commands-per-pass", "DISRUPTION_COMMANDS_PER_PASS"),
             startup_taints: check.taint_keys("startup-taints", "STARTUP_TAINTS"),
             nominate_pods: values.bool("nominate-pods"),
+            observe: values.bool("observe"),
+            observe_file: check.observe_file(),
         };
         check.end(options)
     }
@@ -335,6 +341,18 @@ impl<'a> Check<'a> {
     fn port(&mut self, flag: &str, variable: &'static str) -> u16 {
         let value = self.values.int(flag);
         self.or_default(u16::try_from(value).map_err(|_| invalid(variable, &value.to_string())))
+    }
+
+    /// A file of decisions, which only a process that observes writes.
+    fn observe_file(&mut self) -> Option<String> {
+        let file = non_empty(self.values.string("observe-file"))?;
+        if !self.values.bool("observe") {
+            self.errors.push(OptionsError::Refused {
+                variable: "OBSERVE_FILE",
+                problem: format!("{file:?}; it needs --observe"),
+            });
+        }
+        Some(file)
     }
 
     /// Destinations of log lines. One without a name cannot be opened (OPS-027).

@@ -2,15 +2,11 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, Level};
+use crate::definition_fields::{REMEDY, lacking, schema, versions};
 use kerf_api::{Crd, Provider};
 use serde_json::Value;
-use std::collections::BTreeSet;
 
 const CHECK: &str = "definitions";
-const REMEDY: &str = "`kerf crds | kubectl apply --server-side -f -` installs it";
-
-/// How many missing fields a message names.
-const FIELDS_SHOWN: usize = 3;
 
 /// Without these, the controller does not start.
 const REQUIRED: [&str; 3] = [
@@ -60,51 +56,12 @@ fn judge(wanted: &Crd, there: &[Value]) -> Option<Finding> {
             let message = format!("does not serve version {name}; {without}; {REMEDY}");
             return Some(Finding::new(level, CHECK, message).on(wanted.name));
         };
-        let (mut needed, mut known) = (BTreeSet::new(), BTreeSet::new());
-        fields(schema(version), "", &mut needed);
-        fields(schema(served), "", &mut known);
-        let lacks: Vec<&String> = needed.difference(&known).collect();
-        if !lacks.is_empty() {
-            let shown: Vec<&str> = lacks.iter().take(FIELDS_SHOWN).map(|field| field.as_str()).collect();
-            let more = match lacks.len().saturating_sub(FIELDS_SHOWN) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let message = format!(
-                "is older than this version of Kerf: it lacks {}{more}; {REMEDY}",
-                shown.join(", ")
-            );
+        if let Some(fields) = lacking(schema(version), schema(served)) {
+            let message = format!("is older than this version of Kerf: it lacks {fields}; {REMEDY}");
             return Some(Finding::new(level, CHECK, message).on(wanted.name));
         }
     }
     None
-}
-
-fn versions(crd: &Value) -> impl Iterator<Item = &Value> {
-    let versions = crd.pointer("/spec/versions").and_then(Value::as_array);
-    versions.into_iter().flatten()
-}
-
-fn schema(version: &Value) -> &Value {
-    version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null)
-}
-
-/// Collects the paths of all fields of a schema, as `spec.template.spec.taints[].key`.
-fn fields(schema: &Value, path: &str, found: &mut BTreeSet<String>) {
-    if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
-        for (name, schema) in properties {
-            let at = if path.is_empty() {
-                name.clone()
-            } else {
-                format!("{path}.{name}")
-            };
-            fields(schema, &at, found);
-            found.insert(at);
-        }
-    }
-    if let Some(items) = schema.get("items") {
-        fields(items, &format!("{path}[]"), found);
-    }
 }
 
 #[cfg(test)]

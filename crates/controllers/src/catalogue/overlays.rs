@@ -82,7 +82,9 @@ impl Reconciler for OverlayEvaluation {
         }
         let written: Vec<NodeOverlay> = overlays.iter().map(|overlay| NodeOverlay::clone(overlay)).collect();
         let evaluation = evaluate(&written, &pools, rules, &context.interner);
-        for overlay in &written {
+        // The other autoscaler writes statuses where this process observes.
+        let reported = written.iter().filter(|_| !context.options.observe);
+        for overlay in reported {
             let name = overlay.metadata.name.as_deref().unwrap_or_default();
             let Some(status) = evaluation.statuses.get(name) else {
                 continue;

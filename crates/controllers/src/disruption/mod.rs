@@ -27,4 +27,5 @@ mod taints;
 pub(crate) use condition_rules::note_pod_event;
 pub(crate) use conditions::ClaimConditions;
 pub(crate) use disruption_loop::Disruption;
+pub(crate) use progress::Progress;
 pub(crate) use queue::CommandQueue;

@@ -16,7 +16,7 @@ use crate::search_limits::SearchLimits;
 const SEARCH_ON: Duration = Duration::from_secs(5);
 
 /// The progress of one round.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     limits: SearchLimits,
     shutdown: CancellationToken,
     jump_guard: ClockJumpGuard,
@@ -25,7 +25,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(context: &Context, shutdown: &CancellationToken) -> Self {
+    pub(crate) fn new(context: &Context, shutdown: &CancellationToken) -> Self {
         Self {
             limits: context.tuning.search,
             shutdown: shutdown.clone(),

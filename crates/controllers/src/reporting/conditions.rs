@@ -1,40 +1,66 @@
 //! Metrics and events about conditions, and how long objects take to end (OPS-170 to OPS-175, OPS-208, OPS-209, OPS-213).
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use kerf_api::NodeClassKind;
-use kerf_api::{Condition, ConditionStatus, Conditioned, NodeClaim, NodePool};
+use kerf_api::{CapacityBuffer, Condition, ConditionStatus, Conditioned, NodeClaim, NodePool};
 use kerf_runtime::metrics::{
     Counter, Gauge, Histogram, LabelNames, MetricDef, Sample, Series, catalogue, status_conditions,
 };
-use kerf_runtime::{Event, EventType, ObjectRef, Outcome, RateLimit, ReconcileError};
+use kerf_runtime::{Event, EventType, ObjectKey, ObjectRef, Outcome, RateLimit, ReconcileError};
+use kerf_state::lean::{LeanCondition, LeanNode};
+use kube::Resource;
 
 use crate::changes::{Change, Diff};
 use crate::cluster::Cluster;
 use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 
-/// A kind whose conditions are reported.
-pub(crate) trait Reported: Conditioned + Send + Sync + 'static {
+/// A kind whose conditions are reported (OPS-098).
+pub(crate) trait Reported: Resource<DynamicType = ()> + Send + Sync + 'static {
     /// The kind in metric names.
     const KIND: &'static str;
     /// The controller's name.
     const CONTROLLER: &'static str;
+    /// Whether the deprecated families, with group and kind as labels, show it as well (OPS-172).
+    const IN_DEPRECATED_FAMILIES: bool;
+    /// The names of its gauges, which live as long as the process.
+    const GAUGES: GaugeNames;
     /// The object of that name.
-    fn find(cluster: &Cluster, name: &str) -> Option<Arc<Self>>;
+    fn find(cluster: &Cluster, key: &ObjectKey) -> Option<Arc<Self>>;
     /// The object of this kind that a change is about.
     fn of(change: &Change) -> Option<&Diff<Self>>
     where
         Self: Sized;
+    /// Its conditions.
+    fn reported_conditions(&self) -> Cow<'_, [Condition]>;
+    /// Whether nothing that is reported differs from another state of the object.
+    fn looks_like(&self, _other: &Self) -> bool {
+        false
+    }
+}
+
+/// The names of the gauges of one kind.
+pub(crate) struct GaugeNames {
+    count: &'static str,
+    current: &'static str,
+    going: &'static str,
 }
 
 impl Reported for NodeClaim {
     const KIND: &'static str = "nodeclaim";
     const CONTROLLER: &'static str = "operatorpkg.nodeclaim.status";
-    fn find(cluster: &Cluster, name: &str) -> Option<Arc<Self>> {
-        cluster.claim(name)
+    const IN_DEPRECATED_FAMILIES: bool = true;
+    const GAUGES: GaugeNames = GaugeNames {
+        count: "operator_nodeclaim_status_condition_count",
+        current: "operator_nodeclaim_status_condition_current_status_seconds",
+        going: "operator_nodeclaim_termination_current_time_seconds",
+    };
+    fn find(cluster: &Cluster, key: &ObjectKey) -> Option<Arc<Self>> {
+        cluster.claim(&key.name)
     }
     fn of(change: &Change) -> Option<&Diff<Self>> {
         if let Change::Claim(diff) = change {
@@ -43,13 +69,22 @@ impl Reported for NodeClaim {
             None
         }
     }
+    fn reported_conditions(&self) -> Cow<'_, [Condition]> {
+        Cow::Borrowed(self.conditions())
+    }
 }
 
 impl Reported for NodePool {
     const KIND: &'static str = "nodepool";
     const CONTROLLER: &'static str = "operatorpkg.nodepool.status";
-    fn find(cluster: &Cluster, name: &str) -> Option<Arc<Self>> {
-        cluster.pool(name)
+    const IN_DEPRECATED_FAMILIES: bool = true;
+    const GAUGES: GaugeNames = GaugeNames {
+        count: "operator_nodepool_status_condition_count",
+        current: "operator_nodepool_status_condition_current_status_seconds",
+        going: "operator_nodepool_termination_current_time_seconds",
+    };
+    fn find(cluster: &Cluster, key: &ObjectKey) -> Option<Arc<Self>> {
+        cluster.pool(&key.name)
     }
     fn of(change: &Change) -> Option<&Diff<Self>> {
         if let Change::Pool(diff) = change {
@@ -58,75 +93,160 @@ impl Reported for NodePool {
             None
         }
     }
+    fn reported_conditions(&self) -> Cow<'_, [Condition]> {
+        Cow::Borrowed(self.conditions())
+    }
+}
+
+impl Reported for LeanNode {
+    const KIND: &'static str = "node";
+    const CONTROLLER: &'static str = "operatorpkg.node.status";
+    const IN_DEPRECATED_FAMILIES: bool = false;
+    const GAUGES: GaugeNames = GaugeNames {
+        count: "operator_node_status_condition_count",
+        current: "operator_node_status_condition_current_status_seconds",
+        going: "operator_node_termination_current_time_seconds",
+    };
+    fn find(cluster: &Cluster, key: &ObjectKey) -> Option<Arc<Self>> {
+        cluster.node(&key.name)
+    }
+    fn of(change: &Change) -> Option<&Diff<Self>> {
+        if let Change::Node(diff) = change {
+            Some(diff)
+        } else {
+            None
+        }
+    }
+    fn reported_conditions(&self) -> Cow<'_, [Condition]> {
+        let read = |one: &LeanCondition| {
+            let status = match one.status.as_str() {
+                "True" => ConditionStatus::True,
+                "False" => ConditionStatus::False,
+                _ => ConditionStatus::Unknown,
+            };
+            let since = one.last_transition_time.as_ref();
+            let since = since.or(self.metadata.creation_timestamp.as_ref());
+            let since = since.map_or(Timestamp::UNIX_EPOCH, |time| time.0);
+            Condition::new(&one.kind, status, &one.reason, &one.message, since)
+        };
+        self.status.conditions.iter().map(read).collect()
+    }
+    /// Kubelets write their Node every few minutes though nothing has changed.
+    fn looks_like(&self, other: &Self) -> bool {
+        let same = |(a, b): (&LeanCondition, &LeanCondition)| {
+            (&a.kind, &a.status, &a.reason, &a.last_transition_time)
+                == (&b.kind, &b.status, &b.reason, &b.last_transition_time)
+        };
+        let (a, b) = (&self.metadata, &other.metadata);
+        a.uid == b.uid
+            && a.deletion_timestamp == b.deletion_timestamp
+            && a.finalizers == b.finalizers
+            && a.labels == b.labels
+            && self.status.conditions.len() == other.status.conditions.len()
+            && self.status.conditions.iter().zip(&other.status.conditions).all(same)
+    }
+}
+
+impl Reported for CapacityBuffer {
+    const KIND: &'static str = "capacitybuffer";
+    const CONTROLLER: &'static str = "operatorpkg.capacitybuffer.status";
+    const IN_DEPRECATED_FAMILIES: bool = true;
+    const GAUGES: GaugeNames = GaugeNames {
+        count: "operator_capacitybuffer_status_condition_count",
+        current: "operator_capacitybuffer_status_condition_current_status_seconds",
+        going: "operator_capacitybuffer_termination_current_time_seconds",
+    };
+    fn find(cluster: &Cluster, key: &ObjectKey) -> Option<Arc<Self>> {
+        cluster.capacity_buffer(&key.namespace, &key.name)
+    }
+    fn of(change: &Change) -> Option<&Diff<Self>> {
+        if let Change::Buffer(diff) = change {
+            Some(diff)
+        } else {
+            None
+        }
+    }
+    fn reported_conditions(&self) -> Cow<'_, [Condition]> {
+        Cow::Borrowed(
+            self.status
+                .as_ref()
+                .map(|status| status.conditions.as_slice())
+                .unwrap_or_default(),
+        )
+    }
 }
 
 /// `operatorpkg.<kind>.status`.
 pub(crate) struct ConditionReport<K> {
     context: Context,
-    work: WorkLoop<String>,
+    work: WorkLoop<ObjectKey>,
     series: Series,
     families: Families,
     /// Objects as last reported.
-    known: Mutex<BTreeMap<String, Arc<K>>>,
+    known: Mutex<BTreeMap<ObjectKey, Arc<K>>>,
 }
 
-/// The metric families of one kind, and the deprecated ones with group and kind as labels (OPS-172).
+/// The metric families that show a kind.
 struct Families {
-    defs: Defs,
+    own: ConditionFamilies,
+    /// The object's label behind each extra metric label of its own families, in order.
+    extra: Vec<String>,
+    /// The deprecated ones (OPS-172).
+    deprecated: Option<ConditionFamilies>,
+}
+
+/// Six families about conditions and termination.
+struct ConditionFamilies {
+    names: GaugeNames,
     transition: Histogram,
     count: Gauge,
     current: Gauge,
     transitions: Counter,
     going: Gauge,
     gone: Histogram,
-    twin_transition: Histogram,
-    twin_count: Gauge,
-    twin_current: Gauge,
-    twin_transitions: Counter,
-    twin_going: Gauge,
-    twin_gone: Histogram,
-    /// The object's label behind each extra metric label, in order.
-    extra: Vec<String>,
-}
-
-/// Names of gauge families, which live as long as the process.
-struct Defs {
-    count: &'static str,
-    current: &'static str,
-    going: &'static str,
 }
 
 impl Families {
-    fn new(context: &Context, kind: &str) -> Self {
-        let (own, metrics) = (status_conditions(kind), &context.metrics);
-        let names = match kind {
-            "nodeclaim" => Defs {
-                count: "operator_nodeclaim_status_condition_count",
-                current: "operator_nodeclaim_status_condition_current_status_seconds",
-                going: "operator_nodeclaim_termination_current_time_seconds",
+    fn new<K: Reported>(context: &Context) -> Self {
+        let (own, metrics) = (status_conditions(K::KIND), &context.metrics);
+        let deprecated = || ConditionFamilies {
+            names: GaugeNames {
+                count: &catalogue::STATUS_CONDITION_COUNT.name,
+                current: &catalogue::STATUS_CURRENT_STATUS_SECONDS.name,
+                going: &catalogue::TERMINATION_CURRENT_TIME.name,
             },
-            _ => Defs {
-                count: "operator_nodepool_status_condition_count",
-                current: "operator_nodepool_status_condition_current_status_seconds",
-                going: "operator_nodepool_termination_current_time_seconds",
-            },
+            transition: metrics.histogram(&catalogue::STATUS_TRANSITION_SECONDS),
+            count: metrics.gauge(&catalogue::STATUS_CONDITION_COUNT),
+            current: metrics.gauge(&catalogue::STATUS_CURRENT_STATUS_SECONDS),
+            transitions: metrics.counter(&catalogue::STATUS_TRANSITIONS),
+            going: metrics.gauge(&catalogue::TERMINATION_CURRENT_TIME),
+            gone: metrics.histogram(&catalogue::TERMINATION_DURATION),
         };
         Self {
-            defs: names,
             extra: extra_labels(context, &own.termination_duration_seconds),
-            transition: metrics.histogram(&own.transition_seconds),
-            count: metrics.gauge(&own.condition_count),
-            current: metrics.gauge(&own.current_status_seconds),
-            transitions: metrics.counter(&own.transitions_total),
-            going: metrics.gauge(&own.termination_current_time_seconds),
-            gone: metrics.histogram(&own.termination_duration_seconds),
-            twin_transition: metrics.histogram(&catalogue::STATUS_TRANSITION_SECONDS),
-            twin_count: metrics.gauge(&catalogue::STATUS_CONDITION_COUNT),
-            twin_current: metrics.gauge(&catalogue::STATUS_CURRENT_STATUS_SECONDS),
-            twin_transitions: metrics.counter(&catalogue::STATUS_TRANSITIONS),
-            twin_going: metrics.gauge(&catalogue::TERMINATION_CURRENT_TIME),
-            twin_gone: metrics.histogram(&catalogue::TERMINATION_DURATION),
+            own: ConditionFamilies {
+                names: K::GAUGES,
+                transition: metrics.histogram(&own.transition_seconds),
+                count: metrics.gauge(&own.condition_count),
+                current: metrics.gauge(&own.current_status_seconds),
+                transitions: metrics.counter(&own.transitions_total),
+                going: metrics.gauge(&own.termination_current_time_seconds),
+                gone: metrics.histogram(&own.termination_duration_seconds),
+            },
+            deprecated: K::IN_DEPRECATED_FAMILIES.then(deprecated),
         }
+    }
+
+    /// The families, each with the labels that it has besides those about the condition.
+    fn with_labels<K: Reported>(&self, object: &K) -> Vec<(&ConditionFamilies, Vec<String>)> {
+        let labels = object.meta().labels.as_ref();
+        let value = |key: &String| labels.and_then(|labels| labels.get(key)).cloned().unwrap_or_default();
+        let own = (&self.own, self.extra.iter().map(value).collect());
+        let deprecated = self.deprecated.as_ref().map(|families| {
+            let labels = vec![K::group(&()).into_owned(), K::kind(&()).into_owned()];
+            (families, labels)
+        });
+        std::iter::once(own).chain(deprecated).collect()
     }
 }
 
@@ -192,7 +312,7 @@ impl<K: Reported> ConditionReport<K> {
                 .for_kind::<K>()
                 .workers(10),
             series: Series::default(),
-            families: Families::new(context, K::KIND),
+            families: Families::new::<K>(context),
             known: Mutex::default(),
             context: context.clone(),
         });
@@ -207,19 +327,19 @@ impl<K: Reported> ConditionReport<K> {
     fn refresh(&self) {
         let now = self.context.now();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for (name, object) in &*known {
-            self.series.replace(name, self.samples(name, object, now));
+        for (key, object) in &*known {
+            self.series.replace(&series_key(key), self.samples(object, now));
         }
     }
 
-    fn report(&self, name: &str) -> Outcome {
+    fn report(&self, key: &ObjectKey) -> Outcome {
         let now = self.context.now();
-        let object = K::find(&self.context.cluster, name);
+        let object = K::find(&self.context.cluster, key);
         let before = {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             match &object {
-                Some(object) => known.insert(name.to_owned(), Arc::clone(object)),
-                None => known.remove(name),
+                Some(object) => known.insert(key.clone(), Arc::clone(object)),
+                None => known.remove(key),
             }
         };
         let same = |a: &K, b: &K| a.meta().uid == b.meta().uid;
@@ -229,7 +349,7 @@ impl<K: Reported> ConditionReport<K> {
             self.gone(before, now);
         }
         let Some(object) = object else {
-            self.series.remove(name);
+            self.series.remove(&series_key(key));
             return Outcome::Done;
         };
         let before = before.filter(|before| same(before, &object));
@@ -238,22 +358,20 @@ impl<K: Reported> ConditionReport<K> {
     }
 
     fn changes(&self, before: Option<&K>, object: &K) {
-        let families = &self.families;
-        let extra = self.extra(object);
-        for Transition { from, to } in transitions(before.map_or(&[], K::conditions), object.conditions()) {
+        let families = self.families.with_labels(object);
+        let (was, is) = (before.map(K::reported_conditions), object.reported_conditions());
+        for Transition { from, to } in transitions(was.as_deref().unwrap_or_default(), &is) {
             let (kind, status, reason) = (to.type_.as_str(), to.status.as_str(), to.reason());
-            families.transitions.inc(&with(&[kind, status, reason], &extra));
-            families
-                .twin_transitions
-                .inc(&[kind, status, reason, &K::group(&()), &K::kind(&())]);
+            for (families, labels) in &families {
+                families.transitions.inc(&with(&[kind, status, reason], labels));
+            }
             // OPS-213
             let Some(from) = from else { continue };
             let lasted = seconds(from.transitioned(), to.transitioned());
-            let old = from.status.as_str();
-            families.transition.observe(&with(&[kind, old], &extra), lasted);
-            families
-                .twin_transition
-                .observe(&[kind, old, &K::group(&()), &K::kind(&())], lasted);
+            for (families, labels) in &families {
+                let labels = with(&[kind, from.status.as_str()], labels);
+                families.transition.observe(&labels, lasted);
+            }
             self.publish(object, to.type_.clone(), message(from, to));
         }
         let finalizers =
@@ -272,9 +390,10 @@ impl<K: Reported> ConditionReport<K> {
         let Some(deleted) = &object.meta().deletion_timestamp else {
             return;
         };
-        let (extra, took) = (self.extra(object), seconds(deleted.0, now));
-        self.families.gone.observe(&with(&[], &extra), took);
-        self.families.twin_gone.observe(&[&K::group(&()), &K::kind(&())], took);
+        let took = seconds(deleted.0, now);
+        for (families, labels) in self.families.with_labels(object) {
+            families.gone.observe(&with(&[], &labels), took);
+        }
     }
 
     fn publish(&self, object: &K, reason: String, message: String) {
@@ -288,63 +407,44 @@ impl<K: Reported> ConditionReport<K> {
         });
     }
 
-    fn extra(&self, object: &K) -> Vec<String> {
-        let labels = object.meta().labels.as_ref();
-        let value = |key: &String| labels.and_then(|labels| labels.get(key)).cloned().unwrap_or_default();
-        self.families.extra.iter().map(value).collect()
-    }
-
-    fn samples(&self, name: &str, object: &K, now: Timestamp) -> Vec<Sample> {
-        let (families, extra) = (&self.families, self.extra(object));
-        let (group, kind) = (K::group(&()).into_owned(), K::kind(&()).into_owned());
-        let mut samples = Vec::new();
-        let mut both = |own: (&Gauge, &'static str), twin: (&Gauge, &'static str), labels: Vec<String>, value: f64| {
-            let chained = |more: &[String]| labels.iter().chain(more).cloned().collect();
-            samples.push(Sample {
-                gauge: own.0.clone(),
-                family: own.1,
-                labels: chained(&extra),
-                value,
-            });
-            samples.push(Sample {
-                gauge: twin.0.clone(),
-                family: twin.1,
-                labels: chained(&[group.clone(), kind.clone()]),
-                value,
-            });
+    fn samples(&self, object: &K, now: Timestamp) -> Vec<Sample> {
+        let meta = object.meta();
+        let own = |more: &[&str]| -> Vec<String> {
+            let place = [meta.namespace.as_deref(), meta.name.as_deref()];
+            let place = place.map(|text| text.unwrap_or_default().to_owned());
+            place
+                .into_iter()
+                .chain(more.iter().map(|text| (*text).to_owned()))
+                .collect()
         };
-        let of = |parts: [&str; 5]| parts.map(str::to_owned).to_vec();
-        for condition in object.conditions() {
-            let labels = of([
-                "",
-                name,
-                &condition.type_,
-                condition.status.as_str(),
-                condition.reason(),
-            ]);
-            both(
-                (&families.count, families.defs.count),
-                (&families.twin_count, &catalogue::STATUS_CONDITION_COUNT.name),
-                labels.clone(),
-                1.0,
-            );
-            both(
-                (&families.current, families.defs.current),
-                (&families.twin_current, &catalogue::STATUS_CURRENT_STATUS_SECONDS.name),
-                labels,
-                seconds(condition.transitioned(), now),
-            );
-        }
-        if let Some(deleted) = &object.meta().deletion_timestamp {
-            both(
-                (&families.going, families.defs.going),
-                (&families.twin_going, &catalogue::TERMINATION_CURRENT_TIME.name),
-                vec![String::new(), name.to_owned()],
-                seconds(deleted.0, now),
-            );
+        let mut samples = Vec::new();
+        for (families, labels) in self.families.with_labels(object) {
+            let names = &families.names;
+            let mut add = |gauge: &Gauge, family, own: Vec<String>, value| {
+                samples.push(Sample {
+                    gauge: gauge.clone(),
+                    family,
+                    labels: own.into_iter().chain(labels.iter().cloned()).collect(),
+                    value,
+                });
+            };
+            for condition in &*object.reported_conditions() {
+                let own = own(&[&condition.type_, condition.status.as_str(), condition.reason()]);
+                add(&families.count, names.count, own.clone(), 1.0);
+                let lasts = seconds(condition.transitioned(), now);
+                add(&families.current, names.current, own, lasts);
+            }
+            if let Some(deleted) = &meta.deletion_timestamp {
+                add(&families.going, names.going, own(&[]), seconds(deleted.0, now));
+            }
         }
         samples
     }
+}
+
+/// What the series of an object are kept under.
+fn series_key(key: &ObjectKey) -> String {
+    format!("{}/{}", key.namespace, key.name)
 }
 
 fn with<'a>(own: &[&'a str], extra: &'a [String]) -> Vec<&'a str> {
@@ -352,22 +452,29 @@ fn with<'a>(own: &[&'a str], extra: &'a [String]) -> Vec<&'a str> {
 }
 
 impl<K: Reported> Reconciler for ConditionReport<K> {
-    type Key = String;
+    type Key = ObjectKey;
 
-    fn work(&self) -> &WorkLoop<String> {
+    fn work(&self) -> &WorkLoop<ObjectKey> {
         &self.work
     }
 
-    fn keys_of(&self, change: &Change) -> Vec<String> {
-        let object = K::of(change).and_then(Diff::last);
-        object
-            .and_then(|object| object.meta().name.clone())
-            .into_iter()
-            .collect()
+    fn keys_of(&self, change: &Change) -> Vec<ObjectKey> {
+        let Some(diff) = K::of(change) else { return Vec::new() };
+        if let (Some(before), Some(after)) = (&diff.before, &diff.after)
+            && before.looks_like(after)
+        {
+            return Vec::new();
+        }
+        let meta = diff.last().map(|object| object.meta());
+        let key = meta.and_then(|meta| {
+            let namespace = meta.namespace.as_deref().unwrap_or_default();
+            Some(ObjectKey::new(namespace, meta.name.as_deref()?))
+        });
+        key.into_iter().collect()
     }
 
-    async fn reconcile(&self, name: &String) -> Result<Outcome, ReconcileError> {
-        Ok(self.report(name))
+    async fn reconcile(&self, key: &ObjectKey) -> Result<Outcome, ReconcileError> {
+        Ok(self.report(key))
     }
 }
 

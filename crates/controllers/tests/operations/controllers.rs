@@ -63,8 +63,12 @@ const CONTROLLERS: [(&str, u32, u32); 27] = [
     ("capacitybuffer", 10, 10),
 ];
 
-/// OPS-098 names more kinds; these are built.
-const STATUS_CONTROLLERS: [&str; 2] = ["operatorpkg.nodeclaim.status", "operatorpkg.nodepool.status"];
+const STATUS_CONTROLLERS: [&str; 4] = [
+    "operatorpkg.nodeclaim.status",
+    "operatorpkg.nodepool.status",
+    "operatorpkg.node.status",
+    "operatorpkg.capacitybuffer.status",
+];
 
 #[tokio::test(start_paused = true)]
 async fn workers_follow_the_cpu_requests() {
@@ -83,6 +87,7 @@ async fn workers_follow_the_cpu_requests() {
             let found = scrape.value("controller_runtime_max_concurrent_reconciles", &[("controller", name)]);
             assert_eq!(found, Some(workers), "{name} with {cpu_requests} millicores");
         }
+        // OPS-098
         for name in STATUS_CONTROLLERS {
             let found = scrape.value("controller_runtime_max_concurrent_reconciles", &[("controller", name)]);
             assert_eq!(found, Some(10.0), "{name}");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cluster::{CLAIMS, Cluster, NODES, POOLS, name};
 
 /// Families without series in a life in which nothing goes wrong, and why.
-const SILENT: [(&str, &str); 13] = [
+const SILENT: [(&str, &str); 15] = [
     ("karpenter_build_info", "the command line sets it"),
     ("karpenter_nodepools_cost_tracker_errors_total", "every price is known"),
     ("karpenter_scheduler_unfinished_work_seconds", "no pass is under way"),
@@ -37,6 +37,14 @@ const SILENT: [(&str, &str); 13] = [
     ("rest_client_requests_total", "it is never counted"),
     ("leader_election_slowpath_total", "no renewal had to read the lease"),
     ("workqueue_retries_total", "nothing is tried again"),
+    (
+        "kerf_shadow_decisions_total",
+        "the controllers carry their decisions out",
+    ),
+    (
+        "kerf_shadow_savings_per_hour",
+        "the controllers carry their decisions out",
+    ),
 ];
 
 const ALLOWED: &str = "karpenter_nodepools_allowed_disruptions";
@@ -128,7 +136,7 @@ async fn a_life_is_measured_told_and_logged() {
 
     // Every family of the catalogue, and those of the kinds.
     let mut expected: BTreeSet<String> = CATALOGUE.iter().map(|def| def.name.to_string()).collect();
-    for kind in ["nodeclaim", "nodepool"] {
+    for kind in ["nodeclaim", "nodepool", "node"] {
         let of = status_conditions(kind);
         let families = [
             of.transition_seconds,

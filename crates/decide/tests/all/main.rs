@@ -7,4 +7,5 @@ mod forecast;
 mod passes;
 mod provisioning;
 mod rounds;
+mod shadow;
 mod validation;

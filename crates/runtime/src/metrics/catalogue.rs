@@ -417,4 +417,12 @@ catalogue! {
     // OPS-179
     LEADER_SLOWPATH: counter "leader_election_slowpath_total" ["name"]
         "Renewals that had to read the lease again.";
+
+    // Kerf's own, with --observe
+
+    SHADOW_DECISIONS: counter "kerf_shadow_decisions_total" ["decision", "reason"]
+        "Decisions made beside another autoscaler and not carried out.";
+
+    SHADOW_SAVINGS: gauge "kerf_shadow_savings_per_hour" []
+        "What the disruption commands that hold and are not carried out would save, in dollars per hour.";
 }

@@ -331,6 +331,22 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "tell kube-scheduler where pods are planned: set status.nominatedNodeName when their node takes pods; needs permission to patch pods/status",
     )
     .of_kerf(),
+    option(
+        "observe",
+        "OBSERVE",
+        OptionKind::Bool,
+        "false",
+        "decide beside a running Karpenter and carry nothing out: get, list and watch only, without a lease",
+    )
+    .of_kerf(),
+    option(
+        "observe-file",
+        "OBSERVE_FILE",
+        OptionKind::Text,
+        "",
+        "file that --observe appends its decisions to, one JSON object a line, for kerf shadow report; the log alone when empty",
+    )
+    .of_kerf(),
 ];
 
 /// What `--help` prints about `definitions`: Karpenter's options first, then Kerf's own, then those without an effect.

@@ -117,6 +117,8 @@ fn flags_variables_and_defaults_are_the_contracts() {
         ),
         ("startup-taints", "STARTUP_TAINTS", Text, ""),
         ("nominate-pods", "NOMINATE_PODS", Bool, "false"),
+        ("observe", "OBSERVE", Bool, "false"),
+        ("observe-file", "OBSERVE_FILE", Text, ""),
     ];
     let defined: Vec<_> = DEFINITIONS
         .iter()

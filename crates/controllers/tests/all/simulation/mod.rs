@@ -49,6 +49,7 @@ mod replacement_failures;
 mod reporting;
 mod scale_ups;
 mod scripted_cloud;
+mod shadow;
 mod static_capacity;
 mod static_capacity_crash;
 mod static_drift;
