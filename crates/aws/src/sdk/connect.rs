@@ -5,8 +5,12 @@ use super::{eks, errors, iam, prices, sqs, ssm, zonal_shift};
 use crate::errors::ApiError;
 use crate::pricing::pricing_endpoint_region;
 use crate::services::Services;
+use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, ConfigLoader, Region, SdkConfig};
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
+use aws_smithy_async::rt::sleep::TokioSleep;
+use aws_smithy_async::time::TimeSource;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use std::sync::Arc;
@@ -53,15 +57,43 @@ fn http_client() -> SharedHttpClient {
     builder.tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
 }
 
+fn timeouts() -> TimeoutConfig {
+    TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT_MAX).build()
+}
+
+/// The suffix of the user agent.
+fn app_name() -> Option<AppName> {
+    AppName::new(concat!("karpenter.sh-", env!("CARGO_PKG_VERSION"))).ok()
+}
+
 /// What all calls have in common (AWS-337).
 pub fn loader() -> ConfigLoader {
-    let name = AppName::new(concat!("karpenter.sh-", env!("CARGO_PKG_VERSION")));
-    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT_MAX);
-    let loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts.build());
-    match name {
-        Ok(name) => loader.app_name(name),
-        Err(_) => loader,
+    let loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts());
+    match app_name() {
+        Some(name) => loader.app_name(name),
+        None => loader,
     }
+}
+
+/// A configuration that takes nothing from the machine: no environment variables, no profile and no clock. Timeouts and user agent are those
+/// of [`loader`].
+pub fn isolated_config(
+    client: SharedHttpClient,
+    region: &str,
+    credentials: impl ProvideCredentials + 'static,
+    time: impl TimeSource + 'static,
+) -> SdkConfig {
+    let mut config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .http_client(client)
+        .region(Region::new(region.to_owned()))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .time_source(time)
+        .sleep_impl(TokioSleep::new())
+        .retry_config(RetryConfig::standard())
+        .timeout_config(timeouts());
+    config.set_app_name(app_name());
+    config.build()
 }
 
 /// Finds region and credentials as the SDK does, and makes sure that EC2 can be used (AWS-333).

@@ -18,4 +18,4 @@ mod template;
 mod values;
 mod zonal_shift;
 
-pub use connect::{ConnectError, Connection, connect, loader};
+pub use connect::{ConnectError, Connection, connect, isolated_config, loader};

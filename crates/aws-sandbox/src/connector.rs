@@ -1,0 +1,147 @@
+//! The connector below the AWS SDK: requests go to the account instead of the network.
+
+use crate::faults::{AwsFaults, CallFault};
+use crate::sandbox::AwsSandbox;
+use crate::wire::{self, Attempt, Reply, WireAnswer, WireRequest};
+use aws_credential_types::Credentials;
+use aws_smithy_async::time::TimeSource;
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpClient, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::body::SdkBody;
+use http_body_util::BodyExt as _;
+use kerf_aws::sdk::{ConnectError, Connection, isolated_config};
+use kerf_runtime::Clock;
+use std::time::{Duration, SystemTime};
+
+/// The secret that goes with the access key of every sandbox.
+const SECRET: &str = "sandbox";
+
+/// The services of an account on the real SDK. `faults` may be one for several connections.
+pub fn connect(sandbox: &AwsSandbox, faults: &AwsFaults) -> Result<Connection, ConnectError> {
+    let (region, key) = sandbox.with(|account, _| (account.region.clone(), account.access_key.clone()));
+    let connector = Connector {
+        sandbox: sandbox.clone(),
+        faults: faults.clone(),
+    };
+    let credentials = Credentials::new(key, SECRET, None, None, "sandbox");
+    let time = SandboxTime(sandbox.clock().clone());
+    Connection::new(&isolated_config(
+        SharedHttpClient::new(connector),
+        &region,
+        credentials,
+        time,
+    ))
+}
+
+/// The account's clock, for signatures.
+#[derive(Debug)]
+struct SandboxTime(Clock);
+
+impl TimeSource for SandboxTime {
+    fn now(&self) -> SystemTime {
+        SystemTime::from(self.0.now())
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Connector {
+    sandbox: AwsSandbox,
+    faults: AwsFaults,
+}
+
+impl HttpClient for Connector {
+    fn http_connector(
+        &self,
+        _settings: &HttpConnectorSettings,
+        _components: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        SharedHttpConnector::new(self.clone())
+    }
+}
+
+impl HttpConnector for Connector {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let connector = self.clone();
+        HttpConnectorFuture::new(async move { connector.carry(request).await })
+    }
+}
+
+/// A request as the wire reads it.
+fn wire_request<'a>(request: &'a HttpRequest, body: &'a [u8]) -> WireRequest<'a> {
+    WireRequest {
+        method: request.method(),
+        uri: request.uri(),
+        headers: request.headers().iter().collect(),
+        body,
+    }
+}
+
+fn broken(text: &'static str) -> ConnectorError {
+    ConnectorError::io(text.into())
+}
+
+impl Connector {
+    async fn carry(&self, mut request: HttpRequest) -> Result<HttpResponse, ConnectorError> {
+        // The SDK watches how fast a body is read: one that nobody reads counts as a stalled connection.
+        let body = request
+            .take_body()
+            .collect()
+            .await
+            .map_err(ConnectorError::io)?
+            .to_bytes();
+        let request = wire_request(&request, &body);
+        let (fault, latency) = self.faults.next(&wire::action(&request));
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
+        match fault {
+            CallFault::None => response(self.answer(&request).await),
+            CallFault::Refuse(refusal) => response(wire::refuse(&request, &refusal, self.sandbox.now())),
+            CallFault::DropRequest => Err(broken(
+                "injected fault: the connection broke before the request arrived",
+            )),
+            CallFault::DropAnswer => {
+                self.answer(&request).await;
+                Err(broken("injected fault: the connection broke before the answer arrived"))
+            }
+        }
+    }
+
+    /// The account's answer. A call that waits for messages is tried again whenever something changes.
+    async fn answer(&self, request: &WireRequest<'_>) -> WireAnswer {
+        let mut attempt = Attempt::First;
+        let mut until = None;
+        loop {
+            let (reply, seen) = self
+                .sandbox
+                .serve(|account, now| wire::answer(account, request, attempt, now));
+            let wait = match reply {
+                Reply::Done(answer) => return answer,
+                Reply::Wait(wait) => wait.unsigned_abs(),
+            };
+            let now = tokio::time::Instant::now();
+            let end = *until.get_or_insert(now + wait);
+            let left: Duration = end.saturating_duration_since(now);
+            attempt = if left.is_zero() { Attempt::Last } else { Attempt::Again };
+            if !left.is_zero() {
+                self.sandbox.changed(seen, left).await;
+            }
+        }
+    }
+}
+
+fn response(answer: WireAnswer) -> Result<HttpResponse, ConnectorError> {
+    let status = answer
+        .status
+        .try_into()
+        .map_err(|_| broken("the account answered no HTTP status"))?;
+    let mut response = HttpResponse::new(status, SdkBody::from(answer.body));
+    for (name, value) in answer.headers {
+        response.headers_mut().insert(name, value);
+    }
+    Ok(response)
+}

@@ -1,0 +1,97 @@
+//! The account with its clock: what the connector, the nodes and the people who cause faults share.
+
+use crate::account::{Account, Answer, Signal};
+use jiff::Timestamp;
+use kerf_runtime::Clock;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// An account in this process. Clones are the same account.
+#[derive(Clone, Debug)]
+pub struct AwsSandbox {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    account: Mutex<Account>,
+    clock: Clock,
+    changed: Notify,
+}
+
+impl AwsSandbox {
+    /// An account whose time is that of the clock.
+    pub fn new(account: Account, clock: Clock) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                account: Mutex::new(account),
+                clock,
+                changed: Notify::new(),
+            }),
+        }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Account> {
+        self.shared.account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads or changes the account at the current time. Everything that was due has happened before, and calls that wait look again.
+    pub fn with<T>(&self, act: impl FnOnce(&mut Account, Timestamp) -> T) -> T {
+        let (done, _) = self.serve(|account, now| {
+            account.changes += 1;
+            act(account, now)
+        });
+        done
+    }
+
+    /// The same for calls: those that wait look again only if there was a change. Returns the number of the change, too.
+    pub(crate) fn serve<T>(&self, act: impl FnOnce(&mut Account, Timestamp) -> T) -> (T, u64) {
+        let now = self.now();
+        let mut account = self.lock();
+        let before = account.changes;
+        account.advance(now);
+        let done = act(&mut account, now);
+        let after = account.changes;
+        drop(account);
+        if before != after {
+            self.shared.changed.notify_waiters();
+        }
+        (done, after)
+    }
+
+    /// Lets something happen to an instance.
+    pub fn signal(&self, id: &str, signal: Signal) -> Answer<()> {
+        self.with(|account, now| account.signal(id, signal, now))
+    }
+
+    /// Waits until there is a change after `seen`, or until something happens in the account by itself; at most so long.
+    pub(crate) async fn changed(&self, seen: u64, at_most: Duration) {
+        let changed = self.shared.changed.notified();
+        tokio::pin!(changed);
+        // From here on no change is missed.
+        changed.as_mut().enable();
+        let now = self.now();
+        let due = {
+            let account = self.lock();
+            if account.changes != seen {
+                return;
+            }
+            account.next_change(now)
+        };
+        let left = due.map_or(at_most, |due| due.duration_since(now).unsigned_abs().min(at_most));
+        tokio::select! {
+            () = changed => {}
+            () = tokio::time::sleep(left) => {}
+        }
+    }
+}

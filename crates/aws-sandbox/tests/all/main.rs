@@ -1,0 +1,11 @@
+//! The callers of the AWS SDK against the embedded account: what they send is read at the wire, and what they read was written there.
+
+#![cfg(feature = "sdk")]
+
+mod describe;
+mod failures;
+mod fixture;
+mod instances;
+mod launches;
+mod services;
+mod templates;
