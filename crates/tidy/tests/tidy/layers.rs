@@ -1,8 +1,8 @@
 //! The table of crates in ARCHITECTURE.md is true: no crate uses more of ours than it says, and the pure ones use nothing that acts.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::process::Command;
 
+use crate::cargo::metadata;
 use serde_json::Value;
 
 /// What each crate may use of ours, in normal dependencies, as the table has it.
@@ -50,32 +50,7 @@ struct Graph {
 }
 
 fn graph() -> Graph {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    // What other platforms need is not downloaded by a build.
-    let version = Command::new(&cargo)
-        .arg("-vV")
-        .output()
-        .expect("cargo tells its version");
-    let version = String::from_utf8_lossy(&version.stdout).into_owned();
-    let host = version
-        .lines()
-        .find_map(|line| line.strip_prefix("host: "))
-        .expect("a host");
-    let output = Command::new(cargo)
-        .args([
-            "metadata",
-            "--format-version",
-            "1",
-            "--locked",
-            "--offline",
-            "--filter-platform",
-            host,
-        ])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo metadata runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    let metadata = metadata();
     let text = |value: &Value| value.as_str().expect("text").to_owned();
     let names = metadata["packages"]
         .as_array()

@@ -1,6 +1,8 @@
 //! The Laws, as far as source text can show them. Each module is one law; [`source`] reads and lexes the tree.
 
+mod bill_of_materials;
 mod broken_rules;
+mod cargo;
 mod comments;
 mod coverage;
 mod cycles;
