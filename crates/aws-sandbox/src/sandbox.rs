@@ -37,6 +37,7 @@ impl AwsSandbox {
         self.shared.clock.now()
     }
 
+    #[cfg(feature = "sdk")]
     pub(crate) fn clock(&self) -> &Clock {
         &self.shared.clock
     }

@@ -18,6 +18,8 @@ pub struct Image {
     pub name: String,
     /// Architecture in EC2's names.
     pub architecture: String,
+    /// What is on it, which decides how it reads user data.
+    pub family: AmiFamily,
     /// Account of its owner.
     pub owner_id: String,
     /// Name of its owner, such as `amazon`, where it has one.
@@ -34,6 +36,21 @@ pub struct Image {
 
 /// Account of the owner of EKS's images.
 const EKS_OWNER: &str = "602401143452";
+/// Stands for the version in names of parameters.
+const RELEASE_MARK: &str = "RELEASE";
+/// How long ago a release came out that somebody asks for by its version.
+const RELEASED_BEFORE: SignedDuration = SignedDuration::from_hours(24 * 30);
+
+/// Whether a text can be the version of a release: `v` and a day, or for Bottlerocket three numbers.
+fn is_release(family: AmiFamily, text: &str) -> bool {
+    if family == AmiFamily::Bottlerocket {
+        let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        return text.split('.').count() == 3 && text.split('.').all(is_number);
+    }
+    let day = text.strip_prefix('v');
+    day.is_some_and(|day| day.len() == 8 && day.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// How long after a release its images are deprecated.
 const DEPRECATED_AFTER: SignedDuration = SignedDuration::from_hours(24 * 365 * 2);
 
@@ -76,9 +93,36 @@ impl Account {
     }
 
     /// The value of an SSM parameter.
-    pub fn parameter(&self, name: &str) -> Answer<String> {
+    pub fn parameter(&mut self, name: &str, now: Timestamp) -> Answer<String> {
+        if !self.parameters.contains_key(name) {
+            self.publish_named_release(name, now);
+        }
         let missing = || Refusal::new("ParameterNotFound", format!("Parameter {name} not found."));
         self.parameters.get(name).cloned().ok_or_else(missing)
+    }
+
+    /// Publishes the release that a parameter is about, where every release exists. The newest one stays what it is.
+    fn publish_named_release(&mut self, name: &str, now: Timestamp) {
+        let Some(version) = self.every_release_of.clone() else {
+            return;
+        };
+        for family in [AmiFamily::Al2, AmiFamily::Al2023, AmiFamily::Bottlerocket] {
+            let alias = AmiAlias {
+                family,
+                version: RELEASE_MARK.to_owned(),
+            };
+            let release = alias_parameters(&alias, &version).into_iter().find_map(|known| {
+                let (before, after) = known.name.split_once(RELEASE_MARK)?;
+                let release = name.strip_prefix(before)?.strip_suffix(after)?;
+                is_release(family, release).then(|| release.to_owned())
+            });
+            if let Some(release) = release {
+                let newest = self.parameters.clone();
+                self.publish_images(family, &version, &release, now - RELEASED_BEFORE);
+                self.parameters.extend(newest);
+                return;
+            }
+        }
     }
 
     /// EKS publishes images of a release for a cluster version: the parameters of the release and of the newest release name them. `release`
@@ -113,6 +157,7 @@ impl Account {
                 id: id.clone(),
                 name,
                 architecture: if is_arm { "arm64" } else { "x86_64" }.to_owned(),
+                family,
                 owner_id: EKS_OWNER.to_owned(),
                 owner_alias: Some("amazon".to_owned()),
                 created: now,

@@ -117,6 +117,8 @@ pub struct Instance {
     pub profile: Option<String>,
     /// User data as base64 text.
     pub user_data: String,
+    /// Sizes of disks in GiB, by device.
+    pub volumes: BTreeMap<String, i64>,
     /// Tags.
     pub tags: Tags,
     /// When it was launched.
@@ -143,6 +145,19 @@ impl Instance {
             _ if self.runs_from <= now => InstanceState::Running,
             _ => InstanceState::Pending,
         }
+    }
+
+    /// The name it has in its network, which is the name of its Node.
+    pub fn private_name(&self) -> String {
+        let region = self
+            .zone
+            .name
+            .trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+        let domain = match region {
+            "us-east-1" => "ec2.internal".to_owned(),
+            region => format!("{region}.compute.internal"),
+        };
+        format!("ip-{}.{domain}", self.address.replace('.', "-"))
     }
 
     /// Whether it takes capacity: it does until it begins to end.

@@ -302,6 +302,7 @@ impl Account {
             partition: self.partition(data),
             profile: data.profile.clone(),
             user_data: data.user_data.clone(),
+            volumes: data.volumes.clone(),
             tags: all_tags,
             launched: now,
             runs_from: now + self.delays.boot,

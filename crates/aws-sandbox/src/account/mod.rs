@@ -109,6 +109,8 @@ pub struct Account {
     pub images: Vec<Image>,
     /// SSM parameters.
     pub parameters: BTreeMap<String, String>,
+    /// Cluster version for which every release of images exists once somebody asks for it by its version; none if not given.
+    pub every_release_of: Option<String>,
     /// Names of roles.
     pub roles: BTreeSet<String>,
     /// Instance profiles by name.
@@ -173,6 +175,7 @@ impl Account {
             placement_groups: Vec::new(),
             images: Vec::new(),
             parameters: BTreeMap::new(),
+            every_release_of: None,
             roles: BTreeSet::new(),
             profiles: BTreeMap::new(),
             templates: BTreeMap::new(),
@@ -198,7 +201,8 @@ impl Account {
         queues::queue(&mut self.queues, name)
     }
 
-    /// Takes a call of EC2 from its bucket (AWS-475).
+    /// Takes a call of EC2 from its bucket.
+    #[cfg(feature = "sdk")]
     pub(crate) fn admit(&mut self, action: &str, now: Timestamp) -> Answer<()> {
         self.throttle.take(action, now)
     }

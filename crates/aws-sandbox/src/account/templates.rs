@@ -51,6 +51,8 @@ pub struct LaunchData {
     pub market: Option<String>,
     /// Reservations.
     pub reservation: ReservationSpec,
+    /// Sizes of disks in GiB, by device.
+    pub volumes: BTreeMap<String, i64>,
     /// Tags by kind of resource.
     pub tags: BTreeMap<String, Tags>,
 }

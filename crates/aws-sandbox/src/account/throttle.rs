@@ -1,4 +1,4 @@
-//! How many calls EC2 takes: token buckets by kind of call (AWS-475).
+//! How many calls EC2 takes: token buckets by kind of call.
 
 use super::refusal::{Answer, Refusal};
 use jiff::Timestamp;
@@ -55,7 +55,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// The limits that EC2 has in a new account (AWS-475).
+    /// The limits that EC2 has in a new account.
     pub fn realistic() -> Self {
         let limits = [
             (CallKind::Describe, limit(20, 100)),
@@ -71,7 +71,7 @@ impl Throttle {
     }
 
     /// Takes one call.
-    pub(super) fn take(&mut self, action: &str, now: Timestamp) -> Answer<()> {
+    pub fn take(&mut self, action: &str, now: Timestamp) -> Answer<()> {
         let kind = CallKind::of(action);
         let Some(limit) = self.limits.get(&kind) else {
             return Ok(());

@@ -19,7 +19,7 @@ const SPOT_PRODUCTS: [&str; 2] = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"];
 
 impl Account {
     /// A type that the account knows.
-    pub(super) fn instance_type(&self, name: &str) -> Option<&'static InstanceTypeDescription> {
+    pub(crate) fn instance_type(&self, name: &str) -> Option<&'static InstanceTypeDescription> {
         let known = builtin_types().get(name)?;
         self.only_types
             .as_ref()

@@ -12,12 +12,12 @@ fn text<'a>(body: &'a Value, name: &str) -> Answer<&'a str> {
 }
 
 /// SSM.
-pub(super) fn ssm(account: &Account, action: &str, body: &Value) -> Answer<WireAnswer> {
+pub(super) fn ssm(account: &mut Account, action: &str, body: &Value, now: Timestamp) -> Answer<WireAnswer> {
     if action != "GetParameter" {
         return Err(unknown_action(Service::Ssm, action));
     }
     let name = text(body, "Name")?;
-    let value = account.parameter(name)?;
+    let value = account.parameter(name, now)?;
     Ok(WireAnswer::json(
         &json!({"Parameter": {"Name": name, "Type": "String", "Value": value, "Version": 1}}),
     ))

@@ -167,7 +167,7 @@ fn act(
         (Service::Ec2, Input::Form(params)) => ec2::act(account, action, params, now)?,
         (Service::Iam, Input::Form(params)) => iam::act(account, action, params, now)?,
         (Service::Sqs, Input::Json(body)) => return json_services::sqs(account, action, body, attempt, now),
-        (Service::Ssm, Input::Json(body)) => json_services::ssm(account, action, body)?,
+        (Service::Ssm, Input::Json(body)) => json_services::ssm(account, action, body, now)?,
         (Service::Pricing, Input::Json(body)) => json_services::pricing(account, action, body)?,
         (Service::Eks, Input::Path(name)) => rest_services::eks(account, action, name)?,
         (Service::ZonalShift, Input::Path(arn)) => rest_services::zonal_shift(account, action, arn)?,

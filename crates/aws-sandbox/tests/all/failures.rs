@@ -2,7 +2,7 @@
 
 use crate::fixture::{World, account, world, world_of};
 use kerf_aws::launch::TargetCapacity;
-use kerf_aws::sdk::ConnectError;
+use kerf_aws::sdk::{ConnectError, Connection};
 use kerf_aws::services::InstanceQuery;
 use kerf_aws_sandbox::account::Refusal;
 use kerf_aws_sandbox::connect;
@@ -23,7 +23,6 @@ fn throttled() -> Refusal {
     Refusal::new("RequestLimitExceeded", "Request limit exceeded.").with_status(503)
 }
 
-// AWS-475
 #[tokio::test(start_paused = true)]
 async fn throttled_calls_are_repeated_and_then_are_errors() {
     let world = world();
@@ -153,6 +152,8 @@ async fn the_check_at_start_tries_to_describe_instance_types() {
     let world = world();
     assert_eq!(world.connection.check().await, Ok(()));
     assert_eq!(world.connection.region, "us-east-1");
+    let nowhere = aws_types::SdkConfig::builder().build();
+    assert!(matches!(Connection::new(&nowhere), Err(ConnectError::NoRegion)));
     let call = world.calls("DescribeInstanceTypes").remove(0);
     assert_eq!(
         (call.error.as_deref(), call.parameters["DryRun"].as_str()),

@@ -2,6 +2,9 @@
 
 #![cfg(feature = "sdk")]
 
+mod boot;
+mod cluster;
+mod cluster_fixture;
 mod describe;
 mod failures;
 mod fixture;

@@ -57,7 +57,7 @@ fn instance(xml: &mut Xml, one: &Instance, now: Timestamp) {
         xml.leaf("subnetId", &one.subnet_id);
         xml.leaf("vpcId", &one.vpc_id);
         xml.leaf("privateIpAddress", &one.address);
-        xml.leaf("privateDnsName", private_name(one));
+        xml.leaf("privateDnsName", one.private_name());
         xml.list("groupSet", "item", &one.group_ids, |xml, id| xml.leaf("groupId", id));
         xml.list("networkInterfaceSet", "item", &one.interface_types, |xml, kind| {
             xml.leaf("interfaceType", kind);
@@ -65,20 +65,6 @@ fn instance(xml: &mut Xml, one: &Instance, now: Timestamp) {
         });
     }
     tag_set(xml, &one.tags);
-}
-
-/// The name that an instance has in its network, which is the name of its node.
-pub(crate) fn private_name(one: &Instance) -> String {
-    let region = one
-        .zone
-        .name
-        .trim_end_matches(|letter: char| letter.is_ascii_lowercase());
-    let domain = if region == "us-east-1" {
-        "ec2.internal".to_owned()
-    } else {
-        format!("{region}.compute.internal")
-    };
-    format!("ip-{}.{domain}", one.address.replace('.', "-"))
 }
 
 pub(super) fn status(account: &Account, params: &Params, now: Timestamp) -> Answer<Xml> {

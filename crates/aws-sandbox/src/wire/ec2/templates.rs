@@ -17,6 +17,12 @@ pub(super) fn tags_by_resource(params: &Params) -> BTreeMap<String, Tags> {
     params.list("TagSpecification").filter_map(specification).collect()
 }
 
+/// The size of a disk.
+fn volume(params: &Params) -> Option<(String, i64)> {
+    let size = params.below("Ebs").text("VolumeSize")?.parse().ok()?;
+    Some((params.owned("DeviceName")?, size))
+}
+
 /// The data of a launch.
 pub(super) fn launch_data(params: &Params) -> Answer<LaunchData> {
     let interface = |one: &Params| InterfaceSpec {
@@ -42,6 +48,7 @@ pub(super) fn launch_data(params: &Params) -> Answer<LaunchData> {
                 .below("CapacityReservationTarget")
                 .owned("CapacityReservationId"),
         },
+        volumes: params.list("BlockDeviceMapping").filter_map(volume).collect(),
         tags: tags_by_resource(params),
     })
 }

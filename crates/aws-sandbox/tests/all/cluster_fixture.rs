@@ -1,0 +1,217 @@
+//! An embedded cluster whose machines are instances of an embedded account, with the controllers of production, in virtual time.
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kerf_api::{NodeClaim, Provider};
+use kerf_aws::controllers;
+use kerf_aws::options::AwsOptions;
+use kerf_aws::provider::{AwsCloud, AwsParts, AwsProvider, discover_cluster};
+use kerf_aws_sandbox::account::{Account, Instance, InstanceState};
+use kerf_aws_sandbox::boot::Machines;
+use kerf_aws_sandbox::faults::AwsFaults;
+use kerf_aws_sandbox::{AwsSandbox, StarterCluster, connect};
+use kerf_controllers::{Manager, ManagerConfig, Tuning};
+use kerf_model::intern::Interner;
+use kerf_runtime::metrics::LabelNames;
+use kerf_runtime::options::Parsed;
+use kerf_runtime::{CancellationToken, Metrics, Options, Recorder, Seed};
+use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const GETTING_STARTED: &str = include_str!("../../../../examples/aws-getting-started.yaml");
+
+pub(crate) struct Cluster {
+    pub(crate) aws: AwsSandbox,
+    pub(crate) faults: AwsFaults,
+    pub(crate) sandbox: Sandbox,
+    shutdown: CancellationToken,
+    manager: tokio::task::JoinHandle<Result<(), kerf_controllers::ManagerError>>,
+}
+
+/// A cluster called `kerf` on the account that the guide leaves, changed before anything runs.
+pub(crate) async fn cluster(change: impl FnOnce(&mut Account)) -> Cluster {
+    let sandbox = Sandbox::builder()
+        .seed(7)
+        .provider(Provider::Aws)
+        .kubelets(KubeletOptions {
+            nodes: NodeSelection::All,
+            ..KubeletOptions::default()
+        })
+        .build()
+        .await
+        .unwrap();
+    let (client, clock) = (sandbox.client(), sandbox.clock().clone());
+    let version = client.apiserver_version().await.unwrap();
+    let starter = StarterCluster {
+        name: "kerf".to_owned(),
+        endpoint: "https://embedded".to_owned(),
+        certificate: "ZW1iZWRkZWQ=".to_owned(),
+        version: format!("{}.{}", version.major, version.minor),
+    };
+    let mut account = starter.account(Seed(7), clock.now());
+    account.records_calls = true;
+    change(&mut account);
+    let aws = AwsSandbox::new(account, clock.clone());
+    let faults = AwsFaults::new(Seed(3));
+    let connection = connect(&aws, &faults).unwrap();
+    let shutdown = CancellationToken::new();
+    tokio::spawn(Machines::new(aws.clone(), client.clone()).run(shutdown.clone()));
+    let flags = BTreeMap::from(["cluster-name", "interruption-queue"].map(|flag| (flag.to_owned(), "kerf".to_owned())));
+    let aws_options = AwsOptions::read(&flags, &|_| None).unwrap();
+    let Ok(Parsed::Run(options)) = Options::parse(std::iter::empty(), |_| None) else {
+        panic!("the default options");
+    };
+    let facts = discover_cluster(
+        &connection.services,
+        &aws_options,
+        "us-east-1",
+        &client,
+        &starter.certificate,
+    );
+    let (recorder, events) = Recorder::new();
+    let interner = Arc::new(Interner::default());
+    let metrics = Metrics::new(LabelNames::default());
+    let cloud = AwsCloud::new(AwsParts {
+        cluster: facts.await.unwrap(),
+        services: connection.services,
+        options: aws_options,
+        reserved_capacity: options.feature_gates.reserved_capacity,
+        min_values: options.min_values_policy,
+        client: client.clone(),
+        clock: clock.clone(),
+        rng: Seed(7).derive("profiles").rng(),
+        interner: Arc::clone(&interner),
+        metrics: metrics.clone(),
+        recorder: recorder.clone(),
+    });
+    cloud.types.refresh(&*cloud.services.ec2).await.unwrap();
+    let loops = controllers::start(&cloud, &metrics, Seed(7).derive("aws"))
+        .await
+        .unwrap();
+    let config = ManagerConfig {
+        client,
+        election: None,
+        provider: Arc::new(AwsProvider::new(cloud)),
+        options,
+        clock,
+        seed: Seed(7),
+        interner,
+        metrics,
+        listen: false,
+        tuning: Tuning::default(),
+    };
+    let manager = Manager::with_events(config, (recorder, events)).with_provider_loops(loops);
+    let manager = tokio::spawn(manager.run(shutdown.clone()));
+    Cluster {
+        aws,
+        faults,
+        sandbox,
+        shutdown,
+        manager,
+    }
+}
+
+impl Cluster {
+    pub(crate) fn client(&self) -> Client {
+        self.sandbox.client()
+    }
+
+    /// Creates the objects of a text.
+    pub(crate) async fn apply(&self, text: &str) {
+        for document in text.split("\n---\n") {
+            let object: DynamicObject = serde_saphyr::from_str(document).unwrap();
+            let kind = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
+            let resource = ApiResource::from_gvk(&kind);
+            let api = match object.namespace() {
+                Some(namespace) => Api::<DynamicObject>::namespaced_with(self.client(), &namespace, &resource),
+                None => Api::all_with(self.client(), &resource),
+            };
+            api.create(&PostParams::default(), &object).await.unwrap();
+        }
+    }
+
+    pub(crate) async fn scale(&self, replicas: u32) {
+        let api = Api::<k8s_openapi::api::apps::v1::Deployment>::default_namespaced(self.client());
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        api.patch("inflate", &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub(crate) async fn patch_class(&self, spec: Value) {
+        let api = Api::<kerf_api::EC2NodeClass>::all(self.client());
+        let patch = Patch::Merge(json!({"spec": spec}));
+        api.patch("default", &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub(crate) async fn class(&self) -> kerf_api::EC2NodeClass {
+        Api::all(self.client()).get("default").await.unwrap()
+    }
+
+    pub(crate) async fn nodes(&self) -> Vec<Node> {
+        Api::all(self.client())
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+    }
+
+    pub(crate) async fn claims(&self) -> Vec<NodeClaim> {
+        Api::all(self.client())
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items
+    }
+
+    pub(crate) async fn running_pods(&self) -> usize {
+        let pods: Vec<Pod> = Api::all(self.client())
+            .list(&ListParams::default())
+            .await
+            .unwrap()
+            .items;
+        let is_running = |pod: &&Pod| {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            phase == Some("Running") && pod.metadata.deletion_timestamp.is_none()
+        };
+        pods.iter().filter(is_running).count()
+    }
+
+    /// Instances that neither end nor have ended.
+    pub(crate) fn instances(&self) -> Vec<Instance> {
+        self.aws.with(|account, now| {
+            let lives = |one: &&Instance| one.state(now) < InstanceState::ShuttingDown;
+            account.instances.values().filter(lives).cloned().collect()
+        })
+    }
+
+    /// Waits until something holds, at most so long.
+    pub(crate) async fn until(&self, what: &str, minutes: u64, holds: impl AsyncFn(&Self) -> bool) {
+        for _ in 0..minutes * 12 {
+            if holds(self).await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        let claims = self.claims().await;
+        let claims: Vec<_> = claims
+            .iter()
+            .map(|claim| json!({"name": claim.name_any(), "status": claim.status}))
+            .collect();
+        let class = self.class().await;
+        panic!(
+            "not within {minutes} minutes: {what}\n{claims:#?}\n{:#?}\n{:#?}",
+            class.status,
+            self.instances()
+        );
+    }
+
+    pub(crate) async fn stop(self) {
+        self.shutdown.cancel();
+        self.manager.await.unwrap().unwrap();
+        self.sandbox.stop().await;
+    }
+}
