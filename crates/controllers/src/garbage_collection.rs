@@ -191,9 +191,14 @@ impl Reconciler for GarbageCollection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::{Cluster, Unreadables, Watched};
+    use async_trait::async_trait;
     use jiff::Timestamp;
     use kerf_api::ConditionSet;
+    use kerf_cloud::{CloudProvider, Decorator, FAKE_NODE_CLASS};
+    use serde_json::json;
     use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
     fn facts_of_a_claim_come_from_its_conditions() {
@@ -245,5 +250,142 @@ mod tests {
         assert!(!proves_life(&[node("False")]));
         assert!(!proves_life(&[]));
         assert!(!proves_life(&[node("True"), node("True")]));
+    }
+
+    /// A cloud that lists these instances, whatever it says when it is asked for one alone, and counts terminations.
+    struct Listing {
+        inner: Arc<dyn CloudProvider>,
+        listed: Vec<Launched>,
+        ended: Arc<AtomicUsize>,
+    }
+
+    #[async_trait]
+    impl Decorator for Listing {
+        fn inner(&self) -> &Arc<dyn CloudProvider> {
+            &self.inner
+        }
+
+        async fn list(&self) -> Result<Vec<Launched>, CloudError> {
+            Ok(self.listed.clone())
+        }
+
+        async fn delete(&self, _claim: &NodeClaim) -> Result<(), CloudError> {
+            self.ended.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    /// Garbage collection, how many calls the API server got, and how many instances were ended.
+    struct World {
+        collection: Arc<GarbageCollection>,
+        calls: Arc<AtomicUsize>,
+        ended: Arc<AtomicUsize>,
+    }
+
+    impl World {
+        fn new(listed: Vec<Launched>) -> Self {
+            let (calls, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let counter = Arc::clone(&calls);
+            let count = move |_: &Cluster| {
+                counter.fetch_add(1, Ordering::Relaxed);
+            };
+            let context = Context::answering(&json!({"metadata": {}, "items": []}), count);
+            let provider = Arc::new(Listing {
+                inner: Arc::clone(&context.provider),
+                listed,
+                ended: Arc::clone(&ended),
+            });
+            let context = Context { provider, ..context };
+            Self {
+                collection: GarbageCollection::new(&context),
+                calls,
+                ended,
+            }
+        }
+
+        fn cluster(&self) -> &Cluster {
+            &self.collection.context.cluster
+        }
+
+        /// Makes a registered claim known, whose instance is `fake://a`.
+        fn know_claim(&self) {
+            let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
+            let is = |name: &str| json!({"type": name, "status": "True", "reason": name, "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"});
+            let claim = json!({
+                "metadata": {"name": "a", "uid": "a", "resourceVersion": "1"}, "spec": {"requirements": [], "nodeClassRef": class},
+                "status": {"providerID": "fake://a", "conditions": [is(LAUNCHED), is(REGISTERED)]},
+            });
+            let claim: NodeClaim = serde_json::from_value(claim).expect("a claim");
+            self.cluster().notify(Watched::apply(self.cluster(), claim));
+        }
+
+        fn know_node(&self, ready: &str) {
+            let node = json!({
+                "metadata": {"name": "a", "uid": "n", "resourceVersion": "1"}, "spec": {"providerID": "fake://a"},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]},
+            });
+            let node: LeanNode = serde_json::from_value(node).expect("a node");
+            self.cluster().notify(Watched::apply(self.cluster(), node));
+        }
+
+        /// How many calls the API server gets in one round.
+        async fn round(&self) -> usize {
+            let before = self.calls.load(Ordering::Relaxed);
+            let _ = self.collection.reconcile(&()).await;
+            self.calls.load(Ordering::Relaxed) - before
+        }
+    }
+
+    // LIF-129, LIF-130
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_without_an_instance_stays_while_its_node_is_ready() {
+        for (ready, deleted) in [(Some("True"), false), (Some("False"), true), (None, true)] {
+            let world = World::new(Vec::new());
+            world.know_claim();
+            if let Some(ready) = ready {
+                world.know_node(ready);
+            }
+            assert_eq!(world.round().await > 0, deleted, "{ready:?}");
+        }
+    }
+
+    // LIF-128
+    #[tokio::test(start_paused = true)]
+    async fn an_instance_that_is_being_deleted_keeps_no_claim() {
+        for deleting in [false, true] {
+            let instance = Launched {
+                name: "a".to_owned(),
+                provider_id: "fake://a".to_owned(),
+                deleting,
+                ..Launched::default()
+            };
+            let world = World::new(vec![instance]);
+            world.know_claim();
+            assert_eq!(world.round().await > 0, deleting);
+        }
+    }
+
+    // LIF-131
+    #[tokio::test(start_paused = true)]
+    async fn no_instance_ends_while_a_claim_cannot_be_read() {
+        for unreadable in [true, false] {
+            let label = (FAKE_NODE_CLASS.label_key(), "default".to_owned());
+            let orphan = Launched {
+                name: "lost".to_owned(),
+                provider_id: "fake://lost".to_owned(),
+                labels: [label].into(),
+                ..Launched::default()
+            };
+            let world = World::new(vec![orphan]);
+            if unreadable {
+                let mut unreadable = Unreadables::default();
+                unreadable.note::<NodeClaim>(String::new(), "web-1".into(), "web-1".into(), "no spec".into());
+                world.cluster().set_unreadable("NodeClaim", unreadable.all());
+            }
+            for _ in 0..3 {
+                world.round().await;
+            }
+            assert_eq!(world.ended.load(Ordering::Relaxed) > 0, !unreadable);
+        }
     }
 }

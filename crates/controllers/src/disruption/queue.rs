@@ -370,6 +370,27 @@ mod tests {
         assert!(queue.context.cluster.command("command").is_some());
     }
 
+    // DIS-276
+    #[tokio::test]
+    async fn a_namesake_of_a_claim_that_is_gone_is_not_deleted() {
+        // Any call would fail, and the command would wait.
+        let queue = CommandQueue::new(&Context::without_api());
+        know(&queue, "again", 2, true);
+        queue.take(CommandInFlight {
+            id: "command".into(),
+            reason: DisruptionReason::Empty,
+            nodes: vec![CommandNode {
+                node: None,
+                claim: "again".into(),
+                claim_uid: "before".into(),
+                provider_id: "p://before".into(),
+            }],
+            replacements: Vec::new(),
+            started: Duration::ZERO,
+        });
+        assert_eq!(examine(&queue).await, Outcome::Done);
+    }
+
     // DIS-273
     #[tokio::test]
     async fn a_replacement_that_cannot_be_read_is_waited_for() {

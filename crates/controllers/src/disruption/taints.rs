@@ -243,6 +243,29 @@ mod tests {
         assert_eq!(calls.load(Ordering::Relaxed), 2, "it is read and written");
     }
 
+    // DIS-258
+    #[tokio::test]
+    async fn a_namesake_of_the_claim_gets_no_reason() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&calls);
+        let count = move |_: &Cluster| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        };
+        let context = Context::answering(&claim("1", &json!([])), count);
+        let node = |uid: &str| CommandNode {
+            node: None,
+            claim: "web-1".into(),
+            claim_uid: uid.into(),
+            provider_id: "p://1".into(),
+        };
+        let taints = DisruptionTaints::new(&context);
+        let reason = DisruptionReason::Drifted;
+        taints.mark(&node("before"), reason).await.expect("answered");
+        assert_eq!(calls.load(Ordering::Relaxed), 1, "it is read");
+        taints.mark(&node("web-1"), reason).await.expect("answered");
+        assert_eq!(calls.load(Ordering::Relaxed), 3, "it is read and written");
+    }
+
     // DIS-011
     #[test]
     fn a_node_that_is_deleted_keeps_the_taint() {

@@ -264,7 +264,8 @@ mod tests {
     #[tokio::test]
     async fn the_finalizer_goes_only_from_the_claim_as_it_is_now() {
         let log = CapturedLog::start();
-        let context = Context::answering(&json!({"metadata": {"name": "web-1"}, "spec": {}}), |_| {});
+        let written = serde_json::to_value(going("3")).expect("serialises");
+        let context = Context::answering(&written, |_| {});
         let apply = |claim: NodeClaim| context.cluster.notify(Watched::apply(&context.cluster, claim));
         apply(going("2"));
         let lifecycle = lifecycle(&context);
@@ -272,5 +273,8 @@ mod tests {
         let outdated = release(&lifecycle, &going("1")).await;
         assert!(outdated.is_err(), "{outdated:?}");
         assert_eq!(told(&context, &log), (0.0, 0, 0));
+        let current = release(&lifecycle, &going("2")).await;
+        assert!(current.is_ok(), "{current:?}");
+        assert_eq!(told(&context, &log), (1.0, 1, 1));
     }
 }

@@ -132,3 +132,36 @@ impl Reconciler for StaticDeprovisioning {
         )))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::super::fixture::{claim, class, know};
+    use super::*;
+    use crate::cluster::Watched;
+
+    // LIF-175
+    #[tokio::test]
+    async fn no_claim_goes_for_one_that_only_the_cache_still_has() {
+        for (there, calls) in [(&["web-1", "web-2", "web-3"][..], 2), (&["web-1", "web-2"], 1)] {
+            let asked = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+            let counter = Arc::clone(&asked);
+            let count = move |_: &crate::cluster::Cluster| {
+                counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            };
+            let items: Vec<Value> = there.iter().map(|name| claim(name)).collect();
+            let context = Context::answering(&json!({"metadata": {}, "items": items}), count);
+            know(&context, &["web-1", "web-2", "web-3"]);
+            let template = json!({"spec": {"requirements": [], "nodeClassRef": class()}});
+            let pool = json!({"metadata": {"name": "web", "uid": "web", "resourceVersion": "1"},
+                "spec": {"replicas": 2, "template": template}});
+            let pool: NodePool = from_value(pool).expect("a pool");
+            context.cluster.notify(Watched::apply(&context.cluster, pool));
+            // The list, and a deletion if one is left over.
+            let _ = StaticDeprovisioning::new(&context).reconcile(&"web".to_owned()).await;
+            let asked = asked.load(std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(asked.min(2), calls, "{there:?}");
+        }
+    }
+}

@@ -8,6 +8,8 @@
 
 mod backoff;
 mod deprovisioning;
+#[cfg(test)]
+mod fixture;
 mod provisioning;
 mod reservation;
 

@@ -198,3 +198,22 @@ impl Reconciler for StaticProvisioning {
         Ok(Outcome::RequeueAfter(SETTLED))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::know;
+    use super::*;
+
+    // SCH-400
+    #[tokio::test]
+    async fn a_claim_that_is_being_replaced_is_not_missing_but_one_that_goes_is() {
+        let context = Context::without_api();
+        let provisioning = StaticProvisioning::new(&context);
+        know(&context, &["web-1", "web-2", "web-3"]);
+        assert_eq!(provisioning.missing("web", 4), 1);
+        context.cluster.set_pending_disruption("web-1", true);
+        assert_eq!(provisioning.missing("web", 4), 1);
+        context.cluster.mark_for_deletion("p://web-2");
+        assert_eq!(provisioning.missing("web", 4), 2);
+    }
+}

@@ -64,6 +64,19 @@ fn a_pool_that_never_consolidates_says_so() {
     assert_eq!(held[0].why.message(), "NodePool \"a\" has consolidation disabled");
 }
 
+// DIS-150
+#[test]
+fn a_node_that_holds_room_for_a_buffer_stays_and_says_so() {
+    let mut cluster = Cluster::new();
+    cluster.pool("a", |_| {});
+    cluster.node("a-1", |node| node.lifecycle.buffer_pods = 1);
+    cluster.node("a-2", |_| {});
+    let (eligible, held) = empty(&cluster.free());
+    assert_eq!(names(&eligible), ["a-2"]);
+    let why: Vec<&str> = held.iter().map(|one| one.why.code()).collect();
+    assert_eq!(why, ["HasBufferPods"]);
+}
+
 // DIS-122, DIS-153
 #[test]
 fn one_command_takes_what_budgets_allow_dearest_first_without_replacement() {

@@ -155,6 +155,18 @@ fn a_promised_pod_that_is_bound_or_gone_leaves_its_claim() {
     assert_eq!(pod_names(&snapshot.pending), ["b", "c"]);
 }
 
+#[test]
+fn a_namesake_of_a_promised_pod_gets_no_room_on_its_claim() {
+    let mut mirror = promised();
+    // The watch missed the deletion of the first.
+    let mut again = pending("b", CPU_1);
+    again.metadata.uid = Some("another".to_owned());
+    mirror.apply(again);
+    let snapshot = mirror.snapshot(now());
+    assert_eq!(pod_names(&snapshot.pending), ["b", "c"]);
+    assert_eq!(pod_names(&find(&snapshot, "claim").pods), ["a"]);
+}
+
 /// A pod that was to leave its machine, whose command is taken back.
 #[test]
 fn a_promised_pod_whose_machine_stays_leaves_its_claim() {

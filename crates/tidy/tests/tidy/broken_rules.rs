@@ -122,7 +122,7 @@ fn try_rule(tree: &Path, target: &Path, broken: &BrokenRule) -> Finding {
 }
 
 #[test]
-#[ignore = "takes two hours: it compiles and tests a copy of the tree for each rule"]
+#[ignore = "takes hours: it compiles and tests a copy of the tree for each rule"]
 fn broken_rules_are_noticed() {
     let only = std::env::var("KERF_BROKEN_RULES").unwrap_or_default();
     let folder: PathBuf = root().join("target/broken-rules");

@@ -9,6 +9,7 @@ use kerf_api::NodeClaim;
 use kerf_cloud::{CloudError, CloudProvider, Decorator, Interruption, InterruptionKind, SignalQueue};
 use kerf_kwok::INTERRUPTION;
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
+use kerf_sandbox::faults::FaultPlan;
 use serde_json::json;
 
 use crate::simulation::harness::Simulation;
@@ -62,6 +63,30 @@ fn count(simulation: &Simulation, claim: &NodeClaim, reason: &str) -> f64 {
     let labels = claim.metadata.labels.clone().unwrap_or_default();
     let counter = simulation.context.metrics.counter(&NODECLAIMS_DISRUPTED);
     counter.get(&[reason, "web", &labels["karpenter.sh/capacity-type"]])
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_is_acted_on_again_after_an_outage_of_the_api_server() {
+    let signals = Arc::new(SignalQueue::default());
+    let raised = Arc::clone(&signals);
+    let sandbox = Simulation::start().await.crash().await;
+    let (client, faults) = sandbox.client_with_faults("controllers");
+    let announcing = move |inner| -> Arc<dyn CloudProvider> { Arc::new(Announcing { inner, signals: raised }) };
+    let simulation = Simulation::join_around(sandbox, client, |_| {}, announcing);
+    simulation.run_one_pod(json!({}), json!({})).await;
+    let claim = simulation.claims().await.pop().expect("a claim");
+    faults.set(FaultPlan {
+        internal: 1.0,
+        ..FaultPlan::default()
+    });
+    raise(&simulation, &signals, &claim, InterruptionKind::SpotReclaim);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(!is_gone(&simulation, &claim).await);
+    faults.clear();
+    simulation
+        .until("the claim is gone", 120, async |s| is_gone(s, &claim).await)
+        .await;
+    simulation.stop().await;
 }
 
 #[tokio::test(start_paused = true)]

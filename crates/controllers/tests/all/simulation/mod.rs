@@ -50,6 +50,7 @@ mod reporting;
 mod scale_ups;
 mod scripted_cloud;
 mod shadow;
+mod shared_events;
 mod static_capacity;
 mod static_capacity_crash;
 mod static_drift;

@@ -456,6 +456,20 @@ async fn a_failing_launch_is_tried_again_at_a_growing_pace() {
     simulation.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_claim_without_capacity_are_planned_again_within_seconds() {
+    let (simulation, script) = scripted().await;
+    script.fail(Call::Create, || CloudError::insufficient_capacity("all is taken"));
+    simulation.pool("web", json!({})).await;
+    simulation.deployment("web", 1, "1", json!({})).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let times = script.times(Call::Create);
+    assert!(times.len() > 5, "{times:?}");
+    // Each pod is looked at every ten seconds anyway.
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] < 6.0), "{times:?}");
+    simulation.stop().await;
+}
+
 // LIF-062
 #[tokio::test(start_paused = true)]
 async fn a_launch_that_cannot_be_says_nothing_about_a_pools_nodes() {

@@ -68,6 +68,11 @@ async fn deleting_a_node_ends_its_claim_and_moves_its_pods() {
     // LIF-084
     simulation.until("it is tainted", 3, tainted).await;
     // LIF-082
+    let ends = async |s: &Simulation| {
+        let claim = s.current_claim(&claim).await;
+        claim.is_none_or(|claim| claim.metadata.deletion_timestamp.is_some())
+    };
+    simulation.until("its claim is deleted", 3, ends).await;
     until_gone(&simulation, 120, &claim, &node).await;
     simulation.until_running(1, 120).await;
     let metrics = &simulation.context.metrics;
@@ -388,6 +393,27 @@ async fn nothing_is_evicted_before_its_node_is_marked() {
     let patches = calls.iter().take_while(|call| !call.ends_with("/eviction"));
     assert_eq!(patches.filter(|call| **call == patched).count(), 1, "{calls:?}");
     assert_eq!(calls.iter().filter(|call| **call == patched).count(), 1, "{calls:?}");
+    simulation.stop().await;
+}
+
+// LIF-084
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_tainted_already_leaves_its_load_balancers_too() {
+    let (simulation, claim, node) = with_one_pod(json!({}), json!({})).await;
+    simulation.budget(1).await;
+    let taint = json!([{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]);
+    simulation
+        .patch::<Node>(&name(&node), json!({"spec": {"taints": taint}}))
+        .await;
+    simulation.delete::<NodeClaim>(&name(&claim)).await;
+    let excluded = async |s: &Simulation| {
+        let labels = s.nodes().await.remove(0).metadata.labels.unwrap_or_default();
+        labels
+            .get("node.kubernetes.io/exclude-from-external-load-balancers")
+            .map(String::as_str)
+            == Some("karpenter")
+    };
+    simulation.until("the label is there", 10, excluded).await;
     simulation.stop().await;
 }
 

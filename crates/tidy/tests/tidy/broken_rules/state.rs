@@ -52,14 +52,6 @@ pub(super) const RULES: &[BrokenRule] = &[
         tests: "-p kerf-state",
     },
     BrokenRule {
-        rule: "SCH-082",
-        effect: "the room of a pod is promised to its namesake",
-        file: "crates/state/src/in_flight/promises.rs",
-        code: "promised.key == *pod && *promised.uid == *uid",
-        broken: "promised.key == *pod",
-        tests: "-p kerf-state",
-    },
-    BrokenRule {
         rule: "LIF-200",
         effect: "a shorter nomination ends a longer one",
         file: "crates/state/src/in_flight/nominations.rs",
