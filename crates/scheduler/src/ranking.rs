@@ -39,7 +39,12 @@ fn launch_price(launch: &Launch) -> Price {
 
 /// What a node of a pool costs besides its price, per hour. Only balanced packing counts it.
 pub(crate) fn node_overhead(pool: &NodePool, options: &Options) -> Price {
-    match pool.packing.packing.unwrap_or(options.packing) {
+    overhead_in(pool, pool.packing.packing.unwrap_or(options.packing), options)
+}
+
+/// What a node of a pool costs besides its price, per hour, if the pool is packed in this way.
+pub(crate) fn overhead_in(pool: &NodePool, packing: Packing, options: &Options) -> Price {
+    match packing {
         Packing::Balanced => Price::from_pico(pool.packing.node_overhead.unwrap_or(options.node_overhead).pico()),
         Packing::Cheapest | Packing::Upstream => Price::ZERO,
     }

@@ -1,7 +1,7 @@
 //! The objective: which of several outcomes is best, given what nodes cost besides their price and how many nodes the greedy needs.
 
 use crate::compile::problem::Problem;
-use crate::ranking::node_overhead;
+use crate::ranking::overhead_in;
 use crate::strategy::outcome::Outcome;
 use kerf_model::price::Price;
 use kerf_units::policy::Packing;
@@ -35,14 +35,44 @@ pub(crate) struct Objective {
     greedy: (u64, Price),
 }
 
+/// What a search aims at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Aim {
+    /// The packing of each pool.
+    Configured,
+    /// Balanced packing in pools with cheapest packing: larger nodes, which now and then are the cheaper ones.
+    BalancedForCheapest,
+}
+
+impl Aim {
+    /// The way to pack, by template.
+    fn packings(self, problem: &Problem<'_>) -> Vec<Packing> {
+        let pools = problem.templates.iter().map(|template| &template.pool.packing);
+        let configured = pools.map(|pool| pool.packing.unwrap_or(problem.options.packing));
+        configured
+            .map(|packing| match (self, packing) {
+                (Self::BalancedForCheapest, Packing::Cheapest) => Packing::Balanced,
+                _ => packing,
+            })
+            .collect()
+    }
+
+    /// Returns whether it differs from what is configured.
+    pub(crate) fn differs(self, problem: &Problem<'_>) -> bool {
+        self.packings(problem) != Self::Configured.packings(problem)
+    }
+}
+
 impl Objective {
     /// The objective of a problem whose greedy outcome this is.
-    pub(crate) fn new(problem: &Problem<'_>, greedy: &mut Outcome<'_, '_>) -> Self {
+    pub(crate) fn new(problem: &Problem<'_>, greedy: &mut Outcome<'_, '_>, aim: Aim) -> Self {
+        let packings = aim.packings(problem);
         let options = problem.options;
-        let pools = problem.templates.iter().map(|template| &template.pool.packing);
-        let packings: Vec<Packing> = pools.map(|pool| pool.packing.unwrap_or(options.packing)).collect();
         let pools = problem.templates.iter().map(|template| &template.pool);
-        let overheads = pools.map(|pool| node_overhead(pool, options).pico()).collect();
+        let overheads = pools.zip(&packings);
+        let overheads = overheads
+            .map(|(pool, packing)| overhead_in(pool, *packing, options).pico())
+            .collect();
         let price = greedy.assignment.cost();
         let mut objective = Self {
             packings,

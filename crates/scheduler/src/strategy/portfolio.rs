@@ -11,7 +11,7 @@ use crate::strategy::independent::independent_parts;
 use crate::strategy::limit_retry::retry_limits;
 use crate::strategy::lower_bound::lower_bound;
 use crate::strategy::max_pods::max_pods;
-use crate::strategy::objective::{Objective, Rank};
+use crate::strategy::objective::{Aim, Objective, Rank};
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
 use crate::strategy::patterns::patterns;
 use crate::strategy::priced_start::PricedStart;
@@ -74,22 +74,52 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
     ranked(instance, stop).best
 }
 
-/// The outcome of the greedy where no other strategy may be better, else the best outcome of all. Parts of the queue that do not affect each
-/// other are planned one by one.
+/// The outcome of the greedy where no other strategy may be better, else the best outcome of all. Under cheapest packing the search for the best
+/// balanced outcome runs, too, and the cheaper one is kept: searches with and without a cost per node go different ways.
 pub(crate) fn ranked<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Ranked<'w, 'a> {
     let problem = &instance.problem;
     let mut greedy = solve(Assignment::new(instance), &problem.queue, &mut FewestPods, stop);
     if is_final(instance, &mut greedy) {
         return Ranked::only(greedy);
     }
+    let other_aim = Aim::BalancedForCheapest;
+    if problem.queue.len() > PRICED_PODS_MAX || !other_aim.differs(problem) {
+        return ranked_with(instance, greedy, Aim::Configured, stop);
+    }
+    let mut ranked = ranked_with(instance, greedy.clone(), Aim::Configured, stop);
+    if stop() {
+        return ranked;
+    }
+    let mut other = ranked_with(instance, greedy.clone(), other_aim, stop).best;
+    let of_greedy = || Objective::new(problem, &mut greedy, Aim::Configured);
+    let objective = ranked.objective.clone().unwrap_or_else(of_greedy);
+    let (rank, reached) = (objective.rank(&mut ranked.best), objective.rank(&mut other));
+    if reached < rank && other.unattempted.is_empty() {
+        ranked.replace(rank, other);
+    } else if problem.options.forecast_binding && other.unattempted.is_empty() {
+        ranked.note(reached, other);
+    }
+    ranked.others.retain(|_| problem.options.forecast_binding);
+    ranked.others.sort_by_key(|(rank, _)| *rank);
+    ranked
+}
+
+/// The best outcome with an aim. Parts of the queue that do not affect each other are planned one by one.
+fn ranked_with<'w, 'a>(
+    instance: &'w Instance<'a>,
+    mut greedy: Outcome<'w, 'a>,
+    aim: Aim,
+    stop: Stop<'_>,
+) -> Ranked<'w, 'a> {
+    let problem = &instance.problem;
     // A forecast binds all pods, so it compares plans for all of them.
     if !problem.options.forecast_binding
         && let Some(parts) = independent_parts(instance, &problem.queue)
-        && let Some(outcome) = best_of_parts(instance, &parts, &mut greedy, stop)
+        && let Some(outcome) = best_of_parts(instance, &parts, &mut greedy, aim, stop)
     {
         return Ranked::only(outcome);
     }
-    ranked_from(instance, &problem.queue, greedy, stop)
+    ranked_from(instance, &problem.queue, greedy, aim, stop)
 }
 
 /// Returns whether no other strategy may take the place of the greedy.
@@ -100,7 +130,7 @@ fn is_final(instance: &Instance<'_>, greedy: &mut Outcome<'_, '_>) -> bool {
     templates.all(|template| none_better(template.pool.packing.packing))
         || greedy.assignment.claims.is_empty()
         || !greedy.unattempted.is_empty()
-        || Objective::new(problem, greedy).launches_as_upstream(greedy)
+        || Objective::new(problem, greedy, Aim::Configured).launches_as_upstream(greedy)
 }
 
 /// The best outcomes of parts that do not affect each other, as one. Returns `None` where it is not as good as they are, or not as good as
@@ -109,6 +139,7 @@ fn best_of_parts<'w, 'a>(
     instance: &'w Instance<'a>,
     parts: &[Vec<PodId>],
     greedy: &mut Outcome<'w, 'a>,
+    aim: Aim,
     stop: Stop<'_>,
 ) -> Option<Outcome<'w, 'a>> {
     let problem = &instance.problem;
@@ -117,7 +148,7 @@ fn best_of_parts<'w, 'a>(
         let mut greedy = solve(Assignment::new(instance), part, &mut FewestPods, stop);
         let outcome = match is_final(instance, &mut greedy) {
             true => greedy,
-            false => ranked_from(instance, part, greedy, stop).best,
+            false => ranked_from(instance, part, greedy, aim, stop).best,
         };
         outcomes.push(outcome);
     }
@@ -143,6 +174,7 @@ fn ranked_from<'w, 'a>(
     instance: &'w Instance<'a>,
     queue: &[PodId],
     mut best: Outcome<'w, 'a>,
+    aim: Aim,
     stop: Stop<'_>,
 ) -> Ranked<'w, 'a> {
     let problem = &instance.problem;
@@ -151,7 +183,7 @@ fn ranked_from<'w, 'a>(
     if effort < queue.len() as u64 || lower_bound(&mut best) {
         return Ranked::only(best);
     }
-    let objective = Objective::new(problem, &mut best);
+    let objective = Objective::new(problem, &mut best, aim);
     let mut rank = objective.rank(&mut best);
     let mut ranked = Ranked::only(best);
     let strategies = if queue.len() > PRICED_PODS_MAX {

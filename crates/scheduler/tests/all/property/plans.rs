@@ -47,7 +47,7 @@ fn nodes_max(greedy: usize) -> usize {
 }
 
 /// The checker accepts the plans of all packings. Cheapest and balanced packing place no fewer pods than the greedy, and cost no more for as
-/// many. Each node of a balanced plan beyond the usual number saves half of what a node of the greedy costs: that is checked where all are
+/// many. Cheapest packing costs no more than balanced. Each node of a balanced plan beyond the usual number saves half of what a node of the greedy costs: that is checked where all are
 /// of one pool, because pools that share no pods count for themselves.
 /// No plan costs less than its lower bound.
 pub(super) fn is_sound(text: &str) -> Result<(), String> {
@@ -67,12 +67,19 @@ pub(super) fn is_sound(text: &str) -> Result<(), String> {
     let upstream = solve(Packing::Upstream)?;
     bounded(&upstream, Packing::Upstream)?;
     let greedy = result(&upstream);
+    let mut cheapest = None;
     for packing in [Packing::Cheapest, Packing::Balanced] {
         let plan = solve(packing)?;
         bounded(&plan, packing)?;
         let better = result(&plan);
         if better.0 < greedy.0 {
             return Err(format!("{packing} packing places fewer pods"));
+        }
+        let (most, lowest) = *cheapest.get_or_insert(better);
+        if better.0 > most || (better.0 == most && better.1 < lowest) {
+            return Err(format!(
+                "{most} pods for {lowest} under cheapest packing, {better:?} under balanced"
+            ));
         }
         if better.0 > greedy.0 {
             continue;
