@@ -2,7 +2,7 @@
 
 use crate::inputs::Inputs;
 use jiff::Timestamp;
-use kerf_disruption::{Candidate, Candidates, Class, UnconsolidatableNode, candidates, underutilized};
+use kerf_disruption::{Blocker, Candidate, Candidates, Class, UnconsolidatableNode, candidates, underutilized};
 use kerf_model::pod::{DoNotDisrupt, Pod};
 use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeSet;
@@ -18,6 +18,7 @@ pub struct SortedNodes {
     snapshot: Arc<Snapshot>,
     class: Class,
     held: Arc<BTreeSet<Arc<str>>>,
+    awaited: BTreeSet<Arc<str>>,
     since: Timestamp,
     underutilized: OnceLock<(Vec<Candidate>, Vec<UnconsolidatableNode>)>,
 }
@@ -30,6 +31,8 @@ impl SortedNodes {
         candidates
             .free
             .retain(|candidate| !unread.protected.contains(&candidate.node.name));
+        let awaited = inputs.awaited_claims();
+        block_awaited(&mut candidates, &awaited);
         let free = candidates.free.iter().map(|candidate| candidate.index);
         let by_pods = candidates.blocked.iter().filter(|(_, blocker)| blocker.is_pod());
         let nodes = free
@@ -44,6 +47,7 @@ impl SortedNodes {
             snapshot: Arc::clone(snapshot),
             class,
             held: Arc::clone(&inputs.in_flight.held),
+            awaited,
             since: inputs.now,
             underutilized: OnceLock::new(),
         }
@@ -55,6 +59,7 @@ impl SortedNodes {
             && self.class == class
             && Arc::ptr_eq(&self.snapshot, inputs.snapshot)
             && self.held == inputs.in_flight.held
+            && self.awaited == inputs.awaited_claims()
     }
 
     /// What consolidation may choose from, and the other candidates with why they stay.
@@ -62,6 +67,18 @@ impl SortedNodes {
         self.underutilized
             .get_or_init(|| underutilized(&self.snapshot, &self.candidates.free))
     }
+}
+
+/// Blocks the candidates onto which pods without a node are planned (DIS-028).
+fn block_awaited(candidates: &mut Candidates, awaited: &BTreeSet<Arc<str>>) {
+    if awaited.is_empty() {
+        return;
+    }
+    let is_awaited = |candidate: &mut Candidate| awaited.contains(candidate.claim());
+    let blocked = candidates.free.extract_if(.., is_awaited);
+    let blocked = blocked.map(|candidate| (candidate.index, Blocker::Nominated));
+    candidates.blocked.extend(blocked);
+    candidates.blocked.sort_by_key(|(index, _)| *index);
 }
 
 /// The last sorted nodes, one entry per class. The settings are those of the process and do not change.

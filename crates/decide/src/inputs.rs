@@ -68,7 +68,24 @@ impl Inputs<'_> {
 
     /// Whether a node is promised to pods at `now` (DIS-155, DIS-182).
     pub(crate) fn is_nominated(&self, name: &str) -> bool {
-        let until = self.snapshot.node(name).and_then(|node| node.nominated_until);
-        until.is_some_and(|until| self.now < until)
+        let Some(node) = self.snapshot.node(name) else {
+            return false;
+        };
+        let claim = node.claim_name.as_ref();
+        node.nominated_until.is_some_and(|until| self.now < until)
+            || claim.is_some_and(|claim| self.awaited_claims().contains(claim))
+    }
+
+    /// The NodeClaims onto which pods without a node are planned. Their nodes stay until the pods have come or are planned elsewhere: a nomination
+    /// alone ends while kube-scheduler still works through a long queue (deviation at DIS-028).
+    pub(crate) fn awaited_claims(&self) -> BTreeSet<Arc<str>> {
+        let going = self.snapshot.nodes.iter().filter(|node| node.marked_for_deletion);
+        let moving: BTreeSet<(&str, &str)> = going
+            .flat_map(|node| &node.pods)
+            .map(|pod| (&*pod.namespace, &*pod.name))
+            .collect();
+        let planned = self.in_flight.planned.iter();
+        let waiting = planned.filter(|((namespace, name), _)| !moving.contains(&(&**namespace, &**name)));
+        waiting.map(|(_, claim)| Arc::clone(claim)).collect()
     }
 }

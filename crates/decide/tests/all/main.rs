@@ -1,5 +1,6 @@
 //! What the two decisions give for small clusters.
 
+mod awaited;
 mod case;
 mod constraint_cost;
 mod convergence;
