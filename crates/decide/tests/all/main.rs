@@ -7,6 +7,7 @@ mod convergence;
 mod forecast;
 mod passes;
 mod provisioning;
+mod rebalance;
 mod rounds;
 mod shadow;
 mod validation;
