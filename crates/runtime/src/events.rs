@@ -30,8 +30,8 @@ const DEDUPE: Duration = Duration::from_secs(120);
 const QUEUE: usize = 1000;
 /// Events whose repetitions are counted on the object written first.
 const REMEMBERED: usize = 4096;
-/// Dedupe entries after which expired ones are swept out.
-const SWEEP_AT: usize = 4096;
+/// How often expired dedupe entries are swept out, so that those of a burst do not stay.
+const SWEEP_EVERY: Duration = DEDUPE;
 /// Attempts to write one Event.
 const ATTEMPTS: u32 = 3;
 
@@ -118,9 +118,16 @@ pub struct Recorder(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     sender: mpsc::Sender<Event>,
-    until: Mutex<HashMap<String, Instant>>,
+    dedupe: Mutex<Dedupe>,
     limits: Vec<(&'static str, TokenBucket)>,
     dropped: AtomicU64,
+}
+
+/// Until when the same Event is dropped.
+#[derive(Debug)]
+struct Dedupe {
+    until: HashMap<String, Instant>,
+    sweep_at: Instant,
 }
 
 impl Recorder {
@@ -132,7 +139,10 @@ impl Recorder {
         (
             Self(Arc::new(Inner {
                 sender,
-                until: Mutex::default(),
+                dedupe: Mutex::new(Dedupe {
+                    until: HashMap::new(),
+                    sweep_at: Instant::now() + SWEEP_EVERY,
+                }),
                 limits,
                 dropped: AtomicU64::new(0),
             })),
@@ -159,8 +169,8 @@ impl Recorder {
 
     /// Whether publishing this Event would say anything new. Its message does not matter and need not be worked out before.
     pub fn is_due(&self, event: &Event) -> bool {
-        let until = self.0.until.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = event.dedupe_key().and_then(|key| until.get(&key));
+        let dedupe = self.0.dedupe.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = event.dedupe_key().and_then(|key| dedupe.until.get(&key));
         end.is_none_or(|end| *end <= Instant::now())
     }
 
@@ -170,13 +180,16 @@ impl Recorder {
     }
 
     fn is_new(&self, key: String, timeout: Duration) -> bool {
-        let mut until = self.0.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dedupe = self.0.dedupe.lock().unwrap_or_else(PoisonError::into_inner);
+        let Dedupe { until, sweep_at } = &mut *dedupe;
         let now = Instant::now();
         if until.get(&key).is_some_and(|end| *end > now) {
             return false;
         }
-        if until.len() >= SWEEP_AT && until.len().is_power_of_two() {
+        if *sweep_at <= now {
             until.retain(|_, end| *end > now);
+            until.shrink_to_fit();
+            *sweep_at = now + SWEEP_EVERY;
         }
         until.insert(key, now + timeout);
         true
@@ -373,6 +386,17 @@ mod tests {
         assert!(recorder.is_due(&event("Evicted", "", &["web"])));
         recorder.publish(event("Evicted", "4", &["web"]));
         assert_eq!(published(&mut events), ["1", "2", "3", "4"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_entries_of_a_burst_do_not_stay() {
+        let (recorder, _events) = Recorder::new();
+        for number in 0..3000 {
+            recorder.publish(event("Evicted", "", &[&number.to_string()]));
+        }
+        tokio::time::sleep(2 * DEDUPE).await;
+        recorder.publish(event("Evicted", "", &["web"]));
+        assert_eq!(recorder.0.dedupe.lock().expect("a lock").until.len(), 1);
     }
 
     #[tokio::test(start_paused = true)]

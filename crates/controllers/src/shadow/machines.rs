@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 
-use super::record::Machine;
+use super::shadow_record::Machine;
 
 /// The machines as they were at the last look, by NodeClaim.
 #[derive(Debug, Default)]

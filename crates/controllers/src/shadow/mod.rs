@@ -6,10 +6,10 @@
 
 mod machines;
 mod observer;
-mod record;
 mod record_file;
+mod shadow_record;
 
 pub(crate) use observer::ShadowObserver;
-pub use record::{Machine, ShadowRecord};
 pub(crate) use record_file::RecordFile;
 pub use record_file::RecordFileError;
+pub use shadow_record::{Machine, ShadowRecord};

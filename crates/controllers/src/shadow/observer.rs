@@ -20,8 +20,8 @@ use kerf_runtime::{CancellationToken, ReconcileError};
 use tokio::time::Instant;
 
 use super::machines::Machines;
-use super::record::{Machine, ShadowRecord};
 use super::record_file::RecordFile;
+use super::shadow_record::{Machine, ShadowRecord};
 use crate::catalogue::refresh;
 use crate::changes::{Change, Diff, PodChange};
 use crate::context::Context;
@@ -38,13 +38,13 @@ pub(crate) struct ShadowObserver {
     context: Context,
     batcher: Batcher,
     records: RecordFile,
-    state: Mutex<State>,
+    state: Mutex<ObserverState>,
     provisioning: Arc<Mutex<Memory>>,
     disruption: Arc<Mutex<Memory>>,
 }
 
 #[derive(Default)]
-struct State {
+struct ObserverState {
     scale_up: Option<ScaleUp>,
     /// What Kerf would have done in the scale-up that is under way.
     planned: Option<Planned>,
@@ -76,7 +76,7 @@ impl ShadowObserver {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ObserverState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::record::ShadowRecord;
+use super::shadow_record::ShadowRecord;
 
 /// The file cannot be opened.
 #[derive(Debug, thiserror::Error)]

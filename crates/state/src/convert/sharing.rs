@@ -52,10 +52,16 @@ impl<T: Eq + Hash> Pool<T> {
 }
 
 /// A pool of texts.
-#[derive(Default, Debug)]
+#[derive(Default)]
 pub(super) struct SharedText {
     texts: HashSet<Arc<str>>,
     sweep_at: usize,
+}
+
+impl fmt::Debug for SharedText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SharedText({} texts)", self.texts.len())
+    }
 }
 
 impl SharedText {
