@@ -13,7 +13,6 @@ use kube::core::GroupVersionKind;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
-use tokio::sync::Notify;
 
 use crate::cluster::{CheckedKind, Cluster, Unreadables, Watched};
 use crate::relist::Relist;
@@ -39,7 +38,7 @@ where
         (K::CHECKED, K::kind(&()).into_owned()),
         cluster.clone(),
         gate.clone(),
-        Arc::clone(&signal),
+        Arc::clone(&relist),
         rng.clone(),
     );
     let mut fold = Fold::<K>::new(cluster, gate, relist);
@@ -154,7 +153,7 @@ pub(crate) async fn follow_classes(
     let resource =
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, kind.version, kind.kind), kind.plural);
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-    let relist = Arc::new(Notify::new());
+    let relist = Arc::new(Relist::new(Arc::default()));
     let check = WatchCheck::new(
         client.clone(),
         DynamicObject::url_path(&resource, None),
@@ -178,20 +177,20 @@ async fn watch_classes(
     cluster: &Cluster,
     gate: &SyncGate,
     rng: &Rng,
-    relist: &Notify,
+    relist: &Relist,
 ) {
     let backoff = Backoff::new(
         std::time::Duration::from_millis(800),
         std::time::Duration::from_secs(30),
     );
     let begin = || watcher::watcher(api.clone(), watcher::Config::default()).boxed();
-    let mut stream = begin();
-    let mut filling = Vec::new();
+    let (mut stream, signal) = (begin(), relist.signal());
+    let (mut filling, mut begun) = (Vec::new(), 0);
     let mut failures = 0;
     loop {
         let event = tokio::select! {
             biased;
-            () = relist.notified() => {
+            () = signal.notified() => {
                 stream = begin();
                 continue;
             }
@@ -202,11 +201,15 @@ async fn watch_classes(
             Some(Ok(event)) => {
                 failures = 0;
                 match event {
-                    watcher::Event::Init => filling.clear(),
+                    watcher::Event::Init => {
+                        begun = relist.begin();
+                        filling.clear();
+                    }
                     watcher::Event::InitApply(object) => filling.push(read(object)),
                     watcher::Event::InitDone => {
                         cluster.notify(cluster.reset_classes(kind, std::mem::take(&mut filling)));
                         gate.mark(kind.kind);
+                        relist.complete(begun);
                     }
                     watcher::Event::Apply(object) => cluster.notify(cluster.apply_class(read(object))),
                     watcher::Event::Delete(object) => cluster.notify(cluster.delete_class(&read(object))),

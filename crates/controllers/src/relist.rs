@@ -1,7 +1,7 @@
 //! Requests for a new list of one kind, and waiting until one that began after the request is complete.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::{Notify, watch};
 
@@ -11,6 +11,7 @@ pub(crate) struct Relist {
     signal: Arc<Notify>,
     requested: AtomicU64,
     complete: watch::Sender<u64>,
+    is_listing: AtomicBool,
 }
 
 impl Relist {
@@ -20,6 +21,7 @@ impl Relist {
             signal,
             requested: AtomicU64::new(0),
             complete: watch::Sender::new(0),
+            is_listing: AtomicBool::new(false),
         }
     }
 
@@ -30,12 +32,19 @@ impl Relist {
 
     /// A list begins. Returns the number of requests it answers, for [`Relist::complete`].
     pub(crate) fn begin(&self) -> u64 {
+        self.is_listing.store(true, Ordering::Release);
         self.requested.load(Ordering::Acquire)
     }
 
     /// The list that began with this number is complete.
     pub(crate) fn complete(&self, begun: u64) {
+        self.is_listing.store(false, Ordering::Release);
         self.complete.send_replace(begun);
+    }
+
+    /// Whether a list has begun and is not complete.
+    pub(crate) fn is_listing(&self) -> bool {
+        self.is_listing.load(Ordering::Acquire)
     }
 
     /// Requests a list and returns once a list that began after this call is complete.
@@ -63,7 +72,9 @@ mod tests {
             async move { relist.renew().await }
         });
         relist.signal().notified().await;
+        assert!(relist.is_listing());
         relist.complete(older);
+        assert!(!relist.is_listing());
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(!renewed.is_finished());
         let newer = relist.begin();

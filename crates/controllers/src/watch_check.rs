@@ -15,11 +15,11 @@ use kerf_state::Kind;
 use kube::Client;
 use kube::api::ListParams;
 use kube::core::Request;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::cluster::{CheckedKind, Cluster, Discrepancy, Listed, compare, listed, version};
 use crate::metadata_list::MetadataList;
+use crate::relist::Relist;
 
 /// How often a kind is compared: an event that was lost is found within a minute.
 const EVERY: Duration = Duration::from_secs(40);
@@ -49,7 +49,7 @@ pub(crate) struct WatchCheck {
     kind: String,
     cluster: Cluster,
     gate: SyncGate,
-    relist: Arc<Notify>,
+    relist: Arc<Relist>,
     rng: Rng,
     /// Discrepancies that a relist did not end.
     excused: BTreeMap<Discrepancy, Excuse>,
@@ -64,14 +64,14 @@ struct Excuse {
 }
 
 impl WatchCheck {
-    /// A check that signals `relist` when the kind has to be listed again.
+    /// A check that asks `relist` for a list when the kind has to be listed again.
     pub(crate) fn new(
         client: Client,
         path: String,
         (checked, kind): (CheckedKind, String),
         cluster: Cluster,
         gate: SyncGate,
-        relist: Arc<Notify>,
+        relist: Arc<Relist>,
         rng: Rng,
     ) -> Self {
         Self {
@@ -116,13 +116,16 @@ impl WatchCheck {
         self.excused.retain(|one, _| found.contains(one));
         let now = Instant::now();
         found.retain(|one| self.excused.get(one).is_none_or(|excuse| excuse.until <= now));
-        self.wait_until_lost(&mut found, unbound_only).await;
+        let is_silent = self.wait_until_lost(&mut found, unbound_only).await;
+        if !found.is_empty() {
+            self.keep_confirmed(&mut found, is_silent, unbound_only).await?;
+        }
         self.cluster.note_comparison(self.checked, found.is_empty());
         if found.is_empty() {
             return Ok(());
         }
-        tracing::warn!(kind = ?self.checked, objects = found.len(), first = ?found.first(), "watch lost events, listing the kind again");
-        self.relist.notify_one();
+        tracing::warn!(kind = ?self.checked, objects = found.len(), first = ?found.first(), is_silent, "watch lost events, listing the kind again");
+        self.relist.signal().notify_one();
         self.wait_for(&mut found, LISTING, unbound_only).await;
         for one in found {
             let excuse = self.excused.entry(one).or_insert(Excuse {
@@ -135,20 +138,48 @@ impl WatchCheck {
         Ok(())
     }
 
-    /// Waits until the watch has caught up, or has lost an event, or has stopped. Only what is missing then is left.
-    async fn wait_until_lost(&self, found: &mut BTreeSet<Discrepancy>, unbound_only: bool) {
+    /// Waits until the watch has caught up, or has lost an event, or has stopped. Only what is missing then is left. Returns whether it
+    /// has stopped.
+    async fn wait_until_lost(&self, found: &mut BTreeSet<Discrepancy>, unbound_only: bool) -> bool {
         let mut position = self.cluster.watch_position(self.checked);
         let mut moved = Instant::now();
         while !found.is_empty() {
             self.wait_for(found, LAG, unbound_only).await;
             let now_at = self.cluster.watch_position(self.checked);
-            if now_at != position {
+            // A list under way shows what the watch has not delivered. To ask for another one would begin it anew.
+            let is_listing = self.relist.is_listing();
+            if now_at != position || is_listing {
                 (position, moved) = (now_at, Instant::now());
             }
-            if moved.elapsed() >= STALLED || found.iter().any(|one| one.is_lost(position)) {
-                return;
+            if is_listing {
+                continue;
+            }
+            if found.iter().any(|one| one.is_lost(position)) {
+                return false;
+            }
+            if moved.elapsed() >= STALLED {
+                return true;
             }
         }
+        false
+    }
+
+    /// Removes what a second list does not confirm. An object whose events came and went while the check waited is unknown as one whose
+    /// event was lost is, but it is not listed any more.
+    async fn keep_confirmed(
+        &self,
+        found: &mut BTreeSet<Discrepancy>,
+        is_silent: bool,
+        unbound_only: bool,
+    ) -> Result<(), kube::Error> {
+        let position = self.cluster.watch_position(self.checked);
+        let before = self.cluster.known(self.checked, unbound_only);
+        let (fresh, version) = self.list(unbound_only).await?;
+        let again = compare(&before, &fresh, version);
+        let lost = again.iter().filter(|one| is_silent || one.is_lost(position));
+        let keys: BTreeSet<_> = lost.map(Discrepancy::key).collect();
+        found.retain(|one| keys.contains(one.key()));
+        Ok(())
     }
 
     /// Waits, then removes the discrepancies that have ended.
@@ -209,7 +240,7 @@ mod tests {
             (CheckedKind::Mirrored(kind), format!("{kind:?}")),
             context.cluster.clone(),
             SyncGate::new(),
-            Arc::default(),
+            Arc::new(Relist::new(Arc::default())),
             Seed(1).rng(),
         )
     }
@@ -319,6 +350,28 @@ mod tests {
             LeanPod::apply(&cluster, named("z", 90));
         };
         let mut check = check(&context, Kind::Pod);
+        let (round, ()) = tokio::join!(check.round(), slow);
+        round.expect("the list is read");
+        assert!(check.excused.is_empty(), "{:?}", check.excused);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_under_way_is_waited_for() {
+        let metadata = json!({"namespace": "shop", "name": "z", "uid": "z", "resourceVersion": "6"});
+        let context = Context::answering(
+            &json!({"metadata": {"resourceVersion": "6"}, "items": [{"metadata": metadata}]}),
+            |_| (),
+        );
+        let cluster = context.cluster.clone();
+        let mut check = check(&context, Kind::Pod);
+        let relist = Arc::clone(&check.relist);
+        let begun = relist.begin();
+        let slow = async {
+            tokio::time::sleep(4 * STALLED).await;
+            let metadata = json!({"namespace": "shop", "name": "z", "uid": "z", "resourceVersion": "6"});
+            LeanPod::apply(&cluster, from_value(json!({"metadata": metadata})).expect("a pod"));
+            relist.complete(begun);
+        };
         let (round, ()) = tokio::join!(check.round(), slow);
         round.expect("the list is read");
         assert!(check.excused.is_empty(), "{:?}", check.excused);
