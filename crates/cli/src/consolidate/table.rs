@@ -69,6 +69,9 @@ impl MoveReport {
         match (self.reason, self.nodes.len(), self.replacements.len()) {
             ("Empty", 1, _) => "nothing on it needs a place",
             ("Empty", _, _) => "nothing on them needs a place",
+            ("Drifted", 1, 0) => "it has drifted, and its pods fit on other nodes",
+            ("Drifted", 1, _) => "it has drifted, and a new node takes its pods",
+            ("Drifted", _, _) => "they have drifted, and their pods fit on other or new nodes",
             (_, 1, 0) => "its pods fit on other nodes",
             (_, 1, _) => "its pods fit on a cheaper node",
             (_, _, 0) => "their pods fit on other nodes",

@@ -176,7 +176,8 @@ impl NodeExplanation {
             "disruption",
             format!("{:.2} (1 for each node and each ordinary pod)", going.disruption),
         );
-        fact("saves", format!("{:.4} $/h", going.savings_per_hour));
+        let priced = going.nodes.iter().all(|going| going.node.price_per_hour.is_some());
+        fact("saves", price(priced.then_some(going.savings_per_hour)));
         facts
     }
 }

@@ -6,6 +6,7 @@ mod error;
 mod expand;
 mod kinds;
 mod object;
+mod parallel;
 mod source;
 mod split;
 mod strict;

@@ -2,6 +2,7 @@
 
 use super::error::{InputError, Origin};
 use super::kinds::{self, Lookup, Use};
+use super::parallel;
 use super::source::Input;
 use super::split;
 use super::unread::Unread;
@@ -290,8 +291,9 @@ fn json_documents(input: &Input) -> Vec<Parsed> {
 }
 
 fn yaml_documents(input: &Input) -> Vec<Parsed> {
-    let documents = split::documents(&input.text);
-    let parse = |(index, document): (usize, split::Document<'_>)| {
+    let documents: Vec<_> = split::documents(&input.text).into_iter().enumerate().collect();
+    // Parsing takes most of the time of reading.
+    parallel::map(&documents, |(index, document)| {
         let origin = Origin {
             file: Arc::clone(&input.name),
             document: Some(index + 1),
@@ -305,8 +307,7 @@ fn yaml_documents(input: &Input) -> Vec<Parsed> {
             .remedy("fix the syntax at that place")
         });
         (origin, parsed)
-    };
-    documents.into_iter().enumerate().map(parse).collect()
+    })
 }
 
 fn parse_yaml(text: &str) -> Result<Value, (usize, usize, String)> {

@@ -446,6 +446,42 @@ fn alias_bombs_and_deep_nesting_are_refused() {
 }
 
 #[test]
+fn each_of_many_documents_is_judged_and_errors_keep_their_order() {
+    let mut text = String::new();
+    for at in 0..300 {
+        let depth = if at % 2 == 0 { 200 } else { 100_000 };
+        let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        text.push_str(&format!(
+            "---\n{{apiVersion: example.com/v1, kind: Deep, metadata: {{name: n{at}}}, a: {nested}}}\n"
+        ));
+    }
+    let outcome = kerf_with_input(&["simulate", "-f", "-"], text.as_bytes());
+    assert_eq!(outcome.code, 2);
+    let refused: Vec<&str> = outcome
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("error: "))
+        .collect();
+    assert_eq!(
+        refused.len(),
+        150,
+        "{}",
+        outcome.stderr.chars().take(1000).collect::<String>()
+    );
+    for (at, line) in refused.iter().enumerate() {
+        let expected = format!(
+            "error: <stdin>: document {}: is not valid YAML: line {},",
+            2 * at + 2,
+            4 * at + 4
+        );
+        assert!(
+            line.starts_with(&expected) && line.contains("recursion limit exceeded"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
 fn a_limit_with_an_exponent_is_a_quantity() {
     for limit in [json!(1e30), json!("1e30"), json!("1E3")] {
         let pool = manifest::pool("default", &amd64(), json!({"limits": {"cpu": limit}}));

@@ -4,7 +4,7 @@ use crate::kerf::{Outcome, kerf, kerf_with_input};
 use crate::manifest::{self, NOW, class, class_ref, list};
 use serde_json::{Value, json};
 
-fn run(args: &[&str], items: &[Value]) -> Outcome {
+pub(crate) fn run(args: &[&str], items: &[Value]) -> Outcome {
     let args: Vec<&str> = args.iter().chain(&["-f", "-"]).chain(&NOW).copied().collect();
     kerf_with_input(&args, list(items).as_bytes())
 }

@@ -1,6 +1,6 @@
 //! `kerf explain node/NAME` answers for every reason that might take the node: drift, age, repair and consolidation.
 
-use crate::consolidate::{codes, document, node, pod, pool};
+use crate::consolidate::{codes, document, node, pod, pool, run};
 use serde_json::{Value, json};
 
 const DAY: &str = "2026-01-04T08:00:00Z";
@@ -46,6 +46,30 @@ fn drift_that_nothing_holds_takes_the_node() {
     let (code, explanation) = document(&["explain", "node/one"], &drifted(&json!([{"nodes": "100%"}])));
     assert_eq!((code, &explanation["verdict"]), (0, &json!("Goes")), "{explanation}");
     assert_eq!(explanation["move"]["reason"], "Drifted");
+}
+
+#[test]
+fn drift_is_not_called_a_saving() {
+    let mut items = drifted(&json!([{"nodes": "100%"}]));
+    let text = |items: &[Value]| {
+        let outcome = run(&["explain", "node/one"], items);
+        assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+        outcome.stdout
+    };
+    let explained = text(&items);
+    let headline = "Node one would go now: it has drifted, and a new node takes its pods (Drifted).\n";
+    assert!(explained.starts_with(headline), "{explained}");
+    // Nothing is saved where nobody knows what the node costs.
+    for item in &mut items {
+        let labels = &mut item["metadata"]["labels"];
+        if labels.get("node.kubernetes.io/instance-type").is_some() {
+            labels["node.kubernetes.io/instance-type"] = json!("unheard-of");
+        }
+    }
+    let explained = text(&items);
+    for fact in ["price         unknown\n", "saves         unknown\n"] {
+        assert!(explained.contains(fact), "{explained}");
+    }
 }
 
 #[test]
