@@ -357,11 +357,14 @@ mod tests {
                 Requirement::between(key("g"), None, Some(8)),
                 Requirement::none_of(key("n"), [key("z"), key("m")]),
                 Requirement::does_not_exist(key("d")),
+                Requirement::between(key("o"), Some(4), Some(8))
+                    .intersect(&Requirement::none_of(key("o"), [key("6"), key("5")]), interner),
                 Requirement::is(sym::HOSTNAME, key("h")),
                 Requirement::is(sym::REGISTERED, sym::TRUE),
                 Requirement::is(sym::INITIALIZED, sym::TRUE),
             ]
         });
+        // A deviation: values that are excluded beside a bound stay excluded.
         assert_eq!(
             serde_json::to_value(&claim.spec.requirements).expect("serialises"),
             json!([
@@ -373,6 +376,9 @@ mod tests {
                 {"key": "g", "operator": "Lte", "values": ["8"]},
                 {"key": "n", "operator": "NotIn", "values": ["m", "z"]},
                 {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m", "z"], "minValues": 2},
+                {"key": "o", "operator": "Gte", "values": ["4"]},
+                {"key": "o", "operator": "Lte", "values": ["8"]},
+                {"key": "o", "operator": "NotIn", "values": ["5", "6"]},
             ])
         );
     }
