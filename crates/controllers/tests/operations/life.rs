@@ -341,7 +341,7 @@ const EVENTS: [(&str, &str, &[&str], &str); 8] = [
     (
         "Finalized",
         "Normal",
-        &["NodeClaim", "NodePool"],
+        &["NodeClaim", "NodePool", "Node"],
         "Finalized karpenter.sh/",
     ),
 ];

@@ -8,6 +8,7 @@ mod cluster_objects;
 mod consolidation_back_off;
 mod convergence;
 mod daemons;
+mod empty_again;
 mod fixture;
 mod in_flight;
 mod machines;
