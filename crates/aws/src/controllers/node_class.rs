@@ -83,7 +83,12 @@ impl NodeClassController {
             }
         }
         match (pass.errors.is_empty(), pass.terminal) {
-            (true, _) => Ok(pass.again_after.map_or(Outcome::Done, Outcome::RequeueAfter)),
+            (true, _) => Ok(match pass.again_after {
+                None => Outcome::Done,
+                // At once would be a storm of calls while EC2 does not see a new profile, or throttles.
+                Some(Duration::ZERO) => Outcome::Requeue,
+                Some(after) => Outcome::RequeueAfter(after),
+            }),
             (false, true) => Err(ReconcileError::terminal(pass.errors.join("; "))),
             (false, false) => Err(ReconcileError::message(pass.errors.join("; "))),
         }
