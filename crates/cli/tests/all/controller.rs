@@ -1,0 +1,91 @@
+//! `kerf controller` as a process: what keeps it from starting, and how it ends.
+
+use crate::kerf::kerf;
+use crate::live::Up;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+#[test]
+fn old_definitions_are_refused_with_the_command_that_installs_newer_ones() {
+    let up = Up::start("old-definitions");
+    // An older Karpenter's NodePools have no replicas.
+    let crds = kerf_api::crds(kerf_api::Provider::Kwok).into_iter();
+    let mut older: Value = crds
+        .map(|crd| crd.value)
+        .find(|crd| crd["metadata"]["name"] == "nodepools.karpenter.sh")
+        .expect("NodePools");
+    let spec = &mut older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let fields = spec["properties"].as_object_mut().expect("fields");
+    fields.remove("replicas").expect("a field");
+    // Rules that name it would not compile.
+    if let Some(spec) = spec.as_object_mut() {
+        spec.remove("x-kubernetes-validations");
+    }
+    if let Some(columns) = older["spec"]["versions"][0].as_object_mut() {
+        columns.remove("additionalPrinterColumns");
+        if let Some(subresources) = columns.get_mut("subresources").and_then(Value::as_object_mut) {
+            subresources.remove("scale");
+        }
+    }
+    up.delete(&format!("{DEFINITIONS}/nodepools.karpenter.sh"));
+    up.create(&[(DEFINITIONS, older)]);
+    let kubeconfig = up.kubeconfig.display().to_string();
+    let flags = [
+        "--disable-leader-election",
+        "--metrics-port",
+        "0",
+        "--health-probe-port",
+        "0",
+    ];
+    let outcome = kerf(&[&["controller", "--kubeconfig", &kubeconfig], &flags[..]].concat());
+    assert_eq!(outcome.code, 4, "{}\n{}", outcome.stdout, outcome.stderr);
+    let expected = "error: nodepools.karpenter.sh is older than this version of Kerf: it lacks spec.replicas; \
+                    `kerf crds | kubectl apply --server-side -f -` installs it\n";
+    assert_eq!(outcome.stderr, expected);
+}
+
+#[test]
+fn a_signal_ends_the_controller_with_code_0_within_ten_seconds() {
+    let up = Up::start("signal");
+    let mut controller = Command::new(env!("CARGO_BIN_EXE_kerf"))
+        .args(["controller", "--leader-election-namespace", "kube-system"])
+        .args(["--metrics-port", "0", "--health-probe-port", "0", "--kubeconfig"])
+        .arg(&up.kubeconfig)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the controller starts");
+    let log = BufReader::new(controller.stdout.take().expect("a pipe"));
+    // Kept until the end: without a reader the controller could not log.
+    let mut lines = log.lines().map_while(Result::ok);
+    let leads = lines.by_ref().any(|line| line.contains("became leader"));
+    let signalled = Instant::now();
+    let kill = Command::new("kill")
+        .args(["-TERM", &controller.id().to_string()])
+        .status();
+    let end = signalled + Duration::from_secs(30);
+    let status = loop {
+        match controller.try_wait().expect("it can be waited for") {
+            Some(status) => break Some(status),
+            None if Instant::now() > end => break None,
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    let _ = controller.kill();
+    let _ = controller.wait();
+    drop(lines);
+    assert!(leads && kill.is_ok_and(|kill| kill.success()));
+    let took = signalled.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    assert_eq!(status.and_then(|status| status.code()), Some(0));
+    // OPS-051: see docs/deviations.md.
+    let lease = up.list("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases");
+    let holders: Vec<&str> = lease
+        .iter()
+        .filter_map(|lease| lease["spec"]["holderIdentity"].as_str())
+        .collect();
+    assert_eq!(holders, [""], "the lease is given back");
+}
