@@ -66,6 +66,9 @@ pub(crate) struct DemoArgs {
     /// Run in real time (four hours) instead of virtual time.
     #[arg(long)]
     pub(crate) real_time: bool,
+    /// Cloud of the machines: kwok (Node objects without machines), or in builds with the feature aws also aws (an embedded EC2).
+    #[arg(long, value_enum, default_value_t = Cloud::Kwok)]
+    pub(crate) cloud: Cloud,
     /// Seed of all random choices; the same seed gives the same run.
     #[arg(long, default_value_t = 7)]
     pub(crate) seed: u64,
@@ -75,6 +78,16 @@ pub(crate) struct DemoArgs {
     /// Print only the summary.
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
+}
+
+/// The clouds of the embedded cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Cloud {
+    /// Node objects without machines.
+    #[default]
+    Kwok,
+    /// EC2 instances of an embedded AWS account.
+    Aws,
 }
 
 /// Options of `kerf up`.
@@ -93,6 +106,9 @@ pub(crate) struct UpArgs {
     /// Do not run Kerf in this process, so that another process can be the controller.
     #[arg(long)]
     pub(crate) no_controller: bool,
+    /// Cloud of the machines: kwok (Node objects without machines), or in builds with the feature aws also aws (an embedded EC2).
+    #[arg(long, value_enum, default_value_t = Cloud::Kwok)]
+    pub(crate) cloud: Cloud,
     /// Instance types in the KWOK provider's JSON format instead of the EC2 catalogue.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) instance_types: Option<PathBuf>,
@@ -299,6 +315,61 @@ pub(crate) struct ManifestsArgs {
     /// Also print the custom resource definitions, first.
     #[arg(long)]
     pub(crate) crds: bool,
+    #[command(flatten)]
+    pub(crate) iam: IamArgs,
+}
+
+/// What `--iam` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IamFormat {
+    /// The policy of the controller's role, as one JSON document.
+    Json,
+    /// Role, policies, queue and rules as a CloudFormation template.
+    Cloudformation,
+    /// Role, policies, queue and rules as a Terraform configuration.
+    Terraform,
+}
+
+/// How pods of the controller take their role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Trust {
+    /// EKS Pod Identity.
+    PodIdentity,
+    /// IAM roles for service accounts; needs --oidc-issuer.
+    Irsa,
+}
+
+/// Options of `kerf manifests --iam`.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "IAM")]
+pub(crate) struct IamArgs {
+    /// Print the IAM permissions that the AWS provider needs, instead of Kubernetes objects.
+    #[arg(long, value_name = "FORMAT", value_enum, num_args = 0..=1, default_missing_value = "json", requires_all = ["region", "account"])]
+    pub(crate) iam: Option<IamFormat>,
+    /// Region of the cluster.
+    #[arg(long, requires = "iam")]
+    pub(crate) region: Option<String>,
+    /// Account of the cluster: twelve digits.
+    #[arg(long, requires = "iam")]
+    pub(crate) account: Option<String>,
+    /// Partition; by default that of the region.
+    #[arg(long, requires = "iam", value_name = "aws|aws-cn|aws-us-gov")]
+    pub(crate) partition: Option<String>,
+    /// Name of the cluster; by default the value settings.clusterName.
+    #[arg(long, requires = "iam", value_name = "NAME")]
+    pub(crate) cluster_name: Option<String>,
+    /// Name of the interruption queue, or an empty text for none; by default the value settings.interruptionQueue, else the cluster's name.
+    #[arg(long, requires = "iam", value_name = "NAME")]
+    pub(crate) queue: Option<String>,
+    /// Name of an existing role of the nodes, with its path. By default templates create KarpenterNodeRole-CLUSTER.
+    #[arg(long, requires = "iam", value_name = "NAME")]
+    pub(crate) node_role: Option<String>,
+    /// How pods of the controller take the role.
+    #[arg(long, requires = "iam", value_enum, default_value_t = Trust::PodIdentity)]
+    pub(crate) trust: Trust,
+    /// URL of the cluster's OIDC issuer, for --trust irsa.
+    #[arg(long, requires = "iam", value_name = "URL", required_if_eq("trust", "irsa"))]
+    pub(crate) oidc_issuer: Option<String>,
 }
 
 /// Options of `kerf preflight`.

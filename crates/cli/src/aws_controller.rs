@@ -4,130 +4,14 @@ use crate::process::{Process, tuning};
 use anyhow::Context as _;
 use kerf_aws::controllers;
 use kerf_aws::options::AwsOptions;
-use kerf_aws::provider::{AwsCloud, AwsParts, AwsProvider, client_ca, discover_cluster, profile};
-use kerf_controllers::{Manager, ManagerConfig};
+use kerf_aws::provider::{AwsCloud, AwsParts, AwsProvider, ClusterFacts, client_ca, discover_cluster, profile};
+use kerf_aws::services::Services;
+use kerf_controllers::{Election, Manager, ManagerConfig, Tuning};
 use kerf_model::intern::Interner;
-use kerf_runtime::options::{OptionDef, OptionKind, OptionOrigin, Values};
-use kerf_runtime::{CancellationToken, Recorder};
-use std::collections::BTreeMap;
+use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Recorder, Seed};
+use kube::Client;
 use std::path::Path;
 use std::sync::Arc;
-
-const fn option(
-    flag: &'static str,
-    variable: &'static str,
-    kind: OptionKind,
-    default: &'static str,
-    help: &'static str,
-) -> OptionDef {
-    OptionDef {
-        flag,
-        variable,
-        kind,
-        default,
-        help,
-        origin: OptionOrigin::Karpenter,
-    }
-}
-
-/// The options of the provider (section 26 of `docs/behaviour/aws.md`).
-pub(crate) const OPTIONS: [OptionDef; 12] = [
-    option(
-        "cluster-name",
-        "CLUSTER_NAME",
-        OptionKind::Text,
-        "",
-        "name of the EKS cluster; required",
-    ),
-    option(
-        "cluster-endpoint",
-        "CLUSTER_ENDPOINT",
-        OptionKind::Text,
-        "",
-        "URL of the API server that nodes join; asked of EKS if empty",
-    ),
-    option(
-        "cluster-ca-bundle",
-        "CLUSTER_CA_BUNDLE",
-        OptionKind::Text,
-        "",
-        "CA bundle that nodes trust, as base64 text; that of the controller itself if empty",
-    ),
-    option(
-        "isolated-vpc",
-        "ISOLATED_VPC",
-        OptionKind::Bool,
-        "false",
-        "the VPC reaches neither the Price List nor IAM",
-    ),
-    option(
-        "eks-control-plane",
-        "EKS_CONTROL_PLANE",
-        OptionKind::Bool,
-        "false",
-        "ask EKS for the version of the cluster",
-    ),
-    option(
-        "vm-memory-overhead-percent",
-        "VM_MEMORY_OVERHEAD_PERCENT",
-        OptionKind::Text,
-        "0.075",
-        "part of the memory that the hypervisor keeps",
-    ),
-    option(
-        "interruption-queue",
-        "INTERRUPTION_QUEUE",
-        OptionKind::Text,
-        "",
-        "name of the SQS queue with interruption messages; none if empty",
-    ),
-    option(
-        "reserved-enis",
-        "RESERVED_ENIS",
-        OptionKind::Text,
-        "0",
-        "network interfaces of each instance that carry no pods",
-    ),
-    option(
-        "disable-dry-run",
-        "DISABLE_DRY_RUN",
-        OptionKind::Bool,
-        "false",
-        "do not validate node classes by dry runs",
-    ),
-    option(
-        "enable-zonal-shift",
-        "ENABLE_ZONAL_SHIFT",
-        OptionKind::Bool,
-        "false",
-        "launch nothing in zones that ARC shifts traffic away from",
-    ),
-    option(
-        "ami-refresh-interval",
-        "AMI_REFRESH_INTERVAL",
-        OptionKind::Text,
-        "1m",
-        "how long found images stay valid; at least 1m",
-    ),
-    option(
-        "subnet-refresh-interval",
-        "SUBNET_REFRESH_INTERVAL",
-        OptionKind::Text,
-        "1m",
-        "how long found subnets stay valid; at least 1m",
-    ),
-];
-
-/// The options, or everything that is wrong with them (AWS-352).
-pub(crate) fn options(values: &Values, env: &impl Fn(&str) -> Option<String>) -> Result<AwsOptions, Vec<String>> {
-    let given = OPTIONS.iter().filter(|option| values.is_given(option.flag));
-    let text = |option: &OptionDef| match option.kind {
-        OptionKind::Bool => values.bool(option.flag).to_string(),
-        OptionKind::Text | OptionKind::Int | OptionKind::Duration => values.string(option.flag).to_owned(),
-    };
-    let flags: BTreeMap<String, String> = given.map(|option| (option.flag.to_owned(), text(option))).collect();
-    AwsOptions::read(&flags, &|name| env(name).filter(|value| !value.is_empty()))
-}
 
 /// Runs the controller until shutdown.
 pub(crate) async fn run(
@@ -149,42 +33,75 @@ pub(crate) async fn run(
     );
     let metrics = process.metrics(&profile())?;
     let (client, election) = process.client(&metrics)?;
-    let (recorder, events) = Recorder::new();
-    let interner = Arc::new(Interner::default());
-    let cloud = AwsCloud::new(AwsParts {
+    let parts = AwsController {
         services: connection.services,
         cluster,
-        options: aws,
-        reserved_capacity: process.options.feature_gates.reserved_capacity,
-        min_values: process.options.min_values_policy,
-        client: client.clone(),
-        clock: process.clock.clone(),
-        rng: process.seed.derive("instance profiles").rng(),
-        interner: Arc::clone(&interner),
-        metrics: metrics.clone(),
-        recorder: recorder.clone(),
-    });
-    // Without instance types nothing can be decided (AWS-177).
-    cloud
-        .types
-        .refresh(&*cloud.services.ec2)
-        .await
-        .context("describing instance types")?;
-    let loops = controllers::start(&cloud, &metrics, process.seed.derive("aws"))
-        .await
-        .context("reading zonal shifts of the cluster, which --enable-zonal-shift asks for")?;
-    let config = ManagerConfig {
+        aws,
         client,
         election,
-        provider: Arc::new(AwsProvider::new(cloud)),
         options: process.options,
         clock: process.clock,
         seed: process.seed,
-        interner,
         metrics,
         listen: true,
         tuning: tuning(),
     };
-    let manager = Manager::with_events(config, (recorder, events)).with_provider_loops(loops);
-    Ok(manager.run(shutdown).await?)
+    Ok(parts.manager().await?.run(shutdown).await?)
+}
+
+/// What a controller with the AWS provider is made from.
+pub(crate) struct AwsController {
+    pub(crate) services: Services,
+    pub(crate) cluster: ClusterFacts,
+    pub(crate) aws: AwsOptions,
+    pub(crate) client: Client,
+    pub(crate) election: Option<Election>,
+    pub(crate) options: Options,
+    pub(crate) clock: Clock,
+    pub(crate) seed: Seed,
+    pub(crate) metrics: Metrics,
+    pub(crate) listen: bool,
+    pub(crate) tuning: Tuning,
+}
+
+impl AwsController {
+    /// The manager with the provider and its loops. Instance types are described first: without them nothing can be decided (AWS-177).
+    pub(crate) async fn manager(self) -> anyhow::Result<Manager> {
+        let (recorder, events) = Recorder::new();
+        let interner = Arc::new(Interner::default());
+        let cloud = AwsCloud::new(AwsParts {
+            services: self.services,
+            cluster: self.cluster,
+            options: self.aws,
+            reserved_capacity: self.options.feature_gates.reserved_capacity,
+            min_values: self.options.min_values_policy,
+            client: self.client.clone(),
+            clock: self.clock.clone(),
+            rng: self.seed.derive("instance profiles").rng(),
+            interner: Arc::clone(&interner),
+            metrics: self.metrics.clone(),
+            recorder: recorder.clone(),
+        });
+        cloud
+            .types
+            .refresh(&*cloud.services.ec2)
+            .await
+            .context("describing instance types")?;
+        let loops = controllers::start(&cloud, &self.metrics, self.seed.derive("aws"))
+            .await
+            .context("reading zonal shifts of the cluster, which --enable-zonal-shift asks for")?;
+        let config = ManagerConfig {
+            client: self.client,
+            election: self.election,
+            provider: Arc::new(AwsProvider::new(cloud)),
+            options: self.options,
+            clock: self.clock,
+            seed: self.seed,
+            interner,
+            metrics: self.metrics,
+            listen: self.listen,
+            tuning: self.tuning,
+        };
+        Ok(Manager::with_events(config, (recorder, events)).with_provider_loops(loops))
+    }
 }

@@ -10,6 +10,7 @@ mod args;
 mod assemble;
 #[cfg(feature = "aws")]
 mod aws_controller;
+mod aws_options;
 mod catalogue;
 mod columns;
 mod commands;
@@ -18,6 +19,8 @@ mod controller;
 mod decision;
 mod definition_fields;
 mod demo;
+#[cfg(feature = "aws")]
+mod embedded_aws;
 mod exit;
 mod explain;
 mod install;

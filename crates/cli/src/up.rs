@@ -1,6 +1,6 @@
 //! `kerf up`: an embedded cluster with Kerf that runs until a signal ends it.
 
-use crate::args::UpArgs;
+use crate::args::{Cloud, UpArgs};
 use crate::assemble::Parts;
 use crate::controller::{cancel_on_signal, install_logs, log_remarks};
 use crate::exit::Exit;
@@ -8,21 +8,28 @@ use crate::kubeconfig_file::KubeconfigFile;
 use crate::messages::say;
 use crate::up_flags::UpFlags;
 use anyhow::Context as _;
+use kerf_api::Provider;
 use kerf_apiserver::{ApiServer, serve_https};
+use kerf_aws::options::AwsOptions;
 use kerf_controllers::Tuning;
 use kerf_kwok::{NodeCapacity, ReadMode, ec2_catalogue, read_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
-use kerf_runtime::{CancellationToken, Clock, Seed};
-use kerf_sandbox::Sandbox;
+use kerf_runtime::{CancellationToken, Clock, Options, Seed};
+use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
+use kube::Client;
 use std::fs;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Runs `kerf up`.
 pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
+    if let Some(why) = unusable(args) {
+        say!("error: {why}");
+        return Ok(Exit::BadInput);
+    }
     let interner = Arc::new(Interner::default());
     let catalogue = match catalogue(args.instance_types.as_deref(), &interner) {
         Ok(catalogue) => catalogue,
@@ -31,7 +38,7 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::BadInput);
         }
     };
-    let flags = match UpFlags::parse(&args.flags) {
+    let flags = match UpFlags::parse(&args.flags, args.cloud) {
         Ok(flags) => flags,
         Err(error) => {
             say!("error: {error}; kerf controller --help lists what is allowed");
@@ -44,6 +51,25 @@ pub(crate) fn run(args: &UpArgs) -> anyhow::Result<Exit> {
         .context("starting the runtime")?;
     runtime.block_on(serve(args, flags, interner, catalogue))
 }
+
+/// Why the flags of a cloud cannot be used; `None` if they can.
+fn unusable(args: &UpArgs) -> Option<&'static str> {
+    match args.cloud {
+        Cloud::Kwok => None,
+        Cloud::Aws if !cfg!(feature = "aws") => Some(NOT_IN_THIS_BUILD),
+        Cloud::Aws if args.no_controller => {
+            Some("the account of --cloud aws can be used by the controller of this process alone")
+        }
+        Cloud::Aws if args.instance_types.is_some() => {
+            Some("--instance-types has no effect with --cloud aws: EC2 describes its types")
+        }
+        Cloud::Aws => None,
+    }
+}
+
+/// What a build without the feature says.
+pub(crate) const NOT_IN_THIS_BUILD: &str =
+    "--cloud aws is not in this build: `cargo build --release -p kerf-cli --features aws` makes one that has it";
 
 fn catalogue(path: Option<&Path>, interner: &Interner) -> anyhow::Result<Arc<Catalogue>> {
     let Some(path) = path else {
@@ -84,12 +110,15 @@ async fn serve(
             .with_context(|| format!("opening --data-dir {}", folder.display()))?,
         None => api.build(),
     };
-    let sandbox = Sandbox::builder()
-        .seed(args.seed)
-        .clock(clock.clone())
-        .api(api.clone())
-        .build()
-        .await?;
+    let builder = Sandbox::builder().seed(args.seed).clock(clock.clone()).api(api.clone());
+    let builder = match args.cloud {
+        Cloud::Kwok => builder,
+        Cloud::Aws => builder.provider(Provider::Aws).kubelets(KubeletOptions {
+            nodes: NodeSelection::All,
+            ..KubeletOptions::default()
+        }),
+    };
+    let sandbox = builder.build().await?;
     let listener = serve_https(api, SocketAddr::from((Ipv4Addr::LOCALHOST, args.port))).await?;
     kubeconfig.write(&listener.kubeconfig())?;
     let shutdown = CancellationToken::new();
@@ -98,6 +127,15 @@ async fn serve(
     greet(&mut std::io::stdout(), args, listener.port()).context("writing to standard output")?;
     if args.no_controller {
         shutdown.cancelled().await;
+    } else if let Some(aws) = flags.aws {
+        let cluster = AwsCluster {
+            client: sandbox.client(),
+            endpoint: format!("https://127.0.0.1:{}", listener.port()),
+            kubeconfig: args.write_kubeconfig.clone(),
+            clock,
+            seed: Seed(args.seed),
+        };
+        run_aws(cluster, aws, options, flags.listen, shutdown).await?;
     } else {
         let (config, _) = Parts {
             client: sandbox.client(),
@@ -125,6 +163,47 @@ async fn serve(
     Ok(Exit::Done)
 }
 
+/// What the embedded AWS needs to know of the cluster.
+#[cfg_attr(not(feature = "aws"), expect(dead_code, reason = "builds without AWS refuse before"))]
+struct AwsCluster {
+    client: Client,
+    endpoint: String,
+    kubeconfig: PathBuf,
+    clock: Clock,
+    seed: Seed,
+}
+
+/// Runs the controller on an embedded AWS account until shutdown.
+#[cfg(feature = "aws")]
+async fn run_aws(
+    cluster: AwsCluster,
+    aws: AwsOptions,
+    options: Options,
+    listen: bool,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
+    use crate::embedded_aws::{EmbeddedAws, EmbeddedCluster};
+    let cluster = EmbeddedCluster {
+        client: cluster.client,
+        endpoint: cluster.endpoint,
+        ca_bundle: kerf_aws::provider::client_ca(Some(&cluster.kubeconfig)),
+        clock: cluster.clock,
+        seed: cluster.seed,
+    };
+    let account = EmbeddedAws::start(&cluster, &aws.cluster_name, &shutdown).await?;
+    let tuning = Tuning {
+        blocking: true,
+        ..Tuning::default()
+    };
+    let manager = account.manager(&cluster, aws, options, listen, tuning).await?;
+    Ok(manager.run(shutdown).await?)
+}
+
+#[cfg(not(feature = "aws"))]
+async fn run_aws(_: AwsCluster, _: AwsOptions, _: Options, _: bool, _: CancellationToken) -> anyhow::Result<()> {
+    anyhow::bail!("{NOT_IN_THIS_BUILD}")
+}
+
 /// Prints the greeting. A closed pipe is no error: `kerf up | head -1` keeps the cluster running.
 fn greet(out: &mut impl Write, args: &UpArgs, port: u16) -> std::io::Result<()> {
     match out.write_all(greeting(args, port).as_bytes()) {
@@ -141,9 +220,13 @@ fn greeting(args: &UpArgs, port: u16) -> String {
     } else {
         ("with Kerf", String::new())
     };
+    let example = match args.cloud {
+        Cloud::Kwok => "examples/web.yaml",
+        Cloud::Aws => "examples/aws-getting-started.yaml",
+    };
     format!(
         "The cluster is up on https://127.0.0.1:{port}, {who}. Ctrl-C ends it.\n\n  export KUBECONFIG={path}\n{controller}  \
-         kubectl apply -f examples/web.yaml\n  kubectl get nodes,nodeclaims,pods -o wide\n"
+         kubectl apply -f {example}\n  kubectl get nodes,nodeclaims,pods -o wide\n"
     )
 }
 
@@ -190,10 +273,24 @@ mod tests {
             "--feature-gates",
             "NodeRepair=true,StaticCapacity=true",
         ];
-        let flags = UpFlags::parse(&args(&line).flags).expect("known flags");
+        let flags = UpFlags::parse(&args(&line).flags, Cloud::Kwok).expect("known flags");
         let gates = flags.options.feature_gates;
         assert!(gates.node_repair && gates.static_capacity);
         assert!(Cli::try_parse_from(["kerf", "up", "--no-controller", "--", "--batch-idle-duration=2s"]).is_err());
+    }
+
+    #[test]
+    fn the_embedded_account_needs_the_controller_and_a_build_that_has_it() {
+        let why = |line: &[&str]| unusable(&args(line));
+        assert_eq!(why(&["kerf", "up", "--no-controller"]), None);
+        let alone = why(&["kerf", "up", "--cloud", "aws"]);
+        if cfg!(feature = "aws") {
+            assert_eq!(alone, None);
+            assert!(why(&["kerf", "up", "--cloud", "aws", "--no-controller"]).is_some());
+            assert!(why(&["kerf", "up", "--cloud", "aws", "--instance-types", "x"]).is_some());
+        } else {
+            assert_eq!(alone, Some(NOT_IN_THIS_BUILD));
+        }
     }
 
     #[test]

@@ -1,10 +1,17 @@
 //! The controller's flags of `kerf up`. A flag that can have no effect there is an error.
 
+use crate::args::Cloud;
+use crate::aws_options;
+use kerf_aws::options::AwsOptions;
 use kerf_runtime::Options;
-use kerf_runtime::options::{DEFINITIONS, Parsed, Remark, Values};
+use kerf_runtime::options::{DEFINITIONS, OptionDef, Parsed, Remark, Values};
+use std::sync::LazyLock;
+
+/// Name of the cluster, unless a flag has another one.
+const CLUSTER_NAME: &str = "kerf";
 
 /// Flags without an effect, and why.
-const WITHOUT_EFFECT: [(&str, &str); 5] = [
+const WITHOUT_EFFECT: [(&str, &str); 7] = [
     ("instance-types-file-path", "use --instance-types of kerf up"),
     ("kube-client-qps", "requests to the embedded API server are not limited"),
     (
@@ -19,7 +26,13 @@ const WITHOUT_EFFECT: [(&str, &str); 5] = [
         "leader-election-namespace",
         "the only controller of the cluster needs no lease",
     ),
+    ("cluster-endpoint", "machines join the embedded cluster"),
+    ("cluster-ca-bundle", "machines join the embedded cluster"),
 ];
+
+/// The options of the controller and those of the AWS provider.
+static WITH_AWS: LazyLock<Vec<OptionDef>> =
+    LazyLock::new(|| DEFINITIONS.iter().chain(&aws_options::OPTIONS).copied().collect());
 
 /// What the flags ask for.
 #[derive(Debug)]
@@ -30,20 +43,30 @@ pub(crate) struct UpFlags {
     pub(crate) logs: bool,
     /// What the user should know about the flags.
     pub(crate) remarks: Vec<Remark>,
+    /// The options of the AWS provider, with the cloud `aws`.
+    pub(crate) aws: Option<AwsOptions>,
     /// Whether to serve metrics and health probes: without a flag about them they are not served.
     pub(crate) listen: bool,
 }
 
 impl UpFlags {
     /// Parses the controller's flags. Environment variables are ignored: they are for a controller of a real cluster.
-    pub(crate) fn parse(flags: &[String]) -> anyhow::Result<Self> {
-        let values = match Values::parse(DEFINITIONS, flags.iter().cloned(), |_| None) {
+    pub(crate) fn parse(flags: &[String], cloud: Cloud) -> anyhow::Result<Self> {
+        let definitions: &'static [OptionDef] = match cloud {
+            Cloud::Kwok => DEFINITIONS,
+            Cloud::Aws => &WITH_AWS,
+        };
+        let values = match Values::parse(definitions, flags.iter().cloned(), |_| None) {
             Parsed::Run(values) => values,
             Parsed::Help => anyhow::bail!("--help is no flag of the controller"),
         };
         let mut options = Options::from_values(&values)?;
         for (flag, why) in WITHOUT_EFFECT {
-            anyhow::ensure!(!values.is_given(flag), "--{flag} has no effect here: {why}");
+            let is_known = definitions.iter().any(|definition| definition.flag == flag);
+            anyhow::ensure!(
+                !is_known || !values.is_given(flag),
+                "--{flag} has no effect here: {why}"
+            );
         }
         if let Some(mistake) = values.remarks().iter().find(|remark| remark.is_warning()) {
             anyhow::bail!("{mistake}");
@@ -56,13 +79,29 @@ impl UpFlags {
         if !values.is_given("health-probe-port") {
             options.health_probe_port = 0;
         }
+        let aws = match cloud {
+            Cloud::Kwok => None,
+            Cloud::Aws => Some(aws_options(&values)?),
+        };
         Ok(Self {
             options,
+            aws,
             remarks: values.remarks().to_vec(),
             logs: any_given(&["log-level", "log-output-paths", "log-error-output-paths"]),
             listen: any_given(&["metrics-port", "health-probe-port", "enable-profiling"]),
         })
     }
+}
+
+/// The options of the AWS provider. What no flag says fits the embedded account.
+fn aws_options(values: &Values) -> anyhow::Result<AwsOptions> {
+    let given = values
+        .is_given("cluster-name")
+        .then(|| values.string("cluster-name").to_owned());
+    let name = given.unwrap_or_else(|| CLUSTER_NAME.to_owned());
+    // The account's queue has the name of the cluster.
+    let embedded = |variable: &str| matches!(variable, "CLUSTER_NAME" | "INTERRUPTION_QUEUE").then(|| name.clone());
+    aws_options::options(values, &embedded).map_err(|problems| anyhow::anyhow!("{}", problems.join("; ")))
 }
 
 #[cfg(test)]
@@ -71,7 +110,31 @@ mod tests {
 
     fn parse(flags: &[&str]) -> Result<UpFlags, String> {
         let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-        UpFlags::parse(&flags).map_err(|error| error.to_string())
+        UpFlags::parse(&flags, Cloud::Kwok).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_options_of_aws_fit_the_embedded_account() {
+        let aws = |flags: &[&str]| {
+            let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            UpFlags::parse(&flags, Cloud::Aws).map(|flags| flags.aws.expect("the options of AWS"))
+        };
+        let plain = aws(&[]).expect("no flags");
+        assert_eq!(
+            (plain.cluster_name.as_str(), plain.interruption_queue.as_str()),
+            ("kerf", "kerf")
+        );
+        let named = aws(&["--cluster-name=prod"]).expect("a known flag");
+        assert_eq!(
+            (named.cluster_name.as_str(), named.interruption_queue.as_str()),
+            ("prod", "prod")
+        );
+        let error = aws(&["--cluster-endpoint=https://x"]).expect_err("refused");
+        assert!(
+            error.to_string().contains("--cluster-endpoint has no effect here"),
+            "{error}"
+        );
+        assert!(parse(&["--cluster-name=prod"]).is_err());
     }
 
     #[test]

@@ -103,6 +103,24 @@ pub(super) async fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     })
 }
 
+/// Creates the objects of a text.
+pub(super) async fn apply(client: &Client, manifests: &str) -> anyhow::Result<()> {
+    for document in manifests.split("\n---\n") {
+        let object: DynamicObject = serde_saphyr::from_str(document).context("the demo's manifests")?;
+        let types = object.types.clone().context("an object without kind")?;
+        let kind = GroupVersionKind::try_from(&types).context("an object's kind")?;
+        let resource = ApiResource::from_gvk(&kind);
+        let api = match object.namespace() {
+            Some(namespace) => Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        };
+        api.create(&PostParams::default(), &object)
+            .await
+            .with_context(|| format!("{} {}", kind.kind, object.name_any()))?;
+    }
+    Ok(())
+}
+
 struct Demo {
     sandbox: Sandbox,
     provider: Arc<KwokProvider>,
@@ -186,7 +204,7 @@ impl Demo {
 
     async fn perform(&mut self, entry: &Entry) -> anyhow::Result<()> {
         match &entry.action {
-            Action::Apply => self.apply().await,
+            Action::Apply => apply(&self.client(), MANIFESTS).await,
             Action::Scale(workloads) => self.scale(workloads).await,
             Action::Fault(app, fault) => self.cause(app, fault).await,
             Action::PatchPool(patch) => {
@@ -208,23 +226,6 @@ impl Demo {
 
     fn client(&self) -> Client {
         self.sandbox.client()
-    }
-
-    async fn apply(&self) -> anyhow::Result<()> {
-        for document in MANIFESTS.split("\n---\n") {
-            let object: DynamicObject = serde_saphyr::from_str(document).context("the demo's manifests")?;
-            let types = object.types.clone().context("an object without kind")?;
-            let kind = GroupVersionKind::try_from(&types).context("an object's kind")?;
-            let resource = ApiResource::from_gvk(&kind);
-            let api = match object.namespace() {
-                Some(namespace) => Api::<DynamicObject>::namespaced_with(self.client(), &namespace, &resource),
-                None => Api::all_with(self.client(), &resource),
-            };
-            api.create(&PostParams::default(), &object)
-                .await
-                .with_context(|| format!("{} {}", kind.kind, object.name_any()))?;
-        }
-        Ok(())
     }
 
     async fn scale(&self, workloads: &[(&str, &str, u32)]) -> anyhow::Result<()> {
