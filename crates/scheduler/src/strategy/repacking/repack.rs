@@ -14,6 +14,9 @@ use rustc_hash::FxHashSet;
 
 /// The work of taking nodes apart, as a part of the effort of a strategy.
 const EFFORT_DIVISOR: u64 = 16;
+/// Small plans get less: so much work, and so much more for each pod. Otherwise 50 pods would wait eight times as long for a plan.
+const WORK_MIN: u64 = 4_000;
+const WORK_PER_POD: u64 = 200;
 /// The number of nodes taken apart together, in turn.
 const SIZES: [usize; 6] = [1, 2, 2, 3, 2, 4];
 /// Nodes with more movable pods together than this are not taken apart.
@@ -51,7 +54,8 @@ pub(in crate::strategy) fn repack<'w, 'a>(
         quotes: Quotes::new(node_costs),
         work: 0,
     };
-    let effort = problem.options.effort / EFFORT_DIVISOR;
+    let in_proportion = WORK_MIN + WORK_PER_POD * queue.len() as u64;
+    let effort = in_proportion.min(problem.options.effort / EFFORT_DIVISOR);
     if !improve(&mut recreator, &mut nodes, objective, effort, stop) {
         return None;
     }
