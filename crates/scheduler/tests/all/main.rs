@@ -17,6 +17,7 @@ mod explain;
 mod limits;
 mod min_values;
 mod monotone;
+mod odd_prices;
 mod order;
 mod packing;
 mod pools;
