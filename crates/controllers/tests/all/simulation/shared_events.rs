@@ -128,7 +128,7 @@ async fn a_node_and_its_claim_of_one_name_share_the_warning_of_their_deadline() 
     create::<Node>(&client, node).await;
     // Its instance is asked for only while it is not ready.
     let ready = Patch::Merge(json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}));
-    let nodes: Api<Node> = Api::all(client.clone());
+    let nodes: Api<Node> = Api::all(client);
     nodes
         .patch_status("same", &PatchParams::default(), &ready)
         .await
