@@ -1,6 +1,7 @@
 # syntax=docker/dockerfile:1
 # A static binary in an empty image, for linux/amd64 and linux/arm64:
 #   docker buildx build --platform linux/amd64,linux/arm64 -t kerf:0.1.0 .
+# The image has the provider aws, which is the default there (docs/aws.md). Compiling the SDK of EC2 takes about 8 GiB of memory.
 # Every platform is compiled on a builder of that platform: no cross compiler is needed, emulation works but is slow.
 
 ARG RUST_VERSION=1.95
@@ -17,7 +18,7 @@ ARG TARGETARCH
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,id=kerf-target-${TARGETARCH},target=/src/target \
     if [ -n "${KERF_COMMIT}" ]; then export KERF_COMMIT; else unset KERF_COMMIT; fi \
- && cargo build --locked --profile dist --package kerf-cli --bin kerf \
+ && cargo build --locked --profile dist --package kerf-cli --bin kerf --features aws \
  && cp target/dist/kerf /kerf
 
 FROM scratch

@@ -71,3 +71,14 @@ annotations:
 {{- $_ := set $target "labelSelector" (dict "matchLabels" (include "kerf.selectorLabels" (index . 0) | fromYaml)) }}
 {{- end }}
 {{- end }}
+
+{{/* Name of the provider: the one named, else aws if there is a name of the cluster. */}}
+{{- define "kerf.provider" -}}
+{{- if .Values.settings.cloudProvider }}
+{{- .Values.settings.cloudProvider }}
+{{- else if .Values.settings.clusterName -}}
+aws
+{{- else -}}
+kwok
+{{- end }}
+{{- end }}

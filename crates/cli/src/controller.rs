@@ -7,6 +7,7 @@ use crate::messages::say;
 use crate::old_definitions::refuse_old_definitions;
 use crate::process::{Process, tuning};
 use anyhow::Context as _;
+use kerf_api::Provider;
 use kerf_cloud::CloudProvider as _;
 use kerf_kwok::{KwokProvider, NodeCapacity, load_catalogue_or_none};
 use kerf_model::intern::Interner;
@@ -22,11 +23,6 @@ use std::sync::{Arc, LazyLock};
 const KWOK: &str = "kwok";
 /// The provider whose callers are in builds with the feature `aws` (AWS-333).
 const AWS: &str = "aws";
-/// The providers of this build, the default first.
-#[cfg(feature = "aws")]
-const PROVIDERS: &[&str] = &[AWS, KWOK];
-#[cfg(not(feature = "aws"))]
-const PROVIDERS: &[&str] = &[KWOK];
 
 const CLOUD_PROVIDER: OptionDef = OptionDef {
     flag: "cloud-provider",
@@ -49,12 +45,13 @@ const KUBECONFIG: OptionDef = OptionDef {
     origin: OptionOrigin::Kerf,
 };
 
-static ALL_OPTIONS: LazyLock<Vec<OptionDef>> = LazyLock::new(|| {
-    let all = [CLOUD_PROVIDER, KUBECONFIG];
-    let all = all.iter().chain(DEFINITIONS).copied();
-    #[cfg(feature = "aws")]
-    let all = all.chain(crate::aws_controller::OPTIONS);
-    all.collect()
+/// The options of this build.
+static ALL_OPTIONS: LazyLock<&[OptionDef]> = LazyLock::new(|| {
+    options_of(if cfg!(feature = "aws") {
+        Provider::Aws
+    } else {
+        Provider::Kwok
+    })
 });
 
 /// Runs `kerf controller`.
@@ -91,22 +88,57 @@ pub(crate) fn run(args: &ControllerArgs) -> anyhow::Result<Exit> {
     runtime.block_on(control(options, provider, values.remarks(), &kubeconfig))
 }
 
-/// Checks environment variables of the controller. The error says why it would not start, or what it would ignore.
-pub(crate) fn check_environment(env: impl Fn(&str) -> Option<String>) -> Result<(), String> {
-    // As flags, because a variable that cannot be parsed silently counts as absent.
-    let flag = |def: &OptionDef| env(def.variable).map(|value| format!("--{}={value}", def.flag));
-    check_options(ALL_OPTIONS.iter().filter_map(flag), |_| None)
+/// The options of a controller with a provider, whether or not this build has it.
+fn options_of(provider: Provider) -> &'static [OptionDef] {
+    static WITHOUT_AWS: LazyLock<Vec<OptionDef>> = LazyLock::new(|| {
+        let own = [CLOUD_PROVIDER, KUBECONFIG];
+        own.iter().chain(DEFINITIONS).copied().collect()
+    });
+    static WITH_AWS: LazyLock<Vec<OptionDef>> =
+        LazyLock::new(|| WITHOUT_AWS.iter().copied().chain(crate::aws_options::OPTIONS).collect());
+    match provider {
+        Provider::Aws => &WITH_AWS,
+        Provider::Kwok | Provider::Core => &WITHOUT_AWS,
+    }
 }
 
-/// Checks flags and environment variables of the controller. The error says why it would not start.
+/// Checks environment variables of the controller. The error says why it would not start, or what it would ignore.
+pub(crate) fn check_environment(provider: Provider, env: impl Fn(&str) -> Option<String>) -> Result<(), String> {
+    // As flags, because a variable that cannot be parsed silently counts as absent.
+    let flag = |def: &OptionDef| env(def.variable).map(|value| format!("--{}={value}", def.flag));
+    check_options(provider, options_of(provider).iter().filter_map(flag), |_| None)
+}
+
+/// Checks flags and environment variables of the controller with a provider. The error says why it would not start.
 pub(crate) fn check_options(
+    provider: Provider,
     flags: impl IntoIterator<Item = String>,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<(), String> {
-    match Values::parse(&ALL_OPTIONS, flags, &env) {
-        Parsed::Run(values) => validate(&values, env).map(drop).map_err(|problems| problems.join("; ")),
-        Parsed::Help => Ok(()),
+    let values = match Values::parse(options_of(provider), flags, &env) {
+        Parsed::Run(values) => values,
+        Parsed::Help => return Ok(()),
+    };
+    let mut problems = Vec::new();
+    if let Err(errors) = Options::from_values(&values) {
+        problems.extend(errors.iter().map(ToString::to_string));
     }
+    let named = values.string(CLOUD_PROVIDER.flag);
+    if values.is_given(CLOUD_PROVIDER.flag) && named != AWS && named != KWOK {
+        problems.push(no_such_provider(named));
+    }
+    if provider == Provider::Aws {
+        problems.extend(crate::aws_options::options(&values, &env).err().into_iter().flatten());
+    }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems.join("; "))
+    }
+}
+
+fn no_such_provider(name: &str) -> String {
+    format!("--cloud-provider {name:?} does not exist; use {AWS} or {KWOK}")
 }
 
 /// The provider that was chosen, with its own options.
@@ -133,7 +165,7 @@ fn choose(values: &Values, env: &impl Fn(&str) -> Option<String>) -> Result<Chos
     let provider = values.string(CLOUD_PROVIDER.flag);
     #[cfg(feature = "aws")]
     if provider == AWS {
-        let options = crate::aws_controller::options(values, env)?;
+        let options = crate::aws_options::options(values, env)?;
         return Ok(Chosen::Aws(Box::new(options)));
     }
     #[cfg(not(feature = "aws"))]
@@ -143,10 +175,7 @@ fn choose(values: &Values, env: &impl Fn(&str) -> Option<String>) -> Result<Chos
         AWS => Err(vec![format!(
             "--cloud-provider {AWS:?} is not in this build: `cargo build --release --features aws` makes one that has it"
         )]),
-        other => Err(vec![format!(
-            "--cloud-provider {other:?} does not exist; use {}",
-            PROVIDERS.join(" or ")
-        )]),
+        other => Err(vec![no_such_provider(other)]),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::error::CloudError;
 use crate::hook::RegistrationHook;
 use crate::interruption::{Interruption, InterruptionKind};
+use crate::overlaid::PoolOverlays;
 use crate::provider::{CloudProvider, DriftReason, Launched, Profile};
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -71,6 +72,11 @@ pub trait Decorator: Send + Sync {
     fn note_interruption(&self, claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) {
         self.inner().note_interruption(claim, kind, now);
     }
+
+    /// Decorates [`CloudProvider::use_overlays`].
+    fn use_overlays(&self, overlays: &Arc<PoolOverlays>) {
+        self.inner().use_overlays(overlays);
+    }
 }
 
 #[async_trait]
@@ -117,5 +123,9 @@ impl<D: Decorator> CloudProvider for D {
 
     fn note_interruption(&self, claim: &NodeClaim, kind: InterruptionKind, now: Timestamp) {
         Decorator::note_interruption(self, claim, kind, now);
+    }
+
+    fn use_overlays(&self, overlays: &Arc<PoolOverlays>) {
+        Decorator::use_overlays(self, overlays);
     }
 }

@@ -45,7 +45,7 @@ pub use hook::{HookOutcome, RegistrationHook};
 pub use interruption::{Interruption, InterruptionAction, InterruptionKind};
 pub use metered::{Call, CallObserver, MeteredProvider, Method};
 pub use modelled_spot::modelled_spot_price;
-pub use overlaid::OverlayProvider;
+pub use overlaid::{OverlayProvider, PoolOverlays};
 pub use overlay::{Evaluation, OverlayPool, OverlayStatus, PoolOverlay, evaluate};
 pub use price_change::{PriceChange, PriceChangeError};
 pub use provider::{CloudProvider, DriftReason, Launched, Profile, RepairPolicy};

@@ -8,14 +8,11 @@ use async_trait::async_trait;
 use kerf_api::NodePool;
 use kerf_model::instance_type::Catalogue;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Applies the last published evaluation to the catalogues of another provider. A pool that was not evaluated has no catalogue: its call
-/// fails with [`CloudError::AwaitingOverlays`] (SCH-374).
-pub struct OverlayProvider {
-    inner: Arc<dyn CloudProvider>,
-    published: Mutex<Published>,
-}
+/// The NodeOverlays of all pools as last evaluated. The decorator and the provider below share them: catalogues and launches agree.
+#[derive(Default)]
+pub struct PoolOverlays(Mutex<Published>);
 
 #[derive(Default)]
 struct Published {
@@ -24,13 +21,52 @@ struct Published {
     applied: Vec<(Arc<Catalogue>, Arc<PoolOverlay>, Arc<Catalogue>)>,
 }
 
+impl PoolOverlays {
+    fn published(&self) -> MutexGuard<'_, Published> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A catalogue with the overlays of a pool; `None` if the pool was not evaluated yet. The same catalogue gives the same result.
+    pub fn apply(&self, pool: &str, catalogue: &Arc<Catalogue>) -> Option<Arc<Catalogue>> {
+        let mut published = self.published();
+        let overlay = published.pools.get(pool).cloned()?;
+        if overlay.is_empty() {
+            return Some(Arc::clone(catalogue));
+        }
+        Some(published.apply(catalogue, &overlay))
+    }
+
+    fn knows(&self, pool: &str) -> bool {
+        self.published().pools.contains_key(pool)
+    }
+
+    fn publish(&self, evaluation: &Evaluation) {
+        let mut pools: BTreeMap<Arc<str>, Arc<PoolOverlay>> = BTreeMap::new();
+        for (name, overlay) in &evaluation.pools {
+            let equal = pools.values().find(|known| *known == overlay).unwrap_or(overlay);
+            let equal = Arc::clone(equal);
+            pools.insert(Arc::clone(name), equal);
+        }
+        *self.published() = Published {
+            pools,
+            applied: Vec::new(),
+        };
+    }
+}
+
+/// Applies the last published evaluation to the catalogues of another provider. A pool that was not evaluated has no catalogue: its call
+/// fails with [`CloudError::AwaitingOverlays`] (SCH-374).
+pub struct OverlayProvider {
+    inner: Arc<dyn CloudProvider>,
+    overlays: Arc<PoolOverlays>,
+}
+
 impl OverlayProvider {
     /// Around another provider, with nothing evaluated yet.
     pub fn new(inner: Arc<dyn CloudProvider>) -> Self {
-        Self {
-            inner,
-            published: Mutex::default(),
-        }
+        let overlays = Arc::<PoolOverlays>::default();
+        inner.use_overlays(&overlays);
+        Self { inner, overlays }
     }
 
     /// The provider below, whose catalogues evaluation starts from.
@@ -40,22 +76,7 @@ impl OverlayProvider {
 
     /// Replaces the evaluation of all pools at once (SCH-376); pools with equal overlays share their catalogue.
     pub fn publish(&self, evaluation: &Evaluation) {
-        let mut pools: BTreeMap<Arc<str>, Arc<PoolOverlay>> = BTreeMap::new();
-        for (name, overlay) in &evaluation.pools {
-            let equal = pools.values().find(|known| *known == overlay).unwrap_or(overlay);
-            let equal = Arc::clone(equal);
-            pools.insert(Arc::clone(name), equal);
-        }
-        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-        *published = Published {
-            pools,
-            applied: Vec::new(),
-        };
-    }
-
-    fn overlay(&self, pool: &str) -> Option<Arc<PoolOverlay>> {
-        let published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-        published.pools.get(pool).cloned()
+        self.overlays.publish(evaluation);
     }
 }
 
@@ -86,14 +107,11 @@ impl Decorator for OverlayProvider {
     async fn instance_types(&self, pool: &NodePool) -> Result<Arc<Catalogue>, CloudError> {
         let name = pool.metadata.name.as_deref();
         let name = name.ok_or_else(|| CloudError::other("the NodePool has no name"))?;
-        let overlay = self
-            .overlay(name)
-            .ok_or_else(|| CloudError::AwaitingOverlays(name.into()))?;
-        let catalogue = self.inner.instance_types(pool).await?;
-        if overlay.is_empty() {
-            return Ok(catalogue);
+        let awaiting = || CloudError::AwaitingOverlays(name.into());
+        if !self.overlays.knows(name) {
+            return Err(awaiting());
         }
-        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(published.apply(&catalogue, &overlay))
+        let catalogue = self.inner.instance_types(pool).await?;
+        self.overlays.apply(name, &catalogue).ok_or_else(awaiting)
     }
 }

@@ -3,6 +3,7 @@
 use crate::error::CloudError;
 use crate::hook::RegistrationHook;
 use crate::interruption::{Interruption, InterruptionKind};
+use crate::overlaid::PoolOverlays;
 use crate::vocabulary::Vocabulary;
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -59,6 +60,10 @@ pub trait CloudProvider: Send + Sync {
 
     /// Reports the claim of a signal, so that the provider avoids the instance's offering for a time.
     fn note_interruption(&self, _claim: &NodeClaim, _kind: InterruptionKind, _now: Timestamp) {}
+
+    /// Hands over the NodeOverlays of all pools, once. A provider that chooses among offerings by price, or reports capacity from its
+    /// catalogue, applies them to launches, too.
+    fn use_overlays(&self, _overlays: &Arc<PoolOverlays>) {}
 }
 
 /// Facts about a provider that do not change while the process runs.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use kerf_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
+use kerf_api::{CapacityBuffer, EC2NodeClass, NodeClaim, NodeOverlay, NodePool, ec2_node_class};
 use kerf_cloud::{CloudProvider, OverlayProvider};
 use kerf_decide::PreparedCache;
 use kerf_model::intern::Interner;
@@ -296,6 +296,10 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         all.push(ConditionReport::<NodeClaim>::new(context));
         all.push(ConditionReport::<NodePool>::new(context));
         all.push(ConditionReport::<LeanNode>::new(context));
+        let classes = &context.provider.profile().node_classes;
+        if classes.iter().any(|class| class.kind == ec2_node_class::KIND) {
+            all.push(ConditionReport::<EC2NodeClass>::new(context));
+        }
         if context.options.feature_gates.capacity_buffer {
             all.push(ConditionReport::<CapacityBuffer>::new(context));
         }

@@ -1,7 +1,8 @@
 //! Node classes, of which only metadata and readiness are read, whatever their kind.
 
 use crate::object::Identity;
-use kerf_api::{Condition, NodeClassKind, NodeClassRef, conditions};
+use jiff::Timestamp;
+use kerf_api::{Condition, NodeClassKind, NodeClassRef, conditions::READY};
 use kube::core::DynamicObject;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -23,6 +24,19 @@ pub struct NodeClass {
     pub deleting: bool,
     /// Its Ready condition.
     pub ready: Option<Condition>,
+    /// What only reports read.
+    pub reported: ReportedClass,
+}
+
+/// What metrics and events about a node class show.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ReportedClass {
+    /// Since when it is being deleted.
+    pub deleted: Option<Timestamp>,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// All its conditions.
+    pub conditions: Vec<Condition>,
 }
 
 impl NodeClass {
@@ -34,7 +48,7 @@ impl NodeClass {
             .pointer("/status/conditions")
             .and_then(|list| list.as_array());
         let conditions = conditions.into_iter().flatten();
-        let ready = conditions.filter_map(|one| Condition::deserialize(one).ok());
+        let conditions: Vec<Condition> = conditions.filter_map(|one| Condition::deserialize(one).ok()).collect();
         Self {
             kind,
             name: meta.name.clone().unwrap_or_default(),
@@ -42,7 +56,12 @@ impl NodeClass {
             resource_version: meta.resource_version.clone().unwrap_or_default(),
             generation: meta.generation.unwrap_or(0),
             deleting: meta.deletion_timestamp.is_some(),
-            ready: ready.into_iter().find(|condition| condition.type_ == conditions::READY),
+            ready: conditions.iter().find(|condition| condition.type_ == READY).cloned(),
+            reported: ReportedClass {
+                deleted: meta.deletion_timestamp.as_ref().map(|time| time.0),
+                finalizers: meta.finalizers.clone().unwrap_or_default(),
+                conditions,
+            },
         }
     }
 

@@ -4,6 +4,42 @@ use jiff::Timestamp;
 use kerf_cloud::InterruptionKind;
 use serde::Deserialize;
 
+/// A type of events that an EventBridge rule sends to the queue (AWS-420).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventType {
+    /// Name, as part of the rule's.
+    pub name: &'static str,
+    /// Source.
+    pub source: &'static str,
+    /// Detail type.
+    pub detail_type: &'static str,
+}
+
+const fn of_ec2(name: &'static str, detail_type: &'static str) -> EventType {
+    EventType {
+        name,
+        source: EC2,
+        detail_type,
+    }
+}
+
+const EC2: &str = "aws.ec2";
+const HEALTH: EventType = EventType {
+    name: "ScheduledChange",
+    source: "aws.health",
+    detail_type: "AWS Health Event",
+};
+const SPOT: EventType = of_ec2("SpotInterruption", "EC2 Spot Instance Interruption Warning");
+const REBALANCE: EventType = of_ec2("Rebalance", "EC2 Instance Rebalance Recommendation");
+const STATE_CHANGE: EventType = of_ec2("InstanceStateChange", "EC2 Instance State-change Notification");
+const RESERVATION: EventType = of_ec2(
+    "CapacityReservationInterruption",
+    "EC2 Capacity Reservation Instance Interruption Warning",
+);
+
+/// All types of events that mean something to the provider.
+pub const EVENT_TYPES: [EventType; 5] = [HEALTH, SPOT, REBALANCE, STATE_CHANGE, RESERVATION];
+
 /// What a message of the queue says. A message about nothing that concerns nodes has no kind: it is deleted like any other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -86,7 +122,10 @@ pub fn parse(body: &str) -> Result<Message, MessageError> {
         return Ok(nothing(time));
     }
     let place = (event.source.as_str(), event.detail_type.as_str());
-    if place == ("aws.health", "AWS Health Event") {
+    let Some(event_type) = EVENT_TYPES.iter().find(|one| place == (one.source, one.detail_type)) else {
+        return Ok(nothing(time));
+    };
+    if *event_type == HEALTH {
         let detail: HealthDetail = serde_json::from_value(event.detail).map_err(wrong)?;
         if detail.service != "EC2" || detail.event_type_category != "scheduledChange" {
             return Ok(nothing(time));
@@ -98,15 +137,12 @@ pub fn parse(body: &str) -> Result<Message, MessageError> {
             time,
         });
     }
-    if place.0 != "aws.ec2" {
-        return Ok(nothing(time));
-    }
     let detail = || serde_json::from_value::<InstanceDetail>(event.detail.clone()).map_err(wrong);
-    let kind = match place.1 {
-        "EC2 Spot Instance Interruption Warning" => InterruptionKind::SpotReclaim,
-        "EC2 Instance Rebalance Recommendation" => InterruptionKind::RebalanceRecommendation,
-        "EC2 Capacity Reservation Instance Interruption Warning" => InterruptionKind::ReservationReclaim,
-        "EC2 Instance State-change Notification" => match detail()?.state.to_lowercase().as_str() {
+    let kind = match *event_type {
+        SPOT => InterruptionKind::SpotReclaim,
+        REBALANCE => InterruptionKind::RebalanceRecommendation,
+        RESERVATION => InterruptionKind::ReservationReclaim,
+        STATE_CHANGE => match detail()?.state.to_lowercase().as_str() {
             "stopping" | "stopped" => InterruptionKind::InstanceStopped,
             "shutting-down" | "terminated" => InterruptionKind::InstanceTerminated,
             _ => return Ok(nothing(time)),

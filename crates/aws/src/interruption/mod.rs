@@ -3,7 +3,7 @@
 mod message;
 mod status;
 
-pub use message::{Message, MessageError, parse};
+pub use message::{EVENT_TYPES, EventType, Message, MessageError, parse};
 pub use status::{
     IMPAIRED_TOLERATION, StatusCategory, StatusDetail, StatusFinding, UnhealthyCounts, finding, status_queries,
 };

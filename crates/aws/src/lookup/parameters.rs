@@ -1,7 +1,8 @@
 //! SSM parameters that hold image ids (AWS-124, AWS-125).
 
 use crate::cache::Cache;
-use crate::intervals::{INSTANCE_TYPES, LONG_LIVED};
+use crate::errors::ApiError;
+use crate::intervals::{INSTANCE_TYPES, LONG_LIVED, SHORT_LIVED};
 use crate::services::{CallResult, Ssm};
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -17,6 +18,8 @@ struct Parameter {
 pub struct ParameterStore {
     ssm: Arc<dyn Ssm>,
     known: Cache<String, Parameter>,
+    /// Reads that failed. A class that is not ready is tried again after milliseconds, and each time would ask for every parameter.
+    failed: Cache<String, ApiError>,
     calling: Mutex<()>,
 }
 
@@ -26,6 +29,7 @@ impl ParameterStore {
         Self {
             ssm,
             known: Cache::new(LONG_LIVED),
+            failed: Cache::new(SHORT_LIVED),
             calling: Mutex::new(()),
         }
     }
@@ -35,7 +39,16 @@ impl ParameterStore {
         if let Some(known) = self.known.get(name) {
             return Ok(known.value);
         }
-        let value = self.ssm.parameter(name).await?;
+        if let Some(error) = self.failed.get(name) {
+            return Err(error);
+        }
+        let value = match self.ssm.parameter(name).await {
+            Ok(value) => value,
+            Err(error) => {
+                self.failed.insert(name.to_owned(), error.clone());
+                return Err(error);
+            }
+        };
         let parameter = Parameter {
             value: value.clone(),
             is_mutable,

@@ -1,8 +1,9 @@
 //! Offerings that EC2 had no capacity for a short time ago (AWS-228 to AWS-232).
 
-use crate::intervals::UNAVAILABLE_OFFERINGS;
+use crate::intervals::{UNAVAILABLE_OFFERINGS, UNAVAILABLE_OFFERINGS_MAX};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// How an instance is bought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,10 +56,31 @@ pub struct UnavailableKey {
     pub group: Option<GroupScope>,
 }
 
+/// How long an offering was last marked because a launch found no capacity.
+#[derive(Clone, Copy, Debug)]
+struct BackOff {
+    length: Duration,
+    until: Timestamp,
+}
+
+impl BackOff {
+    /// When it is forgotten: an offering that launches do not find empty for as long as it was marked starts anew.
+    fn forgotten(self) -> Timestamp {
+        after(self.until, self.length)
+    }
+}
+
+/// A time so much later.
+fn after(time: Timestamp, span: Duration) -> Timestamp {
+    let span = SignedDuration::try_from(span).unwrap_or(SignedDuration::ZERO);
+    time.saturating_add(span).unwrap_or(time)
+}
+
 /// What had no capacity, each until a time. Nothing here removes expired entries but [`sweep`](Self::sweep): reading takes the time.
 #[derive(Clone, Debug, Default)]
 pub struct UnavailableOfferings {
     offerings: BTreeMap<UnavailableKey, Timestamp>,
+    back_offs: BTreeMap<UnavailableKey, BackOff>,
     capacity_types: BTreeMap<CapacityType, Timestamp>,
     subnets: BTreeMap<String, Timestamp>,
     type_changes: BTreeMap<String, u64>,
@@ -67,14 +89,39 @@ pub struct UnavailableOfferings {
 
 impl UnavailableOfferings {
     fn until(now: Timestamp) -> Timestamp {
-        let span = SignedDuration::try_from(UNAVAILABLE_OFFERINGS).unwrap_or(SignedDuration::ZERO);
-        now.saturating_add(span).unwrap_or(now)
+        after(now, UNAVAILABLE_OFFERINGS)
     }
 
     /// Marks one offering; marking it again extends the time (AWS-231).
     pub fn mark(&mut self, key: UnavailableKey, now: Timestamp) {
+        self.mark_until(key, Self::until(now));
+    }
+
+    fn mark_until(&mut self, key: UnavailableKey, until: Timestamp) {
         *self.type_changes.entry(key.instance_type.clone()).or_default() += 1;
-        self.offerings.insert(key, Self::until(now));
+        let marked = self.offerings.entry(key).or_insert(until);
+        *marked = (*marked).max(until);
+    }
+
+    /// Marks an offering that a launch found without capacity. A launch that finds it so again soon after the mark is over doubles the
+    /// time. Launches that were under way when it was marked only extend it.
+    pub fn mark_exhausted(&mut self, key: UnavailableKey, now: Timestamp) {
+        let length = match self.back_offs.get(&key) {
+            Some(known) if known.until > now => known.length,
+            Some(known) if known.forgotten() > now => (known.length * 2).min(UNAVAILABLE_OFFERINGS_MAX),
+            Some(_) | None => UNAVAILABLE_OFFERINGS,
+        };
+        let until = after(now, length);
+        self.back_offs.insert(key.clone(), BackOff { length, until });
+        self.mark_until(key, until);
+    }
+
+    /// Takes note of a launch: the offering has capacity again, and its next mark is as short as the first. Marks stay: other launches of
+    /// the same moment may have found nothing.
+    pub fn launched(&mut self, instance_type: &str, zone: &str, capacity_type: CapacityType) {
+        self.back_offs.retain(|key, _| {
+            key.instance_type != instance_type || key.zone != zone || key.capacity_type != capacity_type
+        });
     }
 
     /// Marks all offerings of a capacity type.
@@ -91,6 +138,7 @@ impl UnavailableOfferings {
 
     /// Removes what is over. Expiry changes sequence numbers as marking does, so that offerings are built anew.
     pub fn sweep(&mut self, now: Timestamp) {
+        self.back_offs.retain(|_, known| known.forgotten() > now);
         let changes = &mut self.type_changes;
         self.offerings.retain(|key, until| {
             let stays = *until > now;

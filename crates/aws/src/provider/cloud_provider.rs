@@ -17,11 +17,12 @@ use kerf_api::conditions::READY;
 use kerf_api::ec2_node_class::{EC2NodeClass, GROUP, KIND, VERSION};
 use kerf_api::{Condition, NodeClaim, NodeClassKind, NodePool, labels as core_labels};
 use kerf_cloud::{
-    CloudError, CloudProvider, DriftReason, Interruption, InterruptionKind, Launched, Profile, RegistrationHook,
+    CloudError, CloudProvider, DriftReason, Interruption, InterruptionKind, Launched, PoolOverlays, Profile,
+    RegistrationHook,
 };
 use kerf_model::instance_type::{Catalogue, InstanceType};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The provider's name (AWS-283).
 pub const PROVIDER_NAME: &str = "aws";
@@ -49,6 +50,8 @@ pub struct AwsProvider {
     profile: Profile,
     hooks: Vec<Arc<dyn RegistrationHook>>,
     signals: Signals,
+    /// With the feature gate NodeOverlay.
+    overlays: OnceLock<Arc<PoolOverlays>>,
 }
 
 impl AwsProvider {
@@ -59,7 +62,16 @@ impl AwsProvider {
             hooks: vec![Arc::new(PlacementGroupRegistrationHook::new(Arc::clone(&cloud)))],
             cloud,
             profile: profile(),
+            overlays: OnceLock::new(),
         }
+    }
+
+    /// The types with the overlays of the claim's pool. A claim without pool has none (AWS-286).
+    fn overlaid(&self, claim: &NodeClaim, types: Arc<Catalogue>) -> Arc<Catalogue> {
+        let labels = claim.metadata.labels.as_ref();
+        let pool = labels.and_then(|labels| labels.get(core_labels::NODE_POOL));
+        let changed = pool.and_then(|pool| self.overlays.get()?.apply(pool, &types));
+        changed.unwrap_or(types)
     }
 
     /// The class and type of an instance, where they are still known (AWS-290).
@@ -189,6 +201,7 @@ impl CloudProvider for AwsProvider {
             reason: "InstanceTypeResolutionFailed".into(),
             message: format!("Error resolving instance types, {error}").into(),
         })?;
+        let types = self.overlaid(claim, types);
         let (instance, group_labels) = self.cloud.launch(claim, &class, &types, group.as_ref()).await?;
         let kind = self.kind(&types, &instance.described.instance_type);
         let mut launched = self.describe(&instance, Some(&class), kind);
@@ -285,5 +298,10 @@ impl CloudProvider for AwsProvider {
 
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
         &self.hooks
+    }
+
+    fn use_overlays(&self, overlays: &Arc<PoolOverlays>) {
+        // A second decorator would change nothing: the first one is nearest to the provider.
+        let _ = self.overlays.set(Arc::clone(overlays));
     }
 }

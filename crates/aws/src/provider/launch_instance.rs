@@ -171,6 +171,10 @@ impl AwsCloud {
             outcome => outcome,
         };
         let instance = self.instance(&launch, outcome.map_err(AttemptError::into_cloud)?);
+        let described = &instance.described;
+        self.market
+            .unavailable()
+            .launched(&described.instance_type, &described.zone, bought);
         if let Some(reservation) = &instance.reservation {
             self.reservations.counts().launched(&reservation.id, self.clock.now());
         }
@@ -313,7 +317,7 @@ impl AwsCloud {
         let now = self.clock.now();
         for mark in marks(errors, &scope) {
             match mark {
-                Mark::Offering(key) => self.market.unavailable().mark(key, now),
+                Mark::Offering(key) => self.market.unavailable().mark_exhausted(key, now),
                 Mark::CapacityType(kind) => {
                     self.market.unavailable().mark_capacity_type(kind, now);
                     self.publish_missing_role(launch.claim);

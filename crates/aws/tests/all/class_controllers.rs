@@ -169,10 +169,7 @@ async fn only_al2023_asks_for_the_addresses_of_services() {
     put_new(&world, json!({})).await;
     let controller = NodeClassController::new(&world.cloud);
     world.aws.fail("DescribeCluster", "InternalError", "a fault of AWS");
-    assert_eq!(
-        controller.reconcile("nodes").await.unwrap(),
-        Outcome::Requeue
-    );
+    assert_eq!(controller.reconcile("nodes").await.unwrap(), Outcome::Requeue);
     assert_eq!(
         condition(&get(&world).await, "ValidationSucceeded").0,
         ConditionStatus::Unknown
@@ -258,10 +255,7 @@ async fn a_throttled_validation_is_tried_again_after_a_back_off() {
     put_new(&world, json!({})).await;
     world.aws.fail("CreateFleet", "RequestLimitExceeded", "slow down");
     let controller = NodeClassController::new(&world.cloud);
-    assert_eq!(
-        controller.reconcile("nodes").await.unwrap(),
-        Outcome::Requeue
-    );
+    assert_eq!(controller.reconcile("nodes").await.unwrap(), Outcome::Requeue);
     assert_eq!(
         condition(&get(&world).await, "ValidationSucceeded").0,
         ConditionStatus::Unknown

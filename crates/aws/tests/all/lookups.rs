@@ -122,7 +122,8 @@ async fn an_alias_needs_one_of_its_parameters() {
     assert_eq!(error, ImageError::NothingForAlias("al2023@latest".to_owned()));
     assert!(error.to_string().contains("al2023@latest"), "{error}");
     assert_eq!(aws.count("DescribeImages"), 0);
-    // One of five is enough.
+    // One of five is enough, once a failed read is forgotten.
+    pass(MINUTE).await;
     aws.account().parameters.insert(AL2023.to_owned(), "ami-1".to_owned());
     aws.account().images = vec![image("ami-1", 1), image("ami-other", 1)];
     let found = lookup.list(&class, "1.33", start()).await.unwrap();
@@ -145,15 +146,40 @@ async fn images_are_asked_for_once_a_minute_and_parameters_before_that() {
     for _ in 0..2 {
         lookup.list(&class, "1.33", start()).await.unwrap();
     }
-    // Parameters that do not exist are asked for again each time.
-    assert_eq!((aws.count("GetParameter"), aws.count("DescribeImages")), (5 + 4, 1));
+    assert_eq!((aws.count("GetParameter"), aws.count("DescribeImages")), (5, 1));
     pass(MINUTE).await;
     lookup.list(&class, "1.33", start()).await.unwrap();
-    assert_eq!(aws.count("DescribeImages"), 2);
+    // Parameters that do not exist are asked for again after a minute.
+    assert_eq!((aws.count("GetParameter"), aws.count("DescribeImages")), (5 + 4, 2));
     // What a caller does with its copy is its own business.
     let mut copy = lookup.list(&class, "1.33", start()).await.unwrap();
     copy.clear();
     assert_eq!(lookup.list(&class, "1.33", start()).await.unwrap().len(), 1);
+}
+
+// A class that is not ready is reconciled again after milliseconds; upstream asks SSM for every parameter each time.
+#[tokio::test(start_paused = true)]
+async fn a_class_that_fails_again_and_again_asks_for_each_parameter_once_a_minute() {
+    let aws = account();
+    let lookup = ImageLookup::new(aws.clone(), aws.clone(), SELECTED);
+    let class = class(json!({}));
+    for _ in 0..50 {
+        lookup.list(&class, "1.33", start()).await.unwrap_err();
+        pass(Duration::from_millis(100)).await;
+    }
+    assert_eq!(aws.count("GetParameter"), 5);
+    // A user's parameter fails in the same way: with its own error, and one call.
+    aws.take_calls();
+    let store = ParameterStore::new(aws.clone());
+    aws.fail("GetParameter", "AccessDeniedException", "no policy allows it");
+    for _ in 0..2 {
+        let error = store.of_user("/mine").await.unwrap_err();
+        assert_eq!(error.code, "AccessDeniedException");
+    }
+    assert_eq!(aws.take_calls().len(), 1);
+    aws.account().parameters.insert("/mine".to_owned(), "ami-1".to_owned());
+    pass(MINUTE).await;
+    assert_eq!(store.of_user("/mine").await.unwrap(), "ami-1");
 }
 
 // AWS-117

@@ -28,6 +28,7 @@ mod offerings;
 mod offline;
 mod options;
 mod placement_groups;
+mod policy;
 mod profiles;
 mod provider;
 mod running;

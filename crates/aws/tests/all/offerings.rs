@@ -344,6 +344,59 @@ fn marks_of_a_placement_group_hold_for_it_alone() {
     assert!(!market.available("m5.large", &class).contains(&"a/spot".to_owned()));
 }
 
+// Deviation of AWS-228: upstream tries an empty pool again after three minutes, for as long as it is empty.
+#[test]
+fn an_offering_that_stays_empty_is_tried_less_and_less_often() {
+    let mut unavailable = UnavailableOfferings::default();
+    let start = Timestamp::UNIX_EPOCH;
+    let is_marked = |unavailable: &UnavailableOfferings, key: &UnavailableKey, now| {
+        unavailable.is_unavailable(&key.instance_type, &key.zone, key.capacity_type, &[], None, now)
+    };
+    let (spot, other) = (key("a", CapacityType::Spot, None), key("b", CapacityType::Spot, None));
+    // The minutes that marks last when each launch after a mark finds nothing.
+    let lengths = |unavailable: &mut UnavailableOfferings, key: &UnavailableKey, mut now: Timestamp, times: usize| {
+        let mut all = Vec::new();
+        for _ in 0..times {
+            unavailable.sweep(now);
+            unavailable.mark_exhausted(key.clone(), now);
+            let minutes =
+                (1..60).find(|minutes| !is_marked(unavailable, key, now + SignedDuration::from_mins(*minutes)));
+            all.push(minutes.unwrap());
+            now += SignedDuration::from_mins(minutes.unwrap());
+        }
+        (all, now)
+    };
+    let (all, now) = lengths(&mut unavailable, &spot, start, 6);
+    assert_eq!(all, [3, 6, 12, 12, 12, 12]);
+    assert!(!is_marked(&unavailable, &other, start), "each zone has its own");
+    assert_eq!(lengths(&mut unavailable, &other, now, 2).0, [3, 6]);
+    // Launches of one moment count once, and the last of them decides when the mark ends.
+    let mut storm = UnavailableOfferings::default();
+    for second in 0..50 {
+        storm.mark_exhausted(spot.clone(), start + SignedDuration::from_secs(second));
+    }
+    let end = start + SignedDuration::from_secs(49 + 180);
+    assert!(is_marked(&storm, &spot, end - SignedDuration::from_secs(1)) && !is_marked(&storm, &spot, end));
+    assert_eq!(lengths(&mut storm, &spot, end, 2).0, [6, 12]);
+    // A launch that works starts anew, and so does time without a launch.
+    let (_, now) = lengths(&mut unavailable, &spot, now, 1);
+    unavailable.launched("m5.large", "a", CapacityType::OnDemand);
+    assert_eq!(
+        lengths(&mut unavailable.clone(), &spot, now, 1).0,
+        [12],
+        "another capacity type says nothing"
+    );
+    unavailable.launched("m5.large", "a", CapacityType::Spot);
+    let (all, now) = lengths(&mut unavailable, &spot, now, 2);
+    assert_eq!(all, [3, 6]);
+    let later = now + SignedDuration::from_mins(6);
+    assert_eq!(lengths(&mut unavailable, &spot, later, 1).0, [3]);
+    // What a spot interruption marks is three minutes, and shortens no longer mark.
+    unavailable.mark_exhausted(spot.clone(), later + SignedDuration::from_mins(4));
+    unavailable.mark(spot.clone(), later + SignedDuration::from_mins(5));
+    assert!(is_marked(&unavailable, &spot, later + SignedDuration::from_mins(9)));
+}
+
 // AWS-231, AWS-220
 #[test]
 fn sequence_numbers_change_for_the_types_concerned() {

@@ -6,11 +6,12 @@ use crate::world::{
 };
 use futures::future::join_all;
 use jiff::SignedDuration;
-use kerf_api::{EC2NodeClass, NodeClaim};
+use kerf_api::{EC2NodeClass, NodeClaim, NodeOverlay};
 use kerf_aws::errors::ApiError;
+use kerf_aws::provider::AwsProvider;
 use kerf_aws::tags::Tags;
 use kerf_aws::zonal_shift::Shift;
-use kerf_cloud::{CloudError, CloudProvider, HookOutcome};
+use kerf_cloud::{CloudError, CloudProvider, HookOutcome, OverlayPool, OverlayProvider, evaluate};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
@@ -26,6 +27,47 @@ async fn the_provider_is_called_aws_and_serves_its_class() {
     let kinds: Vec<&str> = profile.node_classes.iter().map(|kind| kind.kind).collect();
     assert_eq!(kinds, ["EC2NodeClass"]);
     assert!(profile.serves(&plain_claim("a").spec.node_class_ref));
+}
+
+// AWS-286
+#[tokio::test(start_paused = true)]
+async fn a_launch_counts_with_the_overlays_of_its_pool() {
+    let world = ready_world(&["m5.large", "c5.large"]).await;
+    let pool = world.put_pool().await;
+    let provider: Arc<dyn CloudProvider> = Arc::new(AwsProvider::new(Arc::clone(&world.cloud)));
+    let overlaid = OverlayProvider::new(Arc::clone(&provider));
+    let interner = &world.cloud.interner;
+    let overlay: NodeOverlay = serde_json::from_value(json!({
+        "apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay", "metadata": {"name": "contract"},
+        "spec": {
+            "requirements": [{"key": TYPE, "operator": "In", "values": ["m5.large"]}],
+            "price": "0.001", "capacity": {"example.com/licence": "3"},
+        },
+    }))
+    .unwrap();
+    let rules = &provider.profile().vocabulary.labels;
+    let catalogue = provider.instance_types(&pool).await.unwrap();
+    let pools: Vec<OverlayPool> = OverlayPool::new(&pool, catalogue, rules, interner)
+        .into_iter()
+        .collect();
+    overlaid.publish(&evaluate(&[overlay], &pools, rules, interner));
+    let mut own = claim("own", &[(TYPE, &["m5.large", "c5.large"]), (CAPACITY, &["on-demand"])]);
+    own.metadata.annotations = Some([("karpenter.sh/price-overlay-applied".to_owned(), "true".to_owned())].into());
+    let mut without_pool = own.clone();
+    without_pool.metadata.labels = None;
+    let launched = CloudProvider::create(&overlaid, &own).await.unwrap();
+    assert_eq!(launched.labels[TYPE], "m5.large", "the overlay makes it the cheapest");
+    assert_eq!(launched.capacity["example.com/licence"].to_string(), "3");
+    let priorities: Vec<String> = {
+        let account = world.aws.account();
+        let overrides = account.fleets[0].0.configs.iter().flat_map(|config| &config.overrides);
+        let of_type = overrides.filter(|one| one.instance_type == "m5.large");
+        of_type.map(|one| one.priority.per_hour().to_string()).collect()
+    };
+    assert!(priorities.iter().all(|price| price == "0.001"), "{priorities:?}");
+    let launched = CloudProvider::create(&overlaid, &without_pool).await.unwrap();
+    assert_eq!(launched.labels[TYPE], "c5.large", "a claim without pool has no overlay");
+    assert!(!launched.capacity.contains_key("example.com/licence"));
 }
 
 // AWS-256, AWS-287, AWS-288, AWS-289

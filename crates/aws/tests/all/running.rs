@@ -1,10 +1,14 @@
 //! The whole controller with the provider and its loops, on an AWS in memory and an embedded API server, in virtual time.
 
 use crate::class_controllers::{complete_world, put_new};
+use crate::iam::SCOPE;
+use crate::policy::{Keys, allows, tag_keys};
 use crate::world::{CAPACITY, TYPE, World, claim};
 use k8s_openapi::api::core::v1::{Event, Node};
 use kerf_api::{ConditionStatus, EC2NodeClass, NodeClaim};
 use kerf_aws::controllers;
+use kerf_aws::iam::CALLS;
+use kerf_aws::placement_group::{PlacementGroup, Strategy};
 use kerf_aws::provider::AwsProvider;
 use kerf_aws::services::QueueMessage;
 use kerf_controllers::{Manager, ManagerConfig, Tuning};
@@ -12,6 +16,7 @@ use kerf_runtime::{CancellationToken, Options, Seed};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -75,6 +80,10 @@ impl Running {
 
     async fn ready_class(&self) {
         put_new(&self.world, json!({})).await;
+        self.class_is_ready().await;
+    }
+
+    async fn class_is_ready(&self) {
         let classes = self.api::<EC2NodeClass>();
         self.until("the class is ready", 30, async || {
             let class = classes.get("nodes").await.unwrap();
@@ -368,4 +377,199 @@ async fn messages_become_events_of_claim_and_node() {
         assert_eq!(ended.as_deref(), ends.then_some("Warning"), "{reason}");
     }
     running.stop().await;
+}
+
+// AWS-377
+#[tokio::test(start_paused = true)]
+async fn conditions_and_the_end_of_a_class_are_metrics() {
+    let running = running(&[]).await;
+    running.ready_class().await;
+    let value = |series: &str| running.world.metric(series);
+    let ready = r#"name="nodes",namespace="",reason="Ready",status="True",type="Ready"}"#;
+    let count = format!("operator_ec2nodeclass_status_condition_count{{{ready}");
+    running
+        .until("the condition is counted", 10, async || value(&count) == Some(1.0))
+        .await;
+    let transitions =
+        r#"operator_ec2nodeclass_status_condition_transitions_total{reason="Ready",status="True",type="Ready"}"#;
+    assert_eq!(value(transitions), Some(1.0), "{}", running.world.metrics.encode());
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let lasts = value(&format!(
+        "operator_ec2nodeclass_status_condition_current_status_seconds{{{ready}"
+    ));
+    assert!(lasts.is_some_and(|seconds| seconds >= 60.0), "{lasts:?}");
+    let text = running.world.metrics.encode();
+    // Ready was Unknown before.
+    let before = r#"operator_ec2nodeclass_status_condition_transition_seconds_count{status="Unknown",type="Ready"}"#;
+    assert!(value(before).is_some_and(|times| times >= 1.0), "{text}");
+    // The deprecated families have group and kind as labels.
+    let deprecated = text
+        .lines()
+        .find(|line| line.starts_with("operator_status_condition_count{") && line.contains(r#"kind="EC2NodeClass""#));
+    assert!(
+        deprecated.is_some_and(|line| line.contains(r#"group="karpenter.k8s.aws""#)),
+        "{text}"
+    );
+    // A claim holds the class back, so that it is seen going.
+    let id = running.launch("a").await;
+    let classes = running.api::<EC2NodeClass>();
+    classes.delete("nodes", &DeleteParams::default()).await.unwrap();
+    let going = r#"operator_ec2nodeclass_termination_current_time_seconds{name="nodes",namespace=""}"#;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let seconds = value(going);
+    assert!(
+        seconds.is_some_and(|seconds| (20.0..=31.0).contains(&seconds)),
+        "{seconds:?}"
+    );
+    let claims = running.api::<NodeClaim>();
+    claims.delete("a", &DeleteParams::default()).await.unwrap();
+    running
+        .until("the instance is terminated", 60, async || {
+            running.state(&id) == "shutting-down"
+        })
+        .await;
+    running.end_instances();
+    running
+        .until("the class is gone", 150, async || {
+            classes.get_opt("nodes").await.unwrap().is_none()
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!((value(going), value(&count)), (None, None));
+    assert_eq!(
+        value("operator_ec2nodeclass_termination_duration_seconds_count"),
+        Some(1.0)
+    );
+    running.stop().await;
+}
+
+/// The account `SCOPE` is for.
+fn arn(resource: &str) -> String {
+    format!("arn:aws:ec2:us-east-1:123456789012:{resource}")
+}
+
+// AWS-415, AWS-416, AWS-417, AWS-419
+#[tokio::test(start_paused = true)]
+async fn the_policy_allows_a_whole_life_and_lists_no_call_without_use() {
+    let flags = [QUEUE[0], ("enable-zonal-shift", "true"), ("eks-control-plane", "true")];
+    let running = running(&flags).await;
+    let policy = SCOPE.policy();
+    let reservations = json!([{"tags": {"team": "a"}}]);
+    let group = json!({"name": "group"});
+    running.world.aws.account().groups = vec![placement_group()];
+    put_new(
+        &running.world,
+        json!({"capacityReservationSelectorTerms": reservations, "placementGroupSelector": group}),
+    )
+    .await;
+    running.class_is_ready().await;
+    // The profile is made with the tags that its later changes need.
+    {
+        let account = running.world.aws.account();
+        let (_, (_, profile, tags)) = account.profiles.iter().next().unwrap();
+        let resource = format!("arn:aws:iam::123456789012:instance-profile/{}", profile.name);
+        let mut made = tag_keys("Request", tags);
+        made.extend(tag_keys("Resource", tags));
+        for action in ["iam:CreateInstanceProfile", "iam:TagInstanceProfile"] {
+            assert!(allows(&policy, action, &resource, &made), "{action} {tags:?}");
+        }
+        let later = tag_keys("Resource", tags);
+        for action in ["iam:AddRoleToInstanceProfile", "iam:DeleteInstanceProfile"] {
+            assert!(allows(&policy, action, &resource, &later), "{action} {tags:?}");
+            assert!(!allows(&policy, action, &resource, &Keys::new()), "{action}");
+        }
+        // Nobody may make the cluster's what is not.
+        let mut foreign = tag_keys("Request", tags);
+        foreign.extend(tag_keys("Resource", &Default::default()));
+        assert!(!allows(&policy, "iam:TagInstanceProfile", &resource, &foreign));
+    }
+    let id = running.launch("a").await;
+    {
+        let account = running.world.aws.account();
+        let (fleet, _) = &account.fleets[0];
+        for one in &fleet.tags {
+            let mut keys = tag_keys("Request", &one.tags);
+            let resource = arn(&format!("{}/x", one.resource));
+            for action in ["ec2:CreateFleet", "ec2:RunInstances"] {
+                assert!(allows(&policy, action, &resource, &keys), "{action} {resource}");
+                assert!(!allows(&policy, action, &resource, &Keys::new()), "{action} {resource}");
+            }
+            assert!(
+                !allows(&policy, "ec2:CreateTags", &resource, &keys),
+                "only as part of a creation"
+            );
+            keys.insert("ec2:CreateAction".to_owned(), vec!["CreateFleet".to_owned()]);
+            assert!(allows(&policy, "ec2:CreateTags", &resource, &keys), "{resource}");
+        }
+        let template = &account.templates[&fleet.configs[0].template_name];
+        let resource = arn("launch-template/lt-1");
+        let keys = tag_keys("Request", &template.tags);
+        assert!(allows(&policy, "ec2:CreateLaunchTemplate", &resource, &keys));
+        let keys = tag_keys("Resource", &template.tags);
+        for action in ["ec2:CreateFleet", "ec2:RunInstances", "ec2:DeleteLaunchTemplate"] {
+            assert!(allows(&policy, action, &resource, &keys), "{action}");
+        }
+        let instance = account.instances.iter().find(|one| id.ends_with(&one.id)).unwrap();
+        let keys = tag_keys("Resource", &instance.tags);
+        assert!(allows(&policy, "ec2:TerminateInstances", &arn("instance/i-1"), &keys));
+    }
+    running.join("a", &id).await;
+    running
+        .until("the instance is tagged", 60, async || {
+            running.tag(&id, "Name").is_some()
+        })
+        .await;
+    let detail = json!({"instance-id": id.rsplit('/').next().unwrap(), "instance-action": "terminate"});
+    running.send("EC2 Spot Instance Interruption Warning", "aws.ec2", detail);
+    running
+        .until("the instance is terminated", 120, async || {
+            running.state(&id) == "shutting-down"
+        })
+        .await;
+    running.end_instances();
+    running
+        .until("the claim is gone", 120, async || running.is_gone("a").await)
+        .await;
+    // Another role: the old profile loses its role and goes.
+    let classes = running.api::<EC2NodeClass>();
+    let spec = json!({"spec": {"role": "others"}});
+    let params = PatchParams::default();
+    classes.patch("nodes", &params, &Patch::Merge(spec)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3 * 3600)).await;
+    classes.delete("nodes", &DeleteParams::default()).await.unwrap();
+    running
+        .until("the class is gone", 60, async || {
+            classes.get_opt("nodes").await.unwrap().is_none()
+        })
+        .await;
+    let calls = running.world.aws.take_calls();
+    let made: BTreeSet<&str> = calls.iter().filter_map(|call| call.split(' ').next()).collect();
+    let listed: BTreeSet<&str> = CALLS.iter().map(|call| call.operation).collect();
+    assert_eq!(made, listed);
+    for call in calls.iter().filter(|call| call.starts_with("CreateTags ")) {
+        let keys = call.split(' ').nth(2).unwrap().split(',').map(str::to_owned).collect();
+        let owned = [
+            ("kubernetes.io/cluster/prod", "owned"),
+            ("karpenter.sh/nodepool", "default"),
+        ];
+        let mut context = tag_keys(
+            "Resource",
+            &owned.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        );
+        context.insert("aws:TagKeys".to_owned(), keys);
+        assert!(
+            allows(&policy, "ec2:CreateTags", &arn("instance/i-1"), &context),
+            "{call}"
+        );
+    }
+    running.stop().await;
+}
+
+fn placement_group() -> PlacementGroup {
+    PlacementGroup {
+        id: "pg-1".to_owned(),
+        name: "group".to_owned(),
+        strategy: Strategy::Spread,
+        partitions: 0,
+    }
 }

@@ -3,6 +3,8 @@
 use super::values::{Settings, Values};
 use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, ResourceFieldSelector};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kerf_api::Provider;
+use serde_json::Value;
 
 /// The variables in the order of the chart.
 pub(super) fn environment(values: &Values, fullname: &str) -> Vec<EnvVar> {
@@ -10,7 +12,7 @@ pub(super) fn environment(values: &Values, fullname: &str) -> Vec<EnvVar> {
     let container = &values.controller.container_name;
     let mut all = vec![
         text("KARPENTER_SERVICE", fullname),
-        text("CLOUD_PROVIDER", &settings.cloud_provider),
+        text("CLOUD_PROVIDER", provider_name(settings)),
     ];
     all.extend(unless_empty("LOG_LEVEL", &values.log_level));
     all.extend(unless_empty("LOG_OUTPUT_PATHS", &values.log_output_paths.join(",")));
@@ -44,7 +46,47 @@ pub(super) fn environment(values: &Values, fullname: &str) -> Vec<EnvVar> {
     ] {
         all.extend(unless_empty(name, value));
     }
+    if settings.provider() == Ok(Provider::Aws) {
+        all.extend(of_aws(settings));
+    }
     all.extend(values.controller.env.iter().cloned());
+    all
+}
+
+fn provider_name(settings: &Settings) -> &str {
+    match settings.provider() {
+        Ok(Provider::Aws) => "aws",
+        Ok(Provider::Kwok | Provider::Core) => "kwok",
+        // The check of the environment refuses it.
+        Err(_) => &settings.cloud_provider,
+    }
+}
+
+/// The variables of the AWS provider.
+fn of_aws(settings: &Settings) -> Vec<EnvVar> {
+    let scalar = |value: &Value| match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    };
+    let mut all = vec![text("CLUSTER_NAME", &settings.cluster_name)];
+    let given = [
+        ("CLUSTER_CA_BUNDLE", settings.cluster_ca_bundle.clone()),
+        ("CLUSTER_ENDPOINT", settings.cluster_endpoint.clone()),
+        ("ISOLATED_VPC", settings.isolated_vpc.to_string()),
+        ("EKS_CONTROL_PLANE", settings.eks_control_plane.to_string()),
+        (
+            "VM_MEMORY_OVERHEAD_PERCENT",
+            scalar(&settings.vm_memory_overhead_percent),
+        ),
+        ("INTERRUPTION_QUEUE", settings.interruption_queue.clone()),
+        ("ENABLE_ZONAL_SHIFT", settings.enable_zonal_shift.to_string()),
+        ("RESERVED_ENIS", scalar(&settings.reserved_enis)),
+        ("DISABLE_DRY_RUN", settings.disable_dry_run.to_string()),
+        ("AMI_REFRESH_INTERVAL", settings.ami_refresh_interval.clone()),
+        ("SUBNET_REFRESH_INTERVAL", settings.subnet_refresh_interval.clone()),
+    ];
+    all.extend(given.iter().filter_map(|(name, value)| unless_empty(name, value)));
     all
 }
 

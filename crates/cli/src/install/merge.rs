@@ -1,7 +1,8 @@
 //! Merges values as helm does: the defaults, then files, then `--set`.
 
 use super::set::parse_set;
-use super::values::{DEFAULTS, OPEN, Values, WITHOUT_EFFECT};
+use super::values::{DEFAULTS, OF_AWS, OPEN, Values, WITHOUT_EFFECT};
+use kerf_api::Provider;
 use kerf_units::nearest_name::nearest;
 use serde_json::{Map, Value};
 
@@ -131,7 +132,7 @@ fn typed(mut merged: Value, defaults: &Value) -> Result<Merged, Vec<String>> {
         let removed = fields.and_then(|fields| fields.remove(name));
         if removed.as_ref().is_some_and(|value| Some(value) != default) {
             notes.push(format!(
-                "{path} has no effect: this version of Kerf has no AWS provider"
+                "{path} has no effect: this version of Kerf has no such features"
             ));
         }
     }
@@ -154,6 +155,11 @@ fn typed(mut merged: Value, defaults: &Value) -> Result<Merged, Vec<String>> {
     lost(&merged, &kept, "", &mut problems);
     if !problems.is_empty() {
         return Err(problems);
+    }
+    if values.settings.provider() != Ok(Provider::Aws) {
+        let of = |all: &Value, name: &str| all.get("settings").and_then(|settings| settings.get(name)).cloned();
+        let changed = OF_AWS.iter().filter(|name| of(&merged, name) != of(defaults, name));
+        notes.extend(changed.map(|name| format!("settings.{name} has no effect: only the provider aws reads it")));
     }
     let repository = &values.controller.image.repository;
     if repository.ends_with("karpenter/controller") {
@@ -275,17 +281,25 @@ mod tests {
 
     #[test]
     fn values_without_effect_are_accepted_and_named() {
-        let notes = merged(&[
-            "settings.clusterName=a,settings.amiRefreshInterval=1m,settings.awsFeatureGates.nodeClassCEL=true",
-        ])
-        .expect("good values")
-        .notes;
+        let notes = |sets: &[&str]| merged(sets).expect("good values").notes;
+        let found = notes(&[
+            "settings.cloudProvider=kwok,settings.clusterName=a,settings.amiRefreshInterval=1m",
+            "settings.awsFeatureGates.nodeClassCEL=true",
+        ]);
         assert_eq!(
-            notes,
+            found,
             [
-                "settings.clusterName has no effect: this version of Kerf has no AWS provider",
-                "settings.awsFeatureGates has no effect: this version of Kerf has no AWS provider"
+                "settings.awsFeatureGates has no effect: this version of Kerf has no such features",
+                "settings.clusterName has no effect: only the provider aws reads it",
             ]
+        );
+        assert_eq!(
+            notes(&["settings.clusterName=a,settings.reservedENIs=1"]),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            notes(&["settings.interruptionQueue=a"]),
+            ["settings.interruptionQueue has no effect: only the provider aws reads it"]
         );
         let notes = merged(&["controller.image.repository=public.ecr.aws/karpenter/controller"])
             .expect("good values")

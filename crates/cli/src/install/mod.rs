@@ -1,7 +1,9 @@
-//! `kerf manifests`: the Kubernetes objects that run the controller in a cluster, from the values of the chart `charts/kerf`.
+//! `kerf manifests`: the Kubernetes objects that run the controller in a cluster, from the values of the chart `charts/kerf`, and the IAM
+//! permissions it needs on AWS.
 
 mod deployment;
 mod environment;
+mod iam;
 mod merge;
 mod naming;
 mod objects;

@@ -13,6 +13,7 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec}
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kerf_api::Provider;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -25,18 +26,31 @@ pub(crate) fn objects(release: &Release, values: &Values) -> Result<Vec<Value>, 
     }
     let gates = &values.settings.feature_gates;
     let lease = &values.settings.leader_election_name;
-    let mut core = rules(GrantScope::Cluster, gates.capacity_buffer, lease);
+    let provider = values.settings.provider().unwrap_or(Provider::Kwok);
+    let rules = |scope| rules(scope, provider, gates.capacity_buffer, lease);
+    let mut core = rules(GrantScope::Cluster);
     core.extend(values.additional_cluster_role_rules.iter().cloned());
-    let provider = rules(GrantScope::Provider, gates.capacity_buffer, lease);
-    for (suffix, rules) in [("", provider), ("-core", core)] {
+    for (suffix, rules) in [("", rules(GrantScope::Provider)), ("-core", core)] {
         let name = format!("{}{suffix}", names.fullname);
         all.push(json_of(&cluster_role(&names, &name, rules))?);
         all.push(json_of(&cluster_role_binding(&names, &name))?);
     }
-    all.push(json_of(&admin_role(&names))?);
-    let own = rules(GrantScope::OwnNamespace, gates.capacity_buffer, lease);
-    all.push(json_of(&role(&names, own))?);
-    all.push(json_of(&role_binding(&names))?);
+    all.push(json_of(&admin_role(&names, provider))?);
+    let own = metadata(&names, &names.fullname, names.annotations.clone());
+    let dns = ObjectMeta {
+        namespace: Some("kube-system".to_owned()),
+        ..metadata(&names, &format!("{}-dns", names.fullname), names.annotations.clone())
+    };
+    for (metadata, rules) in [
+        (own, rules(GrantScope::OwnNamespace)),
+        (dns, rules(GrantScope::KubeSystem)),
+    ] {
+        if !rules.is_empty() {
+            all.push(json_of(&role_binding(&names, metadata.clone()))?);
+            let rules = Some(rules);
+            all.push(json_of(&Role { metadata, rules })?);
+        }
+    }
     all.push(json_of(&service(&names, values))?);
     all.push(json_of(&disruption_budget(&names, values))?);
     if values.network_policy.enabled {
@@ -91,9 +105,10 @@ fn cluster_role(names: &Names, name: &str, rules: Vec<PolicyRule>) -> ClusterRol
 }
 
 /// What people with the ClusterRole admin may do (OPS-238).
-fn admin_role(names: &Names) -> ClusterRole {
+fn admin_role(names: &Names, provider: Provider) -> ClusterRole {
     let name = format!("{}-admin", names.fullname);
-    let rules = ADMIN_GRANTS.iter().map(|grant: &Grant| grant.rule("")).collect();
+    let grants = ADMIN_GRANTS.iter().filter(|grant| grant.applies(provider, false));
+    let rules = grants.map(|grant: &Grant| grant.rule("")).collect();
     let mut role = cluster_role(names, &name, rules);
     let labels = role.metadata.labels.get_or_insert_default();
     labels.insert(
@@ -130,17 +145,11 @@ fn cluster_role_binding(names: &Names, name: &str) -> ClusterRoleBinding {
     }
 }
 
-fn role(names: &Names, rules: Vec<PolicyRule>) -> Role {
-    Role {
-        metadata: metadata(names, &names.fullname, names.annotations.clone()),
-        rules: Some(rules),
-    }
-}
-
-fn role_binding(names: &Names) -> RoleBinding {
+/// Binds the Role of the same name to the controller.
+fn role_binding(names: &Names, metadata: ObjectMeta) -> RoleBinding {
     RoleBinding {
-        metadata: metadata(names, &names.fullname, names.annotations.clone()),
-        role_ref: role_ref("Role", &names.fullname),
+        role_ref: role_ref("Role", metadata.name.as_deref().unwrap_or_default()),
+        metadata,
         subjects: Some(controller(names)),
     }
 }

@@ -1,6 +1,7 @@
 //! The permissions that the controller needs: one table, from which the roles, the documentation and `kerf preflight` are made.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use kerf_api::Provider;
 
 /// Where a permission is granted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -11,6 +12,8 @@ pub(crate) enum GrantScope {
     Provider,
     /// The Role in the controller's namespace.
     OwnNamespace,
+    /// The Role in kube-system.
+    KubeSystem,
 }
 
 /// When a permission is granted.
@@ -19,6 +22,17 @@ pub(crate) enum Condition {
     Always,
     /// Only with the feature gate CapacityBuffer.
     CapacityBuffer,
+    /// Only with this provider.
+    With(Provider),
+}
+
+/// An object that a grant is limited to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnlyObject {
+    /// The leader election lease, whose name is an option.
+    Lease,
+    /// The object of this name.
+    Named(&'static str),
 }
 
 /// Permissions on some resources of an API group.
@@ -30,8 +44,8 @@ pub(crate) struct Grant {
     pub(crate) group: &'static str,
     pub(crate) resources: &'static [&'static str],
     pub(crate) verbs: &'static [&'static str],
-    /// Whether only the leader election lease is meant.
-    pub(crate) only_lease: bool,
+    /// The only object that is meant, if not all are.
+    pub(crate) only: Option<OnlyObject>,
     /// What the controller does with it.
     pub(crate) purpose: &'static str,
 }
@@ -49,7 +63,7 @@ const fn grant(
         group,
         resources,
         verbs,
-        only_lease: false,
+        only: None,
         purpose,
     }
 }
@@ -61,10 +75,17 @@ const fn for_buffers(grant: Grant) -> Grant {
     }
 }
 
+const fn with(provider: Provider, grant: Grant) -> Grant {
+    Grant {
+        condition: Condition::With(provider),
+        ..grant
+    }
+}
+
 const READ: &[&str] = &["get", "list", "watch"];
 const FOLLOW: &[&str] = &["list", "watch"];
 
-use GrantScope::{Cluster, OwnNamespace, Provider};
+use GrantScope::{Cluster, KubeSystem, OwnNamespace};
 
 /// Everything that the controller asks of the API server.
 pub(crate) const GRANTS: &[Grant] = &[
@@ -199,15 +220,51 @@ pub(crate) const GRANTS: &[Grant] = &[
         &["patch"],
         "NodeRepairPolicies; Kerf only",
     ),
-    grant(
-        Provider,
-        "karpenter.kwok.sh",
-        &["kwoknodeclasses"],
-        READ,
-        "node classes",
+    with(
+        Provider::Kwok,
+        grant(
+            GrantScope::Provider,
+            "karpenter.kwok.sh",
+            &["kwoknodeclasses"],
+            READ,
+            "node classes; provider kwok",
+        ),
+    ),
+    with(
+        Provider::Aws,
+        grant(
+            GrantScope::Provider,
+            "karpenter.k8s.aws",
+            &["ec2nodeclasses"],
+            &["get", "list", "watch", "patch"],
+            "node classes, with their finalizers and hashes; provider aws",
+        ),
+    ),
+    with(
+        Provider::Aws,
+        grant(
+            GrantScope::Provider,
+            "karpenter.k8s.aws",
+            &["ec2nodeclasses/status"],
+            &["patch"],
+            "conditions, subnets and images of node classes; provider aws",
+        ),
     ),
     Grant {
-        only_lease: true,
+        only: Some(OnlyObject::Named("kube-dns")),
+        ..with(
+            Provider::Aws,
+            grant(
+                KubeSystem,
+                "",
+                &["services"],
+                &["get"],
+                "the DNS address of nodes; provider aws",
+            ),
+        )
+    },
+    Grant {
+        only: Some(OnlyObject::Lease),
         ..grant(
             OwnNamespace,
             "coordination.k8s.io",
@@ -229,16 +286,41 @@ pub(crate) const GRANTS: &[Grant] = &[
 /// Permissions of people with the ClusterRole `admin`.
 pub(crate) const ADMIN_GRANTS: &[Grant] = &[
     grant(Cluster, "karpenter.sh", ADMIN_RESOURCES, ADMIN_VERBS, ""),
-    grant(Cluster, "karpenter.kwok.sh", &["kwoknodeclasses"], ADMIN_VERBS, ""),
+    with(
+        Provider::Kwok,
+        grant(Cluster, "karpenter.kwok.sh", &["kwoknodeclasses"], ADMIN_VERBS, ""),
+    ),
+    with(
+        Provider::Aws,
+        grant(
+            Cluster,
+            "karpenter.k8s.aws",
+            &["ec2nodeclasses", "ec2nodeclasses/status"],
+            ADMIN_VERBS,
+            "",
+        ),
+    ),
     grant(Cluster, "kerf.sh", &["noderepairpolicies"], ADMIN_VERBS, ""),
 ];
 const ADMIN_RESOURCES: &[&str] = &["nodepools", "nodepools/status", "nodeclaims", "nodeclaims/status"];
 const ADMIN_VERBS: &[&str] = &["get", "list", "watch", "create", "delete", "patch"];
 
 impl Grant {
-    /// Whether it is granted whatever the options are.
-    pub(crate) fn is_always(&self) -> bool {
-        self.condition == Condition::Always
+    /// Whether it is granted with a provider, and with the feature gate CapacityBuffer or without.
+    pub(crate) fn applies(&self, provider: Provider, capacity_buffer: bool) -> bool {
+        match self.condition {
+            Condition::Always => true,
+            Condition::CapacityBuffer => capacity_buffer,
+            Condition::With(wanted) => wanted == provider,
+        }
+    }
+
+    /// The name of the only object it is limited to; `lease` is that of the leader election lease.
+    pub(crate) fn only_name<'a>(&self, lease: &'a str) -> Option<&'a str> {
+        self.only.map(|only| match only {
+            OnlyObject::Lease => lease,
+            OnlyObject::Named(name) => name,
+        })
     }
 
     /// The rule of a role; `lease` is the name of the leader election lease.
@@ -247,7 +329,7 @@ impl Grant {
         PolicyRule {
             api_groups: Some(vec![self.group.to_owned()]),
             resources: Some(texts(self.resources)),
-            resource_names: self.only_lease.then(|| vec![lease.to_owned()]),
+            resource_names: self.only_name(lease).map(|name| vec![name.to_owned()]),
             verbs: texts(self.verbs),
             ..PolicyRule::default()
         }
@@ -267,11 +349,10 @@ impl Grant {
 }
 
 /// The rules of a scope.
-pub(crate) fn rules(scope: GrantScope, capacity_buffer: bool, lease: &str) -> Vec<PolicyRule> {
+pub(crate) fn rules(scope: GrantScope, provider: Provider, capacity_buffer: bool, lease: &str) -> Vec<PolicyRule> {
     GRANTS
         .iter()
-        .filter(|grant| grant.scope == scope)
-        .filter(|grant| grant.condition == Condition::Always || capacity_buffer)
+        .filter(|grant| grant.scope == scope && grant.applies(provider, capacity_buffer))
         .map(|grant| grant.rule(lease))
         .collect()
 }
@@ -290,7 +371,7 @@ mod tests {
         }
     }
 
-    /// Karpenter's permissions (OPS-222 to OPS-237) as (group, resource, verbs), with what its KWOK chart adds.
+    /// Karpenter's permissions (OPS-222 to OPS-237) as (group, resource, verbs) of both charts.
     const UPSTREAM: &[(&str, &[&str], &[&str])] = &[
         (
             "karpenter.sh",
@@ -358,6 +439,13 @@ mod tests {
         ),
         ("policy", &["poddisruptionbudgets"], READ),
         ("karpenter.kwok.sh", &["kwoknodeclasses"], READ),
+        ("karpenter.k8s.aws", &["ec2nodeclasses"], READ),
+        (
+            "karpenter.k8s.aws",
+            &["ec2nodeclasses", "ec2nodeclasses/status"],
+            &["patch", "update"],
+        ),
+        ("", &["services"], &["get"]),
         (
             "coordination.k8s.io",
             &["leases"],
@@ -365,7 +453,7 @@ mod tests {
         ),
     ];
 
-    // OPS-222 OPS-223 OPS-224 OPS-225 OPS-226 OPS-227 OPS-228 OPS-229 OPS-230 OPS-231 OPS-232 OPS-234 OPS-236
+    // OPS-222 OPS-223 OPS-224 OPS-225 OPS-226 OPS-227 OPS-228 OPS-229 OPS-230 OPS-231 OPS-232 OPS-234 OPS-236 AWS-421
     #[test]
     fn karpenters_own_roles_are_enough_for_all_but_kerf_sh() {
         for grant in GRANTS.iter().filter(|grant| grant.group != "kerf.sh") {
@@ -378,5 +466,38 @@ mod tests {
                 }
             }
         }
+    }
+
+    // AWS-421, OPS-233, OPS-234, OPS-237
+    #[test]
+    fn each_provider_has_the_rules_of_its_node_classes_only() {
+        let resources = |provider| {
+            let scopes = [GrantScope::Provider, GrantScope::Cluster, GrantScope::KubeSystem];
+            let rules = scopes
+                .into_iter()
+                .flat_map(|scope| rules(scope, provider, true, "lease"));
+            let all = rules.flat_map(|rule| {
+                let names = rule.resource_names.unwrap_or_default();
+                let resources = rule.resources.unwrap_or_default().into_iter();
+                resources.map(move |resource| (resource, rule.verbs.join(","), names.join(",")))
+            });
+            all.filter(|(resource, _, _)| {
+                resource.contains("nodeclasses") || resource == "services" || resource == "customresourcedefinitions"
+            })
+            .collect::<Vec<_>>()
+        };
+        let row = |resource: &str, verbs: &str, names: &str| (resource.to_owned(), verbs.to_owned(), names.to_owned());
+        assert_eq!(
+            resources(Provider::Kwok),
+            [row("kwoknodeclasses", "get,list,watch", "")]
+        );
+        assert_eq!(
+            resources(Provider::Aws),
+            [
+                row("ec2nodeclasses", "get,list,watch,patch", ""),
+                row("ec2nodeclasses/status", "patch", ""),
+                row("services", "get", "kube-dns"),
+            ]
+        );
     }
 }

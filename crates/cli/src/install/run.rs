@@ -9,6 +9,7 @@ use crate::controller;
 use crate::exit::Exit;
 use crate::messages::say;
 use anyhow::Context as _;
+use kerf_api::Provider;
 use std::fs;
 use std::io::{self, Write};
 
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &ManifestsArgs) -> anyhow::Result<Exit> {
             Merged::default()
         }
     };
-    if problems.is_empty() {
+    if problems.is_empty() && args.iam.iam.is_none() {
         problems.extend(refused_by_the_controller(&merged.values));
     }
     if !problems.is_empty() {
@@ -56,9 +57,12 @@ pub(crate) fn run(args: &ManifestsArgs) -> anyhow::Result<Exit> {
     for note in &merged.notes {
         say!("note: {note}");
     }
+    if let Some(format) = args.iam.iam {
+        return super::iam::run(format, &args.iam, &release, &merged.values);
+    }
     let mut out = io::stdout().lock();
     if args.crds {
-        for crd in kerf_api::crds(kerf_api::Provider::Kwok) {
+        for crd in kerf_api::crds(merged.values.settings.provider().unwrap_or(Provider::Kwok)) {
             writeln!(out, "---\n{}", crd.yaml.trim_start_matches("---\n").trim_end())?;
         }
     }
@@ -77,12 +81,16 @@ fn is_dns_label(text: &str) -> bool {
 
 /// What the controller would refuse at its start, with these values as its environment.
 fn refused_by_the_controller(values: &Values) -> Option<String> {
+    let provider = values.settings.provider();
+    if provider == Ok(Provider::Aws) && values.settings.cluster_name.is_empty() {
+        return Some("settings.clusterName is missing: the provider aws needs the name of the cluster".to_owned());
+    }
     let variables = super::environment::environment(values, "");
     let literal = |name: &str| {
         let variable = variables.iter().rev().find(|variable| variable.name == name)?;
         variable.value.clone()
     };
-    controller::check_environment(literal).err()
+    controller::check_environment(provider.unwrap_or(Provider::Kwok), literal).err()
 }
 
 #[cfg(test)]
@@ -105,7 +113,16 @@ mod tests {
             ("settings.preferencePolicy=Maybe", "PREFERENCE_POLICY"),
             ("settings.packing=tight", "PACKING"),
             ("settings.batchMaxDuration=long", "batch-max-duration"),
-            ("settings.cloudProvider=aws", "cloud-provider"),
+            ("settings.cloudProvider=gcp", "cloud-provider"),
+            ("settings.cloudProvider=aws", "settings.clusterName"),
+            (
+                "settings.clusterName=a,settings.amiRefreshInterval=1s",
+                "ami-refresh-interval",
+            ),
+            (
+                "settings.clusterName=a,settings.vmMemoryOverheadPercent=odd",
+                "vm-memory-overhead-percent",
+            ),
         ] {
             let refusal = refusal(set).expect("a refusal");
             assert!(

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kerf_api::Provider;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -165,6 +166,36 @@ pub(crate) struct Settings {
     pub(crate) consolidation_destinations: String,
     pub(crate) startup_taints: Vec<String>,
     pub(crate) feature_gates: FeatureGateValues,
+    #[serde(rename = "clusterCABundle")]
+    pub(crate) cluster_ca_bundle: String,
+    pub(crate) cluster_name: String,
+    pub(crate) cluster_endpoint: String,
+    #[serde(rename = "isolatedVPC")]
+    pub(crate) isolated_vpc: bool,
+    pub(crate) eks_control_plane: bool,
+    /// A number, or its text.
+    pub(crate) vm_memory_overhead_percent: Value,
+    pub(crate) interruption_queue: String,
+    pub(crate) enable_zonal_shift: bool,
+    /// A number, or its text.
+    #[serde(rename = "reservedENIs")]
+    pub(crate) reserved_enis: Value,
+    pub(crate) disable_dry_run: bool,
+    pub(crate) ami_refresh_interval: String,
+    pub(crate) subnet_refresh_interval: String,
+}
+
+impl Settings {
+    /// The provider: the one named, else AWS if there is a name of the cluster, which no other provider needs. The error is the name of one
+    /// that does not exist.
+    pub(crate) fn provider(&self) -> Result<Provider, String> {
+        match self.cloud_provider.as_str() {
+            "" if self.cluster_name.is_empty() => Ok(Provider::Kwok),
+            "" | "aws" => Ok(Provider::Aws),
+            "kwok" => Ok(Provider::Kwok),
+            other => Err(other.to_owned()),
+        }
+    }
 }
 
 /// Feature gates.
@@ -179,22 +210,24 @@ pub(crate) struct FeatureGateValues {
     pub(crate) capacity_buffer: bool,
 }
 
-/// Values of Karpenter's AWS chart that have no effect.
-pub(crate) const WITHOUT_EFFECT: [&str; 13] = [
-    "settings.clusterCABundle",
-    "settings.clusterName",
-    "settings.clusterEndpoint",
-    "settings.isolatedVPC",
-    "settings.eksControlPlane",
-    "settings.vmMemoryOverheadPercent",
-    "settings.interruptionQueue",
-    "settings.enableZonalShift",
-    "settings.reservedENIs",
-    "settings.disableDryRun",
-    "settings.amiRefreshInterval",
-    "settings.subnetRefreshInterval",
-    "settings.awsFeatureGates",
+/// Values that only the AWS provider reads.
+pub(crate) const OF_AWS: [&str; 12] = [
+    "clusterCABundle",
+    "clusterName",
+    "clusterEndpoint",
+    "isolatedVPC",
+    "eksControlPlane",
+    "vmMemoryOverheadPercent",
+    "interruptionQueue",
+    "enableZonalShift",
+    "reservedENIs",
+    "disableDryRun",
+    "amiRefreshInterval",
+    "subnetRefreshInterval",
 ];
+
+/// Values of Karpenter's AWS chart that have no effect.
+pub(crate) const WITHOUT_EFFECT: [&str; 1] = ["settings.awsFeatureGates"];
 
 /// Values whose fields users name themselves, or whose fields are those of a Kubernetes type.
 pub(crate) const OPEN: [&str; 14] = [

@@ -3,16 +3,17 @@
 use super::facts::Facts;
 use super::finding::{Finding, Level};
 use crate::definition_fields::{REMEDY, lacking, schema, versions};
-use kerf_api::{Crd, Provider};
+use kerf_api::Crd;
 use serde_json::Value;
 
 const CHECK: &str = "definitions";
 
-/// Without these, the controller does not start.
-const REQUIRED: [&str; 3] = [
+/// Without these of its provider, the controller does not start.
+const REQUIRED: [&str; 4] = [
     "nodepools.karpenter.sh",
     "nodeclaims.karpenter.sh",
     "kwoknodeclasses.karpenter.kwok.sh",
+    "ec2nodeclasses.karpenter.k8s.aws",
 ];
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
@@ -23,7 +24,7 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
             "the custom resource definitions are not known; they are not checked",
         )];
     };
-    let wanted = kerf_api::crds(Provider::Kwok);
+    let wanted = kerf_api::crds(facts.provider());
     let mut findings: Vec<Finding> = wanted.iter().filter_map(|crd| judge(crd, there)).collect();
     if findings.is_empty() {
         let message = format!("all {} are present and new enough", wanted.len());
@@ -68,6 +69,7 @@ fn judge(wanted: &Crd, there: &[Value]) -> Option<Finding> {
 mod tests {
     use super::*;
     use jiff::Timestamp;
+    use kerf_api::Provider;
 
     fn found(change: impl FnOnce(&mut Vec<Value>)) -> Vec<(Level, Option<String>, String)> {
         let mut facts = Facts::new(Timestamp::UNIX_EPOCH, None);

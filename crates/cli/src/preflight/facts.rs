@@ -3,7 +3,8 @@
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use kerf_api::{NodeClaim, NodePool};
+use k8s_openapi::api::core::v1::Container;
+use kerf_api::{NodeClaim, NodePool, Provider};
 use serde_json::Value;
 
 /// What was read of a cluster.
@@ -46,6 +47,9 @@ pub(crate) struct MissingPermission {
     pub(crate) purpose: &'static str,
 }
 
+/// The API group of EC2NodeClasses.
+pub(super) const AWS_GROUP: &str = "karpenter.k8s.aws";
+
 /// Namespace of a new installation.
 pub(crate) const DEFAULT_NAMESPACE: &str = "kube-system";
 
@@ -66,6 +70,18 @@ impl Facts {
         }
     }
 
+    /// The provider the cluster needs: AWS if a NodePool has such a node class, or the Deployment names an EKS cluster.
+    pub(crate) fn provider(&self) -> Provider {
+        let mut pools = self.pools.iter().map(|pool| &pool.spec.template.spec.node_class_ref);
+        let mut containers = self.deployments.iter().flat_map(containers);
+        let is_aws = pools.any(|class| class.group == AWS_GROUP)
+            || containers.any(|container| {
+                let mut variables = container.env.iter().flatten();
+                variables.any(|variable| variable.name == "CLUSTER_NAME")
+            });
+        if is_aws { Provider::Aws } else { Provider::Kwok }
+    }
+
     /// The namespace Kerf will run in: the one named by the user, else that of the Deployment it replaces.
     pub(crate) fn target_namespace(&self) -> &str {
         let replaced = || self.deployments.first()?.metadata.namespace.as_deref();
@@ -80,12 +96,16 @@ pub(crate) fn is_controller(deployment: &Deployment) -> bool {
     if name.is_some_and(|name| name == "karpenter" || name == "kerf") {
         return true;
     }
-    let spec = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    let containers = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
-    containers.iter().any(|container| {
+    containers(deployment).iter().any(|container| {
         let variables = container.env.as_deref().unwrap_or_default();
         variables.iter().any(|variable| variable.name == "KARPENTER_SERVICE")
     })
+}
+
+/// The containers of a Deployment's pods.
+pub(super) fn containers(deployment: &Deployment) -> &[Container] {
+    let spec = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    spec.map(|spec| spec.containers.as_slice()).unwrap_or_default()
 }
 
 /// An object's namespace and name.

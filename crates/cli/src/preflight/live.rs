@@ -105,6 +105,7 @@ enum Subject {
 /// Asks for every permission of the table. `None` if the API server does not answer such questions.
 async fn permissions(client: &Client, facts: &mut Facts) -> anyhow::Result<Option<Permissions>> {
     let namespace = facts.target_namespace().to_owned();
+    let provider = facts.provider();
     let mut subject = facts
         .deployments
         .first()
@@ -117,7 +118,7 @@ async fn permissions(client: &Client, facts: &mut Facts) -> anyhow::Result<Optio
         asked: 0,
         missing: Vec::new(),
     };
-    for grant in GRANTS.iter().filter(|grant| grant.is_always()) {
+    for grant in GRANTS.iter().filter(|grant| grant.applies(provider, false)) {
         for resource in grant.resources {
             let mut missing = Vec::new();
             for verb in grant.verbs {
@@ -175,8 +176,12 @@ fn question(grant: &Grant, resource: &str, verb: &str, namespace: &str) -> Resou
         resource: Some(resource.to_owned()),
         subresource,
         verb: Some(verb.to_owned()),
-        namespace: (grant.scope == GrantScope::OwnNamespace).then(|| namespace.to_owned()),
-        name: grant.only_lease.then(|| LEASE.to_owned()),
+        namespace: match grant.scope {
+            GrantScope::OwnNamespace => Some(namespace.to_owned()),
+            GrantScope::KubeSystem => Some("kube-system".to_owned()),
+            GrantScope::Cluster | GrantScope::Provider => None,
+        },
+        name: grant.only_name(LEASE).map(str::to_owned),
         ..ResourceAttributes::default()
     }
 }

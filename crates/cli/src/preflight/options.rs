@@ -1,45 +1,32 @@
 //! Would the options of the Deployment work with Kerf?
 
-use super::facts::{Facts, title};
+use super::facts::{Facts, containers, title};
 use super::finding::{Finding, Level};
 use crate::controller;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Container;
+use kerf_api::Provider;
 use std::collections::BTreeMap;
 
 const CHECK: &str = "options";
 
-/// Variables of Karpenter's AWS provider.
-const OF_AWS: [&str; 14] = [
-    "CLUSTER_CA_BUNDLE",
-    "CLUSTER_NAME",
-    "CLUSTER_ENDPOINT",
-    "ISOLATED_VPC",
-    "EKS_CONTROL_PLANE",
-    "VM_MEMORY_OVERHEAD_PERCENT",
-    "INTERRUPTION_QUEUE",
-    "ENABLE_ZONAL_SHIFT",
-    "RESERVED_ENIS",
-    "DISABLE_DRY_RUN",
-    "AMI_REFRESH_INTERVAL",
-    "SUBNET_REFRESH_INTERVAL",
-    "AWS_FEATURE_GATES",
-    "AWS_REGION",
-];
+/// Variables of Karpenter's AWS provider that Kerf's does not read.
+const WITHOUT_EFFECT: &str = "AWS_FEATURE_GATES";
 
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     if facts.deployments.is_empty() {
         let message = "no Deployment of Karpenter is known; its options are not checked";
         return vec![Finding::new(Level::Skipped, CHECK, message)];
     }
-    facts.deployments.iter().flat_map(of_deployment).collect()
+    let provider = facts.provider();
+    let all = facts.deployments.iter();
+    all.flat_map(|deployment| of_deployment(deployment, provider)).collect()
 }
 
-fn of_deployment(deployment: &Deployment) -> Vec<Finding> {
+fn of_deployment(deployment: &Deployment, provider: Provider) -> Vec<Finding> {
     let meta = &deployment.metadata;
     let object = title("Deployment", meta.namespace.as_deref(), meta.name.as_deref());
-    let spec = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    let containers = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
+    let containers = containers(deployment);
     let named = containers.iter().find(|container| container.name == "controller");
     let Some(container) = named.or(containers.first()) else {
         return Vec::new();
@@ -48,22 +35,19 @@ fn of_deployment(deployment: &Deployment) -> Vec<Finding> {
     let mut add = |level, message: String| findings.push(Finding::new(level, CHECK, message).on(&object));
     let variables = literals(container);
     let flags = container.args.clone().unwrap_or_default();
-    if let Err(error) = controller::check_options(flags, |name| variables.get(name).cloned()) {
+    if let Err(error) = controller::check_options(provider, flags, |name| variables.get(name).cloned()) {
         add(Level::Problem, format!("the controller would not start: {error}"));
     }
     if container.command.is_some() {
         let message = "command is set: it replaces the entry point of Kerf's image; remove it";
         add(Level::Problem, message.to_owned());
     }
-    let of_aws: Vec<&str> = OF_AWS
-        .into_iter()
-        .filter(|name| variables.contains_key(*name))
-        .collect();
-    if !of_aws.is_empty() {
-        add(
-            Level::Warning,
-            format!("without effect in this version of Kerf: {}", of_aws.join(", ")),
-        );
+    if variables
+        .get(WITHOUT_EFFECT)
+        .is_some_and(|gates| gates.contains("=true"))
+    {
+        let message = format!("without effect in this version of Kerf: {WITHOUT_EFFECT}");
+        add(Level::Warning, message);
     }
     let is_on = |name: &str, wanted: &str| {
         variables
@@ -131,6 +115,17 @@ mod tests {
     }
 
     #[test]
+    fn the_options_of_karpenters_aws_provider_keep_their_meaning() {
+        let found = results(&json!({"name": "controller", "args": ["--reserved-enis=1"], "env": [
+            {"name": "CLUSTER_NAME", "value": "prod"},
+            {"name": "INTERRUPTION_QUEUE", "value": "prod"},
+            {"name": "VM_MEMORY_OVERHEAD_PERCENT", "value": "0.075"},
+            {"name": "AWS_FEATURE_GATES", "value": "NodeClassCEL=false"},
+        ]}));
+        assert_eq!(found, [(Level::Ok, "all options have the same meaning".to_owned())]);
+    }
+
+    #[test]
     fn what_would_not_work_is_found() {
         let found = results(&json!({
             "name": "controller",
@@ -139,6 +134,8 @@ mod tests {
             "envFrom": [{"configMapRef": {"name": "more"}}],
             "env": [
                 {"name": "CLUSTER_NAME", "value": "a"},
+                {"name": "AMI_REFRESH_INTERVAL", "value": "1s"},
+                {"name": "AWS_FEATURE_GATES", "value": "NodeClassCEL=true"},
                 {"name": "IGNORE_DRA_REQUESTS", "value": "false"},
             ],
         }));
@@ -146,6 +143,7 @@ mod tests {
         use Level::{Note, Problem, Warning};
         assert_eq!(levels, [Problem, Problem, Warning, Warning, Note], "{found:?}");
         assert!(found[0].1.contains("PREFERENCE_POLICY"), "{found:?}");
-        assert!(found[2].1.ends_with("CLUSTER_NAME"), "{found:?}");
+        assert!(found[0].1.contains("ami-refresh-interval"), "{found:?}");
+        assert!(found[2].1.ends_with("AWS_FEATURE_GATES"), "{found:?}");
     }
 }

@@ -1,10 +1,11 @@
 //! Can this version of Kerf launch the machines that the NodePools ask for, and does it know the API server?
 
-use super::facts::Facts;
+use super::facts::{AWS_GROUP, Facts};
 use super::finding::{Finding, Level};
+use kerf_api::Provider;
 
-/// The API group of the provider's node classes.
-const GROUP: &str = "karpenter.kwok.sh";
+/// The API group of KWOKNodeClasses.
+const KWOK_GROUP: &str = "karpenter.kwok.sh";
 
 /// The oldest minor version of Kubernetes 1 that is supported.
 const MINOR_MIN: u32 = 29;
@@ -21,11 +22,15 @@ pub(super) fn check(facts: &Facts) -> Vec<Finding> {
         }
         None => {}
     }
+    let group = match facts.provider() {
+        Provider::Aws => AWS_GROUP,
+        Provider::Kwok | Provider::Core => KWOK_GROUP,
+    };
     for pool in &facts.pools {
         let class = &pool.spec.template.spec.node_class_ref;
-        if class.group != GROUP {
+        if class.group != group {
             let message = format!(
-                "uses the node class {} of {}; this version of Kerf launches machines of {GROUP} only",
+                "uses the node class {} of {}; a controller launches machines of one provider, here {group}",
                 class.kind, class.group
             );
             let object = format!("NodePool {}", pool.metadata.name.as_deref().unwrap_or_default());

@@ -206,6 +206,117 @@ fn values_become_environment_variables() {
     );
 }
 
+// OPS-243 OPS-244 OPS-246
+#[test]
+fn a_cluster_name_makes_it_the_aws_provider_with_its_settings() {
+    let sets = "settings.clusterName=prod,settings.interruptionQueue=prod,settings.isolatedVPC=true,settings.reservedENIs=1,\
+                settings.featureGates.staticCapacity=true";
+    let all = manifests(&["--set", sets, "--crds"]);
+    let deployment = &all["Deployment/kube-system/kerf"];
+    let value = |name: &str| variable(deployment, name).map(|found| found["value"].clone());
+    for (name, wanted) in [
+        ("CLOUD_PROVIDER", "aws"),
+        ("CLUSTER_NAME", "prod"),
+        ("ISOLATED_VPC", "true"),
+        ("EKS_CONTROL_PLANE", "false"),
+        ("VM_MEMORY_OVERHEAD_PERCENT", "0.075"),
+        ("INTERRUPTION_QUEUE", "prod"),
+        ("ENABLE_ZONAL_SHIFT", "false"),
+        ("RESERVED_ENIS", "1"),
+        ("IGNORE_DRA_REQUESTS", "true"),
+        ("DISABLE_CLUSTER_STATE_OBSERVABILITY", "false"),
+        ("DISABLE_DRY_RUN", "false"),
+        ("AMI_REFRESH_INTERVAL", "1m"),
+        ("SUBNET_REFRESH_INTERVAL", "1m"),
+        (
+            "FEATURE_GATES",
+            "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=false,NodeOverlay=false,StaticCapacity=true,CapacityBuffer=false",
+        ),
+    ] {
+        assert_eq!(value(name), Some(json!(wanted)), "{name}");
+    }
+    // What is empty keeps the controller's default.
+    assert_eq!((value("CLUSTER_ENDPOINT"), value("CLUSTER_CA_BUNDLE")), (None, None));
+    // CPU requests and memory limits have defaults: the downward API would answer with the node's otherwise.
+    let resources = &deployment["spec"]["template"]["spec"]["containers"][0]["resources"];
+    assert!(resources["requests"]["cpu"].is_string() && resources["limits"]["memory"].is_string());
+    let group = |role: &str| all[role]["rules"][0]["apiGroups"][0].clone();
+    assert_eq!(group("ClusterRole//kerf"), "karpenter.k8s.aws");
+    let dns = &all["Role/kube-system/kerf-dns"]["rules"][0];
+    assert_eq!(
+        (&dns["resources"], &dns["resourceNames"]),
+        (&json!(["services"]), &json!(["kube-dns"]))
+    );
+    assert_eq!(all["RoleBinding/kube-system/kerf-dns"]["roleRef"]["name"], "kerf-dns");
+    assert!(all.contains_key("CustomResourceDefinition//ec2nodeclasses.karpenter.k8s.aws"));
+    let admin = all["ClusterRole//kerf-admin"]["rules"].to_string();
+    assert!(
+        admin.contains("ec2nodeclasses") && !admin.contains("kwoknodeclasses"),
+        "{admin}"
+    );
+    // Without a name of the cluster there is no AWS provider.
+    let refused = kerf(&["manifests", "--set", "settings.cloudProvider=aws"]);
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused.stderr.contains("settings.clusterName is missing"),
+        "{}",
+        refused.stderr
+    );
+}
+
+// AWS-415 AWS-420
+#[test]
+fn the_iam_permissions_are_printed_for_a_cluster() {
+    let place = ["--region", "us-gov-west-1", "--account", "123456789012"];
+    let printed = |args: &[&str]| kerf(&[&["manifests", "--iam"][..], args, &place].concat());
+    let policy = printed(&["json", "--cluster-name", "prod", "--node-role", "nodes"]);
+    assert_eq!((policy.code, policy.stderr.as_str()), (0, ""));
+    let policy: Value = serde_json::from_str(&policy.stdout).expect("JSON");
+    let statements = policy["Statement"].as_array().expect("statements").clone();
+    let of = |action: &str| {
+        let action = json!(action);
+        let has = |one: &&Value| one["Action"].as_array().is_some_and(|all| all.contains(&action));
+        statements.iter().find(has).expect("a statement")["Resource"].clone()
+    };
+    assert_eq!(of("iam:PassRole"), "arn:aws-us-gov:iam::123456789012:role/nodes");
+    assert_eq!(
+        of("sqs:ReceiveMessage"),
+        "arn:aws-us-gov:sqs:us-gov-west-1:123456789012:prod"
+    );
+    // Names come from the values of the chart, too.
+    let template = printed(&[
+        "cloudformation",
+        "--set",
+        "settings.clusterName=dev,settings.interruptionQueue=events,serviceAccount.name=karpenter",
+        "--trust",
+        "irsa",
+        "--oidc-issuer",
+        "https://oidc.example/id/1",
+    ]);
+    let template: Value = serde_json::from_str(&template.stdout).expect("JSON");
+    let resources = &template["Resources"];
+    assert_eq!(resources["InterruptionQueue"]["Properties"]["QueueName"], "events");
+    let trust = &resources["ControllerRole"]["Properties"]["AssumeRolePolicyDocument"]["Statement"][0];
+    let subject = &trust["Condition"]["StringEquals"]["oidc.example/id/1:sub"];
+    assert_eq!(*subject, "system:serviceaccount:kube-system:karpenter");
+    let terraform = printed(&["terraform", "--cluster-name", "prod", "--queue", ""]);
+    assert!(
+        terraform
+            .stdout
+            .starts_with("resource \"aws_iam_role\" \"controller\" {")
+    );
+    assert!(!terraform.stdout.contains("aws_sqs_queue"), "{}", terraform.stdout);
+    for (args, wanted) in [
+        (&["json"][..], "no name of the cluster"),
+        (&["json", "--cluster-name", "a*"], "cluster name \"a*\" is not valid"),
+        (&["json", "--cluster-name", "a", "--trust", "irsa"], "--oidc-issuer"),
+    ] {
+        let refused = printed(args);
+        assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{args:?}");
+        assert!(refused.stderr.contains(wanted), "{args:?}: {}", refused.stderr);
+    }
+}
+
 // OPS-236
 #[test]
 fn the_role_allows_one_lease() {
@@ -301,6 +412,11 @@ tolerations: []
 extraVolumes: [{name: types, configMap: {name: types}}]
 settings:
   clusterName: mine
+  clusterCABundle: Q0E=
+  clusterEndpoint: https://cluster.example
+  interruptionQueue: events
+  reservedENIs: 2
+  enableZonalShift: true
   ignoreDRARequests: false
   disableClusterStateObservability: true
   packing: upstream

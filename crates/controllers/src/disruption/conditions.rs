@@ -229,6 +229,7 @@ mod tests {
                     generation: 1,
                     deleting: false,
                     ready: None,
+                    reported: kerf_state::ReportedClass::default(),
                 })),
                 listed: false,
             })

@@ -78,6 +78,7 @@ mod tests {
             generation: 1,
             deleting: false,
             ready: ready.map(|(status, reason, message)| Condition::new("Ready", status, reason, message, now)),
+            reported: kerf_state::ReportedClass::default(),
         }
     }
 

@@ -5,12 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kerf_api::NodeClassKind;
-use kerf_api::{CapacityBuffer, Condition, ConditionStatus, Conditioned, NodeClaim, NodePool};
+use kerf_api::{
+    CapacityBuffer, Condition, ConditionStatus, Conditioned, EC2NodeClass, NodeClaim, NodeClassRef, NodePool,
+    ec2_node_class,
+};
 use kerf_runtime::metrics::{
     Counter, Gauge, Histogram, LabelNames, MetricDef, Sample, Series, catalogue, status_conditions,
 };
 use kerf_runtime::{Event, EventType, ObjectKey, ObjectRef, Outcome, RateLimit, ReconcileError};
+use kerf_state::NodeClass;
 use kerf_state::lean::{LeanCondition, LeanNode};
 use kube::Resource;
 
@@ -20,7 +25,7 @@ use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 /// A kind whose conditions are reported (OPS-098).
-pub(crate) trait Reported: Resource<DynamicType = ()> + Send + Sync + 'static {
+pub(crate) trait Reported: Resource<DynamicType = ()> + Clone + Send + Sync + 'static {
     /// The kind in metric names.
     const KIND: &'static str;
     /// The controller's name.
@@ -32,7 +37,7 @@ pub(crate) trait Reported: Resource<DynamicType = ()> + Send + Sync + 'static {
     /// The object of that name.
     fn find(cluster: &Cluster, key: &ObjectKey) -> Option<Arc<Self>>;
     /// The object of this kind that a change is about.
-    fn of(change: &Change) -> Option<&Diff<Self>>
+    fn of(change: &Change) -> Option<Cow<'_, Diff<Self>>>
     where
         Self: Sized;
     /// Its conditions.
@@ -62,9 +67,9 @@ impl Reported for NodeClaim {
     fn find(cluster: &Cluster, key: &ObjectKey) -> Option<Arc<Self>> {
         cluster.claim(&key.name)
     }
-    fn of(change: &Change) -> Option<&Diff<Self>> {
+    fn of(change: &Change) -> Option<Cow<'_, Diff<Self>>> {
         if let Change::Claim(diff) = change {
-            Some(diff)
+            Some(Cow::Borrowed(diff))
         } else {
             None
         }
@@ -86,9 +91,9 @@ impl Reported for NodePool {
     fn find(cluster: &Cluster, key: &ObjectKey) -> Option<Arc<Self>> {
         cluster.pool(&key.name)
     }
-    fn of(change: &Change) -> Option<&Diff<Self>> {
+    fn of(change: &Change) -> Option<Cow<'_, Diff<Self>>> {
         if let Change::Pool(diff) = change {
-            Some(diff)
+            Some(Cow::Borrowed(diff))
         } else {
             None
         }
@@ -110,9 +115,9 @@ impl Reported for LeanNode {
     fn find(cluster: &Cluster, key: &ObjectKey) -> Option<Arc<Self>> {
         cluster.node(&key.name)
     }
-    fn of(change: &Change) -> Option<&Diff<Self>> {
+    fn of(change: &Change) -> Option<Cow<'_, Diff<Self>>> {
         if let Change::Node(diff) = change {
-            Some(diff)
+            Some(Cow::Borrowed(diff))
         } else {
             None
         }
@@ -159,9 +164,9 @@ impl Reported for CapacityBuffer {
     fn find(cluster: &Cluster, key: &ObjectKey) -> Option<Arc<Self>> {
         cluster.capacity_buffer(&key.namespace, &key.name)
     }
-    fn of(change: &Change) -> Option<&Diff<Self>> {
+    fn of(change: &Change) -> Option<Cow<'_, Diff<Self>>> {
         if let Change::Buffer(diff) = change {
-            Some(diff)
+            Some(Cow::Borrowed(diff))
         } else {
             None
         }
@@ -173,6 +178,54 @@ impl Reported for CapacityBuffer {
                 .map(|status| status.conditions.as_slice())
                 .unwrap_or_default(),
         )
+    }
+}
+
+/// What is reported of an EC2NodeClass, as an object of that kind (AWS-377).
+fn reported_class(class: &NodeClass) -> Option<Arc<EC2NodeClass>> {
+    if class.kind.group != ec2_node_class::GROUP || class.kind.kind != ec2_node_class::KIND {
+        return None;
+    }
+    let mut object = EC2NodeClass::new(&class.name, Default::default());
+    object.metadata.uid = Some(class.uid.clone());
+    object.metadata.deletion_timestamp = class.reported.deleted.map(Time);
+    object.metadata.finalizers = Some(class.reported.finalizers.clone());
+    object.status.conditions = class.reported.conditions.clone();
+    Some(Arc::new(object))
+}
+
+impl Reported for EC2NodeClass {
+    const KIND: &'static str = "ec2nodeclass";
+    const CONTROLLER: &'static str = "operatorpkg.ec2nodeclass.status";
+    const IN_DEPRECATED_FAMILIES: bool = true;
+    const GAUGES: GaugeNames = GaugeNames {
+        count: "operator_ec2nodeclass_status_condition_count",
+        current: "operator_ec2nodeclass_status_condition_current_status_seconds",
+        going: "operator_ec2nodeclass_termination_current_time_seconds",
+    };
+    fn find(cluster: &Cluster, key: &ObjectKey) -> Option<Arc<Self>> {
+        let reference = NodeClassRef {
+            group: ec2_node_class::GROUP.to_owned(),
+            kind: ec2_node_class::KIND.to_owned(),
+            name: key.name.clone(),
+        };
+        reported_class(&*cluster.node_class(&reference)?)
+    }
+    fn of(change: &Change) -> Option<Cow<'_, Diff<Self>>> {
+        let Change::Class(diff) = change else { return None };
+        let side = |class: &Option<Arc<NodeClass>>| reported_class(class.as_deref()?);
+        let (before, after) = (side(&diff.before), side(&diff.after));
+        // A change of a class of another kind has neither.
+        (before.is_some() || after.is_some()).then(|| {
+            Cow::Owned(Diff {
+                before,
+                after,
+                listed: diff.listed,
+            })
+        })
+    }
+    fn reported_conditions(&self) -> Cow<'_, [Condition]> {
+        Cow::Borrowed(&self.status.conditions)
     }
 }
 

@@ -161,6 +161,11 @@ fn defaults_are_valid() {
     );
     // OPS-034, SCH-006
     assert!(options.feature_gates.reserved_capacity && !options.feature_gates.static_capacity);
+    // AWS-353
+    let gates = &options.feature_gates;
+    assert!(gates.reserved_capacity);
+    assert!(!gates.node_overlay && !gates.node_repair && !gates.spot_to_spot_consolidation);
+    assert!(!gates.static_capacity && !gates.capacity_buffer);
     // OPS-022, SCH-005
     assert!(options.ignore_dra_requests);
     assert_eq!(
