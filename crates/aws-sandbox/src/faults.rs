@@ -38,11 +38,11 @@ pub(crate) enum CallFault {
 #[derive(Clone, Debug)]
 pub struct AwsFaults {
     rng: Rng,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct FaultState {
     plan: AwsFaultPlan,
     /// What happens to the next calls of an action.
     scripted: BTreeMap<String, VecDeque<CallFault>>,
@@ -57,7 +57,7 @@ impl AwsFaults {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,7 +9,10 @@
 //! Times come from the one clock, random choices from a seed. Protocols, connector and faults are there with the cargo feature `sdk`, which
 //! brings the SDK.
 
-#![cfg_attr(not(test), deny(clippy::expect_used, clippy::iter_over_hash_type))]
+#![cfg_attr(
+    not(test),
+    deny(clippy::expect_used, clippy::indexing_slicing, clippy::iter_over_hash_type)
+)]
 
 pub mod account;
 pub mod boot;
