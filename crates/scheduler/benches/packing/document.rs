@@ -1,0 +1,104 @@
+//! Writes what was measured into `docs/packing.md`, and its plots.
+
+use crate::plots::{Plot, Series};
+use crate::{Record, Sums};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+/// The lines of the document between which the tables are written.
+const BEGIN: &str = "<!-- Written by the bench `packing`: begin -->\n";
+const END: &str = "<!-- Written by the bench `packing`: end -->\n";
+const COLUMNS: &str = "workloads | price | highest price | nodes | dearer plans | mean gap | worst gap |\n|---|---:|---:|---:|---:|---:|---:|---:|\n";
+/// The way to pack that is the default.
+const DEFAULT: &str = "balanced, 0.02 $/h per node";
+
+/// Writes the tables and plots into a folder of documents.
+pub(crate) fn write(
+    folder: &Path,
+    ways: &[&str],
+    totals: &[Sums],
+    by_kind: &BTreeMap<(usize, &str), Sums>,
+    records: &[Record],
+) {
+    let file = folder.join("packing.md");
+    let before = std::fs::read_to_string(&file).expect("packing.md is there");
+    let (head, rest) = before.split_once(BEGIN).expect("the document has a begin mark");
+    let (_, tail) = rest.split_once(END).expect("the document has an end mark");
+    let after = format!("{head}{BEGIN}{}{END}{tail}", tables(ways, totals, by_kind));
+    std::fs::write(&file, after).expect("packing.md can be written");
+    let plots = folder.join("packing");
+    std::fs::create_dir_all(&plots).expect("the folder can be made");
+    for (name, text) in [
+        ("gap.svg", gaps(ways, records)),
+        ("cost-and-nodes.svg", curve(ways, totals)),
+    ] {
+        std::fs::write(plots.join(name), text).expect("a plot can be written");
+    }
+}
+
+fn tables(ways: &[&str], totals: &[Sums], by_kind: &BTreeMap<(usize, &str), Sums>) -> String {
+    let mut text = format!("\n| packing | {COLUMNS}");
+    for (name, sums) in ways.iter().zip(totals) {
+        let _ = writeln!(text, "{}", sums.row(name));
+    }
+    let _ = write!(text, "\nBy kind, with the default:\n\n| kind | {COLUMNS}");
+    let default = ways.iter().position(|name| *name == DEFAULT);
+    let of_default = by_kind.iter().filter(|((way, _), _)| Some(*way) == default);
+    for ((_, kind), sums) in of_default {
+        let _ = writeln!(text, "{}", sums.row(kind));
+    }
+    text + "\n"
+}
+
+/// The gap of every workload, in the order of the gap of the default.
+fn gaps(ways: &[&str], records: &[Record]) -> String {
+    let shown = ["upstream", DEFAULT, "cheapest"];
+    let of_way = |name: &str| -> BTreeMap<usize, f64> {
+        let way = ways.iter().position(|known| *known == name);
+        let own = records.iter().filter(|record| Some(record.way) == way);
+        own.map(|record| (record.workload, record.gap)).collect()
+    };
+    let mut order: Vec<(usize, f64)> = of_way(DEFAULT).into_iter().collect();
+    order.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let series = shown.iter().map(|name| {
+        let gaps = of_way(name);
+        let points = order.iter().zip(0..).filter_map(|((workload, _), at)| {
+            let gap = gaps.get(workload)?;
+            Some((f64::from(at), 100.0 * gap))
+        });
+        Series {
+            name: name.split(',').next().unwrap_or(name).to_owned(),
+            points: points.collect(),
+            labels: Vec::new(),
+        }
+    });
+    let plot = Plot {
+        title: "Gap to the bound",
+        x: "workloads, by the gap of balanced packing",
+        y: "gap, %",
+        series: series.collect(),
+    };
+    plot.svg(true)
+}
+
+/// Price against number of nodes, for each way to pack.
+fn curve(ways: &[&str], totals: &[Sums]) -> String {
+    let of_way = ways.iter().zip(totals).map(|(name, sums)| {
+        let each = sums.workloads.max(1) as f64;
+        let label = name.trim_start_matches("balanced, ").trim_end_matches(" per node");
+        (label.to_owned(), (sums.nodes / each, sums.price / each))
+    });
+    let (labels, points): (Vec<String>, Vec<(f64, f64)>) = of_way.unzip();
+    let plot = Plot {
+        title: "Price against number of nodes, both relative to the greedy",
+        x: "nodes",
+        y: "price",
+        series: vec![Series {
+            name: "mean of all workloads".to_owned(),
+            points,
+            labels,
+        }],
+    };
+    plot.svg(false)
+}
