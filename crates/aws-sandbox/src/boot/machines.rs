@@ -29,7 +29,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// What became of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MachineFate {
+enum MachineOutcome {
     /// Its Node was created, and its kubelet runs or not.
     Registered { runs: bool },
     /// It never registers.
@@ -50,7 +50,7 @@ enum Step {
 pub struct Machines {
     sandbox: AwsSandbox,
     nodes: Api<Node>,
-    known: BTreeMap<String, MachineFate>,
+    known: BTreeMap<String, MachineOutcome>,
 }
 
 impl Machines {
@@ -114,8 +114,8 @@ impl Machines {
             let known = self.known.get(&one.id);
             let node = one.private_name();
             let step = match (one.state(now), known) {
-                (_, Some(MachineFate::Failed | MachineFate::Gone)) => None,
-                (InstanceState::Terminated, Some(MachineFate::Registered { .. })) => Some(Step::Remove { node }),
+                (_, Some(MachineOutcome::Failed | MachineOutcome::Gone)) => None,
+                (InstanceState::Terminated, Some(MachineOutcome::Registered { .. })) => Some(Step::Remove { node }),
                 (InstanceState::Running, None) => {
                     let left = (one.runs_from + REGISTRATION_TAKES).duration_since(now);
                     if left > SignedDuration::ZERO {
@@ -129,7 +129,7 @@ impl Machines {
                         })
                     }
                 }
-                (state, Some(MachineFate::Registered { runs })) => {
+                (state, Some(MachineOutcome::Registered { runs })) => {
                     let health = &one.health;
                     let is_impaired =
                         health.instance_impaired_since.is_some() || health.system_impaired_since.is_some();
@@ -143,25 +143,25 @@ impl Machines {
         (steps, next)
     }
 
-    async fn act(&self, step: &Step) -> Result<MachineFate, kube::Error> {
+    async fn act(&self, step: &Step) -> Result<MachineOutcome, kube::Error> {
         match step {
             Step::Register(node) => match self.nodes.create(&PostParams::default(), node).await {
                 Err(error) if !is_conflict(&error) => Err(error),
-                _ => Ok(MachineFate::Registered { runs: true }),
+                _ => Ok(MachineOutcome::Registered { runs: true }),
             },
             Step::Fail(reason) => {
                 tracing::warn!(%reason, "a machine does not join the cluster");
-                Ok(MachineFate::Failed)
+                Ok(MachineOutcome::Failed)
             }
             Step::Kubelet { node, runs } => {
                 let mode = (!runs).then_some("stopped");
                 let patch = Patch::Merge(json!({"metadata": {"annotations": {KUBELET: mode}}}));
                 found(self.nodes.patch(node, &PatchParams::default(), &patch).await)?;
-                Ok(MachineFate::Registered { runs: *runs })
+                Ok(MachineOutcome::Registered { runs: *runs })
             }
             Step::Remove { node } => {
                 found(self.nodes.delete(node, &DeleteParams::default()).await)?;
-                Ok(MachineFate::Gone)
+                Ok(MachineOutcome::Gone)
             }
         }
     }
