@@ -380,13 +380,13 @@ fn an_offering_that_stays_empty_is_tried_less_and_less_often() {
     assert_eq!(lengths(&mut storm, &spot, end, 2).0, [6, 12]);
     // A launch that works starts anew, and so does time without a launch.
     let (_, now) = lengths(&mut unavailable, &spot, now, 1);
-    unavailable.launched("m5.large", "a", CapacityType::OnDemand);
+    unavailable.launched("m5.large", "us-east-1a", CapacityType::OnDemand);
     assert_eq!(
         lengths(&mut unavailable.clone(), &spot, now, 1).0,
         [12],
         "another capacity type says nothing"
     );
-    unavailable.launched("m5.large", "a", CapacityType::Spot);
+    unavailable.launched("m5.large", "us-east-1a", CapacityType::Spot);
     let (all, now) = lengths(&mut unavailable, &spot, now, 2);
     assert_eq!(all, [3, 6]);
     let later = now + SignedDuration::from_mins(6);
