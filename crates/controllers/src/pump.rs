@@ -29,7 +29,7 @@ pub(crate) async fn follow<K>(
     shutdown: CancellationToken,
 ) -> Result<(), WatchError>
 where
-    K: Watched + DeserializeOwned + Clone + Debug + Send + 'static,
+    K: Watched + DeserializeOwned + Clone + Debug + Send + Sync + 'static,
 {
     let signal = relist.signal();
     let check = WatchCheck::new(
@@ -57,7 +57,8 @@ where
 /// A list that is not complete yet.
 struct Filling<K> {
     begun: u64,
-    objects: Vec<K>,
+    /// By pointer: a growing list of large objects would be copied again and again.
+    objects: Vec<Arc<K>>,
 }
 
 impl<K> Default for Filling<K> {
@@ -99,12 +100,12 @@ impl<K: Watched + Resource<DynamicType = ()>> Fold<K> {
                     ..Filling::default()
                 });
             }
-            WatchEvent::Init(object) => self.filling.get_or_insert_default().objects.push(object),
+            WatchEvent::Init(object) => self.filling.get_or_insert_default().objects.push(Arc::new(object)),
             WatchEvent::InitDone => {
                 let Filling { begun, objects } = self.filling.take().unwrap_or_default();
                 self.unreadable.complete();
                 self.report_unreadable();
-                let changes = K::reset(&self.cluster, objects, &self.unreadable.keys());
+                let changes = K::reset(&self.cluster, &objects, &self.unreadable.keys());
                 self.cluster.notify(changes);
                 self.gate.mark(&K::kind(&()));
                 self.relist.complete(begun);

@@ -226,7 +226,7 @@ mod tests {
     use serde_json::{Value, from_value, json};
 
     use super::*;
-    use crate::cluster::Watched;
+    use crate::cluster::{Watched, relist};
     use crate::context::Context;
     use kerf_api::NodeClaim;
     use kerf_cloud::FAKE_NODE_CLASS;
@@ -260,8 +260,8 @@ mod tests {
     async fn empty_lists_of_a_real_api_server_end_the_suspicion() {
         let context = Context::answering(&json!({"metadata": {}, "items": null}), |_| ());
         let cluster = &context.cluster;
-        NodeClaim::reset(cluster, vec![claim(FAKE_NODE_CLASS.kind)], &BTreeSet::new());
-        NodeClaim::reset(cluster, Vec::new(), &BTreeSet::new());
+        relist(cluster, vec![claim(FAKE_NODE_CLASS.kind)], &BTreeSet::new());
+        relist::<NodeClaim>(cluster, Vec::new(), &BTreeSet::new());
         assert!(cluster.trustworthy().is_err());
         let mut check = check(&context, Kind::NodeClaim);
         for _ in 0..4 {
@@ -293,7 +293,7 @@ mod tests {
         NodeClaim::apply(&context.cluster, claim("EC2NodeClass"));
         check.round().await.expect("the list is read");
         assert!(check.excused.is_empty(), "{:?}", check.excused);
-        NodeClaim::reset(&context.cluster, vec![claim("EC2NodeClass")], &BTreeSet::new());
+        relist(&context.cluster, vec![claim("EC2NodeClass")], &BTreeSet::new());
         check.round().await.expect("the list is read");
         assert!(check.excused.is_empty(), "{:?}", check.excused);
         NodeClaim::delete(&context.cluster, &claim("EC2NodeClass"));
@@ -353,6 +353,43 @@ mod tests {
         let (round, ()) = tokio::join!(check.round(), slow);
         round.expect("the list is read");
         assert!(check.excused.is_empty(), "{:?}", check.excused);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_came_and_went_meanwhile_is_not_missed() {
+        for goes in [true, false] {
+            let client = Client::new(kerf_apiserver::ApiServer::builder().build(), "default");
+            let context = Context {
+                client: client.clone(),
+                ..Context::without_api()
+            };
+            let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::namespaced(client, "default");
+            let new =
+                json!({"metadata": {"name": "brief"}, "spec": {"containers": [{"name": "main", "image": "app"}]}});
+            let new = from_value(new).expect("a pod");
+            let created = pods
+                .create(&kube::api::PostParams::default(), &new)
+                .await
+                .expect("created");
+            let created: LeanPod = from_value(serde_json::to_value(created).expect("serialises")).expect("a pod");
+            let cluster = context.cluster.clone();
+            let meanwhile = async {
+                tokio::time::sleep(LAG / 2).await;
+                if goes {
+                    LeanPod::apply(&cluster, created.clone());
+                    LeanPod::delete(&cluster, &created);
+                    pods.delete("brief", &kube::api::DeleteParams::default())
+                        .await
+                        .expect("deleted");
+                }
+                LeanPod::apply(&cluster, pod(1_000_000, &json!({})));
+            };
+            let mut check = check(&context, Kind::Pod);
+            check.path = "/api/v1/pods".to_owned();
+            let (round, ()) = tokio::join!(check.round(), meanwhile);
+            round.expect("the list is read");
+            assert_eq!(check.excused.is_empty(), goes, "{:?}", check.excused);
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use kerf_state::capacity_buffer::{Referent, TooManyReplicas};
 use kerf_state::{Kind, Mirror};
 use kube::ResourceExt;
 
-use super::fold::{Keys, diff, log, relisted, reset, shared};
+use super::fold::{Keys, diff, log, relisted, reset};
 use super::{CheckedKind, Cluster, Watched};
 use crate::changes::{Change, Diff};
 
@@ -46,11 +46,10 @@ impl Watched for CapacityBuffer {
         cluster.lock().mirror.expect_list(Kind::CapacityBuffer);
     }
 
-    fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
-        let objects = shared(objects);
+    fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change> {
         let mut inner = cluster.lock();
         let before = inner.mirror.capacity_buffers();
-        let report = reset(&mut inner.mirror, &objects, unreadable);
+        let report = reset(&mut inner.mirror, objects, unreadable);
         let after = inner.mirror.capacity_buffers();
         drop(inner);
         log(&report);

@@ -28,7 +28,7 @@ pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {
     /// A list of all objects was asked for.
     fn expect_list(_cluster: &Cluster) {}
     /// These are all objects there are, but for those named in `unreadable`, which stay as they were known.
-    fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change>;
+    fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change>;
 }
 
 fn is_in(keys: &Keys, namespace: &str, name: &str) -> bool {
@@ -49,9 +49,8 @@ macro_rules! without_changes {
                 cluster.lock().mirror.delete(object);
                 Vec::new()
             }
-            fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
-                let objects = shared(objects);
-                log(&reset(&mut cluster.lock().mirror, &objects, unreadable));
+            fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change> {
+                log(&reset(&mut cluster.lock().mirror, objects, unreadable));
                 Vec::new()
             }
         }
@@ -97,11 +96,10 @@ macro_rules! with_changes {
                 cluster.lock().mirror.expect_list(<$kind as Mirrored>::KIND);
             }
 
-            fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
-                let objects = shared(objects);
+            fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change> {
                 let mut inner = cluster.lock();
                 let before = Self::all(&inner.mirror);
-                let report = reset(&mut inner.mirror, &objects, unreadable);
+                let report = reset(&mut inner.mirror, objects, unreadable);
                 let after = Self::all(&inner.mirror);
                 drop(inner);
                 log(&report);
@@ -116,10 +114,6 @@ with_changes! {
     NodeClaim: Change::Claim,
     NodePool: Change::Pool,
     NodeOverlay: Change::Overlay,
-}
-
-pub(super) fn shared<K>(objects: Vec<K>) -> Vec<Arc<K>> {
-    objects.into_iter().map(Arc::new).collect()
 }
 
 pub(super) fn reset<K: Mirrored>(mirror: &mut Mirror, objects: &[Arc<K>], unreadable: &Keys) -> ResetReport {
@@ -178,50 +172,40 @@ impl Watched for LeanPod {
     const CHECKED: CheckedKind = CheckedKind::Mirrored(Kind::Pod);
 
     fn apply(cluster: &Cluster, object: Self) -> Vec<Change> {
-        let (namespace, name) = key_of(&object);
+        let key = key_of(&object);
         let mut inner = cluster.lock();
-        let before = facts(&inner.mirror, &namespace, &name);
+        let before = facts(&inner.mirror, &key);
         inner.mirror.apply(object);
-        let after = facts(&inner.mirror, &namespace, &name);
-        pod_change(&namespace, &name, before, after, false)
+        let after = facts(&inner.mirror, &key);
+        vec![pod_change(key, before, after, false)]
     }
 
     fn delete(cluster: &Cluster, object: &Self) -> Vec<Change> {
-        let (namespace, name) = key_of(object);
+        let key = key_of(object);
         let mut inner = cluster.lock();
-        let before = facts(&inner.mirror, &namespace, &name);
+        let before = facts(&inner.mirror, &key);
         inner.mirror.delete(object);
-        let after = facts(&inner.mirror, &namespace, &name);
-        pod_change(&namespace, &name, before, after, false)
+        let after = facts(&inner.mirror, &key);
+        vec![pod_change(key, before, after, false)]
     }
 
-    fn reset(cluster: &Cluster, objects: Vec<Self>, unreadable: &Keys) -> Vec<Change> {
-        let keys: Vec<_> = objects.iter().map(key_of).collect();
-        let objects = shared(objects);
+    fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change> {
+        let keys: Vec<PodKey> = objects.iter().map(|pod| key_of(pod)).collect();
         let mut inner = cluster.lock();
         let mirror = &mut inner.mirror;
-        let before: Vec<_> = keys
-            .iter()
-            .map(|(namespace, name)| facts(mirror, namespace, name))
-            .collect();
-        let report = self::reset(mirror, &objects, unreadable);
+        let before: Vec<_> = keys.iter().map(|key| facts(mirror, key)).collect();
+        let report = self::reset(mirror, objects, unreadable);
         let mut changes = Vec::with_capacity(keys.len());
-        for ((namespace, name), before) in keys.iter().zip(before) {
-            let after = facts(mirror, namespace, name);
-            changes.extend(pod_change(namespace, name, before, after, true));
+        for (key, before) in keys.into_iter().zip(before) {
+            let after = facts(mirror, &key);
+            changes.push(pod_change(key, before, after, true));
         }
         for gone in &report.vanished {
             let (namespace, name) = gone.split_once('/').unwrap_or(("default", gone));
+            let key = (namespace.into(), name.into());
             // The facts before the deletion are not known any more.
-            let after = facts(mirror, namespace, name);
-            if after.is_none() {
-                changes.push(Change::Pod(PodChange {
-                    namespace: namespace.into(),
-                    name: name.into(),
-                    before: None,
-                    after: None,
-                    listed: true,
-                }));
+            if facts(mirror, &key).is_none() {
+                changes.push(pod_change(key, None, None, true));
             }
         }
         drop(inner);
@@ -242,13 +226,9 @@ impl Cluster {
         }
         let inner = self.read();
         let pods = inner.mirror.pods().map(|pod| {
-            Change::Pod(PodChange {
-                namespace: Arc::clone(&pod.namespace),
-                name: Arc::clone(&pod.name),
-                before: None,
-                after: facts(&inner.mirror, &pod.namespace, &pod.name),
-                listed: true,
-            })
+            let key = (Arc::clone(&pod.namespace), Arc::clone(&pod.name));
+            let after = facts(&inner.mirror, &key);
+            pod_change(key, None, after, true)
         });
         let classes = listed(inner.mirror.node_classes()).map(Change::Class);
         let overlays = listed(NodeOverlay::all(&inner.mirror)).map(Change::Overlay);
@@ -299,7 +279,10 @@ impl Cluster {
     }
 }
 
-fn key_of(pod: &LeanPod) -> (Arc<str>, Arc<str>) {
+/// Namespace and name.
+type PodKey = (Arc<str>, Arc<str>);
+
+fn key_of(pod: &LeanPod) -> PodKey {
     let meta = &pod.metadata;
     let namespace = meta.namespace.as_deref().unwrap_or("default");
     (
@@ -308,32 +291,26 @@ fn key_of(pod: &LeanPod) -> (Arc<str>, Arc<str>) {
     )
 }
 
-fn facts(mirror: &Mirror, namespace: &str, name: &str) -> Option<PodFacts> {
-    let pod = mirror.pod(namespace, name)?;
+fn facts(mirror: &Mirror, key: &PodKey) -> Option<PodFacts> {
+    let (pod, provisionable) = mirror.pod_and_provisionable(key)?;
     Some(PodFacts {
         uid: Arc::clone(&pod.uid),
         node: pod.node_name.clone(),
         terminal: pod.phase.is_terminal(),
         terminating: pod.deletion.is_some(),
         daemon: pod.owner == Owner::DaemonSet,
-        provisionable: mirror.is_provisionable(namespace, name),
+        provisionable,
     })
 }
 
-fn pod_change(
-    namespace: &Arc<str>,
-    name: &Arc<str>,
-    before: Option<PodFacts>,
-    after: Option<PodFacts>,
-    listed: bool,
-) -> Vec<Change> {
-    vec![Change::Pod(PodChange {
-        namespace: Arc::clone(namespace),
-        name: Arc::clone(name),
+fn pod_change((namespace, name): PodKey, before: Option<PodFacts>, after: Option<PodFacts>, listed: bool) -> Change {
+    Change::Pod(PodChange {
+        namespace,
+        name,
         before,
         after,
         listed,
-    })]
+    })
 }
 
 pub(super) fn log(report: &ResetReport) {
@@ -349,6 +326,13 @@ pub(super) fn log(report: &ResetReport) {
     } else if !report.vanished.is_empty() {
         tracing::debug!(kind = ?report.kind, vanished = report.vanished.len(), "relist found objects gone");
     }
+}
+
+/// Takes in a complete list.
+#[cfg(test)]
+pub(crate) fn relist<K: Watched>(cluster: &Cluster, objects: Vec<K>, unreadable: &Keys) -> Vec<Change> {
+    let objects: Vec<_> = objects.into_iter().map(Arc::new).collect();
+    K::reset(cluster, &objects, unreadable)
 }
 
 #[cfg(test)]
@@ -397,12 +381,12 @@ mod tests {
         let cluster = cluster();
         let all = vec![claim("a", 1, None), claim("b", 2, None)];
         assert_eq!(
-            sides(&NodeClaim::reset(&cluster, all, &BTreeSet::new())),
+            sides(&relist(&cluster, all, &BTreeSet::new())),
             [(None, Some(1)), (None, Some(2))]
         );
         let later = vec![claim("b", 5, Some("id-b"))];
         assert_eq!(
-            sides(&NodeClaim::reset(&cluster, later, &BTreeSet::new())),
+            sides(&relist(&cluster, later, &BTreeSet::new())),
             [(Some(2), Some(5)), (Some(1), None)]
         );
         assert_eq!(cluster.claims_by_provider_id("id-b").len(), 1);
@@ -412,8 +396,8 @@ mod tests {
     #[test]
     fn an_object_that_cannot_be_read_stays_as_it_was() {
         let cluster = cluster();
-        NodeClaim::reset(&cluster, vec![claim("a", 1, Some("id"))], &BTreeSet::new());
-        NodeClaim::reset(&cluster, Vec::new(), &[(String::new(), "a".to_owned())].into());
+        relist(&cluster, vec![claim("a", 1, Some("id"))], &BTreeSet::new());
+        relist::<NodeClaim>(&cluster, Vec::new(), &[(String::new(), "a".to_owned())].into());
         assert!(cluster.claim("a").is_some());
         assert_eq!(cluster.trustworthy(), Ok(()));
     }
@@ -421,8 +405,8 @@ mod tests {
     #[test]
     fn an_empty_list_is_followed_but_not_trusted() {
         let cluster = cluster();
-        NodeClaim::reset(&cluster, vec![claim("a", 1, Some("id"))], &BTreeSet::new());
-        NodeClaim::reset(&cluster, Vec::new(), &BTreeSet::new());
+        relist(&cluster, vec![claim("a", 1, Some("id"))], &BTreeSet::new());
+        relist::<NodeClaim>(&cluster, Vec::new(), &BTreeSet::new());
         assert!(cluster.claims().is_empty());
         assert!(cluster.trustworthy().is_err());
         NodeClaim::apply(&cluster, claim("a", 1, Some("id")));
@@ -458,16 +442,16 @@ mod tests {
     #[test]
     fn a_list_older_than_what_was_written_meanwhile_takes_nothing_back() {
         let cluster = cluster();
-        NodeClaim::reset(&cluster, vec![claim("a", 1, None)], &BTreeSet::new());
+        relist(&cluster, vec![claim("a", 1, None)], &BTreeSet::new());
         NodeClaim::expect_list(&cluster);
         cluster.created(claim("b", 3, None));
         cluster.wrote_claim(claim("a", 5, Some("id")));
-        NodeClaim::reset(&cluster, vec![claim("a", 1, None)], &BTreeSet::new());
+        relist(&cluster, vec![claim("a", 1, None)], &BTreeSet::new());
         assert_eq!(cluster.claims_by_provider_id("id").len(), 1);
         assert!(cluster.claim("b").is_some());
         assert_eq!(cluster.trustworthy(), Ok(()), "nothing vanished");
         NodeClaim::expect_list(&cluster);
-        NodeClaim::reset(&cluster, vec![claim("a", 5, Some("id"))], &BTreeSet::new());
+        relist(&cluster, vec![claim("a", 5, Some("id"))], &BTreeSet::new());
         assert!(cluster.claim("b").is_none(), "the next list was asked for afterwards");
     }
 
@@ -478,8 +462,8 @@ mod tests {
             let metadata = serde_json::json!({"name": name, "namespace": "team", "uid": name});
             serde_json::from_value(serde_json::json!({"metadata": metadata, "spec": {"nodeName": "n"}})).expect("a pod")
         };
-        LeanPod::reset(&cluster, vec![pod("a"), pod("b")], &Keys::new());
-        LeanPod::reset(&cluster, Vec::new(), &[("team".to_owned(), "a".to_owned())].into());
+        relist(&cluster, vec![pod("a"), pod("b")], &Keys::new());
+        relist::<LeanPod>(&cluster, Vec::new(), &[("team".to_owned(), "a".to_owned())].into());
         assert!(cluster.pod("team", "a").is_some() && cluster.pod("team", "b").is_none());
         assert_eq!(cluster.pods_on("n").len(), 1);
     }

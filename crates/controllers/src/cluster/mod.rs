@@ -16,5 +16,7 @@ pub use handle::Cluster;
 
 pub(crate) use comparison::{CheckedKind, Discrepancy, Listed, compare, listed, version};
 pub(crate) use fold::Watched;
+#[cfg(test)]
+pub(crate) use fold::relist;
 pub(crate) use launch_lock::claims_of;
 pub(crate) use unreadable::{Unreadable, Unreadables};

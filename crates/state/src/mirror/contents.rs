@@ -173,6 +173,11 @@ impl Mirror {
         self.pods.iter().map(|(_, entry)| (&entry.pod, &entry.measures))
     }
 
+    /// A pod by namespace and name, and whether it is provisionable (SCH-008), promised to a claim or not.
+    pub fn pod_and_provisionable(&self, key: &(Arc<str>, Arc<str>)) -> Option<(&Arc<Pod>, bool)> {
+        self.pods.get(key).map(|entry| (&entry.pod, entry.provisionable))
+    }
+
     /// Whether a pod is provisionable (SCH-008), promised to a claim or not.
     pub fn is_provisionable(&self, namespace: &str, name: &str) -> bool {
         let key = (Arc::from(namespace), Arc::from(name));

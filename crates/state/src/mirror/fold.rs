@@ -2,6 +2,7 @@
 
 use super::machines::{claim_key, node_key};
 use super::store::Freshness;
+use super::unlisted::Unlisted;
 use super::{Mirror, PodEntry};
 use crate::convert::{ClaimFacts, NodeFacts, PodFacts};
 use crate::key::{Key, MachineKey};
@@ -9,7 +10,6 @@ use crate::lean::{LeanDaemonSet, LeanNode, LeanPod};
 use crate::object::{Event, Identity, Kind, Mirrored, Object, ResetReport, shown};
 use kerf_api::{NodeClaim, NodePool};
 use kerf_model::pod::Pod;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Mirror {
@@ -105,11 +105,13 @@ impl Mirror {
             rewound: Vec::new(),
         };
         let written = self.freshness_mut(K::KIND).begin_list();
-        let mut left: BTreeMap<Key, Identity> = known.into_iter().map(|id| (id.key.clone(), id)).collect();
+        let mut left = Unlisted::new(known);
         for object in objects {
             let id = Identity::of(K::KIND, object.meta());
             self.freshness_mut(K::KIND).note_event(&id);
-            match left.remove(&id.key) {
+            match left.take(&id.key) {
+                // Most objects of a relist: the same version has the same content.
+                Some(before) if before.uid == id.uid && before.version == id.version && id.version != 0 => continue,
                 Some(before) if before.uid == id.uid && id.version < before.version => {
                     if written.contains(&id.key) {
                         continue;
@@ -118,6 +120,7 @@ impl Mirror {
                 }
                 Some(before) if before.uid != id.uid => {
                     report.vanished.push(shown(&id.key));
+                    let before = before.clone();
                     self.remove(K::KIND, &before);
                 }
                 Some(_) | None => {}
@@ -125,7 +128,7 @@ impl Mirror {
             self.apply_object(&id, K::as_object(object));
         }
         let stays = |id: &Identity| written.contains(&id.key) || unreadable(&id.key.0, &id.key.1);
-        let (stay, gone): (Vec<Identity>, Vec<Identity>) = left.into_values().partition(stays);
+        let (stay, gone): (Vec<Identity>, Vec<Identity>) = left.into_rest().partition(stays);
         report.listed += stay.len();
         for id in gone {
             report.vanished.push(shown(&id.key));

@@ -21,6 +21,7 @@ mod publish;
 mod storage;
 mod store;
 mod sync;
+mod unlisted;
 mod versions;
 mod waiting;
 
