@@ -199,7 +199,7 @@ async fn control(options: Options, provider: Chosen, remarks: &[Remark], kubecon
     let shutdown = CancellationToken::new();
     tokio::spawn(cancel_on_signal(shutdown.clone(), || {}));
     match provider {
-        Chosen::Kwok => run_kwok(process, shutdown).await?,
+        Chosen::Kwok => Box::pin(run_kwok(process, shutdown)).await?,
         #[cfg(feature = "aws")]
         Chosen::Aws(aws) => crate::aws_controller::run(process, *aws, kubeconfig, shutdown).await?,
     }

@@ -24,14 +24,24 @@ pub(super) fn read(text: &str) -> Result<Bootstrap, BootError> {
     for config in configs {
         let read: Value =
             serde_saphyr::from_str(&config).map_err(|_| BootError::Unreadable("a NodeConfig is no YAML"))?;
-        if read["kind"] == "NodeConfig" {
+        if field(&read, "/kind") == "NodeConfig" {
             merge(&mut merged, read);
         }
     }
-    if merged["kind"] != "NodeConfig" {
+    if field(&merged, "/kind") != "NodeConfig" {
         return Err(BootError::NoBootstrap);
     }
-    bootstrap(&merged["spec"])
+    bootstrap(field(&merged, "/spec"))
+}
+
+/// What stands at a JSON pointer; null if nothing does.
+fn field<'a>(of: &'a Value, pointer: &str) -> &'a Value {
+    of.pointer(pointer).unwrap_or(&Value::Null)
+}
+
+/// The text at a JSON pointer.
+fn text(of: &Value, pointer: &str) -> Option<String> {
+    field(of, pointer).as_str().map(str::to_owned)
 }
 
 /// Maps merge key by key; anything else is replaced.
@@ -47,28 +57,28 @@ fn merge(into: &mut Value, from: Value) {
 }
 
 fn bootstrap(spec: &Value) -> Result<Bootstrap, BootError> {
-    let cluster = &spec["cluster"];
-    let text = |name: &str| cluster[name].as_str().map(str::to_owned);
     // nodeadm has no other source for these.
+    let needed = |pointer: &str, what: &'static str| text(spec, pointer).ok_or(BootError::Missing(what));
     let mut read = Bootstrap {
-        cluster_name: text("name").ok_or(BootError::Missing("name of a cluster"))?,
-        endpoint: Some(text("apiServerEndpoint").ok_or(BootError::Missing("API server"))?),
-        ca_bundle: Some(text("certificateAuthority").ok_or(BootError::Missing("CA bundle"))?),
-        uses_local_disks: spec["instance"]["localStorage"]["strategy"] == "RAID0",
+        cluster_name: needed("/cluster/name", "name of a cluster")?,
+        endpoint: Some(needed("/cluster/apiServerEndpoint", "API server")?),
+        ca_bundle: Some(needed("/cluster/certificateAuthority", "CA bundle")?),
+        uses_local_disks: field(spec, "/instance/localStorage/strategy") == "RAID0",
         ..Bootstrap::default()
     };
-    text("cidr").ok_or(BootError::Missing("addresses of Services"))?;
-    let config = &spec["kubelet"]["config"];
+    needed("/cluster/cidr", "addresses of Services")?;
+    let config = field(spec, "/kubelet/config");
     if !config.is_null() {
         let settings = serde_json::from_value(config.clone());
         read.kubelet = settings.map_err(|_| BootError::Unreadable("kubelet's settings have another form"))?;
     }
-    for taint in config["registerWithTaints"].as_array().into_iter().flatten() {
-        let text = |name: &str| taint[name].as_str().unwrap_or_default();
+    let taints = field(config, "/registerWithTaints").as_array();
+    for taint in taints.into_iter().flatten() {
+        let text = |pointer: &str| field(taint, pointer).as_str().unwrap_or_default();
         read.taints
-            .push(NodeTaint::new(text("key"), text("value"), text("effect")));
+            .push(NodeTaint::new(text("/key"), text("/value"), text("/effect")));
     }
-    let flags = spec["kubelet"]["flags"].as_array().into_iter().flatten();
+    let flags = field(spec, "/kubelet/flags").as_array().into_iter().flatten();
     let flags: Vec<String> = flags.filter_map(|flag| flag.as_str().map(str::to_owned)).collect();
     flags::read_words(&flags, &mut read)?;
     Ok(read)

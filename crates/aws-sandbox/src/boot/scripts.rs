@@ -18,11 +18,11 @@ pub(super) fn read_al2(text: &str) -> Result<Bootstrap, BootError> {
         vec![text.to_owned()]
     };
     let is_script = |script: &&String| script.trim_start().starts_with("#!");
-    let calls = scripts.iter().filter(is_script).filter_map(|script| {
+    let mut calls = scripts.iter().filter(is_script).filter_map(|script| {
         let (_, call) = script.rsplit_once("/etc/eks/bootstrap.sh ")?;
         Some(logical_line(call))
     });
-    let call = calls.last().ok_or(BootError::NoBootstrap)?;
+    let call = calls.next_back().ok_or(BootError::NoBootstrap)?;
     let words = words(&call).ok_or(BootError::Unreadable(
         "the call of bootstrap.sh has a quote that does not end",
     ))?;
@@ -80,10 +80,10 @@ pub(super) fn read_windows(text: &str) -> Result<Bootstrap, BootError> {
     let (script, _) = script
         .split_once("</powershell>")
         .ok_or(BootError::Unreadable("<powershell> does not end"))?;
-    let calls = script
+    let mut calls = script
         .lines()
         .filter(|line| line.contains("$EKSBootstrapScriptFile -") || line.contains("Start-EKSBootstrap.ps1 "));
-    let call = calls.last().ok_or(BootError::NoBootstrap)?;
+    let call = calls.next_back().ok_or(BootError::NoBootstrap)?;
     let words = words(call).ok_or(BootError::Unreadable(
         "the call of the bootstrap script has a quote that does not end",
     ))?;

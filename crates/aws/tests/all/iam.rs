@@ -225,7 +225,7 @@ fn the_queue_is_readable_where_there_is_one() {
     );
     assert_eq!(queue["Resource"], "arn:aws:sqs:us-east-1:123456789012:queue");
     let without = PolicyScope { queue: None, ..SCOPE };
-    let count = |scope: &PolicyScope| scope.policy()["Statement"].as_array().unwrap().len();
+    let count = |scope: &PolicyScope<'_>| scope.policy()["Statement"].as_array().unwrap().len();
     assert_eq!(count(&without) + 1, count(&SCOPE));
     let cluster = "arn:aws:eks:us-east-1:123456789012:cluster/prod";
     assert_eq!(allowing("eks:DescribeCluster")[0]["Resource"], cluster);
@@ -285,7 +285,8 @@ fn the_parts_are_the_whole() {
 
 #[test]
 fn names_that_would_change_the_policy_are_refused() {
-    let wrong = |scope: PolicyScope| -> Vec<&'static str> { scope.check().into_iter().map(|one| one.what).collect() };
+    let wrong =
+        |scope: PolicyScope<'_>| -> Vec<&'static str> { scope.check().into_iter().map(|one| one.what).collect() };
     assert_eq!(wrong(SCOPE), Vec::<&str>::new());
     assert_eq!(wrong(PolicyScope { account: "*", ..SCOPE }), ["account"]);
     assert_eq!(
@@ -336,7 +337,7 @@ fn setup(identity: Identity<'static>) -> Setup<'static> {
     }
 }
 
-const ISSUER: Identity = Identity::ServiceAccountRole {
+const ISSUER: Identity<'_> = Identity::ServiceAccountRole {
     issuer: "https://oidc.eks.us-east-1.amazonaws.com/id/ABC",
 };
 

@@ -216,13 +216,11 @@ impl Reported for EC2NodeClass {
         let side = |class: &Option<Arc<NodeClass>>| reported_class(class.as_deref()?);
         let (before, after) = (side(&diff.before), side(&diff.after));
         // A change of a class of another kind has neither.
-        (before.is_some() || after.is_some()).then(|| {
-            Cow::Owned(Diff {
-                before,
-                after,
-                listed: diff.listed,
-            })
-        })
+        (before.is_some() || after.is_some()).then_some(Cow::Owned(Diff {
+            before,
+            after,
+            listed: diff.listed,
+        }))
     }
     fn reported_conditions(&self) -> Cow<'_, [Condition]> {
         Cow::Borrowed(&self.status.conditions)

@@ -5,6 +5,7 @@ use kerf_model::instance_type::Offering;
 use kerf_model::intern::{Interner, sym};
 use kerf_model::node::Node;
 use kerf_model::plan::Launch;
+use kerf_model::price::Price;
 use serde::{Deserialize, Serialize};
 
 /// A decision of Kerf, or what the other autoscaler did. Prices are in dollars per hour.
@@ -126,7 +127,7 @@ impl Machine {
             instance_type: label(sym::INSTANCE_TYPE),
             zone: label(sym::ZONE),
             capacity_type: label(sym::CAPACITY_TYPE),
-            price_per_hour: node.price.map(|price| price.per_hour()),
+            price_per_hour: node.price.map(Price::per_hour),
         }
     }
 
@@ -143,7 +144,7 @@ impl Machine {
             instance_type: cheapest.map(|(of_type, _)| text(of_type.name)),
             zone: cheapest.and_then(|(_, offering)| Offering::zone(offering)).map(text),
             capacity_type: cheapest.and_then(|(_, offering)| offering.capacity_type()).map(text),
-            price_per_hour: launch.price().map(|price| price.per_hour()),
+            price_per_hour: launch.price().map(Price::per_hour),
         }
     }
 }

@@ -118,8 +118,8 @@ impl MissingPermissions {
 mod tests {
     use super::*;
 
-    fn rule(method: Method, uri: &str) -> String {
-        let rule = PermissionRule::of(&method, &uri.parse().expect("a URI"));
+    fn rule(method: &Method, uri: &str) -> String {
+        let rule = PermissionRule::of(method, &uri.parse().expect("a URI"));
         rule.map(|rule| rule.to_string()).unwrap_or_default()
     }
 
@@ -168,7 +168,7 @@ mod tests {
             ),
             (Method::GET, "/version", ""),
         ] {
-            assert_eq!(rule(method, uri), expected, "{uri}");
+            assert_eq!(rule(&method, uri), expected, "{uri}");
         }
     }
 

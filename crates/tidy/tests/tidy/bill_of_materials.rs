@@ -80,7 +80,7 @@ fn packages(metadata: &Value) -> BTreeMap<&str, Package<'_>> {
         value: all[id],
         dependencies: normal[id].clone(),
     };
-    found.into_iter().map(|id| (id, package(&id))).collect()
+    found.into_iter().map(|id| (id, package(id))).collect()
 }
 
 /// The bill of materials. Equal lock files give equal bytes, so it has neither a time nor a serial number.
