@@ -74,23 +74,42 @@ pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcom
     ranked(instance, stop).best
 }
 
-/// The outcome of the greedy where no other strategy may be better, else the best outcome of all. Under cheapest packing the search for the best
-/// balanced outcome runs, too, and the cheaper one is kept: searches with and without a cost per node go different ways.
+/// The outcome of the greedy where no other strategy may be better, else the best outcome of all. Parts of the queue that do not affect each
+/// other are planned one by one.
 pub(crate) fn ranked<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Ranked<'w, 'a> {
     let problem = &instance.problem;
     let mut greedy = solve(Assignment::new(instance), &problem.queue, &mut FewestPods, stop);
     if is_final(instance, &mut greedy) {
         return Ranked::only(greedy);
     }
-    let other_aim = Aim::BalancedForCheapest;
-    if problem.queue.len() > PRICED_PODS_MAX || !other_aim.differs(problem) {
-        return ranked_with(instance, greedy, Aim::Configured, stop);
+    // A forecast binds all pods, so it compares plans for all of them.
+    if !problem.options.forecast_binding
+        && let Some(parts) = independent_parts(instance, &problem.queue)
+        && let Some(outcome) = best_of_parts(instance, &parts, &mut greedy, stop)
+    {
+        return Ranked::only(outcome);
     }
-    let mut ranked = ranked_with(instance, greedy.clone(), Aim::Configured, stop);
+    ranked_of_aims(instance, &problem.queue, greedy, stop)
+}
+
+/// The best outcome of a queue. Under cheapest packing the search for the best balanced outcome runs, too, and the cheaper one is kept:
+/// searches with and without a cost per node go different ways.
+fn ranked_of_aims<'w, 'a>(
+    instance: &'w Instance<'a>,
+    queue: &[PodId],
+    mut greedy: Outcome<'w, 'a>,
+    stop: Stop<'_>,
+) -> Ranked<'w, 'a> {
+    let problem = &instance.problem;
+    let other_aim = Aim::BalancedForCheapest;
+    if queue.len() > PRICED_PODS_MAX || !other_aim.differs(problem) {
+        return ranked_from(instance, queue, greedy, Aim::Configured, stop);
+    }
+    let mut ranked = ranked_from(instance, queue, greedy.clone(), Aim::Configured, stop);
     if stop() {
         return ranked;
     }
-    let mut other = ranked_with(instance, greedy.clone(), other_aim, stop).best;
+    let mut other = ranked_from(instance, queue, greedy.clone(), other_aim, stop).best;
     let of_greedy = || Objective::new(problem, &mut greedy, Aim::Configured);
     let objective = ranked.objective.clone().unwrap_or_else(of_greedy);
     let (rank, reached) = (objective.rank(&mut ranked.best), objective.rank(&mut other));
@@ -102,24 +121,6 @@ pub(crate) fn ranked<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Rank
     ranked.others.retain(|_| problem.options.forecast_binding);
     ranked.others.sort_by_key(|(rank, _)| *rank);
     ranked
-}
-
-/// The best outcome with an aim. Parts of the queue that do not affect each other are planned one by one.
-fn ranked_with<'w, 'a>(
-    instance: &'w Instance<'a>,
-    mut greedy: Outcome<'w, 'a>,
-    aim: Aim,
-    stop: Stop<'_>,
-) -> Ranked<'w, 'a> {
-    let problem = &instance.problem;
-    // A forecast binds all pods, so it compares plans for all of them.
-    if !problem.options.forecast_binding
-        && let Some(parts) = independent_parts(instance, &problem.queue)
-        && let Some(outcome) = best_of_parts(instance, &parts, &mut greedy, aim, stop)
-    {
-        return Ranked::only(outcome);
-    }
-    ranked_from(instance, &problem.queue, greedy, aim, stop)
 }
 
 /// Returns whether no other strategy may take the place of the greedy.
@@ -139,7 +140,6 @@ fn best_of_parts<'w, 'a>(
     instance: &'w Instance<'a>,
     parts: &[Vec<PodId>],
     greedy: &mut Outcome<'w, 'a>,
-    aim: Aim,
     stop: Stop<'_>,
 ) -> Option<Outcome<'w, 'a>> {
     let problem = &instance.problem;
@@ -148,7 +148,7 @@ fn best_of_parts<'w, 'a>(
         let mut greedy = solve(Assignment::new(instance), part, &mut FewestPods, stop);
         let outcome = match is_final(instance, &mut greedy) {
             true => greedy,
-            false => ranked_from(instance, part, greedy, aim, stop).best,
+            false => ranked_of_aims(instance, part, greedy, stop).best,
         };
         outcomes.push(outcome);
     }
