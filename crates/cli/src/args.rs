@@ -151,6 +151,10 @@ pub(crate) struct SimulateArgs {
     /// that some node would go.
     #[arg(long, conflicts_with = "verify")]
     pub(crate) consolidate: bool,
+    /// Instead print the cheapest nodes for the pods that run, and the steps that lead there: each within budgets, with what it saves. Pods that wait
+    /// are left out. Exit code 1 means that some step saves something.
+    #[arg(long, conflicts_with_all = ["verify", "consolidate", "bound", "explain_cost"])]
+    pub(crate) rebalance: bool,
     /// Print to standard error how long reading, planning and checking took.
     #[arg(long)]
     pub(crate) timing: bool,

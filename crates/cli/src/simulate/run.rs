@@ -4,13 +4,15 @@ use super::constraint_costs::constraint_costs;
 use super::report::{Bound, SimulationReport, Verification};
 use super::table;
 use crate::args::{Output, SimulateArgs};
-use crate::consolidate::{self, ConsolidationReport, budget_faults, forecast, void_annotations};
+use crate::consolidate::{
+    self, ConsolidationReport, RebalanceReport, budget_faults, forecast, render_rebalance, void_annotations,
+};
 use crate::decision::{CatalogueChoice, DecisionInputs, Settings, complain, from_files, mention};
 use crate::exit::Exit;
 use crate::messages::say;
 use anyhow::Context;
 use kerf_api::annotations;
-use kerf_decide::{Memory, PlanCost, Provision, provision};
+use kerf_decide::{Memory, PlanCost, Provision, provision, rebalance};
 use kerf_model::intern::Interner;
 use kerf_model::nodepool::PackingFault;
 use kerf_model::plan::Plan;
@@ -36,21 +38,36 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     };
     let inputs = DecisionInputs::new(input.cluster, &settings, &interner, &mut errors);
     let snapshot = &inputs.snapshot;
-    if args.consolidate {
+    if args.consolidate || args.rebalance {
         errors.extend(budget_faults(snapshot));
         mention(&void_annotations(&snapshot.nodes));
     }
     mention(&packing_faults(snapshot));
     complain(&errors);
     let read = started.elapsed();
-    if args.consolidate {
-        let report = ConsolidationReport::new(snapshot, &forecast(&inputs, None), inputs.now);
+    if args.consolidate || args.rebalance {
+        let (document, rests) = match args.rebalance {
+            true => {
+                let report = RebalanceReport::new(snapshot, &rebalance(&inputs.view()), inputs.now);
+                (
+                    rendered(&report, args.output, render_rebalance)?,
+                    report.steps.is_empty(),
+                )
+            }
+            false => {
+                let report = ConsolidationReport::new(snapshot, &forecast(&inputs, None), inputs.now);
+                (
+                    rendered(&report, args.output, consolidate::render)?,
+                    report.moves.is_empty(),
+                )
+            }
+        };
         if args.timing {
             let plan = started.elapsed().saturating_sub(read);
             say!("read {:.1} ms, plan {:.1} ms", ms(read), ms(plan));
         }
-        print(&report, args.output, consolidate::render).context("printing the report")?;
-        return Ok(match (errors.is_empty(), report.moves.is_empty()) {
+        print(&document).context("printing the report")?;
+        return Ok(match (errors.is_empty(), rests) {
             (false, _) => Exit::BadInput,
             (true, false) => Exit::No,
             (true, true) => Exit::Done,
@@ -80,7 +97,7 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
             ms(read)
         );
     }
-    print(&report, args.output, table::render).context("printing the report")?;
+    print(&rendered(&report, args.output, table::render)?).context("printing the report")?;
     Ok(exit(&report, errors.is_empty()))
 }
 
@@ -128,12 +145,15 @@ pub(crate) fn planned_or_explained(inputs: &DecisionInputs, decision: &Provision
     }
 }
 
-fn print<T: Serialize>(report: &T, output: Output, render: impl Fn(&T) -> String) -> anyhow::Result<()> {
-    let text = match output {
+/// A report as text.
+fn rendered<T: Serialize>(report: &T, output: Output, render: impl Fn(&T) -> String) -> anyhow::Result<String> {
+    Ok(match output {
         Output::Table => render(report),
         Output::Json => serde_json::to_string_pretty(report)? + "\n",
         Output::Yaml => serde_saphyr::to_string(report).context("writing YAML")?,
-    };
-    io::stdout().lock().write_all(text.as_bytes())?;
-    Ok(())
+    })
+}
+
+fn print(text: &str) -> io::Result<()> {
+    io::stdout().lock().write_all(text.as_bytes())
 }

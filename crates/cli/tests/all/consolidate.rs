@@ -482,3 +482,38 @@ fn every_code_is_documented() {
     documented.sort_unstable();
     assert_eq!(documented, codes);
 }
+
+#[test]
+fn rebalancing_prints_the_target_and_the_steps_that_lead_there() {
+    let (code, document) = document(&["simulate", "--rebalance"], &cluster());
+    assert_eq!((code, &document["kind"]), (1, &json!("RebalanceReport")));
+    assert_eq!(document["nodes"], 4);
+    let (target, after) = (&document["target"], &document["after"]);
+    assert_eq!(target["stayingNodes"], 1, "the node that is held");
+    let price = |value: &Value| value["pricePerHour"].as_f64().unwrap();
+    assert!(price(target) <= price(after), "{document}");
+    let steps = document["steps"].as_array().unwrap();
+    assert_eq!(steps[0]["reason"], "Empty");
+    let mut left = price(&document);
+    for step in steps {
+        left -= step["savingsPerHour"].as_f64().unwrap();
+        assert!(
+            (step["pricePerHourAfter"].as_f64().unwrap() - left).abs() < 1e-9,
+            "{step}"
+        );
+    }
+    assert!((price(after) - left).abs() < 1e-9);
+    let table = run(&["simulate", "--rebalance"], &cluster());
+    assert!(
+        table.stdout.contains("Today: 4 nodes") && table.stdout.contains("After all steps"),
+        "{}",
+        table.stdout
+    );
+    let nothing = run(&["simulate", "--rebalance"], &open_pool());
+    assert_eq!(nothing.code, 0, "{}", nothing.stderr);
+    assert!(
+        nothing.stdout.contains("No step would save anything"),
+        "{}",
+        nothing.stdout
+    );
+}
