@@ -11,6 +11,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The hours of a month: a twelfth of those of a year, as clouds count.
+pub(crate) const HOURS_PER_MONTH: f64 = 730.0;
+
 /// A node that receives pods.
 #[derive(Serialize, Debug)]
 #[serde(rename_all = "camelCase")]

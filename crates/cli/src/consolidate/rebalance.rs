@@ -2,7 +2,7 @@
 
 use super::report::MoveReport;
 use crate::columns::columns;
-use crate::node_report::NodeReport;
+use crate::node_report::{HOURS_PER_MONTH, NodeReport};
 use jiff::Timestamp;
 use kerf_decide::{Rebalance, RebalanceStep, RebalanceTarget};
 use kerf_model::price::Price;
@@ -10,9 +10,6 @@ use kerf_model::snapshot::Snapshot;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-
-/// The hours of a month: a twelfth of those of a year, as clouds count.
-const HOURS_PER_MONTH: f64 = 730.0;
 
 /// The document `kerf simulate --rebalance` prints; described in docs/consolidation-report.md.
 #[derive(Serialize, Debug)]

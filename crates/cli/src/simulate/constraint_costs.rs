@@ -2,13 +2,12 @@
 
 use crate::columns::columns;
 use crate::decision::DecisionInputs;
+use crate::node_report::HOURS_PER_MONTH;
 use kerf_decide::{Constraint, PlanCost, cost_without};
 use kerf_model::intern::Interner;
 use serde::Serialize;
 use std::sync::{Mutex, PoisonError};
 
-/// The hours of a month: a twelfth of those of a year, as clouds count.
-const HOURS_PER_MONTH: f64 = 730.0;
 /// Smaller differences in dollars per hour are not shown in the table.
 const SHOWN: f64 = 0.00005;
 
