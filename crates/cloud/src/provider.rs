@@ -3,7 +3,7 @@
 use crate::error::CloudError;
 use crate::hook::RegistrationHook;
 use crate::interruption::{Interruption, InterruptionKind};
-use crate::overlaid::PoolOverlays;
+use crate::pool_overlays::PoolOverlays;
 use crate::vocabulary::Vocabulary;
 use async_trait::async_trait;
 use jiff::Timestamp;

@@ -35,6 +35,7 @@ async fn running(flags: &[(&str, &str)]) -> Running {
         let mut account = world.aws.account();
         let known = account.parameters.clone().into_iter();
         account.parameters = known.map(|(name, id)| (name.replace("1.33", "1.36"), id)).collect();
+        account.cluster.version = "1.36".to_owned();
     }
     let loops = controllers::start(&world.cloud, &world.metrics, Seed(7)).await.unwrap();
     let manager = Manager::new(ManagerConfig {
@@ -84,11 +85,16 @@ impl Running {
     }
 
     async fn class_is_ready(&self) {
+        self.class_has_ready(ConditionStatus::True).await;
+    }
+
+    /// Waits until the condition Ready of the class has a status.
+    async fn class_has_ready(&self, status: ConditionStatus) {
         let classes = self.api::<EC2NodeClass>();
-        self.until("the class is ready", 30, async || {
+        self.until("Ready of the class", 30, async || {
             let class = classes.get("nodes").await.unwrap();
             let ready = class.status.conditions.iter().find(|one| one.type_ == "Ready");
-            ready.is_some_and(|ready| ready.status == ConditionStatus::True)
+            ready.is_some_and(|ready| ready.status == status)
         })
         .await;
     }
@@ -390,18 +396,39 @@ async fn conditions_and_the_end_of_a_class_are_metrics() {
     running
         .until("the condition is counted", 10, async || value(&count) == Some(1.0))
         .await;
-    let transitions =
-        r#"operator_ec2nodeclass_status_condition_transitions_total{reason="Ready",status="True",type="Ready"}"#;
-    assert_eq!(value(transitions), Some(1.0), "{}", running.world.metrics.encode());
     tokio::time::sleep(Duration::from_secs(60)).await;
     let lasts = value(&format!(
         "operator_ec2nodeclass_status_condition_current_status_seconds{{{ready}"
     ));
     assert!(lasts.is_some_and(|seconds| seconds >= 60.0), "{lasts:?}");
+    // No subnet matches for a while.
+    let classes = running.api::<EC2NodeClass>();
+    let terms = classes.get("nodes").await.unwrap().spec.subnet_selector_terms;
+    let subnets = running.world.aws.account().subnets.clone();
+    for (terms, status) in [
+        (json!([{"tags": {"team": "nobody"}}]), ConditionStatus::False),
+        (serde_json::to_value(terms).unwrap(), ConditionStatus::True),
+    ] {
+        running.world.aws.account().subnets = match status {
+            ConditionStatus::True => subnets.clone(),
+            ConditionStatus::False | ConditionStatus::Unknown => Vec::new(),
+        };
+        let spec = Patch::Merge(json!({"spec": {"subnetSelectorTerms": terms}}));
+        classes.patch("nodes", &PatchParams::default(), &spec).await.unwrap();
+        running.class_has_ready(status).await;
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
     let text = running.world.metrics.encode();
-    // Ready was Unknown before.
-    let before = r#"operator_ec2nodeclass_status_condition_transition_seconds_count{status="Unknown",type="Ready"}"#;
-    assert!(value(before).is_some_and(|times| times >= 1.0), "{text}");
+    let transitions =
+        r#"operator_ec2nodeclass_status_condition_transitions_total{reason="Ready",status="True",type="Ready"}"#;
+    // At first, and again.
+    assert_eq!(value(transitions), Some(2.0), "{text}");
+    for status in ["True", "False"] {
+        let before = format!(
+            r#"operator_ec2nodeclass_status_condition_transition_seconds_count{{status="{status}",type="Ready"}}"#
+        );
+        assert_eq!(value(&before), Some(1.0), "{text}");
+    }
     // The deprecated families have group and kind as labels.
     let deprecated = text
         .lines()
@@ -412,7 +439,6 @@ async fn conditions_and_the_end_of_a_class_are_metrics() {
     );
     // A claim holds the class back, so that it is seen going.
     let id = running.launch("a").await;
-    let classes = running.api::<EC2NodeClass>();
     classes.delete("nodes", &DeleteParams::default()).await.unwrap();
     let going = r#"operator_ec2nodeclass_termination_current_time_seconds{name="nodes",namespace=""}"#;
     tokio::time::sleep(Duration::from_secs(30)).await;
