@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use crate::cluster::{CheckedKind, Cluster, Unreadables, Watched};
 use crate::relist::Relist;
 use crate::watch_check::WatchCheck;
-use kerf_runtime::{Backoff, Readable, Rng};
+use kerf_runtime::{Backoff, Rng};
 
 /// Follows one kind until shutdown. Lists it again when the watch check finds that the watch lost an event.
 pub(crate) async fn follow<K>(
@@ -42,14 +42,13 @@ where
         rng.clone(),
     );
     let mut fold = Fold::<K>::new(cluster, gate, relist);
-    let api: Api<Readable<K>> = Api::all(client);
     let options = WatchOptions {
         relist_on: Some(signal),
         ..WatchOptions::default()
     };
     tokio::select! {
         biased;
-        ended = watch(api, options, rng, Callback(move |event| fold.take(event)), shutdown) => ended,
+        ended = watch(client, options, rng, Callback(move |event| fold.take(event)), shutdown) => ended,
         never = check.run() => match never {},
     }
 }

@@ -23,6 +23,7 @@ pub mod options;
 mod provider_loops;
 mod queue;
 mod random;
+mod raw_object;
 mod readable;
 pub mod server;
 mod shutdown;

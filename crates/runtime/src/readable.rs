@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use serde::de::{DeserializeOwned, Error};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -40,29 +40,37 @@ struct Identity {
     resource_version: Option<String>,
 }
 
+/// Name, namespace, unique id and version of an object. All are absent where its metadata cannot be read.
+pub(crate) fn identity(text: &str) -> ObjectMeta {
+    let Identity {
+        name,
+        namespace,
+        uid,
+        resource_version,
+    } = serde_json::from_str::<Partial>(text).unwrap_or_default().metadata;
+    ObjectMeta {
+        name,
+        namespace,
+        uid,
+        resource_version,
+        ..ObjectMeta::default()
+    }
+}
+
+impl<K: DeserializeOwned> Readable<K> {
+    /// Reads the JSON text of an object.
+    pub(crate) fn of(text: &str) -> Self {
+        Self(serde_json::from_str(text).map_err(|_| Unreadable {
+            metadata: identity(text),
+            error: problem::<K>(text),
+        }))
+    }
+}
+
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Readable<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        if let Ok(object) = serde_json::from_str(text.get()) {
-            return Ok(Self(Ok(object)));
-        }
-        let Identity {
-            name,
-            namespace,
-            uid,
-            resource_version,
-        } = serde_json::from_str::<Partial>(text.get())
-            .map_err(D::Error::custom)?
-            .metadata;
-        let metadata = ObjectMeta {
-            name,
-            namespace,
-            uid,
-            resource_version,
-            ..ObjectMeta::default()
-        };
-        let error = problem::<K>(text.get());
-        Ok(Self(Err(Unreadable { metadata, error })))
+        Ok(Self::of(text.get()))
     }
 }
 

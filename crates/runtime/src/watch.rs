@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use kube::core::ApiResource;
 use kube::runtime::watcher::{self, Event};
-use kube::{Api, Resource};
+use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
@@ -21,7 +22,8 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff::Backoff;
 use crate::client::ApiErrorKind;
 use crate::random::Rng;
-use crate::readable::Readable;
+use crate::raw_object::RawObject;
+use crate::readable::{Readable, Unreadable};
 
 /// A streamed list without an object for this long: the server is taken not to know the feature.
 const STREAMED_START_SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -155,38 +157,66 @@ pub enum WatchError {
     },
 }
 
-/// Watches until `shutdown` is cancelled or the sink is closed.
+/// Watches all objects of a kind until `shutdown` is cancelled or the sink is closed.
 pub async fn watch<K, S>(
-    api: Api<Readable<K>>,
+    client: Client,
     options: WatchOptions,
     rng: Rng,
     mut sink: S,
     shutdown: CancellationToken,
 ) -> Result<(), WatchError>
 where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
+    K: Resource<DynamicType = ()> + DeserializeOwned,
     S: EventSink<K>,
 {
-    let mut watch = Watch::start(api, options, rng);
+    let mut watch = Watch::start(client, ApiResource::erase::<K>(&()), options, rng);
     loop {
         let event = tokio::select! {
             biased;
             () = shutdown.cancelled() => return Ok(()),
             event = watch.next() => event?,
         };
+        let event = read(event).unwrap_or_else(|| {
+            // All that is known of a deleted object that cannot be read is its metadata. So the set is taken anew, which shows it missing.
+            watch.restart();
+            WatchEvent::InitStart
+        });
         if !sink.deliver(event).await {
             return Ok(());
         }
     }
 }
 
-type Stream<K> = BoxStream<'static, watcher::Result<Event<Readable<K>>>>;
+/// An event with its object decoded. `None` if an object that cannot be decoded is gone.
+fn read<K: DeserializeOwned>(event: Event<RawObject>) -> Option<WatchEvent<K>> {
+    Some(match event {
+        Event::Init => WatchEvent::InitStart,
+        Event::InitApply(object) => readable(&object, WatchEvent::Init),
+        Event::InitDone => WatchEvent::InitDone,
+        Event::Apply(object) => readable(&object, WatchEvent::Apply),
+        Event::Delete(object) => WatchEvent::Delete(Readable::of(object.text()).0.ok()?),
+    })
+}
 
-struct Watch<K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static> {
-    api: Api<Readable<K>>,
+fn readable<K: DeserializeOwned>(object: &RawObject, event: impl FnOnce(K) -> WatchEvent<K>) -> WatchEvent<K> {
+    match Readable::of(object.text()).0 {
+        Ok(object) => event(object),
+        Err(Unreadable { metadata, error }) => WatchEvent::Malformed {
+            namespace: metadata.namespace.unwrap_or_default(),
+            name: metadata.name.unwrap_or_default(),
+            uid: metadata.uid.unwrap_or_default(),
+            error,
+        },
+    }
+}
+
+/// The watch of one kind. Of no type parameter, so that it is compiled once.
+struct Watch {
+    api: Api<RawObject>,
+    kind: String,
     options: WatchOptions,
     rng: Rng,
-    stream: Stream<K>,
+    stream: BoxStream<'static, watcher::Result<Event<RawObject>>>,
     streaming: bool,
     phase: Phase,
     failures: u32,
@@ -223,14 +253,13 @@ enum Deadline {
     Silence,
 }
 
-impl<K> Watch<K>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + 'static,
-{
-    fn start(api: Api<Readable<K>>, options: WatchOptions, rng: Rng) -> Self {
+impl Watch {
+    fn start(client: Client, resource: ApiResource, options: WatchOptions, rng: Rng) -> Self {
         let streaming = options.streaming;
+        let api = Api::all_with(client, &resource);
         Self {
             stream: watcher::watcher(api.clone(), options.config(streaming)).boxed(),
+            kind: resource.kind,
             give_up_at: options.first_sync.map(|limit| Instant::now() + limit),
             relist_at: None,
             streaming,
@@ -245,7 +274,7 @@ where
         }
     }
 
-    async fn next(&mut self) -> Result<WatchEvent<K>, WatchError> {
+    async fn next(&mut self) -> Result<Event<RawObject>, WatchError> {
         loop {
             let deadline = self.deadline();
             let requests = self.options.relist_on.clone();
@@ -257,7 +286,7 @@ where
             };
             match woken {
                 Woken::Item(Some(Ok(event))) => {
-                    let event = self.accept(event);
+                    self.note(&event);
                     return Ok(event);
                 }
                 Woken::Item(Some(Err(error))) => self.recover(&error).await?,
@@ -286,13 +315,11 @@ where
             .min_by_key(|(at, _)| *at)
     }
 
-    fn accept(&mut self, event: Event<Readable<K>>) -> WatchEvent<K> {
+    /// Notes how far the watch is with this event.
+    fn note(&mut self, event: &Event<RawObject>) {
         match event {
-            Event::Init => {
-                self.phase = Phase::Filling { since: Instant::now() };
-                WatchEvent::InitStart
-            }
-            Event::InitApply(object) => readable(object, WatchEvent::Init),
+            Event::Init => self.phase = Phase::Filling { since: Instant::now() },
+            Event::InitApply(_) => {}
             Event::InitDone => {
                 self.phase = Phase::Following;
                 self.give_up_at = None;
@@ -302,32 +329,15 @@ where
                     .options
                     .relist
                     .map(|every| Instant::now() + self.rng.jitter(every, 0.1));
-                WatchEvent::InitDone
             }
-            Event::Apply(object) => {
-                self.failures = 0;
-                readable(object, WatchEvent::Apply)
-            }
-            Event::Delete(object) => {
-                self.failures = 0;
-                match object.0 {
-                    Ok(object) => WatchEvent::Delete(object),
-                    Err(_) => self.deleted_unreadable(),
-                }
-            }
+            Event::Apply(_) | Event::Delete(_) => self.failures = 0,
         }
     }
 
-    /// An unreadable object is gone: its metadata is all we have, so the set is taken anew, which shows it missing.
-    fn deleted_unreadable(&mut self) -> WatchEvent<K> {
-        self.restart();
-        WatchEvent::InitStart
-    }
-
     async fn recover(&mut self, error: &watcher::Error) -> Result<(), WatchError> {
-        let kind = K::kind(&());
+        let kind = self.kind.as_str();
         if self.streaming && self.phase == Phase::Starting && lacks_streaming(error) {
-            tracing::debug!(kind = %kind, "server does not stream lists, listing instead");
+            tracing::debug!(kind, "server does not stream lists, listing instead");
             self.stop_streaming();
             return Ok(());
         }
@@ -336,11 +346,11 @@ where
             false => 0,
         };
         if self.options.until_absent && self.absences >= ABSENT_ANSWERS {
-            let kind = kind.into_owned();
+            let kind = kind.to_owned();
             return Err(WatchError::Absent { kind });
         }
         self.last_error = error.to_string();
-        tracing::debug!(kind = %kind, error = %error, "watch failed, trying again");
+        tracing::debug!(kind, error = %error, "watch failed, trying again");
         let now = Instant::now();
         let before = self
             .failed_at
@@ -381,22 +391,10 @@ where
 
     fn not_synced(&self) -> WatchError {
         WatchError::NotSynced {
-            kind: K::kind(&()).into_owned(),
+            kind: self.kind.clone(),
             seconds: self.options.first_sync.unwrap_or_default().as_secs(),
             last: self.last_error.clone(),
         }
-    }
-}
-
-fn readable<K>(object: Readable<K>, event: impl FnOnce(K) -> WatchEvent<K>) -> WatchEvent<K> {
-    match object.0 {
-        Ok(object) => event(object),
-        Err(invalid) => WatchEvent::Malformed {
-            namespace: invalid.metadata.namespace.unwrap_or_default(),
-            name: invalid.metadata.name.unwrap_or_default(),
-            uid: invalid.metadata.uid.unwrap_or_default(),
-            error: invalid.error,
-        },
     }
 }
 

@@ -1,8 +1,8 @@
 //! A cache of all objects of one kind, filled by a watch and by the responses to the actors' own writes.
 
 use kerf_runtime::watch::{Callback, WatchEvent, WatchOptions, watch};
-use kerf_runtime::{CancellationToken, ObjectKey, Readable, Rng};
-use kube::{Api, Client, Resource, ResourceExt};
+use kerf_runtime::{CancellationToken, ObjectKey, Rng};
+use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -195,13 +195,12 @@ impl<K: Kind> Store<K> {
 
     /// Watches the API until `shutdown`.
     pub(crate) async fn follow(self: Arc<Self>, client: Client, rng: Rng, shutdown: CancellationToken) {
-        let api: Api<Readable<K>> = Api::all(client);
         let options = WatchOptions {
             first_sync: None,
             ..WatchOptions::default()
         };
         let sink = Callback(move |event| self.apply(event));
-        if let Err(error) = watch(api, options, rng, sink, shutdown).await {
+        if let Err(error) = watch(client, options, rng, sink, shutdown).await {
             tracing::error!(%error, "watch ended");
         }
     }

@@ -122,7 +122,7 @@ impl Policies {
                 ..WatchOptions::default()
             };
             let sink = Callback(|event| tell(self.take(event)));
-            let watched = watch(Api::all(client.clone()), options, rng.clone(), sink, shutdown.clone()).await;
+            let watched = watch(client.clone(), options, rng.clone(), sink, shutdown.clone()).await;
             let Err(error) = watched else { return };
             tracing::warn!(error = %error, "NodeRepairPolicies are no longer watched");
             self.forget();

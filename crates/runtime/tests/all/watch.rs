@@ -8,7 +8,7 @@ use futures::channel::mpsc::UnboundedSender;
 use http::Response;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
-use kerf_runtime::{CancellationToken, Readable, Seed};
+use kerf_runtime::{CancellationToken, Seed};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
@@ -48,7 +48,6 @@ fn is_watch(asked: &Asked) -> bool {
 
 /// Runs a watch for `seconds` of virtual time and returns what it delivered, in short form.
 async fn deliveries(server: &Server, options: WatchOptions, seconds: u64) -> (Vec<String>, Result<(), WatchError>) {
-    let api: Api<Readable<ConfigMap>> = Api::all(server.client());
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = {
         let seen = seen.clone();
@@ -65,7 +64,7 @@ async fn deliveries(server: &Server, options: WatchOptions, seconds: u64) -> (Ve
         })
     };
     let shutdown = CancellationToken::new();
-    let run = watch(api, options, Seed(1).rng(), sink, shutdown.clone());
+    let run = watch(server.client(), options, Seed(1).rng(), sink, shutdown.clone());
     let stop = async {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         shutdown.cancel();

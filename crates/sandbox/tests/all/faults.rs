@@ -172,8 +172,13 @@ async fn a_watch_survives_cuts_and_410() {
             _ => {}
         });
         let stop = CancellationToken::new();
-        let api = Api::namespaced(client.clone(), "default");
-        let task = tokio::spawn(watch(api, WatchOptions::default(), Seed(1).rng(), sink, stop.clone()));
+        let task = tokio::spawn(watch(
+            client.clone(),
+            WatchOptions::default(),
+            Seed(1).rng(),
+            sink,
+            stop.clone(),
+        ));
         for n in 0..20 {
             let name = format!("m{n}-{cut}");
             create(&cluster.client, &name).await.expect("a write");
@@ -206,8 +211,13 @@ async fn a_watch_may_be_late_or_lose_what_happens() {
         }
     });
     let stop = CancellationToken::new();
-    let api = Api::namespaced(client, "default");
-    let task = tokio::spawn(watch(api, WatchOptions::default(), Seed(1).rng(), sink, stop.clone()));
+    let task = tokio::spawn(watch(
+        client,
+        WatchOptions::default(),
+        Seed(1).rng(),
+        sink,
+        stop.clone(),
+    ));
     let told = || seen.lock().expect("a lock").clone();
     seconds(5).await;
     faults.set(FaultPlan {
