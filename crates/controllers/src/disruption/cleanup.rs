@@ -44,6 +44,11 @@ struct Stale {
 /// The nodes that bear marks without being about to go.
 fn stale(context: &Context, now: Timestamp) -> Vec<Stale> {
     let cluster = &context.cluster;
+    let is_any_marked = cluster.nodes().iter().any(|node| bears_taint(node))
+        || cluster.claims().iter().any(|claim| bears_reason(claim));
+    if !is_any_marked {
+        return Vec::new();
+    }
     let snapshot = cluster.snapshot(now);
     let nodes = snapshot
         .nodes
