@@ -384,7 +384,9 @@ fn is_true(claim: &NodeClaim, kind: &str) -> bool {
 fn lifecycle(claim: &NodeClaim, uid: &Arc<str>, created: Timestamp) -> NodeLifecycle {
     let drifted = find(claim, condition::DRIFTED);
     let status = claim.status.as_ref();
-    let age_max = claim.spec.expire_after();
+    // A manifest may lack the time of creation. Then the age is unknown, not half a century.
+    let is_age_known = claim.metadata.creation_timestamp.is_some();
+    let age_max = claim.spec.expire_after().filter(|_| is_age_known);
     NodeLifecycle {
         claim_uid: Some(Arc::clone(uid)),
         consolidatable: is_true(claim, condition::CONSOLIDATABLE),

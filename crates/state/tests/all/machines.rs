@@ -487,6 +487,15 @@ status:
 }
 
 #[test]
+fn a_claim_of_unknown_age_has_no_time_of_expiration() {
+    let mut claim = claim("c", None, "  expireAfter: 1h\nstatus: {providerID: cloud://n}");
+    claim.metadata.creation_timestamp = None;
+    let mut mirror = mirror();
+    mirror.apply(claim);
+    assert_eq!(find(&mirror.snapshot(now()), "c").lifecycle.expires, None);
+}
+
+#[test]
 fn a_snapshot_without_change_is_the_last_one_and_a_change_leaves_the_rest_alone() {
     let mut mirror = mirror();
     mirror.apply(node("a", "", "[]"));
