@@ -35,6 +35,7 @@ mod involuntary;
 mod kills;
 mod lifecycle;
 pub(crate) mod logs;
+mod long_watches;
 mod migration;
 mod missed_events;
 mod nominations;
