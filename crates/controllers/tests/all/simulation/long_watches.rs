@@ -22,7 +22,11 @@ async fn begin(seed: u64) -> (Simulation, Faults) {
     let sandbox = Sandbox::builder().seed(seed).build().await.expect("a sandbox");
     let (client, faults) = sandbox.client_with_faults("controllers");
     let simulation = Simulation::join_as(sandbox, client, |_| {});
-    create::<KwokNodeClass>(&simulation.client(), json!({"metadata": {"name": "default"}, "spec": {}})).await;
+    create::<KwokNodeClass>(
+        &simulation.client(),
+        json!({"metadata": {"name": "default"}, "spec": {}}),
+    )
+    .await;
     let pool = json!({"disruption": {"consolidateAfter": "30s", "consolidationPolicy": "WhenEmptyOrUnderutilized"}});
     simulation.pool("web", pool).await;
     sleep(Duration::from_secs(30)).await;
@@ -36,7 +40,9 @@ async fn brief_pod(simulation: &Simulation, name: &str, life: Duration) {
         "spec": {"containers": [container], "terminationGracePeriodSeconds": 0}});
     let pods: Api<Pod> = Api::namespaced(simulation.client(), "default");
     let pod = serde_json::from_value(pod).expect("a pod");
-    pods.create(&kube::api::PostParams::default(), &pod).await.expect("created");
+    pods.create(&kube::api::PostParams::default(), &pod)
+        .await
+        .expect("created");
     sleep(life).await;
     pods.delete(name, &DeleteParams::default()).await.expect("deleted");
 }
