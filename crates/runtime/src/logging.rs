@@ -10,13 +10,14 @@ mod sinks;
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use serde::Serialize;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Subscriber};
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Event, Level, Subscriber};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
@@ -87,6 +88,15 @@ pub struct LogConfig {
 }
 
 impl LogConfig {
+    /// Writes the log of this thread as configured, until the guard is dropped. For tests: other threads log elsewhere.
+    pub fn on_this_thread(self) -> DefaultGuard {
+        /// While only one subscriber lives, tracing asks the thread that comes to a log line first whether anybody wants it, and holds its no
+        /// against all threads.
+        static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+        LazyLock::force(&ANOTHER);
+        tracing::subscriber::set_default(self.subscriber())
+    }
+
     /// A subscriber that writes as configured, for `tracing::subscriber::with_default` and the like.
     pub fn subscriber(self) -> impl Subscriber + Send + Sync + for<'a> LookupSpan<'a> {
         let ours = match self.level {

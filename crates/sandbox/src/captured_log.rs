@@ -45,7 +45,7 @@ impl CapturedLog {
         };
         Self {
             buffer,
-            _guard: tracing::subscriber::set_default(config.subscriber()),
+            _guard: config.on_this_thread(),
         }
     }
 

@@ -353,7 +353,7 @@ async fn a_lease_that_cannot_be_written_is_logged_at_once_and_every_minute_and_f
         commit: None,
         clock: clock.clone(),
     };
-    let _guard = tracing::subscriber::set_default(log.subscriber());
+    let _guard = log.on_this_thread();
     store.refuse_writes(Some((403, DENIED)));
     let access = LeaseAccess::default();
     let server = store.server();

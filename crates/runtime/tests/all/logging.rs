@@ -66,7 +66,7 @@ async fn a_terminal_gets_lines_for_people() {
     let (mut config, _) = config(LogLevel::Info);
     let buffer = Buffer::default();
     config.sinks = Sinks::to_person(buffer.clone());
-    let _guard = tracing::subscriber::set_default(config.subscriber());
+    let _guard = config.on_this_thread();
     let span = tracing::info_span!(
         target: TARGET,
         "reconcile",
@@ -130,7 +130,7 @@ async fn levels_select_lines_and_callers() {
 #[tokio::test(start_paused = true)]
 async fn floods_of_one_line_are_sampled() {
     let (config, buffer) = config(LogLevel::Info);
-    let _guard = tracing::subscriber::set_default(config.subscriber());
+    let _guard = config.on_this_thread();
     for _ in 0..450 {
         tracing::info!(target: TARGET, "flood");
     }
@@ -145,7 +145,7 @@ async fn floods_of_one_line_are_sampled() {
 /// One failing reconciliation of `queue`'s only key, as logged.
 async fn reconcile_line<K: kerf_runtime::Key>(controller: Controller, queue: Queue<K>) -> Value {
     let (config, buffer) = config(LogLevel::Info);
-    let _guard = tracing::subscriber::set_default(config.subscriber());
+    let _guard = config.on_this_thread();
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
     let reconcile = move |_key: K| {

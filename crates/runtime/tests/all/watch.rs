@@ -9,7 +9,7 @@ use http::Response;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
 use kerf_runtime::{CancellationToken, Seed};
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use serde_json::{Value, json};
 
 fn object(name: &str, version: u32) -> Value {
