@@ -16,7 +16,7 @@ use kerf_cloud::{
 };
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
-use kerf_runtime::client::{ApiErrorKind, describe, found};
+use kerf_runtime::client::{ApiErrorKind, SharedReads, describe, found};
 use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube::{Api, Client};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +78,8 @@ pub struct KwokProvider {
     signals: SignalQueue,
     node_capacity: NodeCapacity,
     annotations: Option<InterruptionAnnotations>,
+    classes: SharedReads<Arc<KwokNodeClass>>,
+    pools: SharedReads<MachineFaults>,
 }
 
 impl KwokProvider {
@@ -98,6 +100,8 @@ impl KwokProvider {
             signals: SignalQueue::default(),
             node_capacity: NodeCapacity::default(),
             annotations: None,
+            classes: SharedReads::default(),
+            pools: SharedReads::default(),
         }
     }
 
@@ -137,7 +141,9 @@ impl KwokProvider {
     /// The registration delay of the claim's node class. The error says that the class is missing or not ready (KWK-039, KWK-040).
     async fn registration_delay(&self, claim: &NodeClaim) -> Result<Duration, CloudError> {
         let name = &claim.spec.node_class_ref.name;
-        let class = Api::<KwokNodeClass>::all(self.client.clone()).get(name).await;
+        let (api, key) = (Api::<KwokNodeClass>::all(self.client.clone()), name.clone());
+        let get = async move || api.get(&key).await.map(Arc::new);
+        let class = self.classes.read(name, get).await;
         let class = class.map_err(|error| match ApiErrorKind::of(&error) {
             ApiErrorKind::NotFound => CloudError::insufficient_capacity(describe(&error)),
             _ => api_error(&format!("getting KWOKNodeClass {name}"), &error),
@@ -157,9 +163,13 @@ impl KwokProvider {
         let (Some(pool), Some(_)) = (pool, &self.annotations) else {
             return Ok(MachineFaults::default());
         };
-        let pool = Api::<NodePool>::all(self.client.clone()).get_metadata_opt(pool).await;
-        let pool = pool.map_err(|error| api_error("getting the NodePool of a claim", &error))?;
-        Ok(pool.map(|pool| MachineFaults::of(&pool.metadata)).unwrap_or_default())
+        let (api, key) = (Api::<NodePool>::all(self.client.clone()), pool.clone());
+        let get = async move || {
+            let pool = api.get_metadata_opt(&key).await?;
+            Ok(pool.map(|pool| MachineFaults::of(&pool.metadata)).unwrap_or_default())
+        };
+        let faults = self.pools.read(pool, get).await;
+        faults.map_err(|error| api_error("getting the NodePool of a claim", &error))
     }
 
     /// Removes the Node of a claim that never registered: no controller would (LIF-073), and its claim is about to go.

@@ -7,6 +7,7 @@ mod missing_permissions;
 mod pace;
 mod read_only;
 mod request_info;
+mod shared_reads;
 
 pub use connect::{ConnectError, Connection};
 pub use error::{ApiErrorKind, describe, found};
@@ -14,3 +15,4 @@ pub use layer::{ApiLayers, Retry};
 pub use missing_permissions::PermissionRule;
 pub use read_only::{ReadOnlyError, read_only};
 pub use request_info::RequestInfo;
+pub use shared_reads::SharedReads;

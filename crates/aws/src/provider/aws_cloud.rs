@@ -13,9 +13,10 @@ use crate::options::AwsOptions;
 use crate::placement_group::PlacementGroup;
 use crate::profiles::Profiles;
 use crate::services::Services;
-use kerf_api::EC2NodeClass;
+use kerf_api::{EC2NodeClass, NodePool};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
+use kerf_runtime::client::SharedReads;
 use kerf_runtime::{Clock, Metrics, Recorder, Rng};
 use kerf_units::policy::MinValuesPolicy;
 use kube::Client;
@@ -89,6 +90,10 @@ pub struct AwsCloud {
     pub instances: Instances,
     /// Instance profiles.
     pub profiles: Profiles,
+    /// Reads of classes.
+    pub(super) classes: SharedReads<Option<EC2NodeClass>>,
+    /// Reads of pools.
+    pub(super) pools: SharedReads<Option<NodePool>>,
 }
 
 /// Why a class has no instance types.
@@ -148,6 +153,8 @@ impl AwsCloud {
             groups: PlacementGroupLookup::new(Arc::clone(ec2)),
             templates: LaunchTemplates::new(Arc::clone(ec2), &cluster.name),
             profiles: Profiles::new(Arc::clone(&services.iam), &cluster.name, &cluster.region, rng),
+            classes: SharedReads::default(),
+            pools: SharedReads::default(),
             instances,
             market,
             metrics,

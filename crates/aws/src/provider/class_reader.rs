@@ -3,7 +3,7 @@
 use super::aws_cloud::AwsCloud;
 use kerf_api::{EC2NodeClass, NodeClaim, NodePool};
 use kerf_cloud::CloudError;
-use kerf_runtime::client::{ApiErrorKind, describe, found};
+use kerf_runtime::client::{ApiErrorKind, describe};
 use kerf_runtime::{Event, EventType, ObjectRef};
 use kube::Api;
 
@@ -24,14 +24,16 @@ impl AwsCloud {
         if name.is_empty() {
             return Ok(None);
         }
-        let class = found(Api::<EC2NodeClass>::all(self.client.clone()).get(name).await);
+        let (api, key) = (Api::<EC2NodeClass>::all(self.client.clone()), name.to_owned());
+        let class = self.classes.read(name, async move || api.get_opt(&key).await).await;
         let class = class.map_err(|error| kube_error("resolving nodeclass", &error))?;
         Ok(class.filter(|class| class.metadata.deletion_timestamp.is_none()))
     }
 
     /// A pool by name; `None` if it does not exist.
     pub(crate) async fn pool(&self, name: &str) -> Result<Option<NodePool>, CloudError> {
-        let pool = found(Api::<NodePool>::all(self.client.clone()).get(name).await);
+        let (api, key) = (Api::<NodePool>::all(self.client.clone()), name.to_owned());
+        let pool = self.pools.read(name, async move || api.get_opt(&key).await).await;
         pool.map_err(|error| kube_error("getting a NodePool", &error))
     }
 
