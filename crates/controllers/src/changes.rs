@@ -128,6 +128,8 @@ pub struct PodFacts {
     pub daemon: bool,
     /// It waits for capacity (SCH-008).
     pub provisionable: bool,
+    /// It waits for kube-scheduler to look at it for the first time.
+    pub untried: bool,
 }
 
 impl PodChange {

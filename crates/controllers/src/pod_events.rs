@@ -109,6 +109,7 @@ mod tests {
             terminating: false,
             daemon: false,
             provisionable: false,
+            untried: false,
         }
     }
 

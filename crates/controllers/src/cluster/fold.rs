@@ -300,6 +300,7 @@ fn facts(mirror: &Mirror, key: &PodKey) -> Option<PodFacts> {
         terminating: pod.deletion.is_some(),
         daemon: pod.owner == Owner::DaemonSet,
         provisionable,
+        untried: mirror.is_untried(key),
     })
 }
 

@@ -49,6 +49,17 @@ impl BatchWindow {
         true
     }
 
+    /// A pod came that kube-scheduler has not looked at yet. The pass plans it, too, so an open window stays open for those that follow. The
+    /// trigger that comes once kube-scheduler has looked at it is no new key then. Returns whether the window was extended.
+    pub(crate) fn arrived(&mut self, key: Arc<str>, now: Duration) -> bool {
+        let Some(open) = &mut self.open else { return false };
+        let is_new = self.seen.insert(key);
+        if is_new {
+            open.last_new = now;
+        }
+        is_new
+    }
+
     /// Opens the window if a key waits for it (SCH-040).
     pub(crate) fn open(&mut self, now: Duration) -> bool {
         if self.open.is_none() && std::mem::take(&mut self.armed) {
@@ -98,6 +109,14 @@ impl Batcher {
     pub(crate) fn trigger(&self, key: Arc<str>) {
         let now = self.0.epoch.elapsed();
         if self.lock().trigger(key, now) {
+            self.0.triggered.notify_one();
+        }
+    }
+
+    /// Keeps an open batch open for what follows this key.
+    pub(crate) fn arrived(&self, key: Arc<str>) {
+        let now = self.0.epoch.elapsed();
+        if self.lock().arrived(key, now) {
             self.0.triggered.notify_one();
         }
     }
@@ -160,6 +179,21 @@ mod tests {
         // SCH-038
         assert_eq!(closes(&[("a", 0), ("b", 4), ("c", 8)]), Some(at(10)));
         assert_eq!(closes(&[]), None);
+    }
+
+    #[test]
+    fn pods_that_arrive_keep_the_window_open_and_extend_it_once() {
+        let mut window = window();
+        assert!(!window.arrived("a".into(), at(0)), "no window is open");
+        assert!(window.trigger("a".into(), at(0)));
+        window.open(at(0));
+        assert!(window.arrived("b".into(), at(3)));
+        assert_eq!(window.closes_at(), Some(at(8)));
+        // kube-scheduler looks at it later than the window would wait.
+        assert!(!window.trigger("b".into(), at(7)));
+        assert_eq!(window.closes_at(), Some(at(8)));
+        assert!(window.arrived("c".into(), at(7)));
+        assert_eq!(window.closes_at(), Some(at(10)));
     }
 
     // SCH-039 SCH-040

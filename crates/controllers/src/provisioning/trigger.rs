@@ -61,8 +61,14 @@ impl Reconciler for PodTrigger {
         &self.work
     }
 
-    /// Starts a batch for the pods of a claim that went before it was launched.
+    /// Starts a batch for the pods of a claim that went before it was launched, and keeps one open while pods arrive.
     fn observe(&self, change: &Change) {
+        if let Change::Pod(pod) = change {
+            let was_untried = pod.before.as_ref().is_some_and(|facts| facts.untried);
+            if let Some(now) = pod.after.as_ref().filter(|facts| facts.untried && !was_untried) {
+                self.batcher.arrived(Arc::clone(&now.uid));
+            }
+        }
         let Change::Claim(claim) = change else { return };
         let unlaunched = |claim: &kerf_api::NodeClaim| {
             let status = claim.status.as_ref();

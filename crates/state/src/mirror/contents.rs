@@ -184,6 +184,11 @@ impl Mirror {
         self.pods.get(&key).is_some_and(|entry| entry.provisionable)
     }
 
+    /// Whether kube-scheduler has not looked at a pod yet that it is to place.
+    pub fn is_untried(&self, key: &(Arc<str>, Arc<str>)) -> bool {
+        self.pods.get(key).is_some_and(|entry| entry.untried)
+    }
+
     /// The bound, non-terminal pods of a Node by its object's name, terminating ones included, by namespace and name.
     pub fn pods_on_node(&self, node: &str) -> Vec<Arc<Pod>> {
         self.occupancy.pods(node).to_vec()
