@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kerf_api::conditions::node_claim::{
-    CONSISTENCY_CHECK_FAILED, CONSISTENCY_CHECK_FAILED_MESSAGE, CONSISTENT_STATE_FOUND, INITIALIZED,
+    CONSISTENCY_CHECK_FAILED, CONSISTENCY_CHECK_FAILED_MESSAGE, CONSISTENT_STATE_FOUND, INITIALIZED, REGISTERED,
 };
 use kerf_api::status::Conditioned;
-use kerf_api::{ConditionSet, NodeClaim};
+use kerf_api::{Condition, ConditionSet, NodeClaim};
 use kerf_runtime::{Event, EventType, ObjectRef, Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
 use kerf_units::quantity::Quantity;
@@ -191,6 +191,11 @@ impl Reconciler for Consistency {
         let nodes = cluster.nodes_by_provider_id(id);
         let mut wrong = doubles(&claim, &cluster.claims_by_provider_id(id), &nodes);
         let doubled = !wrong.is_empty();
+        // Registration writes the condition of a claim that has nothing to be checked.
+        let registers = claim.condition(REGISTERED).is_none_or(Condition::is_unknown);
+        if registers && !doubled && !claim_facts::is_deleting(&claim) {
+            return Ok(Outcome::Done);
+        }
         if let Some(left) = self.not_before(uid, doubled) {
             return Ok(Outcome::RequeueAfter(left));
         }
@@ -249,7 +254,10 @@ mod tests {
         let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
         let answer = json!({
             "metadata": {"name": "web-1", "uid": "web-1", "resourceVersion": "1"},
-            "spec": {"requirements": [], "nodeClassRef": class}, "status": {"providerID": "p://1"},
+            "spec": {"requirements": [], "nodeClassRef": class},
+            "status": {"providerID": "p://1", "conditions": [{
+                "type": "Registered", "status": "True", "reason": "Registered", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]},
         });
         let claim = serde_json::from_value::<NodeClaim>(answer.clone()).expect("a claim");
         let going = claim.clone();
@@ -266,6 +274,38 @@ mod tests {
         assert!(context.cluster.claims().is_empty());
         let checked = consistency.checked.lock().expect("no panic");
         assert!(checked.is_empty());
+    }
+
+    // LIF-136
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_without_a_node_is_looked_at_again_in_the_next_period() {
+        let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
+        let written = |version: &str, conditions: &[&str]| {
+            let condition = |type_: &&str| json!({"type": type_, "status": "True", "reason": type_, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let conditions: Vec<_> = conditions.iter().map(condition).collect();
+            json!({
+                "metadata": {"name": "web-1", "uid": "web-1", "resourceVersion": version},
+                "spec": {"requirements": [], "nodeClassRef": class},
+                "status": {"providerID": "p://1", "conditions": conditions},
+            })
+        };
+        let context = Context::answering(&written("2", &["Registered", CONSISTENT_STATE_FOUND]), |_| {});
+        let consistency = Consistency::new(&context);
+        let claim = serde_json::from_value::<NodeClaim>(written("1", &["Registered"])).expect("a claim");
+        context.cluster.notify(Watched::apply(&context.cluster, claim));
+        let look = async || {
+            consistency.reconcile(&"web-1".to_owned()).await.expect("looked at");
+            let claim = context.cluster.claim("web-1").expect("a claim");
+            claim.condition(CONSISTENT_STATE_FOUND).is_some()
+        };
+        assert!(!look().await, "there is no Node");
+        let node = json!({"metadata": {"name": "n", "uid": "n"}, "spec": {"providerID": "p://1"}});
+        let node = serde_json::from_value::<LeanNode>(node).expect("a node");
+        context.cluster.notify(Watched::apply(&context.cluster, node));
+        tokio::time::sleep(Duration::from_secs(599)).await;
+        assert!(!look().await, "not in this period");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(look().await);
     }
 
     // OPS-202

@@ -1,5 +1,7 @@
 //! Changes Nodes and lets the cluster know the answer at once.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Taint};
 use kerf_runtime::client::{ApiErrorKind, found};
 use kerf_state::lean::{LeanNode, LeanTaint};
@@ -28,14 +30,29 @@ pub(crate) struct Edited {
     pub(crate) changed: bool,
 }
 
-/// Changes a Node that the cluster knows. The API server is asked for it only if it has changed since, or seems to need no change. `None` if
-/// the Node is gone or another one has its name.
+/// Changes a Node that the cluster knows. If it has changed since, what the cluster knows by then is tried; the API server is asked for the
+/// Node only if that was not enough, or if it seems to need no change. `None` if the Node is gone or another one has its name.
 pub(crate) async fn edit_node(
     context: &Context,
     known: &LeanNode,
     edit: impl Fn(&mut Node),
 ) -> Result<Option<Edited>, kube::Error> {
-    let conflict = match found(edited(context, &as_read(known), &edit).await) {
+    let name = known.metadata.name.as_deref().unwrap_or_default();
+    let is_newer = |node: &Arc<LeanNode>| {
+        let (old, new) = (&known.metadata, &node.metadata);
+        old.uid == new.uid && old.resource_version != new.resource_version
+    };
+    let mut first = found(edited(context, &as_read(known), &edit).await);
+    let newer = match &first {
+        // The watch may have told of the change while the call was under way.
+        Err(error) if ApiErrorKind::of(error) == ApiErrorKind::Conflict => context.cluster.node(name).filter(is_newer),
+        _ => None,
+    };
+    let known = newer.as_deref().unwrap_or(known);
+    if newer.is_some() {
+        first = found(edited(context, &as_read(known), &edit).await);
+    }
+    let conflict = match first {
         Ok(None) => return Ok(None),
         Ok(Some(edited)) if edited.changed => return Ok(Some(edited)),
         Ok(Some(_)) => None,
@@ -43,7 +60,7 @@ pub(crate) async fn edit_node(
         Err(error) => return Err(error),
     };
     let api: Api<Node> = Api::all(context.client.clone());
-    let live = found(api.get(known.metadata.name.as_deref().unwrap_or_default()).await)?;
+    let live = found(api.get(name).await)?;
     let Some(live) = live.filter(|live| live.metadata.uid == known.metadata.uid) else {
         return Ok(None);
     };
@@ -95,4 +112,71 @@ pub(crate) async fn label_node(
         context.cluster.wrote_node(stored);
     }
     Ok(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    use http::{Method, Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::cluster::Watched;
+
+    fn node(version: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Node", "spec": {"providerID": "p://1"},
+            "metadata": {"name": "n", "uid": "n", "resourceVersion": version},
+        })
+    }
+
+    fn lean(version: &str) -> LeanNode {
+        serde_json::from_value(node(version)).expect("a node")
+    }
+
+    /// The methods of the calls that an edit makes if its first meets a conflict, and if `told`, the watch tells why.
+    async fn calls(told: bool) -> Vec<Method> {
+        let mut context = Context::without_api();
+        let cluster = context.cluster.clone();
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&calls);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let mut seen = seen.lock().expect("no panic");
+            seen.push(request.method().clone());
+            let (code, body) = match seen.len() {
+                1 => (
+                    409,
+                    json!({"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409}),
+                ),
+                2 => (200, node("2")),
+                _ => (200, node("3")),
+            };
+            if told && seen.len() == 1 {
+                cluster.notify(Watched::apply(&cluster, lean("2")));
+            }
+            let answer = Response::builder()
+                .status(code)
+                .body(Body::from(body.to_string().into_bytes()));
+            async { Ok::<_, Infallible>(answer.expect("an answer")) }
+        });
+        context.client = Client::new(service, "default");
+        let edit = |node: &mut Node| {
+            let labels = node.metadata.labels.get_or_insert_default();
+            labels.insert("edited".to_owned(), "true".to_owned());
+        };
+        let edited = edit_node(&context, &lean("1"), edit).await.expect("written");
+        assert!(edited.is_some_and(|edited| edited.changed));
+        let calls = calls.lock().expect("no panic");
+        calls.clone()
+    }
+
+    #[tokio::test]
+    async fn a_conflict_that_the_watch_explains_needs_no_read() {
+        assert_eq!(calls(true).await, [Method::PATCH, Method::PATCH]);
+        assert_eq!(calls(false).await, [Method::PATCH, Method::GET, Method::PATCH]);
+    }
 }

@@ -252,8 +252,13 @@ impl CloudProvider for KwokProvider {
             self.node_writer.cancel(name);
         }
         self.remove_unregistered(claim).await?;
-        // An instance that was listed without a claim: its Node is all there is of it.
-        let Some(uid) = claim.metadata.uid.clone() else {
+        // An instance that was listed without a claim: its Node is all there is of it. A claim that is being deleted already needs no call.
+        let Some(uid) = claim
+            .metadata
+            .uid
+            .clone()
+            .filter(|_| claim.metadata.deletion_timestamp.is_none())
+        else {
             return Err(CloudError::not_found("instance terminated"));
         };
         let name = claim_name(claim)?;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kerf_api::hash::NODE_POOL_HASH_VERSION;
 use kerf_api::{
-    NodeClaim, NodeClaimSpec, NodePool, Operator, Requirement as Written, ResourceRequests, annotations, labels,
+    NodeClaim, NodeClaimSpec, NodePool, Operator, Requirement as Written, ResourceRequests, annotations, finalizers,
+    labels,
 };
 use kerf_cloud::{Vocabulary, quantities};
 use kerf_model::intern::{Interner, sym};
@@ -37,6 +38,8 @@ pub(crate) fn build(blueprint: Blueprint<'_>) -> NodeClaim {
             labels: Some(claim_labels(blueprint)),
             annotations: Some(claim_annotations(blueprint)),
             owner_references: Some(vec![owner(blueprint.pool)]),
+            // LIF-017: with the claim itself, which saves a call for each.
+            finalizers: Some(vec![finalizers::TERMINATION.to_owned()]),
             ..ObjectMeta::default()
         },
         spec: NodeClaimSpec {
@@ -249,6 +252,7 @@ mod tests {
         let claim = claim(|_| Vec::new());
         let meta = &claim.metadata;
         assert_eq!(meta.generate_name.as_deref(), Some("web-"));
+        assert_eq!(meta.finalizers, Some(vec!["karpenter.sh/termination".to_owned()]));
         let owners = meta.owner_references.clone().expect("an owner");
         let owner = owners.first().expect("one");
         assert_eq!(

@@ -1,6 +1,6 @@
 //! The marks of a node that is to go, in the API server: the taint on the Node and the reason on the claim.
 //!
-//! Each write is tried several times (DIS-013), each time on what the API server says then. What is gone needs no mark.
+//! Each write is tried several times (DIS-013), after a conflict on what the API server says then. What is gone needs no mark.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use kerf_api::conditions::node_claim::DISRUPTION_REASON;
 use kerf_api::status::Conditioned;
 use kerf_api::{ConditionSet, NodeClaim, taints};
 use kerf_model::budget::DisruptionReason;
-use kerf_runtime::client::found;
+use kerf_runtime::client::{ApiErrorKind, found};
 use kerf_state::CommandNode;
 use kerf_state::lean::LeanNode;
 use kube::Api;
@@ -80,6 +80,13 @@ impl DisruptionTaints {
         let api: Api<NodeClaim> = Api::all(self.context.client.clone());
         let cluster = &self.context.cluster;
         let ours = |claim: &NodeClaim| claim.metadata.uid.as_deref() == Some(&node.claim_uid);
+        let unmarked = |claim: &Arc<NodeClaim>| ours(claim) && !bears_reason(claim);
+        if let Some(known) = cluster.claim(&node.claim).filter(unmarked).filter(|_| reason.is_some()) {
+            match self.write_reason(&known, reason).await {
+                Err(error) if ApiErrorKind::of(&error) == ApiErrorKind::Conflict => {}
+                answer => return answer,
+            }
+        }
         let Some(read) = found(api.get(&node.claim).await)?.filter(ours) else {
             return Ok(());
         };
@@ -87,9 +94,13 @@ impl DisruptionTaints {
         cluster.wrote_claim(read.clone());
         let newest = cluster.claim(&node.claim).filter(|known| ours(known));
         let before = newest.map_or(read, Arc::unwrap_or_clone);
+        self.write_reason(&before, reason).await
+    }
+
+    async fn write_reason(&self, before: &NodeClaim, reason: Option<DisruptionReason>) -> Result<(), kube::Error> {
         let mut after = before.clone();
         set_reason(&mut after, reason, self.context.now());
-        write_status(&self.context, &before, &after).await.map(drop)
+        write_status(&self.context, before, &after).await.map(drop)
     }
 }
 

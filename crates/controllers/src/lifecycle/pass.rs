@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kerf_api::conditions::node_claim::{
-    INITIALIZED, LAUNCHED, MULTIPLE_NODES_FOUND, MULTIPLE_NODES_FOUND_MESSAGE, NODE_NOT_FOUND, NODE_NOT_FOUND_MESSAGE,
-    REGISTERED, REGISTRATION_HOOK_PENDING,
+    CONSISTENT_STATE_FOUND, INITIALIZED, LAUNCHED, MULTIPLE_NODES_FOUND, MULTIPLE_NODES_FOUND_MESSAGE, NODE_NOT_FOUND,
+    NODE_NOT_FOUND_MESSAGE, REGISTERED, REGISTRATION_HOOK_PENDING,
 };
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, ConditionSet, ConditionStatus, NodeClaim, labels, taints};
@@ -283,6 +283,15 @@ impl<'a> Pass<'a> {
         };
         pool_health::record(self.lifecycle, &self.claim, Registration::Succeeded);
         self.set(REGISTERED, ConditionStatus::True, REGISTERED, "");
+        // LIF-135: of a claim that is not initialized nothing is checked. Written here it costs no call of its own.
+        if self.claim.condition(CONSISTENT_STATE_FOUND).is_none() {
+            self.set(
+                CONSISTENT_STATE_FOUND,
+                ConditionStatus::True,
+                CONSISTENT_STATE_FOUND,
+                "",
+            );
+        }
         self.claim
             .status
             .get_or_insert_default()

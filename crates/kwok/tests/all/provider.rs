@@ -436,6 +436,18 @@ async fn deletion_removes_the_claim_object_and_answers_not_found_at_once() {
     assert_eq!(refused, Err(CloudError::other("deleting NodeClaim a, failure 403")));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_is_being_deleted_is_not_deleted_again() {
+    let (api, provider) = setup();
+    api.put(CLAIMS, claim_object("a", json!([])));
+    let mut going = launched("a", "kwok://a", true);
+    going.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).expect("a time");
+    api.fail("DELETE", 403, 1);
+    let answer = provider.delete(&going).await;
+    assert_eq!(answer, Err(CloudError::not_found("instance terminated")));
+    assert_eq!(api.names(CLAIMS), ["a"]);
+}
+
 // KWK-002, KWK-056, KWK-057, KWK-058
 #[tokio::test]
 async fn nodes_with_our_ids_are_the_instances() {

@@ -87,7 +87,10 @@ async fn the_life_of_a_machine_takes_few_calls() {
     println!("{all:?}");
     assert_eq!(calls.of("POST nodeclaims"), 1, "{all:?}");
     assert_eq!(calls.of("DELETE nodeclaims"), 1, "{all:?}");
+    // The labels of the launch, and the finalizer at the end.
+    assert_eq!(calls.of("PATCH nodeclaims"), 2, "{all:?}");
     assert!(calls.of("PATCH nodeclaims/status") <= STATUS_PATCHES, "{all:?}");
+    assert_eq!(calls.of("GET nodeclaims"), 0, "{all:?}");
     assert!(calls.of("GET nodes") <= NODE_READS, "{all:?}");
     assert!(calls.of("LIST pods") <= POD_LISTS, "{all:?}");
     for text in ["node again", "list came back", "lost events"] {
@@ -98,9 +101,9 @@ async fn the_life_of_a_machine_takes_few_calls() {
 
 /// Launch, registration, initialization and `Consolidatable` take one each; so do pod events in intervals of ten seconds, which end
 /// `Consolidatable` in the same write, `DisruptionReason`, the beginning of the drain, and its end with that of the instance.
-const STATUS_PATCHES: usize = 12;
+const STATUS_PATCHES: usize = 11;
 /// The end of the claim asks whether its Node is gone. Writes of Nodes begin with what the cluster knows; one meets a Node that its kubelet changes.
-const NODE_READS: usize = 3;
+const NODE_READS: usize = 2;
 /// One before the instance ends; the watch check compares every 40 s.
 const POD_LISTS: usize = 6;
 

@@ -207,21 +207,25 @@ async fn a_restart_counts_every_pod_anew() {
     simulation.stop().await;
 }
 
-// LIF-136
+// LIF-135
 #[tokio::test(start_paused = true)]
-async fn consistency_waits_for_the_next_time_where_there_is_no_one_node() {
+async fn a_claim_is_consistent_from_its_registration_on() {
     let simulation = Simulation::start().await;
     simulation.slow_pool("2m").await;
     simulation.deployment("web", 1, "1", apart("web")).await;
-    simulation.until_running(1, 240).await;
-    let checked = async |s: &Simulation| {
-        s.claims()
-            .await
-            .iter()
-            .any(|claim| claim.condition("ConsistentStateFound").is_some())
+    let holds = async |s: &Simulation, condition: &str| {
+        let claims = s.claims().await;
+        claims.iter().any(|claim| claim.condition_is_true(condition))
     };
-    tokio::time::sleep(Duration::from_secs(300)).await;
-    assert!(!checked(&simulation).await, "the first look found no Node");
-    simulation.until("the next one does", 240, checked).await;
+    let launched = async |s: &Simulation| holds(s, "Launched").await;
+    simulation.until("it is launched", 30, launched).await;
+    assert!(
+        !holds(&simulation, "ConsistentStateFound").await,
+        "there is no Node yet"
+    );
+    let registered = async |s: &Simulation| holds(s, "Registered").await;
+    simulation.until("it is registered", 240, registered).await;
+    assert!(!holds(&simulation, "Initialized").await, "before anything is checked");
+    assert!(holds(&simulation, "ConsistentStateFound").await);
     simulation.stop().await;
 }
