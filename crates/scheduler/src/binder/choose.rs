@@ -13,7 +13,7 @@ use kerf_model::price::Price;
 /// Plans whose forecasts are computed at the most.
 const FORECASTS_MAX: usize = 24;
 /// Pods times nodes, over all forecasts. Bounds the work; a plan with more gets no forecast.
-const ATTEMPTS_MAX: usize = 500_000;
+const ATTEMPTS_MAX: usize = 4_000_000;
 /// Up to this many pods times nodes, plans are chosen by eight orders of arrivals, else by four.
 const MORE_ARRIVALS_MAX: usize = 50_000;
 /// A second round counts as one part in this many of the cost of the plan, because pods wait for it. docs/packing.md has the rule: slack may
