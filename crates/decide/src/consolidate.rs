@@ -86,6 +86,7 @@ fn search(
         epoch: inputs.in_flight.consolidation_epoch,
         eligible: eligible.iter().map(uid).collect(),
         closed: closed.clone(),
+        undone_until: inputs.in_flight.undone.iter().map(|undone| undone.until).collect(),
     };
     if memory.fruitless.contains(evaluation.method, &basis, inputs.now) {
         return;

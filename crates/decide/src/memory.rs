@@ -54,6 +54,8 @@ pub(crate) struct SearchBasis {
     pub(crate) eligible: Vec<Arc<str>>,
     /// The nodes that took no pods.
     pub(crate) closed: Vec<usize>,
+    /// When the undone moves end that make moves dearer: after that more moves are worth it.
+    pub(crate) undone_until: Vec<Timestamp>,
 }
 
 /// The last search of each method that found nothing, with its basis and time (DIS-124, DIS-125).
@@ -134,6 +136,7 @@ mod tests {
             epoch,
             eligible: eligible.iter().map(|uid| Arc::from(*uid)).collect(),
             closed: closed.to_vec(),
+            undone_until: Vec::new(),
         }
     }
 
@@ -163,6 +166,10 @@ mod tests {
             basis(8, &["a", "b"], &[3]),
             basis(7, &["a"], &[3]),
             basis(7, &["a", "b"], &[]),
+            SearchBasis {
+                undone_until: vec![at],
+                ..seen.clone()
+            },
         ] {
             assert!(!searches.contains(MULTI, &changed, at), "{changed:?}");
         }
