@@ -154,6 +154,7 @@ impl Reconciler for NodeTrigger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::changes::{PodChange, PodFacts};
 
     // SCH-042
     #[test]
@@ -212,5 +213,46 @@ mod tests {
         for (taints, deleted, triggers) in table {
             assert_eq!(is_disrupted(&node(taints, deleted)), triggers, "{taints}");
         }
+    }
+
+    /// The time until a batch that one pod opened ends, if another pod comes after 900 ms. The idle time is a second.
+    async fn batch_takes(before: Option<bool>, untried: bool) -> Duration {
+        let (context, batcher) = (
+            Context::without_api(),
+            Batcher::new(Duration::from_secs(1), Duration::from_secs(10)),
+        );
+        let trigger = PodTrigger::new(&context, &batcher);
+        let begun = tokio::time::Instant::now();
+        batcher.trigger("first".into());
+        let coming = async {
+            tokio::time::sleep(Duration::from_millis(900)).await;
+            let facts = |untried| PodFacts {
+                uid: "second".into(),
+                node: None,
+                terminal: false,
+                terminating: false,
+                daemon: false,
+                provisionable: false,
+                untried,
+            };
+            trigger.observe(&Change::Pod(PodChange {
+                namespace: "default".into(),
+                name: "second".into(),
+                before: before.map(facts),
+                after: Some(facts(untried)),
+                listed: false,
+            }));
+        };
+        tokio::join!(batcher.wait(), coming);
+        begun.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_stays_open_for_pods_that_come_and_not_for_other_changes_of_pods() {
+        // The clock of tests counts whole milliseconds.
+        let near = |took: Duration, expected: u64| took.as_millis().abs_diff(u128::from(expected)) <= 2;
+        assert!(near(batch_takes(None, true).await, 1900));
+        assert!(near(batch_takes(None, false).await, 1000), "it is bound already");
+        assert!(near(batch_takes(Some(true), true).await, 1000), "it came before");
     }
 }

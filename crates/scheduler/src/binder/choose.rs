@@ -12,7 +12,8 @@ use kerf_model::price::Price;
 
 /// Plans whose forecasts are computed at the most.
 const FORECASTS_MAX: usize = 24;
-/// Pods times nodes, over all forecasts. Bounds the work; a plan with more gets no forecast.
+/// Pods times nodes, over all forecasts. Bounds the work. A plan with more than half of it gets no forecast: none of a second plan could be
+/// made to compare it with.
 const ATTEMPTS_MAX: usize = 4_000_000;
 /// Up to this many pods times nodes, plans are chosen by eight orders of arrivals, else by four.
 const MORE_ARRIVALS_MAX: usize = 50_000;
