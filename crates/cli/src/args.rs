@@ -205,7 +205,8 @@ pub(crate) struct DecisionArgs {
         default_value_t
     )]
     pub(crate) node_overhead_cost: NodeOverheadCost,
-    /// On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over.
+    /// On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over, Off by
+    /// what they cost as planned.
     #[arg(long, env = "FORECAST_BINDING", value_parser = policy::<ForecastBinding>(), default_value_t)]
     pub(crate) forecast_binding: ForecastBinding,
 }

@@ -49,7 +49,7 @@ impl Default for Options {
             reserved: ReservedMode::default(),
             packing: Packing::default(),
             node_overhead: NodeOverheadCost::default(),
-            forecast_binding: false,
+            forecast_binding: true,
             node_scoring: NodeScoring::default(),
             threads: 1,
             effort: 2_000_000,

@@ -6,7 +6,7 @@ use crate::compile::problem::Problem;
 use crate::options::{Options, Request, WhatIf};
 use crate::output::{plan, reasons};
 use crate::search::instance::Instance;
-use crate::strategy::{Strategy, best, ranked, without};
+use crate::strategy::{Outcome, Strategy, ranked, without};
 use kerf_model::plan::{Plan, Refusal};
 use kerf_model::pod::Pod;
 
@@ -36,7 +36,7 @@ pub fn explain(request: &Request<'_>, options: &Options, pod: &Pod) -> Vec<Refus
     let Some(class) = problem.of_pod[id] else {
         return Vec::new();
     };
-    let mut outcome = best(&instance, &|| false);
+    let mut outcome = chosen(&prepared, &WhatIf::from(request), options, &instance, &|| false);
     if !outcome.failed.iter().any(|(failed, _)| *failed == id) {
         outcome = without(&instance, id);
     }
@@ -47,7 +47,7 @@ pub fn explain(request: &Request<'_>, options: &Options, pod: &Pod) -> Vec<Refus
 pub fn winning_strategy(request: &Request<'_>, options: &Options) -> (Strategy, bool) {
     let prepared = prepare(request, options);
     let instance = Instance::new(Problem::compile(&prepared, &WhatIf::from(request), options));
-    let outcome = best(&instance, &|| false);
+    let outcome = chosen(&prepared, &WhatIf::from(request), options, &instance, &|| false);
     (outcome.strategy, outcome.limit_retried)
 }
 
@@ -60,9 +60,21 @@ impl Prepared {
             return again.solve(what_if, options, stop);
         }
         let instance = Instance::new(Problem::compile(self, what_if, options));
-        if options.forecast_binding {
-            return choose(self, what_if, options, ranked(&instance, stop), stop);
-        }
-        plan(best(&instance, stop))
+        plan(chosen(self, what_if, options, &instance, stop))
     }
+}
+
+/// The outcome that is planned.
+fn chosen<'w, 'a>(
+    prepared: &Prepared,
+    what_if: &WhatIf<'a>,
+    options: &Options,
+    instance: &'w Instance<'a>,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Outcome<'w, 'a> {
+    let ranked = ranked(instance, stop);
+    if options.forecast_binding {
+        return choose(prepared, what_if, options, ranked, stop);
+    }
+    ranked.best
 }

@@ -184,9 +184,9 @@ impl FromStr for NodeOverheadCost {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ForecastBinding {
     /// Plans are chosen by what they cost as planned.
-    #[default]
     Off,
     /// The machines that will be launched for pods left over count too.
+    #[default]
     On,
 }
 

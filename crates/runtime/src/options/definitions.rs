@@ -134,8 +134,8 @@ const FORECAST_BINDING: OptionDef = option(
     "forecast-binding",
     "FORECAST_BINDING",
     OptionKind::Text,
-    "Off",
-    "On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over; has no effect on upstream packing",
+    "On",
+    "On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over, Off by what they cost as planned; has no effect on upstream packing",
 )
 .of_kerf();
 

@@ -96,7 +96,7 @@ fn flags_variables_and_defaults_are_the_contracts() {
         // Kerf's own.
         ("packing", "PACKING", Text, "balanced"),
         ("node-overhead-cost", "NODE_OVERHEAD_COST", Text, "0.02"),
-        ("forecast-binding", "FORECAST_BINDING", Text, "Off"),
+        ("forecast-binding", "FORECAST_BINDING", Text, "On"),
         (
             "consolidation-destinations",
             "CONSOLIDATION_DESTINATIONS",
@@ -170,7 +170,7 @@ fn defaults_are_valid() {
     assert!(options.ignore_dra_requests);
     assert_eq!(
         (options.packing, options.node_overhead_cost, options.forecast_binding),
-        (Packing::Balanced, NodeOverheadCost::default(), ForecastBinding::Off)
+        (Packing::Balanced, NodeOverheadCost::default(), ForecastBinding::On)
     );
 }
 

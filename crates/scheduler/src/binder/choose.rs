@@ -7,7 +7,6 @@ use crate::compile::queue::PodId;
 use crate::options::{Options, WhatIf};
 use crate::output::plan;
 use crate::strategy::{BoundPlace, Objective, Outcome, Rank, Ranked, Stop, rebind};
-use kerf_model::plan::Plan;
 use kerf_model::price::Price;
 
 /// Plans whose forecasts are computed at the most.
@@ -26,7 +25,6 @@ const REBINDINGS: usize = 3;
 /// An outcome with its forecast.
 struct Candidate<'w, 'a> {
     outcome: Outcome<'w, 'a>,
-    plan: Plan,
     rounds: Vec<Round>,
     /// The rank with the mean cost of the second round and of waiting for it added, and the number of orders of arrivals that need one.
     after: (Rank, usize),
@@ -52,19 +50,19 @@ struct Chooser<'x, 'a> {
 }
 
 impl<'a> Chooser<'_, 'a> {
-    /// An outcome with its forecast. The error is its plan, where no forecast can be made.
-    fn candidate<'w>(&self, mut outcome: Outcome<'w, 'a>) -> Result<Candidate<'w, 'a>, Box<Plan>> {
+    /// An outcome with its forecast. The error is the outcome, where no forecast can be made.
+    fn candidate<'w>(&self, mut outcome: Outcome<'w, 'a>) -> Result<Candidate<'w, 'a>, Box<Outcome<'w, 'a>>> {
         let rank = self.objective.rank(&mut outcome);
         let plan = plan(outcome.clone());
         let machines = plan.launches.len();
         let unlaunched = machines != outcome.assignment.claims.len();
         let Some(forecaster) = Forecaster::new(self.prepared, &plan, self.options).filter(|_| !unlaunched) else {
-            return Err(Box::new(plan));
+            return Err(Box::new(outcome));
         };
         let arrivals = arrivals(machines, attempts(&outcome));
         let rounds = forecaster.rounds(self.what_if, self.options, &arrivals);
         if rounds.is_empty() {
-            return Err(Box::new(plan));
+            return Err(Box::new(outcome));
         }
         let sum: i64 = rounds
             .iter()
@@ -80,7 +78,6 @@ impl<'a> Chooser<'_, 'a> {
                 again,
             ),
             outcome,
-            plan,
             rounds,
         })
     }
@@ -147,19 +144,19 @@ fn arrivals(machines: usize, attempts: usize) -> Vec<Arrivals> {
     arrivals
 }
 
-/// The plan that costs least after the second round. A plan that leaves no pod over in any order of arrivals is not compared with dearer
-/// ones.
-pub(crate) fn choose<'a>(
+/// The outcome whose plan costs least after the second round. A plan that leaves no pod over in any order of arrivals is not compared with
+/// dearer ones.
+pub(crate) fn choose<'w, 'a>(
     prepared: &Prepared,
     what_if: &WhatIf<'a>,
     options: &Options,
-    ranked: Ranked<'_, 'a>,
+    ranked: Ranked<'w, 'a>,
     stop: Stop<'_>,
-) -> Plan {
+) -> Outcome<'w, 'a> {
     let (mut best, others) = (ranked.best, ranked.others);
     let forecasts_max = forecasts_max(&best);
     let Some(objective) = ranked.objective.filter(|_| forecasts_max > 0 && !stop()) else {
-        return plan(best);
+        return best;
     };
     let chooser = Chooser {
         prepared,
@@ -172,12 +169,12 @@ pub(crate) fn choose<'a>(
     let is_allowed = |rank: &Rank| rank.0 <= placed && rank.1 <= dearer;
     let mut chosen = match chooser.candidate(best) {
         Ok(candidate) => candidate,
-        Err(plan) => return *plan,
+        Err(outcome) => return *outcome,
     };
     let mut forecasts = 1;
     for (rank, outcome) in others {
         if chosen.keeps_its_plan() || forecasts >= forecasts_max || stop() {
-            return chosen.plan;
+            return chosen.outcome;
         }
         if is_allowed(&rank) && (rank, 0) < chosen.after && !objective.launches_as_upstream(&outcome) {
             forecasts += 1;
@@ -201,7 +198,7 @@ pub(crate) fn choose<'a>(
         }
         for mut outcome in rebound {
             if chosen.keeps_its_plan() || forecasts >= forecasts_max || stop() {
-                return chosen.plan;
+                return chosen.outcome;
             }
             let rank = objective.rank(&mut outcome);
             if is_allowed(&rank) && (rank, 0) < chosen.after {
@@ -215,5 +212,5 @@ pub(crate) fn choose<'a>(
             break;
         }
     }
-    chosen.plan
+    chosen.outcome
 }

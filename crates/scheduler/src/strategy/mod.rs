@@ -22,5 +22,5 @@ pub(crate) use greedy::{FewestPods, solve as solve_queue, without};
 pub(crate) use objective::{Objective, Rank};
 pub use outcome::Strategy;
 pub(crate) use outcome::{Outcome, Stop};
-pub(crate) use portfolio::{Ranked, best, ranked};
+pub(crate) use portfolio::{Ranked, ranked};
 pub(crate) use repacking::{BoundPlace, rebind};

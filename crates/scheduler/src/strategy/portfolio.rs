@@ -1,5 +1,6 @@
 //! The portfolio: runs the strategies, combines their outcomes and keeps the best.
 
+use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
@@ -18,6 +19,7 @@ use crate::strategy::priced_start::PricedStart;
 use crate::strategy::repacking::repack;
 use kerf_model::price::Price;
 use kerf_units::policy::Packing;
+use std::cmp::Reverse;
 
 /// The algorithm of a strategy: computes an outcome from a start, a queue and an effort. Returns `None` where it does not apply.
 type Algorithm = for<'w, 'a> fn(&PricedStart<'w, 'a>, &[PodId], u64, Stop<'_>) -> Option<Outcome<'w, 'a>>;
@@ -67,29 +69,48 @@ impl<'w, 'a> Ranked<'w, 'a> {
         let before = std::mem::replace(&mut self.best, outcome);
         self.note(rank, before);
     }
-}
 
-/// The best outcome of [`ranked`].
-pub(crate) fn best<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Outcome<'w, 'a> {
-    ranked(instance, stop).best
+    /// Sorts the outcomes that are not the best, if the options ask for forecasts, else drops them.
+    fn keep_for_forecasts(&mut self, problem: &Problem<'_>) {
+        let forecasts = problem.options.forecast_binding;
+        self.others.retain(|(_, outcome)| forecasts && outcome.unattempted.is_empty());
+        self.others.sort_by_key(|(rank, _)| *rank);
+    }
 }
 
 /// The outcome of the greedy where no other strategy may be better, else the best outcome of all. Parts of the queue that do not affect each
-/// other are planned one by one.
+/// other are planned one by one, and small queues as a whole, too: the number of nodes is bounded for a plan, so that a part may take nodes
+/// that another leaves.
 pub(crate) fn ranked<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Ranked<'w, 'a> {
     let problem = &instance.problem;
     let mut greedy = solve(Assignment::new(instance), &problem.queue, &mut FewestPods, stop);
     if is_final(instance, &mut greedy) {
         return Ranked::only(greedy);
     }
-    // A forecast binds all pods, so it compares plans for all of them.
-    if !problem.options.forecast_binding
-        && let Some(parts) = independent_parts(instance, &problem.queue)
-        && let Some(outcome) = best_of_parts(instance, &parts, &mut greedy, stop)
-    {
-        return Ranked::only(outcome);
+    let parts = independent_parts(instance, &problem.queue);
+    let apart = parts.and_then(|parts| best_of_parts(instance, &parts, &mut greedy, stop));
+    let Some(mut apart) = apart else {
+        return ranked_of_aims(instance, &problem.queue, greedy, stop);
+    };
+    let objective = Objective::new(problem, &mut greedy, Aim::Configured);
+    if problem.queue.len() > PRICED_PODS_MAX {
+        return Ranked {
+            objective: Some(objective),
+            ..Ranked::only(apart)
+        };
     }
-    ranked_of_aims(instance, &problem.queue, greedy, stop)
+    let mut ranked = ranked_of_aims(instance, &problem.queue, greedy, stop);
+    // That one plan of all parts costs no more than the plans of each holds of prices, too, not only of what nodes cost besides.
+    let order = |outcome: &mut Outcome<'_, '_>| (Reverse(outcome.assignment.placed), outcome.assignment.cost());
+    let (of_apart, of_whole) = (objective.rank(&mut apart), objective.rank(&mut ranked.best));
+    if of_whole < of_apart && order(&mut ranked.best) <= order(&mut apart) {
+        ranked.note(of_apart, apart);
+    } else {
+        ranked.replace(of_whole, apart);
+    }
+    ranked.objective.get_or_insert(objective);
+    ranked.keep_for_forecasts(problem);
+    ranked
 }
 
 /// The best outcome of a queue. Under cheapest packing the search for the best balanced outcome runs, too, and the cheaper one is kept:
@@ -115,11 +136,10 @@ fn ranked_of_aims<'w, 'a>(
     let (rank, reached) = (objective.rank(&mut ranked.best), objective.rank(&mut other));
     if reached < rank && other.unattempted.is_empty() {
         ranked.replace(rank, other);
-    } else if problem.options.forecast_binding && other.unattempted.is_empty() {
+    } else {
         ranked.note(reached, other);
     }
-    ranked.others.retain(|_| problem.options.forecast_binding);
-    ranked.others.sort_by_key(|(rank, _)| *rank);
+    ranked.keep_for_forecasts(problem);
     ranked
 }
 
@@ -269,11 +289,7 @@ fn ranked_from<'w, 'a>(
         outcome.limit_retried = ranked.best.limit_retried;
         ranked.replace(rank, outcome);
     }
-    let forecasts = problem.options.forecast_binding;
-    ranked
-        .others
-        .retain(|(_, outcome)| forecasts && outcome.unattempted.is_empty());
-    ranked.others.sort_by_key(|(rank, _)| *rank);
+    ranked.keep_for_forecasts(problem);
     ranked.objective = Some(objective);
     ranked
 }

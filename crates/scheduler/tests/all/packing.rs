@@ -141,6 +141,7 @@ fn cheapest_packing_of_a_few_pods_is_the_cheapest_there_is() {
         }
         let options = Options {
             packing: Packing::Cheapest,
+            forecast_binding: false,
             ..Options::default()
         };
         let plan = Fixture::read(&lines.join("\n")).solve(&options);

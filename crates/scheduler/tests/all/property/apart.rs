@@ -42,6 +42,7 @@ fn apart(draw: &mut Draw) -> String {
 fn cost(text: &str, packing: Packing) -> Result<(f64, usize), String> {
     let options = Options {
         packing,
+        forecast_binding: false,
         ..Options::default()
     };
     let plan = Fixture::read(text).try_solve(&options)?;

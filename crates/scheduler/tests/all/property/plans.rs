@@ -46,15 +46,20 @@ fn nodes_max(greedy: usize) -> usize {
     (greedy * 3 / 2).max(greedy + 3)
 }
 
-/// The checker accepts the plans of all packings. Cheapest and balanced packing place no fewer pods than the greedy, and cost no more for as
-/// many. Cheapest packing costs no more than balanced. Each node of a balanced plan beyond the usual number saves half of what a node of the greedy costs: that is checked where all are
+/// The checker accepts the plans of all packings, chosen by what they cost as planned or once their pods are bound. Cheapest and balanced
+/// packing place no fewer pods than the greedy, and cost no more for as many. As planned, cheapest packing costs no more than balanced, and
+/// each node of a balanced plan beyond the usual number saves half of what a node of the greedy costs: that is checked where all are
 /// of one pool, because pools that share no pods count for themselves.
 /// No plan costs less than its lower bound.
 pub(super) fn is_sound(text: &str) -> Result<(), String> {
     let fixture = Fixture::read(text);
-    let solve = |packing| {
-        let solved = fixture.try_solve(&options(text, packing));
-        solved.map_err(|why| format!("{packing:?}: {why}"))
+    let solve = |packing, forecast_binding| {
+        let options = Options {
+            forecast_binding,
+            ..options(text, packing)
+        };
+        let solved = fixture.try_solve(&options);
+        solved.map_err(|why| format!("{packing:?}, forecast {forecast_binding}: {why}"))
     };
     let bounded = |plan: &Plan, packing| {
         let request = Request::pending(&fixture.snapshot);
@@ -64,12 +69,18 @@ pub(super) fn is_sound(text: &str) -> Result<(), String> {
             .then_some(())
             .ok_or_else(|| format!("{packing}: {price} is below the bound {bound}"))
     };
-    let upstream = solve(Packing::Upstream)?;
+    let upstream = solve(Packing::Upstream, false)?;
     bounded(&upstream, Packing::Upstream)?;
     let greedy = result(&upstream);
     let mut cheapest = None;
+    let is_no_worse = |placed: (usize, Price)| placed.0 > greedy.0 || (placed.0 == greedy.0 && placed.1 <= greedy.1);
     for packing in [Packing::Cheapest, Packing::Balanced] {
-        let plan = solve(packing)?;
+        let forecast = solve(packing, true)?;
+        bounded(&forecast, packing)?;
+        if !is_no_worse(result(&forecast)) {
+            return Err(format!("{packing} packing with a forecast is worse than the greedy"));
+        }
+        let plan = solve(packing, false)?;
         bounded(&plan, packing)?;
         let better = result(&plan);
         if better.0 < greedy.0 {
