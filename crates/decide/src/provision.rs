@@ -3,6 +3,7 @@
 use crate::inputs::Inputs;
 use crate::memory::Memory;
 use crate::verify::violations;
+use jiff::SignedDuration;
 use kerf_check::Violation;
 use kerf_disruption::reschedulable_now;
 use kerf_model::in_flight::InFlight;
@@ -81,6 +82,9 @@ pub struct Provision {
     pub differs: bool,
     /// Some pods were not reached before the end, so that another pass should follow at once (SCH-047).
     pub any_unreached: bool,
+    /// The pods of the pass for which no machine is launched yet, because kube-scheduler still binds pods to the nodes they were planned
+    /// onto. Another pass should follow soon.
+    pub held: Vec<Arc<Pod>>,
 }
 
 impl Provision {
@@ -92,6 +96,7 @@ impl Provision {
             violations: Vec::new(),
             differs: false,
             any_unreached: false,
+            held: Vec::new(),
         }
     }
 }
@@ -110,23 +115,22 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     }
     let options = &inputs.settings.solver;
     let prepared = memory.prepared.read(snapshot, options);
-    let request = Request::new(snapshot, &batch.pods);
-    let what_if = WhatIf::from(&request);
-    let zones = prepared.effective_zones(&what_if, options);
-    let mut plan = prepared.solve(&what_if, options, stop);
-    let differs = inputs.settings.compare && !stop() && kerf_scheduler::solve(&request, options, &|| false) != plan;
-    let mut objections = violations(snapshot, &batch.pods, &plan, options);
-    let rank = |plan: &Plan| PlanRank::new(plan, &snapshot.pools, options);
+    let zones = prepared.effective_zones(&WhatIf::from(&Request::new(snapshot, &batch.pods)), options);
     let planned = planned_earlier(snapshot, inputs.in_flight, &batch.pods);
-    if (!plan.launches.is_empty() || plan.left_over() > 0 || moves_any(&plan, &planned))
-        && let Some(pinned) = pinned_plan(inputs, &prepared, &batch.pods, &planned, stop)
-        && rank(&pinned) <= rank(&plan)
-    {
-        let against = violations(snapshot, &batch.pods, &pinned, options);
-        if against.is_empty() {
-            (plan, objections) = (pinned, against);
-        }
+    let mut found = find(inputs, &prepared, &batch.pods, &planned, stop);
+    let held = held(inputs, &found.plan, &planned);
+    if !held.is_empty() {
+        let uids: BTreeSet<&str> = held.iter().map(|pod| &*pod.uid).collect();
+        let mut pods = batch.pods.clone();
+        pods.retain(|pod| !uids.contains(&*pod.uid));
+        batch.narrow(pods);
+        found = find(inputs, &prepared, &batch.pods, &planned, stop);
     }
+    let Found {
+        mut plan,
+        violations,
+        differs,
+    } = found;
     memory.fairness.note(&batch.pods, &plan);
     leave_to_kube_scheduler(&mut plan, snapshot);
     Provision {
@@ -134,9 +138,71 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
         batch,
         plan: Ok(plan),
         zones,
-        violations: objections,
+        violations,
         differs,
+        held,
     }
+}
+
+/// A plan and what is to be said of it.
+struct Found {
+    plan: Plan,
+    violations: Vec<Violation>,
+    differs: bool,
+}
+
+/// The plan for some pods: the solver's, or the one that leaves pods where they were planned if that is no worse.
+fn find(
+    inputs: &Inputs<'_>,
+    prepared: &Prepared,
+    pods: &[Arc<Pod>],
+    planned: &PinnedPlacements,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Found {
+    let (snapshot, options) = (inputs.snapshot, &inputs.settings.solver);
+    let request = Request::new(snapshot, pods);
+    let plan = prepared.solve(&WhatIf::from(&request), options, stop);
+    let mut found = Found {
+        differs: inputs.settings.compare && !stop() && kerf_scheduler::solve(&request, options, &|| false) != plan,
+        violations: violations(snapshot, pods, &plan, options),
+        plan,
+    };
+    let rank = |plan: &Plan| PlanRank::new(plan, &snapshot.pools, options);
+    let plan = &found.plan;
+    if (!plan.launches.is_empty() || plan.left_over() > 0 || moves_any(plan, planned))
+        && let Some(pinned) = pinned_plan(inputs, prepared, pods, planned, stop)
+        && rank(&pinned) <= rank(plan)
+    {
+        let against = violations(snapshot, pods, &pinned, options);
+        if against.is_empty() {
+            (found.plan, found.violations) = (pinned, against);
+        }
+    }
+    found
+}
+
+/// How long a pod waits after the node it was planned onto began to take pods, before a machine is launched for it because others were bound
+/// there. kube-scheduler binds a few hundred pods a second.
+const BINDING: SignedDuration = SignedDuration::from_secs(30);
+
+/// The pods for which a plan launches machines though they were planned onto nodes that kube-scheduler still binds pods to. It binds the pods
+/// of a scale-up to other nodes than planned, so that some find theirs full while room is left on others; only once it has gone through all
+/// of them it is known which do not fit.
+fn held(inputs: &Inputs<'_>, plan: &Plan, planned: &PinnedPlacements) -> Vec<Arc<Pod>> {
+    let takes_pods_since = |pod: &Arc<Pod>| {
+        let node = planned.get(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name)))?;
+        inputs.snapshot.node(node)?.lifecycle.initialized_at
+    };
+    let mut waiting = plan.existing.iter().flat_map(|placement| &placement.pods);
+    if !waiting.any(|pod| pod.node_name.is_none() && takes_pods_since(pod).is_some()) {
+        return Vec::new();
+    }
+    let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
+    let is_held = |pod: &&Arc<Pod>| {
+        let since = takes_pods_since(pod).filter(|_| pod.node_name.is_none());
+        since.is_some_and(|since| inputs.now < since.saturating_add(BINDING).unwrap_or(since))
+    };
+    launched.filter(is_held).cloned().collect()
 }
 
 /// Takes out of a plan the pods that have no place and that kube-scheduler has not looked at: it has to say first that they have none.

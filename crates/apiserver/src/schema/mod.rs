@@ -23,4 +23,4 @@ pub(crate) use place::Place;
 pub(crate) use structural::{ListType, SchemaNode};
 
 #[cfg(test)]
-mod contract_tests;
+mod tests;

@@ -1,7 +1,9 @@
 //! The loop: wait for a batch, decide, carry out.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::StreamExt;
 use kerf_api::NodePool;
@@ -30,6 +32,10 @@ const CREATIONS: usize = 100;
 
 /// The batch key of pods that a deadline left unreached; no uid looks like it.
 const UNREACHED: &str = "unattempted";
+/// The batch key of pods that wait until kube-scheduler has bound others.
+const HELD: &str = "held";
+/// The time after which these are looked at again, besides the batch window.
+const HELD_FOR: Duration = Duration::from_secs(2);
 
 /// Provisioning (SCH-043).
 pub(crate) struct Provisioner {
@@ -40,6 +46,8 @@ pub(crate) struct Provisioner {
     rng: Rng,
     preferences: PreferenceLog,
     memory: Arc<Mutex<Memory>>,
+    /// The last pass held pods back.
+    any_held: AtomicBool,
 }
 
 impl Provisioner {
@@ -53,7 +61,25 @@ impl Provisioner {
             nominator: Arc::clone(nominator),
             preferences: PreferenceLog::default(),
             memory: Arc::new(Mutex::new(Memory::sharing(&context.prepared))),
+            any_held: AtomicBool::new(false),
         })
+    }
+
+    /// Returns once a batch is complete. Pods that were held back begin one after a while.
+    async fn batch(&self) {
+        let any_held = self.any_held.swap(false, Ordering::Relaxed);
+        let look_again = async {
+            if any_held {
+                tokio::time::sleep(HELD_FOR).await;
+                self.batcher.trigger(HELD.into());
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            () = self.batcher.wait() => {}
+            () = look_again => {}
+        }
     }
 
     /// One pass (SCH-045).
@@ -89,6 +115,13 @@ impl Provisioner {
         };
         if decision.any_unreached {
             self.batcher.trigger(UNREACHED.into());
+        }
+        if !decision.held.is_empty() {
+            tracing::debug!(
+                pods = decision.held.len(),
+                "waiting until kube-scheduler has bound the pods of the nodes that came up"
+            );
+            self.any_held.store(true, Ordering::Relaxed);
         }
         report::faults(&decision);
         report::zones(context, &decision.zones);
@@ -188,7 +221,7 @@ impl Reconciler for Provisioner {
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return Ok(Outcome::Done),
-            () = self.batcher.wait() => {}
+            () = self.batch() => {}
         }
         // SCH-044: the pods come again by themselves.
         self.context.cluster.expire(self.context.now());
@@ -197,7 +230,7 @@ impl Reconciler for Provisioner {
         } else {
             tracing::debug!(missing = ?self.context.cluster.sync_report(), "waiting on cluster sync");
         }
-        Ok(Outcome::RequeueAfter(std::time::Duration::ZERO))
+        Ok(Outcome::RequeueAfter(Duration::ZERO))
     }
 }
 
@@ -214,7 +247,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_pass_that_is_cut_off_decides_nothing() {
         let context = Context::without_api();
-        let (shutdown, none) = (CancellationToken::new(), std::time::Duration::ZERO);
+        let (shutdown, none) = (CancellationToken::new(), Duration::ZERO);
         let provisioner = Provisioner::new(&context, &Batcher::new(none, none), &Nominator::new(&context));
         let decided = async || {
             let decision = provisioner.decide(DecisionInputs::take(&context), &shutdown).await;
@@ -253,10 +286,7 @@ mod tests {
             let pod = cluster.pod("shop", "p").expect("it is known");
             let mut launch = Launch::of_template(&snapshot.pools[0]);
             launch.pods = vec![Arc::clone(&pod)];
-            let (batcher, pools) = (
-                Batcher::new(std::time::Duration::ZERO, std::time::Duration::ZERO),
-                [Arc::new(pool)],
-            );
+            let (batcher, pools) = (Batcher::new(Duration::ZERO, Duration::ZERO), [Arc::new(pool)]);
             let provisioner = Provisioner::new(&context, &batcher, &Nominator::new(&context));
             let launched = provisioner.launch_one(&launch, &pools, &BTreeSet::new()).await;
             assert_eq!(launched, Ok(()));

@@ -52,7 +52,7 @@ struct Chooser<'x, 'a> {
 impl<'a> Chooser<'_, 'a> {
     /// An outcome with its forecast. The error is the outcome, where no forecast can be made.
     fn candidate<'w>(&self, mut outcome: Outcome<'w, 'a>) -> Result<Candidate<'w, 'a>, Box<Outcome<'w, 'a>>> {
-        let rank = self.objective.rank(&mut outcome);
+        let rank = self.objective.rank_before_binding(&mut outcome);
         let plan = plan(outcome.clone());
         let machines = plan.launches.len();
         let unlaunched = machines != outcome.assignment.claims.len();
@@ -165,14 +165,15 @@ pub(crate) fn choose<'w, 'a>(
         objective: &objective,
     };
     // No plan that places fewer pods, or is dearer than the greedy's, takes the place of one that is not.
-    let (placed, dearer, _) = objective.rank(&mut best);
+    let (placed, dearer, _) = objective.rank_before_binding(&mut best);
     let is_allowed = |rank: &Rank| rank.0 <= placed && rank.1 <= dearer;
     let mut chosen = match chooser.candidate(best) {
         Ok(candidate) => candidate,
         Err(outcome) => return *outcome,
     };
     let mut forecasts = 1;
-    for (rank, outcome) in others {
+    for (_, mut outcome) in others {
+        let rank = objective.rank_before_binding(&mut outcome);
         if chosen.keeps_its_plan() || forecasts >= forecasts_max || stop() {
             return chosen.outcome;
         }
@@ -200,7 +201,7 @@ pub(crate) fn choose<'w, 'a>(
             if chosen.keeps_its_plan() || forecasts >= forecasts_max || stop() {
                 return chosen.outcome;
             }
-            let rank = objective.rank(&mut outcome);
+            let rank = objective.rank_before_binding(&mut outcome);
             if is_allowed(&rank) && (rank, 0) < chosen.after {
                 forecasts += 1;
                 if let Ok(other) = chooser.candidate(outcome) {

@@ -136,7 +136,7 @@ impl MaxPods {
 }
 
 /// Returns whether pods of the class cannot share a node.
-fn one_per_node(query: &Query<'_>) -> bool {
+pub(super) fn one_per_node(query: &Query<'_>) -> bool {
     !(query.allowed.host_anti_affinity.is_empty()
         && query.allowed.host_spread.is_empty()
         && query.class.shape.host_ports.is_empty())

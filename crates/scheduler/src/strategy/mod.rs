@@ -3,6 +3,7 @@
 mod best_fit;
 mod bounded_growth;
 mod combination;
+mod equal_nodes;
 mod greedy;
 mod independent;
 mod limit_retry;

@@ -18,6 +18,9 @@ const NODES_MORE: usize = 3;
 /// A node beyond that number must save this share of what a node of the greedy costs on average.
 const EXTRA_NODE_SHARE: f64 = 0.5;
 
+/// A plan that is chosen by what it costs once its pods are bound may be dearer than the greedy's by this share, before.
+const DEARER_SHARE_MAX: i64 = 20;
+
 /// The order of outcomes: more placed pods first, then the lower cost. An outcome that is dearer than the greedy comes after it.
 pub(crate) type Rank = (Reverse<u64>, bool, Price);
 
@@ -106,6 +109,18 @@ impl Objective {
 
     /// The rank of an outcome.
     pub(crate) fn rank(&self, outcome: &mut Outcome<'_, '_>) -> Rank {
+        self.rank_up_to(outcome, self.greedy.1)
+    }
+
+    /// The rank of an outcome to which the cost of the second round is added. Up to a share, it may be dearer than the greedy's.
+    pub(crate) fn rank_before_binding(&self, outcome: &mut Outcome<'_, '_>) -> Rank {
+        let price = self.greedy.1.pico();
+        let most = price.saturating_add(price / DEARER_SHARE_MAX);
+        self.rank_up_to(outcome, Price::from_pico(most))
+    }
+
+    /// The rank of an outcome that is dear if its price is above `most` for as many pods as the greedy places.
+    fn rank_up_to(&self, outcome: &mut Outcome<'_, '_>, most: Price) -> Rank {
         let balanced_nodes = self.balanced_nodes(outcome);
         let assignment = &mut outcome.assignment;
         let price = assignment.cost();
@@ -115,7 +130,7 @@ impl Objective {
             .map(|claim| Price::from_pico(self.overheads[claim.template]))
             .sum();
         let extra = Price::from_pico(self.surcharge(balanced_nodes));
-        let dearer = assignment.placed == self.greedy.0 && price > self.greedy.1;
+        let dearer = assignment.placed == self.greedy.0 && price > most;
         (Reverse(assignment.placed), dearer, price + overhead + extra)
     }
 

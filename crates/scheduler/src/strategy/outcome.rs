@@ -25,13 +25,15 @@ pub enum Strategy {
     Combination,
     /// The best of the others, improved by packing a few nodes at a time anew.
     Repacking,
+    /// All new nodes of a pool of one size.
+    EqualNodes,
     /// Pods where kube-scheduler is forecast to bind them.
     Rebinding,
 }
 
 impl Strategy {
     /// All strategies, in the order in which the earlier of equal outcomes wins.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Greedy,
         Self::Patterns,
         Self::BestFit,
@@ -40,6 +42,7 @@ impl Strategy {
         Self::MaxPods,
         Self::Combination,
         Self::Repacking,
+        Self::EqualNodes,
         Self::Rebinding,
     ];
 
@@ -54,6 +57,7 @@ impl Strategy {
             Self::MaxPods => "max pods",
             Self::Combination => "combination",
             Self::Repacking => "repacking",
+            Self::EqualNodes => "equal nodes",
             Self::Rebinding => "rebinding",
         }
     }

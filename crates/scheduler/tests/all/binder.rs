@@ -155,7 +155,7 @@ fn plans_chosen_by_forecast_are_valid_and_cost_less_in_the_end() {
         let more: Price = found.iter().map(|one| one.more_cost).sum();
         price(plan).per_hour() + more.per_hour() / found.len() as f64
     };
-    let (mut without, mut with) = (0.0, 0.0);
+    let (mut of_greedy, mut without, mut with) = (0.0, 0.0, 0.0);
     for seed in 0..150 {
         let fixture = Fixture::read(&generate::common(&mut Draw::new(seed)));
         for packing in [Packing::Balanced, Packing::Cheapest] {
@@ -165,14 +165,20 @@ fn plans_chosen_by_forecast_are_valid_and_cost_less_in_the_end() {
             let chosen = fixture.solve(&options(packing, true));
             assert!(chosen.left_over() <= plain.left_over(), "seed {seed}, {packing:?}");
             if chosen.left_over() == greedy.left_over() {
-                assert!(price(&chosen) <= price(&greedy), "seed {seed}, {packing:?}");
+                // As planned it may be a twentieth dearer than the greedy's, if it is cheaper in the end.
+                let most = price(&greedy).pico() / 20 * 21;
+                assert!(price(&chosen).pico() <= most, "seed {seed}, {packing:?}");
             }
             if plain.launches.iter().all(|launch| launch.cheapest.is_some()) {
                 let options = options(packing, false);
+                of_greedy += in_the_end(&fixture, &greedy, &options);
                 without += in_the_end(&fixture, &plain, &options);
                 with += in_the_end(&fixture, &chosen, &options);
             }
         }
     }
-    assert!(with < without, "{with} $/h in the end instead of {without}");
+    assert!(
+        with < without && without < of_greedy,
+        "{with} $/h in the end instead of {without} and {of_greedy}"
+    );
 }

@@ -1,0 +1,3 @@
+//! Tests of what the schemas of the CRDs accept.
+
+mod contract;
