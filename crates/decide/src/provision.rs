@@ -151,7 +151,7 @@ struct Found {
     differs: bool,
 }
 
-/// The plan for some pods: the solver's, or the one that leaves pods where they were planned if that is no worse.
+/// The plan for some pods: the one that leaves pods where they were planned, unless the solver finds a better one.
 fn find(
     inputs: &Inputs<'_>,
     prepared: &Prepared,
@@ -160,25 +160,32 @@ fn find(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Found {
     let (snapshot, options) = (inputs.snapshot, &inputs.settings.solver);
+    let pinned = pinned_plan(inputs, prepared, pods, planned, stop).and_then(|plan| {
+        let violations = violations(snapshot, pods, &plan, options);
+        let differs = false;
+        violations.is_empty().then_some(Found {
+            plan,
+            violations,
+            differs,
+        })
+    });
+    let pinned = match pinned {
+        // Nothing is better.
+        Some(pinned) if pinned.plan.launches.is_empty() && pinned.plan.left_over() == 0 => return pinned,
+        pinned => pinned,
+    };
     let request = Request::new(snapshot, pods);
     let plan = prepared.solve(&WhatIf::from(&request), options, stop);
-    let mut found = Found {
-        differs: inputs.settings.compare && !stop() && kerf_scheduler::solve(&request, options, &|| false) != plan,
-        violations: violations(snapshot, pods, &plan, options),
-        plan,
-    };
+    let differs = inputs.settings.compare && !stop() && kerf_scheduler::solve(&request, options, &|| false) != plan;
     let rank = |plan: &Plan| PlanRank::new(plan, &snapshot.pools, options);
-    let plan = &found.plan;
-    if (!plan.launches.is_empty() || plan.left_over() > 0 || moves_any(plan, planned))
-        && let Some(pinned) = pinned_plan(inputs, prepared, pods, planned, stop)
-        && rank(&pinned) <= rank(plan)
-    {
-        let against = violations(snapshot, pods, &pinned, options);
-        if against.is_empty() {
-            (found.plan, found.violations) = (pinned, against);
-        }
+    match pinned {
+        Some(pinned) if rank(&pinned.plan) <= rank(&plan) => Found { differs, ..pinned },
+        _ => Found {
+            differs,
+            violations: violations(snapshot, pods, &plan, options),
+            plan,
+        },
     }
-    found
 }
 
 /// How long a pod waits after the node it was planned onto began to take pods, before a machine is launched for it because others were bound
@@ -230,19 +237,6 @@ fn pinned_plan(
         .next(&pinned.snapshot, options)
         .solve(&WhatIf::from(&request), options, stop);
     Some(pinned.complete(plan))
-}
-
-/// Whether a plan puts a pod onto another existing machine than it was planned onto earlier. kube-scheduler may know of that place already.
-fn moves_any(plan: &Plan, planned: &PinnedPlacements) -> bool {
-    let mut places = plan
-        .existing
-        .iter()
-        .flat_map(|placement| placement.pods.iter().map(move |pod| (pod, &placement.node)));
-    !planned.is_empty()
-        && places.any(|(pod, node)| {
-            let earlier = planned.get(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name)));
-            earlier.is_some_and(|earlier| earlier != node)
-        })
 }
 
 /// Onto which machine that stays each of these pods was planned before.

@@ -2,9 +2,10 @@
 
 use crate::case::{Case, open_pool};
 use kerf_decide::{Memory, NoPlan, provision};
+use kerf_model::intern::sym;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::Pod;
-use kerf_testkit::disruption::Cluster;
+use kerf_testkit::disruption::{Cluster, ago, sized};
 use std::sync::Arc;
 
 fn names(pods: &[Arc<Pod>]) -> Vec<&str> {
@@ -119,4 +120,43 @@ fn pods_stay_where_they_were_planned_also_once_the_nodes_are_ready() {
             assert_eq!(planned(&case), expected, "initialized: {initialized}");
         }
     }
+}
+
+// SCH-045 as docs/deviations.md has it
+#[test]
+fn no_machine_is_launched_for_a_pod_whose_node_is_full_while_others_are_still_bound() {
+    let decide = |ready_for: i64, others: bool| {
+        let mut cluster = Cluster::new();
+        open_pool(&mut cluster);
+        for name in ["a-1", "a-2"] {
+            cluster.of_kind(name, "small", |node| {
+                node.claim_name = Some(format!("claim-{name}").into());
+                node.lifecycle.initialized_at = Some(ago(ready_for));
+            });
+        }
+        let room = cluster.snapshot.nodes[0].available().get(sym::CPU);
+        // Its place on the first node is taken by a pod that was planned onto the second, where room for it is missing now.
+        cluster.bound("a-1", "other", |pod| sized(room)(pod));
+        cluster.pending("displaced", room);
+        cluster.pending("new", 500);
+        match others {
+            true => cluster.pending("waiting", 500),
+            false => cluster.bound("a-2", "waiting", sized(500)),
+        }
+        let mut case = Case::of(cluster);
+        for (pod, node) in [("displaced", "a-1"), ("waiting", "a-2")] {
+            let key = ("ns".into(), pod.into());
+            case.in_flight.planned.insert(key, format!("claim-{node}").into());
+        }
+        let decision = provision(&case.view(), &mut Memory::default(), &|| false);
+        assert!(decision.violations.is_empty(), "{:?}", decision.violations);
+        let launches = decision.plan.unwrap().launches;
+        let launched: Vec<String> = launches.iter().map(|launch| names(&launch.pods).join(" ")).collect();
+        (names(&decision.held).join(" "), launched.join(", "))
+    };
+    let text = |held: &str, launched: &str| (held.to_owned(), launched.to_owned());
+    assert_eq!(decide(10, true), text("displaced", ""), "the new pod has room");
+    // kube-scheduler had time enough, or has bound all others.
+    assert_eq!(decide(30, true), text("", "displaced"));
+    assert_eq!(decide(10, false), text("", "displaced"));
 }

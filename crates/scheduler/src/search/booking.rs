@@ -4,6 +4,7 @@ use crate::compile::classes::ClassId;
 use crate::compile::limits::LimitAmounts;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
+use crate::compile::templates::unmet;
 use crate::compile::topology::{ClaimDomains, Destination, GroupId, KeyId, TopologyKey};
 use crate::dense::amounts::add;
 use crate::dense::bits::Bits;
@@ -145,6 +146,15 @@ impl Assignment<'_, '_> {
         claim.rows = rows;
         claim.held_reservations = held_reservations;
         update_room(problem, claim);
+    }
+
+    /// Restricts a claim to some of its rows where these are enough for its `minValues`.
+    pub(crate) fn try_restrict_rows(&mut self, at: usize, rows: Bits) {
+        let spec = self.specs.get(self.claims[at].spec);
+        let enough = !rows.is_empty() && unmet(self.problem.types(spec.template), &spec.requirements, &rows).is_empty();
+        if enough {
+            self.restrict_rows(at, rows);
+        }
     }
 }
 

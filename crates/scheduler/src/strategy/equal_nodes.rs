@@ -213,7 +213,7 @@ impl EqualNodes {
                     .all(|(of_row, size)| of_row >= *size)
             };
             let rows: Bits = claim.rows.iter().filter(is_as_large).collect();
-            assignment.restrict_rows(at, rows);
+            assignment.try_restrict_rows(at, rows);
         }
     }
 }

@@ -18,8 +18,9 @@ const NODES_MORE: usize = 3;
 /// A node beyond that number must save this share of what a node of the greedy costs on average.
 const EXTRA_NODE_SHARE: f64 = 0.5;
 
-/// A plan that is chosen by what it costs once its pods are bound may be dearer than the greedy's by this share, before.
-const DEARER_SHARE_MAX: i64 = 20;
+/// Where plans are chosen by what they cost once their pods are bound, a plan may before that be dearer than the greedy's by one part in this
+/// many. docs/packing.md has the rule.
+const DEARER_PARTS: i64 = 20;
 
 /// The order of outcomes: more placed pods first, then the lower cost. An outcome that is dearer than the greedy comes after it.
 pub(crate) type Rank = (Reverse<u64>, bool, Price);
@@ -115,7 +116,7 @@ impl Objective {
     /// The rank of an outcome to which the cost of the second round is added. Up to a share, it may be dearer than the greedy's.
     pub(crate) fn rank_before_binding(&self, outcome: &mut Outcome<'_, '_>) -> Rank {
         let price = self.greedy.1.pico();
-        let most = price.saturating_add(price / DEARER_SHARE_MAX);
+        let most = price.saturating_add(price / DEARER_PARTS);
         self.rank_up_to(outcome, Price::from_pico(most))
     }
 

@@ -182,3 +182,51 @@ fn plans_chosen_by_forecast_are_valid_and_cost_less_in_the_end() {
         "{with} $/h in the end instead of {without} and {of_greedy}"
     );
 }
+
+#[test]
+fn pods_that_need_a_node_each_are_planned_onto_equal_nodes() {
+    let mut text = String::from("pool default\n");
+    for cpu in [1, 2, 4, 8, 16, 32, 64, 128] {
+        let price = f64::from(cpu) * 0.03;
+        text += &format!("type t{cpu} cpu={cpu} mem={}Gi price={price:.2}\n", cpu * 4);
+    }
+    for (number, (cpu, memory)) in [
+        ("0.1", "1Gi"),
+        ("2", "4Gi"),
+        ("0.5", "2Gi"),
+        ("1", "2Gi"),
+        ("1", "5Gi"),
+        ("0.2", "1Gi"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let spread = if number % 3 == 2 {
+            format!("spread=host/1/app=a{number}")
+        } else {
+            String::new()
+        };
+        text += &format!("pod a{number}*30 cpu={cpu} mem={memory} label=app=a{number} {spread}\n");
+    }
+    let fixture = Fixture::read(&text);
+    let outcome = |forecast_binding| {
+        let options = options(Packing::Balanced, forecast_binding);
+        let plan = fixture.solve(&options);
+        let all = forecasts(&fixture, &plan, &options, &orders(&plan));
+        let more: usize = all.iter().map(|one| one.more_nodes).sum();
+        let mut sizes: BTreeMap<u32, usize> = BTreeMap::new();
+        for (kind, _) in plan.launches.iter().filter_map(|launch| launch.cheapest) {
+            *sizes.entry(kind).or_default() += 1;
+        }
+        let alike = sizes.values().max().copied().unwrap_or(0);
+        (alike * 10 / plan.launches.len(), plan.launches.len() * all.len() + more)
+    };
+    let (with, without) = (outcome(true), outcome(false));
+    assert!(with.0 >= 9, "nine of ten nodes have one size");
+    assert!(
+        with.1 < without.1,
+        "nodes in the end: {} instead of {}",
+        with.1,
+        without.1
+    );
+}

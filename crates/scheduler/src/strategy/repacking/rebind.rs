@@ -76,9 +76,7 @@ pub(crate) fn rebind<'w, 'a>(
         };
         let mut rows = assignment.claims[at].rows.clone();
         rows.and(&before.rows);
-        if !rows.is_empty() {
-            assignment.restrict_rows(at, rows);
-        }
+        assignment.try_restrict_rows(at, rows);
     }
     let mut refused = problem.queue.clone();
     refused.retain(|pod| !placed[pod.index()]);

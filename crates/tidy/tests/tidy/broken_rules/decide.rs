@@ -44,6 +44,14 @@ pub(super) const RULES: &[BrokenRule] = &[
         tests: "-p kerf-decide",
     },
     BrokenRule {
+        rule: "SCH-045",
+        effect: "a machine is launched for a pod whose node is full while others are still bound",
+        file: "crates/decide/src/provision.rs",
+        code: "if !held.is_empty() {",
+        broken: "if held.len() == usize::MAX {",
+        tests: "-p kerf-decide",
+    },
+    BrokenRule {
         rule: "SCH-047",
         effect: "pods left over by a deadline do not come first",
         file: "crates/decide/src/fairness.rs",
