@@ -112,6 +112,7 @@ mod tests {
 
     fn node(taints: Vec<Taint>) -> Node {
         let mut node = Node::default();
+        node.metadata.name = Some("node-1".to_owned());
         node.metadata.labels = Some(BTreeMap::from([
             ("team".into(), "b".into()),
             ("own".into(), "1".into()),

@@ -136,10 +136,10 @@ impl Provisioner {
         report::record(context, &snapshot, &plan.without_virtual_pods(), context.now());
         self.nominator.look();
         let launched = self.launch(plan, &pools, &claims_of(&snapshot)).await;
-        if !plan.launches.is_empty() {
-            self.measure_gap(&snapshot, decision).await?;
+        if plan.launches.is_empty() {
+            return launched;
         }
-        launched
+        launched.and(self.measure_gap(&snapshot, decision).await)
     }
 
     /// Measures how far a plan is from the lower bound of its cost.
