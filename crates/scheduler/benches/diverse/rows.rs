@@ -39,6 +39,7 @@ const PACKINGS: [&str; 4] = ["greedy", "cheapest", "balanced", "forecast"];
 fn cheapest() -> Options {
     Options {
         packing: Packing::Cheapest,
+        forecast_binding: false,
         ..Options::default()
     }
 }
@@ -47,8 +48,8 @@ fn packing(name: &str) -> Options {
     match name {
         "greedy" => greedy(),
         "cheapest" => cheapest(),
-        "forecast" => Options {
-            forecast_binding: true,
+        "balanced" => Options {
+            forecast_binding: false,
             ..Options::default()
         },
         _ => Options::default(),

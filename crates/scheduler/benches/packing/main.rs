@@ -105,7 +105,7 @@ struct Record {
     gap: f64,
 }
 
-/// The ways to pack that are compared, with their names.
+/// The ways to pack that are compared, with their names. Plans are chosen by what they cost as planned, which is what is compared.
 fn ways() -> Vec<(String, Options)> {
     let costs = std::env::var("KERF_BENCH_COSTS").unwrap_or_else(|_| "0,0.005,0.01,0.02,0.05,0.1,0.2".to_owned());
     let mut ways: Vec<(String, Options)> = [("upstream", Packing::Upstream), ("cheapest", Packing::Cheapest)]
@@ -113,6 +113,7 @@ fn ways() -> Vec<(String, Options)> {
         .map(|(name, packing)| {
             let options = Options {
                 packing,
+                forecast_binding: false,
                 ..Options::default()
             };
             (name.to_owned(), options)
@@ -123,6 +124,7 @@ fn ways() -> Vec<(String, Options)> {
         let options = Options {
             packing: Packing::Balanced,
             node_overhead,
+            forecast_binding: false,
             ..Options::default()
         };
         ways.push((format!("balanced, {text} $/h per node"), options));
