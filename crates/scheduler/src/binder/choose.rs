@@ -6,7 +6,7 @@ use crate::compile::prepared::Prepared;
 use crate::compile::queue::PodId;
 use crate::options::{Options, WhatIf};
 use crate::output::plan;
-use crate::strategy::{BoundPlace, Objective, Outcome, Rank, Ranked, Stop, rebind};
+use crate::strategy::{BoundPlace, Objective, Outcome, Rank, Ranked, Stop, equal_nodes, rebind};
 use kerf_model::price::Price;
 
 /// Plans whose forecasts are computed at the most.
@@ -164,7 +164,7 @@ pub(crate) fn choose<'w, 'a>(
         options,
         objective: &objective,
     };
-    // No plan that places fewer pods, or is dearer than the greedy's, takes the place of one that is not.
+    // No plan that places fewer pods, or is more than a twentieth dearer than the greedy's, takes the place of one that is not.
     let (placed, dearer, _) = objective.rank_before_binding(&mut best);
     let is_allowed = |rank: &Rank| rank.0 <= placed && rank.1 <= dearer;
     let mut chosen = match chooser.candidate(best) {
@@ -172,7 +172,11 @@ pub(crate) fn choose<'w, 'a>(
         Err(outcome) => return *outcome,
     };
     let mut forecasts = 1;
-    for (_, mut outcome) in others {
+    let equal = match chosen.keeps_its_plan() {
+        true => Vec::new(),
+        false => equal_nodes(&chosen.outcome, &objective, stop),
+    };
+    for mut outcome in equal.into_iter().chain(others.into_iter().map(|(_, outcome)| outcome)) {
         let rank = objective.rank_before_binding(&mut outcome);
         if chosen.keeps_its_plan() || forecasts >= forecasts_max || stop() {
             return chosen.outcome;

@@ -21,14 +21,14 @@ const SIZES_MAX: usize = 4;
 /// A size whose nodes would cost more than this factor of those of the best size is not tried.
 const COST_MAX: f64 = 1.25;
 
-/// Outcomes with nodes of one size, for the pods that another outcome has on new nodes.
-pub(super) fn equal_nodes<'w, 'a>(
+/// Outcomes with nodes of one size, for the pods that another outcome has on new nodes, the cheapest first.
+pub(crate) fn equal_nodes<'w, 'a>(
     planned: &Outcome<'w, 'a>,
     objective: &Objective,
-    queue: &[PodId],
     stop: Stop<'_>,
 ) -> Vec<Outcome<'w, 'a>> {
     let instance = planned.assignment.instance;
+    let queue = &instance.problem.queue;
     let by_template = sizes(planned, objective);
     let count = by_template.values().map(Vec::len).max().unwrap_or(0);
     let mut outcomes = Vec::with_capacity(count);
@@ -46,11 +46,12 @@ pub(super) fn equal_nodes<'w, 'a>(
         let mut outcome = solve(assignment, queue, &mut chooser, stop);
         chooser.keep_sizes(&mut outcome.assignment);
         outcome.strategy = Strategy::EqualNodes;
-        if outcome.assignment.narrow_to_limits() {
-            outcomes.push(outcome);
+        if outcome.assignment.narrow_to_limits() && outcome.unattempted.is_empty() {
+            outcomes.push((objective.rank(&mut outcome), outcome));
         }
     }
-    outcomes
+    outcomes.sort_by_key(|(rank, _)| *rank);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// Nodes of one size.

@@ -19,6 +19,7 @@ mod priced_start;
 mod repacking;
 mod slack_index;
 
+pub(crate) use equal_nodes::equal_nodes;
 pub(crate) use greedy::{FewestPods, solve as solve_queue, without};
 pub(crate) use objective::{Objective, Rank};
 pub use outcome::Strategy;

@@ -7,7 +7,6 @@ use crate::search::instance::Instance;
 use crate::strategy::best_fit::best_fit;
 use crate::strategy::bounded_growth::bounded_growth;
 use crate::strategy::combination::{combine, join};
-use crate::strategy::equal_nodes::equal_nodes;
 use crate::strategy::greedy::{FewestPods, greedy_by_price, solve};
 use crate::strategy::independent::independent_parts;
 use crate::strategy::limit_retry::retry_limits;
@@ -47,7 +46,7 @@ pub(crate) struct Ranked<'w, 'a> {
     pub(crate) best: Outcome<'w, 'a>,
     /// What outcomes are judged by. `None` where only the greedy ran.
     pub(crate) objective: Option<Objective>,
-    /// The other outcomes that may be planned, in the order in which they are forecast. Empty unless the options ask for forecasts.
+    /// The other outcomes that may be planned, in the order of their ranks. Empty unless the options ask for forecasts.
     pub(crate) others: Vec<(Rank, Outcome<'w, 'a>)>,
 }
 
@@ -82,28 +81,8 @@ impl<'w, 'a> Ranked<'w, 'a> {
 
 /// The outcome of the greedy where no other strategy may be better, else the best outcome of all. Parts of the queue that do not affect each
 /// other are planned one by one, and small queues as a whole, too: the number of nodes is bounded for a plan, so that a part may take nodes
-/// that another leaves. For forecasts, plans with equal nodes come first among the others.
+/// that another leaves.
 pub(crate) fn ranked<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Ranked<'w, 'a> {
-    let mut ranked = ranked_of_parts(instance, stop);
-    let problem = &instance.problem;
-    if problem.options.forecast_binding
-        && let Some(objective) = &ranked.objective
-    {
-        let outcomes = equal_nodes(&ranked.best, objective, &problem.queue, stop);
-        let allowed =
-            |outcome: &Outcome<'_, '_>| outcome.unattempted.is_empty() && !objective.launches_as_upstream(outcome);
-        let outcomes = outcomes.into_iter().filter(allowed);
-        let mut outcomes: Vec<_> = outcomes
-            .map(|mut outcome| (objective.rank(&mut outcome), outcome))
-            .collect();
-        outcomes.sort_by_key(|(rank, _)| *rank);
-        ranked.others.splice(..0, outcomes);
-    }
-    ranked
-}
-
-/// The best of the outcomes for the parts of the queue and for all of it.
-fn ranked_of_parts<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Ranked<'w, 'a> {
     let problem = &instance.problem;
     let mut greedy = solve(Assignment::new(instance), &problem.queue, &mut FewestPods, stop);
     if is_final(instance, &mut greedy) {
