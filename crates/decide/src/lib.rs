@@ -29,6 +29,7 @@ mod drift_obstacles;
 mod evaluation;
 mod fairness;
 mod forecast;
+mod held;
 mod inputs;
 mod memory;
 mod method;

@@ -1,9 +1,9 @@
 //! Provisioning: where pods that need a place go, and which machines to launch for them.
 
+use crate::held::held_pods;
 use crate::inputs::Inputs;
 use crate::memory::Memory;
 use crate::verify::violations;
-use jiff::SignedDuration;
 use kerf_check::Violation;
 use kerf_disruption::reschedulable_now;
 use kerf_model::in_flight::InFlight;
@@ -117,20 +117,19 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     let prepared = memory.prepared.read(snapshot, options);
     let zones = prepared.effective_zones(&WhatIf::from(&Request::new(snapshot, &batch.pods)), options);
     let planned = planned_earlier(snapshot, inputs.in_flight, &batch.pods);
-    let mut found = find(inputs, &prepared, &batch.pods, &planned, stop);
-    let held = held(inputs, &found.plan, &planned);
+    let mut checked = checked_plan(inputs, &prepared, &batch.pods, &planned, stop);
+    let held = held_pods(inputs, &checked.plan, &planned);
     if !held.is_empty() {
         let uids: BTreeSet<&str> = held.iter().map(|pod| &*pod.uid).collect();
-        let mut pods = batch.pods.clone();
-        pods.retain(|pod| !uids.contains(&*pod.uid));
-        batch.narrow(pods);
-        found = find(inputs, &prepared, &batch.pods, &planned, stop);
+        let others = batch.pods.iter().filter(|pod| !uids.contains(&*pod.uid));
+        batch.narrow(others.cloned().collect());
+        checked = checked_plan(inputs, &prepared, &batch.pods, &planned, stop);
     }
-    let Found {
+    let CheckedPlan {
         mut plan,
         violations,
         differs,
-    } = found;
+    } = checked;
     memory.fairness.note(&batch.pods, &plan);
     leave_to_kube_scheduler(&mut plan, snapshot);
     Provision {
@@ -144,72 +143,45 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     }
 }
 
-/// A plan and what is to be said of it.
-struct Found {
+/// A plan, with what the plan checker and a solver without memory say of it; see [`Provision`].
+struct CheckedPlan {
     plan: Plan,
     violations: Vec<Violation>,
     differs: bool,
 }
 
-/// The plan for some pods: the one that leaves pods where they were planned, unless the solver finds a better one.
-fn find(
+/// The plan that leaves pods where earlier passes planned them, unless another is better.
+fn checked_plan(
     inputs: &Inputs<'_>,
     prepared: &Prepared,
     pods: &[Arc<Pod>],
     planned: &PinnedPlacements,
     stop: &(dyn Fn() -> bool + Sync),
-) -> Found {
+) -> CheckedPlan {
     let (snapshot, options) = (inputs.snapshot, &inputs.settings.solver);
-    let pinned = pinned_plan(inputs, prepared, pods, planned, stop).and_then(|plan| {
-        let violations = violations(snapshot, pods, &plan, options);
-        let differs = false;
-        violations.is_empty().then_some(Found {
-            plan,
-            violations,
-            differs,
-        })
-    });
-    let pinned = match pinned {
-        // Nothing is better.
-        Some(pinned) if pinned.plan.launches.is_empty() && pinned.plan.left_over() == 0 => return pinned,
-        pinned => pinned,
+    let objections = |plan: &Plan| violations(snapshot, pods, plan, options);
+    let without_objections = |plan, differs| CheckedPlan {
+        plan,
+        violations: Vec::new(),
+        differs,
     };
+    let mut pinned = pinned_plan(inputs, prepared, pods, planned, stop).filter(|plan| objections(plan).is_empty());
+    // A plan that launches nothing and leaves no pod over is the best there is.
+    if let Some(plan) = pinned.take_if(|plan| plan.launches.is_empty() && plan.left_over() == 0) {
+        return without_objections(plan, false);
+    }
     let request = Request::new(snapshot, pods);
     let plan = prepared.solve(&WhatIf::from(&request), options, stop);
     let differs = inputs.settings.compare && !stop() && kerf_scheduler::solve(&request, options, &|| false) != plan;
     let rank = |plan: &Plan| PlanRank::new(plan, &snapshot.pools, options);
-    match pinned {
-        Some(pinned) if rank(&pinned.plan) <= rank(&plan) => Found { differs, ..pinned },
-        _ => Found {
-            differs,
-            violations: violations(snapshot, pods, &plan, options),
+    match pinned.filter(|pinned| rank(pinned) <= rank(&plan)) {
+        Some(pinned) => without_objections(pinned, differs),
+        None => CheckedPlan {
+            violations: objections(&plan),
             plan,
+            differs,
         },
     }
-}
-
-/// How long a pod waits after the node it was planned onto began to take pods, before a machine is launched for it because others were bound
-/// there. kube-scheduler binds a few hundred pods a second.
-const BINDING: SignedDuration = SignedDuration::from_secs(30);
-
-/// The pods for which a plan launches machines though they were planned onto nodes that kube-scheduler still binds pods to. It binds the pods
-/// of a scale-up to other nodes than planned, so that some find theirs full while room is left on others; only once it has gone through all
-/// of them it is known which do not fit.
-fn held(inputs: &Inputs<'_>, plan: &Plan, planned: &PinnedPlacements) -> Vec<Arc<Pod>> {
-    let takes_pods_since = |pod: &Arc<Pod>| {
-        let node = planned.get(&(Arc::clone(&pod.namespace), Arc::clone(&pod.name)))?;
-        inputs.snapshot.node(node)?.lifecycle.initialized_at
-    };
-    let mut waiting = plan.existing.iter().flat_map(|placement| &placement.pods);
-    if !waiting.any(|pod| pod.node_name.is_none() && takes_pods_since(pod).is_some()) {
-        return Vec::new();
-    }
-    let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
-    let is_held = |pod: &&Arc<Pod>| {
-        let since = takes_pods_since(pod).filter(|_| pod.node_name.is_none());
-        since.is_some_and(|since| inputs.now < since.saturating_add(BINDING).unwrap_or(since))
-    };
-    launched.filter(is_held).cloned().collect()
 }
 
 /// Takes out of a plan the pods that have no place and that kube-scheduler has not looked at: it has to say first that they have none.

@@ -9,10 +9,7 @@ use futures::StreamExt;
 use kerf_api::NodePool;
 use kerf_decide::{Batch, Memory, NoPlan, Provision, provision};
 use kerf_model::plan::{Launch, Plan};
-use kerf_model::snapshot::Snapshot;
-use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError, Rng};
-use kerf_scheduler::{Request, cost_bound, cost_gap};
 use kerf_units::policy::PreferencePolicy;
 use tokio::time::Instant;
 
@@ -26,7 +23,7 @@ use crate::catalogue::refresh;
 use crate::cluster::claims_of;
 use crate::context::Context;
 use crate::creation::{Creation, create};
-use crate::decision_inputs::{DecisionInputs, decision_settings};
+use crate::decision_inputs::DecisionInputs;
 use crate::decision_observer::ObservedDecision;
 use crate::reconciler::{Reconciler, WorkLoop};
 
@@ -135,26 +132,7 @@ impl Provisioner {
         // Nominations last from now on, however long it took to decide (SCH-072).
         report::record(context, &snapshot, &plan.without_virtual_pods(), context.now());
         self.nominator.look();
-        let launched = self.launch(plan, &pools, &claims_of(&snapshot)).await;
-        if plan.launches.is_empty() {
-            return launched;
-        }
-        launched.and(self.measure_gap(&snapshot, decision).await)
-    }
-
-    /// Measures how far a plan is from the lower bound of its cost.
-    async fn measure_gap(&self, snapshot: &Arc<Snapshot>, decision: Provision) -> Result<(), ReconcileError> {
-        let (snapshot, context) = (Arc::clone(snapshot), &self.context);
-        let solver = decision_settings(&context.options, &context.tuning).solver;
-        let work = move || {
-            let plan = decision.plan.ok()?;
-            let request = Request::new(&snapshot, &decision.batch.pods);
-            cost_gap(cost_bound(&request, &solver, &plan), &plan)
-        };
-        if let Some(gap) = context.compute(work).await? {
-            context.metrics.gauge(&catalogue::PLAN_GAP).set(&[], gap);
-        }
-        Ok(())
+        self.launch(plan, &pools, &claims_of(&snapshot)).await
     }
 
     /// Decides, and measures it (SCH-345 to SCH-347). Nothing is decided once the process stops (SCH-048).
@@ -278,6 +256,20 @@ mod tests {
         assert!(decided().await);
         shutdown.cancel();
         assert!(!decided().await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pods_that_were_held_back_begin_a_batch_after_a_while() {
+        let context = Context::without_api();
+        let batcher = Batcher::new(Duration::from_secs(1), Duration::from_secs(10));
+        let provisioner = Provisioner::new(&context, &batcher, &Nominator::new(&context));
+        let began = Instant::now();
+        let batch = async || tokio::time::timeout(Duration::from_secs(60), provisioner.batch()).await;
+        assert!(batch().await.is_err(), "nothing is held back");
+        provisioner.any_held.store(true, Ordering::Relaxed);
+        assert!(batch().await.is_ok());
+        assert_eq!(began.elapsed(), Duration::from_secs(60 + 2 + 1));
+        assert!(batch().await.is_err(), "once");
     }
 
     #[tokio::test(start_paused = true)]

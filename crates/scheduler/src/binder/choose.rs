@@ -164,18 +164,18 @@ pub(crate) fn choose<'w, 'a>(
         options,
         objective: &objective,
     };
-    // No plan that places fewer pods, or is more than a twentieth dearer than the greedy's, takes the place of one that is not.
+    // A plan that places fewer pods than the best, or is much dearer than the greedy's, is no alternative.
     let (placed, dearer, _) = objective.rank_before_binding(&mut best);
     let is_allowed = |rank: &Rank| rank.0 <= placed && rank.1 <= dearer;
     let mut chosen = match chooser.candidate(best) {
         Ok(candidate) => candidate,
         Err(outcome) => return *outcome,
     };
+    if chosen.keeps_its_plan() {
+        return chosen.outcome;
+    }
     let mut forecasts = 1;
-    let equal = match chosen.keeps_its_plan() {
-        true => Vec::new(),
-        false => equal_nodes(&chosen.outcome, &objective, stop),
-    };
+    let equal = equal_nodes(&chosen.outcome, &objective, stop);
     for mut outcome in equal.into_iter().chain(others.into_iter().map(|(_, outcome)| outcome)) {
         let rank = objective.rank_before_binding(&mut outcome);
         if chosen.keeps_its_plan() || forecasts >= forecasts_max || stop() {

@@ -101,7 +101,7 @@ pub(crate) fn ranked<'w, 'a>(instance: &'w Instance<'a>, stop: Stop<'_>) -> Rank
         };
     }
     let mut ranked = ranked_of_aims(instance, &problem.queue, greedy, stop);
-    // That one plan of all parts costs no more than the plans of each holds of prices, too, not only of what nodes cost besides.
+    // A plan for several parts has no higher price than the plans for each, whatever its nodes cost besides.
     let order = |outcome: &mut Outcome<'_, '_>| (Reverse(outcome.assignment.placed), outcome.assignment.cost());
     let (of_apart, of_whole) = (objective.rank(&mut apart), objective.rank(&mut ranked.best));
     if of_whole < of_apart && order(&mut ranked.best) <= order(&mut apart) {

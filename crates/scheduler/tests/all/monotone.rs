@@ -16,6 +16,7 @@ fn price(plan: &Plan) -> Price {
 fn options(packing: Packing) -> Options {
     Options {
         packing,
+        // Plans are compared by what they cost as planned.
         forecast_binding: false,
         ..Options::default()
     }

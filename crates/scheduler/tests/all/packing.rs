@@ -141,6 +141,7 @@ fn cheapest_packing_of_a_few_pods_is_the_cheapest_there_is() {
         }
         let options = Options {
             packing: Packing::Cheapest,
+            // What is lowest is the cost as planned.
             forecast_binding: false,
             ..Options::default()
         };

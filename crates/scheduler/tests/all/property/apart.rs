@@ -42,6 +42,7 @@ fn apart(draw: &mut Draw) -> String {
 fn cost(text: &str, packing: Packing) -> Result<(f64, usize), String> {
     let options = Options {
         packing,
+        // Plans are compared by what they cost as planned.
         forecast_binding: false,
         ..Options::default()
     };

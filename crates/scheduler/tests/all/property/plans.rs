@@ -47,10 +47,10 @@ fn nodes_max(greedy: usize) -> usize {
 }
 
 /// The checker accepts the plans of all packings, chosen by what they cost as planned or once their pods are bound. Cheapest and balanced
-/// packing place no fewer pods than the greedy, and cost no more for as many; a plan that is chosen by its cost in the end may cost a twentieth more as planned. As planned, cheapest packing costs no more than balanced, and
-/// each node of a balanced plan beyond the usual number saves half of what a node of the greedy costs: that is checked where all are
-/// of one pool, because pools that share no pods count for themselves.
-/// No plan costs less than its lower bound.
+/// packing place no fewer pods than the greedy, and cost no more for as many; plans chosen by what they cost once bound may cost a twentieth
+/// more. Of plans chosen as planned, cheapest packing costs no more than balanced, and each node of a balanced plan beyond the usual number
+/// saves half of what a node of the greedy costs. The latter is checked where all nodes are of one pool, because pools that share no pods
+/// count for themselves. No plan costs less than its lower bound.
 pub(super) fn is_sound(text: &str) -> Result<(), String> {
     let fixture = Fixture::read(text);
     let solve = |packing, forecast_binding| {
