@@ -18,10 +18,10 @@ use http::Request;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use kerf_api::{KwokNodeClass, NodeClaim, NodePool};
 use kerf_apiserver::ApiServer;
-use kerf_controllers::{Manager, ManagerConfig, ManagerError, Tuning};
+use kerf_controllers::{Manager, ManagerConfig, ManagerError};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
-use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
+use kerf_runtime::{CancellationToken, Clock};
 use kerf_sandbox::Sandbox;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
@@ -162,21 +162,10 @@ impl Controllers {
         );
         let interner = Arc::new(Interner::default());
         let catalogue = builtin_catalogue(&interner);
-        let manager = Manager::new(ManagerConfig {
-            provider: Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue)),
-            client,
-            election: None,
-            options: Options::default(),
-            clock: sandbox.clock().clone(),
-            seed: Seed(7),
-            interner,
-            metrics: Metrics::default(),
-            listen: false,
-            tuning: Tuning {
-                compare: false,
-                ..Tuning::default()
-            },
-        });
+        let provider = Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue));
+        let mut config = ManagerConfig::alone(client, provider, interner, sandbox.clock().clone());
+        config.tuning.compare = false;
+        let manager = Manager::new(config);
         let shutdown = CancellationToken::new();
         Self {
             manager: tokio::spawn(manager.run(shutdown.clone())),

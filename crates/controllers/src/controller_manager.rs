@@ -73,6 +73,24 @@ pub struct ManagerConfig {
     pub tuning: Tuning,
 }
 
+impl ManagerConfig {
+    /// A process that knows it is alone and serves no ports, with default options. The provider's ids must come from `interner`.
+    pub fn alone(client: Client, provider: Arc<dyn CloudProvider>, interner: Arc<Interner>, clock: Clock) -> Self {
+        Self {
+            client,
+            election: None,
+            provider,
+            options: Options::default(),
+            clock,
+            seed: Seed(7),
+            interner,
+            metrics: Metrics::default(),
+            listen: false,
+            tuning: Tuning::default(),
+        }
+    }
+}
+
 /// How this process is elected.
 pub struct Election {
     /// A client with no limit in common with others (OPS-049).

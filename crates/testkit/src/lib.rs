@@ -1,4 +1,4 @@
-//! Clusters for tests and benches. Other crates use this one as a dev-dependency only.
+//! Clusters for tests and benches, and documents that benches write. Other crates use this one as a dev-dependency only.
 //!
 //! In: text in the fixture language, seeds of random clusters, sizes of the reference workload. Out: snapshots, pods, and plans as text.
 //! A fixture that cannot be read is a mistake in the test, so everything here panics on bad input.
@@ -10,9 +10,11 @@
 )]
 
 pub mod disruption;
+pub mod document;
 pub mod draw;
 pub mod fixture;
 pub mod generate;
+pub mod plots;
 pub mod seeds;
 pub mod timing;
 pub mod workload;

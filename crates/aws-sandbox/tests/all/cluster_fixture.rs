@@ -9,7 +9,7 @@ use kerf_aws_sandbox::account::{Account, Instance, InstanceState};
 use kerf_aws_sandbox::boot::Machines;
 use kerf_aws_sandbox::faults::AwsFaults;
 use kerf_aws_sandbox::{AwsSandbox, StarterCluster, connect};
-use kerf_controllers::{Manager, ManagerConfig, Tuning};
+use kerf_controllers::{Manager, ManagerConfig};
 use kerf_model::intern::Interner;
 use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::options::Parsed;
@@ -94,16 +94,9 @@ pub(crate) async fn cluster(change: impl FnOnce(&mut Account)) -> Cluster {
         .await
         .unwrap();
     let config = ManagerConfig {
-        client,
-        election: None,
-        provider: Arc::new(AwsProvider::new(cloud)),
         options,
-        clock,
-        seed: Seed(7),
-        interner,
         metrics,
-        listen: false,
-        tuning: Tuning::default(),
+        ..ManagerConfig::alone(client, Arc::new(AwsProvider::new(cloud)), interner, clock)
     };
     let manager = Manager::with_events(config, (recorder, events)).with_provider_loops(loops);
     let manager = tokio::spawn(manager.run(shutdown.clone()));

@@ -11,8 +11,8 @@ use kerf_aws::iam::CALLS;
 use kerf_aws::placement_group::{PlacementGroup, Strategy};
 use kerf_aws::provider::AwsProvider;
 use kerf_aws::services::QueueMessage;
-use kerf_controllers::{Manager, ManagerConfig, Tuning};
-use kerf_runtime::{CancellationToken, Options, Seed};
+use kerf_controllers::{Manager, ManagerConfig};
+use kerf_runtime::{CancellationToken, Seed};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -38,17 +38,11 @@ async fn running(flags: &[(&str, &str)]) -> Running {
         account.cluster.version = "1.36".to_owned();
     }
     let loops = controllers::start(&world.cloud, &world.metrics, Seed(7)).await.unwrap();
+    let provider = Arc::new(AwsProvider::new(Arc::clone(&world.cloud)));
+    let (client, clock) = (world.client.clone(), world.clock.clone());
     let manager = Manager::new(ManagerConfig {
-        client: world.client.clone(),
-        election: None,
-        provider: Arc::new(AwsProvider::new(Arc::clone(&world.cloud))),
-        options: Options::default(),
-        clock: world.clock.clone(),
-        seed: Seed(7),
-        interner: Arc::clone(&world.cloud.interner),
         metrics: world.metrics.clone(),
-        listen: false,
-        tuning: Tuning::default(),
+        ..ManagerConfig::alone(client, provider, Arc::clone(&world.cloud.interner), clock)
     })
     .with_provider_loops(loops);
     let shutdown = CancellationToken::new();

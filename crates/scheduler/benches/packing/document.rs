@@ -1,14 +1,12 @@
 //! Writes what was measured into `docs/packing.md`, and its plots.
 
-use crate::plots::{Plot, Series};
 use crate::{Record, Sums};
+use kerf_testkit::document::{replace_part, write_plots};
+use kerf_testkit::plots::{Plot, Series};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The lines of the document between which the tables are written.
-const BEGIN: &str = "<!-- Written by the bench `packing`: begin -->\n";
-const END: &str = "<!-- Written by the bench `packing`: end -->\n";
 const COLUMNS: &str = "workloads | price | highest price | nodes | dearer plans | mean gap | worst gap |\n|---|---:|---:|---:|---:|---:|---:|---:|\n";
 /// The way to pack that is the default.
 const DEFAULT: &str = "balanced, 0.02 $/h per node";
@@ -21,20 +19,12 @@ pub(crate) fn write(
     by_kind: &BTreeMap<(usize, &str), Sums>,
     records: &[Record],
 ) {
-    let file = folder.join("packing.md");
-    let before = std::fs::read_to_string(&file).expect("packing.md is there");
-    let (head, rest) = before.split_once(BEGIN).expect("the document has a begin mark");
-    let (_, tail) = rest.split_once(END).expect("the document has an end mark");
-    let after = format!("{head}{BEGIN}{}{END}{tail}", tables(ways, totals, by_kind));
-    std::fs::write(&file, after).expect("packing.md can be written");
-    let plots = folder.join("packing");
-    std::fs::create_dir_all(&plots).expect("the folder can be made");
-    for (name, text) in [
+    replace_part(&folder.join("packing.md"), "packing", &tables(ways, totals, by_kind));
+    let plots = [
         ("gap.svg", gaps(ways, records)),
         ("cost-and-nodes.svg", curve(ways, totals)),
-    ] {
-        std::fs::write(plots.join(name), text).expect("a plot can be written");
-    }
+    ];
+    write_plots(&folder.join("packing"), plots);
 }
 
 fn tables(ways: &[&str], totals: &[Sums], by_kind: &BTreeMap<(usize, &str), Sums>) -> String {

@@ -20,7 +20,6 @@
 
 mod binding;
 mod document;
-mod plots;
 mod workloads;
 
 use kerf_model::plan::{Launch, Plan};

@@ -113,21 +113,17 @@ impl Cluster {
         let client = self.plane.client(&layers);
         let interner = Arc::new(Interner::default());
         let catalogue = builtin_catalogue(&interner);
+        let provider = Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue));
         let manager = Manager::new(ManagerConfig {
-            provider: Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue)),
-            client,
-            election: None,
             options,
-            clock: Clock::system(),
             seed,
-            interner,
             metrics,
-            listen: false,
             tuning: Tuning {
                 blocking: true,
                 timeouts,
                 ..Tuning::default()
             },
+            ..ManagerConfig::alone(client, provider, interner, Clock::system())
         });
         let (context, shutdown) = (manager.context().clone(), CancellationToken::new());
         Controllers {

@@ -11,7 +11,7 @@ use kerf_cloud::CloudProvider;
 use kerf_controllers::{Context, Manager, ManagerConfig, ManagerError, Tuning};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
-use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Seed};
+use kerf_runtime::{CancellationToken, Clock, Options};
 use kerf_sandbox::Sandbox;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
@@ -121,16 +121,9 @@ impl Simulation {
         let provider =
             KwokProvider::new(sandbox.client(), Arc::clone(&interner), catalogue).with_interruption_annotations();
         let manager = Manager::new(ManagerConfig {
-            provider: wrap(Arc::new(provider)),
-            client,
-            election: None,
             options,
-            clock,
-            seed: Seed(7),
-            interner,
-            metrics: Metrics::default(),
-            listen: false,
             tuning,
+            ..ManagerConfig::alone(client, wrap(Arc::new(provider)), interner, clock)
         });
         let (context, shutdown) = (manager.context().clone(), CancellationToken::new());
         Self {

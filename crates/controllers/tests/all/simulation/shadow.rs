@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kerf_controllers::{Manager, ManagerConfig, ManagerError, ShadowRecord, Tuning};
+use kerf_controllers::{Manager, ManagerConfig, ManagerError, ShadowRecord};
 use kerf_kwok::{KwokProvider, builtin_catalogue};
 use kerf_model::intern::Interner;
 use kerf_runtime::client::PermissionRule;
@@ -33,21 +33,16 @@ struct Shadow {
 fn observing(sandbox: &Sandbox, client: Client, file: &Path) -> (Manager, Metrics) {
     let (interner, metrics) = (Arc::new(Interner::default()), Metrics::default());
     let catalogue = builtin_catalogue(&interner);
+    let provider = Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue));
     let manager = Manager::new(ManagerConfig {
-        provider: Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue)),
-        client,
-        election: None,
         options: Options {
             observe: true,
             observe_file: Some(file.display().to_string()),
             ..Options::default()
         },
-        clock: sandbox.clock().clone(),
         seed: Seed(11),
-        interner,
         metrics: metrics.clone(),
-        listen: false,
-        tuning: Tuning::default(),
+        ..ManagerConfig::alone(client, provider, interner, sandbox.clock().clone())
     });
     (manager, metrics)
 }

@@ -10,19 +10,25 @@ const COLOURS: [&str; 4] = ["#b03a2e", "#1f618d", "#239b56", "#7d6608"];
 const LINES: usize = 5;
 
 /// Points with a name.
-pub(crate) struct Series {
-    pub(crate) name: String,
-    pub(crate) points: Vec<(f64, f64)>,
+pub struct Series {
+    /// As the legend has it.
+    pub name: String,
+    /// In the units of the axes.
+    pub points: Vec<(f64, f64)>,
     /// What is written beside each point; may be empty.
-    pub(crate) labels: Vec<String>,
+    pub labels: Vec<String>,
 }
 
 /// A plot of some series.
-pub(crate) struct Plot<'a> {
-    pub(crate) title: &'a str,
-    pub(crate) x: &'a str,
-    pub(crate) y: &'a str,
-    pub(crate) series: Vec<Series>,
+pub struct Plot<'a> {
+    /// Its heading.
+    pub title: &'a str,
+    /// What the horizontal axis shows.
+    pub x: &'a str,
+    /// What the vertical axis shows.
+    pub y: &'a str,
+    /// What is drawn.
+    pub series: Vec<Series>,
 }
 
 /// The range of an axis: from zero, or from below the least value, to above the largest.
@@ -35,7 +41,8 @@ fn range(values: impl Iterator<Item = f64> + Clone, from_zero: bool) -> (f64, f6
 
 impl Plot<'_> {
     /// The plot as an SVG document.
-    pub(crate) fn svg(&self, from_zero: bool) -> String {
+    #[must_use]
+    pub fn svg(&self, from_zero: bool) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let (x, y) = (
             range(points().map(|point| point.0), from_zero),

@@ -1,0 +1,256 @@
+//! What a day costs: `cargo bench -p kerf-controllers --bench day`.
+//!
+//! The controllers run on the embedded cluster for a day of virtual time, with a scheduler that scores as kube-scheduler does, while
+//! Deployments scale with the time of day and Jobs come and go. Each set of options lives through the same day. What counts is what the
+//! machines cost from their launch to their end, how many pods were evicted, and how long pods waited.
+//!
+//! `KERF_DAY_HOURS` changes the length, `KERF_DAY_DEPLOYMENTS` the size. `KERF_BENCH_WRITE=FOLDER` writes the table into `packing.md` of
+//! that folder and the plots into its folder `packing`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use kerf_api::NodeClaim;
+use kerf_controllers::{Manager, ManagerConfig};
+use kerf_kwok::{KwokProvider, builtin_catalogue};
+use kerf_model::instance_type::Catalogue;
+use kerf_model::intern::Interner;
+use kerf_runtime::metrics::catalogue::PODS_EVICTION_REQUESTS;
+use kerf_runtime::options::Parsed;
+use kerf_runtime::{CancellationToken, Metrics, Options};
+use kerf_sandbox::Sandbox;
+use kerf_testkit::document::{replace_part, write_plots};
+use kerf_testkit::plots::{Plot, Series};
+use kube::api::ListParams;
+use kube::{Api, Client};
+
+mod workload;
+
+use workload::Workload;
+
+/// That of the `kerf` binary.
+#[cfg(target_os = "linux")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Between two looks at the cluster.
+const LOOK: Duration = Duration::from_secs(60);
+/// Looks between two points of a plot.
+const LOOKS_PER_POINT: usize = 10;
+
+/// The options that are compared: a name, and flags of `kerf controller`.
+const SETTINGS: [(&str, &[&str]); 3] = [
+    ("Karpenter's packing", &["--packing=upstream"]),
+    ("default", &[]),
+    (
+        "independent commands, 0.002 $/h saved per pod",
+        &[
+            "--disruption-commands-per-pass=Independent",
+            "--consolidation-savings-per-pod=0.002",
+        ],
+    ),
+];
+
+fn main() {
+    let number = |name: &str, otherwise: u64| {
+        let given = std::env::var(name).ok().and_then(|text| text.parse().ok());
+        given.unwrap_or(otherwise)
+    };
+    let span = Duration::from_secs(3_600 * number("KERF_DAY_HOURS", 24).max(1));
+    let deployments = usize::try_from(number("KERF_DAY_DEPLOYMENTS", 40)).unwrap_or(1).max(1);
+    let days: Vec<Day> = SETTINGS
+        .iter()
+        .map(|(name, flags)| {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build()
+                .expect("a runtime");
+            let began = Instant::now();
+            let day = runtime.block_on(live(flags, span, deployments));
+            println!(
+                "{name}: {} looks in {:.0} s",
+                day.looks.len(),
+                began.elapsed().as_secs_f64()
+            );
+            day
+        })
+        .collect();
+    let text = table(&days);
+    print!("{text}");
+    if let Some(folder) = std::env::var_os("KERF_BENCH_WRITE") {
+        let folder = Path::new(&folder);
+        replace_part(&folder.join("packing.md"), "day", &text);
+        let plots = [(
+            "day-cost.svg",
+            curve(&days, "Price of the cluster over a day", "$/h", |look| look.price),
+        )]
+        .into_iter()
+        .chain([(
+            "day-nodes.svg",
+            curve(&days, "Nodes over a day", "nodes", |look| look.nodes),
+        )]);
+        write_plots(&folder.join("packing"), plots);
+    }
+}
+
+/// What a look at the cluster shows.
+#[derive(Default)]
+struct Look {
+    price: f64,
+    nodes: f64,
+    pods: f64,
+    waiting: f64,
+}
+
+/// What a day was like.
+struct Day {
+    looks: Vec<Look>,
+    launched: usize,
+    evictions: f64,
+}
+
+async fn live(flags: &[&str], span: Duration, deployments: usize) -> Day {
+    let options = Options::parse(flags.iter().map(|flag| (*flag).to_owned()), |_| None);
+    let Ok(Parsed::Run(options)) = options else {
+        panic!("{flags:?} are options");
+    };
+    let sandbox = Sandbox::builder().seed(7).build().await.expect("a sandbox");
+    let client = sandbox.client();
+    let (interner, metrics) = (Arc::new(Interner::default()), Metrics::default());
+    let catalogue = builtin_catalogue(&interner);
+    let prices = Prices::new(&catalogue, &interner);
+    let provider = Arc::new(KwokProvider::new(client.clone(), Arc::clone(&interner), catalogue));
+    let mut config = ManagerConfig {
+        options,
+        metrics: metrics.clone(),
+        ..ManagerConfig::alone(client.clone(), provider, interner, sandbox.clock().clone())
+    };
+    config.tuning.compare = false;
+    let shutdown = CancellationToken::new();
+    let manager = tokio::spawn(Manager::new(config).run(shutdown.clone()));
+    let mut workload = Workload::start(&client, deployments).await;
+    let mut launched = BTreeMap::new();
+    let mut looks = Vec::new();
+    let mut passed = Duration::ZERO;
+    while passed < span {
+        workload.advance(&client, passed).await;
+        tokio::time::sleep(LOOK).await;
+        passed += LOOK;
+        looks.push(look(&client, &prices, &mut launched).await);
+    }
+    shutdown.cancel();
+    manager.await.expect("no panic").expect("no error");
+    Day {
+        looks,
+        launched: launched.len(),
+        evictions: metrics.counter(&PODS_EVICTION_REQUESTS).get(&["200"]),
+    }
+}
+
+async fn look(client: &Client, prices: &Prices, launched: &mut BTreeMap<String, ()>) -> Look {
+    let mut look = Look::default();
+    let claims = Api::<NodeClaim>::all(client.clone()).list(&ListParams::default()).await;
+    for claim in claims.expect("listed").items {
+        if claim.status.as_ref().is_none_or(|status| status.provider_id.is_none()) {
+            continue;
+        }
+        look.nodes += 1.0;
+        look.price += prices.of(&claim);
+        launched.insert(claim.metadata.name.unwrap_or_default(), ());
+    }
+    let pods = Api::<Pod>::all(client.clone()).list(&ListParams::default()).await;
+    for pod in pods.expect("listed").items {
+        match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
+            Some("Running") => look.pods += 1.0,
+            Some("Pending") | None => look.waiting += 1.0,
+            Some(_) => {}
+        }
+    }
+    look
+}
+
+/// What instances cost, by type, zone and capacity type.
+struct Prices(BTreeMap<[String; 3], f64>);
+
+const LABELS: [&str; 3] = [
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/zone",
+    "karpenter.sh/capacity-type",
+];
+
+impl Prices {
+    fn new(catalogue: &Catalogue, interner: &Interner) -> Self {
+        let text = |id| interner.text(id).to_owned();
+        let offerings = catalogue.types.iter().flat_map(|one| {
+            one.offerings.iter().filter_map(move |offering| {
+                let key = [one.name, offering.zone()?, offering.capacity_type()?].map(text);
+                Some((key, offering.price.per_hour()))
+            })
+        });
+        Self(offerings.collect())
+    }
+
+    fn of(&self, claim: &NodeClaim) -> f64 {
+        let label = |key: &str| claim.metadata.labels.as_ref()?.get(key).cloned();
+        let key = LABELS.map(|key| label(key).unwrap_or_default());
+        *self.0.get(&key).expect("a launched claim names its offering")
+    }
+}
+
+impl Day {
+    fn sum(&self, value: impl Fn(&Look) -> f64) -> f64 {
+        self.looks.iter().map(value).sum()
+    }
+}
+
+fn table(days: &[Day]) -> String {
+    let hours = |looks: f64| looks * LOOK.as_secs_f64() / 3_600.0;
+    let mut text =
+        "\n| options | $ | relative | nodes on average | launched | evictions | minutes a pod waits, mean |\n\
+                    |---|---:|---:|---:|---:|---:|---:|\n"
+            .to_owned();
+    let first = days.first().map_or(0.0, |day| day.sum(|look| look.price));
+    for ((name, flags), day) in SETTINGS.iter().zip(days) {
+        let name = if flags.is_empty() {
+            (*name).to_owned()
+        } else {
+            format!("{name} (`{}`)", flags.join(" "))
+        };
+        let price = day.sum(|look| look.price);
+        text += &format!(
+            "| {name} | {:.1} | {:.3} | {:.1} | {} | {:.0} | {:.0} |\n",
+            hours(price),
+            price / first,
+            day.sum(|look| look.nodes) / day.looks.len() as f64,
+            day.launched,
+            day.evictions,
+            60.0 * hours(day.sum(|look| look.waiting)),
+        );
+    }
+    text + "\n"
+}
+
+fn curve(days: &[Day], title: &str, unit: &str, value: impl Fn(&Look) -> f64) -> String {
+    let series = SETTINGS.iter().zip(days).map(|((name, _), day)| {
+        let points = day.looks.chunks(LOOKS_PER_POINT).zip(1..).map(|(looks, at)| {
+            let hour = f64::from(at) * LOOKS_PER_POINT as f64 * LOOK.as_secs_f64() / 3_600.0;
+            (hour, looks.iter().map(&value).sum::<f64>() / looks.len() as f64)
+        });
+        Series {
+            name: (*name).to_owned(),
+            points: points.collect(),
+            labels: Vec::new(),
+        }
+    });
+    let plot = Plot {
+        title,
+        x: "hours",
+        y: unit,
+        series: series.collect(),
+    };
+    plot.svg(true)
+}
