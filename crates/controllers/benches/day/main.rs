@@ -4,7 +4,8 @@
 //! Deployments scale with the time of day and Jobs come and go. Each set of options lives through the same day. What counts is what the
 //! machines cost from their launch to their end, how many pods were evicted, and how long pods waited.
 //!
-//! `KERF_DAY_HOURS` changes the length, `KERF_DAY_DEPLOYMENTS` the size. `KERF_BENCH_WRITE=FOLDER` writes the table into `packing.md` of
+//! `KERF_DAY_HOURS` changes the length, `KERF_DAY_DEPLOYMENTS` the size, `KERF_DAY_SEED` what happens. `KERF_DAY_FLAGS` compares other sets of
+//! options, separated by `;`. `KERF_BENCH_WRITE=FOLDER` writes the table into `packing.md` of
 //! that folder and the plots into its folder `packing`.
 
 use std::collections::BTreeMap;
@@ -41,18 +42,9 @@ const LOOK: Duration = Duration::from_secs(60);
 /// Looks between two points of a plot.
 const LOOKS_PER_POINT: usize = 10;
 
-/// The options that are compared: a name, and flags of `kerf controller`.
-const SETTINGS: [(&str, &[&str]); 3] = [
-    ("Karpenter's packing", &["--packing=upstream"]),
-    ("default", &[]),
-    (
-        "independent commands, 0.002 $/h saved per pod",
-        &[
-            "--disruption-commands-per-pass=Independent",
-            "--consolidation-savings-per-pod=0.002",
-        ],
-    ),
-];
+/// The sets of options that are compared, as flags of `kerf controller`.
+const SETTINGS: &str = "--packing=upstream;;\
+    --disruption-commands-per-pass=Independent --consolidation-savings-per-pod=0.002";
 
 fn main() {
     let number = |name: &str, otherwise: u64| {
@@ -61,24 +53,20 @@ fn main() {
     };
     let span = Duration::from_secs(3_600 * number("KERF_DAY_HOURS", 24).max(1));
     let deployments = usize::try_from(number("KERF_DAY_DEPLOYMENTS", 40)).unwrap_or(1).max(1);
-    let days: Vec<Day> = SETTINGS
-        .iter()
-        .map(|(name, flags)| {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_time()
-                .start_paused(true)
-                .build()
-                .expect("a runtime");
-            let began = Instant::now();
-            let day = runtime.block_on(live(flags, span, deployments));
-            println!(
-                "{name}: {} looks in {:.0} s",
-                day.looks.len(),
-                began.elapsed().as_secs_f64()
-            );
-            day
-        })
-        .collect();
+    let seed = number("KERF_DAY_SEED", 7);
+    let settings = std::env::var("KERF_DAY_FLAGS").unwrap_or_else(|_| SETTINGS.to_owned());
+    let mut days = Vec::new();
+    for flags in settings.split(';') {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime");
+        let began = Instant::now();
+        let day = runtime.block_on(live(flags, span, deployments, seed));
+        println!("{}: {:.0} s", day.name(), began.elapsed().as_secs_f64());
+        days.push(day);
+    }
     let text = table(&days);
     print!("{text}");
     if let Some(folder) = std::env::var_os("KERF_BENCH_WRITE") {
@@ -108,17 +96,18 @@ struct Look {
 
 /// What a day was like.
 struct Day {
+    flags: String,
     looks: Vec<Look>,
     launched: usize,
     evictions: f64,
 }
 
-async fn live(flags: &[&str], span: Duration, deployments: usize) -> Day {
-    let options = Options::parse(flags.iter().map(|flag| (*flag).to_owned()), |_| None);
+async fn live(flags: &str, span: Duration, deployments: usize, seed: u64) -> Day {
+    let options = Options::parse(flags.split_whitespace().map(str::to_owned), |_| None);
     let Ok(Parsed::Run(options)) = options else {
         panic!("{flags:?} are options");
     };
-    let sandbox = Sandbox::builder().seed(7).build().await.expect("a sandbox");
+    let sandbox = Sandbox::builder().seed(seed).build().await.expect("a sandbox");
     let client = sandbox.client();
     let (interner, metrics) = (Arc::new(Interner::default()), Metrics::default());
     let catalogue = builtin_catalogue(&interner);
@@ -132,7 +121,7 @@ async fn live(flags: &[&str], span: Duration, deployments: usize) -> Day {
     config.tuning.compare = false;
     let shutdown = CancellationToken::new();
     let manager = tokio::spawn(Manager::new(config).run(shutdown.clone()));
-    let mut workload = Workload::start(&client, deployments).await;
+    let mut workload = Workload::start(&client, deployments, seed).await;
     let mut launched = BTreeMap::new();
     let mut looks = Vec::new();
     let mut passed = Duration::ZERO;
@@ -145,6 +134,7 @@ async fn live(flags: &[&str], span: Duration, deployments: usize) -> Day {
     shutdown.cancel();
     manager.await.expect("no panic").expect("no error");
     Day {
+        flags: flags.to_owned(),
         looks,
         launched: launched.len(),
         evictions: metrics.counter(&PODS_EVICTION_REQUESTS).get(&["200"]),
@@ -202,6 +192,10 @@ impl Prices {
 }
 
 impl Day {
+    fn name(&self) -> &str {
+        if self.flags.is_empty() { "defaults" } else { &self.flags }
+    }
+
     fn sum(&self, value: impl Fn(&Look) -> f64) -> f64 {
         self.looks.iter().map(value).sum()
     }
@@ -209,39 +203,38 @@ impl Day {
 
 fn table(days: &[Day]) -> String {
     let hours = |looks: f64| looks * LOOK.as_secs_f64() / 3_600.0;
-    let mut text =
-        "\n| options | $ | relative | nodes on average | launched | evictions | minutes a pod waits, mean |\n\
+    let mut text = "\n| options | $ | relative | nodes on average | launched | evictions | pod hours pending |\n\
                     |---|---:|---:|---:|---:|---:|---:|\n"
-            .to_owned();
+        .to_owned();
     let first = days.first().map_or(0.0, |day| day.sum(|look| look.price));
-    for ((name, flags), day) in SETTINGS.iter().zip(days) {
-        let name = if flags.is_empty() {
-            (*name).to_owned()
+    for day in days {
+        let name = if day.flags.is_empty() {
+            day.name().to_owned()
         } else {
-            format!("{name} (`{}`)", flags.join(" "))
+            format!("`{}`", day.flags)
         };
         let price = day.sum(|look| look.price);
         text += &format!(
-            "| {name} | {:.1} | {:.3} | {:.1} | {} | {:.0} | {:.0} |\n",
+            "| {name} | {:.1} | {:.3} | {:.1} | {} | {:.0} | {:.1} |\n",
             hours(price),
             price / first,
             day.sum(|look| look.nodes) / day.looks.len() as f64,
             day.launched,
             day.evictions,
-            60.0 * hours(day.sum(|look| look.waiting)),
+            hours(day.sum(|look| look.waiting)),
         );
     }
     text + "\n"
 }
 
 fn curve(days: &[Day], title: &str, unit: &str, value: impl Fn(&Look) -> f64) -> String {
-    let series = SETTINGS.iter().zip(days).map(|((name, _), day)| {
+    let series = days.iter().map(|day| {
         let points = day.looks.chunks(LOOKS_PER_POINT).zip(1..).map(|(looks, at)| {
             let hour = f64::from(at) * LOOKS_PER_POINT as f64 * LOOK.as_secs_f64() / 3_600.0;
             (hour, looks.iter().map(&value).sum::<f64>() / looks.len() as f64)
         });
         Series {
-            name: (*name).to_owned(),
+            name: day.name().to_owned(),
             points: points.collect(),
             labels: Vec::new(),
         }

@@ -45,7 +45,7 @@ pub(crate) struct Workload {
 
 impl Workload {
     /// Creates the NodePool and the Deployments.
-    pub(crate) async fn start(client: &Client, deployments: usize) -> Self {
+    pub(crate) async fn start(client: &Client, deployments: usize, seed: u64) -> Self {
         let all = |name: &str| json!({"metadata": {"name": name}, "spec": {}});
         create::<KwokNodeClass>(&Api::all(client.clone()), all("default")).await;
         create::<NodePool>(&Api::all(client.clone()), pool()).await;
@@ -56,7 +56,7 @@ impl Workload {
             create::<DaemonSet>(&Api::namespaced(client.clone(), NAMESPACE), daemon).await;
         }
         let mut workload = Self {
-            draw: Draw::new(2_026),
+            draw: Draw::new(seed),
             services: Vec::new(),
             jobs: 0,
             next_job: Duration::ZERO,
