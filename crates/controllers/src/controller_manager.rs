@@ -36,7 +36,7 @@ use crate::lifecycle::Lifecycle;
 use crate::pod_events::PodEvents;
 use crate::pools::{self, PoolCounter, PoolHash, RegistrationHealth};
 use crate::provider_task::ProviderTask;
-use crate::provisioning::{Batcher, NodeTrigger, Nominator, PodTrigger, Provisioner};
+use crate::provisioning::{Batcher, NodeTrigger, Nominator, PlanGap, PodTrigger, Provisioner};
 use crate::pump;
 use crate::reconciler::LeaderTask;
 use crate::relist::Relist;
@@ -274,6 +274,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     let evictions = Evictions::new(context);
     let batcher = Batcher::new(context.options.batch_idle_duration, context.options.batch_max_duration);
     let nominator = Nominator::new(context);
+    let gap = PlanGap::new(context);
     let queue = CommandQueue::new(context);
     let repair_policies = Policies::default();
     let pool_health = pools::health(context, &health);
@@ -284,7 +285,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         PoolCounter::new(context),
         pools::readiness(context),
         pools::validation(context),
-        Provisioner::new(context, &batcher, &nominator),
+        Provisioner::new(context, &batcher, &nominator, &gap),
         PodTrigger::new(context, &batcher),
         NodeTrigger::new(context, &batcher),
         Lifecycle::new(
@@ -324,6 +325,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
         all.push(PodReport::new(context));
         all.push(NodeReport::new(context));
         all.push(PoolReport::new(context));
+        all.push(gap);
     }
     if context.options.nominate_pods {
         all.push(nominator);

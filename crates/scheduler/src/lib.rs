@@ -29,7 +29,7 @@ mod strategy;
 pub use binder::{
     Arrivals, BindingForecast, BoundTo, Forecaster, allocation_score, balance_score, spread_penalty, spread_score,
 };
-pub use bound::cost_bound;
+pub use bound::{cost_bound, cost_bound_of_kinds, cost_gap};
 pub use compile::prepared::Prepared;
 pub use options::{Options, Request, ReservedMode, WhatIf};
 pub use output::EffectiveZone;

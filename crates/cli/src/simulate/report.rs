@@ -9,6 +9,7 @@ use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
+use kerf_scheduler::cost_gap;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -42,11 +43,9 @@ pub(crate) struct Bound {
 
 impl Bound {
     pub(crate) fn new(bound: Price, plan: &Plan) -> Self {
-        let price: Price = plan.launches.iter().filter_map(Launch::price).sum();
-        let gap = (bound > Price::ZERO).then(|| price.per_hour() / bound.per_hour() - 1.0);
         Self {
             price_per_hour: bound.per_hour(),
-            gap,
+            gap: cost_gap(bound, plan),
         }
     }
 }

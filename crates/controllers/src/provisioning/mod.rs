@@ -5,6 +5,7 @@ mod buffer_findings;
 pub(crate) mod events;
 mod nomination;
 mod nominator;
+mod plan_gap;
 mod preference_log;
 mod provisioner;
 mod relaxation_log;
@@ -14,5 +15,6 @@ mod trigger;
 
 pub(crate) use batch::Batcher;
 pub(crate) use nominator::Nominator;
+pub(crate) use plan_gap::PlanGap;
 pub(crate) use provisioner::Provisioner;
 pub(crate) use trigger::{NodeTrigger, PodTrigger};

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::batch::Batcher;
 use super::buffer_findings::after_pass;
 use super::nominator::Nominator;
+use super::plan_gap::PlanGap;
 use super::preference_log::PreferenceLog;
 use super::solve_age::measured;
 use super::{events, report};
@@ -42,6 +43,7 @@ pub(crate) struct Provisioner {
     context: Context,
     batcher: Batcher,
     nominator: Arc<Nominator>,
+    gap: Arc<PlanGap>,
     work: WorkLoop<()>,
     rng: Rng,
     preferences: PreferenceLog,
@@ -52,13 +54,19 @@ pub(crate) struct Provisioner {
 
 impl Provisioner {
     /// A provisioner that works off a batcher.
-    pub(crate) fn new(context: &Context, batcher: &Batcher, nominator: &Arc<Nominator>) -> Arc<Self> {
+    pub(crate) fn new(
+        context: &Context,
+        batcher: &Batcher,
+        nominator: &Arc<Nominator>,
+        gap: &Arc<PlanGap>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             work: WorkLoop::singleton(context, report::CONTROLLER, RateLimit::DEFAULT),
             rng: context.seed.derive("scheduling-id").rng(),
             context: context.clone(),
             batcher: batcher.clone(),
             nominator: Arc::clone(nominator),
+            gap: Arc::clone(gap),
             preferences: PreferenceLog::default(),
             memory: Arc::new(Mutex::new(Memory::sharing(&context.prepared))),
             any_held: AtomicBool::new(false),
@@ -132,7 +140,9 @@ impl Provisioner {
         // Nominations last from now on, however long it took to decide (SCH-072).
         report::record(context, &snapshot, &plan.without_virtual_pods(), context.now());
         self.nominator.look();
-        self.launch(plan, &pools, &claims_of(&snapshot)).await
+        let launched = self.launch(plan, &pools, &claims_of(&snapshot)).await;
+        self.gap.measure(&snapshot, decision);
+        launched
     }
 
     /// Decides, and measures it (SCH-345 to SCH-347). Nothing is decided once the process stops (SCH-048).
@@ -248,7 +258,12 @@ mod tests {
     async fn a_pass_that_is_cut_off_decides_nothing() {
         let context = Context::without_api();
         let (shutdown, none) = (CancellationToken::new(), Duration::ZERO);
-        let provisioner = Provisioner::new(&context, &Batcher::new(none, none), &Nominator::new(&context));
+        let provisioner = Provisioner::new(
+            &context,
+            &Batcher::new(none, none),
+            &Nominator::new(&context),
+            &PlanGap::new(&context),
+        );
         let decided = async || {
             let decision = provisioner.decide(DecisionInputs::take(&context), &shutdown).await;
             decision.expect("no error").is_some()
@@ -262,7 +277,7 @@ mod tests {
     async fn pods_that_were_held_back_begin_a_batch_after_a_while() {
         let context = Context::without_api();
         let batcher = Batcher::new(Duration::from_secs(1), Duration::from_secs(10));
-        let provisioner = Provisioner::new(&context, &batcher, &Nominator::new(&context));
+        let provisioner = Provisioner::new(&context, &batcher, &Nominator::new(&context), &PlanGap::new(&context));
         let began = Instant::now();
         let batch = async || tokio::time::timeout(Duration::from_secs(60), provisioner.batch()).await;
         assert!(batch().await.is_err(), "nothing is held back");
@@ -301,7 +316,7 @@ mod tests {
             let mut launch = Launch::of_template(&snapshot.pools[0]);
             launch.pods = vec![Arc::clone(&pod)];
             let (batcher, pools) = (Batcher::new(Duration::ZERO, Duration::ZERO), [Arc::new(pool)]);
-            let provisioner = Provisioner::new(&context, &batcher, &Nominator::new(&context));
+            let provisioner = Provisioner::new(&context, &batcher, &Nominator::new(&context), &PlanGap::new(&context));
             let launched = provisioner.launch_one(&launch, &pools, &BTreeSet::new()).await;
             assert_eq!(launched, Ok(()));
             assert_eq!(cluster.promised_to(&pod).is_none(), given_up);

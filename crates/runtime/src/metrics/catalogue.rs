@@ -418,6 +418,11 @@ catalogue! {
     LEADER_SLOWPATH: counter "leader_election_slowpath_total" ["name"]
         "Renewals that had to read the lease again.";
 
+    // Kerf's own
+
+    PLAN_GAP: gauge "kerf_plan_gap_ratio" []
+        "How much a plan that launched nodes costs more than a lower bound of its cost, as a share of the bound; at most one plan a minute is measured.";
+
     // Kerf's own, with --observe
 
     SHADOW_DECISIONS: counter "kerf_shadow_decisions_total" ["decision", "reason"]

@@ -6,7 +6,7 @@ use crate::compile::prepared::Prepared;
 use crate::compile::problem::Problem;
 use crate::options::{Options, Request, WhatIf};
 use crate::search::instance::Instance;
-use kerf_model::plan::Plan;
+use kerf_model::plan::{Launch, Plan};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use std::sync::Arc;
@@ -16,6 +16,23 @@ const FRACTION: u32 = 40;
 
 /// A price that no plan undercuts that places the pods of `plan`, per hour. The nodes of the snapshot take what they have room for.
 pub fn cost_bound(request: &Request<'_>, options: &Options, plan: &Plan) -> Price {
+    certified(&relaxation(request, options, plan))
+}
+
+/// The same, or `None` if the plan has more than `most` kinds of pods with different requests: finding the bound takes long then.
+pub fn cost_bound_of_kinds(request: &Request<'_>, options: &Options, plan: &Plan, most: usize) -> Option<Price> {
+    let relaxed = relaxation(request, options, plan);
+    (relaxed.shapes.len() <= most).then(|| certified(&relaxed))
+}
+
+/// How much more a plan costs than the lower bound of its cost, as a share of the bound. `None` where the bound is zero.
+pub fn cost_gap(bound: Price, plan: &Plan) -> Option<f64> {
+    let price: Price = plan.launches.iter().filter_map(Launch::price).sum();
+    (bound > Price::ZERO).then(|| price.per_hour() / bound.per_hour() - 1.0)
+}
+
+/// The linear program behind the bound.
+fn relaxation(request: &Request<'_>, options: &Options, plan: &Plan) -> Shapes {
     let launched = plan.launches.iter().flat_map(|launch| &launch.pods);
     let existing = plan.existing.iter().flat_map(|placement| &placement.pods);
     let pods: Vec<Arc<Pod>> = launched.chain(existing).cloned().collect();
@@ -26,16 +43,16 @@ pub fn cost_bound(request: &Request<'_>, options: &Options, plan: &Plan) -> Pric
         ..WhatIf::from(request)
     };
     let instance = Instance::new(Problem::compile(&prepared, &what_if, options));
+    shapes(&instance)
+}
+
+/// The bound from values of pods that are found in floating point and proved in integers.
+fn certified(relaxed: &Shapes) -> Price {
     let Shapes {
         shapes,
         machines,
         existing,
-    } = shapes(&instance);
-    certified(&shapes, &machines, &existing)
-}
-
-/// The bound from values of pods that are found in floating point and proved in integers.
-fn certified(shapes: &[Shape], machines: &[Machine], existing: &[Machine]) -> Price {
+    } = relaxed;
     let mut values: Vec<i128> = pod_values(shapes, machines)
         .into_iter()
         .map(|value| value.max(0.0) as i128)

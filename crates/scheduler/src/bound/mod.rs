@@ -8,4 +8,4 @@ mod certificate;
 mod duals;
 mod machines;
 
-pub use certificate::cost_bound;
+pub use certificate::{cost_bound, cost_bound_of_kinds, cost_gap};

@@ -81,3 +81,37 @@ fn the_order_of_the_input_does_not_matter() {
         }
     }
 }
+
+#[test]
+fn raising_a_limit_never_costs_more() {
+    for seed in 0..200 {
+        let mut draw = Draw::new(seed);
+        let (types, pods) = (types(&mut draw, 4).join("\n"), pods(&mut draw));
+        let resource = draw.pick(&["cpu", "memory"]);
+        // A dearer pool without a limit, so that a limit changes where pods go and not whether they run.
+        let dear = draw.below(2) == 0;
+        let mut before: Option<(usize, Price)> = None;
+        for limit in 1..=24 {
+            let limit = match resource {
+                "cpu" => format!("cpu:{}", 2 * limit),
+                _ => format!("memory:{}Gi", 4 * limit),
+            };
+            let other = if dear {
+                "pool other req=node.kubernetes.io/instance-type:In:most\n"
+            } else {
+                ""
+            };
+            let text = format!("{types}\npool default limit={limit}\n{other}{pods}");
+            let plan = Fixture::read(&text).solve(&options(Packing::Cheapest));
+            let now = (plan.left_over(), price(&plan));
+            // Where pods are left over, a higher limit may place other ones.
+            if let Some((0, cost)) = before {
+                assert!(
+                    now.0 == 0 && now.1 <= cost,
+                    "seed {seed}: {now:?} instead of {before:?} with\n{text}"
+                );
+            }
+            before = Some(now);
+        }
+    }
+}

@@ -509,3 +509,33 @@ async fn a_claim_that_was_written_is_known_counted_and_told_of() {
     }
     simulation.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn plans_are_measured_against_their_bound_at_most_once_a_minute() {
+    let gap = |simulation: &Simulation| metric::value(simulation, "kerf_plan_gap_ratio");
+    let simulation = Simulation::with_pool(json!({})).await;
+    pod(&simulation, "default", asks("one", "1500m")).await;
+    simulation.until_running(1, 60).await;
+    let first = gap(&simulation).expect("a plan was measured");
+    // A node of two cores for a pod of one and a half.
+    assert!(first > 0.0 && first < 2.0, "{first}");
+    // The next plan has no gap that the first has: its pod fills a node.
+    pod(&simulation, "default", asks("two", "1800m")).await;
+    simulation.until_running(2, 30).await;
+    assert_eq!(gap(&simulation), Some(first), "a minute has not passed");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let second = gap(&simulation).expect("the second plan was measured");
+    assert!(second < first, "{second} instead of less than {first}");
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn plans_are_not_measured_without_observability() {
+    let simulation = Simulation::start_with(|options| options.disable_cluster_state_observability = true).await;
+    simulation.pool("web", json!({})).await;
+    pod(&simulation, "default", asks("one", "1500m")).await;
+    simulation.until_running(1, 60).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(metric::count(&simulation, "kerf_plan_gap_ratio"), 0);
+    simulation.stop().await;
+}

@@ -54,10 +54,7 @@ pub(super) fn nodes(
         let keys = problem.keys.tables.ids();
         let pins: Pins = keys.filter_map(|key| Some((key, spec.domains(key).one?))).collect();
         let template = &problem.templates[claim.template];
-        let closed = !template.limited.is_empty() && assignment.limits.bind(problem.templates)
-            || template.requirements.has_min_values()
-            || !spec.reserved.is_empty()
-            || price == Price::MAX;
+        let closed = template.requirements.has_min_values() || !spec.reserved.is_empty() || price == Price::MAX;
         let (mut fixed, mut loose) = (Members::new(), Members::new());
         for (class, n) in &claim.members {
             let stays = closed || stays(at, *class) || rules.of(*class).fixed || kept(rules, *class, &pins).is_none();
