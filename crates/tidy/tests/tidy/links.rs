@@ -46,3 +46,53 @@ fn links_and_paths_in_documents_lead_to_files() {
     }
     judge("files that documents name", &findings, &[]);
 }
+
+/// Whether a text of Rust defines an item or macro of this name.
+fn defines(text: &str, name: &str) -> bool {
+    let item = format!(r"(?m)\b(?:fn|struct|enum|trait|const|static|type|macro_rules!)\s+{name}\b");
+    Regex::new(&item).expect("a regular expression").is_match(text)
+}
+
+/// What is wrong with the code that a text names as `file` (`function`): each function is in its file, and each file has a function.
+fn wrong_pairs(text: &str) -> Vec<String> {
+    let pair =
+        Regex::new(r"`(crates/[\w./-]+\.rs)` \(`(\w+)`\)|`(crates/[\w./-]+\.rs)`").expect("a regular expression");
+    let mut wrong = Vec::new();
+    for found in pair.captures_iter(text) {
+        if let Some(alone) = found.get(3) {
+            wrong.push(format!("{} without a function", alone.as_str()));
+            continue;
+        }
+        let (path, name) = (&found[1], &found[2]);
+        let text = std::fs::read_to_string(root().join(path));
+        if !text.is_ok_and(|text| defines(&text, name)) {
+            wrong.push(format!("{path} has no {name}"));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn the_tables_of_where_to_look_name_functions_that_exist() {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("a text");
+    let (_, rest) = text.split_once("\n## Where to look\n").expect("the section");
+    let (section, _) = rest.split_once("\n## ").expect("a section after it");
+    let rows: Vec<&str> = section.lines().filter(|line| line.starts_with('|')).collect();
+    assert!(rows.len() > 20, "the tables are found");
+    let wrong: Vec<String> = rows.into_iter().flat_map(wrong_pairs).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_function_that_moved_is_found() {
+    let path = "crates/tidy/tests/tidy/links.rs";
+    assert_eq!(wrong_pairs(&format!("`{path}` (`wrong_pairs`)")), [""; 0]);
+    assert_eq!(
+        wrong_pairs(&format!("`{path}` (`moved`)")),
+        [format!("{path} has no moved")]
+    );
+    assert_eq!(
+        wrong_pairs(&format!("see `{path}`")),
+        [format!("{path} without a function")]
+    );
+}
