@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kerf_decide::{Inputs, Settings, UnreadNodes};
-use kerf_disruption::SavingsPerPod;
 use kerf_model::in_flight::InFlight;
-use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::options::Options;
 use kerf_scheduler::ReservedMode;
@@ -68,8 +66,8 @@ pub fn decision_settings(options: &Options, tuning: &Tuning) -> Settings {
             ..kerf_scheduler::Options::default()
         },
         spot_to_spot: options.feature_gates.spot_to_spot_consolidation,
-        savings_per_pod: Price::from_per_hour(options.consolidation_savings_per_pod)
-            .map_or_else(SavingsPerPod::default, SavingsPerPod),
+        savings_per_pod: options.consolidation_savings_per_pod,
+        replacements: options.consolidation_replacements,
         commands_per_pass: options.commands_per_pass,
         static_capacity: options.feature_gates.static_capacity,
         destinations: options.consolidation_destinations,

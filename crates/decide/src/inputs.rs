@@ -5,7 +5,7 @@ use kerf_disruption::{SavingsPerPod, closed};
 use kerf_model::in_flight::InFlight;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::Options;
-use kerf_units::policy::{CommandsPerPass, Destinations};
+use kerf_units::policy::{CommandsPerPass, Destinations, Replacements};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub struct Settings {
     pub savings_per_pod: SavingsPerPod,
     /// The gate `StaticCapacity`.
     pub static_capacity: bool,
+    /// How many nodes may replace those of a consolidation command.
+    pub replacements: Replacements,
     /// How many commands a pass may start.
     pub commands_per_pass: CommandsPerPass,
     /// Where consolidation may move pods.

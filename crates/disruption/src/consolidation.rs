@@ -14,6 +14,7 @@ use kerf_model::plan::{Launch, Plan};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
+use kerf_units::policy::Replacements;
 use std::sync::Arc;
 
 /// The number of cheaper instance types that a replacement of a spot node by a spot node needs. Fewer would let a node be replaced again
@@ -27,6 +28,8 @@ pub struct Settings {
     pub spot_to_spot: bool,
     /// What a command must save for each pod it moves.
     pub savings_per_pod: SavingsPerPod,
+    /// How many nodes may replace those of a command.
+    pub replacements: Replacements,
     /// The number of threads; no decision depends on it.
     pub threads: usize,
     /// How many pods the search may plan for while it extends the best set of nodes.
@@ -38,6 +41,7 @@ impl Default for Settings {
         Self {
             spot_to_spot: false,
             savings_per_pod: SavingsPerPod::default(),
+            replacements: Replacements::default(),
             threads: 1,
             effort: 300_000,
         }
@@ -84,30 +88,30 @@ impl Consolidation<'_> {
         if let Some(sentence) = simulation.failure() {
             return refuse(Unconsolidatable::Unplaceable(sentence), simulation);
         }
-        let replacements = match simulation.plan.launches.as_slice() {
-            [] => Vec::new(),
-            [launch] => match self.cheaper(launch, candidates) {
-                Ok(replacement) => vec![replacement],
-                Err(why) => return refuse(why, simulation),
-            },
-            several => {
-                let count = several.len();
-                return refuse(Unconsolidatable::NeedsSeveral(count), simulation);
-            }
+        let limit: Price = candidates.iter().map(|candidate| candidate.price).sum();
+        let one = match simulation.plan.launches.as_slice() {
+            [] => Ok(Vec::new()),
+            [launch] => self
+                .cheaper(launch, limit, candidates)
+                .map(|replacement| vec![replacement]),
+            several => Err(Unconsolidatable::NeedsSeveral(several.len())),
         };
-        let mut plan = simulation.plan;
-        plan.launches.clone_from(&replacements);
-        Ok(Command {
-            reason: DisruptionReason::Underutilized,
-            candidates: candidates.iter().map(|candidate| (*candidate).clone()).collect(),
-            replacements,
-            plan: Some(plan),
-        })
+        match one {
+            Ok(replacements) => Ok(replace(candidates, simulation.plan, replacements)),
+            Err(why) => match self.several(candidates, limit, &simulation) {
+                Some(command) => Ok(command),
+                None => refuse(why, simulation),
+            },
+        }
     }
 
-    /// The launch, narrowed to instance types that cost less than the nodes that go (DIS-132 to DIS-139).
-    fn cheaper(&self, launch: &Launch, candidates: &[&Candidate]) -> Result<Launch, Unconsolidatable> {
-        let limit: Price = candidates.iter().map(|candidate| candidate.price).sum();
+    /// The launch, narrowed to instance types that cost less than `limit`, which is at most the price of the nodes that go (DIS-132 to DIS-139).
+    pub(crate) fn cheaper(
+        &self,
+        launch: &Launch,
+        limit: Price,
+        candidates: &[&Candidate],
+    ) -> Result<Launch, Unconsolidatable> {
         let is_spot = |candidate: &&Candidate| candidate.node.label(sym::CAPACITY_TYPE) == Some(sym::SPOT);
         let mut choice = ReplacementOptions::new(self.what_if.snapshot(), launch.clone());
         if candidates.iter().all(is_spot) && choice.allows(sym::SPOT) {
@@ -159,6 +163,17 @@ impl Consolidation<'_> {
         let after = marked(self.what_if.snapshot(), &candidates);
         let pods = self.what_if.pods(&candidates, Protected::Stay);
         (self.checker)(&after, &pods, plan).map_err(Unconsolidatable::Refused)
+    }
+}
+
+/// The command that replaces nodes.
+pub(crate) fn replace(candidates: &[&Candidate], mut plan: Plan, replacements: Vec<Launch>) -> Command {
+    plan.launches.clone_from(&replacements);
+    Command {
+        reason: DisruptionReason::Underutilized,
+        candidates: candidates.iter().map(|candidate| (*candidate).clone()).collect(),
+        replacements,
+        plan: Some(plan),
     }
 }
 

@@ -41,6 +41,7 @@ mod retirement;
 mod same_type;
 mod savings_per_pod;
 mod settling;
+mod several;
 mod simulation;
 mod single;
 mod single_node_results;

@@ -1,4 +1,4 @@
-//! Multi-node consolidation: removes several nodes together and launches at most one cheaper machine (DIS-158 to DIS-173).
+//! Multi-node consolidation: removes several nodes together and launches cheaper machines, mostly one (DIS-158 to DIS-173).
 //!
 //! Upstream tries prefixes of one order only, so one node that cannot go excludes all nodes after it. Here the search first sets aside nodes
 //! that cannot go even alone. Then it finds the longest prefix that works by binary search. A prefix that does not work is repaired: the nodes
@@ -160,17 +160,19 @@ impl Search<'_, '_> {
             Ok(command) => command,
             Err((_, simulation)) => return Ok(Some(repairs(&set, members, &simulation))),
         };
-        if let Some(replacement) = command.replacements.pop() {
+        if !command.replacements.is_empty() {
             let snapshot = consolidation.what_if.snapshot();
-            let Some(replacement) = same_type::filter(snapshot, &set, replacement) else {
+            let replacements = command.replacements.iter();
+            let filtered = replacements.map(|replacement| same_type::filter(snapshot, &set, replacement.clone()));
+            let Some(replacements) = filtered.collect::<Option<Vec<Launch>>>() else {
                 let plan = command.plan.as_ref();
                 let unmoved = plan.map(|plan| vec![on_existing(&set, members, plan)]);
                 return Ok(Some(unmoved.unwrap_or_default()));
             };
             if let Some(plan) = &mut command.plan {
-                plan.launches = vec![replacement.clone()];
+                plan.launches.clone_from(&replacements);
             }
-            command.replacements.push(replacement);
+            command.replacements = replacements;
         }
         if consolidation.too_little(&command).is_some() {
             return Ok(Some(Vec::new()));

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use kerf_model::node::Node;
 use kerf_model::plan::{Plan, Unschedulable};
 use kerf_model::pod::Pod;
+use kerf_model::price::Price;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use kerf_scheduler::{Options, Prepared, ReservedMode, WhatIf as Question};
@@ -140,6 +141,13 @@ impl<'a> WhatIf<'a> {
         self.snapshot
     }
 
+    /// What a node of a pool costs besides its price where pods are packed onto several.
+    pub(crate) fn node_overhead(&self, pool: &str) -> Price {
+        let pool = self.snapshot.pools.iter().find(|known| *known.name == *pool);
+        let configured = pool.and_then(|pool| pool.packing.node_overhead);
+        Price::from_pico(configured.unwrap_or(self.options.node_overhead).pico())
+    }
+
     /// The time of the simulations.
     pub const fn now(&self) -> Timestamp {
         self.now
@@ -150,7 +158,27 @@ impl<'a> WhatIf<'a> {
         self.ask(candidates, Protected::Stay)
     }
 
+    /// As [`Self::without`], with new nodes that cost least together, however many (at most half as many again as the greedy needs, and three).
+    pub(crate) fn without_for_several(&self, candidates: &[&Candidate]) -> Result<Simulation, SimulationError> {
+        let options = Options {
+            packing: Packing::Balanced,
+            forecast_binding: false,
+            threads: 1,
+            ..self.options.clone()
+        };
+        self.ask_with(candidates, Protected::Stay, &options)
+    }
+
     pub(crate) fn ask(&self, candidates: &[&Candidate], protected: Protected) -> Result<Simulation, SimulationError> {
+        self.ask_with(candidates, protected, &self.options)
+    }
+
+    fn ask_with(
+        &self,
+        candidates: &[&Candidate],
+        protected: Protected,
+        options: &Options,
+    ) -> Result<Simulation, SimulationError> {
         let is_going = |candidate: &&Candidate| candidate.node.marked_for_deletion;
         if candidates.iter().any(is_going) {
             return Err(SimulationError::Deleting);
@@ -163,7 +191,7 @@ impl<'a> WhatIf<'a> {
             settling_nodes: &self.settling,
             freed: &freed(candidates),
         };
-        let plan = self.prepared.solve(&question, &self.options, &|| false);
+        let plan = self.prepared.solve(&question, options, &|| false);
         let mut unplaced = self.unplaced(&plan);
         unplaced.extend(self.on_uninitialized(&plan));
         unplaced.extend(self.promised(candidates));

@@ -84,15 +84,29 @@ pub fn still_candidates(
 /// compared again.
 pub fn still_fits(command: &Command, now: &[Candidate], what_if: &WhatIf<'_>) -> Result<(), Invalid> {
     let candidates: Vec<&Candidate> = now.iter().collect();
-    let simulation = what_if.without(&candidates).map_err(Invalid::NoSimulation)?;
+    let simulation = match command.replacements.len() {
+        0 | 1 => what_if.without(&candidates),
+        _ => what_if.without_for_several(&candidates),
+    };
+    let simulation = simulation.map_err(Invalid::NoSimulation)?;
     if let Some(sentence) = simulation.failure() {
         return Err(Invalid::Unplaceable(sentence));
     }
-    match (simulation.plan.launches.as_slice(), command.replacements.as_slice()) {
-        ([], []) => Ok(()),
-        ([wanted], [planned]) if is_subset(planned, wanted) => Ok(()),
-        _ => Err(Invalid::Changed),
-    }
+    let (wanted, planned) = (&simulation.plan.launches, &command.replacements);
+    let (wanted, planned) = (by_price(wanted), by_price(planned));
+    let same = wanted.len() == planned.len()
+        && wanted
+            .iter()
+            .zip(&planned)
+            .all(|(wanted, planned)| is_subset(planned, wanted));
+    if same { Ok(()) } else { Err(Invalid::Changed) }
+}
+
+/// Launches in the order of their prices: the same pods give the same launches.
+fn by_price(launches: &[Launch]) -> Vec<&Launch> {
+    let mut all: Vec<&Launch> = launches.iter().collect();
+    all.sort_by_key(|launch| launch.price());
+    all
 }
 
 /// Whether every type a launch offers is among those of another.

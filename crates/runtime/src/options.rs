@@ -12,12 +12,14 @@ use std::time::Duration;
 
 pub use definitions::{DEFINITIONS, OptionDef, OptionKind, OptionOrigin, SCHEDULING, usage};
 pub use gates::{FeatureGates, GateError};
-pub use parse::{FlagError, Values};
+pub use parse::{FlagError, Values, go_bool};
 pub use remarks::{Remark, unknown_gates};
 
 use kerf_units::policy::{
     CommandsPerPass, Destinations, ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy,
+    Replacements,
 };
+use kerf_units::savings_per_pod::SavingsPerPod;
 
 use crate::logging::LogLevel;
 
@@ -78,8 +80,10 @@ pub struct Options {
     pub forecast_binding: ForecastBinding,
     /// Kerf's own: where consolidation may move pods.
     pub consolidation_destinations: Destinations,
-    /// Kerf's own: what a consolidation command must save per hour for each pod it moves, in dollars: finite, and not negative.
-    pub consolidation_savings_per_pod: f64,
+    /// Kerf's own: what a consolidation command must save per hour for each pod it moves.
+    pub consolidation_savings_per_pod: SavingsPerPod,
+    /// Kerf's own: how many nodes may replace those of a consolidation command.
+    pub consolidation_replacements: Replacements,
     /// Kerf's own: how many disruption commands a pass may start.
     pub commands_per_pass: CommandsPerPass,
     /// Kerf's own: taint keys nodes lose by themselves while they start, besides the well-known ones.
@@ -191,7 +195,8 @@ impl Options {
             forecast_binding: scheduling.forecast_binding,
             consolidation_destinations: check.one_of("consolidation-destinations", "CONSOLIDATION_DESTINATIONS"),
             consolidation_savings_per_pod: check
-                .dollars("consolidation-savings-per-pod", "CONSOLIDATION_SAVINGS_PER_POD"),
+                .one_of("consolidation-savings-per-pod", "CONSOLIDATION_SAVINGS_PER_POD"),
+            consolidation_replacements: check.one_of("consolidation-replacements", "CONSOLIDATION_REPLACEMENTS"),
             commands_per_pass: check.one_of("disruption-commands-per-pass", "DISRUPTION_COMMANDS_PER_PASS"),
             startup_taints: check.taint_keys("startup-taints", "STARTUP_TAINTS"),
             nominate_pods: values.bool("nominate-pods"),
@@ -270,6 +275,14 @@ fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// The taint keys in a list separated by commas. Returns `None` if one has a value or an effect: such a key would never match.
+pub fn taint_keys(text: &str) -> Option<Vec<String>> {
+    let keys = text.split(',').map(str::trim).filter(|key| !key.is_empty());
+    let keys: Vec<String> = keys.map(str::to_owned).collect();
+    let plain = keys.iter().all(|key| !key.contains(['=', ':', ' ']) && key != "/");
+    plain.then_some(keys)
+}
+
 /// One per started processor (SCH-004).
 fn workers(cpu_requests: i64) -> usize {
     usize::try_from(cpu_requests.saturating_add(999) / 1000)
@@ -331,13 +344,6 @@ impl<'a> Check<'a> {
         self.or_default(gates.map_err(OptionsError::Gates))
     }
 
-    /// An amount of dollars from 0 to a million.
-    fn dollars(&mut self, flag: &str, variable: &'static str) -> f64 {
-        let text = self.values.string(flag);
-        let amount = text.parse().ok().filter(|amount| (0.0..=1.0e6).contains(amount));
-        self.or_default(amount.ok_or_else(|| invalid(variable, text)))
-    }
-
     fn port(&mut self, flag: &str, variable: &'static str) -> u16 {
         let value = self.values.int(flag);
         self.or_default(u16::try_from(value).map_err(|_| invalid(variable, &value.to_string())))
@@ -366,13 +372,9 @@ impl<'a> Check<'a> {
         )
     }
 
-    /// The keys of a list; ones with a value or an effect would never match, so they are refused.
     fn taint_keys(&mut self, flag: &str, variable: &'static str) -> Vec<String> {
         let text = self.values.string(flag);
-        let keys = text.split(',').map(str::trim).filter(|key| !key.is_empty());
-        let keys: Vec<String> = keys.map(str::to_owned).collect();
-        let plain = keys.iter().all(|key| !key.contains(['=', ':', ' ']) && key != "/");
-        self.or_default(plain.then_some(keys).ok_or_else(|| invalid(variable, text)))
+        self.or_default(taint_keys(text).ok_or_else(|| invalid(variable, text)))
     }
 }
 

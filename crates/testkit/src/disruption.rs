@@ -21,7 +21,7 @@ use kerf_model::selector::{LabelSelector, LabelSet};
 use kerf_model::snapshot::{Pdb, Snapshot};
 use kerf_scheduler::Options;
 use kerf_units::duration::GoDuration;
-use kerf_units::policy::Destinations;
+use kerf_units::policy::{Destinations, Replacements};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -339,6 +339,17 @@ impl Default for Asked {
 }
 
 impl Asked {
+    /// Commands may have several replacements.
+    pub fn several_replacements() -> Self {
+        Self {
+            settings: Settings {
+                replacements: Replacements::Several,
+                ..Settings::default()
+            },
+            ..Self::default()
+        }
+    }
+
     /// Looks at a cluster's consolidation and the candidates it may choose from.
     pub fn with<T>(&self, cluster: &Cluster, look: impl FnOnce(&Consolidation<'_>, &[Candidate]) -> T) -> T {
         let free = cluster.free();

@@ -228,6 +228,18 @@ pub enum CommandsPerPass {
 
 policy!(CommandsPerPass: Independent = "Independent", One = "One");
 
+/// How many nodes may replace those of a consolidation command; Kerf's own (DIS-131).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Replacements {
+    /// One, as upstream.
+    #[default]
+    One,
+    /// Several that cost less together, where no single one does.
+    Several,
+}
+
+policy!(Replacements: One = "One", Several = "Several");
+
 #[cfg(test)]
 mod tests {
     use super::*;

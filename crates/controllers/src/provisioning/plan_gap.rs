@@ -16,12 +16,13 @@ use crate::decision_inputs::decision_settings;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "provisioner.gap";
-/// The least time between two measurements. One takes up to seconds of a core.
-const PAUSE: Duration = Duration::from_secs(60);
-/// The most kinds of pods with different requests in a plan that is measured: 200 kinds take 2.4 s with EC2's instance types.
-const KINDS_MAX: usize = 200;
+/// The least time between two measurements, so that they take a small part of the processor time.
+const PAUSE: Duration = Duration::from_secs(5 * 60);
+/// The most kinds of pods with different requests in a plan that is measured. The time grows faster than their number: 200 kinds take 2.4 s
+/// with EC2's instance types.
+const KINDS_MAX: usize = 50;
 
-/// Measures the last plan that launches nodes, at most once a minute.
+/// Measures the last plan that launches nodes, at most once in five minutes.
 pub(crate) struct PlanGap {
     context: Context,
     work: WorkLoop<()>,

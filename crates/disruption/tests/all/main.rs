@@ -18,6 +18,7 @@ mod property;
 mod protection;
 mod required_savings;
 mod retirement;
+mod several;
 mod simulation;
 mod single;
 mod spot;

@@ -421,7 +421,7 @@ catalogue! {
     // Kerf's own
 
     PLAN_GAP: gauge "kerf_plan_gap_ratio" []
-        "How much a plan that launched nodes costs more than a lower bound of its cost, as a share of the bound; at most one plan a minute is measured.";
+        "How much a plan that launched nodes costs more than a lower bound of its cost, as a share of the bound; at most one plan in five minutes is measured.";
 
     // Kerf's own, with --observe
 

@@ -308,6 +308,14 @@ pub const DEFINITIONS: &[OptionDef] = &[
     )
     .of_kerf(),
     option(
+        "consolidation-replacements",
+        "CONSOLIDATION_REPLACEMENTS",
+        OptionKind::Text,
+        "One",
+        "how many nodes may replace those of a consolidation command: One (as Karpenter) or Several (up to three, where no single one is cheaper)",
+    )
+    .of_kerf(),
+    option(
         "disruption-commands-per-pass",
         "DISRUPTION_COMMANDS_PER_PASS",
         OptionKind::Text,
