@@ -3,9 +3,13 @@
 use crate::exit;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use kerf_api::StartupTaints;
+use kerf_runtime::options::{go_bool, taint_keys};
 use kerf_units::policy::{
-    ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, Policy, PreferencePolicy, UnknownPolicy,
+    CommandsPerPass, Destinations, ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, Policy,
+    PreferencePolicy, Replacements, UnknownPolicy,
 };
+use kerf_units::savings_per_pod::SavingsPerPod;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -209,6 +213,42 @@ pub(crate) struct DecisionArgs {
     /// what they cost as planned.
     #[arg(long, env = "FORECAST_BINDING", value_parser = policy::<ForecastBinding>(), default_value_t)]
     pub(crate) forecast_binding: ForecastBinding,
+    /// Where consolidation may move pods: not onto nodes within their own consolidateAfter, or anywhere.
+    #[arg(long, env = "CONSOLIDATION_DESTINATIONS", value_parser = policy::<Destinations>(), default_value_t)]
+    pub(crate) consolidation_destinations: Destinations,
+    /// Dollars per hour that a consolidation command must save for each pod it moves.
+    #[arg(
+        long,
+        env = "CONSOLIDATION_SAVINGS_PER_POD",
+        value_name = "DOLLARS",
+        allow_negative_numbers = true,
+        default_value_t
+    )]
+    pub(crate) consolidation_savings_per_pod: SavingsPerPod,
+    /// How many nodes may replace those of a consolidation command: one, or up to three where no single one is cheaper.
+    #[arg(long, env = "CONSOLIDATION_REPLACEMENTS", value_parser = policy::<Replacements>(), default_value_t)]
+    pub(crate) consolidation_replacements: Replacements,
+    /// How many disruption commands a pass may start: one, or up to ten that touch different nodes.
+    #[arg(long, env = "DISRUPTION_COMMANDS_PER_PASS", value_parser = policy::<CommandsPerPass>(), default_value_t)]
+    pub(crate) disruption_commands_per_pass: CommandsPerPass,
+    /// Whether pods with resource claims are left alone; false plans them as if they had none.
+    #[arg(long, env = "IGNORE_DRA_REQUESTS", value_name = "BOOL", default_value_t = true, default_missing_value = "true", num_args = 0..=1, require_equals = true, action = ArgAction::Set, value_parser = boolean)]
+    pub(crate) ignore_dra_requests: bool,
+    /// Taint keys nodes lose by themselves while they start, besides the well-known ones, comma separated. One that ends with / stands for all
+    /// that begin so.
+    #[arg(long, env = "STARTUP_TAINTS", value_name = "KEYS", default_value = "", value_parser = startup_taints)]
+    pub(crate) startup_taints: StartupTaints,
+}
+
+/// A truth value as the controller reads it.
+fn boolean(text: &str) -> Result<bool, String> {
+    go_bool(text).ok_or_else(|| "must be true or false".to_owned())
+}
+
+/// Taint keys as the controller reads them.
+fn startup_taints(text: &str) -> Result<StartupTaints, String> {
+    let keys = taint_keys(text).ok_or_else(|| "a taint key has neither a value nor an effect".to_owned());
+    keys.map(StartupTaints::with)
 }
 
 /// What the instance types of EC2NodeClasses depend on.

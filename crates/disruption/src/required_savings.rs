@@ -4,6 +4,7 @@ use crate::candidate::Candidate;
 use crate::command::Command;
 use crate::consolidation::Consolidation;
 use crate::cost::Cost;
+use crate::savings_per_pod::required;
 use crate::single_node_results::{SingleNodeResult, SingleNodeResults};
 use crate::unconsolidatable::Unconsolidatable;
 use kerf_model::in_flight::{MachineKind, UndoneMove};
@@ -38,7 +39,7 @@ impl Consolidation<'_> {
             return Price::ZERO;
         }
         let moved = candidates.into_iter().map(|candidate| candidate.cost.less(Cost::ONE));
-        self.settings.savings_per_pod.of(moved.sum())
+        required(self.settings.savings_per_pod, moved.sum())
     }
 
     fn active(&self) -> impl Iterator<Item = &UndoneMove> {

@@ -2,15 +2,10 @@
 
 use crate::cost::Cost;
 use kerf_model::price::Price;
+pub use kerf_units::savings_per_pod::SavingsPerPod;
 
-/// What a command of consolidation must save per hour for each plain pod it moves. The default accepts every saving, as upstream does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SavingsPerPod(pub Price);
-
-impl SavingsPerPod {
-    /// What moving these pods must save.
-    pub(crate) fn of(self, moved: Cost) -> Price {
-        let pico = i128::from(self.0.pico()) * i128::from(moved.raw()) / i128::from(Cost::ONE.raw());
-        Price::from_pico(i64::try_from(pico).unwrap_or(i64::MAX))
-    }
+/// What moving pods of this cost must save per hour.
+pub(crate) fn required(savings: SavingsPerPod, moved: Cost) -> Price {
+    let pico = i128::from(savings.pico()) * i128::from(moved.raw()) / i128::from(Cost::ONE.raw());
+    Price::from_pico(i64::try_from(pico).unwrap_or(i64::MAX))
 }

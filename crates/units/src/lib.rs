@@ -18,3 +18,4 @@ pub mod duration;
 pub mod nearest_name;
 pub mod policy;
 pub mod quantity;
+pub mod savings_per_pod;

@@ -7,7 +7,7 @@ use kerf_cloud::OverlayPool;
 use kerf_controllers::conventions_of;
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
-use kerf_state::Mirror;
+use kerf_state::{Conventions, Mirror};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -57,7 +57,12 @@ pub(super) fn mirror(
         world.catalogues.insert(pool.name.to_string(), Ok(catalogue));
     }
     let (claims, catalogues) = (world.claims.clone(), world.catalogues.clone());
-    let mut mirror = world.into_mirror(Arc::clone(interner), conventions_of(&vocabulary));
+    let conventions = Conventions {
+        refuse_resource_claims: settings.refuse_resource_claims,
+        startup_taints: settings.startup_taints.clone(),
+        ..conventions_of(&vocabulary)
+    };
+    let mut mirror = world.into_mirror(Arc::clone(interner), conventions);
     if settings.capacity_buffers {
         buffers.keep(&mut mirror, settings.now, errors);
     }

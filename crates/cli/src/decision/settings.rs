@@ -5,8 +5,10 @@ use super::ec2_settings::ec2_settings;
 use crate::args::{CatalogueName, DecisionArgs};
 use crate::manifests::InputError;
 use jiff::Timestamp;
+use kerf_api::StartupTaints;
 use kerf_aws::offline::OfflineSettings;
 use kerf_cloud::Vocabulary;
+use kerf_decide::UnreadNodes;
 use kerf_kwok::{ReadMode, builtin_catalogue, ec2_catalogue, read_catalogue};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
@@ -27,6 +29,10 @@ pub(crate) struct Settings {
     pub(super) overlays: bool,
     /// Whether CapacityBuffers count.
     pub(crate) capacity_buffers: bool,
+    /// Whether pods with resource claims are refused.
+    pub(super) refuse_resource_claims: bool,
+    /// Taints nodes lose by themselves while they start.
+    pub(super) startup_taints: StartupTaints,
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) vocabulary: Vocabulary,
     /// What the instance types of EC2NodeClasses depend on; `None` if the command line names instance types.
@@ -66,6 +72,8 @@ impl Settings {
             node_repair: false,
             overlays: true,
             capacity_buffers: true,
+            refuse_resource_claims: true,
+            startup_taints: StartupTaints::default(),
             vocabulary: kerf_kwok::vocabulary(&catalogue, interner),
             catalogue,
             ec2: None,
@@ -114,6 +122,8 @@ impl Settings {
             decide: decide(args, gates),
             overlays,
             capacity_buffers,
+            refuse_resource_claims: args.ignore_dra_requests,
+            startup_taints: args.startup_taints.clone(),
             catalogue,
             vocabulary,
             ec2: (!is_named).then_some(ec2),
@@ -138,8 +148,13 @@ fn decide(args: &DecisionArgs, gates: FeatureGates) -> kerf_decide::Settings {
             ..Options::default()
         },
         spot_to_spot: gates.spot_to_spot_consolidation,
+        savings_per_pod: args.consolidation_savings_per_pod,
         static_capacity: gates.static_capacity,
-        ..kerf_decide::Settings::default()
+        replacements: args.consolidation_replacements,
+        commands_per_pass: args.disruption_commands_per_pass,
+        destinations: args.consolidation_destinations,
+        compare: false,
+        unread: UnreadNodes::default(),
     }
 }
 
@@ -202,39 +217,142 @@ mod tests {
     use crate::args::{Cli, Command};
     use clap::Parser;
     use kerf_controllers::{Tuning, decision_settings};
-    use kerf_runtime::options::{Options as ControllerOptions, Parsed};
+    use kerf_runtime::options::{DEFINITIONS, Options as ControllerOptions, Parsed};
 
-    /// The settings of `kerf simulate` with these flags, and of a controller with the same flags.
-    fn both(flags: &[&str]) -> [kerf_decide::Settings; 2] {
+    /// The options of a controller that change decisions, with values other than the default.
+    const DECIDING: &[(&str, &[&str])] = &[
+        ("preference-policy", &["Ignore"]),
+        ("min-values-policy", &["BestEffort"]),
+        ("ignore-dra-requests", &["false"]),
+        (
+            "feature-gates",
+            &[
+                "SpotToSpotConsolidation=true",
+                "StaticCapacity=true",
+                "ReservedCapacity=false",
+            ],
+        ),
+        ("packing", &["cheapest", "upstream"]),
+        ("node-overhead-cost", &["0.5"]),
+        ("forecast-binding", &["Off"]),
+        ("consolidation-destinations", &["Any"]),
+        ("consolidation-savings-per-pod", &["0.002", "1000000"]),
+        ("consolidation-replacements", &["Several"]),
+        ("disruption-commands-per-pass", &["Independent"]),
+        ("startup-taints", &["a.example/x, b.example/"]),
+    ];
+
+    /// Those that change no decision, or only when decisions are made. `--threads` stands for `cpu-requests`, and `--instance-types` for
+    /// `instance-types-file-path`.
+    const OTHERS: &[&str] = &[
+        "karpenter-service",
+        "metrics-port",
+        "health-probe-port",
+        "kube-client-qps",
+        "kube-client-burst",
+        "enable-profiling",
+        "disable-controller-warmup",
+        "disable-leader-election",
+        "disable-cluster-state-observability",
+        "leader-election-name",
+        "leader-election-namespace",
+        "memory-limit",
+        "cpu-requests",
+        "log-level",
+        "log-output-paths",
+        "log-error-output-paths",
+        "batch-max-duration",
+        "batch-idle-duration",
+        "instance-types-file-path",
+        "nominate-pods",
+        "observe",
+        "observe-file",
+    ];
+
+    /// What decisions depend on, the rules by which objects are read included.
+    type Deciding = (kerf_decide::Settings, bool, StartupTaints);
+
+    /// The settings of `kerf simulate` with these flags.
+    fn offline(flags: &[String]) -> Deciding {
         let line = ["kerf", "simulate", "-f", "-", "--now", "2026-01-01T00:00:00Z"];
-        let cli = Cli::try_parse_from(line.iter().chain(flags)).expect("valid flags");
+        let line = line.into_iter().map(str::to_owned).chain(flags.iter().cloned());
+        let cli = Cli::try_parse_from(line).unwrap_or_else(|error| panic!("{flags:?}: {error}"));
         let Command::Simulate(args) = cli.command else {
             panic!("it is simulate");
         };
         let (interner, mut errors) = (Interner::default(), Vec::new());
-        let offline = Settings::read(&args.decision, CatalogueChoice::Offline, &interner, &mut errors);
-        let Ok(Parsed::Run(options)) = ControllerOptions::parse(flags.iter().map(|flag| (*flag).to_owned()), |_| None)
-        else {
+        let settings = Settings::read(&args.decision, CatalogueChoice::Offline, &interner, &mut errors);
+        let settings = settings.expect("no errors");
+        (
+            settings.decide,
+            settings.refuse_resource_claims,
+            settings.startup_taints,
+        )
+    }
+
+    /// The settings of a controller with these flags.
+    fn running(flags: &[String]) -> Deciding {
+        let Ok(Parsed::Run(options)) = ControllerOptions::parse(flags.iter().cloned(), |_| None) else {
             panic!("a controller takes {flags:?}");
         };
-        let mut running = decision_settings(&options, &Tuning::default());
+        let mut settings = decision_settings(&options, &Tuning::default());
         // These change how fast a decision is made and what is checked beside it, but no decision.
-        running.compare = false;
-        running.solver.threads = 1;
-        [offline.expect("no errors").decide, running]
+        settings.compare = false;
+        settings.solver.threads = 1;
+        (
+            settings,
+            options.ignore_dra_requests,
+            StartupTaints::with(options.startup_taints),
+        )
     }
 
     #[test]
     fn the_command_line_decides_as_a_controller_with_the_same_options_does() {
-        for flags in [
-            &[][..],
-            &["--preference-policy=Ignore"],
-            &["--min-values-policy=BestEffort"],
-            &["--feature-gates=SpotToSpotConsolidation=true"],
-            &["--feature-gates=StaticCapacity=true,ReservedCapacity=false"],
+        let defaults = running(&[]);
+        assert_eq!(offline(&[]), defaults);
+        for def in DEFINITIONS {
+            let deciding = DECIDING.iter().find(|(flag, _)| *flag == def.flag);
+            let is_other = OTHERS.contains(&def.flag);
+            assert!(
+                deciding.is_some() != is_other,
+                "{} changes decisions, or does not",
+                def.flag
+            );
+            for value in deciding.map_or(&[][..], |(_, values)| values) {
+                let flags = [format!("--{}={value}", def.flag)];
+                assert_ne!(running(&flags), defaults, "{flags:?} changes nothing");
+                assert_eq!(offline(&flags), running(&flags), "{flags:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_command_line_reads_the_variables_of_a_controller_and_refuses_what_it_refuses() {
+        use clap::CommandFactory;
+        let command = Cli::command();
+        for name in ["simulate", "explain"] {
+            let command = command.find_subcommand(name).expect("a command");
+            for (flag, _) in DECIDING {
+                let def = DEFINITIONS.iter().find(|def| def.flag == *flag).expect("an option");
+                let arg = command.get_arguments().find(|arg| arg.get_long() == Some(flag));
+                let arg = arg.unwrap_or_else(|| panic!("{name} has no --{flag}"));
+                assert_eq!(arg.get_env().and_then(std::ffi::OsStr::to_str), Some(def.variable));
+            }
+        }
+        for flag in [
+            "--consolidation-savings-per-pod=-1",
+            "--consolidation-savings-per-pod=NaN",
+            "--consolidation-savings-per-pod=1000001",
+            "--consolidation-destinations=any",
+            "--disruption-commands-per-pass=Two",
+            "--ignore-dra-requests=maybe",
+            "--startup-taints=a=b:NoSchedule",
         ] {
-            let [offline, running] = both(flags);
-            assert_eq!(offline, running, "{flags:?}");
+            assert!(
+                Cli::try_parse_from(["kerf", "simulate", "-f", "-", flag]).is_err(),
+                "{flag}"
+            );
+            assert!(ControllerOptions::parse([flag.to_owned()], |_| None).is_err(), "{flag}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! DIS-134).
 
 use crate::fixture::{Asked, Cluster, ago, sized};
-use kerf_disruption::{SavingsPerPod, Settings};
+use kerf_disruption::Settings;
 use kerf_model::in_flight::{MachineKind, UndoneMove};
 use kerf_model::price::Price;
 use std::collections::BTreeSet;
@@ -124,7 +124,7 @@ fn a_command_saves_enough_for_every_pod_it_moves() {
     }
     let asked = Asked {
         settings: Settings {
-            savings_per_pod: SavingsPerPod(per_hour(0.0005)),
+            savings_per_pod: "0.0005".parse().expect("an amount"),
             ..Settings::default()
         },
         ..Asked::default()

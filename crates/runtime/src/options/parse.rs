@@ -221,7 +221,7 @@ fn from_flag(def: &OptionDef, text: String) -> Result<Value, FlagError> {
 }
 
 /// The words Go reads as booleans (OPS-025).
-pub(super) fn go_bool(text: &str) -> Option<bool> {
+pub fn go_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
