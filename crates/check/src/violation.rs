@@ -6,9 +6,10 @@ use std::sync::Arc;
 /// How strictly a plan is judged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CheckOptions {
-    /// `minValues` must be met as the pool states it; otherwise as the launch, which may have lowered it, states it (section 18).
+    /// `minValues` must be met as the pool states it; otherwise as the launch, which may have lowered it, states it (section 18 of
+    /// `docs/behaviour/scheduling.md`).
     pub strict_min_values: bool,
-    /// Launches must hold the reservations they may use (gate ReservedCapacity, section 19).
+    /// Launches must hold the reservations they may use (gate ReservedCapacity, section 19 of `docs/behaviour/scheduling.md`).
     pub reserved_capacity: bool,
     /// How many arrivals may be tried when looking for an order in which all pods can be bound; 0 for the order the plan names alone.
     pub order_search_steps: u64,

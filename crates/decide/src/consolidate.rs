@@ -1,4 +1,4 @@
-//! Consolidation: nodes that go together, and nodes that go one by one (section 8 of the disruption contract).
+//! Consolidation: nodes that go together, and nodes that go one by one (section 8 of `docs/behaviour/disruption.md`).
 
 use crate::after_commands::AfterCommands;
 use crate::candidate_cache::SortedNodes;

@@ -64,7 +64,7 @@ pub struct Requirement {
     pub gte: Option<i64>,
     /// Inclusive upper bound; only complements carry bounds.
     pub lte: Option<i64>,
-    /// The least number of distinct values a claim's instance types must offer together (section 18).
+    /// The least number of distinct values a claim's instance types must offer together (section 18 of `docs/behaviour/scheduling.md`).
     pub min_values: Option<u32>,
 }
 

@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn workers_follow_the_cpu_request() {
-        // The examples of OPS section 6. LIF-222
+        // The examples of section 6 of `docs/behaviour/operations.md`. LIF-222
         for (milli, expected) in [
             (500, 10),
             (1000, 10),

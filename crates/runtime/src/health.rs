@@ -1,4 +1,4 @@
-//! Named health checks and the probe endpoints over them (OPS section 3).
+//! Named health checks and the probe endpoints over them (section 3 of `docs/behaviour/operations.md`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

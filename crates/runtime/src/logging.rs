@@ -1,5 +1,5 @@
-//! Log lines as upstream's tools expect them: one JSON object per line, keys in a fixed order (OPS section 12). A terminal gets shorter
-//! lines, for people.
+//! Log lines as upstream's tools expect them: one JSON object per line, keys in a fixed order (section 12 of `docs/behaviour/operations.md`). A
+//! terminal gets shorter lines, for people.
 //!
 //! Fields of enclosing spans come before the event's own. A field made with [`json`] is written as a JSON value
 //! instead of text.

@@ -1,5 +1,5 @@
-//! The options of the controller: flags, environment variables and defaults, as upstream reads them (OPS sections 1
-//! and 2). Pure: arguments and environment come in, options or a message come out.
+//! The options of the controller: flags, environment variables and defaults, as upstream reads them (sections 1 and 2 of
+//! `docs/behaviour/operations.md`). Pure: arguments and environment come in, options or a message come out.
 
 mod definitions;
 mod gates;

@@ -6,7 +6,7 @@ use kerf_model::snapshot::Snapshot;
 use kerf_units::policy::{MinValuesPolicy, NodeOverheadCost, NodeScoring, Packing, PreferencePolicy};
 use std::sync::Arc;
 
-/// What happens when a compatible reservation exists but is used up (section 19).
+/// What happens when a compatible reservation exists but is used up (section 19 of `docs/behaviour/scheduling.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReservedMode {
     /// The feature gate is off: reserved offerings are treated like others (SCH-289).

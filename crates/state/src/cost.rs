@@ -1,4 +1,4 @@
-//! What a pool costs now (section 18 of the lifecycle contract).
+//! What a pool costs now (section 18 of `docs/behaviour/lifecycle.md`).
 
 use kerf_model::intern::sym;
 use kerf_model::price::Price;

@@ -1,5 +1,5 @@
-//! The reference benchmark's cluster and pods (contract section 29), from a fixed generator: the same distributions, seed 42, drawn from
-//! SplitMix64 afresh for every workload.
+//! The reference benchmark's cluster and pods (section 29 of `docs/behaviour/scheduling.md`), from a fixed generator: the same distributions,
+//! seed 42, drawn from SplitMix64 afresh for every workload.
 
 use crate::draw::Draw;
 use jiff::Timestamp;

@@ -104,7 +104,7 @@ pub enum Packing {
     Balanced,
     /// The same strategies. The plan that schedules most pods wins, then the cheapest, whatever the number of nodes.
     Cheapest,
-    /// The greedy of upstream alone (section 16 of the scheduling behaviour).
+    /// The greedy of upstream alone (section 16 of `docs/behaviour/scheduling.md`).
     Upstream,
 }
 

@@ -1,4 +1,4 @@
-//! The loop that decides (the controller `disruption`; section 2 of the disruption contract).
+//! The loop that decides (the controller `disruption`; section 2 of `docs/behaviour/disruption.md`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

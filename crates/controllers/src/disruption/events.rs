@@ -1,4 +1,4 @@
-//! What the loop and the queue report about nodes, claims and pools (section 12 of the disruption contract).
+//! What the loop and the queue report about nodes, claims and pools (section 12 of `docs/behaviour/disruption.md`).
 
 use std::time::Duration;
 

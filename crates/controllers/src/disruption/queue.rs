@@ -1,4 +1,4 @@
-//! Seeing commands through (the controller `disruption.queue`; section 11 of the disruption contract).
+//! Seeing commands through (the controller `disruption.queue`; section 11 of `docs/behaviour/disruption.md`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Reporting of what rounds of disruption found: events, metrics and log lines (section 12 of the disruption contract).
+//! Reporting of what rounds of disruption found: events, metrics and log lines (section 12 of `docs/behaviour/disruption.md`).
 
 use kerf_decide::{Evaluation, Method, SortedNodes, Validation};
 use kerf_disruption::{Allowance, Command, Invalid, Judgement, UnconsolidatableNode, dollars};

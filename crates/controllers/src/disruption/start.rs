@@ -1,4 +1,4 @@
-//! Starting a command (section 10 of the disruption contract): marks, then replacements, and only then are the nodes taken out of planning.
+//! Starting a command (section 10 of `docs/behaviour/disruption.md`): marks, then replacements, and only then are the nodes taken out of planning.
 //!
 //! Cut off anywhere, this leaves marks that the next clean-up removes and claims that become ordinary nodes.
 

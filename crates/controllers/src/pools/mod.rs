@@ -1,4 +1,4 @@
-//! Keeps the status of NodePools and their drift hashes (LIF section 15, DIS-221 to DIS-234).
+//! Keeps the status of NodePools and their drift hashes (section 15 of `docs/behaviour/lifecycle.md`, DIS-221 to DIS-234).
 
 mod counter;
 mod hash;

@@ -1,4 +1,4 @@
-//! When a batch of pods is complete (section 3 of the scheduling contract).
+//! When a batch of pods is complete (section 3 of `docs/behaviour/scheduling.md`).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

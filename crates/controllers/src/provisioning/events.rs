@@ -1,4 +1,4 @@
-//! Events about pods and pools (section 23 of the scheduling contract).
+//! Events about pods and pools (section 23 of `docs/behaviour/scheduling.md`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Metrics about the state of the cluster: sync, nodes, pods, pools and conditions (OPS sections 8 and 9).
+//! Metrics about the state of the cluster: sync, nodes, pods, pools and conditions (sections 8 and 9 of `docs/behaviour/operations.md`).
 
 mod cluster_state;
 mod conditions;

@@ -151,7 +151,7 @@ pub const SCHEDULING: &[OptionDef] = &[
     FORECAST_BINDING,
 ];
 
-/// The controller's options in the order of OPS section 1.
+/// The controller's options in the order of section 1 of `docs/behaviour/operations.md`.
 pub const DEFINITIONS: &[OptionDef] = &[
     option(
         "karpenter-service",

@@ -1,4 +1,4 @@
-//! Feature gates (OPS section 2).
+//! Feature gates (section 2 of `docs/behaviour/operations.md`).
 
 use std::str::FromStr;
 

@@ -1,4 +1,4 @@
-//! DaemonSet overhead (section 12): which DaemonSets run where, and what they take.
+//! DaemonSet overhead (section 12 of `docs/behaviour/scheduling.md`): which DaemonSets run where, and what they take.
 
 use crate::compile::catalogue::TypeIndex;
 use crate::compile::labels::labels_satisfy;

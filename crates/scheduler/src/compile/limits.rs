@@ -1,4 +1,4 @@
-//! Pool limits (section 11.4): what the claims of a pass leave of them.
+//! Pool limits (section 11.4 of `docs/behaviour/scheduling.md`): what the claims of a pass leave of them.
 
 use crate::compile::templates::{LimitedResource, Template};
 use crate::dense::bits::Bits;

@@ -1,4 +1,4 @@
-//! The order in which pods are tried (section 16.1).
+//! The order in which pods are tried (section 16.1 of `docs/behaviour/scheduling.md`).
 
 use crate::dense::ids::Id;
 use kerf_model::intern::sym;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The id of a pod: its index in the request.
 pub(crate) type PodId = Id<Pod>;
 
-/// The valid pods in the order of section 16.1, as indices into the request.
+/// The valid pods in the order of section 16.1 of `docs/behaviour/scheduling.md`, as indices into the request.
 pub(crate) fn queue(pods: &[Arc<Pod>]) -> Vec<PodId> {
     let sound = pods.iter().enumerate().filter(|(_, pod)| pod.faults.is_empty());
     let mut keyed: Vec<_> = sound

@@ -1,4 +1,4 @@
-//! Preference relaxation (section 17): the levels of one pod shape, each weaker than the one before.
+//! Preference relaxation (section 17 of `docs/behaviour/scheduling.md`): the levels of one pod shape, each weaker than the one before.
 
 use kerf_model::pod::{AffinityTerm, PodShape, SpreadConstraint};
 use kerf_model::relaxation::Relaxation;

@@ -1,4 +1,4 @@
-//! Existing nodes as targets of placements, compiled (sections 5 and 16.3).
+//! Existing nodes as targets of placements, compiled (sections 5 and 16.3 of `docs/behaviour/scheduling.md`).
 
 use crate::compile::daemons::DaemonOverhead;
 use crate::compile::taints::TaintSets;

@@ -1,4 +1,4 @@
-//! Templates: what a new node of each pool can be (section 11).
+//! Templates: what a new node of each pool can be (section 11 of `docs/behaviour/scheduling.md`).
 
 use crate::compile::catalogue::TypeIndex;
 use crate::compile::daemons::{DaemonPartition, partitions};

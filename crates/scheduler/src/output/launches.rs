@@ -1,5 +1,5 @@
-//! From claims to launches: final requirements, instance types and requests (section 20). Claims with equal spec, reservations and rows
-//! have equal launch options, which are computed once.
+//! From claims to launches: final requirements, instance types and requests (section 20 of `docs/behaviour/scheduling.md`). Claims with equal
+//! spec, reservations and rows have equal launch options, which are computed once.
 
 use crate::compile::catalogue::TypeIndex;
 use crate::compile::daemons::least;

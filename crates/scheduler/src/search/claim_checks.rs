@@ -1,4 +1,4 @@
-//! Whether an open claim, or a new claim of a template, accepts a pod (section 16.4).
+//! Whether an open claim, or a new claim of a template, accepts a pod (section 16.4 of `docs/behaviour/scheduling.md`).
 
 use crate::compile::limits::RowsWithinLimits;
 use crate::compile::problem::Problem;

@@ -1,4 +1,4 @@
-//! Reserved capacity (section 19): which claim has which reservation.
+//! Reserved capacity (section 19 of `docs/behaviour/scheduling.md`): which claim has which reservation.
 
 use crate::compile::problem::Problem;
 use crate::dense::bits::Bits;

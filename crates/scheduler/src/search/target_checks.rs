@@ -1,4 +1,4 @@
-//! Whether an existing node takes a pod (section 16.3), and what changes when it does.
+//! Whether an existing node takes a pod (section 16.3 of `docs/behaviour/scheduling.md`), and what changes when it does.
 
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::queue::PodId;
@@ -100,7 +100,8 @@ impl Assignment<'_, '_> {
         self.updated_targets.ports(self.problem.targets, at)
     }
 
-    /// Why a target rejects a pod, apart from domains and neighbours, in the order of section 16.3. Such a rejection is permanent.
+    /// Why a target rejects a pod, apart from domains and neighbours, in the order of section 16.3 of `docs/behaviour/scheduling.md`. Such a
+    /// rejection is permanent.
     fn reject_target(&self, query: &Query<'_>, at: usize) -> Option<TargetRejection> {
         let target = &self.problem.targets[at];
         let spread = &query.allowed.host_spread;

@@ -1,4 +1,4 @@
-//! Nodes and claims, and how the two make one machine (section 5.1).
+//! Nodes and claims, and how the two make one machine (section 5.1 of `docs/behaviour/scheduling.md`).
 
 use super::{Converter, Usage, ceil, floor, pod};
 use crate::lean::{LeanNode, LeanTaint};

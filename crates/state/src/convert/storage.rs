@@ -1,4 +1,4 @@
-//! Volume claims, volumes and storage classes, as far as they say where a pod may run (section 14).
+//! Volume claims, volumes and storage classes, as far as they say where a pod may run (section 14 of `docs/behaviour/scheduling.md`).
 
 use super::Converter;
 use super::conventions::csi_driver;

@@ -1,4 +1,4 @@
-//! Machines: Nodes and NodeClaims merged by provider id (section 5.1).
+//! Machines: Nodes and NodeClaims merged by provider id (section 5.1 of `docs/behaviour/scheduling.md`).
 //!
 //! A machine is computed from the stores of Nodes and claims by its key, so events may arrive in any order.
 

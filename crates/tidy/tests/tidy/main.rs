@@ -12,6 +12,7 @@ mod layers;
 mod links;
 mod lints;
 mod names;
+mod sections;
 mod source;
 mod test_binaries;
 mod verdict;

@@ -1,4 +1,4 @@
-//! The nodes from which volumes can be reached (section 14.3).
+//! The nodes from which volumes can be reached (section 14.3 of `docs/behaviour/scheduling.md`).
 
 use crate::compile::requirements::{ReqId, ReqSet, ReqSets};
 use kerf_model::intern::{Interner, Sym};

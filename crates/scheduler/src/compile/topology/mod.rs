@@ -1,4 +1,5 @@
-//! Topology spread, affinity and anti-affinity (section 15): one group per distinct constraint, and how many pods each group counts where.
+//! Topology spread, affinity and anti-affinity (section 15 of `docs/behaviour/scheduling.md`): one group per distinct constraint, and how many
+//! pods each group counts where.
 
 mod claim_domains;
 mod counts;

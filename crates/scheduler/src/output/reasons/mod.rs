@@ -1,4 +1,4 @@
-//! Why a pod has no place: the first cause per pool and per existing node (section 22), and what is missing.
+//! Why a pod has no place: the first cause per pool and per existing node (section 22 of `docs/behaviour/scheduling.md`), and what is missing.
 
 mod explain;
 mod labels;

@@ -1,4 +1,4 @@
-//! Why a pool makes no node for a pod: the first cause, in the words of section 22, and what is missing.
+//! Why a pool makes no node for a pod: the first cause, in the words of section 22 of `docs/behaviour/scheduling.md`, and what is missing.
 
 use crate::compile::classes::{ClassId, CompiledLevel};
 use crate::compile::limits::RowsWithinLimits;
@@ -46,7 +46,7 @@ pub(super) fn pool_refusal(pool: &Arc<str>, cause: Cause, nearest_miss: Option<S
     }
 }
 
-/// Why one pool makes no new node for a class, in the order of section 22.1.
+/// Why one pool makes no new node for a class, in the order of section 22.1 of `docs/behaviour/scheduling.md`.
 pub(super) fn refuse(
     assignment: &mut Assignment<'_, '_>,
     class_id: ClassId,

@@ -1,4 +1,5 @@
-//! The instance-type filter (section 22.2): which of requirements, resources and offering some type met, and what would help.
+//! The instance-type filter (section 22.2 of `docs/behaviour/scheduling.md`): which of requirements, resources and offering some type met, and
+//! what would help.
 
 use crate::compile::catalogue::TypeIndex;
 use crate::compile::classes::PodClass;

@@ -1,4 +1,4 @@
-//! NodePool: fields, defaults and rules (contract sections 1a and 2), and the NodeClaim fields that are the same.
+//! NodePool: fields, defaults and rules (sections 1a and 2 of `docs/behaviour/api.md`), and the NodeClaim fields that are the same.
 
 use serde_json::{Value, json};
 

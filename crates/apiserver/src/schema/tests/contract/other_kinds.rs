@@ -1,4 +1,4 @@
-//! NodeClaim, NodeOverlay, CapacityBuffer and KWOKNodeClass (contract sections 3, 4, 11 and 12).
+//! NodeClaim, NodeOverlay, CapacityBuffer and KWOKNodeClass (sections 3, 4, 11 and 12 of `docs/behaviour/api.md`).
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Requirement elements of NodePools, NodeClaims and NodeOverlays (contract sections 5 and 6).
+//! Requirement elements of NodePools, NodeClaims and NodeOverlays (sections 5 and 6 of `docs/behaviour/api.md`).
 
 use serde_json::{Value, json};
 
