@@ -68,7 +68,7 @@ pub mod node_claim {
     pub const DRAINED: &str = "Drained";
     /// No volume is attached any more (API-115).
     pub const VOLUMES_DETACHED: &str = "VolumesDetached";
-    /// The provider was told to terminate the instance (API-116).
+    /// The provider was asked to terminate the instance (API-116).
     pub const INSTANCE_TERMINATING: &str = "InstanceTerminating";
     /// Claim and Node agree (API-117).
     pub const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";

@@ -78,7 +78,7 @@ pub enum RepairAction {
     Replace,
     /// It is taken away as gently as any other node, within its pool's budgets.
     Drain,
-    /// It is told of.
+    /// It is reported.
     Report,
     /// Something this version does not know; nothing is done.
     #[serde(untagged)]

@@ -49,7 +49,7 @@ impl ApiError {
         self
     }
 
-    /// Adds the details and header that tell a client when to come back.
+    /// Adds the details and header that say when a client should try again.
     pub(crate) fn retry_after(mut self, seconds: u32) -> Self {
         let details = self.details.get_or_insert_with(|| json!({}));
         crate::json::set(details, &["retryAfterSeconds"], seconds.into());

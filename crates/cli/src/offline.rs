@@ -91,7 +91,7 @@ impl ListedCluster {
         &self.0.snapshot
     }
 
-    /// The actions under way, as far as objects tell of them.
+    /// The actions under way, as far as objects show them.
     pub fn in_flight(&self) -> &InFlight {
         self.0.view().in_flight
     }

@@ -146,7 +146,7 @@ impl GarbageCollection {
     }
 }
 
-/// A claim without an object, which tells the provider which instance to terminate.
+/// A claim without an object, which names the instance to terminate for the provider.
 fn claim_of_orphan(orphan: &Launched) -> NodeClaim {
     let mut claim = NodeClaim::new(&orphan.name, NodeClaimSpec::default());
     claim.metadata.labels = Some(orphan.labels.clone());

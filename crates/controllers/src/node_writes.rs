@@ -44,7 +44,7 @@ pub(crate) async fn edit_node(
     };
     let mut first = found(edited(context, &as_read(known), &edit).await);
     let newer = match &first {
-        // The watch may have told of the change while the call was under way.
+        // The watch may have delivered the change while the call was under way.
         Err(error) if ApiErrorKind::of(error) == ApiErrorKind::Conflict => context.cluster.node(name).filter(is_newer),
         _ => None,
     };

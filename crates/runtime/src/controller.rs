@@ -18,7 +18,7 @@ use crate::queue::{Key, Queue};
 use crate::random::{Rng, Seed};
 use crate::shutdown::panic_text;
 
-/// How long running reconciliations may go on after the loop was told to stop. Anything they leave undone is taken up
+/// How long running reconciliations may go on after the loop was asked to stop. Anything they leave undone is taken up
 /// again after the restart, so this only spares needless repetition.
 const GRACE: Duration = Duration::from_secs(5);
 

@@ -90,8 +90,8 @@ pub struct LogConfig {
 impl LogConfig {
     /// Writes the log of this thread as configured, until the guard is dropped. For tests: other threads log elsewhere.
     pub fn on_this_thread(self) -> DefaultGuard {
-        /// While only one subscriber lives, tracing asks the thread that comes to a log line first whether anybody wants it, and holds its no
-        /// against all threads.
+        /// While there is one subscriber, tracing caches for the whole process whether the first thread that reaches a log line wants it. With a
+        /// second subscriber it asks each thread, so that a thread without a log does not silence the others.
         static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
         LazyLock::force(&ANOTHER);
         tracing::subscriber::set_default(self.subscriber())

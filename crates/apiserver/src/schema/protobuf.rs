@@ -266,7 +266,7 @@ fn time(wire: Wire<'_>, micros: bool) -> Result<Value, String> {
     })
 }
 
-/// Field 1 tells which one it is: 0 for the integer in field 2, 1 for the string in field 3.
+/// Field 1 says which one it is: 0 for the integer in field 2, 1 for the string in field 3.
 fn int_or_string(wire: Wire<'_>) -> Result<Value, String> {
     let (mut is_text, mut integer, mut text) = (false, 0, "");
     for field in Fields(wire.bytes()?) {

@@ -149,7 +149,7 @@ impl State {
         stored
     }
 
-    /// Carries out one write: gives it the next version, stores it, tells watchers, keeps the indexes.
+    /// Carries out one write: gives it the next version, stores it, notifies watchers, keeps the indexes.
     fn write_down(&mut self, table: TableId, change: Change, key: &str, object: &mut Value) -> Arc<Stored> {
         self.version += 1;
         json::set(

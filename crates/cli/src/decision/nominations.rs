@@ -1,4 +1,4 @@
-//! The pods a NodeClaim on its way was made for, as far as a cluster tells: by the `Nominated` events of those pods. A running controller
+//! The pods a NodeClaim on its way was made for, as far as a cluster shows: by the `Nominated` events of those pods. A running controller
 //! knows them by itself.
 
 use kerf_api::{NodeClaim, labels};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Which events tell.
+/// The events that show it.
 pub(super) const SELECTOR: &str = "reason=Nominated";
 
 /// A pod an event is about.

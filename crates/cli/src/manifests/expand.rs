@@ -153,7 +153,7 @@ impl<'a> Workload<'a> {
         }
     }
 
-    /// Whether an object of the input is one of the workload's replicas. Labels alone do not tell: a selector may match bystanders.
+    /// Whether an object of the input is one of the workload's replicas. Labels alone do not show that: a selector may match bystanders.
     fn has_made(&self, pod: &Existing) -> bool {
         if pod.finished || pod.namespace != self.namespace || !self.selector.matches(&pod.labels) {
             return false;

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use std::io::{self, Write};
 
-/// Reads, checks and prints. The exit code tells whether there is a problem.
+/// Reads, checks and prints. The exit code says whether there is a problem.
 pub(crate) fn run(args: &PreflightArgs) -> anyhow::Result<Exit> {
     let now = match &args.now {
         None => kerf_runtime::Clock::system().now(),

@@ -149,7 +149,7 @@ fn pods_of_a_claim_on_its_way_are_known_by_their_events() {
         let document = serde_json::from_str(&outcome.stdout).expect("a document");
         (document, outcome.stderr)
     };
-    // Nothing tells whom the claim is for.
+    // Nothing says which pods the claim is for.
     let said = up.explain(&["pod/served"]).stderr;
     assert!(
         said.starts_with("note: NodeClaim default-x has no machine yet, "),
@@ -188,7 +188,7 @@ fn a_cluster_is_asked_as_files_are() {
     };
     let placed = told("pod/web-0", 0);
     assert_eq!(placed["verdict"], "NewNode");
-    // No machine tells which instance types the controller knows: EC2's are assumed.
+    // No machine shows which instance types the controller knows: EC2's are assumed.
     assert!(
         placed["instanceTypes"]
             .as_array()

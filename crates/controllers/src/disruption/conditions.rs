@@ -199,7 +199,7 @@ mod tests {
         .expect("a pool")
     }
 
-    // DIS-216: of pods, the claim tells what counts (LIF-137).
+    // DIS-216: the claim says which pods count (LIF-137).
     #[tokio::test]
     async fn claims_are_examined_when_they_their_pool_or_their_class_change() {
         let context = Context::without_api();

@@ -47,7 +47,7 @@ pub(crate) struct Nominator {
     work: WorkLoop<()>,
     /// The API server does not allow it.
     refused: AtomicBool,
-    /// By the pod's uid, the version written last. Older ones in the cluster do not show that write.
+    /// The resource version of the last write to each pod, by the pod's uid. An older version in the cache does not show that write yet.
     written: Mutex<BTreeMap<Arc<str>, u64>>,
 }
 

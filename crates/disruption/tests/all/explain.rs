@@ -188,7 +188,7 @@ fn everything_in_the_way_is_told() {
     );
 }
 
-// DIS-022: events tell one reason, which is the first of those told here.
+// DIS-022: events give one reason, which is the first of those listed here.
 #[test]
 fn the_first_reason_is_that_of_events() {
     let changes: [fn(&mut Node); 6] = [

@@ -10,7 +10,7 @@ use super::Gauge;
 pub struct Sample {
     /// The family.
     pub gauge: Gauge,
-    /// The family's name, which tells families apart.
+    /// The family's name, which distinguishes families.
     pub family: &'static str,
     /// Label values in the family's order.
     pub labels: Vec<String>,

@@ -350,7 +350,7 @@ fn all_mistakes_are_reported_at_once() {
     );
 }
 
-/// What the user is told about options that are accepted, and whether each is a warning.
+/// What the user reads about options that are accepted, and whether each is a warning.
 fn remarks(args: &[&str], env: &[(&str, &str)]) -> Vec<(bool, String)> {
     let lookup = |name: &str| {
         let found = env.iter().find(|(key, _)| *key == name);

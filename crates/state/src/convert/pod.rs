@@ -295,7 +295,7 @@ fn conditions_of_scheduling(lean: &LeanPod) -> impl Iterator<Item = &LeanConditi
     conditions.filter(|condition| condition.kind == "PodScheduled")
 }
 
-/// SCH-011: any owner counts, the most telling one first.
+/// SCH-011: any owner counts, the most specific one first.
 fn owner(owners: &[OwnerReference]) -> Owner {
     let kinds = [
         ("apps/v1", "DaemonSet", Owner::DaemonSet),

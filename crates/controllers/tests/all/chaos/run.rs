@@ -32,7 +32,7 @@ use crate::offline_agreement::{Agreement, Tally};
 const PATIENCE: Duration = Duration::from_secs(75 * 60);
 /// How long it has to stay so.
 const CALM: Duration = Duration::from_secs(30);
-/// How often a quiet watch is told that it is. Dozens of them cost more than all that happens in most worlds.
+/// How often a quiet watch gets a bookmark. Dozens of them cost more than all that happens in most worlds.
 const BOOKMARKS: Duration = Duration::from_secs(240);
 /// How long a process may take to list everything before it ends.
 const FIRST_SYNC: Duration = Duration::from_secs(120);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::chaos::caller::Caller;
 use crate::chaos::process::LEASE;
 
-/// How long it takes to find out what watches and a list did not tell.
+/// How long it takes to find out what watches and a list did not deliver.
 const HEALING: Duration = Duration::from_secs(120);
 
 /// Texts by key: labels, annotations, selectors.
@@ -186,7 +186,7 @@ pub(crate) struct View {
     pub(crate) workloads: BTreeMap<String, bool>,
     /// The life that holds the lease, where lives compete for one.
     pub(crate) leader: Option<u64>,
-    /// Since when watches and their first lists tell all there is again; the end of time while they may not, `None` if they always did.
+    /// Since when watches and their first lists deliver everything again; the end of time while they may not, `None` if they always did.
     pub(crate) honest_since: Option<Duration>,
     /// The life that makes the write at hand, zero for others than the controllers.
     pub(crate) acting: u64,
@@ -217,7 +217,7 @@ impl View {
         Some(event)
     }
 
-    /// Whether the controllers may not know of something that is there: they were not told, and had no time to find out.
+    /// Whether the controllers may not know of something that is there: nothing was delivered, and they had no time to find out.
     pub(crate) fn may_be_misled(&self) -> bool {
         self.honest_since
             .is_some_and(|since| self.elapsed < since.saturating_add(HEALING))

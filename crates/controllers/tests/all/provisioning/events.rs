@@ -319,7 +319,7 @@ async fn simulations_of_other_controllers_report_nothing_about_pending_pods() {
             !ours(s.events("FailedScheduling").await).is_empty()
         })
         .await;
-    // Drift and consolidation look at the cluster all the time; the pod is told of once per five minutes.
+    // Drift and consolidation look at the cluster all the time; the pod gets one event per five minutes.
     tokio::time::sleep(Duration::from_secs(240)).await;
     let events = ours(simulation.events("FailedScheduling").await);
     assert_eq!(events.iter().map(|event| event.count.unwrap_or(1)).sum::<i32>(), 1);

@@ -122,7 +122,7 @@ async fn late_network(simulation: Simulation) {
     simulation.stop().await;
 }
 
-/// Most answers are lost, calls are refused besides, and no watch tells of anything in time.
+/// Most answers are lost, calls are refused besides, and no watch delivers anything in time.
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_creation_was_not_answered_is_not_written_twice() {
     for round in 0..8 {

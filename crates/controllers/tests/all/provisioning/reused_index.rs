@@ -38,12 +38,12 @@ fn now() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().expect("a time")
 }
 
-/// A cluster that is told of random changes.
+/// A cluster that receives random changes.
 struct World {
     mirror: Mirror,
     rng: Rng,
     serial: u64,
-    /// Names and nodes of pods, as last told.
+    /// Names and nodes of pods, as last delivered.
     pods: Vec<(String, Option<String>)>,
     nodes: Vec<String>,
     /// Names and pools of claims that are not launched.

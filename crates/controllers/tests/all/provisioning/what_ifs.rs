@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::provisioning::metric;
 use crate::simulation::harness::Simulation;
 
-/// Karpenter's events of one reason about pods of one name, with how often each was told.
+/// Karpenter's events of one reason about pods of one name, with how often each was published.
 async fn told(simulation: &Simulation, reason: &str, of: &str) -> Vec<(String, i32)> {
     let ours = |event: &Event| {
         let source = event.source.as_ref().and_then(|source| source.component.as_deref());
@@ -55,7 +55,7 @@ async fn what_ifs_are_silent_until_a_command_starts() {
             s.running().await == 2 && initialized(s).await == 2
         })
         .await;
-    // From here on no provisioning pass comes for an hour: what is told, what-ifs told.
+    // From here on no provisioning pass comes for an hour: what is published comes from what-ifs.
     let hour = Duration::from_secs(3600);
     let log = CapturedLog::start();
     let simulation = Simulation::join(simulation.crash().await, |options| {
@@ -114,7 +114,7 @@ async fn what_ifs_are_silent_until_a_command_starts() {
         "listing pods for a what-if counts none"
     );
 
-    // With room there is a command, and its plan is told.
+    // With room there is a command, and its plan is reported.
     let limit = json!({"spec": {"limits": null}});
     simulation.patch::<NodePool>("web", limit).await;
     simulation.until_claims(3, 120).await;
@@ -145,7 +145,7 @@ async fn what_ifs_are_silent_until_a_command_starts() {
     simulation.stop().await;
 }
 
-// SCH-497: neither the end of empty nodes nor the drift of nodes of a fixed number asks what if, so there is nothing to tell.
+// SCH-497: neither the end of empty nodes nor the drift of nodes of a fixed number asks what if, so there is nothing to report.
 #[tokio::test(start_paused = true)]
 async fn commands_without_a_what_if_tell_nothing() {
     let simulation = Simulation::with_pool(json!({})).await;

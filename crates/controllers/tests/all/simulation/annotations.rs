@@ -1,4 +1,4 @@
-//! Invalid annotations: an event tells their owner, they cause no disruption and protect from none.
+//! Invalid annotations: an event informs their owner, they cause no disruption and protect from none.
 
 use std::time::Duration;
 

@@ -183,7 +183,7 @@ async fn why_a_node_stays_is_told_once_per_object() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     let not_empty = "NodePool \"web\" has consolidation policy WhenEmpty, but node is not empty";
     assert_eq!(simulation.messages("Unconsolidatable").await, [not_empty; 2]);
-    // Another cause is not told for a quarter of an hour.
+    // Another cause is not reported for a quarter of an hour.
     let never = json!({"spec": {"disruption": {"consolidateAfter": "Never"}}});
     simulation.patch::<kerf_api::NodePool>("web", never).await;
     tokio::time::sleep(Duration::from_secs(120)).await;

@@ -42,7 +42,7 @@ async fn disruption(simulation: &Simulation, disruption: Value) {
 async fn a_node_whose_replacement_saves_too_little_stays_without_a_word() {
     let logs = Logs::listen();
     let simulation = Simulation::start().await;
-    // Not `Never`: that would be told, and hide for a quarter of an hour whatever else is (DIS-290).
+    // Not `Never`: that would be reported, and hide for a quarter of an hour whatever else is (DIS-290).
     let waiting = json!({"consolidateAfter": "1h", "consolidationPolicy": BALANCED});
     pool(&simulation, "on-demand", waiting).await;
     let requests = json!({"cpu": "300m", "memory": "10Gi"});

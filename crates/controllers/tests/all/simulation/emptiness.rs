@@ -230,7 +230,7 @@ async fn an_annotated_node_stays_until_the_annotation_goes() {
     let annotate = |value: Value| json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": value}}});
     simulation.patch::<Node>(&node, annotate(json!("true"))).await;
     simulation.scale("web", 0).await;
-    // What kept the node while it started was told under the same key, which is good for two minutes (DIS-289).
+    // What kept the node while it started was reported under the same key, which is good for two minutes (DIS-289).
     tokio::time::sleep(Duration::from_secs(180)).await;
     assert_eq!((simulation.nodes().await.len(), tainted(&simulation).await), (1, 0));
     let text = "Disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation";

@@ -165,7 +165,7 @@ async fn a_pool_deleted_from_under_its_nodes_leaves_them_running() {
     assert_eq!(simulation.running().await, 2);
     simulation.pool("other", json!({})).await;
     goes_on(&simulation).await;
-    // They end as any other when they are told to.
+    // They end as any other when they are asked to.
     let claim = simulation
         .claims()
         .await

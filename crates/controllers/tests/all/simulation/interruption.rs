@@ -150,7 +150,7 @@ async fn anybody_can_play_the_cloud_by_annotating_a_node() {
     let (claims, nodes) = (simulation.claims().await, simulation.nodes().await);
     let node = |claim: &NodeClaim| claim.status.as_ref().and_then(|status| status.node_name.clone());
     let (advised, reclaimed) = (&claims[0], &claims[1]);
-    // Advice is told and acted on no further; so is told again what is announced again.
+    // Advice is reported and has no other effect; what is announced again is reported again.
     let first = node(advised).expect("a node");
     for times in [2, 4] {
         annotate(&simulation, &first, "rebalance_recommendation").await;
@@ -165,7 +165,7 @@ async fn anybody_can_play_the_cloud_by_annotating_a_node() {
             !annotations.any(|annotations| annotations.contains_key(INTERRUPTION))
         };
         simulation.until("the annotation is taken off", 10, taken).await;
-        // The same event is not told more often than every two minutes (OPS-182).
+        // The same event is not published more often than every two minutes (OPS-182).
         tokio::time::sleep(Duration::from_secs(121)).await;
     }
     assert!(!is_gone(&simulation, advised).await);

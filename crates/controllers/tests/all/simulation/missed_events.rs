@@ -22,7 +22,7 @@ async fn begin(change: impl FnOnce(&mut Options)) -> (Simulation, Faults) {
     (simulation, faults)
 }
 
-/// Does something no watch of the controllers tells of.
+/// Does something no watch of the controllers delivers.
 async fn unheard(faults: &Faults, work: impl Future<Output = ()>) {
     faults.set(FaultPlan {
         watch_loss: 1.0,

@@ -92,7 +92,7 @@ async fn an_outage_stops_repair() {
     let events = simulation.events("NodeRepairBlocked").await;
     let text = "more than 20% nodes are unhealthy in the nodepool";
     assert!(!events.is_empty() && events.iter().all(|event| event.message.as_deref() == Some(text)));
-    // Each of the two is told once for itself, its claim and its pool, and not again for a quarter of an hour.
+    // Each of the two is reported once for itself, its claim and its pool, and not again for a quarter of an hour.
     let told: Vec<_> = events
         .iter()
         .map(|event| (event.involved_object.kind.as_deref(), event.count))

@@ -28,12 +28,12 @@ async fn patch(api: &Api<DynamicObject>, name: &str, patch: Value) {
     patched.expect("admitted");
 }
 
-/// What is told about objects nobody can read.
+/// What is reported about objects that cannot be read.
 async fn told(simulation: &Simulation) -> Vec<Event> {
     simulation.events("InvalidObject").await
 }
 
-/// Waits until it is told on one object what is wrong with a field.
+/// Waits until an event on one object says what is wrong with a field.
 async fn is_told(simulation: &Simulation, kind: &str, name: &str, field: &str) {
     let says_so = |event: &Event| {
         let object = &event.involved_object;
@@ -71,7 +71,7 @@ async fn a_pool_nobody_can_read_is_told_so_and_stops_no_other() {
     is_told(&simulation, "NodePool", "endless", "spec.disruption.consolidateAfter").await;
     let before = staying(&simulation).await;
     goes_on(&simulation).await;
-    // It is told again every ten minutes.
+    // It is reported again every ten minutes.
     tokio::time::sleep(Duration::from_secs(1200)).await;
     let events = told(&simulation).await;
     assert_eq!((events.len(), events[0].count), (1, Some(3)), "{events:?}");
@@ -82,7 +82,7 @@ async fn a_pool_nobody_can_read_is_told_so_and_stops_no_other() {
     );
     let after = staying(&simulation).await;
     assert!(before.1.iter().all(|node| after.1.contains(node)));
-    // Once it is corrected nothing more is told.
+    // Once it is corrected nothing more is reported.
     patch(
         &api,
         "endless",

@@ -83,7 +83,7 @@ impl Invariant for Budgets {
             .as_ref()
             .and_then(|before| before.disruption_reason.as_ref());
         let pool = seen.pools.get(&claim.pool)?;
-        // Who was not told of a claim cannot count it.
+        // A process that has not received a claim cannot count it.
         if was.is_some() || !caller.is_kerf() || claim.deleting || seen.may_be_misled() {
             return None;
         }

@@ -133,7 +133,7 @@ impl Invariant for Replacements {
         let Event::Claim(diff) = event else { return None };
         let new = diff.after.as_ref().filter(|_| diff.before.is_none())?;
         self.made.insert(new.uid.clone(), seen.elapsed);
-        // Who was not told of a claim cannot count on it.
+        // A process that has not received a claim cannot count on it.
         if seen.may_be_misled() {
             return None;
         }
