@@ -73,7 +73,9 @@ impl Reconciler for PlanGap {
         let now = Instant::now();
         let (snapshot, decision) = {
             let mut waiting = self.waiting();
-            if let Some(left) = waiting.not_before.and_then(|until| until.checked_duration_since(now)) {
+            let left = waiting.not_before.map(|until| until.saturating_duration_since(now));
+            // A key that is requeued at once would come back at this very moment.
+            if let Some(left) = left.filter(|left| !left.is_zero()) {
                 return Ok(Outcome::RequeueAfter(left));
             }
             let Some(plan) = waiting.plan.take() else {
