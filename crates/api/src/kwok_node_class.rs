@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_units::duration::{GoDuration, WrittenDuration};
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::cluster_wide::cluster_wide;
 use crate::condition::Condition;
 use crate::node_spec::or_default;
 
@@ -68,34 +69,7 @@ impl KwokNodeClass {
     }
 }
 
-impl kube::Resource for KwokNodeClass {
-    type DynamicType = ();
-    type Scope = kube::core::ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        KIND.into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "kwoknodeclasses".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+cluster_wide!(KwokNodeClass, KIND, GROUP, VERSION, "kwoknodeclasses");
 
 impl Serialize for KwokNodeClass {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

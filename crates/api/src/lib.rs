@@ -19,6 +19,7 @@
 
 pub mod annotations;
 pub mod capacity_buffer;
+mod cluster_wide;
 pub mod condition;
 pub mod conditions;
 pub mod crds;

@@ -4,6 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize, Serializer};
 use std::borrow::Cow;
 
+use crate::cluster_wide::cluster_wide;
+
 use super::{EC2NodeClassSpec, EC2NodeClassStatus, GROUP, KIND, VERSION};
 
 /// How nodes are made on EC2.
@@ -38,34 +40,7 @@ impl EC2NodeClass {
     }
 }
 
-impl kube::Resource for EC2NodeClass {
-    type DynamicType = ();
-    type Scope = kube::core::ClusterResourceScope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        KIND.into()
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        GROUP.into()
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        VERSION.into()
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        "ec2nodeclasses".into()
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
-}
+cluster_wide!(EC2NodeClass, KIND, GROUP, VERSION, "ec2nodeclasses");
 
 impl Serialize for EC2NodeClass {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
