@@ -52,11 +52,9 @@ impl Planner {
         let inputs = DecisionInputs::new(input.cluster, &self.settings, &self.interner, &mut errors);
         let decision = provision(&inputs.view(), &mut Memory::default(), &|| false);
         let plan = planned_or_explained(&inputs, &decision);
-        let launched: usize = plan.launches.iter().map(|launch| launch.pods.len()).sum();
-        let existing: usize = plan.existing.iter().map(|placed| placed.pods.len()).sum();
         Outcome {
             errors: texts(&errors),
-            scheduled: launched + existing,
+            scheduled: plan.launched_pods() + plan.placed_pods(),
             unschedulable: plan.unschedulable.len() + plan.unattempted.len(),
             ignored: plan.ignored.len(),
             violations: decision.violations.iter().map(ToString::to_string).collect(),

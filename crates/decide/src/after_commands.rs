@@ -4,9 +4,8 @@ use crate::inputs::Inputs;
 use kerf_disruption::Command;
 use kerf_model::in_flight::InFlight;
 use kerf_model::intern::sym;
-use kerf_model::node::{Node, NodeLifecycle};
+use kerf_model::node::Node;
 use kerf_model::plan::{Launch, Plan};
-use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -152,28 +151,17 @@ impl AfterCommands {
         snapshot.pending.retain(|pod| !pending.contains(&*pod.uid));
         let full = launch.requests.clone();
         snapshot.nodes.push(Arc::new(Node {
-            node_name: None,
             claim_name: Some(Arc::clone(&name)),
-            provider_id: None,
             pool: Some(pool.label),
-            registered: false,
-            initialized: false,
             labels,
-            hostname,
             taints: pool.taints.clone(),
             allocatable: full.clone(),
             capacity: full.clone(),
             requested: full,
-            daemon_requested: Resources::new(),
             pods: launch.pods.clone(),
-            volume_limits: Vec::new(),
-            marked_for_deletion: false,
-            nominated_until: None,
-            created: jiff::Timestamp::UNIX_EPOCH,
             price: launch.price(),
             managed: true,
-            lifecycle: NodeLifecycle::default(),
-            name,
+            ..Node::empty(name, hostname)
         }));
     }
 }

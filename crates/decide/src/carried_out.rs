@@ -87,17 +87,11 @@ fn node_of(snapshot: &Snapshot, launch: &Launch, name: Arc<str>) -> Option<Node>
         registered: true,
         initialized: true,
         labels: labels(pool, launch, kind, offering, hostname),
-        hostname,
         taints: pool.taints.clone(),
         allocatable: allocatable(capacity, overhead, huge_pages),
         capacity: capacity.clone().with(sym::NODES, 1),
         requested: daemons.clone(),
         daemon_requested: daemons,
-        pods: Vec::new(),
-        volume_limits: Vec::new(),
-        marked_for_deletion: false,
-        nominated_until: None,
-        created: jiff::Timestamp::UNIX_EPOCH,
         price: Some(offering.price),
         managed: true,
         lifecycle: NodeLifecycle {
@@ -106,7 +100,7 @@ fn node_of(snapshot: &Snapshot, launch: &Launch, name: Arc<str>) -> Option<Node>
             ready: true,
             ..NodeLifecycle::default()
         },
-        name,
+        ..Node::empty(name, hostname)
     })
 }
 

@@ -4,7 +4,7 @@ use crate::inputs::{Inputs, Settings};
 use crate::provision::Batch;
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::nodepool::{Eligibility, NodePool};
-use kerf_model::plan::{Launch, Plan};
+use kerf_model::plan::Plan;
 use kerf_model::pod::{Pod, PodShape};
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
@@ -281,7 +281,7 @@ impl PlanCost {
     /// Of this plan.
     pub fn of(plan: &Plan) -> Self {
         Self {
-            price: plan.launches.iter().filter_map(Launch::price).sum(),
+            price: plan.price(),
             nodes: plan.launches.len(),
             left_over: plan.left_over(),
         }

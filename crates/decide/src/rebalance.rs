@@ -168,7 +168,7 @@ fn target(inputs: &Inputs<'_>) -> Option<RebalanceTarget> {
     if plan.left_over() > 0 || !plan.ignored.is_empty() {
         return None;
     }
-    let launched: Price = plan.launches.iter().filter_map(Launch::price).sum();
+    let launched = plan.price();
     let moved: Price = movable.values().map(|candidate| candidate.price).sum();
     Some(RebalanceTarget {
         price: price(snapshot) - moved + launched,

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kerf_model::intern::{Interner, sym};
-use kerf_model::node::{Node, NodeLifecycle};
+use kerf_model::node::Node;
 use kerf_model::pod::{DoNotDisrupt, Owner, Phase, Pod, PodShape};
-use kerf_model::resources::Resources;
 use kerf_model::selector::LabelSet;
 
 /// A time from its RFC 3339 text.
@@ -43,7 +42,6 @@ pub(crate) fn pod(name: &str) -> Pod {
 /// An initialized node of the pool `pool` with these pods, launched for a claim of the same name.
 pub(crate) fn node(interner: &Interner, name: &str, pool: &str, pods: Vec<Pod>) -> Node {
     Node {
-        name: name.into(),
         node_name: Some(name.into()),
         claim_name: Some(name.into()),
         provider_id: Some(format!("p://{name}").into()),
@@ -51,19 +49,9 @@ pub(crate) fn node(interner: &Interner, name: &str, pool: &str, pods: Vec<Pod>) 
         registered: true,
         initialized: true,
         labels: vec![(sym::NODEPOOL, interner.intern(pool))],
-        hostname: interner.intern(name),
-        taints: Vec::new(),
-        capacity: Resources::default(),
-        allocatable: Resources::default(),
-        requested: Resources::default(),
-        daemon_requested: Resources::default(),
         pods: pods.into_iter().map(Arc::new).collect(),
-        volume_limits: Vec::new(),
-        marked_for_deletion: false,
-        nominated_until: None,
         created: at("2026-01-01T02:00:00Z"),
-        price: None,
         managed: true,
-        lifecycle: NodeLifecycle::default(),
+        ..Node::empty(name.into(), interner.intern(name))
     }
 }

@@ -91,6 +91,34 @@ pub struct NodeLifecycle {
 }
 
 impl Node {
+    /// A machine of this name without labels, room or load, that no NodeClaim owns.
+    pub fn empty(name: Arc<str>, hostname: Sym) -> Self {
+        Self {
+            name,
+            node_name: None,
+            claim_name: None,
+            provider_id: None,
+            pool: None,
+            registered: false,
+            initialized: false,
+            labels: Vec::new(),
+            hostname,
+            taints: Vec::new(),
+            capacity: Resources::new(),
+            allocatable: Resources::new(),
+            requested: Resources::new(),
+            daemon_requested: Resources::new(),
+            pods: Vec::new(),
+            volume_limits: Vec::new(),
+            marked_for_deletion: false,
+            nominated_until: None,
+            created: Timestamp::UNIX_EPOCH,
+            price: None,
+            managed: false,
+            lifecycle: NodeLifecycle::default(),
+        }
+    }
+
     /// Whether it is a NodeClaim without a machine: only the pods nominated for it may be placed there.
     pub fn is_planned(&self) -> bool {
         self.managed && self.provider_id.is_none()

@@ -40,6 +40,21 @@ impl Plan {
         self.unschedulable.len() + self.unattempted.len()
     }
 
+    /// What its launches cost per hour, each at its cheapest offering, as far as prices are known.
+    pub fn price(&self) -> Price {
+        self.launches.iter().filter_map(Launch::price).sum()
+    }
+
+    /// The number of pods on machines to launch.
+    pub fn launched_pods(&self) -> usize {
+        self.launches.iter().map(|launch| launch.pods.len()).sum()
+    }
+
+    /// The number of pods on machines that exist.
+    pub fn placed_pods(&self) -> usize {
+        self.existing.iter().map(|placement| placement.pods.len()).sum()
+    }
+
     /// The plan without virtual pods, for whatever is about pods in the API: events, nominations, metrics (SCH-389, SCH-391). Launches stay,
     /// though they may have no pods then.
     pub fn without_virtual_pods(&self) -> Cow<'_, Self> {

@@ -4,7 +4,7 @@ use super::constraint_costs::ConstraintCost;
 use crate::node_report::NodeReport;
 use kerf_check::Violation;
 use kerf_model::intern::sym;
-use kerf_model::plan::{Cause, Launch, Plan, Refusal, Refuser};
+use kerf_model::plan::{Cause, Plan, Refusal, Refuser};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::resources::Resources;
@@ -159,9 +159,9 @@ impl SimulationReport {
         }
         let unschedulable = unschedulable(plan);
         let ignored: Vec<IgnoredReport> = plan.ignored.iter().map(|(pod, faults)| ignored(pod, faults)).collect();
-        let scheduled_to_existing = plan.existing.iter().map(|placement| placement.pods.len()).sum();
-        let scheduled = plan.launches.iter().map(|launch| launch.pods.len()).sum::<usize>() + scheduled_to_existing;
-        let price: Price = plan.launches.iter().filter_map(Launch::price).sum();
+        let scheduled_to_existing = plan.placed_pods();
+        let scheduled = plan.launched_pods() + scheduled_to_existing;
+        let price = plan.price();
         let existing_price: Price = snapshot.nodes.iter().filter_map(|node| node.price).sum();
         let totals = Totals {
             pods: scheduled + unschedulable.len() + ignored.len(),

@@ -8,9 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use kerf_decide::{Batch, Provision};
 use kerf_model::instance_type::InstanceType;
 use kerf_model::nodepool::{Eligibility, NodePool};
-use kerf_model::plan::{Cause, Launch, Plan};
+use kerf_model::plan::{Cause, Plan};
 use kerf_model::pod::{Pod, PodFault};
-use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::catalogue;
 use kerf_scheduler::EffectiveZone;
@@ -59,15 +58,13 @@ pub(crate) fn record(context: &Context, snapshot: &Snapshot, plan: &Plan, now: T
         }
     }
     if !plan.launches.is_empty() {
-        let pods: usize = plan.launches.iter().map(|launch| launch.pods.len()).sum();
-        let price: Price = plan.launches.iter().filter_map(Launch::price).sum();
         tracing::info!(
             nodeclaims = plan.launches.len(),
-            pods,
-            "hourly-price" = price.per_hour(),
+            pods = plan.launched_pods(),
+            "hourly-price" = plan.price().per_hour(),
             "computed new nodeclaim(s) to fit pod(s)"
         );
-        let placed: usize = plan.existing.iter().map(|placement| placement.pods.len()).sum();
+        let placed = plan.placed_pods();
         if placed > 0 {
             tracing::info!(
                 nodes = plan.existing.len(),
@@ -290,7 +287,7 @@ fn decide(context: &Context, pod: &Pod, placed: Option<Placed>, now: Timestamp) 
 
 #[cfg(test)]
 mod tests {
-    use kerf_model::plan::{Placement, Unschedulable};
+    use kerf_model::plan::{Launch, Placement, Unschedulable};
     use kerf_sandbox::CapturedLog;
     use kerf_state::lean::{LeanNode, LeanPod};
     use kerf_state::{Conventions, Converter};

@@ -13,7 +13,6 @@ use kerf_decide::{
 };
 use kerf_disruption::Command;
 use kerf_model::plan::{Launch, Plan};
-use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{CancellationToken, ReconcileError};
@@ -384,12 +383,10 @@ fn log_launches(plan: &Plan) {
     if plan.launches.is_empty() {
         return;
     }
-    let pods: usize = plan.launches.iter().map(|launch| launch.pods.len()).sum();
-    let price: Price = plan.launches.iter().filter_map(Launch::price).sum();
     tracing::info!(
         nodeclaims = plan.launches.len(),
-        pods,
-        "hourly-price" = price.per_hour(),
+        pods = plan.launched_pods(),
+        "hourly-price" = plan.price().per_hour(),
         "would launch nodeclaim(s) to fit pod(s)"
     );
 }

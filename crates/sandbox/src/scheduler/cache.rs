@@ -3,11 +3,10 @@
 use super::nominations::{Nominations, nominated_node};
 use crate::object::{is_active, is_finished, node_name};
 use crate::store::key_of;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Node as ApiNode, PersistentVolume, PersistentVolumeClaim, Pod as ApiPod};
 use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
 use kerf_model::intern::{Interner, sym};
-use kerf_model::node::{Node, NodeLifecycle};
+use kerf_model::node::Node;
 use kerf_model::pod::{Pod, PodVolume};
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
@@ -338,29 +337,20 @@ impl SchedulerCache {
         }
         let interner = &self.snapshot.interner;
         let hostname = facts.labels.binary_search_by_key(&sym::HOSTNAME, |label| label.0);
+        let hostname = hostname.map_or_else(|_| interner.intern(name), |at| facts.labels[at].1);
         Some(Node {
-            name: Arc::clone(name),
             node_name: Some(Arc::clone(name)),
-            claim_name: None,
             provider_id: facts.provider_id.clone(),
-            pool: None,
             registered: true,
             initialized: true,
-            hostname: hostname.map_or_else(|_| interner.intern(name), |at| facts.labels[at].1),
             labels: facts.labels.clone(),
             taints,
             capacity: facts.capacity.clone(),
             allocatable: facts.allocatable.clone(),
             requested,
-            daemon_requested: Resources::new(),
             pods,
             volume_limits: self.limits.get(&**name).cloned().unwrap_or_default(),
-            marked_for_deletion: false,
-            nominated_until: None,
-            created: Timestamp::UNIX_EPOCH,
-            price: None,
-            managed: false,
-            lifecycle: NodeLifecycle::default(),
+            ..Node::empty(Arc::clone(name), hostname)
         })
     }
 }
