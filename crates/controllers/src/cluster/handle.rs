@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 use super::conventions::conventions;
 use super::fold;
+use super::published::{Published, WriteGuard};
 use super::unreadable::Unreadable;
 use crate::changes::Change;
 use crate::claim_facts;
@@ -34,6 +35,7 @@ use crate::claim_facts;
 #[derive(Clone)]
 pub struct Cluster {
     pub(super) inner: Arc<RwLock<Inner>>,
+    published: Arc<Published>,
     pub(super) interner: Arc<Interner>,
     pub(super) classes: Arc<[NodeClassKind]>,
     /// Uptime counts from here.
@@ -48,6 +50,14 @@ pub(super) type Listener = Arc<dyn Fn(&Change) + Send + Sync>;
 pub(super) struct Inner {
     pub(super) mirror: Mirror,
     pub(super) synced_once: bool,
+}
+
+impl Inner {
+    /// Ends what has expired, and notes whether decisions may be made.
+    fn expire(&mut self, now: Timestamp, uptime: Duration) {
+        self.mirror.expire(Now { wall: now, uptime });
+        self.synced_once |= self.mirror.sync_report().is_synced();
+    }
 }
 
 impl Cluster {
@@ -70,6 +80,7 @@ impl Cluster {
                 mirror: Mirror::new(Arc::clone(&interner), &options),
                 synced_once: false,
             })),
+            published: Arc::default(),
             listeners: Arc::default(),
             unreadable: Arc::default(),
             interner,
@@ -79,9 +90,10 @@ impl Cluster {
     }
 
     /// Waits for all readers and writers.
-    pub(super) fn lock(&self) -> RwLockWriteGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> WriteGuard<'_, Inner> {
         // After a panic in a fold at most one object is half indexed; the next relist corrects it.
-        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+        let inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        self.published.guard(inner)
     }
 
     /// Waits for writers only: queries do not exclude each other.
@@ -110,9 +122,15 @@ impl Cluster {
         &self.interner
     }
 
-    /// What decisions are made from, as of now.
+    /// The cluster as it is known; see [`Mirror::snapshot`]. While nothing has changed it is the last one, for which nobody waits. It ends
+    /// nothing by time; what acts on the snapshot calls [`Cluster::expire`] before.
     pub fn snapshot(&self, now: Timestamp) -> Arc<Snapshot> {
-        self.lock().mirror.snapshot(now)
+        self.published.current().unwrap_or_else(|| {
+            let mut inner = self.lock();
+            let snapshot = inner.mirror.snapshot(now);
+            inner.publish(&snapshot);
+            snapshot
+        })
     }
 
     /// A pool with its limits and its usage as of now; see [`Mirror::pool`].
@@ -233,10 +251,7 @@ impl Cluster {
     /// Ends what has expired of what is in flight (see [`Mirror::expire`]), and notes whether decisions may be made. Loops that decide call it
     /// before they ask whether the cluster is synced.
     pub fn expire(&self, now: Timestamp) {
-        let uptime = self.uptime();
-        let mut inner = self.lock();
-        inner.mirror.expire(Now { wall: now, uptime });
-        inner.synced_once |= inner.mirror.sync_report().is_synced();
+        self.lock().expire(now, self.uptime());
     }
 
     /// How long this cluster has been followed, by the clock that does not jump.
@@ -246,8 +261,11 @@ impl Cluster {
 
     /// Ends what has expired, then returns what decisions are made from at one moment; see [`Mirror::decision_state`].
     pub(crate) fn decision_state(&self, now: Timestamp) -> (Arc<Snapshot>, InFlight) {
-        self.expire(now);
-        self.lock().mirror.decision_state(now)
+        let mut inner = self.lock();
+        inner.expire(now, self.uptime());
+        let (snapshot, in_flight) = inner.mirror.decision_state(now);
+        inner.publish(&snapshot);
+        (snapshot, in_flight)
     }
 
     /// Takes in a disruption command; see [`Mirror::insert_command`].
@@ -409,6 +427,14 @@ impl Cluster {
     /// Reads when pods were seen, decided on and planned.
     pub fn with_times<T>(&self, look: impl FnOnce(&PodTimes) -> T) -> T {
         look(self.read().mirror.times())
+    }
+}
+
+#[cfg(test)]
+impl Cluster {
+    /// Whether a snapshot is the last that was taken.
+    pub(crate) fn is_last_snapshot(&self, snapshot: &Arc<Snapshot>) -> bool {
+        self.published.last().is_some_and(|last| Arc::ptr_eq(&last, snapshot))
     }
 }
 

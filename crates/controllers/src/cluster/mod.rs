@@ -9,6 +9,7 @@ mod conventions;
 mod fold;
 mod handle;
 mod launch_lock;
+mod published;
 mod unreadable;
 
 pub use conventions::conventions_of;

@@ -287,39 +287,61 @@ mod tests {
         assert!(batch().await.is_err(), "once");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_pod_whose_node_stays_after_all_leaves_its_machine_to_others() {
+    /// A cluster with a node that goes and its pod, and the launch of a machine for that pod. The answer to the creation comes after `meanwhile`.
+    fn launch_for_a_moving_pod(
+        meanwhile: impl Fn(&crate::cluster::Cluster) + Clone + Send + 'static,
+    ) -> (Context, NodePool, Launch) {
         let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
         let metadata = |name: &str| json!({"name": name, "uid": name, "resourceVersion": "1"});
         let claim = json!({"metadata": metadata("web-1"), "spec": {"requirements": [], "nodeClassRef": class}});
+        let context = Context::answering(&claim, meanwhile);
+        let cluster = &context.cluster;
+        let node = json!({"metadata": metadata("node-1"), "spec": {"providerID": "p://1"}});
+        cluster.notify(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
+        let pod = json!({
+            "metadata": {"namespace": "shop", "name": "p", "uid": "p"},
+            "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": "Running"},
+        });
+        cluster.notify(Watched::apply(cluster, from_value::<LeanPod>(pod).expect("a pod")));
+        let pool = json!({"metadata": metadata("web"), "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
+        let pool: NodePool = from_value(pool).expect("a pool");
+        cluster.notify(Watched::apply(cluster, pool.clone()));
+        cluster.mark_for_deletion("p://1");
+        let snapshot = cluster.snapshot(context.now());
+        let mut launch = Launch::of_template(&snapshot.pools[0]);
+        launch.pods = vec![cluster.pod("shop", "p").expect("it is known")];
+        (context, pool, launch)
+    }
+
+    async fn launched(context: &Context, pool: NodePool, launch: &Launch) {
+        let (batcher, pools) = (Batcher::new(Duration::ZERO, Duration::ZERO), [Arc::new(pool)]);
+        let provisioner = Provisioner::new(context, &batcher, &Nominator::new(context), &PlanGap::new(context));
+        let launched = provisioner.launch_one(launch, &pools, &BTreeSet::new()).await;
+        assert_eq!(launched, Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_whose_node_stays_after_all_leaves_its_machine_to_others() {
         for given_up in [false, true] {
-            let meanwhile = move |cluster: &crate::cluster::Cluster| {
+            let (context, pool, launch) = launch_for_a_moving_pod(move |cluster| {
                 if given_up {
                     cluster.unmark_for_deletion("p://1");
                 }
-            };
-            let context = Context::answering(&claim, meanwhile);
-            let cluster = &context.cluster;
-            let node = json!({"metadata": metadata("node-1"), "spec": {"providerID": "p://1"}});
-            cluster.notify(Watched::apply(cluster, from_value::<LeanNode>(node).expect("a node")));
-            let pod = json!({
-                "metadata": {"namespace": "shop", "name": "p", "uid": "p"},
-                "spec": {"nodeName": "node-1", "containers": []}, "status": {"phase": "Running"},
             });
-            cluster.notify(Watched::apply(cluster, from_value::<LeanPod>(pod).expect("a pod")));
-            let pool = json!({"metadata": metadata("web"), "spec": {"template": {"spec": {"requirements": [], "nodeClassRef": class}}}});
-            let pool: NodePool = from_value(pool).expect("a pool");
-            cluster.notify(Watched::apply(cluster, pool.clone()));
-            cluster.mark_for_deletion("p://1");
-            let snapshot = cluster.snapshot(context.now());
-            let pod = cluster.pod("shop", "p").expect("it is known");
-            let mut launch = Launch::of_template(&snapshot.pools[0]);
-            launch.pods = vec![Arc::clone(&pod)];
-            let (batcher, pools) = (Batcher::new(Duration::ZERO, Duration::ZERO), [Arc::new(pool)]);
-            let provisioner = Provisioner::new(&context, &batcher, &Nominator::new(&context), &PlanGap::new(&context));
-            let launched = provisioner.launch_one(&launch, &pools, &BTreeSet::new()).await;
-            assert_eq!(launched, Ok(()));
-            assert_eq!(cluster.promised_to(&pod).is_none(), given_up);
+            launched(&context, pool, &launch).await;
+            assert_eq!(context.cluster.promised_to(&launch.pods[0]).is_none(), given_up);
         }
+    }
+
+    /// A snapshot per NodeClaim would make a scale-up cost claims times nodes and pods.
+    #[tokio::test(start_paused = true)]
+    async fn a_launch_takes_no_snapshot() {
+        let (context, pool, launch) = launch_for_a_moving_pod(|_| {});
+        let before = context.cluster.snapshot(context.now());
+        launched(&context, pool, &launch).await;
+        assert!(context.cluster.promised_to(&launch.pods[0]).is_some());
+        assert!(context.cluster.is_last_snapshot(&before));
+        let after = context.cluster.snapshot(context.now());
+        assert!(!Arc::ptr_eq(&before, &after), "the launch changed the cluster");
     }
 }

@@ -172,6 +172,7 @@ impl Repair {
         if name.is_empty() {
             return None;
         }
+        self.context.cluster.expire(now);
         let snapshot = self.context.cluster.snapshot(now);
         let allowance = Allowance::new(&snapshot, DisruptionReason::Drifted, now);
         let Some(pool) = allowance.pools().find(|pool| *pool.pool == *name) else {

@@ -98,6 +98,7 @@ impl Reconciler for StaticDeprovisioning {
             return Ok(Outcome::Done);
         };
         let now = self.context.now();
+        cluster.expire(now);
         let snapshot = cluster.snapshot(now);
         let claims = cluster.pool_claims(name);
         let replicas = usize::try_from(replicas).unwrap_or(usize::MAX);

@@ -1,7 +1,8 @@
 //! What the API does not record: actions of this process that are under way, and what it waits for.
 //!
-//! All of it lives in memory only, and a restart may lose it. Each file holds the store of one kind of information. Only commands and
-//! [`crate::Mirror::expire`] change a store; queries do not.
+//! All of it lives in memory only, and a restart may lose it. Each file holds the store of one kind of information. Events and commands
+//! change a store, and [`crate::Mirror::expire`] ends what is over. Queries do not: a snapshot takes over the events since the last one, but
+//! never ends anything because time has passed.
 
 mod buffer_pods;
 mod claim_reservations;

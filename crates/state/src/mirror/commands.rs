@@ -22,7 +22,8 @@ impl Mirror {
     /// undone moves of consolidation. Planning does not wait for those claims any longer; they count as machines on their way
     /// (see [`Mirror::adopt`]).
     pub fn expire(&mut self, now: Now) {
-        self.expire_machines(now.wall);
+        self.dirty.machines.extend(self.in_flight.nominations.expire(now.wall));
+        self.dirty.machines.extend(self.in_flight.restarts.expire(now.wall));
         let unlaunched: BTreeSet<Unlaunched> = self.unlaunched().collect();
         for claim in self.in_flight.unlaunched_timeouts.expire(&unlaunched, now.uptime) {
             self.adopt(&claim);
@@ -80,13 +81,6 @@ impl Mirror {
     /// Notes that provisioning launched a machine of this price per hour for pods, which may undo a move of consolidation.
     pub fn note_launched(&mut self, pods: &[Arc<Pod>], price: Option<Price>, at: Timestamp) {
         self.in_flight.consolidation_back_off.launched(pods, price, at);
-    }
-
-    /// Ends what has expired of machines, by the wall time.
-    pub(super) fn expire_machines(&mut self, now: Timestamp) {
-        let in_flight = &mut self.in_flight;
-        self.dirty.machines.extend(in_flight.nominations.expire(now));
-        self.dirty.machines.extend(in_flight.restarts.expire(now));
     }
 
     /// The claims that are neither launched nor made for promised pods, by name.

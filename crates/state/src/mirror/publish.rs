@@ -11,7 +11,8 @@ use kerf_model::snapshot::Snapshot;
 use std::sync::Arc;
 
 impl Mirror {
-    /// The cluster as it is known now. Nominations that ended at `now` are gone. Without a change it is the snapshot given last.
+    /// The cluster as it is known. It takes over the events and commands since the last snapshot, and ends nothing by time: that is what
+    /// [`Mirror::expire`] does. `now` decides only whether a machine that changed still settles. Without a change it is the snapshot given last.
     pub fn snapshot(&mut self, now: Timestamp) -> Arc<Snapshot> {
         self.update_machines(now);
         let dirty = std::mem::take(&mut self.dirty);
@@ -70,7 +71,7 @@ impl Mirror {
         Arc::clone(&self.published)
     }
 
-    /// A pool with its usage and its limits as of `now`. It costs what changed since the last call or snapshot, not the size of the
+    /// A pool with its usage and its limits. It ends nothing by time, as [`Mirror::snapshot`]. It costs what changed since the last call or snapshot, not the size of the
     /// cluster, so that every launch can check the limits.
     pub fn pool(&mut self, name: &str, now: Timestamp) -> Option<NodePool> {
         self.update_machines(now);
@@ -79,7 +80,6 @@ impl Mirror {
 
     /// Brings the machines and the usage of the pools up to date.
     fn update_machines(&mut self, now: Timestamp) {
-        self.expire_machines(now);
         self.dirty.shown |= self.rebuild_machines(now);
     }
 

@@ -1,6 +1,6 @@
 //! What no API object says: when it ends, and that questions do not change it.
 
-use crate::fixture::{claim, mirror, names, now, pending, pod};
+use crate::fixture::{claim, mirror, names, node, now, pending, pod};
 use jiff::SignedDuration;
 use kerf_api::NodeClaim;
 use kerf_model::pod::Pod;
@@ -56,6 +56,29 @@ fn planning_does_not_wait_for_a_claim_that_was_refused() {
     assert_eq!(unlaunched(&mirror), 1, "a question changes nothing");
     mirror.expire(at(2));
     assert_eq!(unlaunched(&mirror), 0);
+}
+
+// SCH-072
+#[test]
+fn only_expiry_ends_a_nomination() {
+    let mut mirror = mirror();
+    mirror.apply(node("n", "", "[]"));
+    mirror.snapshot(at(0).wall);
+    let until = at(20).wall;
+    mirror.nominate("n", until);
+    let nominated = |mirror: &mut Mirror, when: Now| {
+        let snapshot = mirror.snapshot(when.wall);
+        (snapshot.node("n").unwrap().nominated_until, snapshot)
+    };
+    let (before, first) = nominated(&mut mirror, at(0));
+    assert_eq!(before, Some(until));
+    let (after, second) = nominated(&mut mirror, at(60));
+    assert_eq!(after, Some(until), "a snapshot ends nothing");
+    assert!(Arc::ptr_eq(&first, &second), "time alone makes no other snapshot");
+    assert!(mirror.pool("p", at(60).wall).is_none());
+    assert_eq!(nominated(&mut mirror, at(60)).0, Some(until));
+    mirror.expire(at(60));
+    assert_eq!(nominated(&mut mirror, at(60)).0, None);
 }
 
 #[test]

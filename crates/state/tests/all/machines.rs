@@ -5,8 +5,9 @@ use jiff::SignedDuration;
 use kerf_api::StartupTaints;
 use kerf_model::intern::{Interner, sym};
 use kerf_state::lean::{LeanCsiNode, LeanNode, LeanPod};
-use kerf_state::{Conventions, Mirror, MirrorOptions};
+use kerf_state::{Conventions, Mirror, MirrorOptions, Now};
 use std::sync::Arc;
+use std::time::Duration;
 
 const REGISTERED: &str =
     ", karpenter.sh/registered: 'true', karpenter.sh/nodepool: default, node.kubernetes.io/instance-type: m";
@@ -212,6 +213,11 @@ fn a_machine_that_relapses_soon_after_its_start_is_starting() {
         mirror.apply(initialised("2026-01-01T00:00:00Z"));
         mirror.apply(node);
         let mut shown = |minute| {
+            let uptime = Duration::ZERO;
+            mirror.expire(Now {
+                wall: at(minute),
+                uptime,
+            });
             let snapshot = mirror.snapshot(at(minute));
             let machine = find(&snapshot, "n").clone();
             (
@@ -426,7 +432,11 @@ fn nominations_extend_and_end() {
         now() + SignedDuration::from_secs(20),
         now() + SignedDuration::from_secs(25),
     );
-    let until = |mirror: &mut Mirror, at| find(&mirror.snapshot(at), "n").nominated_until;
+    let until = |mirror: &mut Mirror, at| {
+        let uptime = Duration::ZERO;
+        mirror.expire(Now { wall: at, uptime });
+        find(&mirror.snapshot(at), "n").nominated_until
+    };
     mirror.nominate("n", second);
     mirror.nominate("n", first);
     assert_eq!(until(&mut mirror, first), Some(second));
