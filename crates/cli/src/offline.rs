@@ -7,7 +7,7 @@ use crate::decision::{DecisionInputs, Settings, from_lists, from_sources};
 use crate::manifests::{InputError, Source};
 use crate::simulate::planned_or_explained;
 use jiff::Timestamp;
-use kerf_decide::{Forecast, Memory, Provision, provision};
+use kerf_decide::{Forecast, Memory, Method, Provision, Round, disrupt, provision};
 use kerf_model::in_flight::InFlight;
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
@@ -94,15 +94,20 @@ impl ListedCluster {
         self.0.view().in_flight
     }
 
-    /// The same cluster with the actions under way that its controller knows.
+    /// The same cluster with what only its controller knows: the actions under way, and until when nodes are promised to pods.
     #[must_use]
-    pub fn knowing(self, in_flight: InFlight) -> Self {
-        Self(self.0.knowing(in_flight))
+    pub fn knowing(self, in_flight: InFlight, nominations: &Snapshot) -> Self {
+        Self(self.0.knowing(in_flight, nominations))
     }
 
-    /// What `kerf simulate` plans for the pods that wait.
-    pub fn provision(&self) -> Provision {
-        provision(&self.0.view(), &mut Memory::default(), &|| false)
+    /// What `kerf simulate` plans for the pods that wait, with what its controller remembers.
+    pub fn provision(&self, memory: &mut Memory) -> Provision {
+        provision(&self.0.view(), memory, &|| false)
+    }
+
+    /// A round of disruption as `kerf simulate --consolidate` computes it, with what its controller remembers.
+    pub fn disrupt(&self, from: Method, memory: &mut Memory) -> Round {
+        disrupt(&self.0.view(), from, memory, &())
     }
 
     /// What `kerf simulate --consolidate` says disruption does.

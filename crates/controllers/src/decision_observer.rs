@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kerf_decide::{Inputs, Method, Provision, Round};
+use kerf_decide::{Inputs, Memory, Method, Provision, Round};
 
 /// A decision, before anything of it is carried out.
 #[derive(Clone, Copy, Debug)]
@@ -14,21 +14,26 @@ pub enum ObservedDecision<'a> {
     Disrupt(Method, &'a Round),
 }
 
-type Look = dyn Fn(&Inputs<'_>, ObservedDecision<'_>) + Send + Sync;
+type Look = dyn Fn(&Inputs<'_>, &Memory, ObservedDecision<'_>) + Send + Sync;
 
-/// Called with each decision and what it was decided from. By default it does nothing.
+/// Called with each decision, what it was decided from, and what the memory said before it. By default it does nothing.
 #[derive(Clone, Default)]
 pub struct DecisionObserver(Option<Arc<Look>>);
 
 impl DecisionObserver {
     /// Calls `look` for every decision, on the thread that decides.
-    pub fn new(look: impl Fn(&Inputs<'_>, ObservedDecision<'_>) + Send + Sync + 'static) -> Self {
+    pub fn new(look: impl Fn(&Inputs<'_>, &Memory, ObservedDecision<'_>) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(look)))
     }
 
-    pub(crate) fn see(&self, inputs: &Inputs<'_>, decision: ObservedDecision<'_>) {
+    /// A copy of the memory before a decision, if anybody looks at it.
+    pub(crate) fn before(&self, memory: &Memory) -> Memory {
+        self.0.as_ref().map(|_| memory.findings()).unwrap_or_default()
+    }
+
+    pub(crate) fn see(&self, inputs: &Inputs<'_>, before: &Memory, decision: ObservedDecision<'_>) {
         if let Some(look) = &self.0 {
-            look(inputs, decision);
+            look(inputs, before, decision);
         }
     }
 }

@@ -10,7 +10,7 @@ use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 
 /// The pods that the last passes did not reach.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct Fairness {
     /// Their unique ids.
     unreached: BTreeSet<Arc<str>>,

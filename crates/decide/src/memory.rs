@@ -34,6 +34,18 @@ impl Memory {
             ..Self::default()
         }
     }
+
+    /// What this memory says about the cluster, without what belongs to one snapshot. From equal inputs, another process that starts with it
+    /// decides as the owner of this memory does.
+    #[must_use]
+    pub fn findings(&self) -> Self {
+        Self {
+            fairness: self.fairness.clone(),
+            fruitless: self.fruitless.clone(),
+            unreached_pools: self.unreached_pools.clone(),
+            ..Self::default()
+        }
+    }
 }
 
 /// What removing single nodes of a snapshot comes to.
@@ -59,7 +71,7 @@ pub(crate) struct SearchBasis {
 }
 
 /// The last search of each method that found nothing, with its basis and time (DIS-124, DIS-125).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct FruitlessSearches(Vec<(Method, SearchBasis, Timestamp)>);
 
 impl FruitlessSearches {

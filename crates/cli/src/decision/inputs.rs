@@ -67,9 +67,20 @@ impl DecisionInputs {
         }
     }
 
-    /// The same with other actions under way.
-    pub(crate) fn knowing(self, in_flight: InFlight) -> Self {
-        Self { in_flight, ..self }
+    /// The same with other actions under way, and with the nominations of another snapshot of the cluster.
+    pub(crate) fn knowing(self, in_flight: InFlight, nominations: &Snapshot) -> Self {
+        let mut snapshot = Snapshot::clone(&self.snapshot);
+        for node in &mut snapshot.nodes {
+            let nominated = nominations.node(&node.name).and_then(|other| other.nominated_until);
+            if node.nominated_until != nominated {
+                Arc::make_mut(node).nominated_until = nominated;
+            }
+        }
+        Self {
+            in_flight,
+            snapshot: Arc::new(snapshot),
+            ..self
+        }
     }
 
     /// The inputs as decisions take them.

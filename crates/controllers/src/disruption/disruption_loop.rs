@@ -92,8 +92,9 @@ impl Disruption {
         );
         let observer = self.context.tuning.decision_observer.clone();
         let work = move |memory: &mut Memory| {
+            let before = observer.before(memory);
             let round = disrupt(&inputs.view(), from, memory, &progress);
-            observer.see(&inputs.view(), ObservedDecision::Disrupt(from, &round));
+            observer.see(&inputs.view(), &before, ObservedDecision::Disrupt(from, &round));
             (round, inputs, progress.into_starts(), Instant::now())
         };
         let (round, inputs, starts, ended) = self.with_memory(work).await?;

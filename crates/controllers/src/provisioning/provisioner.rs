@@ -160,8 +160,9 @@ impl Provisioner {
         let work = move || {
             let stop = || began.elapsed() >= deadline || stopped.is_cancelled();
             let memory = &mut memory.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = observer.before(memory);
             let decision = provision(&inputs.view(), memory, &stop);
-            observer.see(&inputs.view(), ObservedDecision::Provision(&decision));
+            observer.see(&inputs.view(), &before, ObservedDecision::Provision(&decision));
             decision
         };
         let solve = self.context.compute(work);

@@ -10,11 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 use kerf_apiserver::ApiServer;
 use kerf_cli::offline::{KINDS, ListedCluster};
 use kerf_controllers::{DecisionObserver, ObservedDecision};
-use kerf_decide::{Inputs, Method, NoPlan, Provision, Round};
+use kerf_decide::{Evaluation, Inputs, Memory, Method, NoPlan, Provision, Round};
 use kerf_disruption::Command;
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_model::node::Node;
+use kerf_model::pod::Pod;
 use kerf_model::snapshot::Snapshot;
 use serde_json::Value;
 use tower::Service;
@@ -42,6 +43,8 @@ pub(crate) struct Tally {
     pub(crate) compared: u64,
     /// The same, and there was something to do.
     pub(crate) with_commands: u64,
+    /// The same, with several commands.
+    pub(crate) with_several: u64,
     /// Passes in which the controllers did not know yet, or knew more than, what the API server holds.
     pub(crate) passes_skipped: u64,
     /// The same of rounds.
@@ -53,6 +56,7 @@ impl AddAssign for Tally {
         self.passes += more.passes;
         self.compared += more.compared;
         self.with_commands += more.with_commands;
+        self.with_several += more.with_several;
         self.passes_skipped += more.passes_skipped;
         self.skipped += more.skipped;
     }
@@ -76,68 +80,98 @@ impl Agreement {
     pub(crate) fn observer(&self, api: &ApiServer, catalogue: fn(&Interner) -> Arc<Catalogue>) -> DecisionObserver {
         let (agreement, api) = (self.clone(), api.clone());
         let made = OnceLock::new();
-        DecisionObserver::new(move |inputs, decision| {
+        DecisionObserver::new(move |inputs, memory, decision| {
             let catalogue = made.get_or_init(|| catalogue(&inputs.snapshot.interner));
+            let decided = Decided {
+                api: &api,
+                catalogue,
+                inputs,
+                memory,
+            };
             match decision {
-                ObservedDecision::Provision(pass) => agreement.compare_pass(&api, catalogue, inputs, pass),
-                ObservedDecision::Disrupt(from, round) => agreement.compare_round(&api, catalogue, inputs, from, round),
+                ObservedDecision::Provision(pass) => agreement.compare_pass(&decided, pass),
+                ObservedDecision::Disrupt(from, round) => agreement.compare_round(&decided, from, round),
             }
         })
     }
 
-    fn compare_round(
-        &self,
-        api: &ApiServer,
-        catalogue: &Arc<Catalogue>,
-        inputs: &Inputs<'_>,
-        from: Method,
-        round: &Round,
-    ) {
-        if from != Method::ORDER[0] {
-            return;
-        }
-        let commands = round.evaluations.last().map_or(&[][..], |last| &last.commands);
+    fn compare_round(&self, decided: &Decided<'_>, from: Method, round: &Round) {
+        let (now, commands) = (decided.inputs.now, round.commands().count());
         let mut inner = self.lock();
-        if commands.is_empty() && inner.last.is_some_and(|last| inputs.now.duration_since(last) < IDLE) {
+        // A round that was cut off before its first method decided nothing.
+        if round.evaluations.is_empty()
+            || (commands == 0 && inner.last.is_some_and(|last| now.duration_since(last) < IDLE))
+        {
             return;
         }
-        inner.last = Some(inputs.now);
-        let Some(listed) = inner.listed(api, catalogue, inputs) else {
+        inner.last = Some(now);
+        let Some(listed) = inner.listed(decided) else {
+            inner.tally.skipped += 1;
             return;
         };
         inner.tally.compared += 1;
-        inner.tally.with_commands += u64::from(!commands.is_empty());
-        let forecast = listed.forecast();
-        let (mine, theirs): (Vec<_>, Vec<_>) = (texts(commands), texts(&forecast.commands));
+        inner.tally.with_commands += u64::from(commands > 0);
+        inner.tally.with_several += u64::from(commands > 1);
+        let theirs = listed.disrupt(from, &mut decided.memory.findings());
+        let (mine, theirs) = (outcome(round), outcome(&theirs));
+        if mine != theirs {
+            inner.differ(now, &mine, &theirs);
+        }
+        if from != Method::ORDER[0] {
+            return;
+        }
+        let (mine, theirs) = (texts(round.commands()), texts(&listed.forecast().commands));
         // A forecast goes on as if the commands had succeeded.
         let agree = match mine.is_empty() {
             true => theirs.is_empty(),
             false => theirs.starts_with(&mine),
         };
         if !agree {
-            inner.differ(inputs.now, &mine, &theirs);
+            inner.differ(now, &mine, &theirs);
         }
     }
 
-    fn compare_pass(&self, api: &ApiServer, catalogue: &Arc<Catalogue>, inputs: &Inputs<'_>, pass: &Provision) {
+    fn compare_pass(&self, decided: &Decided<'_>, pass: &Provision) {
         let mut inner = self.lock();
         if matches!(pass.plan, Err(NoPlan::NothingToPlace)) {
             return;
         }
-        let Some(listed) = inner.listed(api, catalogue, inputs) else {
+        let Some(listed) = inner.listed(decided) else {
+            inner.tally.passes_skipped += 1;
             return;
         };
         inner.tally.passes += 1;
-        let theirs = listed.provision();
-        if pass.plan != theirs.plan {
-            inner.differ(inputs.now, &pass.plan, &theirs.plan);
+        let theirs = listed.provision(&mut decided.memory.findings());
+        let of = |pass: &Provision| {
+            (
+                pass.plan.clone(),
+                keys(&pass.batch.pods),
+                keys(&pass.held),
+                pass.any_unreached,
+            )
+        };
+        let (mine, theirs) = (of(pass), of(&theirs));
+        if mine != theirs {
+            inner.differ(decided.inputs.now, &mine, &theirs);
         }
     }
 }
 
+/// What a decision of the controllers was made from.
+struct Decided<'a> {
+    api: &'a ApiServer,
+    catalogue: &'a Arc<Catalogue>,
+    inputs: &'a Inputs<'a>,
+    /// What the controllers remembered before it.
+    memory: &'a Memory,
+}
+
 impl Inner {
     /// The cluster as the command line reads it, with what only the controllers know; `None` if the controllers saw another one.
-    fn listed(&mut self, api: &ApiServer, catalogue: &Arc<Catalogue>, inputs: &Inputs<'_>) -> Option<ListedCluster> {
+    fn listed(&mut self, decided: &Decided<'_>) -> Option<ListedCluster> {
+        let Decided {
+            api, catalogue, inputs, ..
+        } = decided;
         let lists = KINDS.iter().filter_map(|(path, _)| list(api, path)).collect();
         let interner = &inputs.snapshot.interner;
         let (listed, errors) = ListedCluster::read(lists, catalogue, inputs.settings, inputs.now, interner);
@@ -148,7 +182,7 @@ impl Inner {
             }
             return None;
         }
-        Some(listed.knowing(inputs.in_flight.clone()))
+        Some(listed.knowing(inputs.in_flight.clone(), inputs.snapshot))
     }
 
     fn differ(&mut self, now: Timestamp, mine: &impl Debug, theirs: &impl Debug) {
@@ -171,18 +205,16 @@ fn list(api: &ApiServer, path: &str) -> Option<Value> {
 
 /// Whether both describe the same cluster. The error names what differs.
 fn same(controllers: &Snapshot, listed: &Snapshot) -> Result<(), String> {
-    // What no object tells: nodes promised to pods.
+    // No object says which nodes are promised to pods.
     let node = |node: &Arc<Node>| Node {
         nominated_until: None,
         ..Node::clone(node)
     };
     let nodes = |snapshot: &Snapshot| snapshot.nodes.iter().map(node).collect::<Vec<_>>();
     all_same("node", &nodes(controllers), &nodes(listed))?;
-    if controllers.nodes.iter().any(|node| node.nominated_until.is_some()) {
-        return Err("a node is promised to pods".to_owned());
-    }
     all_same("NodePool", &controllers.pools, &listed.pools)?;
     all_same("pending pod", &controllers.pending, &listed.pending)?;
+    all_same("untried pod", &controllers.untried, &listed.untried)?;
     all_same("DaemonSet", &controllers.daemons, &listed.daemons)?;
     all_same("namespace", &controllers.namespaces, &listed.namespaces)?;
     all_same("PodDisruptionBudget", &controllers.pdbs, &listed.pdbs)
@@ -202,11 +234,40 @@ fn all_same<T: Debug>(kind: &str, these: &[T], those: &[T]) -> Result<(), String
 }
 
 /// Commands by what they do.
-fn texts(commands: &[Command]) -> Vec<String> {
+fn texts<'a>(commands: impl IntoIterator<Item = &'a Command>) -> Vec<String> {
     let text = |command: &Command| {
         let nodes = command.candidates.iter().map(|candidate| &*candidate.node.name);
         let nodes: Vec<&str> = nodes.collect();
-        format!("{:?} {nodes:?} for {:?}", command.reason, command.replacements)
+        format!(
+            "{:?} {nodes:?} for {:?}, as planned {:?}",
+            command.reason, command.replacements, command.plan
+        )
     };
-    commands.iter().map(text).collect()
+    commands.into_iter().map(text).collect()
+}
+
+/// What a round comes to: for each method its commands, their wait, what blocks the other nodes, and why it failed.
+fn outcome(round: &Round) -> Vec<String> {
+    let text = |evaluation: &Evaluation| {
+        let candidates = &evaluation.sorted.candidates;
+        let free = candidates.free.iter().map(|candidate| candidate.index);
+        format!(
+            "{:?} after {:?}: {:?}\n  free {:?}, blocked {:?}\n  stay {:?}\n  approved {:?}, budgets {:?}, error {:?}",
+            evaluation.method,
+            evaluation.wait,
+            texts(&evaluation.commands),
+            free.collect::<Vec<_>>(),
+            candidates.blocked,
+            evaluation.held,
+            evaluation.approvals,
+            evaluation.allowance,
+            evaluation.error,
+        )
+    };
+    round.evaluations.iter().map(text).collect()
+}
+
+/// Pods by name.
+fn keys(pods: &[Arc<Pod>]) -> Vec<String> {
+    pods.iter().map(|pod| pod.key().to_string()).collect()
 }

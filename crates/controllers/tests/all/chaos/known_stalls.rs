@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::chaos::cloud::CloudFaults;
 use crate::chaos::run::{Report, run};
-use crate::chaos::scenario::{Kind, Scenario, Stage, Step, Workload};
+use crate::chaos::scenario::{Kind, Policies, Scenario, Stage, Step, Workload};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -48,6 +48,7 @@ fn scenario(pool: serde_json::Value, steps: Vec<(Duration, Step)>) -> Scenario {
         repair: false,
         retries: true,
         stage: Stage::default(),
+        policies: Policies::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use kerf_sandbox::faults::FaultPlan;
 use serde_json::json;
 
 use crate::chaos::run::{Report, run};
-use crate::chaos::scenario::{Kind, Scenario, Stage, Step, Workload};
+use crate::chaos::scenario::{Kind, Policies, Scenario, Stage, Step, Workload};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -49,6 +49,7 @@ fn deaf(from: u64, to: u64, steps: Vec<(Duration, Step)>) -> Report {
         repair: false,
         retries: true,
         stage: Stage::default(),
+        policies: Policies::default(),
     };
     let report = run(&scenario, true);
     assert_eq!(report.violations, [""; 0]);

@@ -144,6 +144,9 @@ impl World {
         };
         let mut options = Options::default();
         options.feature_gates.node_repair = scenario.repair;
+        options.commands_per_pass = scenario.policies.commands_per_pass;
+        options.consolidation_destinations = scenario.policies.destinations;
+        options.consolidation_savings_per_pod = scenario.policies.savings_per_pod;
         let mut world = Self {
             sandbox,
             any_cloud,

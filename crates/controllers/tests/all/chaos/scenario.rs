@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use kerf_runtime::{Rng, Seed};
 use kerf_sandbox::faults::{FaultPlan, KillMoment};
+use kerf_units::policy::{CommandsPerPass, Destinations};
+use kerf_units::savings_per_pod::SavingsPerPod;
 use serde_json::{Value, json};
 
 use crate::chaos::cloud::CloudFaults;
@@ -23,6 +25,33 @@ pub(crate) struct Scenario {
     /// Whether the controllers' client repeats what may be repeated, as it does in production.
     pub(crate) retries: bool,
     pub(crate) stage: Stage,
+    pub(crate) policies: Policies,
+}
+
+/// The options of the controllers that choose among disruptions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Policies {
+    pub(crate) commands_per_pass: CommandsPerPass,
+    pub(crate) destinations: Destinations,
+    pub(crate) savings_per_pod: SavingsPerPod,
+}
+
+impl Policies {
+    /// Half the worlds have the defaults.
+    fn of(dice: &Dice) -> Self {
+        if dice.chance(50) {
+            return Self::default();
+        }
+        Self {
+            commands_per_pass: dice.one(&[
+                CommandsPerPass::One,
+                CommandsPerPass::Independent,
+                CommandsPerPass::Independent,
+            ]),
+            destinations: dice.one(&[Destinations::Settled, Destinations::Any]),
+            savings_per_pod: dice.one(&["0", "0.001", "0.01"]).parse().expect("an amount"),
+        }
+    }
 }
 
 /// Where a life takes place.
@@ -164,6 +193,15 @@ impl Scenario {
             repair: dice.chance(40),
             retries: dice.chance(50),
             stage,
+            policies: Policies::of(&Dice(Seed(seed).derive("policies").rng())),
+        }
+    }
+
+    /// The same world with the default policies.
+    pub(crate) fn with_default_policies(self) -> Self {
+        Self {
+            policies: Policies::default(),
+            ..self
         }
     }
 }
