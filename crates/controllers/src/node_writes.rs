@@ -138,8 +138,8 @@ mod tests {
         serde_json::from_value(node(version)).expect("a node")
     }
 
-    /// The methods of the calls that an edit makes if its first meets a conflict, and if `told`, the watch tells why.
-    async fn calls(told: bool) -> Vec<Method> {
+    /// The methods of the calls that an edit makes if its first meets a conflict, and if `delivered`, the watch has the newer Node.
+    async fn calls(delivered: bool) -> Vec<Method> {
         let mut context = Context::without_api();
         let cluster = context.cluster.clone();
         let calls = Arc::new(Mutex::new(Vec::new()));
@@ -155,7 +155,7 @@ mod tests {
                 2 => (200, node("2")),
                 _ => (200, node("3")),
             };
-            if told && seen.len() == 1 {
+            if delivered && seen.len() == 1 {
                 cluster.notify(Watched::apply(&cluster, lean("2")));
             }
             let answer = Response::builder()

@@ -33,7 +33,7 @@ pub struct PerNode {
     pub deviation: f64,
 }
 
-/// Reads the cluster and solves, once at least and then while `again` says so of the iterations and the time spent so far. `clock` tells
+/// Reads the cluster and solves, once at least and then while `again` says so of the iterations and the time spent so far. `clock` gives
 /// the time since some moment.
 pub fn time<S>(
     pods: usize,

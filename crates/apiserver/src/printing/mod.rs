@@ -1,7 +1,7 @@
 //! Objects as tables (`meta.k8s.io/v1` Table): what `kubectl get` prints.
 //!
-//! In: the kind, the printer columns of its CRD (built-in kinds have theirs here), the objects and the time by which ages
-//! are told. Out: the Table as JSON. Cells follow the real server's printers, because people read and scripts cut them.
+//! In: the kind, the printer columns of its CRD (built-in kinds have theirs here), the objects and the time that ages
+//! refer to. Out: the Table as JSON. Cells follow the real server's printers, because people read and scripts cut them.
 
 mod age;
 mod builtin;

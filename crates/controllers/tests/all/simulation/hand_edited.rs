@@ -38,8 +38,8 @@ pub(crate) async fn staying(simulation: &Simulation) -> (Vec<String>, Vec<String
     (claims.collect(), nodes.collect())
 }
 
-/// The kinds of the objects that say their node is not disrupted for a reason. What was said of a node that starts keeps others from being
-/// told for two minutes (DIS-289).
+/// The kinds of the objects that say their node is not disrupted for a reason. An event about a node that starts keeps others from being
+/// published for two minutes (DIS-289).
 async fn blocked(simulation: &Simulation, why: &str) -> Vec<String> {
     let events = simulation.events("DisruptionBlocked").await;
     let told = events.into_iter().filter(|event| event.message.as_deref() == Some(why));
