@@ -2,6 +2,7 @@
 //! never gets a second node.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::{NodeClaim, NodePool};
@@ -14,7 +15,7 @@ use kerf_scheduler::{Options, Request, solve};
 use kerf_state::lean::{
     LeanCsiNode, LeanDaemonSet, LeanNamespace, LeanNode, LeanPdb, LeanPod, LeanPv, LeanPvc, LeanStorageClass,
 };
-use kerf_state::{Mirror, MirrorOptions};
+use kerf_state::{Mirror, MirrorOptions, Now};
 use serde_json::{Value, json};
 
 fn now() -> Timestamp {
@@ -223,6 +224,10 @@ fn a_machine_that_stays_unready_does_not_hold_the_pod_for_ever() {
         let mut mirror = started(Some(3), Some(relapse));
         assert_eq!(launches(&mut mirror), 0);
         let later = now() + jiff::SignedDuration::from_mins(5);
+        mirror.expire(Now {
+            wall: later,
+            uptime: Duration::from_mins(5),
+        });
         let snapshot = mirror.snapshot(later);
         let plan = solve(&Request::pending(&snapshot), &Options::default(), &|| false);
         assert_eq!(plan.launches.len(), 1, "{relapse}");
