@@ -15,6 +15,7 @@ pub mod draw;
 pub mod fixture;
 pub mod generate;
 pub mod plots;
+pub mod random_clusters;
 pub mod seeds;
 pub mod timing;
 pub mod workload;

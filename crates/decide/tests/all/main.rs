@@ -1,11 +1,13 @@
 //! What the two decisions give for small clusters.
 
+mod addresses;
 mod awaited;
 mod case;
 mod constraint_cost;
 mod convergence;
 mod forecast;
 mod passes;
+mod property;
 mod provisioning;
 mod rebalance;
 mod rounds;

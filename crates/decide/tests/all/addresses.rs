@@ -1,0 +1,126 @@
+//! No decision depends on where a value lies in memory, or on which values share memory.
+
+use crate::case::Case;
+use kerf_decide::{Memory, Method, provision};
+use kerf_model::node::Node;
+use kerf_model::nodepool::NodePool;
+use kerf_model::pod::{Pod, PodShape};
+use kerf_model::selector::LabelSet;
+use kerf_model::snapshot::{Daemon, Pdb, Snapshot};
+use kerf_testkit::draw::Draw;
+use kerf_testkit::fixture::Fixture;
+use kerf_testkit::generate::common;
+use kerf_testkit::random_clusters::cluster;
+use std::sync::Arc;
+
+fn text(text: &Arc<str>) -> Arc<str> {
+    Arc::from(&**text)
+}
+
+fn apart<T: Clone>(shared: &Arc<T>) -> Arc<T> {
+    Arc::new(T::clone(shared))
+}
+
+fn pod(pod: &Arc<Pod>) -> Arc<Pod> {
+    Arc::new(Pod {
+        uid: text(&pod.uid),
+        namespace: text(&pod.namespace),
+        name: text(&pod.name),
+        labels: apart::<LabelSet>(&pod.labels),
+        shape: apart::<PodShape>(&pod.shape),
+        node_name: pod.node_name.as_ref().map(text),
+        capacity_buffer: pod.capacity_buffer.as_ref().map(text),
+        ..Pod::clone(pod)
+    })
+}
+
+fn node(node: &Arc<Node>) -> Arc<Node> {
+    let mut copy = Node {
+        name: text(&node.name),
+        node_name: node.node_name.as_ref().map(text),
+        claim_name: node.claim_name.as_ref().map(text),
+        provider_id: node.provider_id.as_ref().map(text),
+        pods: node.pods.iter().map(pod).collect(),
+        ..Node::clone(node)
+    };
+    copy.lifecycle.claim_uid = node.lifecycle.claim_uid.as_ref().map(text);
+    Arc::new(copy)
+}
+
+fn pool(pool: &Arc<NodePool>) -> Arc<NodePool> {
+    Arc::new(NodePool {
+        name: text(&pool.name),
+        uid: text(&pool.uid),
+        template_labels: apart(&pool.template_labels),
+        catalogue: pool.catalogue.as_ref().map(apart).map_err(Clone::clone),
+        ..NodePool::clone(pool)
+    })
+}
+
+fn daemon(daemon: &Arc<Daemon>) -> Arc<Daemon> {
+    Arc::new(Daemon {
+        namespace: text(&daemon.namespace),
+        name: text(&daemon.name),
+        shape: apart(&daemon.shape),
+    })
+}
+
+fn pdb(pdb: &Arc<Pdb>) -> Arc<Pdb> {
+    Arc::new(Pdb {
+        namespace: text(&pdb.namespace),
+        name: text(&pdb.name),
+        ..Pdb::clone(pdb)
+    })
+}
+
+/// The same cluster, in which no two values share memory. The interner stays: it gives the ids their meaning.
+fn deep_copy(snapshot: &Snapshot) -> Snapshot {
+    let labels = |(name, labels): &(Arc<str>, Arc<LabelSet>)| (text(name), apart(labels));
+    Snapshot {
+        interner: Arc::clone(&snapshot.interner),
+        nodes: snapshot.nodes.iter().map(node).collect(),
+        pools: snapshot.pools.iter().map(pool).collect(),
+        pending: snapshot.pending.iter().map(pod).collect(),
+        untried: snapshot.untried.iter().map(pod).collect(),
+        daemons: snapshot.daemons.iter().map(daemon).collect(),
+        namespaces: snapshot.namespaces.iter().map(labels).collect(),
+        well_known: Arc::from(&*snapshot.well_known),
+        reservation_key: snapshot.reservation_key,
+        pdbs: snapshot.pdbs.iter().map(pdb).collect(),
+    }
+}
+
+fn copied(case: &Case) -> Case {
+    case.changed(|snapshot| *snapshot = deep_copy(snapshot))
+}
+
+#[test]
+fn plans_of_equal_clusters_are_equal_whatever_they_share() {
+    for seed in 0..60 {
+        let snapshot = Fixture::read(&common(&mut Draw::new(seed))).snapshot;
+        let mut case = Case::of(cluster(seed));
+        case.snapshot = Arc::new(snapshot);
+        let copy = copied(&case);
+        let planned = |case: &Case| provision(&case.view(), &mut Memory::default(), &|| false);
+        let (one, other) = (planned(&case), planned(&copy));
+        assert_eq!(one.plan, other.plan, "seed {seed}");
+        assert_eq!(one.violations, other.violations, "seed {seed}");
+    }
+}
+
+#[test]
+fn rounds_of_equal_clusters_are_equal_whatever_they_share() {
+    for seed in 0..60 {
+        let case = Case::of(cluster(seed));
+        let decided = |case: &Case| {
+            let round = case.round(Method::ORDER[0], &mut Memory::default());
+            let commands: Vec<String> = round.commands().map(|command| format!("{command:?}")).collect();
+            let held = round
+                .evaluations
+                .iter()
+                .map(|evaluation| format!("{:?}", evaluation.held));
+            (commands, held.collect::<Vec<_>>())
+        };
+        assert_eq!(decided(&case), decided(&copied(&case)), "seed {seed}");
+    }
+}
