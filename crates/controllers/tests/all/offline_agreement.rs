@@ -269,5 +269,5 @@ fn outcome(round: &Round) -> Vec<String> {
 
 /// Pods by name.
 fn keys(pods: &[Arc<Pod>]) -> Vec<String> {
-    pods.iter().map(|pod| pod.key().to_string()).collect()
+    pods.iter().map(|pod| pod.key()).collect()
 }
