@@ -104,8 +104,9 @@ struct Day {
 
 async fn live(flags: &str, span: Duration, deployments: usize, seed: u64) -> Day {
     let options = Options::parse(flags.split_whitespace().map(str::to_owned), |_| None);
-    let Ok(Parsed::Run(options)) = options else {
-        panic!("{flags:?} are options");
+    let options = match options.expect("the flags are those of the controller") {
+        Parsed::Run(options) => options,
+        Parsed::Help => Options::default(),
     };
     let sandbox = Sandbox::builder().seed(seed).build().await.expect("a sandbox");
     let client = sandbox.client();

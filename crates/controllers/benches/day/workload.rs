@@ -84,7 +84,7 @@ impl Workload {
         deployment["spec"]["replicas"] = json!(1);
         deployment["spec"]["selector"] = json!({"matchLabels": {"app": name}});
         create::<Deployment>(&Api::namespaced(client.clone(), NAMESPACE), deployment).await;
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             let budget = json!({"metadata": {"name": name}, "spec": {"maxUnavailable": "25%", "selector": {"matchLabels": {"app": name}}}});
             create::<PodDisruptionBudget>(&Api::namespaced(client.clone(), NAMESPACE), budget).await;
         }
