@@ -1,4 +1,5 @@
-//! Multi-node consolidation: removes several nodes together and launches cheaper machines, mostly one (DIS-158 to DIS-173).
+//! Multi-node consolidation: removes several nodes together and launches one cheaper machine at most, or a few on request (DIS-158
+//! to DIS-173, `several.rs`).
 //!
 //! Upstream tries prefixes of one order only, so one node that cannot go excludes all nodes after it. Here the search first sets aside nodes
 //! that cannot go even alone. Then it finds the longest prefix that works by binary search. A prefix that does not work is repaired: the nodes

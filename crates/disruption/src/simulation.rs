@@ -158,7 +158,7 @@ impl<'a> WhatIf<'a> {
         self.ask(candidates, Protected::Stay)
     }
 
-    /// As [`Self::without`], with new nodes that cost least together, however many (at most half as many again as the greedy needs, and three).
+    /// As [`Self::without`], with `balanced` packing instead of as few new nodes as possible.
     pub(crate) fn without_for_several(&self, candidates: &[&Candidate]) -> Result<Simulation, SimulationError> {
         let options = Options {
             packing: Packing::Balanced,
@@ -316,7 +316,8 @@ pub fn what_if_options(provisioning: &Options) -> Options {
     }
 }
 
-/// The solver options of consolidation: pods are packed onto as few machines as possible, because a command launches at most one (DIS-131).
+/// The solver options of consolidation: pods are packed onto as few machines as possible, because a command launches at most one by default
+/// (DIS-131).
 pub fn consolidation_options(provisioning: &Options) -> Options {
     Options {
         packing: Packing::Upstream,

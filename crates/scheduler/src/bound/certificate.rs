@@ -6,7 +6,7 @@ use crate::compile::prepared::Prepared;
 use crate::compile::problem::Problem;
 use crate::options::{Options, Request, WhatIf};
 use crate::search::instance::Instance;
-use kerf_model::plan::{Launch, Plan};
+use kerf_model::plan::Plan;
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use std::sync::Arc;
@@ -27,8 +27,7 @@ pub fn cost_bound_of_kinds(request: &Request<'_>, options: &Options, plan: &Plan
 
 /// How much more a plan costs than the lower bound of its cost, as a share of the bound. `None` where the bound is zero.
 pub fn cost_gap(bound: Price, plan: &Plan) -> Option<f64> {
-    let price: Price = plan.launches.iter().filter_map(Launch::price).sum();
-    (bound > Price::ZERO).then(|| price.per_hour() / bound.per_hour() - 1.0)
+    (bound > Price::ZERO).then(|| plan.price().per_hour() / bound.per_hour() - 1.0)
 }
 
 /// The linear program behind the bound.

@@ -514,16 +514,20 @@ async fn a_claim_that_was_written_is_known_counted_and_told_of() {
 async fn plans_are_measured_against_their_bound_at_most_once_in_five_minutes() {
     let gap = |simulation: &Simulation| metric::value(simulation, "kerf_plan_gap_ratio");
     let simulation = Simulation::with_pool(json!({})).await;
-    pod(&simulation, "default", asks("one", "1500m")).await;
-    simulation.until_running(1, 60).await;
+    // The bound splits pods, which leaves no cores of a node unused.
+    for number in 0..5 {
+        pod(&simulation, "default", asks(&format!("one-{number}"), "1500m")).await;
+    }
+    simulation.until_running(5, 60).await;
     let first = gap(&simulation).expect("a plan was measured");
-    assert!((0.0..2.0).contains(&first), "{first}");
-    pod(&simulation, "default", asks("two", "1800m")).await;
-    simulation.until_running(2, 30).await;
+    assert!(first > 0.001 && first < 2.0, "{first}");
+    // A single pod on the cheapest node that has room for it costs as little as the bound.
+    pod(&simulation, "default", asks("two", "1500m")).await;
+    simulation.until_running(6, 30).await;
     assert_eq!(gap(&simulation), Some(first), "five minutes have not passed");
     tokio::time::sleep(Duration::from_secs(5 * 60)).await;
     let second = gap(&simulation).expect("the second plan was measured");
-    assert!((0.0..2.0).contains(&second), "{second}");
+    assert!(second < first, "{second} instead of less than {first}");
     simulation.stop().await;
 }
 
