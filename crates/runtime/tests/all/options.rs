@@ -110,6 +110,12 @@ fn flags_variables_and_defaults_are_the_contracts() {
             "0",
         ),
         (
+            "consolidation-replacements",
+            "CONSOLIDATION_REPLACEMENTS",
+            Text,
+            "One",
+        ),
+        (
             "disruption-commands-per-pass",
             "DISRUPTION_COMMANDS_PER_PASS",
             Text,
