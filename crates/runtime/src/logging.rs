@@ -217,7 +217,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLines {
                 line.add_span(&fields.0);
             }
         }
-        line.fields.extend(own.0);
+        for (key, value) in own.0 {
+            line.add(key, value);
+        }
         if let Err(error) = self.config.sinks.write(&line) {
             // If this fails too, there is no place left for a message.
             let _ = self

@@ -26,6 +26,14 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Adds a field; what is said later about the same key replaces it, because a JSON object has each key once.
+    pub(super) fn add(&mut self, key: String, value: String) {
+        match self.fields.iter_mut().find(|(present, _)| *present == key) {
+            Some((_, present)) => *present = value,
+            None => self.fields.push((key, value)),
+        }
+    }
+
     /// Adds the fields of a span; a reconciled object also appears under its kind's name (OPS-215).
     pub(super) fn add_span(&mut self, fields: &[(String, String)]) {
         let get = |key: &str| {
@@ -35,7 +43,7 @@ impl Line {
                 .map(|(_, value)| value.as_str())
         };
         for (key, value) in fields {
-            self.fields.push((key.clone(), value.clone()));
+            self.add(key.clone(), value.clone());
             if key == "controllerKind" {
                 let kind: String = serde_json::from_str(value).unwrap_or_default();
                 let name = get("name").unwrap_or("\"\"");
@@ -43,7 +51,7 @@ impl Line {
                     None | Some("\"\"") => format!("{{\"name\":{name}}}"),
                     Some(namespace) => format!("{{\"name\":{name},\"namespace\":{namespace}}}"),
                 };
-                self.fields.push((kind, object));
+                self.add(kind, object);
             }
         }
     }

@@ -51,6 +51,26 @@ async fn a_line_has_its_keys_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_line_has_each_key_once() {
+    let buffer = logged(LogLevel::Info, || {
+        let span = tracing::error_span!(target: TARGET, "reconcile", controllerKind = "NodePool", name = "default", namespace = "");
+        let _inside = span.enter();
+        tracing::info!(target: TARGET, NodePool = "default", name = "other", "launched");
+    });
+    let text = buffer.text();
+    for key in ["NodePool", "name", "namespace", "controllerKind"] {
+        // A reference to an object has a name, too.
+        let references = usize::from(key == "name");
+        assert_eq!(text.matches(&format!("\"{key}\":")).count(), 1 + references, "{text}");
+    }
+    let line = &buffer.lines()[0];
+    assert_eq!(
+        (&line["NodePool"], &line["name"]),
+        (&json!({"name": "default"}), &json!("other"))
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn objects_are_references() {
     let buffer = logged(LogLevel::Info, || {
         tracing::error!(target: TARGET, Pod = %"shop/web-1", NodePool = "default", "could not schedule pod");

@@ -109,12 +109,7 @@ fn flags_variables_and_defaults_are_the_contracts() {
             Text,
             "0",
         ),
-        (
-            "consolidation-replacements",
-            "CONSOLIDATION_REPLACEMENTS",
-            Text,
-            "One",
-        ),
+        ("consolidation-replacements", "CONSOLIDATION_REPLACEMENTS", Text, "One"),
         (
             "disruption-commands-per-pass",
             "DISRUPTION_COMMANDS_PER_PASS",
