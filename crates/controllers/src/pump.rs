@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures::StreamExt;
 use kerf_api::NodeClassKind;
-use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch};
+use kerf_runtime::watch::{Callback, WatchError, WatchEvent, WatchOptions, watch, watch_failure};
 use kerf_runtime::{CancellationToken, SyncGate};
 use kerf_state::NodeClass;
 use kube::api::{ApiResource, DynamicObject};
@@ -187,6 +187,7 @@ async fn watch_classes(
     let (mut stream, signal) = (begin(), relist.signal());
     let (mut filling, mut begun) = (Vec::new(), 0);
     let mut failures = 0;
+    let mut reported = None;
     loop {
         let event = tokio::select! {
             biased;
@@ -198,13 +199,15 @@ async fn watch_classes(
         };
         let read = |object| NodeClass::read(kind, &object);
         match event {
+            // A list begins; whether it comes is not known yet.
+            Some(Ok(watcher::Event::Init)) => {
+                begun = relist.begin();
+                filling.clear();
+            }
             Some(Ok(event)) => {
-                failures = 0;
+                (failures, reported) = (0, None);
                 match event {
-                    watcher::Event::Init => {
-                        begun = relist.begin();
-                        filling.clear();
-                    }
+                    watcher::Event::Init => {}
                     watcher::Event::InitApply(object) => filling.push(read(object)),
                     watcher::Event::InitDone => {
                         cluster.notify(cluster.reset_classes(kind, std::mem::take(&mut filling)));
@@ -217,7 +220,12 @@ async fn watch_classes(
             }
             Some(Err(error)) => {
                 failures += 1;
-                tracing::warn!(kind = kind.kind, error = %error, "watch failed");
+                let failure = watch_failure(kind.kind, &error);
+                // Every attempt fails for the same reason: it is said once.
+                if reported.as_ref() != Some(&failure) {
+                    tracing::warn!(kind = kind.kind, "{failure}");
+                    reported = Some(failure);
+                }
                 tokio::time::sleep(rng.jitter(backoff.delay(failures), 0.5)).await;
             }
             None => return,

@@ -349,7 +349,10 @@ impl Watch {
             let kind = kind.to_owned();
             return Err(WatchError::Absent { kind });
         }
-        self.last_error = error.to_string();
+        self.last_error = watch_failure(kind, error);
+        if self.absences == 1 && !self.options.until_absent {
+            tracing::warn!(kind, "{}", self.last_error);
+        }
         tracing::debug!(kind, error = %error, "watch failed, trying again");
         let now = Instant::now();
         let before = self
@@ -401,6 +404,17 @@ impl Watch {
 /// A server without streamed lists refuses their parameters as invalid.
 fn lacks_streaming(error: &watcher::Error) -> bool {
     matches!(error, watcher::Error::WatchStartFailed(error) if ApiErrorKind::of(error) == ApiErrorKind::Invalid)
+}
+
+/// Why a watch of a kind failed, with the remedy where its CustomResourceDefinition is missing.
+pub fn watch_failure(kind: &str, error: &watcher::Error) -> String {
+    match kind_of(error) {
+        Some(ApiErrorKind::NotFound) => format!(
+            "the API server does not serve {kind}: `kerf crds | kubectl apply --server-side -f -` installs its CustomResourceDefinition \
+             (that of EC2NodeClass with --provider aws)"
+        ),
+        _ => format!("watch failed: {error}"),
+    }
 }
 
 fn kind_of(error: &watcher::Error) -> Option<ApiErrorKind> {

@@ -311,6 +311,7 @@ async fn a_kind_that_cannot_be_listed_in_two_minutes_is_an_error() {
     assert_eq!(seen, Vec::<String>::new());
     let error = result.expect_err("the watch gives up").to_string();
     assert!(error.contains("ConfigMap") && error.contains("120 s"), "{error}");
+    assert!(error.contains("kerf crds | kubectl apply"), "{error}");
     let asked = server.asked();
     let span = asked.last().expect("asked").at - asked[0].at;
     assert!(
