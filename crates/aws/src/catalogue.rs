@@ -4,7 +4,7 @@ use crate::discovered_memory::images_key;
 use crate::instance_type::{InstanceTypeDescription, ResolveSettings, TypeKey, resolve};
 use crate::lookup::{ReservationLookup, class_key};
 use crate::market::Market;
-use crate::offering::{OfferingContext, inject};
+use crate::offering::{OfferingContext, OfferingsOfClass};
 use crate::placement_group::PlacementGroup;
 use crate::selector::Filter;
 use crate::services::{CallResult, Ec2};
@@ -191,12 +191,13 @@ impl InstanceTypes {
             now,
             interner: &self.interner,
         };
+        let offerings = OfferingsOfClass::new(class, &context);
         let types = resolved
             .iter()
             .zip(facts.descriptions.values())
             .map(|(kind, description)| {
                 let mut kind = kind.clone();
-                inject(&mut kind, description, class, &context);
+                offerings.inject(&mut kind, description);
                 kind
             });
         Arc::new(Catalogue { types: types.collect() })
@@ -217,13 +218,21 @@ impl InstanceTypes {
             return Arc::clone(known);
         }
         let (images, nowhere) = (images_key(&class.status.amis), BTreeSet::new());
-        let types = facts.descriptions.values().map(|description| {
+        all.retain(|(_, at, _)| *at == revision);
+        let types = facts.descriptions.values().enumerate().map(|(at, description)| {
             let zones = facts.zones.get(&description.name).unwrap_or(&nowhere);
             let memory = market.memory(&description.name, images, now);
-            resolve(description, class, zones, memory, &self.settings, &self.interner)
+            let mut kind = resolve(description, class, zones, memory, &self.settings, &self.interner);
+            // Classes with the same zones have the same labels: they share them.
+            let of_others = all
+                .iter()
+                .filter_map(|(_, _, types)| Some(&types.get(at)?.requirements));
+            if let Some(same) = of_others.into_iter().find(|one| **one == kind.requirements) {
+                kind.requirements = same.clone();
+            }
+            kind
         });
         let types = Arc::new(types.collect::<Vec<_>>());
-        all.retain(|(_, at, _)| *at == revision);
         all.truncate(RESOLVED_MAX - 1);
         all.insert(0, (key, revision, Arc::clone(&types)));
         types

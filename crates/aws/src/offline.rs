@@ -1,7 +1,7 @@
 //! The instance types of a class without AWS at hand: from the built-in descriptions and prices.
 
 use crate::instance_type::{BUILTIN_ZONES, ResolveSettings, builtin_types, resolve};
-use crate::offering::{OfferingContext, UnavailableOfferings, inject};
+use crate::offering::{OfferingContext, OfferingsOfClass, UnavailableOfferings};
 use crate::pricing::PriceBook;
 use jiff::Timestamp;
 use kerf_api::EC2NodeClass;
@@ -68,9 +68,10 @@ pub fn offline_catalogue(
         now,
         interner,
     };
+    let offerings = OfferingsOfClass::new(&class, &context);
     let types = builtin_types().values().map(|description| {
         let mut kind = resolve(description, &class, &zones, None, &settings.resolve, interner);
-        inject(&mut kind, description, &class, &context);
+        offerings.inject(&mut kind, description);
         kind
     });
     Arc::new(Catalogue { types: types.collect() })

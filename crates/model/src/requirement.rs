@@ -2,6 +2,7 @@
 
 use crate::intern::{Interner, Sym, sym};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The operator a requirement is written with in a manifest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -271,9 +272,10 @@ fn sorted(values: impl IntoIterator<Item = Sym>) -> Values {
     values
 }
 
-/// Requirements by key: at most one per key, sorted by key id (SCH-096).
+/// Requirements by key: at most one per key, sorted by key id (SCH-096). Clones share memory until one of them changes: thousands of offerings
+/// are in the same zones, and classes have the same instance types.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Requirements(Vec<Requirement>);
+pub struct Requirements(Arc<Vec<Requirement>>);
 
 /// Why two sets of requirements do not go together (SCH-100, SCH-101).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -323,17 +325,17 @@ impl Requirements {
     pub fn add(&mut self, requirement: Requirement, interner: &Interner) {
         match self.0.binary_search_by_key(&requirement.key, |r| r.key) {
             Ok(at) => {
-                if let Some(known) = self.0.get_mut(at) {
+                if let Some(known) = Arc::make_mut(&mut self.0).get_mut(at) {
                     *known = known.intersect(&requirement, interner);
                 }
             }
-            Err(at) => self.0.insert(at, requirement),
+            Err(at) => Arc::make_mut(&mut self.0).insert(at, requirement),
         }
     }
 
     /// Adds all of another set.
     pub fn add_all(&mut self, other: &Self, interner: &Interner) {
-        for requirement in &other.0 {
+        for requirement in other {
             self.add(requirement.clone(), interner);
         }
     }
@@ -342,17 +344,19 @@ impl Requirements {
     pub fn replace(&mut self, requirement: Requirement) {
         match self.0.binary_search_by_key(&requirement.key, |r| r.key) {
             Ok(at) => {
-                if let Some(known) = self.0.get_mut(at) {
+                if let Some(known) = Arc::make_mut(&mut self.0).get_mut(at) {
                     *known = requirement;
                 }
             }
-            Err(at) => self.0.insert(at, requirement),
+            Err(at) => Arc::make_mut(&mut self.0).insert(at, requirement),
         }
     }
 
     /// Removes the requirement on a key.
     pub fn remove(&mut self, key: Sym) {
-        self.0.retain(|requirement| requirement.key != key);
+        if self.get(key).is_some() {
+            Arc::make_mut(&mut self.0).retain(|requirement| requirement.key != key);
+        }
     }
 
     /// By key id.
@@ -378,7 +382,7 @@ impl Requirements {
     /// The conflict on the first key by text that both define (SCH-100); `NotIn` and `DoesNotExist` never conflict with each other.
     pub fn intersects(&self, wanted: &Self, interner: &Interner) -> Result<(), Incompatibility> {
         let mut first: Option<(&Requirement, &Requirement)> = None;
-        for want in &wanted.0 {
+        for want in wanted {
             let Some(have) = self.get(want.key) else { continue };
             if have.intersects(want, interner) || (have.admits_absence() && want.admits_absence()) {
                 continue;

@@ -4,13 +4,11 @@ use super::inject::OfferingContext;
 use super::unavailable::{CapacityType, GroupScope};
 use crate::instance_type::{InstanceTypeDescription, UsageClass, ZoneView};
 use crate::labels::{RESERVATION, ZONE_ID};
-use kerf_api::EC2NodeClass;
-use kerf_api::ec2_node_class::NetworkInterface;
 use kerf_model::instance_type::{InstanceType, Offering};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// The requirements every offering has: zone, its id where the class has a subnet there, and capacity type.
 pub(super) fn place(zone: &str, capacity_type: CapacityType, zones: &ZoneView, interner: &Interner) -> Requirements {
@@ -24,12 +22,27 @@ pub(super) fn place(zone: &str, capacity_type: CapacityType, zones: &ZoneView, i
     requirements
 }
 
+/// The requirements of an offering that is not reserved: its place, and that it has no labels of a reservation.
+pub(super) fn unreserved(
+    zone: &str,
+    capacity_type: CapacityType,
+    zones: &ZoneView,
+    interner: &Interner,
+) -> Requirements {
+    let mut requirements = place(zone, capacity_type, zones, interner);
+    for key in RESERVATION {
+        requirements.replace(Requirement::does_not_exist(interner.intern(key)));
+    }
+    requirements
+}
+
 /// One offering for each zone and each of the capacity types on demand and spot. Zones without a subnet of the class have offerings too,
 /// which are not available (AWS-480).
-pub fn base_offerings(
+pub(super) fn base_offerings(
     description: &InstanceTypeDescription,
     kind: &InstanceType,
     zones: &ZoneView,
+    places: &BTreeMap<(&str, CapacityType), Requirements>,
     context: &OfferingContext<'_>,
     is_compatible: bool,
 ) -> Vec<Offering> {
@@ -66,12 +79,11 @@ pub fn base_offerings(
                 group.as_ref(),
                 context.now,
             );
-            let mut requirements = place(zone, capacity_type, zones, interner);
-            for key in RESERVATION {
-                requirements.replace(Requirement::does_not_exist(interner.intern(key)));
-            }
+            let Some(requirements) = places.get(&(zone.as_str(), capacity_type)) else {
+                continue;
+            };
             offerings.push(Offering {
-                requirements,
+                requirements: requirements.clone(),
                 price: price.unwrap_or(Price::ZERO),
                 available: is_compatible && !is_unavailable && price.is_some() && is_own && !is_shifted,
                 reservation: None,
@@ -81,44 +93,4 @@ pub fn base_offerings(
         }
     }
     offerings
-}
-
-/// What of a class and its surroundings the base offerings of a type depend on, besides the sequence number of the type. It has everything
-/// that compatibility looks at (AWS-220, AWS-481).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OfferingKey {
-    instance_type: String,
-    zones: BTreeSet<(String, Option<String>, String)>,
-    shifted_zone_ids: BTreeSet<String>,
-    interfaces: Option<Vec<NetworkInterface>>,
-    tracks_connections: bool,
-    nested_virtualization: bool,
-    family: kerf_api::AmiFamily,
-    group: Option<String>,
-}
-
-impl OfferingKey {
-    /// The key of a type for a class.
-    pub fn new(
-        instance_type: &str,
-        class: &EC2NodeClass,
-        shifted_zone_ids: &BTreeSet<String>,
-        group: Option<&str>,
-    ) -> Self {
-        let mut interfaces = class.spec.network_interfaces.clone();
-        interfaces.iter_mut().for_each(|interfaces| interfaces.sort());
-        let subnets = class.status.subnets.iter();
-        Self {
-            instance_type: instance_type.to_owned(),
-            zones: subnets
-                .map(|subnet| (subnet.zone.clone(), subnet.zone_id.clone(), subnet.id.clone()))
-                .collect(),
-            shifted_zone_ids: shifted_zone_ids.clone(),
-            interfaces,
-            tracks_connections: class.spec.connection_tracking.is_some(),
-            nested_virtualization: class.spec.wants_nested_virtualization(),
-            family: class.spec.effective_family(),
-            group: group.map(str::to_owned),
-        }
-    }
 }

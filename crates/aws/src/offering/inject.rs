@@ -1,9 +1,9 @@
 //! All offerings of a type for a class.
 
-use super::base::base_offerings;
+use super::base::{base_offerings, unreserved};
 use super::partitions::expand_partitions;
 use super::reserved::reserved_offerings;
-use super::unavailable::UnavailableOfferings;
+use super::unavailable::{CapacityType, UnavailableOfferings};
 use crate::instance_type::{InstanceTypeDescription, ZoneView, incompatibility};
 use crate::placement_group::PlacementGroup;
 use crate::pricing::PriceBook;
@@ -12,6 +12,7 @@ use kerf_api::EC2NodeClass;
 use kerf_model::instance_type::InstanceType;
 use kerf_model::intern::Interner;
 use kerf_model::price::Price;
+use kerf_model::requirement::Requirements;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What offerings depend on besides the type and the class.
@@ -39,23 +40,58 @@ pub struct OfferingContext<'a> {
     pub interner: &'a Interner,
 }
 
-/// Puts the offerings of a class onto a resolved type.
-pub fn inject(
-    kind: &mut InstanceType,
-    description: &InstanceTypeDescription,
-    class: &EC2NodeClass,
-    context: &OfferingContext<'_>,
-) {
-    let family = class.spec.effective_family();
-    let is_compatible = incompatibility(description, &class.spec, family, context.group).is_none();
-    let zones = ZoneView::new(&class.status.subnets);
-    kind.offerings = base_offerings(description, kind, &zones, context, is_compatible);
-    if context.reserved_capacity {
-        let reservations = &class.status.capacity_reservations;
-        let reserved = reserved_offerings(&description.name, kind, reservations, &zones, context, is_compatible);
-        kind.offerings.extend(reserved);
+/// Gives the resolved types of a class their offerings. What all types have in common is computed once, and shared by their offerings.
+pub struct OfferingsOfClass<'a> {
+    class: &'a EC2NodeClass,
+    context: &'a OfferingContext<'a>,
+    zones: ZoneView,
+    /// Requirements of offerings that are not reserved, by zone and capacity type.
+    places: BTreeMap<(&'a str, CapacityType), Requirements>,
+}
+
+impl<'a> OfferingsOfClass<'a> {
+    /// The offerings of a class.
+    pub fn new(class: &'a EC2NodeClass, context: &'a OfferingContext<'a>) -> Self {
+        let zones = ZoneView::new(&class.status.subnets);
+        let types = [CapacityType::OnDemand, CapacityType::Spot];
+        let all = context
+            .all_zones
+            .iter()
+            .flat_map(|zone| types.map(|one| (zone.as_str(), one)));
+        let places = all
+            .map(|(zone, capacity_type)| {
+                (
+                    (zone, capacity_type),
+                    unreserved(zone, capacity_type, &zones, context.interner),
+                )
+            })
+            .collect();
+        Self {
+            class,
+            context,
+            zones,
+            places,
+        }
     }
-    if let Some(group) = context.group {
-        expand_partitions(kind, group, context);
+
+    /// Puts the offerings onto a type.
+    pub fn inject(&self, kind: &mut InstanceType, description: &InstanceTypeDescription) {
+        let Self {
+            class,
+            context,
+            zones,
+            places,
+        } = self;
+        let family = class.spec.effective_family();
+        let is_compatible = incompatibility(description, &class.spec, family, context.group).is_none();
+        kind.offerings = base_offerings(description, kind, zones, places, context, is_compatible);
+        if context.reserved_capacity {
+            let reservations = &class.status.capacity_reservations;
+            let reserved = reserved_offerings(&description.name, kind, reservations, zones, context, is_compatible);
+            kind.offerings.extend(reserved);
+        }
+        if let Some(group) = context.group {
+            expand_partitions(kind, group, context);
+        }
     }
 }

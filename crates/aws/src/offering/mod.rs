@@ -6,8 +6,5 @@ mod partitions;
 mod reserved;
 mod unavailable;
 
-pub use base::{OfferingKey, base_offerings};
-pub use inject::{OfferingContext, inject};
-pub use partitions::expand_partitions;
-pub use reserved::reserved_offerings;
+pub use inject::{OfferingContext, OfferingsOfClass};
 pub use unavailable::{CapacityType, GroupScope, UnavailableKey, UnavailableOfferings};

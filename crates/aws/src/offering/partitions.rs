@@ -10,7 +10,7 @@ use kerf_model::requirement::Requirement;
 
 /// Gives a type the labels of its placement group, and multiplies its offerings by the partitions of a partition group. An offering in a
 /// partition that had no capacity is not available (AWS-230, AWS-482).
-pub fn expand_partitions(kind: &mut InstanceType, group: &PlacementGroup, context: &OfferingContext<'_>) {
+pub(super) fn expand_partitions(kind: &mut InstanceType, group: &PlacementGroup, context: &OfferingContext<'_>) {
     let interner = context.interner;
     let id = Requirement::is(interner.intern(PLACEMENT_GROUP_ID), interner.intern(&group.id));
     kind.requirements.replace(id);

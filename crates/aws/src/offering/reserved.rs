@@ -15,7 +15,7 @@ use kerf_model::requirement::Requirement;
 const PRICE_DIVISOR: i64 = 10_000_000;
 
 /// One offering for each reservation of the type.
-pub fn reserved_offerings(
+pub(super) fn reserved_offerings(
     name: &str,
     kind: &InstanceType,
     reservations: &[NodeClassReservation],

@@ -4,7 +4,7 @@ use crate::class::{class, class_with_status, description, resolved, zones};
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::EC2NodeClass;
 use kerf_aws::offering::{
-    CapacityType, GroupScope, OfferingContext, OfferingKey, UnavailableKey, UnavailableOfferings, inject,
+    CapacityType, GroupScope, OfferingContext, OfferingsOfClass, UnavailableKey, UnavailableOfferings,
 };
 use kerf_aws::placement_group::{PlacementGroup, Strategy};
 use kerf_aws::pricing::{
@@ -62,7 +62,7 @@ impl Market {
             now: self.now,
             interner: &self.interner,
         };
-        inject(&mut kind, &description(name), class, &context);
+        OfferingsOfClass::new(class, &context).inject(&mut kind, &description(name));
         kind
     }
 
@@ -416,29 +416,6 @@ fn sequence_numbers_change_for_the_types_concerned() {
     unavailable.sweep(now + SignedDuration::from_mins(5));
     let over = both(&unavailable);
     assert!(over.0 != subnet.0 && over.1 != subnet.1);
-}
-
-// AWS-220, AWS-481
-#[test]
-fn the_key_of_cached_offerings_has_all_that_availability_depends_on() {
-    let none = BTreeSet::new();
-    let base = OfferingKey::new("m5.large", &class(json!({})), &none, None);
-    for changes in [
-        json!({"amiFamily": "Custom"}),
-        json!({"cpuOptions": {"nestedVirtualization": "enabled"}}),
-        json!({"connectionTracking": {"udpTimeout": 30}}),
-        json!({"networkInterfaces": []}),
-    ] {
-        assert_ne!(
-            OfferingKey::new("m5.large", &class(changes.clone()), &none, None),
-            base,
-            "{changes}"
-        );
-    }
-    let class = class(json!({"tags": {"a": "b"}}));
-    assert_eq!(OfferingKey::new("m5.large", &class, &none, None), base);
-    assert_ne!(OfferingKey::new("m5.large", &class, &zones(&["use1-az1"]), None), base);
-    assert_ne!(OfferingKey::new("m5.large", &class, &none, Some("pg-1")), base);
 }
 
 fn price(value: f64) -> Price {

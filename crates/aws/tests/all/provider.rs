@@ -12,6 +12,7 @@ use kerf_aws::provider::AwsProvider;
 use kerf_aws::tags::Tags;
 use kerf_aws::zonal_shift::Shift;
 use kerf_cloud::{CloudError, CloudProvider, HookOutcome, OverlayPool, OverlayProvider, evaluate};
+use kerf_model::instance_type::Catalogue;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
@@ -317,6 +318,37 @@ async fn instance_types_are_computed_once_per_change() {
     let after = list().await;
     assert!(!Arc::ptr_eq(&before, &after));
     assert!(Arc::ptr_eq(&after, &list().await));
+}
+
+// AWS-220, AWS-481
+#[tokio::test(start_paused = true)]
+async fn offerings_follow_everything_that_availability_depends_on() {
+    let world = ready_world(&["m5.large"]).await;
+    // All classes have the same name, as one class has that is changed.
+    let list = |spec| {
+        let class = ready_class(spec, json!({}));
+        let (cloud, now) = (&world.cloud, world.cloud.clock.now());
+        let types = &cloud.types;
+        types
+            .list(&class, None, &cloud.market, &cloud.reservations, now)
+            .unwrap()
+    };
+    let available = |list: &Catalogue| list.types[0].offerings.iter().filter(|one| one.available).count();
+    let base = list(json!({}));
+    assert!(available(&base) > 0);
+    assert!(Arc::ptr_eq(&base, &list(json!({}))));
+    for changes in [
+        json!({"amiFamily": "Custom"}),
+        json!({"connectionTracking": {"udpTimeout": 30}}),
+        json!({"networkInterfaces": []}),
+    ] {
+        list(json!({}));
+        assert!(!Arc::ptr_eq(&base, &list(changes.clone())), "{changes}");
+    }
+    // Machines of the type cannot nest virtual machines.
+    let nested = list(json!({"cpuOptions": {"nestedVirtualization": "enabled"}}));
+    assert_eq!(available(&nested), 0);
+    assert_eq!(available(&list(json!({}))), available(&base));
 }
 
 // AWS-179
