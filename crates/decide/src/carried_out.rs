@@ -1,7 +1,7 @@
 //! The cluster once commands are carried out: their nodes are gone, replacements are ready, and pods run where they were planned.
 
 use kerf_disruption::Command;
-use kerf_model::instance_type::{InstanceType, Offering, allocatable};
+use kerf_model::instance_type::{InstanceType, Offering};
 use kerf_model::intern::{Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
 use kerf_model::nodepool::NodePool;
@@ -76,8 +76,6 @@ fn node_of(snapshot: &Snapshot, launch: &Launch, name: Arc<str>) -> Option<Node>
     for pod in &launch.pods {
         daemons.subtract(&pod.shape.requests);
     }
-    let capacity = offering.capacity_override.as_ref().unwrap_or(&kind.capacity);
-    let overhead = offering.overhead_override.as_ref().unwrap_or(&kind.overhead);
     let huge_pages = |name: Sym| snapshot.interner.text(name).starts_with("hugepages-");
     Some(Node {
         node_name: Some(Arc::clone(&name)),
@@ -88,8 +86,8 @@ fn node_of(snapshot: &Snapshot, launch: &Launch, name: Arc<str>) -> Option<Node>
         initialized: true,
         labels: labels(pool, launch, kind, offering, hostname),
         taints: pool.taints.clone(),
-        allocatable: allocatable(capacity, overhead, huge_pages),
-        capacity: capacity.clone().with(sym::NODES, 1),
+        allocatable: kind.allocatable_of(offering, huge_pages),
+        capacity: kind.capacity_of(offering).with(sym::NODES, 1),
         requested: daemons.clone(),
         daemon_requested: daemons,
         price: Some(offering.price),

@@ -41,7 +41,7 @@ impl Bounds {
             let overrides = kind
                 .offerings
                 .iter()
-                .filter_map(|offering| offering.capacity_override.as_ref());
+                .filter_map(|offering| offering.capacity_override.as_deref());
             let own = allocatable(&kind.capacity, &kind.overhead, |_| false);
             for (most, name) in largest.iter_mut().zip(SUMMED) {
                 let overridden = overrides.clone().map(|amounts| amounts.get(name)).max();

@@ -1,11 +1,10 @@
 //! The instance types a replacement may become, and their prices (DIS-132 to DIS-140, DIS-148, DIS-200).
 
-use kerf_model::instance_type::{InstanceType, Offering, allocatable};
+use kerf_model::instance_type::{InstanceType, Offering};
 use kerf_model::intern::{Sym, sym};
 use kerf_model::plan::Launch;
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirement;
-use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
 
 /// The capacity types in the order in which a launch prefers them (DIS-135).
@@ -58,17 +57,8 @@ impl<'a> ReplacementOptions<'a> {
         if offering.capacity_override.is_none() && offering.overhead_override.is_none() {
             return true;
         }
-        let overridden = |of_type: &Resources, by: Option<&Resources>| {
-            let mut amounts = of_type.clone();
-            for (name, amount) in by.into_iter().flat_map(Resources::iter) {
-                amounts.set(name, amount);
-            }
-            amounts
-        };
-        let capacity = overridden(&kind.capacity, offering.capacity_override.as_ref());
-        let overhead = overridden(&kind.overhead, offering.overhead_override.as_ref());
         let huge = |name| self.snapshot.interner.text(name).starts_with("hugepages-");
-        self.launch.requests.fits(&allocatable(&capacity, &overhead, huge))
+        self.launch.requests.fits(&kind.allocatable_of(offering, huge))
     }
 
     /// The cheapest way to launch a type: price and offering.

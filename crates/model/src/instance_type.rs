@@ -36,10 +36,10 @@ pub struct Offering {
     pub available: bool,
     /// The capacity reservation behind it, for reserved ones.
     pub reservation: Option<Reservation>,
-    /// Capacity that replaces the type's, per resource (SCH-128).
-    pub capacity_override: Option<Resources>,
+    /// Capacity that replaces the type's, per resource (SCH-128). On the heap, because few of many offerings have one.
+    pub capacity_override: Option<Box<Resources>>,
     /// Overhead that replaces the type's, per resource (SCH-128).
-    pub overhead_override: Option<Resources>,
+    pub overhead_override: Option<Box<Resources>>,
 }
 
 /// A capacity reservation.
@@ -49,6 +49,28 @@ pub struct Reservation {
     pub id: Sym,
     /// Instances left in it.
     pub capacity: u32,
+}
+
+impl InstanceType {
+    /// The capacity of a machine of this type with one of its offerings (SCH-128).
+    pub fn capacity_of(&self, offering: &Offering) -> Resources {
+        overridden(&self.capacity, offering.capacity_override.as_deref())
+    }
+
+    /// What pods can use of such a machine (SCH-124, SCH-128).
+    pub fn allocatable_of(&self, offering: &Offering, is_huge_pages: impl Fn(Sym) -> bool) -> Resources {
+        let overhead = overridden(&self.overhead, offering.overhead_override.as_deref());
+        allocatable(&self.capacity_of(offering), &overhead, is_huge_pages)
+    }
+}
+
+/// Amounts of a type with those that replace some of them.
+pub fn overridden(own: &Resources, by: Option<&Resources>) -> Resources {
+    let mut all = own.clone();
+    for (name, amount) in by.into_iter().flat_map(Resources::iter) {
+        all.set(name, amount);
+    }
+    all
 }
 
 impl Offering {

@@ -380,7 +380,7 @@ impl Reader {
                         .add(Requirement::is(self.s("reservation-id"), id), &self.interner);
                 }
                 Some(["more", cpu]) => {
-                    offering.capacity_override = Some(Resources::new().with(sym::CPU, millis(cpu)));
+                    offering.capacity_override = Some(Box::new(Resources::new().with(sym::CPU, millis(cpu))));
                 }
                 _ => {}
             }

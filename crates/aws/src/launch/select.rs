@@ -3,7 +3,7 @@
 use super::claim::LaunchClaim;
 use super::price_filters::{exotic, spot_price};
 use super::reservation_filters::{capacity_block, reservation_type, reserved_offering};
-use kerf_model::instance_type::{InstanceType, Offering, allocatable};
+use kerf_model::instance_type::{InstanceType, Offering};
 use kerf_model::price::Price;
 use kerf_model::resources::Resources;
 use kerf_units::policy::MinValuesPolicy;
@@ -92,18 +92,7 @@ fn compatible_available(claim: &LaunchClaim<'_>, types: Vec<InstanceType>) -> Ve
 
 /// What pods can use of a node with this offering.
 fn room(claim: &LaunchClaim<'_>, kind: &InstanceType, offering: &Offering) -> Resources {
-    let overridden = |base: &Resources, changes: Option<&Resources>| {
-        let mut all = base.clone();
-        for (name, amount) in changes.into_iter().flat_map(Resources::iter) {
-            all.set(name, amount);
-        }
-        all
-    };
-    let capacity = overridden(&kind.capacity, offering.capacity_override.as_ref());
-    let overhead = overridden(&kind.overhead, offering.overhead_override.as_ref());
-    allocatable(&capacity, &overhead, |name| {
-        claim.interner().text(name).starts_with("hugepages-")
-    })
+    kind.allocatable_of(offering, |name| claim.interner().text(name).starts_with("hugepages-"))
 }
 
 /// The price of the cheapest offering the claim allows.

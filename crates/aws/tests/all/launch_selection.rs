@@ -67,7 +67,7 @@ fn offerings_with_their_own_capacity_are_judged_by_it() {
     let class = class(json!({}));
     let gib = 1 << 30;
     let mut large = offering(&interner, "a", "on-demand", 0.1);
-    large.capacity_override = Some(Resources::new().with(sym::MEMORY, 64 * gib));
+    large.capacity_override = Some(Box::new(Resources::new().with(sym::MEMORY, 64 * gib)));
     let small = offering(&interner, "b", "on-demand", 0.1);
     let mut claim = claim(&interner, &[]);
     claim.requests = Resources::new().with(sym::MEMORY, 32 * gib);

@@ -82,7 +82,7 @@ pub(crate) fn allocatable<'a>(
     offering: &Offering,
     interner: &'a Interner,
 ) -> Amounts<'a> {
-    let replaced = |own: &Resources, replacing: &Option<Resources>| {
+    let replaced = |own: &Resources, replacing: &Option<Box<Resources>>| {
         let mut all = Amounts::read(own, interner);
         if let Some(replacing) = replacing {
             all.0.extend(Amounts::read(replacing, interner).0);

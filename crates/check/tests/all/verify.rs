@@ -569,7 +569,7 @@ fn pods_are_held_to_the_offerings_with_which_they_fit() {
     let small = Requirement::is(sym::INSTANCE_TYPE, catalogue.types[0].name);
     let mut roomy = catalogue.types[0].offerings[2].clone();
     roomy.price = Price::from_per_hour(0.5).expect("a sound price");
-    roomy.capacity_override = Some(Resources::new().with(sym::CPU, 4000));
+    roomy.capacity_override = Some(Box::new(Resources::new().with(sym::CPU, 4000)));
     catalogue.types[0].offerings[2] = roomy;
     cluster.pool_mut().catalogue = Ok(Arc::new(catalogue));
     let pods = replicas(1, |shape| shape.requests.set(sym::CPU, 3000));

@@ -306,7 +306,7 @@ fn an_invalid_overlay_neither_applies_nor_conflicts() {
 fn a_repriced_offering_keeps_its_overrides() {
     let mut fixture = Fixture::new();
     let mut catalogue = Catalogue::clone(&fixture.catalogue);
-    let special = Some(Resources::new().with(sym::PODS, 9));
+    let special = Some(Box::new(Resources::new().with(sym::PODS, 9)));
     catalogue.types[0].offerings[0].capacity_override.clone_from(&special);
     fixture.catalogue = Arc::new(catalogue);
     let (_, overlaid) = fixture.overlaid(&[overlay("o", json!({"price": "2"}))]);

@@ -1,7 +1,5 @@
 //! The cluster as it will be once every machine of a plan is ready and empty.
 
-use crate::compile::catalogue::replaced;
-use kerf_model::instance_type::allocatable;
 use kerf_model::intern::sym;
 use kerf_model::node::{Node, NodeLifecycle};
 use kerf_model::plan::Launch;
@@ -27,10 +25,9 @@ fn machine(snapshot: &mut Snapshot, launch: &Launch, number: usize) -> Option<No
     let instance_type = launch.catalogue.types.get(instance_type as usize)?;
     let offering = instance_type.offerings.get(offering as usize)?;
     let interner = Arc::clone(&snapshot.interner);
-    let mut capacity = replaced(&instance_type.capacity, offering.capacity_override.as_ref());
-    let overhead = replaced(&instance_type.overhead, offering.overhead_override.as_ref());
     let huge_pages = |name| interner.text(name).starts_with("hugepages-");
-    let allocatable = allocatable(&capacity, &overhead, huge_pages);
+    let allocatable = instance_type.allocatable_of(offering, huge_pages);
+    let mut capacity = instance_type.capacity_of(offering);
     capacity.set(sym::NODES, 1);
     let pool = snapshot.pools.iter_mut().find(|pool| pool.name == launch.pool)?;
     if pool.limits.is_some() {

@@ -4,7 +4,7 @@
 use crate::compile::requirements::requirements_overlap;
 use crate::dense::amounts::ResourceIndex;
 use crate::dense::bits::Bits;
-use kerf_model::instance_type::{Catalogue, InstanceType, Offering, allocatable};
+use kerf_model::instance_type::{Catalogue, InstanceType, Offering, allocatable, overridden};
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirement;
@@ -84,8 +84,8 @@ impl TypeIndex {
                     capacity_type: offering.capacity_type(),
                     reservation: offering.reservation.as_ref().map(|reservation| reservation.id),
                 }));
-                let capacity = replaced(&instance_type.capacity, group.0);
-                let overhead = replaced(&instance_type.overhead, group.1);
+                let capacity = overridden(&instance_type.capacity, group.0);
+                let overhead = overridden(&instance_type.overhead, group.1);
                 rows.push(TypeRow {
                     instance_type: at,
                     offers: first..offers.len(),
@@ -252,7 +252,10 @@ impl TypeIndex {
 type OfferingOverrides<'x> = (Option<&'x Resources>, Option<&'x Resources>);
 
 fn overrides(offering: &Offering) -> OfferingOverrides<'_> {
-    (offering.capacity_override.as_ref(), offering.overhead_override.as_ref())
+    (
+        offering.capacity_override.as_deref(),
+        offering.overhead_override.as_deref(),
+    )
 }
 
 /// The available offerings of a type, with their indexes.
@@ -271,15 +274,6 @@ fn groups(instance_type: &InstanceType) -> SmallVec<[OfferingOverrides<'_>; 2]> 
         }
     }
     found
-}
-
-/// The base amounts with overrides applied.
-pub(crate) fn replaced(base: &Resources, over: Option<&Resources>) -> Resources {
-    let mut all = base.clone();
-    for (name, amount) in over.into_iter().flat_map(Resources::iter) {
-        all.set(name, amount);
-    }
-    all
 }
 
 /// The thresholds of one resource, from its amount per row.

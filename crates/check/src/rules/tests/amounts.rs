@@ -2,7 +2,7 @@
 
 use super::config;
 use crate::rules::amounts::{Amounts, allocatable};
-use kerf_model::instance_type::{self, InstanceType, Offering};
+use kerf_model::instance_type::{InstanceType, Offering};
 use kerf_model::intern::{Interner, sym};
 use kerf_model::price::Price;
 use kerf_model::requirement::Requirements;
@@ -58,8 +58,8 @@ proptest! {
             price: Price::ZERO,
             available: true,
             reservation: None,
-            capacity_override: more.map(|more| read(&more, &interner)),
-            overhead_override: less.map(|less| read(&less, &interner)),
+            capacity_override: more.map(|more| Box::new(read(&more, &interner))),
+            overhead_override: less.map(|less| Box::new(read(&less, &interner))),
         };
         let instance_type = InstanceType {
             name: sym::EMPTY,
@@ -70,16 +70,7 @@ proptest! {
             price_overlaid: false,
             capacity_overlaid: false,
         };
-        let over = |own: &Resources, replacing: &Option<Resources>| {
-            let mut all = own.clone();
-            for (name, amount) in replacing.iter().flat_map(Resources::iter) {
-                all.set(name, amount);
-            }
-            all
-        };
-        let capacity = over(&instance_type.capacity, &offering.capacity_override);
-        let overhead = over(&instance_type.overhead, &offering.overhead_override);
-        let expected = instance_type::allocatable(&capacity, &overhead, |name| interner.text(name).starts_with("hugepages-"));
+        let expected = instance_type.allocatable_of(&offering, |name| interner.text(name).starts_with("hugepages-"));
         prop_assert_eq!(allocatable(&instance_type, &offering, &interner), Amounts::read(&expected, &interner));
     }
 }
