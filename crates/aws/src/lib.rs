@@ -33,6 +33,7 @@ pub mod iam;
 pub mod instance;
 pub mod instance_profile;
 pub mod instance_type;
+pub mod instance_type_report;
 pub mod instances;
 pub mod interruption;
 pub mod intervals;

@@ -1,6 +1,8 @@
 //! The provider's metrics (section 28 of `docs/behaviour/aws.md`).
 
 use crate::batcher::WindowObserver;
+use crate::instance_type_report::InstanceTypeReport;
+use kerf_model::intern::Interner;
 use kerf_runtime::Metrics;
 use kerf_runtime::metrics::{Counter, ExtraLabels, Gauge, Histogram, MetricDef, MetricKind, buckets};
 use std::borrow::Cow;
@@ -11,6 +13,8 @@ pub const BATCH_SIZES: [f64; 34] = [
     1.0, 2.0, 4.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0, 125.0, 150.0, 175.0,
     200.0, 225.0, 250.0, 275.0, 300.0, 350.0, 400.0, 450.0, 500.0, 550.0, 600.0, 700.0, 800.0, 900.0, 1000.0,
 ];
+
+const MIB: f64 = 1_048_576.0;
 
 const fn definition(
     name: &'static str,
@@ -109,14 +113,8 @@ static UNHEALTHY: MetricDef = definition(
 /// Handles of all metrics of the provider.
 #[derive(Clone)]
 pub struct AwsMetrics {
-    /// vCPUs of instance types (AWS-361).
-    pub cpu_cores: Gauge,
-    /// Memory of instance types (AWS-362).
-    pub memory_bytes: Gauge,
-    /// Availability of offerings (AWS-363).
-    pub offering_available: Gauge,
-    /// Prices of offerings (AWS-364).
-    pub offering_price: Gauge,
+    /// Size of instance types, and availability and price of their offerings (AWS-361 to AWS-364).
+    pub instance_types: InstanceTypeReport,
     /// Errors in answers of CreateFleet (AWS-365).
     pub launch_failures: Counter,
     /// Failed terminations (AWS-366).
@@ -139,12 +137,14 @@ pub struct AwsMetrics {
 
 impl AwsMetrics {
     /// Registers the metrics.
-    pub fn new(metrics: &Metrics) -> Self {
+    pub fn new(metrics: &Metrics, interner: &Arc<Interner>) -> Self {
+        let instance_types = InstanceTypeReport::new(Arc::clone(interner));
+        instance_types.report_types(metrics, &CPU_CORES, |vcpus, _| vcpus as f64);
+        instance_types.report_types(metrics, &MEMORY_BYTES, |_, memory_mib| memory_mib as f64 * MIB);
+        instance_types.report_offerings(metrics, &OFFERING_AVAILABLE, |one| f64::from(u8::from(one.available)));
+        instance_types.report_offerings(metrics, &OFFERING_PRICE, |one| one.price.per_hour());
         Self {
-            cpu_cores: metrics.gauge(&CPU_CORES),
-            memory_bytes: metrics.gauge(&MEMORY_BYTES),
-            offering_available: metrics.gauge(&OFFERING_AVAILABLE),
-            offering_price: metrics.gauge(&OFFERING_PRICE),
+            instance_types,
             launch_failures: metrics.counter(&LAUNCH_FAILURES),
             termination_failures: metrics.counter(&TERMINATION_FAILURES),
             batch_time: metrics.histogram(&BATCH_TIME),

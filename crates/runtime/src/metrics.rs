@@ -9,6 +9,7 @@ pub mod catalogue;
 mod conditions;
 mod family;
 mod process;
+mod reported;
 mod series;
 mod summary;
 mod text;
@@ -18,9 +19,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus::core::Collector;
 use prometheus::{Opts, Registry};
+use reported::ReportedGauge;
 
 pub use conditions::{StatusConditions, status_conditions};
 pub use family::{Counter, CounterSeries, Gauge, GaugeSeries, Histogram, HistogramSeries};
+pub use reported::TakeSeries;
 pub use series::{Sample, Series};
 pub use summary::Summary;
 
@@ -117,6 +120,8 @@ struct Inner {
     labels: LabelNames,
     families: Mutex<BTreeMap<String, Family>>,
     before_scrape: Mutex<Vec<Refresh>>,
+    /// By name.
+    reported: Mutex<BTreeMap<String, ReportedGauge>>,
 }
 
 /// Brings gauges up to date before a scrape; returns whether to be called again.
@@ -150,6 +155,7 @@ impl Metrics {
             labels,
             families: Mutex::default(),
             before_scrape: Mutex::default(),
+            reported: Mutex::default(),
         }))
     }
 
@@ -215,6 +221,15 @@ impl Metrics {
             .push(Arc::new(refresh));
     }
 
+    /// Asks `report` for the series of a gauge family at each scrape, in place of an earlier report of that family. A family that also has a
+    /// handle would be written twice.
+    pub fn report(&self, def: &MetricDef, report: impl Fn(&mut TakeSeries<'_>) + Send + Sync + 'static) {
+        debug_assert_eq!(def.kind, MetricKind::Gauge, "{} is not a gauge", def.name);
+        let gauge = ReportedGauge::new(&def.name, def.help, self.0.labels.of(def), Arc::new(report));
+        let mut all = self.0.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(def.name.clone().into_owned(), gauge);
+    }
+
     /// One scrape in the Prometheus text format.
     pub fn encode(&self) -> String {
         // Called without the lock, so that a refresh may itself register one.
@@ -229,7 +244,9 @@ impl Metrics {
             let mut kept = self.0.before_scrape.lock().unwrap_or_else(PoisonError::into_inner);
             kept.retain(|refresh| !ended.iter().any(|end| Arc::ptr_eq(end, refresh)));
         }
-        text::encode(&self.0.registry.gather())
+        let reported = self.0.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let reported: Vec<ReportedGauge> = reported.values().cloned().collect();
+        text::encode(&self.0.registry.gather(), &reported)
     }
 
     fn family(&self, def: &MetricDef) -> Family {

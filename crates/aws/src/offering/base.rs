@@ -52,7 +52,7 @@ pub(super) fn base_offerings(
         id: group.id.clone(),
         partition: None,
     });
-    let mut offerings = Vec::new();
+    let mut offerings = Vec::with_capacity(places.len());
     for zone in context.all_zones {
         let is_own = own_zones.is_some_and(|own| own.has(interner.intern(zone), interner));
         let is_shifted = zones

@@ -123,7 +123,7 @@ impl AwsCloud {
             metrics,
             recorder,
         } = parts;
-        let metrics = AwsMetrics::new(&metrics);
+        let metrics = AwsMetrics::new(&metrics, &interner);
         let market = Arc::new(Market::new(&cluster.region, options.isolated_vpc));
         let settings = ResolveSettings {
             region: cluster.region.clone(),

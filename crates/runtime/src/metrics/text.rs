@@ -5,19 +5,30 @@ use std::fmt::Write as _;
 
 use prometheus::proto::{Metric, MetricFamily, MetricType};
 
-/// Writes families in the order given.
-pub(super) fn encode(families: &[MetricFamily]) -> String {
+use super::reported::ReportedGauge;
+
+/// Writes families by name; both lists are sorted by it.
+pub(super) fn encode(families: &[MetricFamily], reported: &[ReportedGauge]) -> String {
     let mut out = String::new();
+    let mut reported = reported.iter().peekable();
     for family in families.iter().filter(|family| !family.get_metric().is_empty()) {
-        let (name, of) = (family.name(), type_name(family.get_field_type()));
-        // Writing to a string cannot fail, here and below.
-        let _ = writeln!(out, "# HELP {name} {}", escaped(family.help(), false));
-        let _ = writeln!(out, "# TYPE {name} {of}");
+        let name = family.name();
+        while let Some(earlier) = reported.next_if(|one| one.name.as_str() < name) {
+            earlier.write(&mut out);
+        }
+        header(&mut out, name, family.help(), type_name(family.get_field_type()));
         for metric in family.get_metric() {
             samples(&mut out, name, family.get_field_type(), metric);
         }
     }
+    reported.for_each(|one| one.write(&mut out));
     out
+}
+
+/// Writes help and type of a family. Writing to a string cannot fail, here and below.
+pub(super) fn header(out: &mut String, name: &str, help: &str, of: &str) {
+    let _ = writeln!(out, "# HELP {name} {}", escaped(help, false));
+    let _ = writeln!(out, "# TYPE {name} {of}");
 }
 
 fn type_name(of: MetricType) -> &'static str {
@@ -31,9 +42,13 @@ fn type_name(of: MetricType) -> &'static str {
 }
 
 fn samples(out: &mut String, name: &str, of: MetricType, metric: &Metric) {
+    let mut sample = |suffix: &str, extra: Option<(&str, f64)>, value: f64| {
+        let own = metric.get_label().iter().map(|pair| (pair.name(), pair.value()));
+        self::sample(out, name, suffix, own, extra, value);
+    };
     match of {
-        MetricType::COUNTER => sample(out, name, "", metric, None, metric.get_counter().get_value()),
-        MetricType::GAUGE => sample(out, name, "", metric, None, metric.get_gauge().get_value()),
+        MetricType::COUNTER => sample("", None, metric.get_counter().get_value()),
+        MetricType::GAUGE => sample("", None, metric.get_gauge().get_value()),
         MetricType::UNTYPED => {}
         MetricType::HISTOGRAM => {
             let histogram = metric.get_histogram();
@@ -44,36 +59,34 @@ fn samples(out: &mut String, name: &str, of: MetricType, metric: &Metric) {
                 .filter(|bucket| bucket.upper_bound().is_finite());
             let bounds = finite.map(|bucket| (bucket.upper_bound(), bucket.cumulative_count()));
             for (bound, count) in bounds.chain([(f64::INFINITY, count)]) {
-                sample(out, name, "_bucket", metric, Some(("le", bound)), count as f64);
+                sample("_bucket", Some(("le", bound)), count as f64);
             }
-            sample(out, name, "_sum", metric, None, histogram.get_sample_sum());
-            sample(out, name, "_count", metric, None, count as f64);
+            sample("_sum", None, histogram.get_sample_sum());
+            sample("_count", None, count as f64);
         }
         MetricType::SUMMARY => {
             let summary = metric.get_summary();
             for quantile in summary.get_quantile() {
-                sample(
-                    out,
-                    name,
-                    "",
-                    metric,
-                    Some(("quantile", quantile.quantile())),
-                    quantile.value(),
-                );
+                sample("", Some(("quantile", quantile.quantile())), quantile.value());
             }
-            sample(out, name, "_sum", metric, None, summary.sample_sum());
-            sample(out, name, "_count", metric, None, summary.sample_count() as f64);
+            sample("_sum", None, summary.sample_sum());
+            sample("_count", None, summary.sample_count() as f64);
         }
     }
 }
 
-fn sample(out: &mut String, name: &str, suffix: &str, metric: &Metric, extra: Option<(&str, f64)>, value: f64) {
+/// Writes one sample: its family's name with a suffix, the labels of its series and one more, and the value.
+pub(super) fn sample<'a>(
+    out: &mut String,
+    name: &str,
+    suffix: &str,
+    labels: impl Iterator<Item = (&'a str, &'a str)>,
+    extra: Option<(&'a str, f64)>,
+    value: f64,
+) {
     out.push_str(name);
     out.push_str(suffix);
-    let own = metric
-        .get_label()
-        .iter()
-        .map(|pair| (pair.name(), escaped(pair.value(), true)));
+    let own = labels.map(|(key, text)| (key, escaped(text, true)));
     let extra = extra.map(|(key, number)| (key, go_float(number)));
     let mut separator = '{';
     for (key, text) in own.chain(extra) {
