@@ -4,7 +4,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// The command that installs the definitions.
-pub(crate) const REMEDY: &str = "`kerf crds | kubectl apply --server-side -f -` installs it";
+pub(crate) const REMEDY: &str = "`kerf crds | kubectl apply --server-side --force-conflicts -f -` installs it";
 /// How many missing fields a message names.
 const FIELDS_SHOWN: usize = 3;
 

@@ -44,7 +44,7 @@ fn old_definitions_are_refused_with_the_command_that_installs_newer_ones() {
     let outcome = kerf(&[&["controller", "--kubeconfig", &kubeconfig], &flags[..]].concat());
     assert_eq!(outcome.code, 4, "{}\n{}", outcome.stdout, outcome.stderr);
     let expected = "error: nodepools.karpenter.sh is older than this version of Kerf: it lacks spec.replicas; \
-                    `kerf crds | kubectl apply --server-side -f -` installs it\n";
+                    `kerf crds | kubectl apply --server-side --force-conflicts -f -` installs it\n";
     assert_eq!(outcome.stderr, expected);
 }
 
