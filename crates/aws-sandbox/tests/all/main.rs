@@ -3,6 +3,7 @@
 #![cfg(feature = "sdk")]
 
 mod boot;
+mod calls;
 mod cluster;
 mod cluster_fixture;
 mod describe;
