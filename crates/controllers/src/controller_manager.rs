@@ -22,6 +22,7 @@ use kube::{Client, Resource};
 
 use crate::capacity_buffers::CapacityBuffers;
 use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
+use crate::capacity_probes::CapacityProbes;
 use crate::claim_locks::ClaimLocks;
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
@@ -175,6 +176,7 @@ impl Manager {
             interner: config.interner,
             prepared: PreparedCache::default(),
             claim_locks: ClaimLocks::default(),
+            capacity_probes: CapacityProbes::default(),
             tuning: config.tuning,
         };
         let controllers = match observes {

@@ -14,6 +14,7 @@
 
 mod buffer_status;
 mod capacity_buffers;
+mod capacity_probes;
 mod catalogue;
 mod changes;
 mod claim_facts;

@@ -177,6 +177,13 @@ impl<'a> Pass<'a> {
             None => self.lifecycle.context.provider.create(&self.claim).await,
         };
         let now = self.lifecycle.context.now();
+        let (pool, name) = (claim_facts::pool(&self.claim), claim_facts::name(&self.claim));
+        let probes = &self.lifecycle.context.capacity_probes;
+        match &answer {
+            Ok(_) => probes.launched(pool, name),
+            Err(kerf_cloud::CloudError::InsufficientCapacity(_)) => probes.exhausted(pool, name),
+            Err(_) => {}
+        }
         match answer {
             Ok(instance) => {
                 launch::succeeded(&mut self.claim, &instance, now);
