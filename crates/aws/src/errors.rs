@@ -1,6 +1,11 @@
 //! Error codes of AWS: what they mean to callers, and how a failed launch is reported (section 30 of `docs/behaviour/aws.md`).
 //!
-//! This is the only place that knows error codes.
+//! Only this and [`error_advice`](crate::error_advice), which says what to do about an error, know error codes.
+
+/// The code of a call that got no answer from the service.
+pub const NO_ANSWER: &str = "RequestError";
+/// The code of a call that took too long.
+pub const TIMEOUT: &str = "RequestTimeout";
 
 /// An error as an AWS API answers it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +40,18 @@ const UNFULFILLABLE: [&str; 8] = [
     "MaxFleetCountExceeded",
     "ReservationCapacityExceeded",
 ];
+/// Codes of launches that cannot succeed with the class as it is.
+const REFUSED_CLASS: [&str; 8] = [
+    "InvalidAMIID.NotFound",
+    "InvalidAMIID.Malformed",
+    "InvalidAMIID.Unavailable",
+    "InvalidGroup.NotFound",
+    "InvalidSubnetID.NotFound",
+    "InvalidSnapshot.NotFound",
+    "InvalidPlacementGroup.Unknown",
+    "InvalidKMSKey.InvalidState",
+];
+const DIFFERENT_NETWORKS: &str = "belong to different networks";
 const LAUNCH_TEMPLATE_NOT_FOUND: &str = "InvalidLaunchTemplateName.NotFoundException";
 const SUBNET_FULL: &str = "InsufficientFreeAddressesInSubnet";
 const SERVICE_LINKED_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
@@ -95,6 +112,17 @@ impl ApiError {
         self.code == "NoSuchEntity" && self.message.to_lowercase().contains("role")
     }
 
+    /// Whether subnet and security group of a launch are of different VPCs.
+    pub fn is_of_different_networks(&self) -> bool {
+        self.code.starts_with("InvalidParameter") && self.message.contains(DIFFERENT_NETWORKS)
+    }
+
+    /// Whether EC2 refuses every launch of the class until somebody changes the class, or what it names. Errors about one instance type or
+    /// one moment are not among these.
+    pub fn is_refused_class(&self) -> bool {
+        REFUSED_CLASS.contains(&self.code.as_str()) || self.is_of_different_networks()
+    }
+
     /// Whether there is no capacity for the launch now.
     pub fn is_unfulfillable(&self) -> bool {
         UNFULFILLABLE.contains(&self.code.as_str())
@@ -146,7 +174,7 @@ pub fn classify(text: &str) -> LaunchFailureReason {
     {
         return unauthorized(text);
     }
-    if has("InvalidParameter") && has("belong to different networks") {
+    if has("InvalidParameter") && has(DIFFERENT_NETWORKS) {
         return because(
             "SecurityGroupSubnetVPCMismatch",
             "security groups and subnets are of different VPCs",

@@ -28,6 +28,7 @@ pub mod cluster;
 pub mod controllers;
 pub mod discovered_memory;
 pub mod drift;
+pub mod error_advice;
 pub mod errors;
 pub mod iam;
 pub mod instance;

@@ -21,6 +21,22 @@ pub struct Image {
     pub deprecated_from: Option<Timestamp>,
 }
 
+impl Image {
+    /// The architecture in Kubernetes' names; `None` for one that no node can have (AWS-118).
+    fn arch(&self) -> Option<&'static str> {
+        match self.architecture.as_str() {
+            "x86_64" => Some("amd64"),
+            "arm64" => Some("arm64"),
+            _ => None,
+        }
+    }
+
+    /// Whether a node can run it.
+    pub fn is_usable(&self) -> bool {
+        self.arch().is_some()
+    }
+}
+
 /// An image with what instance types it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selected {
@@ -51,12 +67,7 @@ impl Selected {
 
 /// The requirements of an image that no alias describes; `None` for an architecture that no node can have (AWS-118, AWS-119).
 fn plain_requirements(image: &Image) -> Option<Vec<Requirement>> {
-    let arch = match image.architecture.as_str() {
-        "x86_64" => "amd64",
-        "arm64" => "arm64",
-        _ => return None,
-    };
-    Some(vec![Requirement::new(ARCH, Operator::In, [arch])])
+    Some(vec![Requirement::new(ARCH, Operator::In, [image.arch()?])])
 }
 
 /// The images a class uses, the preferred ones first: newest, then by id (AWS-121). `variants_of` gives the requirements of an image that an

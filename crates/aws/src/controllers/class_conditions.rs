@@ -49,6 +49,14 @@ impl<'a> ClassConditions<'a> {
         self.write(kind.as_str(), status, reason, message);
     }
 
+    /// Says why a condition is not known. One that was found before stays as it is.
+    pub(super) fn explain_unknown(&mut self, kind: ConditionType, reason: &str, message: &str) {
+        let is_unknown = |one: &Condition| one.type_ == kind.as_str() && one.status == ConditionStatus::Unknown;
+        if self.conditions.iter().any(is_unknown) {
+            self.write(kind.as_str(), ConditionStatus::Unknown, reason, message);
+        }
+    }
+
     /// The time of a condition changes with its status only; the generation is always the current one.
     fn write(&mut self, name: &str, status: ConditionStatus, reason: &str, message: &str) {
         let known = self.conditions.iter_mut().find(|condition| condition.type_ == name);

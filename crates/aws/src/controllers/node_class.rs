@@ -4,7 +4,10 @@ use super::class_conditions::ClassConditions;
 use super::class_end::ClassEnd;
 use super::kube_objects::{Written, merge_locked};
 use super::validation::{Validation, ValidationFinding};
+use crate::ami::Image;
 use crate::ami::status_amis;
+use crate::error_advice::{condition_reason, explain};
+use crate::errors::ApiError;
 use crate::lookup::ImageError;
 use crate::node_class::{ConditionType, condition_types, finding};
 use crate::provider::AwsCloud;
@@ -16,6 +19,7 @@ use kerf_api::ec2_node_class::{EC2NodeClass, EC2NodeClassStatus, FINALIZER};
 use kerf_runtime::client::found;
 use kerf_runtime::{Outcome, ReconcileError};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +34,8 @@ pub struct NodeClassController {
 #[derive(Default)]
 struct Pass {
     errors: Vec<String>,
+    /// Reasons and messages of the topics that nothing is known about.
+    unknown: Vec<(ConditionType, String, String)>,
     /// Whether an error will not go away by itself.
     terminal: bool,
     again_after: Option<Duration>,
@@ -42,6 +48,12 @@ impl Pass {
 
     fn fail(&mut self, kind: ConditionType, error: &dyn std::fmt::Display) {
         self.errors.push(format!("{kind}: {error}"));
+    }
+
+    /// A call failed, so that nothing is known of a topic.
+    fn fail_call(&mut self, kind: ConditionType, error: &ApiError) {
+        self.fail(kind, error);
+        self.unknown.push((kind, condition_reason(error), explain(error)));
     }
 }
 
@@ -118,7 +130,10 @@ impl NodeClassController {
             } else {
                 ConditionStatus::False
             };
-            conditions.set(kind, status, reason, &message);
+            conditions.set(kind, status, &reason, &message);
+        }
+        for (kind, reason, message) in &pass.unknown {
+            conditions.explain_unknown(*kind, reason, message);
         }
         let statuses = conditions.statuses();
         let verdict = self.validation.judge(class, &statuses).await;
@@ -134,15 +149,26 @@ impl NodeClassController {
         match self.cloud.images.list(class, &version, self.cloud.clock.now()).await {
             Ok(selected) => {
                 class.status.amis = status_amis(&selected);
-                Some(judged(kind, selected.len(), "AMISelector did not match any AMIs", pass))
+                let missing = match selected.len() {
+                    0 => no_images(class, &self.cloud.images.unusable(class)),
+                    _ => String::new(),
+                };
+                Some(judged(kind, selected.len(), &missing, pass))
             }
             Err(ImageError::Unsupported(error)) => {
                 pass.fail(kind, &error);
                 pass.terminal = true;
-                Some((kind, false, "UnsupportedAlias", error.to_string()))
+                Some((kind, false, "UnsupportedAlias".into(), error.to_string()))
             }
             Err(error) => {
-                pass.fail(kind, &error);
+                match &error {
+                    ImageError::Call(error) => pass.fail_call(kind, error),
+                    error => pass.fail(kind, error),
+                }
+                if matches!(error, ImageError::NothingForAlias(_)) {
+                    let message = format!("{error}; check the version of the alias, and allow ssm:GetParameter");
+                    pass.unknown.push((kind, "AliasNotResolved".to_owned(), message));
+                }
                 None
             }
         }
@@ -162,10 +188,10 @@ impl NodeClassController {
                 }
                 pass.again(span(requeue_after(&known, now)));
                 class.status.capacity_reservations = known;
-                Some((kind, true, "", String::new()))
+                Some((kind, true, "".into(), String::new()))
             }
             Err(error) => {
-                pass.fail(kind, &error);
+                pass.fail_call(kind, &error);
                 None
             }
         }
@@ -180,7 +206,7 @@ impl NodeClassController {
             }
             Err(error) => {
                 pass.fail(kind, &error);
-                Some((kind, false, "PlacementGroupResolutionFailed", error.to_string()))
+                Some((kind, false, "PlacementGroupResolutionFailed".into(), explain(&error)))
             }
         }
     }
@@ -198,7 +224,7 @@ impl NodeClassController {
                 ))
             }
             Err(error) => {
-                pass.fail(kind, &error);
+                pass.fail_call(kind, &error);
                 None
             }
         }
@@ -218,7 +244,7 @@ impl NodeClassController {
                 ))
             }
             Err(error) => {
-                pass.fail(kind, &error);
+                pass.fail_call(kind, &error);
                 None
             }
         }
@@ -229,14 +255,46 @@ impl NodeClassController {
         match self.cloud.profiles.ensure(class).await {
             Ok(name) => {
                 class.status.instance_profile = Some(name);
-                Some((kind, true, "", String::new()))
+                Some((kind, true, "".into(), String::new()))
+            }
+            // Nothing can be launched until there is such a role; a profile of an earlier role would be used otherwise.
+            Err(error) if error.is_role_not_found() => {
+                pass.fail(kind, &error);
+                Some((kind, false, condition_reason(&error).into(), explain(&error)))
             }
             Err(error) => {
-                pass.fail(kind, &error);
+                pass.fail_call(kind, &error);
                 None
             }
         }
     }
+}
+
+/// Why a class has no images: those that it names and that do not exist, and those that no node can run.
+fn no_images(class: &EC2NodeClass, unusable: &[Image]) -> String {
+    let mut parts = vec!["AMISelector did not match any AMIs".to_owned()];
+    let named = class
+        .spec
+        .ami_selector_terms
+        .iter()
+        .filter_map(|term| term.id.as_deref());
+    let missing: Vec<&str> = named
+        .filter(|id| !unusable.iter().any(|image| image.id == *id))
+        .collect();
+    if !missing.is_empty() {
+        let ids = missing.join(", ");
+        parts.push(format!(
+            "no image is found for {ids}: not existing, not available, or not shared with this account"
+        ));
+    }
+    parts.extend(unusable.iter().map(|image| {
+        let (id, architecture) = (&image.id, &image.architecture);
+        format!("{id} has the architecture {architecture:?}, and nodes run x86_64 and arm64 only")
+    }));
+    if parts.len() > 1 {
+        parts.push("correct spec.amiSelectorTerms".to_owned());
+    }
+    parts.join("; ")
 }
 
 /// A span as a time to wait; one in the past is no wait.
@@ -245,14 +303,14 @@ fn span(span: SignedDuration) -> Duration {
 }
 
 /// Topic, whether it is ready, reason and message.
-type TopicFinding = (ConditionType, bool, &'static str, String);
+type TopicFinding = (ConditionType, bool, Cow<'static, str>, String);
 
 /// The finding of a look-up that gave so many things.
 fn judged(kind: ConditionType, count: usize, missing: &str, pass: &mut Pass) -> TopicFinding {
     let found = finding(kind, count);
     pass.again(span(found.again_after));
     let message = if found.ready { String::new() } else { missing.to_owned() };
-    (kind, found.ready, found.reason, message)
+    (kind, found.ready, found.reason.into(), message)
 }
 
 /// Takes over what validation found.
@@ -262,6 +320,9 @@ fn apply(verdict: ValidationFinding, conditions: &mut ClassConditions<'_>, pass:
         conditions.set(kind, *status, reason, message);
     }
     if let Some(error) = verdict.error {
+        if verdict.condition.is_none() {
+            conditions.explain_unknown(kind, "ValidationNotPossible", &error);
+        }
         pass.fail(kind, &error);
         pass.terminal |= verdict.terminal;
     }

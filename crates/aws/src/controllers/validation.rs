@@ -1,6 +1,7 @@
 //! Validates a class by trying what a launch does (AWS-069 to AWS-085).
 
 use crate::cache::Cache;
+use crate::error_advice::explain;
 use crate::errors::ApiError;
 use crate::instance_type::incompatibility;
 use crate::intervals::{VALIDATION, VALIDATION_PERIOD};
@@ -246,9 +247,13 @@ impl Validation {
         match self.cloud.ensure_template(class, &group.key, &request).await {
             Ok(made) => Ok(made),
             Err(TemplateError::Call(error)) => {
-                ended(DryRunStep::LaunchTemplate, Some(&error))?;
-                Err(other(error.to_string()))
+                ended(class, DryRunStep::LaunchTemplate, Some(&error))?;
+                Err(other(explain(&error)))
             }
+            Err(TemplateError::UserData(error)) if error.is_of_class() => Err(Ended::Result(Some((
+                "UserDataInvalid",
+                format!("{error}; correct spec.userData"),
+            )))),
             Err(error) => Err(other(error.to_string())),
         }
     }
@@ -261,7 +266,7 @@ impl Validation {
             tags: specifications(["instance", "volume", "fleet"], tags),
         };
         let answer = self.cloud.services.ec2.dry_run_fleet(&request).await;
-        ended(DryRunStep::Fleet, answer.err().as_ref())
+        ended(class, DryRunStep::Fleet, answer.err().as_ref())
     }
 
     /// Tries subnets until one succeeds; otherwise the error of the first one decides (AWS-080).
@@ -290,12 +295,20 @@ impl Validation {
                 _ => return Ok(()),
             }
         }
-        ended(DryRunStep::Instances, first.as_ref())
+        ended(class, DryRunStep::Instances, first.as_ref())
     }
 }
 
 /// What the answer of a tried call does to the sequence.
-fn ended(step: DryRunStep, error: Option<&ApiError>) -> Result<(), Ended> {
+fn ended(class: &EC2NodeClass, step: DryRunStep, error: Option<&ApiError>) -> Result<(), Ended> {
+    // A profile that Kerf made is seen in a moment. One that the user names should exist; it is looked for again.
+    let is_given = class.spec.instance_profile.is_some();
+    if let Some(error) = error.filter(|error| is_given && error.is_profile_not_visible()) {
+        return Err(Ended::Finding(ValidationFinding {
+            again_after: Some(Duration::ZERO),
+            ..ValidationFinding::condition(ConditionStatus::False, "InstanceProfileNameInvalid", explain(error))
+        }));
+    }
     match dry_run_outcome(step, error) {
         ValidationOutcome::Succeeded => Ok(()),
         ValidationOutcome::Failed { reason, message } => Err(Ended::Result(Some((reason, message)))),

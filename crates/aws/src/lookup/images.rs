@@ -34,7 +34,8 @@ type Variants = BTreeMap<String, Vec<Vec<Requirement>>>;
 pub struct ImageLookup {
     ec2: Arc<dyn Ec2>,
     parameters: ParameterStore,
-    found: Cache<String, Vec<Selected>>,
+    /// Images that are used, and those that no node can run.
+    found: Cache<String, (Vec<Selected>, Vec<Image>)>,
 }
 
 impl ImageLookup {
@@ -54,14 +55,21 @@ impl ImageLookup {
             None => (self.term_queries(class).await?, Variants::new()),
         };
         let key = class_key(class);
-        if let Some(known) = self.found.get(&key) {
+        if let Some((known, _)) = self.found.get(&key) {
             return Ok(known);
         }
         let images = self.describe(&queries).await?;
         let of = |id: &str| variants.get(id).cloned().unwrap_or_default();
         let selected = select(&images, of, now);
-        self.found.insert(key, selected.clone());
+        let unusable = images.into_iter().filter(|image| !image.is_usable()).collect();
+        self.found.insert(key, (selected.clone(), unusable));
         Ok(selected)
+    }
+
+    /// The images that the last [`list`](Self::list) left out because no node can run them.
+    pub fn unusable(&self, class: &EC2NodeClass) -> Vec<Image> {
+        let found = self.found.get(&class_key(class));
+        found.map(|(_, unusable)| unusable).unwrap_or_default()
     }
 
     /// Images of several queries, each once.

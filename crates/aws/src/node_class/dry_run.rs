@@ -2,6 +2,7 @@
 
 use super::conditions::ConditionType;
 use crate::ami::group_by_ami;
+use crate::error_advice::explain;
 use crate::errors::{ApiError, classify};
 use crate::labels::{ACCELERATOR_COUNT, GPU_COUNT, TENANCY, TENANCY_DEDICATED};
 use crate::launch::Tenancy;
@@ -69,7 +70,7 @@ pub fn dry_run_outcome(step: DryRunStep, error: Option<&ApiError>) -> Validation
         let message = classify(&error.to_string()).message;
         return ValidationOutcome::Failed {
             reason: step.denied_reason(),
-            message: format!("{} is denied: {message}", step.call()),
+            message: format!("{} is denied ({}): {message}", step.call(), error.code),
         };
     }
     if error.is_user_data_too_large() {
@@ -78,7 +79,16 @@ pub fn dry_run_outcome(step: DryRunStep, error: Option<&ApiError>) -> Validation
             message: classify(&error.to_string()).message.to_owned(),
         };
     }
-    ValidationOutcome::Error(error.to_string())
+    if error.is_refused_class() {
+        return ValidationOutcome::Failed {
+            reason: match classify(&error.to_string()).reason {
+                "LaunchFailed" => "ValidationFailed",
+                reason => reason,
+            },
+            message: format!("{} is refused, {}", step.call(), explain(error)),
+        };
+    }
+    ValidationOutcome::Error(explain(error))
 }
 
 /// Whether validation can begin: `Ok` if all it needs is ready; else whether the condition is False (`Some(false)`) or Unknown (`None`).

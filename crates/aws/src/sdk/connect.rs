@@ -2,6 +2,7 @@
 
 use super::ec2::SdkEc2;
 use super::{eks, errors, iam, prices, sqs, ssm, zonal_shift};
+use crate::error_advice::explain;
 use crate::errors::ApiError;
 use crate::pricing::pricing_endpoint_region;
 use crate::services::Services;
@@ -33,7 +34,7 @@ pub enum ConnectError {
     )]
     NoCredentials(String),
     /// EC2 did not answer, or refused a call that the provider cannot do without.
-    #[error("EC2 of region {region} cannot be used, {error}; check network, credentials and ec2:DescribeInstanceTypes")]
+    #[error("EC2 of region {region} cannot be used, {}", explain(.error))]
     Unusable {
         /// Region.
         region: String,
@@ -68,7 +69,9 @@ fn app_name() -> Option<AppName> {
 
 /// What all calls have in common (AWS-337).
 pub fn loader() -> ConfigLoader {
-    let loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(timeouts());
+    let loader = aws_config::defaults(BehaviorVersion::latest())
+        .http_client(http_client())
+        .timeout_config(timeouts());
     match app_name() {
         Some(name) => loader.app_name(name),
         None => loader,
@@ -98,7 +101,7 @@ pub fn isolated_config(
 
 /// Finds region and credentials as the SDK does, and makes sure that EC2 can be used (AWS-333).
 pub async fn connect() -> Result<Connection, ConnectError> {
-    let connection = Connection::new(&loader().http_client(http_client()).load().await)?;
+    let connection = Connection::new(&loader().load().await)?;
     connection.check().await?;
     Ok(connection)
 }

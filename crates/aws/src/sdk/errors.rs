@@ -1,15 +1,12 @@
 //! Errors of the SDK as the provider knows them.
 
-use crate::errors::ApiError;
+pub(super) use crate::errors::NO_ANSWER;
+use crate::errors::{ApiError, TIMEOUT};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use std::error::Error;
 
-/// The code of a call that got no answer from the service.
-pub(super) const NO_ANSWER: &str = "RequestError";
-/// The code of a call that took too long.
-const TIMEOUT: &str = "RequestTimeout";
 /// The code that a queue has in answers of the JSON protocol, and the one it has in those of the query protocol, which the provider knows.
 const QUEUE_CODES: (&str, &str) = ("AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist");
 

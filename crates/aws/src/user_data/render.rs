@@ -41,6 +41,13 @@ pub enum UserDataError {
     Render(String),
 }
 
+impl UserDataError {
+    /// Whether the text of the class is the cause.
+    pub const fn is_of_class(&self) -> bool {
+        matches!(self, Self::Mime(_) | Self::Toml { .. } | Self::NotATable { .. })
+    }
+}
+
 /// The user data of an instance as plain text.
 pub fn render(input: &BootstrapInput) -> Result<String, UserDataError> {
     match input.family {

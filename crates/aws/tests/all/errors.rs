@@ -1,5 +1,6 @@
 //! Error codes and the classification of launch errors.
 
+use kerf_aws::error_advice::{advice, condition_reason, explain};
 use kerf_aws::errors::{ApiError, classify};
 
 // AWS-390, AWS-504
@@ -165,4 +166,140 @@ fn denied_calls_name_what_denies_them() {
     assert!(message("with an explicit deny in a permissions boundary").ends_with("due to a permission boundary"));
     assert!(message("with an explicit deny in a service control policy").ends_with("due to a service control policy"));
     assert!(message("").ends_with("because no identity-based policy allows it"));
+}
+
+#[test]
+fn errors_of_access_say_what_to_do() {
+    for (code, message, remedy) in [
+        (
+            "ExpiredToken",
+            "The security token included in the request is expired",
+            "renew the session token",
+        ),
+        (
+            "ExpiredTokenException",
+            "The security token included in the request is expired",
+            "renew the session token",
+        ),
+        ("RequestExpired", "Request has expired.", "clock"),
+        (
+            "RequestTimeTooSkewed",
+            "The difference between the request time and the current time is too large.",
+            "clock",
+        ),
+        (
+            "InvalidSignatureException",
+            "Signature expired: 20260101T000000Z is now earlier than 20260101T001500Z",
+            "clock",
+        ),
+        (
+            "SignatureDoesNotMatch",
+            "Signature not yet current: 20260101T001500Z",
+            "clock",
+        ),
+        (
+            "SignatureDoesNotMatch",
+            "The request signature we calculated does not match",
+            "access key",
+        ),
+        (
+            "AuthFailure",
+            "AWS was not able to validate the provided access credentials",
+            "AWS_REGION",
+        ),
+        (
+            "UnrecognizedClientException",
+            "The security token included in the request is invalid.",
+            "access key",
+        ),
+        (
+            "InvalidClientTokenId",
+            "The security token included in the request is invalid.",
+            "access key",
+        ),
+        (
+            "OptInRequired",
+            "You are not subscribed to this service.",
+            "enable the region",
+        ),
+        (
+            "AccessDenied",
+            "User is not authorized to perform: iam:CreateInstanceProfile",
+            "kerf manifests --iam",
+        ),
+        (
+            "ResourceNotFoundException",
+            "No cluster found for name: x.",
+            "--cluster-name",
+        ),
+        (
+            "RequestError",
+            "dispatch failure: no providers in chain provided credentials",
+            "EKS Pod Identity",
+        ),
+        (
+            "RequestError",
+            "dispatch failure: dns error: failed to lookup address information",
+            "AWS_REGION and DNS",
+        ),
+        ("RequestError", "dispatch failure: Connection refused", "NAT gateway"),
+        ("RequestTimeout", "operation timed out", "NAT gateway"),
+        (
+            "InvalidParameter",
+            "Security group sg-1 and subnet s-1 belong to different networks.",
+            "select one VPC",
+        ),
+        ("NoSuchEntity", "The role with name x cannot be found.", "spec.role"),
+        (
+            "InvalidParameterValue",
+            "Value (x) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance Profile name",
+            "spec.instanceProfile",
+        ),
+        (
+            "InvalidAMIID.NotFound",
+            "The image id '[ami-1]' does not exist",
+            "spec.amiSelectorTerms",
+        ),
+    ] {
+        let error = ApiError::new(code, message);
+        let text = explain(&error);
+        assert!(advice(&error).is_some_and(|advice| advice.contains(remedy)), "{text}");
+        assert!(
+            text.starts_with(code) && text.contains(remedy) && !text.contains('\n'),
+            "{text}"
+        );
+    }
+    assert_eq!(explain(&ApiError::new("Odd", "Something.")), "Odd: Something");
+}
+
+#[test]
+fn a_denied_call_is_explained_in_the_same_words_each_time() {
+    let denied = |secret: &str| {
+        let text = format!("You are not authorized. Encoded authorization failure message: {secret}");
+        explain(&ApiError::new("UnauthorizedOperation", &text))
+    };
+    assert_eq!(denied("abc"), denied("def"));
+    let code = |code: &str| condition_reason(&ApiError::new(code, ""));
+    assert_eq!(code("InvalidGroup.NotFound"), "InvalidGroupNotFound");
+    assert_eq!(code("503"), "Error503");
+}
+
+#[test]
+fn what_one_type_or_moment_may_cause_refuses_no_class() {
+    let refused = |code: &str, message: &str| ApiError::new(code, message).is_refused_class();
+    assert!(refused("InvalidGroup.NotFound", "") && refused("InvalidAMIID.NotFound", ""));
+    assert!(refused(
+        "InvalidParameter",
+        "sg-1 and subnet-1 belong to different networks."
+    ));
+    for code in [
+        "InvalidParameterValue",
+        "InvalidParameterCombination",
+        "InvalidLaunchTemplateName.NotFoundException",
+        "InsufficientInstanceCapacity",
+        "RequestLimitExceeded",
+        "AuthFailure",
+    ] {
+        assert!(!refused(code, ""), "{code}");
+    }
 }
