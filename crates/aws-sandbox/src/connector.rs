@@ -17,8 +17,9 @@ use kerf_aws::sdk::{ConnectError, Connection, isolated_config};
 use kerf_runtime::Clock;
 use std::time::{Duration, SystemTime};
 
-/// The secret that goes with the access key of every sandbox.
-const SECRET: &str = "sandbox";
+/// Secret and session token that go with the access key of every sandbox. Nobody looks at them but tests that search logs for them.
+const SECRET: &str = "sandbox-secret-key";
+const SESSION_TOKEN: &str = "sandbox-session-token";
 
 /// The services of an account on the real SDK. `faults` may be one for several connections.
 pub fn connect(sandbox: &AwsSandbox, faults: &AwsFaults) -> Result<Connection, ConnectError> {
@@ -27,7 +28,7 @@ pub fn connect(sandbox: &AwsSandbox, faults: &AwsFaults) -> Result<Connection, C
         sandbox: sandbox.clone(),
         faults: faults.clone(),
     };
-    let credentials = Credentials::new(key, SECRET, None, None, "sandbox");
+    let credentials = Credentials::new(key, SECRET, Some(SESSION_TOKEN.to_owned()), None, "sandbox");
     let time = SandboxTime(sandbox.clock().clone());
     Connection::new(&isolated_config(
         SharedHttpClient::new(connector),

@@ -11,6 +11,9 @@ use kerf_aws::placement_group::Strategy;
 use kerf_aws::tags::Tags;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The permission to give the role of a profile to an instance.
+const PASS_ROLE: &str = "iam:PassRole";
+
 /// A launch that is possible but for capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Launchable {
@@ -145,6 +148,13 @@ impl Account {
 
     fn check_profile(&self, data: &LaunchData, now: Timestamp) -> Answer<()> {
         let Some(name) = &data.profile else { return Ok(()) };
+        if self.denied.contains(PASS_ROLE) {
+            let message = format!(
+                "You are not authorized to perform this operation. User is not authorized to perform: {PASS_ROLE} because no identity-based policy \
+                 allows the {PASS_ROLE} action"
+            );
+            return Err(Refusal::new("UnauthorizedOperation", message).with_status(403));
+        }
         let seen = self
             .profiles
             .get(name)

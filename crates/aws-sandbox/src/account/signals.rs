@@ -1,13 +1,16 @@
 //! What happens to instances from outside, and the events of EventBridge that tell of it.
 
 use super::Account;
-use super::instances::{InstanceState, MaintenanceEvent, no_instance};
+use super::instances::{Instance, InstanceState, MaintenanceEvent, no_instance};
 use super::refusal::Answer;
+use super::reservations::Reservation;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 /// How long before its end a spot instance is warned.
 pub const RECLAIM_WARNING: SignedDuration = SignedDuration::from_secs(120);
+/// How long before the end of a capacity block EC2 begins to end its instances.
+const BLOCK_ENDS_EARLY: SignedDuration = SignedDuration::from_mins(30);
 
 /// Something that happens to an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +101,7 @@ impl Account {
 
     /// Lets everything happen that is due: instances change their state, and events tell of it. Every call begins with it.
     pub fn advance(&mut self, now: Timestamp) {
+        self.end_blocks(now);
         let due: Vec<(String, InstanceState)> = self
             .instances
             .values()
@@ -116,6 +120,19 @@ impl Account {
             self.publish_state(&id, state, now);
         }
         self.forget_instances(now);
+    }
+
+    /// Ends the instances of capacity blocks whose time is nearly over.
+    fn end_blocks(&mut self, now: Timestamp) {
+        let ends = |one: &Reservation| Some((one.id.clone(), one.ends? - BLOCK_ENDS_EARLY));
+        let blocks = self.reservations.iter().filter(|one| one.kind == "capacity-block");
+        let over: Vec<(String, Timestamp)> = blocks.filter_map(ends).filter(|(_, end)| *end <= now).collect();
+        for (block, end) in over {
+            let in_block = |one: &&mut Instance| one.reservation_id.as_ref() == Some(&block) && one.ends.is_none();
+            for one in self.instances.values_mut().filter(in_block) {
+                one.ends = Some(end);
+            }
+        }
     }
 
     fn publish_state(&mut self, id: &str, state: InstanceState, now: Timestamp) {
