@@ -5,16 +5,17 @@ use kerf_api::{NodeClaim, Provider};
 use kerf_aws::controllers;
 use kerf_aws::options::AwsOptions;
 use kerf_aws::provider::{AwsCloud, AwsParts, AwsProvider, discover_cluster};
+use kerf_aws::services::Services;
 use kerf_aws_sandbox::account::{Account, Instance, InstanceState};
 use kerf_aws_sandbox::boot::Machines;
 use kerf_aws_sandbox::faults::AwsFaults;
 use kerf_aws_sandbox::{AwsSandbox, StarterCluster, connect};
-use kerf_controllers::{Manager, ManagerConfig};
+use kerf_controllers::{Election, Manager, ManagerConfig};
 use kerf_model::intern::Interner;
 use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::options::Parsed;
-use kerf_runtime::{CancellationToken, Metrics, Options, Recorder, Seed};
-use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
+use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Recorder, Seed};
+use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox, SandboxBuilder};
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
@@ -29,13 +30,34 @@ pub(crate) struct Cluster {
     pub(crate) aws: AwsSandbox,
     pub(crate) faults: AwsFaults,
     pub(crate) sandbox: Sandbox,
+    pub(crate) metrics: Metrics,
     shutdown: CancellationToken,
     manager: tokio::task::JoinHandle<Result<(), kerf_controllers::ManagerError>>,
 }
 
+/// An account and a cluster on which no controller runs yet.
+pub(crate) struct Prepared {
+    pub(crate) aws: AwsSandbox,
+    pub(crate) faults: AwsFaults,
+    pub(crate) sandbox: Sandbox,
+}
+
+/// CA bundle of the cluster.
+pub(crate) const CERTIFICATE: &str = "ZW1iZWRkZWQ=";
+
 /// A cluster called `kerf` on the account that the guide leaves, changed before anything runs.
 pub(crate) async fn cluster(change: impl FnOnce(&mut Account)) -> Cluster {
-    let sandbox = Sandbox::builder()
+    prepared(change).await.start().await
+}
+
+/// The same without controllers.
+pub(crate) async fn prepared(change: impl FnOnce(&mut Account)) -> Prepared {
+    prepared_in(Sandbox::builder(), change).await
+}
+
+/// The same in a sandbox of these options.
+pub(crate) async fn prepared_in(options: SandboxBuilder, change: impl FnOnce(&mut Account)) -> Prepared {
+    let sandbox = options
         .seed(7)
         .provider(Provider::Aws)
         .kubelets(KubeletOptions {
@@ -45,67 +67,136 @@ pub(crate) async fn cluster(change: impl FnOnce(&mut Account)) -> Cluster {
         .build()
         .await
         .unwrap();
-    let (client, clock) = (sandbox.client(), sandbox.clock().clone());
-    let version = client.apiserver_version().await.unwrap();
+    let clock = sandbox.clock().clone();
+    let version = sandbox.client().apiserver_version().await.unwrap();
     let starter = StarterCluster {
         name: "kerf".to_owned(),
         endpoint: "https://embedded".to_owned(),
-        certificate: "ZW1iZWRkZWQ=".to_owned(),
+        certificate: CERTIFICATE.to_owned(),
         version: format!("{}.{}", version.major, version.minor),
     };
     let mut account = starter.account(Seed(7), clock.now());
     account.records_calls = true;
     change(&mut account);
-    let aws = AwsSandbox::new(account, clock.clone());
-    let faults = AwsFaults::new(Seed(3));
-    let connection = connect(&aws, &faults).unwrap();
-    let shutdown = CancellationToken::new();
-    tokio::spawn(Machines::new(aws.clone(), client.clone()).run(shutdown.clone()));
-    let flags = BTreeMap::from(["cluster-name", "interruption-queue"].map(|flag| (flag.to_owned(), "kerf".to_owned())));
+    Prepared {
+        aws: AwsSandbox::new(account, clock),
+        faults: AwsFaults::new(Seed(3)),
+        sandbox,
+    }
+}
+
+impl Prepared {
+    /// Starts machines and controllers.
+    pub(crate) async fn start(self) -> Cluster {
+        self.start_elected(None).await
+    }
+
+    /// The same with a controller that is elected first.
+    pub(crate) async fn start_elected(self, election: Option<Election>) -> Cluster {
+        let services = connect(&self.aws, &self.faults).unwrap().services;
+        self.start_with(services, "kerf", election).await
+    }
+
+    /// The same on the services of an account that the embedded one is a mirror of: machines follow the mirror.
+    pub(crate) async fn start_with(self, services: Services, name: &str, election: Option<Election>) -> Cluster {
+        let shutdown = CancellationToken::new();
+        let machines = Machines::new(self.aws.clone(), self.sandbox.client());
+        tokio::spawn(machines.run(shutdown.clone()));
+        let metrics = Metrics::new(LabelNames::default());
+        let manager = manager_on(services, name, &self.sandbox, &metrics, election).await;
+        let manager = tokio::spawn(manager.run(shutdown.clone()));
+        Cluster {
+            aws: self.aws,
+            faults: self.faults,
+            sandbox: self.sandbox,
+            metrics,
+            shutdown,
+            manager,
+        }
+    }
+}
+
+/// The controllers of production on an account and a cluster.
+pub(crate) async fn manager(
+    sandbox: &Sandbox,
+    aws: &AwsSandbox,
+    faults: &AwsFaults,
+    metrics: &Metrics,
+    election: Option<Election>,
+) -> Manager {
+    let services = connect(aws, faults).unwrap().services;
+    manager_on(services, "kerf", sandbox, metrics, election).await
+}
+
+/// The controllers of a cluster of this name on the services of an account.
+async fn manager_on(
+    services: Services,
+    name: &str,
+    sandbox: &Sandbox,
+    metrics: &Metrics,
+    election: Option<Election>,
+) -> Manager {
+    let (client, clock) = (sandbox.client(), sandbox.clock().clone());
+    try_manager(services, name, (client, clock), metrics, election, Seed(7))
+        .await
+        .unwrap()
+}
+
+/// The same with a client of their own; what AWS refuses at the start is an error.
+pub(crate) async fn try_manager(
+    services: Services,
+    name: &str,
+    (client, clock): (Client, Clock),
+    metrics: &Metrics,
+    election: Option<Election>,
+    seed: Seed,
+) -> Result<Manager, String> {
+    let flags = BTreeMap::from(["cluster-name", "interruption-queue"].map(|flag| (flag.to_owned(), name.to_owned())));
     let aws_options = AwsOptions::read(&flags, &|_| None).unwrap();
     let Ok(Parsed::Run(options)) = Options::parse(std::iter::empty(), |_| None) else {
         panic!("the default options");
     };
-    let facts = discover_cluster(
-        &connection.services,
-        &aws_options,
-        "us-east-1",
-        &client,
-        &starter.certificate,
-    );
+    let facts = discover_cluster(&services, &aws_options, "us-east-1", &client, CERTIFICATE);
     let (recorder, events) = Recorder::new();
     let interner = Arc::new(Interner::default());
-    let metrics = Metrics::new(LabelNames::default());
     let cloud = AwsCloud::new(AwsParts {
-        cluster: facts.await.unwrap(),
-        services: connection.services,
+        cluster: facts.await.map_err(|error| error.to_string())?,
+        services,
         options: aws_options,
         reserved_capacity: options.feature_gates.reserved_capacity,
         min_values: options.min_values_policy,
         client: client.clone(),
         clock: clock.clone(),
-        rng: Seed(7).derive("profiles").rng(),
+        rng: seed.derive("profiles").rng(),
         interner: Arc::clone(&interner),
         metrics: metrics.clone(),
         recorder: recorder.clone(),
     });
-    cloud.types.refresh(&*cloud.services.ec2).await.unwrap();
-    let loops = controllers::start(&cloud, &metrics, Seed(7).derive("aws"))
-        .await
-        .unwrap();
+    let types = cloud.types.refresh(&*cloud.services.ec2).await;
+    types.map_err(|error| error.to_string())?;
+    let loops = controllers::start(&cloud, metrics, seed.derive("aws")).await;
     let config = ManagerConfig {
         options,
-        metrics,
+        election,
+        metrics: metrics.clone(),
+        seed,
         ..ManagerConfig::alone(client, Arc::new(AwsProvider::new(cloud)), interner, clock)
     };
-    let manager = Manager::with_events(config, (recorder, events)).with_provider_loops(loops);
-    let manager = tokio::spawn(manager.run(shutdown.clone()));
-    Cluster {
-        aws,
-        faults,
-        sandbox,
-        shutdown,
-        manager,
+    let loops = loops.map_err(|error| error.to_string())?;
+    Ok(Manager::with_events(config, (recorder, events)).with_provider_loops(loops))
+}
+
+/// Creates the objects of a text.
+pub(crate) async fn apply(client: &Client, text: &str) {
+    for document in text.split("\n---\n") {
+        let object: DynamicObject = serde_saphyr::from_str(document).unwrap();
+        let kind = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
+        let resource = ApiResource::from_gvk(&kind);
+        let api = match object.namespace() {
+            Some(namespace) => Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        };
+        api.create(&PostParams::default(), &object).await.unwrap();
     }
 }
 
@@ -116,16 +207,7 @@ impl Cluster {
 
     /// Creates the objects of a text.
     pub(crate) async fn apply(&self, text: &str) {
-        for document in text.split("\n---\n") {
-            let object: DynamicObject = serde_saphyr::from_str(document).unwrap();
-            let kind = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
-            let resource = ApiResource::from_gvk(&kind);
-            let api = match object.namespace() {
-                Some(namespace) => Api::<DynamicObject>::namespaced_with(self.client(), &namespace, &resource),
-                None => Api::all_with(self.client(), &resource),
-            };
-            api.create(&PostParams::default(), &object).await.unwrap();
-        }
+        apply(&self.client(), text).await;
     }
 
     pub(crate) async fn scale(&self, replicas: u32) {
@@ -200,6 +282,17 @@ impl Cluster {
             class.status,
             self.instances()
         );
+    }
+
+    /// Stops controllers and machines; account and cluster go on.
+    pub(crate) async fn stop_controllers(self) -> Prepared {
+        self.shutdown.cancel();
+        self.manager.await.unwrap().unwrap();
+        Prepared {
+            aws: self.aws,
+            faults: self.faults,
+            sandbox: self.sandbox,
+        }
     }
 
     pub(crate) async fn stop(self) {

@@ -2,6 +2,7 @@
 
 #![cfg(feature = "sdk")]
 
+mod bad_input;
 mod boot;
 mod calls;
 mod cluster;
@@ -13,3 +14,4 @@ mod instances;
 mod launches;
 mod services;
 mod templates;
+mod trouble;
