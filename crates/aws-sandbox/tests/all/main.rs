@@ -5,6 +5,7 @@
 mod bad_input;
 mod boot;
 mod calls;
+mod chaos;
 mod cluster;
 mod cluster_fixture;
 mod describe;

@@ -1,0 +1,87 @@
+//! What was seen in a world: its calls, its steps and what was wrong.
+
+use kerf_aws::iam::CALLS;
+use kerf_aws_sandbox::account::Call;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// Length of the window in which calls are counted, in seconds.
+const WINDOW: i64 = 300;
+/// Most calls of an action in a window. Tries of the SDK count; calls that read the queue do not.
+const CALLS_MAX: usize = 600;
+/// Most launches in a window.
+const LAUNCHES_MAX: usize = 150;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Notebook {
+    whole: bool,
+    pub(super) log: Vec<String>,
+    pub(super) violations: Vec<String>,
+    pub(super) calls: usize,
+    pub(super) launches: usize,
+    allowed: BTreeSet<String>,
+    recent: BTreeMap<String, VecDeque<i64>>,
+}
+
+impl Notebook {
+    /// `whole` keeps every call.
+    pub(super) fn new(whole: bool) -> Self {
+        let needs = CALLS.iter().flat_map(|call| call.needs);
+        Self {
+            whole,
+            allowed: needs.map(|need| need.action.to_owned()).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn remark(&mut self, at: f64, text: &str) {
+        if self.whole {
+            self.log.push(format!("{at:>9.3} {text}"));
+        }
+    }
+
+    /// Something is wrong. The same is written once.
+    pub(super) fn complain(&mut self, at: f64, text: String) {
+        self.remark(at, &format!("!!!! {text}"));
+        if self.violations.len() < 20 && !self.violations.iter().any(|known| known.ends_with(&text)) {
+            self.violations.push(format!("{at:.0} s: {text}"));
+        }
+    }
+
+    /// Calls that were made.
+    pub(super) fn note(&mut self, at: f64, calls: Vec<Call>) {
+        for call in calls {
+            self.calls += 1;
+            let name = format!("{}:{}", call.service, call.action);
+            if !self.allowed.contains(&name) {
+                self.complain(at, format!("a call that no permission is asked for: {name}"));
+            }
+            let is_dry = call.parameters.contains_key("DryRun");
+            let most = match call.action.as_str() {
+                "CreateFleet" if !is_dry && call.error.is_none() => {
+                    self.launches += 1;
+                    LAUNCHES_MAX
+                }
+                _ => CALLS_MAX,
+            };
+            let recent = self.recent.entry(name.clone()).or_default();
+            recent.push_back(call.at.as_second());
+            while recent.front().is_some_and(|first| call.at.as_second() - first > WINDOW) {
+                recent.pop_front();
+            }
+            if recent.len() > most && call.service != "sqs" {
+                self.complain(at, format!("a storm of {name}"));
+            }
+            if self.whole {
+                let error = call.error.map(|error| format!(" = {error}")).unwrap_or_default();
+                let parameters: Vec<String> = call
+                    .parameters
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}"))
+                    .collect();
+                self.log
+                    .push(format!("{} call {name}{error} {}", call.at, parameters.join(" ")));
+            }
+        }
+    }
+}

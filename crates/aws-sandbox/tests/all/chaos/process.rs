@@ -1,0 +1,194 @@
+//! A process of the controllers: its ways to both APIs with their faults, its provider without memory, its manager.
+
+use kerf_aws::controllers;
+use kerf_aws::options::AwsOptions;
+use kerf_aws::provider::{AwsCloud, AwsParts, AwsProvider, discover_cluster};
+use kerf_aws_sandbox::faults::{AwsFaultPlan, AwsFaults};
+use kerf_aws_sandbox::{AwsSandbox, connect};
+use kerf_controllers::{Election, Manager, ManagerConfig, Tuning};
+use kerf_model::intern::Interner;
+use kerf_runtime::leader::ElectionConfig;
+use kerf_runtime::metrics::LabelNames;
+use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Recorder, Seed};
+use kerf_sandbox::Sandbox;
+use kerf_sandbox::faults::{FaultPlan, Faults};
+use kube::Client;
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::task::JoinHandle;
+
+/// The lease that the processes of a world compete for.
+const LEASE: &str = "karpenter-leader-election";
+/// CA bundle of the cluster.
+pub(super) const CERTIFICATE: &str = "ZW1iZWRkZWQ=";
+
+/// How a process ended by itself.
+pub(super) struct End {
+    /// Whether it ran.
+    pub(super) ran: bool,
+    pub(super) why: String,
+}
+
+impl End {
+    fn not_started(why: String) -> Self {
+        Self { ran: false, why }
+    }
+
+    fn failed(error: impl std::fmt::Display) -> Self {
+        Self {
+            ran: true,
+            why: error.to_string(),
+        }
+    }
+}
+
+pub(super) struct Process {
+    pub(super) life: u64,
+    pub(super) aws_faults: AwsFaults,
+    faults: Faults,
+    shutdown: CancellationToken,
+    task: JoinHandle<Result<(), End>>,
+}
+
+/// What a process needs that is not its own.
+struct Parts {
+    life: u64,
+    seed: Seed,
+    client: Client,
+    clock: Clock,
+    aws: AwsSandbox,
+    aws_faults: AwsFaults,
+    election: Option<Election>,
+}
+
+impl Process {
+    pub(super) fn start(sandbox: &Sandbox, aws: &AwsSandbox, life: u64, elects: bool) -> Self {
+        let seed = sandbox.seed().derive(&format!("life {life}"));
+        let (client, faults) = sandbox.client_with_faults(&format!("life {life}"));
+        let aws_faults = AwsFaults::new(seed.derive("aws faults"));
+        let shutdown = CancellationToken::new();
+        let election = elects.then(|| Election {
+            client: client.clone(),
+            config: ElectionConfig::new(LEASE, "default", life.to_string()),
+        });
+        let parts = Parts {
+            life,
+            seed,
+            client,
+            clock: sandbox.clock().clone(),
+            aws: aws.clone(),
+            aws_faults: aws_faults.clone(),
+            election,
+        };
+        let token = shutdown.clone();
+        let task = tokio::spawn(async move {
+            let manager = manager(parts).await.map_err(End::not_started)?;
+            manager.run(token).await.map_err(End::failed)
+        });
+        Self {
+            life,
+            aws_faults,
+            faults,
+            shutdown,
+            task,
+        }
+    }
+
+    /// Lets things go wrong on its way to Kubernetes.
+    pub(super) fn set_faults(&self, plan: &FaultPlan) {
+        self.faults.set(plan.clone());
+    }
+
+    /// Whether it has ended by itself, and how.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<End> {
+        Pin::new(&mut self.task).poll(context).map(|ended| match ended {
+            Ok(Err(end)) => end,
+            Ok(Ok(())) => End::failed("nobody asked it to"),
+            Err(error) => End::failed(error),
+        })
+    }
+
+    /// Ends it for good: nothing that it has begun arrives any more.
+    pub(super) async fn die(mut self) {
+        self.aws_faults.set(AwsFaultPlan {
+            lost: 1.0,
+            ..AwsFaultPlan::default()
+        });
+        self.faults.killed().cancel();
+        if !self.task.is_finished() {
+            self.task.abort();
+            // The answer is that it was aborted.
+            let _ = (&mut self.task).await;
+        }
+    }
+
+    /// Asks it to end, and waits for it.
+    pub(super) async fn stop(mut self) -> Result<(), End> {
+        self.shutdown.cancel();
+        match (&mut self.task).await {
+            Ok(result) => result,
+            Err(error) => Err(End::failed(error)),
+        }
+    }
+}
+
+/// Which process ends by itself first, and how.
+pub(super) async fn first_end(processes: &mut [Process]) -> (usize, End) {
+    poll_fn(|context| {
+        for (index, process) in processes.iter_mut().enumerate() {
+            if let Poll::Ready(end) = process.poll_end(context) {
+                return Poll::Ready((index, end));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+async fn manager(parts: Parts) -> Result<Manager, String> {
+    let Parts {
+        seed, client, clock, ..
+    } = parts;
+    let connection = connect(&parts.aws, &parts.aws_faults).map_err(|error| error.to_string())?;
+    let flags = BTreeMap::from(["cluster-name", "interruption-queue"].map(|flag| (flag.to_owned(), "kerf".to_owned())));
+    let aws_options = AwsOptions::read(&flags, &|_| None).unwrap();
+    let options = Options::default();
+    let metrics = Metrics::new(LabelNames::default());
+    let cluster = discover_cluster(&connection.services, &aws_options, "us-east-1", &client, CERTIFICATE);
+    let cluster = cluster.await.map_err(|error| error.to_string())?;
+    let (recorder, events) = Recorder::new();
+    let interner = Arc::new(Interner::default());
+    let cloud = AwsCloud::new(AwsParts {
+        cluster,
+        services: connection.services,
+        options: aws_options,
+        reserved_capacity: options.feature_gates.reserved_capacity,
+        min_values: options.min_values_policy,
+        client: client.clone(),
+        clock: clock.clone(),
+        rng: seed.derive("profiles").rng(),
+        interner: Arc::clone(&interner),
+        metrics: metrics.clone(),
+        recorder: recorder.clone(),
+    });
+    let refreshed = cloud.types.refresh(&*cloud.services.ec2).await;
+    refreshed.map_err(|error| error.to_string())?;
+    let loops = controllers::start(&cloud, &metrics, seed.derive("aws")).await;
+    let loops = loops.map_err(|error| error.to_string())?;
+    tracing::info!(life = parts.life, "a process starts");
+    let config = ManagerConfig {
+        options,
+        election: parts.election,
+        metrics,
+        seed,
+        tuning: Tuning {
+            compare: false,
+            ..Tuning::default()
+        },
+        ..ManagerConfig::alone(client, Arc::new(AwsProvider::new(cloud)), interner, clock)
+    };
+    Ok(Manager::with_events(config, (recorder, events)).with_provider_loops(loops))
+}

@@ -1,0 +1,478 @@
+//! Lives through a scenario: cluster, account, controllers and troubles, on one thread in virtual time.
+
+use super::invariants::{Sight, Watcher, id_of, remains, unfinished};
+use super::notebook::Notebook;
+use super::process::{CERTIFICATE, End, Process, first_end};
+use super::scenario::{LIFE, POOLS, SECOND_CLASS, Scenario, Step, TYPES};
+use super::strangers;
+use super::trouble::{Kept, Trouble};
+use super::users::{all, create, delete, merge, pick, pods};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::{EC2NodeClass, NodeClaim, NodePool, Provider};
+use kerf_apiserver::ApiServer;
+use kerf_aws_sandbox::account::SecurityGroup;
+use kerf_aws_sandbox::boot::Machines;
+use kerf_aws_sandbox::faults::{AwsFaultPlan, AwsFaults};
+use kerf_aws_sandbox::{AwsSandbox, StarterCluster};
+use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
+use kerf_runtime::{CancellationToken, Clock, Seed};
+use kerf_sandbox::faults::FaultPlan;
+use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
+use kube::Api;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a world may take to become quiet once nothing happens to it any more.
+const PATIENCE: Duration = Duration::from_secs(100 * 60);
+/// How long it has to stay so.
+const CALM: Duration = Duration::from_secs(180);
+/// How often the world is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(15);
+/// How long a process that ended by itself takes to be back.
+const RESTART: Duration = Duration::from_secs(10);
+/// How long what happens on the way to Kubernetes may still end a process.
+const AFTERMATH: Duration = Duration::from_secs(150);
+/// How long a quiet world is left alone: profiles are protected for an hour, and collected each half hour.
+const REST: Duration = Duration::from_secs(100 * 60);
+/// Most calls of an hour of rest, those of two classes: half of them are about the status of instances and the queue.
+const REST_CALLS_MAX: usize = 1200;
+/// How often a quiet watch gets a bookmark. Dozens of them cost more than all that happens in most worlds.
+const BOOKMARKS: Duration = Duration::from_secs(240);
+
+/// What became of a world.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) violations: Vec<String>,
+    pub(super) log: Vec<String>,
+    pub(super) calls: usize,
+    pub(super) launches: usize,
+    pub(super) instances_max: usize,
+    /// The virtual time of all this.
+    pub(super) lived: Duration,
+}
+
+/// Lives through a scenario on a runtime of its own; `whole` keeps the log.
+pub(super) fn run(scenario: &Scenario, whole: bool) -> Report {
+    // The SDK draws the pauses between its tries from the generator of the thread.
+    fastrand::seed(scenario.seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut world = World::begin(scenario, whole).await;
+        let _log = std::env::var_os("KERF_AWS_CHAOS_SEED").map(|_| {
+            let stderr = || Sinks::to(std::io::stderr());
+            let config = LogConfig {
+                level: LogLevel::Debug,
+                sinks: stderr(),
+                error_sinks: stderr(),
+                commit: None,
+                clock: world.sandbox.clock().clone(),
+            };
+            config.on_this_thread()
+        });
+        world.live(scenario).await;
+        world.end(scenario).await
+    })
+}
+
+struct World {
+    sandbox: Sandbox,
+    aws: AwsSandbox,
+    machines: CancellationToken,
+    processes: Vec<Process>,
+    elects: bool,
+    /// When processes that are away come back.
+    back_at: Vec<Instant>,
+    lives: u64,
+    aws_plan: AwsFaultPlan,
+    kube_plan: FaultPlan,
+    /// Until when something is on the way to Kubernetes.
+    kube_trouble: Option<Instant>,
+    kept: Kept,
+    replicas: BTreeMap<String, u64>,
+    watcher: Watcher,
+    notebook: Notebook,
+    /// Kinds of trouble that hinder the controllers now.
+    hindered_by: BTreeSet<&'static str>,
+    calm_since: Option<Instant>,
+    next_look: Instant,
+    instances_max: usize,
+    born: Instant,
+}
+
+/// A cluster and an account on which nothing runs yet but machines.
+async fn stage(seed: u64) -> (Sandbox, AwsSandbox, CancellationToken) {
+    let clock = Clock::simulated(jiff::Timestamp::from_second(1_767_225_600).unwrap());
+    let wall = clock.clone();
+    let api = ApiServer::builder()
+        .clock(Arc::new(move || wall.now()))
+        .seed(seed)
+        .bookmark_interval(BOOKMARKS)
+        .build();
+    let sandbox = Sandbox::builder()
+        .seed(seed)
+        .clock(clock.clone())
+        .api(api)
+        .provider(Provider::Aws)
+        .kubelets(KubeletOptions {
+            nodes: NodeSelection::All,
+            ..KubeletOptions::default()
+        });
+    let sandbox = sandbox.build().await.unwrap();
+    let version = sandbox.client().apiserver_version().await.unwrap();
+    let starter = StarterCluster {
+        name: "kerf".to_owned(),
+        endpoint: "https://embedded".to_owned(),
+        certificate: CERTIFICATE.to_owned(),
+        version: format!("{}.{}", version.major, version.minor),
+    };
+    let mut account = starter.account(Seed(seed), clock.now());
+    account.records_calls = true;
+    account.only_types = Some(TYPES.iter().map(|name| (*name).to_owned()).collect());
+    account.roles.insert("KarpenterNodeRole-second".to_owned());
+    account.security_groups.push(SecurityGroup {
+        id: "sg-00000000000000002".to_owned(),
+        name: "second".to_owned(),
+        tags: BTreeMap::new(),
+        ..account.security_groups[0].clone()
+    });
+    strangers::settle(&mut account, clock.now());
+    let aws = AwsSandbox::new(account, clock);
+    let shutdown = CancellationToken::new();
+    tokio::spawn(Machines::new(aws.clone(), sandbox.client()).run(shutdown.clone()));
+    (sandbox, aws, shutdown)
+}
+
+impl World {
+    async fn begin(scenario: &Scenario, whole: bool) -> Self {
+        let born = Instant::now();
+        let (sandbox, aws, machines) = stage(scenario.seed).await;
+        let client = sandbox.client();
+        for class in &scenario.classes {
+            create::<EC2NodeClass>(&Api::all(client.clone()), class).await;
+        }
+        for pool in &scenario.pools {
+            create::<NodePool>(&Api::all(client.clone()), pool).await;
+        }
+        let mut replicas = BTreeMap::new();
+        for deployment in &scenario.deployments {
+            create::<Deployment>(&Api::default_namespaced(client.clone()), deployment).await;
+            let name = deployment["metadata"]["name"].as_str().unwrap().to_owned();
+            replicas.insert(name, deployment["spec"]["replicas"].as_u64().unwrap());
+        }
+        let mut world = Self {
+            sandbox,
+            aws,
+            machines,
+            processes: Vec::new(),
+            elects: scenario.processes > 1,
+            back_at: Vec::new(),
+            lives: 0,
+            aws_plan: AwsFaultPlan::default(),
+            kube_plan: FaultPlan::default(),
+            kube_trouble: None,
+            kept: Kept::default(),
+            replicas,
+            watcher: Watcher::default(),
+            notebook: Notebook::new(whole),
+            hindered_by: BTreeSet::new(),
+            calm_since: None,
+            next_look: born + LOOK_EVERY,
+            instances_max: 0,
+            born,
+        };
+        for _ in 0..scenario.processes {
+            world.start();
+        }
+        world
+    }
+
+    fn at(&self) -> f64 {
+        self.born.elapsed().as_secs_f64()
+    }
+
+    fn remark(&mut self, text: &str) {
+        let at = self.at();
+        self.notebook.remark(at, text);
+        tracing::info!("---- {text}");
+    }
+
+    fn complain(&mut self, text: String) {
+        let at = self.at();
+        self.notebook.complain(at, text);
+    }
+
+    fn start(&mut self) {
+        self.lives += 1;
+        let process = Process::start(&self.sandbox, &self.aws, self.lives, self.elects);
+        process.aws_faults.set(self.aws_plan.clone());
+        process.set_faults(&self.kube_plan);
+        self.remark(&format!("life {} begins", self.lives));
+        self.processes.push(process);
+        self.note_calm();
+    }
+
+    /// Counts the time of calm anew, unless something hinders the controllers.
+    fn note_calm(&mut self) {
+        let is_calm = self.hindered_by.is_empty() && self.back_at.is_empty();
+        self.calm_since = is_calm.then(Instant::now);
+    }
+
+    async fn live(&mut self, scenario: &Scenario) {
+        for (at, step) in &scenario.steps {
+            self.wait(self.born + *at).await;
+            self.remark(&format!("{step:?}"));
+            self.act(scenario, step).await;
+        }
+        self.wait(self.born + LIFE).await;
+    }
+
+    /// Lets time pass; who ended meanwhile comes back, and the invariants are looked at.
+    async fn wait(&mut self, until: Instant) {
+        loop {
+            let next = self.back_at.iter().min().map_or(until, |at| until.min(*at));
+            let next = next.min(self.next_look);
+            let ended = tokio::select! {
+                biased;
+                ended = first_end(&mut self.processes) => Some(ended),
+                () = tokio::time::sleep_until(next) => None,
+            };
+            let now = Instant::now();
+            if let Some((index, end)) = ended {
+                self.bury(index, &end).await;
+                continue;
+            }
+            let due = self.back_at.extract_if(.., |at| *at <= now).count();
+            for _ in 0..due {
+                self.start();
+            }
+            if now >= self.next_look {
+                self.next_look = now + LOOK_EVERY;
+                self.look().await;
+            }
+            if now >= until {
+                return;
+            }
+        }
+    }
+
+    /// A process ended by itself, and comes back.
+    async fn bury(&mut self, index: usize, end: &End) {
+        let now = Instant::now();
+        let process = self.processes.remove(index);
+        self.remark(&format!("life {} ended: {}", process.life, end.why));
+        let was_troubled = self.kube_trouble.is_some_and(|until| now < until + AFTERMATH);
+        if !was_troubled && (end.ran || self.hindered_by.is_empty()) {
+            self.complain(format!("a process ended by itself: {}", end.why));
+        }
+        process.die().await;
+        self.back_at.push(now + RESTART);
+        self.note_calm();
+    }
+
+    async fn sight(&self) -> Sight {
+        let client = self.sandbox.client();
+        let objects = (all(&client).await, all(&client).await, all(&client).await);
+        self.aws.with(|account, now| Sight::of(objects, account, now))
+    }
+
+    async fn look(&mut self) -> Sight {
+        let sight = self.sight().await;
+        let at = self.at();
+        // By then the strangers' machines run.
+        if !self.watcher.keeps_strangers() && at > 60.0 {
+            self.watcher.keep_strangers(&sight);
+        }
+        let calls = self.aws.with(|account, _| account.take_calls());
+        self.notebook.note(at, calls);
+        for wrong in self.watcher.look(&sight, self.calm_since) {
+            self.notebook.complain(at, wrong);
+        }
+        self.instances_max = self.instances_max.max(sight.instances.len());
+        sight
+    }
+
+    fn hinder(&mut self, by: &'static str, does: bool) {
+        if does {
+            self.hindered_by.insert(by);
+        } else {
+            self.hindered_by.remove(by);
+        }
+        self.note_calm();
+    }
+
+    fn befall(&mut self, trouble: &Trouble) {
+        match trouble {
+            Trouble::Calls(plan) => {
+                self.aws_plan = plan.clone();
+                self.hinder("calls", *plan != AwsFaultPlan::default());
+            }
+            Trouble::Kube(plan) => {
+                self.kube_plan = plan.clone();
+                let is_trouble = *plan != FaultPlan::default();
+                self.kube_trouble = Some(Instant::now() + if is_trouble { LIFE } else { Duration::ZERO });
+                for process in &self.processes {
+                    process.set_faults(plan);
+                }
+                self.hinder("kube", is_trouble);
+            }
+            Trouble::Buckets(burst) => self.hinder("buckets", *burst > 0),
+            Trouble::Delays(instance, _) => self.hinder("delays", *instance > 1),
+            Trouble::Deny(actions) => self.hinder("denied", !actions.is_empty()),
+            _ => {}
+        }
+        let faults: Vec<AwsFaults> = self.processes.iter().map(|one| one.aws_faults.clone()).collect();
+        let kept = &mut self.kept;
+        self.aws
+            .with(|account, now| trouble.befall(account, &faults, kept, now));
+    }
+
+    async fn leave(&mut self, which: u64, away: Duration, at_once: bool) {
+        let Some(index) = which.checked_rem(self.processes.len() as u64) else {
+            return;
+        };
+        let process = self.processes.remove(usize::try_from(index).unwrap());
+        if at_once {
+            process.die().await;
+        } else if let Err(end) = process.stop().await {
+            self.remark(&end.why);
+        }
+        self.back_at.push(Instant::now() + away);
+        self.note_calm();
+    }
+
+    async fn act(&mut self, scenario: &Scenario, step: &Step) {
+        let client = self.sandbox.client();
+        match step {
+            Step::Trouble(trouble) => self.befall(trouble),
+            Step::Signal(which, signal) => {
+                let claims: Vec<NodeClaim> = all(&client).await;
+                let ids: Vec<&str> = claims.iter().filter_map(id_of).collect();
+                if let Some(index) = which.checked_rem(ids.len() as u64) {
+                    // It may have ended by now.
+                    let _ = self.aws.signal(ids[usize::try_from(index).unwrap()], *signal);
+                }
+            }
+            Step::Crash(which, away) => self.leave(*which, *away, true).await,
+            Step::Stop(which, away) => self.leave(*which, *away, false).await,
+            Step::Scale(which, replicas) => {
+                let index = usize::try_from(which % self.replicas.len() as u64).unwrap();
+                let name = self.replicas.keys().nth(index).unwrap().clone();
+                let patch = json!({"spec": {"replicas": replicas}});
+                merge::<Deployment>(&Api::default_namespaced(client), &name, &patch).await;
+                self.replicas.insert(name, *replicas);
+            }
+            Step::ChangeClass(name, spec) => {
+                merge::<EC2NodeClass>(&Api::all(client), name, &json!({"spec": spec})).await;
+            }
+            Step::ChangePool(name, patch) => merge::<NodePool>(&Api::all(client), name, patch).await,
+            Step::DeletePool => delete::<NodePool>(&Api::all(client), POOLS[1].0).await,
+            Step::DeleteClass => delete::<EC2NodeClass>(&Api::all(client), SECOND_CLASS).await,
+            Step::Recreate => {
+                // What still ends stays away.
+                create::<EC2NodeClass>(&Api::all(client.clone()), &scenario.classes[1]).await;
+                create::<NodePool>(&Api::all(client), &scenario.pools[1]).await;
+            }
+            Step::DeleteClaim(which) => {
+                if let Some(name) = pick::<NodeClaim>(&all(&client).await, *which) {
+                    delete::<NodeClaim>(&Api::all(client), &name).await;
+                }
+            }
+            Step::DeleteNode(which) => {
+                if let Some(name) = pick::<Node>(&all(&client).await, *which) {
+                    delete::<Node>(&Api::all(client), &name).await;
+                }
+            }
+        }
+    }
+
+    /// Nothing goes wrong any more and nothing stands in the way of anything.
+    fn make_peace(&mut self) {
+        self.remark("peace");
+        for trouble in Trouble::none() {
+            self.befall(&trouble);
+        }
+        let late = "KarpenterNodeRole-late".to_owned();
+        self.aws.with(|account, _| account.roles.insert(late));
+        self.back_at.fill(Instant::now());
+    }
+
+    /// A class that is to go waits for the machines of its pool.
+    async fn free_class(&self) {
+        let client = self.sandbox.client();
+        let classes: Vec<EC2NodeClass> = all(&client).await;
+        if classes.iter().any(|class| class.metadata.deletion_timestamp.is_some()) {
+            delete::<NodePool>(&Api::all(client), POOLS[1].0).await;
+        }
+    }
+
+    async fn end(mut self, scenario: &Scenario) -> Report {
+        self.make_peace();
+        let began = Instant::now();
+        let mut calm_since: Option<Instant> = None;
+        let mut wrong = Vec::new();
+        let mut is_quiet = false;
+        while began.elapsed() < PATIENCE {
+            self.free_class().await;
+            self.wait(Instant::now() + LOOK_EVERY).await;
+            wrong = unfinished(&self.sight().await);
+            let wanted = usize::try_from(self.replicas.values().sum::<u64>()).unwrap();
+            let (running, others) = pods(&self.sandbox.client()).await;
+            if (running, others) != (wanted, 0) {
+                wrong.push(format!("{running} pods run and {others} do not, {wanted} are wanted"));
+            }
+            if !wrong.is_empty() {
+                calm_since = None;
+            } else if calm_since.get_or_insert_with(Instant::now).elapsed() >= CALM {
+                is_quiet = true;
+                break;
+            }
+        }
+        if !is_quiet {
+            for text in wrong {
+                self.complain(format!("in the end: {text}"));
+            }
+        } else if scenario.rests {
+            self.rest().await;
+        }
+        while let Some(process) = self.processes.pop() {
+            process.die().await;
+        }
+        self.machines.cancel();
+        let calls = self.aws.with(|account, _| account.take_calls());
+        let at = self.at();
+        self.notebook.note(at, calls);
+        Report {
+            violations: self.notebook.violations,
+            log: self.notebook.log,
+            calls: self.notebook.calls,
+            launches: self.notebook.launches,
+            instances_max: self.instances_max,
+            lived: self.born.elapsed(),
+        }
+    }
+
+    /// Leaves the world alone.
+    async fn rest(&mut self) {
+        self.remark("rest");
+        let hour = Duration::from_secs(3600);
+        self.wait(Instant::now() + REST - hour).await;
+        let before = self.notebook.calls;
+        self.wait(Instant::now() + hour).await;
+        let sight = self.look().await;
+        let calls = self.notebook.calls - before;
+        if calls > REST_CALLS_MAX {
+            self.complain(format!("{calls} calls in an hour of rest"));
+        }
+        for text in remains(&sight).into_iter().chain(unfinished(&sight)) {
+            self.complain(format!("after a rest: {text}"));
+        }
+    }
+}
