@@ -193,7 +193,8 @@ fn users(dice: &Dice) -> Step {
 fn class_change(dice: &Dice) -> Value {
     let script = format!("#!/bin/bash\necho {}", dice.below(3));
     dice.one(&[
-        json!({"userData": script}),
+        // Bottlerocket reads no scripts.
+        json!({"userData": script, "amiSelectorTerms": [{"alias": "al2023@latest"}]}),
         json!({"role": "KarpenterNodeRole-second"}),
         json!({"role": "KarpenterNodeRole-kerf"}),
         json!({"role": "KarpenterNodeRole-late"}),

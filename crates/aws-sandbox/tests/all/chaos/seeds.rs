@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Worlds of an ordinary run; `KERF_AWS_CHAOS_SEEDS` says otherwise.
-const SEEDS: u64 = 40;
-/// Seeds that once showed a fault.
-const REGRESSIONS: [u64; 0] = [];
+const SEEDS: u64 = 24;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -42,6 +40,7 @@ fn explore(seeds: impl IntoIterator<Item = u64>) -> BTreeMap<u64, Vec<String>> {
                         total.fetch_add(more, Ordering::Relaxed);
                     }
                     if !report.violations.is_empty() {
+                        println!("seed {seed}: {:?}", report.violations);
                         wrong.lock().unwrap().insert(*seed, report.violations);
                     }
                 }
@@ -85,11 +84,6 @@ fn seeds_keep_every_promise() {
     let first = number("KERF_AWS_CHAOS_FIRST").unwrap_or(0);
     let count = number("KERF_AWS_CHAOS_SEEDS").unwrap_or(SEEDS);
     complain(&explore(first..first + count));
-}
-
-#[test]
-fn worlds_that_went_wrong_once_do_not_again() {
-    complain(&explore(REGRESSIONS));
 }
 
 /// The world of `KERF_AWS_CHAOS_SEED` with everything that happens in it; without the variable, a quick look at one.

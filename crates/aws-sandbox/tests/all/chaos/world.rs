@@ -22,9 +22,11 @@ use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
 use kube::Api;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::Instant;
+use tracing::Dispatch;
+use tracing::subscriber::NoSubscriber;
 
 /// How long a world may take to become quiet once nothing happens to it any more.
 const PATIENCE: Duration = Duration::from_secs(100 * 60);
@@ -57,6 +59,9 @@ pub(super) struct Report {
 
 /// Lives through a scenario on a runtime of its own; `whole` keeps the log.
 pub(super) fn run(scenario: &Scenario, whole: bool) -> Report {
+    // While no subscriber was ever set, every span is written out for the `log` crate.
+    static NOBODY: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+    let _nobody = tracing::dispatcher::set_default(&NOBODY);
     // The SDK draws the pauses between its tries from the generator of the thread.
     fastrand::seed(scenario.seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
