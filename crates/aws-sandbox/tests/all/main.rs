@@ -14,5 +14,6 @@ mod fixture;
 mod instances;
 mod launches;
 mod services;
+mod swap;
 mod templates;
 mod trouble;
