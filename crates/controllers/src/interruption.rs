@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::StreamExt as _;
 use kerf_api::{NodeClaim, annotations};
 use kerf_cloud::{Interruption, InterruptionAction, InterruptionKind};
-use kerf_runtime::{CancellationToken, Event, EventType, ObjectRef};
+use kerf_runtime::{Backoff, CancellationToken, Event, EventType, ObjectRef};
+use kube::Api;
+use kube::api::ListParams;
 
 use crate::changes::Change;
 use crate::claim_facts;
@@ -16,8 +19,11 @@ use crate::deadline::rfc3339;
 use crate::reconciler::LeaderTask;
 
 const NAME: &str = "interruption";
-/// The pause after the provider's signals could not be read.
-const RETRY: Duration = Duration::from_secs(10);
+/// Signals that are handled at the same time (AWS-301).
+const PARALLEL: usize = 10;
+/// The pauses after the provider's signals could not be read (AWS-302). They end far below the usual 1000 s: a warning that comes two minutes
+/// before the end of an instance must not wait behind a short failure.
+const RETRY: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(30));
 
 /// Type, reason and text of the event for a signal.
 const fn event(kind: InterruptionKind) -> (EventType, &'static str, &'static str) {
@@ -59,13 +65,18 @@ impl Interruptions {
 
     /// Acts on one signal. It is acknowledged when all its claims are handled; otherwise the provider sends it again.
     async fn act(&self, signal: &Interruption) {
+        let claims = match self.claims(signal).await {
+            Ok(claims) => claims,
+            Err(error) => {
+                tracing::error!(error = %error, "failed listing NodeClaims for an interruption");
+                return;
+            }
+        };
         let mut failed = false;
-        for id in &signal.provider_ids {
-            for claim in self.context.cluster.claims_by_provider_id(id) {
-                if let Err(error) = self.interrupt(&claim, signal.kind).await {
-                    failed = true;
-                    tracing::error!(NodeClaim = claim_facts::name(&claim), error = %error, "failed acting on an interruption");
-                }
+        for claim in claims {
+            if let Err(error) = self.interrupt(&claim, signal.kind).await {
+                failed = true;
+                tracing::error!(NodeClaim = claim_facts::name(&claim), error = %error, "failed acting on an interruption");
             }
         }
         if failed {
@@ -74,6 +85,31 @@ impl Interruptions {
         if let Err(error) = self.context.provider.acknowledge(signal).await {
             tracing::error!(error = %error, "failed acknowledging an interruption");
         }
+    }
+
+    /// The claims of a signal's instances. The provider may know a claim that the watch has not delivered yet, and an acknowledged signal
+    /// never comes again: the API server is asked about instances whose claim the cluster state does not know.
+    async fn claims(&self, signal: &Interruption) -> Result<Vec<Arc<NodeClaim>>, kube::Error> {
+        let cluster = &self.context.cluster;
+        let (mut claims, mut unknown) = (Vec::new(), Vec::new());
+        for id in &signal.provider_ids {
+            let known = cluster.claims_by_provider_id(id);
+            if known.is_empty() {
+                unknown.push(id.as_str());
+            }
+            claims.extend(known);
+        }
+        if unknown.is_empty() {
+            return Ok(claims);
+        }
+        let api = Api::<NodeClaim>::all(self.context.client.clone());
+        let listed = api.list(&ListParams::default()).await?.items.into_iter();
+        let is_meant = |claim: &NodeClaim| {
+            cluster.serves(&claim.spec.node_class_ref)
+                && claim_facts::provider_id(claim).is_some_and(|id| unknown.contains(&id))
+        };
+        claims.extend(listed.filter(is_meant).map(Arc::new));
+        Ok(claims)
     }
 
     async fn interrupt(&self, claim: &NodeClaim, kind: InterruptionKind) -> Result<(), kube::Error> {
@@ -120,14 +156,15 @@ impl Interruptions {
         }
     }
 
-    /// Sets the deadline of the node's drain to now: waiting for pods on a broken machine is useless. An earlier deadline stays.
+    /// Sets the deadline of the node's drain to now: waiting for pods on a broken machine is useless. A deadline that is there stays
+    /// (AWS-318).
     async fn set_deadline_to_now(&self, claim: &NodeClaim) -> Result<(), kube::Error> {
-        let now = self.context.now();
-        let known = crate::deadline::deadline(claim).ok().flatten();
-        if known.is_some_and(|known| known <= now) {
+        let key = annotations::TERMINATION_TIMESTAMP;
+        let written = claim.metadata.annotations.as_ref();
+        if written.is_some_and(|all| all.contains_key(key)) {
             return Ok(());
         }
-        let written = set_annotation(&self.context, claim, annotations::TERMINATION_TIMESTAMP, &rfc3339(now)).await;
+        let written = set_annotation(&self.context, claim, key, &rfc3339(self.context.now())).await;
         written.map(drop)
     }
 }
@@ -141,6 +178,7 @@ impl LeaderTask for Interruptions {
     fn notify(&self, _change: &Change) {}
 
     async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let mut failures = 0;
         loop {
             let signals = tokio::select! {
                 biased;
@@ -149,14 +187,17 @@ impl LeaderTask for Interruptions {
             };
             let pause = match signals {
                 Ok(signals) => {
-                    for signal in &signals {
-                        self.act(signal).await;
-                    }
+                    failures = 0;
+                    let this = &*self;
+                    futures::stream::iter(signals)
+                        .for_each_concurrent(PARALLEL, |signal| async move { this.act(&signal).await })
+                        .await;
                     Duration::ZERO
                 }
                 Err(error) => {
+                    failures += 1;
                     tracing::error!(error = %error, "failed receiving interruptions");
-                    RETRY
+                    RETRY.delay(failures)
                 }
             };
             tokio::select! {

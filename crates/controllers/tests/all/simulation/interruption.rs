@@ -1,6 +1,6 @@
 //! Interruptions that a cloud announces.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,8 +11,9 @@ use kerf_kwok::INTERRUPTION;
 use kerf_runtime::metrics::catalogue::NODECLAIMS_DISRUPTED;
 use kerf_sandbox::faults::FaultPlan;
 use serde_json::json;
+use tokio::time::Instant;
 
-use crate::simulation::harness::Simulation;
+use crate::simulation::harness::{Simulation, create};
 
 /// A cloud with signals a test raises.
 struct Announcing {
@@ -86,6 +87,152 @@ async fn a_signal_is_acted_on_again_after_an_outage_of_the_api_server() {
     simulation
         .until("the claim is gone", 120, async |s| is_gone(s, &claim).await)
         .await;
+    simulation.stop().await;
+}
+
+/// A cloud that takes a second for each acknowledgement, and fails to be read as often as a test says.
+struct Slow {
+    announcing: Announcing,
+    failures: usize,
+    reads: Mutex<Vec<Instant>>,
+}
+
+#[async_trait]
+impl Decorator for Slow {
+    fn inner(&self) -> &Arc<dyn CloudProvider> {
+        self.announcing.inner()
+    }
+
+    async fn interruptions(&self) -> Result<Vec<Interruption>, CloudError> {
+        let count = {
+            let mut reads = self.reads.lock().expect("no panic");
+            reads.push(Instant::now());
+            reads.len()
+        };
+        if count <= self.failures {
+            return Err(CloudError::other("the queue does not exist"));
+        }
+        Decorator::interruptions(&self.announcing).await
+    }
+
+    async fn acknowledge(&self, handled: &Interruption) -> Result<(), CloudError> {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        Decorator::acknowledge(&self.announcing, handled).await
+    }
+}
+
+async fn slow(failures: usize) -> (Simulation, Arc<SignalQueue>, Arc<Slow>) {
+    let signals = Arc::new(SignalQueue::default());
+    let (raised, mut made) = (Arc::clone(&signals), None);
+    let wrap = |inner| -> Arc<dyn CloudProvider> {
+        let announcing = Announcing { inner, signals: raised };
+        let slow = Arc::new(Slow {
+            announcing,
+            failures,
+            reads: Mutex::default(),
+        });
+        made = Some(Arc::clone(&slow));
+        slow
+    };
+    let simulation = Simulation::start_around(wrap).await;
+    (simulation, signals, made.expect("a cloud"))
+}
+
+// AWS-301
+#[tokio::test(start_paused = true)]
+async fn ten_signals_are_handled_at_the_same_time() {
+    let (simulation, signals, cloud) = slow(0).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let (start, now) = (Instant::now(), simulation.context.clock.now());
+    for number in 0..20 {
+        let nobody = [format!("kwok://nobody-{number}")];
+        signals.raise(InterruptionKind::SpotReclaim, nobody, now);
+    }
+    let before = cloud.reads.lock().expect("no panic").len();
+    simulation
+        .until("the next signals are read", 30, async |_| {
+            cloud.reads.lock().expect("no panic").len() > before
+        })
+        .await;
+    let took = start.elapsed().as_secs_f64();
+    assert!((2.0..4.0).contains(&took), "20 signals of a second each took {took} s");
+    let left = tokio::time::timeout(Duration::from_secs(60), signals.receive()).await;
+    assert!(left.is_err(), "all are acknowledged: {left:?}");
+    simulation.stop().await;
+}
+
+// AWS-302
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_cannot_be_read_is_asked_less_and_less_often() {
+    let (simulation, _, cloud) = slow(16).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let reads = cloud.reads.lock().expect("no panic").clone();
+    let pauses = reads.windows(2).map(|pair| pair[1] - pair[0]);
+    let expected = (0..16).map(|failure| Duration::from_millis(5 * (1 << failure)).min(Duration::from_secs(30)));
+    assert_eq!(pauses.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    simulation.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_about_a_claim_that_the_watch_has_not_delivered_has_its_effect() {
+    let signals = Arc::new(SignalQueue::default());
+    let raised = Arc::clone(&signals);
+    let sandbox = Simulation::start().await.crash().await;
+    let (client, faults) = sandbox.client_with_faults("controllers");
+    let announcing = move |inner| -> Arc<dyn CloudProvider> { Arc::new(Announcing { inner, signals: raised }) };
+    let simulation = Simulation::join_around(sandbox, client, |_| {}, announcing);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    faults.set(FaultPlan {
+        watch_loss: 1.0,
+        ..FaultPlan::default()
+    });
+    let of = |name: &str, group: &str| {
+        json!({"metadata": {"name": name}, "spec": {"requirements": [],
+            "nodeClassRef": {"group": group, "kind": "KWOKNodeClass", "name": "default"}}})
+    };
+    for (name, group) in [("unheard", "karpenter.kwok.sh"), ("foreign", "example.com")] {
+        create::<NodeClaim>(&simulation.client(), of(name, group)).await;
+        let status = kube::api::Patch::Merge(json!({"status": {"providerID": format!("kwok://{name}")}}));
+        let api = kube::Api::<NodeClaim>::all(simulation.client());
+        api.patch_status(name, &kube::api::PatchParams::default(), &status)
+            .await
+            .expect("patched");
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    faults.clear();
+    assert!(
+        simulation.context.cluster.claim("unheard").is_none(),
+        "no watch delivered it"
+    );
+    let ids = ["kwok://unheard".to_owned(), "kwok://foreign".to_owned()];
+    signals.raise(InterruptionKind::SpotReclaim, ids, simulation.context.clock.now());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let left = simulation.claims().await;
+    let names: Vec<_> = left.iter().filter_map(|claim| claim.metadata.name.as_deref()).collect();
+    assert_eq!(names, ["foreign"], "a claim of another provider is left alone");
+    let again = tokio::time::timeout(Duration::from_secs(60), signals.receive()).await;
+    assert!(again.is_err(), "the signal is acknowledged: {again:?}");
+    simulation.stop().await;
+}
+
+// AWS-318
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_is_there_stays() {
+    let (simulation, signals, claim) = start().await;
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let key = "karpenter.sh/nodeclaim-termination-timestamp";
+    let later = "2099-01-01T00:00:00Z";
+    let annotation = json!({"metadata": {"annotations": {key: later}}});
+    simulation.patch::<NodeClaim>(name, annotation).await;
+    let finalizer = json!({"metadata": {"finalizers": ["karpenter.sh/termination", "example.com/hold"]}});
+    simulation.patch::<NodeClaim>(name, finalizer).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    raise(&simulation, &signals, &claim, InterruptionKind::SystemUnhealthy);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let left = simulation.current_claim(&claim).await.expect("the claim is held");
+    assert!(left.metadata.deletion_timestamp.is_some());
+    let annotations = left.metadata.annotations.unwrap_or_default();
+    assert_eq!(annotations.get(key).map(String::as_str), Some(later));
     simulation.stop().await;
 }
 
