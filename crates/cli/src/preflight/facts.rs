@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Container;
-use kerf_api::{NodeClaim, NodePool, Provider};
+use kerf_api::{EC2NodeClass, NodeClaim, NodePool, Provider};
 use serde_json::Value;
 
 /// What was read of a cluster.
@@ -16,6 +16,9 @@ pub(crate) struct Facts {
     pub(crate) definitions: Option<Vec<Value>>,
     pub(crate) pools: Vec<NodePool>,
     pub(crate) claims: Vec<NodeClaim>,
+    pub(crate) classes: Vec<EC2NodeClass>,
+    /// CA bundle of the API server as base64 text, if it is known.
+    pub(crate) ca_bundle: Option<String>,
     /// Deployments of Karpenter or Kerf.
     pub(crate) deployments: Vec<Deployment>,
     pub(crate) leases: Vec<Lease>,
@@ -61,6 +64,8 @@ impl Facts {
             definitions: None,
             pools: Vec::new(),
             claims: Vec::new(),
+            classes: Vec::new(),
+            ca_bundle: None,
             deployments: Vec::new(),
             leases: Vec::new(),
             permissions: None,

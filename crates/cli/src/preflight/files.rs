@@ -31,6 +31,7 @@ pub(super) fn add(facts: &mut Facts, object: Value) -> Result<(), InputError> {
     match kind.as_str() {
         "NodePool" => facts.pools.push(decode(object, &kind)?),
         "NodeClaim" => facts.claims.push(decode(object, &kind)?),
+        "EC2NodeClass" => facts.classes.push(decode(object, &kind)?),
         "CustomResourceDefinition" => facts.definitions.get_or_insert_default().push(object),
         "Deployment" => {
             let deployment = decode(object, &kind)?;

@@ -42,6 +42,7 @@ pub(super) async fn read(connection: &Connection, facts: &mut Facts) -> anyhow::
         ),
         ("/apis/karpenter.sh/v1/nodepools", "NodePool", &all),
         ("/apis/karpenter.sh/v1/nodeclaims", "NodeClaim", &all),
+        ("/apis/karpenter.k8s.aws/v1/ec2nodeclasses", "EC2NodeClass", &all),
         (
             "/apis/apps/v1/deployments",
             "Deployment",

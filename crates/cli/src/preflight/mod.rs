@@ -2,6 +2,7 @@
 //!
 //! [`facts`] holds what was read, from a cluster ([`live`]) or from files ([`files`]). The checks are functions of the facts.
 
+mod class_drift;
 mod definitions;
 mod differences;
 mod drift;

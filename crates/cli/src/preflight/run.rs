@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, Level, Report};
-use super::{definitions, differences, drift, election, files, live, options, permissions, provider};
+use super::{class_drift, definitions, differences, drift, election, files, live, options, permissions, provider};
 use crate::args::{Output, PreflightArgs};
 use crate::decision::complain;
 use crate::exit::Exit;
@@ -25,6 +25,11 @@ pub(crate) fn run(args: &PreflightArgs) -> anyhow::Result<Exit> {
     };
     let mut facts = Facts::new(now, args.namespace.clone());
     let errors = if args.filenames.is_empty() {
+        // Another context than the current one has another bundle.
+        if args.cluster.context.is_none() {
+            let bundle = kerf_aws::provider::client_ca(args.cluster.kubeconfig.as_deref());
+            facts.ca_bundle = Some(bundle).filter(|bundle| !bundle.is_empty());
+        }
         args.cluster
             .read(async |connection| live::read(connection, &mut facts).await)?;
         Vec::new()
@@ -59,6 +64,7 @@ fn findings(facts: &Facts) -> Vec<Finding> {
     all.extend(provider::check(facts));
     all.extend(definitions::check(facts));
     all.extend(drift::check(facts));
+    all.extend(class_drift::check(facts));
     all.extend(options::check(facts));
     all.extend(election::check(facts));
     all.extend(permissions::check(facts));

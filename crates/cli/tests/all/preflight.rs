@@ -97,6 +97,99 @@ fn problems_in_files_end_with_code_one() {
     );
 }
 
+/// A class as Karpenter v1.14 leaves it, with the hash that Karpenter computes for the CA bundle `test-ca-bundle` (AWS-048, AWS-051).
+fn class(name: &str, hash: &str, changes: &Value) -> Value {
+    let mut spec = json!({
+        "role": "role-1", "amiFamily": "Custom",
+        "tags": {"keyTag-1": "valueTag-1", "keyTag-2": "valueTag-2"},
+        "context": "fake-context", "detailedMonitoring": false, "associatePublicIPAddress": false,
+        "metadataOptions": {"httpEndpoint": "disabled", "httpProtocolIPv6": "disabled",
+                            "httpPutResponseHopLimit": 1, "httpTokens": "optional"},
+        "userData": "userdata-test-1",
+        "blockDeviceMappings": [
+            {"deviceName": "map-device-1", "ebs": {
+                "deleteOnTermination": false, "encrypted": false, "iops": 0, "kmsKeyID": "fakeKMSKeyID",
+                "snapshotID": "fakeSnapshot", "throughput": 0, "volumeSize": "2G", "volumeType": "standard"}},
+            {"deviceName": "map-device-2"},
+        ],
+        "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}],
+        "amiSelectorTerms": [{"id": "ami-1"}],
+    });
+    for (key, value) in changes.as_object().expect("changes") {
+        spec[key] = value.clone();
+    }
+    let marks =
+        json!({"karpenter.k8s.aws/ec2nodeclass-hash": hash, "karpenter.k8s.aws/ec2nodeclass-hash-version": "v5"});
+    json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass",
+           "metadata": {"name": name, "annotations": marks}, "spec": spec})
+}
+
+fn claim_of_class(class: &Value) -> Value {
+    let mut claim = claim("1");
+    let name = class["metadata"]["name"].as_str().expect("a name");
+    claim["metadata"]["name"] = json!(format!("of-{name}"));
+    for (key, value) in class["metadata"]["annotations"].as_object().expect("annotations") {
+        claim["metadata"]["annotations"][key] = value.clone();
+    }
+    claim["spec"]["nodeClassRef"] = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": name});
+    claim
+}
+
+fn deployment_with(bundle: &str) -> Value {
+    let env = json!([{"name": "CLUSTER_NAME", "value": "prod"}, {"name": "CLUSTER_CA_BUNDLE", "value": bundle}]);
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+           "metadata": {"name": "karpenter", "namespace": "kube-system", "labels": {"app.kubernetes.io/name": "karpenter"}},
+           "spec": {"selector": {}, "template": {"spec": {"containers": [{"name": "controller", "env": env}]}}}})
+}
+
+fn about_classes(objects: &[Value]) -> Vec<(String, String)> {
+    let report = report(&of_text(objects, &["-o", "json"]));
+    let findings = report["findings"].as_array().expect("findings").clone();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let of_check = findings.iter().filter(|one| one["check"] == "drift");
+    let all = of_check.map(|one| {
+        (
+            text(&one["result"]),
+            format!("{} {}", text(&one["object"]), text(&one["message"])),
+        )
+    });
+    all.filter(|(_, message)| message.contains("EC2NodeClass")).collect()
+}
+
+// AWS-034, AWS-048
+#[test]
+fn classes_of_karpenter_would_not_drift() {
+    let first = class("first", "2608468723537941485", &json!({}));
+    let second = class("second", "11612053647989098410", &json!({"context": "context-2"}));
+    let objects = [
+        first.clone(),
+        second.clone(),
+        claim_of_class(&first),
+        claim_of_class(&second),
+    ];
+    let [(level, message)] = about_classes(&objects).try_into().expect("one finding");
+    assert_eq!(level, "ok", "{message}");
+    assert!(message.contains("2 EC2NodeClasses stay"), "{message}");
+    // One class alone proves nothing without the bundle.
+    let alone = [first.clone(), claim_of_class(&first)];
+    let [(level, _)] = about_classes(&alone).try_into().expect("one finding");
+    assert_eq!(level, "skipped");
+    let with = [first.clone(), deployment_with("test-ca-bundle")];
+    let [(level, message)] = about_classes(&with).try_into().expect("one finding");
+    assert_eq!(level, "ok", "{message}");
+    // A class that was changed while no controller ran.
+    let changed = class("first", "2608468723537941485", &json!({"context": "another"}));
+    let objects = [changed, claim_of_class(&first), deployment_with("test-ca-bundle")];
+    let [(level, message)] = about_classes(&objects).try_into().expect("one finding");
+    assert_eq!(level, "problem", "{message}");
+    assert!(message.contains("1 NodeClaims would drift"), "{message}");
+    // Karpenter of another version.
+    let mut old = class("old", "1", &json!({}));
+    old["metadata"]["annotations"]["karpenter.k8s.aws/ec2nodeclass-hash-version"] = json!("v4");
+    let [(level, message)] = about_classes(&[old]).try_into().expect("one finding");
+    assert!(level == "note" && message.contains("nothing drifts"), "{message}");
+}
+
 #[test]
 fn unreadable_files_end_with_code_two() {
     assert_eq!(kerf(&["preflight", "-f", "no/such/file.yaml"]).code, 2);
