@@ -10,7 +10,7 @@ use crate::services::{CallResult, Ec2, InstanceQuery};
 use futures::future::{BoxFuture, join_all};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::Instant;
 
 /// Batches of one batcher that are under way at once (AWS-265).
@@ -26,14 +26,19 @@ pub type WindowObserver = Arc<dyn Fn(&'static str, Duration, usize) + Send + Syn
 pub struct Batcher<B, Q, A> {
     window: BatchWindow,
     send: Arc<SendBucket<B, Q, A>>,
-    open: Mutex<Option<OpenWindow<B, Q, A>>>,
-    changed: Notify,
+    windows: Mutex<Windows<B, Q, A>>,
     permits: Arc<Semaphore>,
     observer: WindowObserver,
 }
 
 /// Items of one bucket, each with where its answer goes.
 type Bucket<Q, A> = Vec<(Q, oneshot::Sender<A>)>;
+
+struct Windows<B, Q, A> {
+    open: Option<OpenWindow<B, Q, A>>,
+    /// Windows opened so far: the number of the open one.
+    opened: u64,
+}
 
 struct OpenWindow<B, Q, A> {
     opened: Instant,
@@ -57,8 +62,7 @@ where
         Arc::new(Self {
             window,
             send: Arc::new(send),
-            open: Mutex::new(None),
-            changed: Notify::new(),
+            windows: Mutex::new(Windows { open: None, opened: 0 }),
             permits: Arc::new(Semaphore::new(WORKERS)),
             observer,
         })
@@ -67,62 +71,70 @@ where
     /// Sends an item with others of its bucket. The error is generic: the batch had no answer for the item (AWS-270).
     pub async fn call(self: &Arc<Self>, bucket: B, item: Q) -> Result<A, ApiError> {
         let (answer, answered) = oneshot::channel();
-        if self.add(bucket, item, answer) {
-            let batcher = Arc::clone(self);
-            tokio::spawn(async move { batcher.close_when_due().await });
-        } else {
-            self.changed.notify_one();
-        }
+        self.add(bucket, item, answer);
         answered
             .await
             .map_err(|_| ApiError::new("NoAnswer", "the batch gave no answer for this call"))
     }
 
-    fn open(&self) -> MutexGuard<'_, Option<OpenWindow<B, Q, A>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn windows(&self) -> MutexGuard<'_, Windows<B, Q, A>> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an item into the open window. Returns whether it opened one.
-    fn add(&self, bucket: B, item: Q, answer: oneshot::Sender<A>) -> bool {
+    fn due(&self, window: &OpenWindow<B, Q, A>) -> Instant {
+        window.opened + self.window.closes_after(window.last - window.opened, window.count)
+    }
+
+    /// Puts an item into the open window, or into a new one. A full window closes at once: the next items may come before any other task runs.
+    fn add(self: &Arc<Self>, bucket: B, item: Q, answer: oneshot::Sender<A>) {
         let now = Instant::now();
-        let mut open = self.open();
-        let opens = open.is_none();
-        let window = open.get_or_insert_with(|| OpenWindow {
-            opened: now,
-            last: now,
-            count: 0,
-            buckets: Vec::new(),
-        });
+        let mut windows = self.windows();
+        let mut window = match windows.open.take() {
+            Some(window) => window,
+            None => {
+                windows.opened += 1;
+                let (batcher, number) = (Arc::clone(self), windows.opened);
+                tokio::spawn(async move { batcher.close_when_due(number).await });
+                OpenWindow {
+                    opened: now,
+                    last: now,
+                    count: 0,
+                    buckets: Vec::new(),
+                }
+            }
+        };
         window.last = now;
         window.count += 1;
         match window.buckets.iter_mut().find(|(known, _)| *known == bucket) {
             Some((_, items)) => items.push((item, answer)),
             None => window.buckets.push((bucket, vec![(item, answer)])),
         }
-        opens
+        if self.due(&window) > now {
+            windows.open = Some(window);
+        } else {
+            drop(windows);
+            self.send_all(window);
+        }
     }
 
-    /// Waits until the open window closes, and sends its buckets.
-    async fn close_when_due(self: Arc<Self>) {
+    /// Waits until the window with this number closes, and sends its buckets. Further items only put off when it is due.
+    async fn close_when_due(self: Arc<Self>, number: u64) {
         loop {
-            let now = Instant::now();
             let due = {
-                let mut open = self.open();
-                let Some(window) = open.as_ref() else { return };
-                let due = window.opened + self.window.closes_after(window.last - window.opened, window.count);
-                if due <= now {
-                    let closed = open.take();
-                    drop(open);
+                let mut windows = self.windows();
+                let of_number = windows.open.as_ref().filter(|_| windows.opened == number);
+                // It was full.
+                let Some(window) = of_number else { return };
+                let due = self.due(window);
+                if due <= Instant::now() {
+                    let closed = windows.open.take();
+                    drop(windows);
                     closed.into_iter().for_each(|window| self.send_all(window));
                     return;
                 }
                 due
             };
-            tokio::select! {
-                biased;
-                () = self.changed.notified() => {}
-                () = tokio::time::sleep_until(due) => {}
-            }
+            tokio::time::sleep_until(due).await;
         }
     }
 

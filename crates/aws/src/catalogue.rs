@@ -1,7 +1,8 @@
 //! The instance types of classes, computed once per change and shared after that (AWS-177 to AWS-180).
 
 use crate::discovered_memory::images_key;
-use crate::instance_type::{InstanceTypeDescription, ResolveSettings, TypeKey, resolve};
+use crate::instance_type::{InstanceTypeDescription, ResolveSettings, TypeKey, resolve_with};
+use crate::kubelet::ClassKubelet;
 use crate::lookup::{ReservationLookup, class_key};
 use crate::market::Market;
 use crate::offering::{OfferingContext, OfferingsOfClass};
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use kerf_api::ec2_node_class::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 use kerf_model::instance_type::{Catalogue, InstanceType};
 use kerf_model::intern::Interner;
+use kerf_model::price::Price;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -62,6 +64,7 @@ struct ListKey {
     status: EC2NodeClassStatus,
     group: Option<PlacementGroup>,
     reservations: BTreeMap<String, u32>,
+    overlay_prices: Arc<BTreeMap<String, Price>>,
     shifted: BTreeSet<String>,
     revision: (u64, [u64; 3]),
 }
@@ -115,13 +118,15 @@ impl InstanceTypes {
         Ok(())
     }
 
-    /// The types of a class with their offerings. Returns the same pointer as long as nothing they depend on changes.
+    /// The types of a class with their offerings. Returns the same pointer as long as nothing they depend on changes. `overlay_prices` are those of
+    /// types that have none in the market (AWS-216).
     pub fn list(
         &self,
         class: &EC2NodeClass,
         group: Option<&PlacementGroup>,
         market: &Market,
         reservations: &ReservationLookup,
+        overlay_prices: Arc<BTreeMap<String, Price>>,
         now: Timestamp,
     ) -> Result<Arc<Catalogue>, ListError> {
         let facts = Arc::clone(&locked(&self.facts));
@@ -148,6 +153,7 @@ impl InstanceTypes {
             },
             group: group.cloned(),
             reservations: counts,
+            overlay_prices,
             shifted: market.shifts().shifted(now),
             revision: (facts.revision, market_revision),
         };
@@ -177,12 +183,12 @@ impl InstanceTypes {
         now: Timestamp,
     ) -> Arc<Catalogue> {
         let resolved = self.resolve(class, facts, key.revision.1[1], market, now);
-        let (prices, all_zones, no_prices) = (market.prices(), facts.all_zones(), BTreeMap::new());
+        let (prices, all_zones) = (market.prices(), facts.all_zones());
         let unavailable = market.unavailable();
         let context = OfferingContext {
             all_zones: &all_zones,
             prices: &prices,
-            overlay_prices: &no_prices,
+            overlay_prices: &key.overlay_prices,
             unavailable: &unavailable,
             reservation_counts: &key.reservations,
             shifted_zone_ids: &key.shifted,
@@ -219,10 +225,19 @@ impl InstanceTypes {
         }
         let (images, nowhere) = (images_key(&class.status.amis), BTreeSet::new());
         all.retain(|(_, at, _)| *at == revision);
+        let kubelet = ClassKubelet::usable(&class.spec, self.settings.node_class_cel);
         let types = facts.descriptions.values().enumerate().map(|(at, description)| {
             let zones = facts.zones.get(&description.name).unwrap_or(&nowhere);
             let memory = market.memory(&description.name, images, now);
-            let mut kind = resolve(description, class, zones, memory, &self.settings, &self.interner);
+            let mut kind = resolve_with(
+                description,
+                class,
+                &kubelet,
+                zones,
+                memory,
+                &self.settings,
+                &self.interner,
+            );
             // Classes with the same zones have the same labels: they share them.
             let of_others = all
                 .iter()

@@ -53,6 +53,7 @@ const REFUSED_CLASS: [&str; 8] = [
 ];
 const DIFFERENT_NETWORKS: &str = "belong to different networks";
 const LAUNCH_TEMPLATE_NOT_FOUND: &str = "InvalidLaunchTemplateName.NotFoundException";
+const LAUNCH_TEMPLATE_NAME_TAKEN: &str = "InvalidLaunchTemplateName.AlreadyExistsException";
 const SUBNET_FULL: &str = "InsufficientFreeAddressesInSubnet";
 const SERVICE_LINKED_ROLE: &str = "AuthFailure.ServiceLinkedRoleCreationNotPermitted";
 const USER_DATA_LIMIT: &str = "User data is limited to";
@@ -95,6 +96,11 @@ impl ApiError {
     /// Whether the launch template of a fleet is gone (AWS-159).
     pub fn is_launch_template_not_found(&self) -> bool {
         self.code == LAUNCH_TEMPLATE_NOT_FOUND
+    }
+
+    /// Whether a launch template of this name exists already (AWS-157).
+    pub fn is_launch_template_name_taken(&self) -> bool {
+        self.code == LAUNCH_TEMPLATE_NAME_TAKEN
     }
 
     /// Whether EC2 does not see a new instance profile yet (AWS-392).

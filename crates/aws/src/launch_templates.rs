@@ -16,7 +16,8 @@ pub struct LaunchTemplates {
     cluster: String,
     /// Names, and until when each is kept.
     known: Mutex<BTreeMap<String, Instant>>,
-    ensuring: tokio::sync::Mutex<()>,
+    /// A lock for each name that is being made or deleted.
+    busy: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl LaunchTemplates {
@@ -26,7 +27,7 @@ impl LaunchTemplates {
             ec2,
             cluster: cluster.to_owned(),
             known: Mutex::default(),
-            ensuring: tokio::sync::Mutex::new(()),
+            busy: Mutex::default(),
         }
     }
 
@@ -34,16 +35,42 @@ impl LaunchTemplates {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Runs this while nothing else makes or deletes the template of this name.
+    async fn alone<T>(&self, name: &str, work: impl Future<Output = T>) -> T {
+        let busy = || self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = Arc::clone(busy().entry(name.to_owned()).or_default());
+        let done = {
+            let _alone = lock.lock().await;
+            work.await
+        };
+        drop(lock);
+        // Who waits for the lock holds it, too; a lock that was left behind by a launch that gave up goes with the next one of its name.
+        let mut busy = busy();
+        if busy.get(name).is_some_and(|lock| Arc::strong_count(lock) == 1) {
+            busy.remove(name);
+        }
+        done
+    }
+
     /// Makes sure that a template exists, and keeps it for another minute. Returns whether it was made now.
     pub async fn ensure(&self, name: &str, data: &TemplateData) -> CallResult<bool> {
-        let _ensuring = self.ensuring.lock().await;
-        let is_known = self.known().contains_key(name);
-        let is_new = !is_known && !self.exists(name).await?;
-        if is_new {
-            self.ec2.create_launch_template(name, data).await?;
+        self.alone(name, async {
+            let is_known = self.known().contains_key(name);
+            let is_new = !is_known && !self.exists(name).await? && self.create(name, data).await?;
+            self.known().insert(name.to_owned(), Instant::now() + SHORT_LIVED);
+            Ok(is_new)
+        })
+        .await
+    }
+
+    /// Makes a template. Returns `false` if there is one of this name, which EC2 did not show yet: it has the same data, because the name is a
+    /// hash of them.
+    async fn create(&self, name: &str, data: &TemplateData) -> CallResult<bool> {
+        match self.ec2.create_launch_template(name, data).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_launch_template_name_taken() => Ok(false),
+            Err(error) => Err(error),
         }
-        self.known().insert(name.to_owned(), Instant::now() + SHORT_LIVED);
-        Ok(is_new)
     }
 
     async fn exists(&self, name: &str) -> CallResult<bool> {
@@ -93,21 +120,24 @@ impl LaunchTemplates {
         Filter::new(format!("tag:{}", tags::CLUSTER_NAME), [&self.cluster])
     }
 
-    /// Deletes the templates that no launch has needed for a minute. A template that cannot be deleted is logged and forgotten.
+    /// Deletes the templates that no launch has needed for a minute. A template that cannot be deleted is logged and forgotten. Launches go
+    /// on meanwhile: one that needs a template of these before its turn keeps it, and one that needs it then makes it anew.
     pub async fn delete_unused(&self) {
         let now = Instant::now();
-        let _ensuring = self.ensuring.lock().await;
         let expired: Vec<String> = {
-            let mut known = self.known();
+            let known = self.known();
             let expired = known.iter().filter(|(_, until)| **until <= now);
-            let expired: Vec<String> = expired.map(|(name, _)| name.clone()).collect();
-            for name in &expired {
-                known.remove(name);
-            }
-            expired
+            expired.map(|(name, _)| name.clone()).collect()
         };
         for name in expired {
-            if let Err(error) = self.delete(&name).await {
+            let deleted = self.alone(&name, async {
+                if self.known().get(&name).is_none_or(|until| *until > now) {
+                    return Ok(());
+                }
+                self.known().remove(&name);
+                self.delete(&name).await
+            });
+            if let Err(error) = deleted.await {
                 tracing::error!(template = name, error = %error, "failed deleting a launch template");
             }
         }
@@ -133,8 +163,11 @@ impl LaunchTemplates {
         let names = self.ec2.launch_templates(&query).await?;
         let mut errors = Vec::new();
         for name in &names {
-            self.known().remove(name);
-            errors.extend(self.delete(name).await.err());
+            let deleted = self.alone(name, async {
+                self.known().remove(name);
+                self.delete(name).await
+            });
+            errors.extend(deleted.await.err());
         }
         let failed = errors.len();
         match errors.into_iter().next() {

@@ -1,8 +1,14 @@
 //! Subnets: their order in the status of a class, the choice for a launch, and the addresses that launches on their way will take (AWS-062,
 //! AWS-104 to AWS-108).
 
+use crate::cache::Cache;
+use crate::intervals::INSTANCE_TYPES;
 use kerf_api::ec2_node_class::NodeClassSubnet;
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How much longer than the interval of subnets a report counts (AWS-104).
+const REPORT_MARGIN: Duration = Duration::from_secs(4 * 60);
 
 /// A subnet as EC2 describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,19 +50,39 @@ pub struct ChosenSubnet {
 }
 
 /// Free addresses of subnets, with those that launches on their way will take.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub struct FreeAddresses {
-    reported: BTreeMap<String, i64>,
+    reported: Cache<String, i64>,
     expected: BTreeMap<String, i64>,
 }
 
+/// How long a report counts, if subnets are asked for this often: longer than from one report to the next (AWS-104).
+pub fn report_lifetime(interval: Duration) -> Duration {
+    (interval + REPORT_MARGIN).max(INSTANCE_TYPES)
+}
+
 impl FreeAddresses {
-    /// Takes over what EC2 reports; it includes the launches so far.
+    /// No free addresses, and reports that count for so long.
+    pub const fn new(lifetime: Duration) -> Self {
+        Self {
+            reported: Cache::new(lifetime),
+            expected: BTreeMap::new(),
+        }
+    }
+
+    /// Takes over what EC2 reports; it includes the launches so far. What is expected of subnets without a report ends.
     pub fn report(&mut self, subnets: &[Subnet]) {
         for subnet in subnets {
             self.reported.insert(subnet.id.clone(), subnet.free_addresses);
             self.expected.remove(&subnet.id);
         }
+        let reported = &self.reported;
+        self.expected.retain(|id, _| reported.get(id).is_some());
+    }
+
+    /// Number of subnets of which something is kept.
+    pub fn kept(&self) -> usize {
+        self.reported.kept().max(self.expected.len())
     }
 
     /// A subnet that had no address: another one of its zone is chosen next time.
@@ -66,7 +92,7 @@ impl FreeAddresses {
     }
 
     fn reported(&self, subnet: &str) -> i64 {
-        self.reported.get(subnet).copied().unwrap_or(0)
+        self.reported.get(subnet).unwrap_or(0)
     }
 
     fn effective(&self, subnet: &str) -> i64 {

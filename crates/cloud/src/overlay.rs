@@ -9,6 +9,7 @@ use kerf_api::conditions::node_overlay;
 use kerf_api::{LabelRules, NodeOverlay, NodePool, validate};
 use kerf_model::instance_type::{Catalogue, InstanceType};
 use kerf_model::intern::{Interner, Sym, sym};
+use kerf_model::price::Price;
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::resources::Resources;
 use rustc_hash::FxHashMap;
@@ -22,6 +23,7 @@ struct Overlay {
     requirements: Requirements,
     price: Option<PriceChange>,
     capacity: Resources,
+    has_one_requirement: bool,
 }
 
 /// Whether an overlay applies, for its `ValidationSucceeded` condition (SCH-361).
@@ -82,7 +84,20 @@ impl Overlay {
             capacity: capacity
                 .map(|(name, amount)| (interner.intern(name), amount.units_floor()))
                 .collect(),
+            has_one_requirement: spec.requirements.len() == 1,
         })
+    }
+
+    /// The types that are all this overlay is about, and the price it sets for them.
+    fn type_prices(&self, interner: &Interner) -> Vec<(String, Price)> {
+        let types = self.requirements.get(sym::INSTANCE_TYPE);
+        match (self.price, types) {
+            (Some(PriceChange::Set(price)), Some(types)) if self.has_one_requirement && !types.complement => {
+                let named = types.values.iter();
+                named.map(|name| (interner.text(*name).to_owned(), price)).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -115,6 +130,9 @@ pub struct Evaluation {
     pub statuses: BTreeMap<String, OverlayStatus>,
     /// Per pool name, the changes.
     pub pools: BTreeMap<Arc<str>, Arc<PoolOverlay>>,
+    /// Per instance type, the price of the first overlay that applies, sets a price and has the type as its only requirement: for providers
+    /// that know no price themselves (AWS-216).
+    pub type_prices: BTreeMap<String, Price>,
 }
 
 /// What earlier overlays changed on one type of one pool.
@@ -174,6 +192,9 @@ pub fn evaluate(
         };
         evaluation.statuses.insert(overlay.name.clone(), status);
         if !conflict {
+            for (name, price) in overlay.type_prices(interner) {
+                evaluation.type_prices.entry(name).or_insert(price);
+            }
             for target in &targets {
                 records
                     .entry((target.pool, target.kind))

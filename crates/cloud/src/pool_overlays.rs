@@ -2,6 +2,7 @@
 
 use crate::overlay::{Evaluation, PoolOverlay};
 use kerf_model::instance_type::Catalogue;
+use kerf_model::price::Price;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,6 +13,7 @@ pub struct PoolOverlays(Mutex<Published>);
 #[derive(Default)]
 struct Published {
     pools: BTreeMap<Arc<str>, Arc<PoolOverlay>>,
+    type_prices: Arc<BTreeMap<String, Price>>,
     /// The last results, at most one per pool: original catalogue, overlay, changed catalogue.
     applied: Vec<(Arc<Catalogue>, Arc<PoolOverlay>, Arc<Catalogue>)>,
 }
@@ -31,6 +33,11 @@ impl PoolOverlays {
         Some(published.apply(catalogue, &overlay))
     }
 
+    /// The prices that overlays set for instance types by name alone: see [`Evaluation::type_prices`].
+    pub fn type_prices(&self) -> Arc<BTreeMap<String, Price>> {
+        Arc::clone(&self.published().type_prices)
+    }
+
     pub(crate) fn knows(&self, pool: &str) -> bool {
         self.published().pools.contains_key(pool)
     }
@@ -44,6 +51,7 @@ impl PoolOverlays {
         }
         *self.published() = Published {
             pools,
+            type_prices: Arc::new(evaluation.type_prices.clone()),
             applied: Vec::new(),
         };
     }

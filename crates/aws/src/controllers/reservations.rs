@@ -10,13 +10,12 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::labels::{CAPACITY_TYPE, REGISTERED};
 use kerf_api::{EC2NodeClass, NodeClaim};
-use kerf_cloud::CloudError;
 use kerf_runtime::ReconcileError;
 use kerf_runtime::client::found;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Resource};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Claims that are deleted at once.
 const AT_ONCE: usize = 10;
@@ -62,19 +61,27 @@ fn label_patch(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
 }
 
 /// Corrects the labels of claims and Nodes whose reservation has ended while their instance runs on: the controller
-/// `capacityreservation.capacitytype`. Returns whether a write met a newer object, so that another pass is due at once.
+/// `capacityreservation.capacitytype`. Returns whether a write met a newer object, so that another pass is due at once. All are tried; the error is
+/// that of the first object that could not be written.
 pub async fn correct_capacity_types(cloud: &AwsCloud) -> Result<bool, ReconcileError> {
     let instances = cloud.instances.list().await?;
-    let on_demand = |id: &str| {
-        let found = instances.iter().find(|one| one.described.id == id);
-        found.is_some_and(|one| one.capacity_type == CapacityType::OnDemand)
+    let on_demand = instances
+        .iter()
+        .filter(|one| one.capacity_type == CapacityType::OnDemand);
+    let on_demand: BTreeSet<&str> = on_demand.map(|one| one.described.id.as_str()).collect();
+    let is_demoted = |provider_id: Option<&str>| {
+        let id = provider_id.and_then(|id| instance_id(id).ok());
+        id.is_some_and(|id| on_demand.contains(id))
     };
-    let is_demoted = |provider_id: Option<&str>| provider_id.and_then(|id| instance_id(id).ok()).is_some_and(on_demand);
-    let mut stale = false;
+    let (mut stale, mut errors) = (false, Vec::new());
+    let mut note = |corrected: Result<bool, kube::Error>| match corrected {
+        Ok(is_stale) => stale |= is_stale,
+        Err(error) => errors.push(error),
+    };
     for claim in cloud.managed_claims().await? {
         let status = claim.status.as_ref();
         if is_demoted(status.and_then(|status| status.provider_id.as_deref())) {
-            stale |= correct(&cloud.claims(), &claim).await?;
+            note(correct(&cloud.claims(), &claim).await);
         }
     }
     let nodes = Api::<Node>::all(cloud.client.clone());
@@ -85,14 +92,17 @@ pub async fn correct_capacity_types(cloud: &AwsCloud) -> Result<bool, ReconcileE
             .is_some_and(|value| value == "true");
         let spec = node.spec.as_ref();
         if is_registered && is_demoted(spec.and_then(|spec| spec.provider_id.as_deref())) {
-            stale |= correct(&nodes, &node).await?;
+            note(correct(&nodes, &node).await);
         }
     }
-    Ok(stale)
+    match errors.into_iter().next() {
+        None => Ok(stale),
+        Some(first) => Err(first.into()),
+    }
 }
 
 /// Corrects one object. Returns whether it had changed meanwhile.
-async fn correct<K>(api: &Api<K>, object: &K) -> Result<bool, CloudError>
+async fn correct<K>(api: &Api<K>, object: &K) -> Result<bool, kube::Error>
 where
     K: Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
 {
@@ -101,7 +111,6 @@ where
     let Some(corrected) = demoted_labels(&labels).filter(|_| meta.deletion_timestamp.is_none()) else {
         return Ok(false);
     };
-    let written = merge_locked(api, object, label_patch(&labels, &corrected), false).await;
-    let written = written.map_err(|error| CloudError::other(error.to_string()))?;
+    let written = merge_locked(api, object, label_patch(&labels, &corrected), false).await?;
     Ok(matches!(written, Written::Stale))
 }

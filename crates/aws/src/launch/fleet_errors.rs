@@ -26,8 +26,8 @@ pub struct FleetScope<'a> {
     pub instance_types: &'a [&'a str],
     /// Placement group and partition.
     pub group: Option<GroupScope>,
-    /// Reservation of each zone, in a reserved launch.
-    pub reservations: &'a BTreeMap<String, String>,
+    /// Reservation of each instance type and zone, in a reserved launch.
+    pub reservations: &'a BTreeMap<(String, String), String>,
 }
 
 /// Something to remember after a launch.
@@ -53,7 +53,8 @@ pub fn marks(errors: &[FleetError], scope: &FleetScope<'_>) -> Vec<Mark> {
         match scope.capacity_type {
             CapacityType::Reserved => {
                 let is_full = error.error.is_unfulfillable() && !error.error.is_spread_limit();
-                let reservation = scope.reservations.get(&error.zone).filter(|_| is_full);
+                let place = (error.instance_type.clone(), error.zone.clone());
+                let reservation = scope.reservations.get(&place).filter(|_| is_full);
                 marks.extend(reservation.map(|id| Mark::Reservation(id.clone())));
             }
             CapacityType::OnDemand | CapacityType::Spot => marks.extend(offering_marks(error, scope)),

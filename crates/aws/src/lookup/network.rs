@@ -5,7 +5,7 @@ use crate::cache::Cache;
 use crate::intervals::SHORT_LIVED;
 use crate::selector::{security_group_queries, subnet_queries};
 use crate::services::{CallResult, Ec2};
-use crate::subnet::{ChosenSubnet, FreeAddresses, Subnet};
+use crate::subnet::{ChosenSubnet, FreeAddresses, Subnet, report_lifetime};
 use kerf_api::EC2NodeClass;
 use kerf_api::ec2_node_class::{NodeClassSecurityGroup, NodeClassSubnet};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ impl SubnetLookup {
         Self {
             ec2,
             found: Cache::new(interval),
-            addresses: Mutex::default(),
+            addresses: Mutex::new(FreeAddresses::new(report_lifetime(interval))),
         }
     }
 

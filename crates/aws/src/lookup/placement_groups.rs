@@ -21,6 +21,8 @@ pub struct PlacementGroupLookup {
     ec2: Arc<dyn Ec2>,
     /// Answers that need not be asked for again; `None` for a group that does not exist.
     fresh: Cache<Key, Option<PlacementGroup>>,
+    /// Look-ups that failed. Every pool and claim of the class would ask again at once.
+    failed: Cache<Key, ApiError>,
     /// Groups that were found, for decisions between two answers.
     found: Cache<Key, PlacementGroup>,
 }
@@ -42,12 +44,13 @@ impl PlacementGroupLookup {
         Self {
             ec2,
             fresh: Cache::new(SHORT_LIVED),
+            failed: Cache::new(SHORT_LIVED),
             found: Cache::new(LONG_LIVED),
         }
     }
 
     /// The group that the class names; `None` without selector, or if there is no such group. A successful answer without a group also ends
-    /// what was known before. After an error what was known stays.
+    /// what was known before. After an error what was known stays, and the error is the answer for a minute.
     pub async fn get(&self, class: &EC2NodeClass) -> CallResult<Option<PlacementGroup>> {
         let Some(selector) = &class.spec.placement_group_selector else {
             return Ok(None);
@@ -56,7 +59,16 @@ impl PlacementGroupLookup {
         if let Some(known) = self.fresh.get(&key) {
             return Ok(known);
         }
-        let group = self.ec2.placement_groups(&query(selector)).await?.into_iter().next();
+        if let Some(error) = self.failed.get(&key) {
+            return Err(error);
+        }
+        let group = match self.ec2.placement_groups(&query(selector)).await {
+            Ok(found) => found.into_iter().next(),
+            Err(error) => {
+                self.failed.insert(key, error.clone());
+                return Err(error);
+            }
+        };
         match &group {
             Some(group) => self.found.insert(key.clone(), group.clone()),
             None => self.found.remove(&key),

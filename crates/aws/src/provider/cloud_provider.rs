@@ -1,6 +1,6 @@
 //! The provider as the controllers see it (sections 19 and 20 of `docs/behaviour/aws.md`).
 
-use super::aws_cloud::AwsCloud;
+use super::aws_cloud::{AwsCloud, TypesError};
 use super::partition_hook::PlacementGroupRegistrationHook;
 use super::signals::Signals;
 use crate::ami::ami_for;
@@ -22,7 +22,7 @@ use kerf_cloud::{
 };
 use kerf_model::instance_type::{Catalogue, InstanceType};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The provider's name (AWS-283).
 pub const PROVIDER_NAME: &str = "aws";
@@ -50,8 +50,6 @@ pub struct AwsProvider {
     profile: Profile,
     hooks: Vec<Arc<dyn RegistrationHook>>,
     signals: Signals,
-    /// With the feature gate NodeOverlay.
-    overlays: OnceLock<Arc<PoolOverlays>>,
 }
 
 impl AwsProvider {
@@ -62,7 +60,6 @@ impl AwsProvider {
             hooks: vec![Arc::new(PlacementGroupRegistrationHook::new(Arc::clone(&cloud)))],
             cloud,
             profile: profile(),
-            overlays: OnceLock::new(),
         }
     }
 
@@ -70,7 +67,7 @@ impl AwsProvider {
     fn overlaid(&self, claim: &NodeClaim, types: Arc<Catalogue>) -> Arc<Catalogue> {
         let labels = claim.metadata.labels.as_ref();
         let pool = labels.and_then(|labels| labels.get(core_labels::NODE_POOL));
-        let changed = pool.and_then(|pool| self.overlays.get()?.apply(pool, &types));
+        let changed = pool.and_then(|pool| self.cloud.overlays.get()?.apply(pool, &types));
         changed.unwrap_or(types)
     }
 
@@ -82,11 +79,18 @@ impl AwsProvider {
         let Some(class) = self.cloud.class(name).await? else {
             return Ok((None, None));
         };
-        let types = self.cloud.types_of(&class).await;
-        let kind = types
-            .ok()
-            .and_then(|(types, _)| self.kind(&types, &instance.described.instance_type).cloned());
+        let types = self.known_types(&class).await?;
+        let kind = types.and_then(|types| self.kind(&types, &instance.described.instance_type).cloned());
         Ok((Some(class), kind))
+    }
+
+    /// The types of a class; `None` as long as they are not known. An error of a call is an error (AWS-290).
+    async fn known_types(&self, class: &EC2NodeClass) -> Result<Option<Arc<Catalogue>>, CloudError> {
+        match self.cloud.types_of(class).await {
+            Ok((types, _)) => Ok(Some(types)),
+            Err(TypesError::List(_)) => Ok(None),
+            Err(error @ TypesError::Group(_)) => Err(CloudError::other(format!("getting instance types, {error}"))),
+        }
     }
 
     fn kind<'a>(&self, types: &'a Catalogue, name: &str) -> Option<&'a InstanceType> {
@@ -246,7 +250,7 @@ impl CloudProvider for AwsProvider {
         let mut classes: BTreeMap<String, (EC2NodeClass, Option<Arc<Catalogue>>)> = BTreeMap::new();
         for name in instances.iter().map(named).collect::<BTreeSet<String>>() {
             if let Some(class) = self.cloud.class(&name).await? {
-                let types = self.cloud.types_of(&class).await.ok().map(|(types, _)| types);
+                let types = self.known_types(&class).await?;
                 classes.insert(name, (class, types));
             }
         }
@@ -302,6 +306,6 @@ impl CloudProvider for AwsProvider {
 
     fn use_overlays(&self, overlays: &Arc<PoolOverlays>) {
         // A second decorator would change nothing: the first one is nearest to the provider.
-        let _ = self.overlays.set(Arc::clone(overlays));
+        let _ = self.cloud.overlays.set(Arc::clone(overlays));
     }
 }

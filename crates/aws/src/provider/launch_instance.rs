@@ -231,7 +231,9 @@ impl AwsCloud {
         chosen: &BTreeMap<String, ChosenSubnet>,
     ) -> Result<FleetRequest, CloudError> {
         let preparing = |text: &str| create_error("preparing the launch", text);
-        let groups = template_groups(launch.wanted, launch.types, &launch.class.status.amis, launch.bought);
+        let reserved = self.reserved_by_expressions(launch.class);
+        let amis = &launch.class.status.amis;
+        let groups = template_groups(launch.wanted, launch.types, amis, launch.bought, &reserved);
         let groups = groups.ok_or_else(|| preparing("no AMIs exist given constraints"))?;
         let subnets: BTreeMap<String, String> = chosen
             .iter()
@@ -303,7 +305,7 @@ impl AwsCloud {
         let names: Vec<&str> = launch.types.iter().map(|kind| interner.text(kind.name)).collect();
         let reservations = errors.iter().filter_map(|error| {
             let found = reservation(launch.types, &error.instance_type, &error.zone, interner)?;
-            Some((error.zone.clone(), found.id))
+            Some(((error.instance_type.clone(), error.zone.clone()), found.id))
         });
         let scope = FleetScope {
             capacity_type: launch.bought,

@@ -71,6 +71,50 @@ async fn a_window_closes_when_idle_old_or_full() {
     );
 }
 
+// AWS-265
+#[tokio::test(start_paused = true)]
+async fn a_window_never_holds_more_than_its_limit() {
+    for (calls, sizes) in [(6, vec![5, 1]), (16, vec![5, 5, 5, 1])] {
+        let (observer, windows) = observed();
+        let batcher = counting(observer);
+        // One task makes all calls before another one runs.
+        let answers = join_all((0..calls).map(|_| batcher.call(1, 0))).await;
+        let sent: Vec<usize> = answers.into_iter().map(Result::unwrap).collect();
+        let wanted: Vec<usize> = sizes.iter().flat_map(|size| vec![*size; *size]).collect();
+        assert_eq!(sent, wanted);
+        let closed: Vec<usize> = windows.lock().unwrap().iter().map(|(_, _, items)| *items).collect();
+        assert_eq!(closed, sizes);
+        // The window that opens next is not closed by what waited for a full one.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let start = Instant::now();
+        assert_eq!(batcher.call(1, 0).await, Ok(1));
+        assert_eq!(start.elapsed(), WINDOW.idle);
+    }
+}
+
+// AWS-265, AWS-266, AWS-268, AWS-269
+#[tokio::test(start_paused = true)]
+async fn no_call_is_for_more_instances_than_the_limit_of_its_batcher() {
+    let (aws, batchers, _) = world();
+    let request = request("a");
+    let shares = join_all((0..1001).map(|_| batchers.create_fleet(&request))).await;
+    let ids: Vec<String> = shares
+        .into_iter()
+        .map(|share| share.unwrap().instance.unwrap().instance_id)
+        .collect();
+    assert_eq!(aws.take_calls(), ["CreateFleet 1000", "CreateFleet 1"]);
+    let sizes = || -> Vec<usize> {
+        let calls = aws.take_calls();
+        calls.iter().map(|call| call.matches("i-").count()).collect()
+    };
+    let found = join_all(ids.iter().map(|id| batchers.describe(id, Vec::new()))).await;
+    assert!(found.iter().all(|found| found.as_ref().unwrap().is_some()));
+    assert_eq!(sizes(), [500, 500, 1]);
+    let ended = join_all(ids.iter().map(|id| batchers.terminate(id))).await;
+    assert!(ended.iter().all(Result::is_ok));
+    assert_eq!(sizes(), [500, 500, 1]);
+}
+
 // AWS-270
 #[tokio::test(start_paused = true)]
 async fn a_caller_without_answer_gets_a_generic_error() {

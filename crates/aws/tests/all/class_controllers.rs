@@ -3,6 +3,7 @@
 use crate::class::class_with_status;
 use crate::world::{CAPACITY, TYPE, World, after_launch, claim, plain_claim, ready_class, world, world_with};
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kerf_api::ec2_node_class::NodeClassSecurityGroup;
 use kerf_api::{ConditionStatus, EC2NodeClass, NodeClaim};
 use kerf_aws::ami::Image;
@@ -593,4 +594,39 @@ async fn a_claim_whose_reservation_ended_is_on_demand() {
     );
     let untouched = nodes.get("unregistered").await.unwrap().metadata.labels.unwrap();
     assert_eq!(untouched[CAPACITY], "reserved");
+}
+
+// AWS-277
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_cannot_be_corrected_does_not_keep_others_from_it() {
+    let world = world(&["m5.large"]).await;
+    world.put_class(&ready_class(json!({}), json!({}))).await;
+    for name in ["a", "b"] {
+        let launched = world.provider.create(&plain_claim(name)).await.unwrap();
+        let mut claim = reserved(name, "cr-1");
+        claim.status = serde_json::from_value(json!({"providerID": launched.provider_id})).unwrap();
+        let mut labels = claim.metadata.labels.clone().unwrap();
+        put_claim(&world, &claim).await;
+        labels.insert("karpenter.sh/registered".to_owned(), "true".to_owned());
+        put_node(&world, name, &launched.provider_id, json!(labels)).await;
+    }
+    let definitions = Api::<CustomResourceDefinition>::all(world.client.clone());
+    let definition = definitions.get("nodeclaims.karpenter.sh").await.unwrap();
+    let mut changed = serde_json::to_value(&definition).unwrap();
+    changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] =
+        json!([{"rule": "self.metadata.name != 'a'", "message": "refused"}]);
+    let changed = serde_json::from_value(changed).unwrap();
+    let params = PostParams::default();
+    definitions
+        .replace("nodeclaims.karpenter.sh", &params, &changed)
+        .await
+        .unwrap();
+    let error = correct_capacity_types(&world.cloud).await.unwrap_err();
+    assert!(error.to_string().contains("refused"), "{error}");
+    let claims = Api::<NodeClaim>::all(world.client.clone());
+    let nodes = Api::<Node>::all(world.client.clone());
+    let claim = async |name: &str| claims.get(name).await.unwrap().metadata.labels.unwrap()[CAPACITY].clone();
+    let node = async |name: &str| nodes.get(name).await.unwrap().metadata.labels.unwrap()[CAPACITY].clone();
+    assert_eq!([claim("a").await, claim("b").await], ["reserved", "on-demand"]);
+    assert_eq!([node("a").await, node("b").await], ["on-demand", "on-demand"]);
 }

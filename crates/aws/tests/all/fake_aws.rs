@@ -23,6 +23,7 @@ use kerf_aws::zonal_shift::Shift;
 use kerf_runtime::Clock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// What the account holds. Tests change it at any time.
 #[derive(Default)]
@@ -51,6 +52,8 @@ pub(crate) struct Account {
     pub(crate) shifts: Vec<Shift>,
     pub(crate) fleets: Vec<(FleetRequest, u32)>,
     pub(crate) dry_runs: Vec<String>,
+    /// How long the deletion of a launch template takes.
+    pub(crate) template_deletion: Duration,
     /// The next errors of a call, by its name.
     failures: BTreeMap<String, VecDeque<ApiError>>,
     calls: Vec<String>,
@@ -254,11 +257,21 @@ impl Ec2 for FakeAws {
 
     async fn create_launch_template(&self, name: &str, data: &TemplateData) -> CallResult<()> {
         let mut account = self.call("CreateLaunchTemplate", "")?;
+        if account.templates.contains_key(name) {
+            return Err(ApiError::new(
+                "InvalidLaunchTemplateName.AlreadyExistsException",
+                "the name is taken",
+            ));
+        }
         account.templates.insert(name.to_owned(), data.clone());
         Ok(())
     }
 
     async fn delete_launch_template(&self, name: &str) -> CallResult<()> {
+        let duration = self.account().template_deletion;
+        if !duration.is_zero() {
+            tokio::time::sleep(duration).await;
+        }
         let mut account = self.call("DeleteLaunchTemplate", "")?;
         match account.templates.remove(name) {
             Some(_) => Ok(()),
@@ -467,7 +480,7 @@ impl Sqs for FakeAws {
         let messages = self.call("ReceiveMessage", "")?.messages.clone();
         if messages.is_empty() {
             // Long polling.
-            tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+            tokio::time::sleep(Duration::from_secs(20)).await;
         }
         Ok(messages)
     }

@@ -1,8 +1,10 @@
 //! Launch templates: when they are made, found, forgotten and deleted.
 
 use crate::world::{CAPACITY, TYPE, claim, launched, plain_claim, ready_world};
+use kerf_api::NodeClaim;
 use kerf_cloud::{CloudError, CloudProvider};
 use std::time::Duration;
+use tokio::time::Instant;
 
 // AWS-157, AWS-369
 #[tokio::test(start_paused = true)]
@@ -132,4 +134,83 @@ async fn all_templates_of_a_class_are_deleted_with_it() {
     assert_eq!(world.aws.account().templates.len(), 2, "the others were tried");
     world.cloud.templates.delete_of_class("nodes").await.unwrap();
     assert_eq!(world.aws.account().templates.keys().collect::<Vec<_>>(), ["other"]);
+}
+
+/// A claim with a label that its template carries.
+fn of_team(name: &str, team: &str) -> NodeClaim {
+    let mut claim = plain_claim(name);
+    let labels = claim.metadata.labels.get_or_insert_default();
+    labels.insert("team".to_owned(), team.to_owned());
+    claim
+}
+
+// AWS-157, AWS-158
+#[tokio::test(start_paused = true)]
+async fn launches_go_on_while_unused_templates_are_deleted() {
+    let world = ready_world(&["m5.large"]).await;
+    let names = || world.aws.account().templates.keys().cloned().collect::<Vec<_>>();
+    launched(&world, &of_team("a", "a")).await;
+    let of_a = names();
+    launched(&world, &of_team("b", "b")).await;
+    let both = names();
+    assert_eq!(both.len(), 2, "{both:?}");
+    // Templates go in the order of their names.
+    let (first, second) = if both[0] == of_a[0] { ("a", "b") } else { ("b", "a") };
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    world.aws.account().template_deletion = Duration::from_secs(10);
+    world.aws.take_calls();
+    let launches = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let start = Instant::now();
+        launched(&world, &of_team("c", "new")).await;
+        launched(&world, &of_team("d", second)).await;
+        let others = start.elapsed();
+        launched(&world, &of_team("e", first)).await;
+        (others, start.elapsed())
+    };
+    let ((), (others, same)) = tokio::join!(world.cloud.templates.delete_unused(), launches);
+    assert!(others < Duration::from_secs(1), "{others:?}");
+    assert!(
+        same >= Duration::from_secs(9),
+        "it waits for the end of its template: {same:?}"
+    );
+    assert_eq!(
+        world.aws.count("DeleteLaunchTemplate"),
+        1,
+        "the second one is needed again"
+    );
+    assert_eq!(world.aws.count("CreateLaunchTemplate"), 2);
+    assert_eq!(
+        world.aws.count("CreateFleet"),
+        3,
+        "no launch met a template that is gone"
+    );
+    assert_eq!(names().len(), 3);
+}
+
+// AWS-157
+#[tokio::test(start_paused = true)]
+async fn a_template_that_ec2_does_not_show_yet_is_used() {
+    let world = ready_world(&["m5.large"]).await;
+    launched(&world, &plain_claim("a")).await;
+    let name = world.aws.account().templates.keys().next().cloned().unwrap();
+    world.cloud.templates.forget([name.as_str()]);
+    world.aws.take_calls();
+    world.aws.fail(
+        "DescribeLaunchTemplates",
+        "InvalidLaunchTemplateName.NotFoundException",
+        "",
+    );
+    launched(&world, &plain_claim("b")).await;
+    let calls = world.aws.take_calls();
+    let calls: Vec<&str> = calls.iter().filter_map(|call| call.split(' ').next()).collect();
+    assert_eq!(
+        calls,
+        ["DescribeLaunchTemplates", "CreateLaunchTemplate", "CreateFleet"]
+    );
+    // Other errors are errors.
+    world.cloud.templates.forget([name.as_str()]);
+    world.aws.account().templates.clear();
+    world.aws.fail("CreateLaunchTemplate", "InternalError", "");
+    assert!(world.provider.create(&plain_claim("c")).await.is_err());
 }

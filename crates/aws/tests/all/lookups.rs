@@ -360,13 +360,33 @@ async fn a_placement_group_is_asked_for_once_a_minute_and_kept_when_ec2_fails() 
     aws.fail("DescribePlacementGroups", "InternalError", "");
     assert!(lookup.get(&class).await.is_err());
     assert_eq!(lookup.known(&class), KnownGroup::Group(group.clone()));
-    aws.fail("DescribePlacementGroups", "InternalError", "");
+    // The error stands for a minute, too.
     assert_eq!(lookup.resolve(&class).await.unwrap(), Some(group));
+    assert!(lookup.get(&class).await.is_err());
+    assert_eq!(aws.take_calls().len(), 1);
     // A group that is gone is gone at once.
+    pass(MINUTE).await;
     aws.account().groups.clear();
     assert_eq!(lookup.get(&class).await.unwrap(), None);
     assert_eq!(lookup.known(&class), KnownGroup::None);
     aws.take_calls();
     lookup.get(&class).await.unwrap();
     assert_eq!(aws.take_calls().len(), 0, "that there is none is remembered too");
+}
+
+// AWS-279
+#[tokio::test(start_paused = true)]
+async fn a_placement_group_that_was_never_found_fails_for_a_minute_after_one_call() {
+    let aws = account();
+    let lookup = PlacementGroupLookup::new(aws.clone());
+    let class = class(json!({"placementGroupSelector": {"name": "one"}}));
+    aws.fail("DescribePlacementGroups", "UnauthorizedOperation", "no");
+    for _ in 0..3 {
+        assert!(lookup.resolve(&class).await.unwrap_err().is_unauthorized());
+    }
+    assert_eq!(lookup.known(&class), KnownGroup::Unknown);
+    assert_eq!(aws.take_calls().len(), 1);
+    pass(MINUTE).await;
+    assert_eq!(lookup.resolve(&class).await.unwrap(), None);
+    assert_eq!(aws.take_calls().len(), 1);
 }

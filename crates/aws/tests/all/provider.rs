@@ -71,6 +71,63 @@ async fn a_launch_counts_with_the_overlays_of_its_pool() {
     assert!(!launched.capacity.contains_key("example.com/licence"));
 }
 
+// AWS-216
+#[tokio::test(start_paused = true)]
+async fn an_overlay_gives_types_without_price_theirs() {
+    let name = "hpc6a.48xlarge";
+    let world = ready_world(&[name]).await;
+    let pool = world.put_pool().await;
+    let provider: Arc<dyn CloudProvider> = Arc::new(AwsProvider::new(Arc::clone(&world.cloud)));
+    let overlaid = OverlayProvider::new(Arc::clone(&provider));
+    // The prices of the offerings that can be bought.
+    let prices = async |overlays: &[(&str, i32, serde_json::Value)]| {
+        let overlays: Vec<NodeOverlay> = overlays
+            .iter()
+            .map(|(name, weight, spec)| {
+                let mut overlay = json!({"apiVersion": "karpenter.sh/v1alpha1", "kind": "NodeOverlay",
+                    "metadata": {"name": name}, "spec": spec});
+                overlay["spec"]["weight"] = json!(weight);
+                serde_json::from_value(overlay).unwrap()
+            })
+            .collect();
+        let rules = &provider.profile().vocabulary.labels;
+        let catalogue = provider.instance_types(&pool).await.unwrap();
+        let interner = &world.cloud.interner;
+        let pools: Vec<OverlayPool> = OverlayPool::new(&pool, catalogue, rules, interner)
+            .into_iter()
+            .collect();
+        overlaid.publish(&evaluate(&overlays, &pools, rules, interner));
+        let catalogue = provider.instance_types(&pool).await.unwrap();
+        let offerings = catalogue.types.iter().flat_map(|kind| &kind.offerings);
+        let bought = offerings.filter(|offering| offering.available);
+        bought
+            .map(|offering| offering.price.per_hour().to_string())
+            .collect::<Vec<_>>()
+    };
+    let is = json!({"key": TYPE, "operator": "In", "values": ["m5.large", name]});
+    let zone = json!({"key": ZONE, "operator": "In", "values": ["us-east-1a"]});
+    let is_not = json!({"key": TYPE, "operator": "NotIn", "values": ["m5.large"]});
+    assert_eq!(prices(&[]).await, [""; 0]);
+    for (refused, why) in [
+        (json!({"requirements": [is, zone], "price": "0.5"}), "two requirements"),
+        (json!({"requirements": [is_not], "price": "0.5"}), "it names no type"),
+        (json!({"requirements": [is], "priceAdjustment": "+0.5"}), "no price"),
+        (json!({"requirements": [is], "price": "free"}), "not valid"),
+    ] {
+        assert_eq!(prices(&[("a", 1, refused)]).await, [""; 0], "{why}");
+    }
+    let lower = json!({"requirements": [is], "price": "0.5"});
+    let higher = json!({"requirements": [is], "price": "0.7"});
+    // On demand and spot in two zones.
+    assert_eq!(prices(&[("a", 1, lower.clone()), ("b", 2, higher)]).await, ["0.7"; 4]);
+    assert_eq!(prices(&[("a", 1, lower)]).await, ["0.5"; 4]);
+    let mut wanted = claim("own", &[(TYPE, &[name]), (CAPACITY, &["on-demand"])]);
+    wanted.spec.resources = None;
+    let launched = CloudProvider::create(&overlaid, &wanted).await.unwrap();
+    assert_eq!(launched.labels[TYPE], name);
+    assert_eq!(prices(&[]).await, [""; 0]);
+}
+
 // AWS-256, AWS-287, AWS-288, AWS-289
 #[tokio::test(start_paused = true)]
 async fn a_claim_gets_the_instance_that_ec2_answers() {
@@ -330,7 +387,7 @@ async fn offerings_follow_everything_that_availability_depends_on() {
         let (cloud, now) = (&world.cloud, world.cloud.clock.now());
         let types = &cloud.types;
         types
-            .list(&class, None, &cloud.market, &cloud.reservations, now)
+            .list(&class, None, &cloud.market, &cloud.reservations, Arc::default(), now)
             .unwrap()
     };
     let available = |list: &Catalogue| list.types[0].offerings.iter().filter(|one| one.available).count();
@@ -439,6 +496,31 @@ async fn instances_of_unknown_classes_are_listed_with_less_detail() {
     assert!(all[0].capacity.is_empty() && all[0].labels[ZONE] == "us-east-1a");
 }
 
+// AWS-290
+#[tokio::test(start_paused = true)]
+async fn an_error_of_a_call_is_no_unknown_type() {
+    let world = ready_world(&["m5.large"]).await;
+    let id = launched(&world, &plain_claim("a")).await.provider_id;
+    let api = Api::<EC2NodeClass>::all(world.client.clone());
+    let patch = Patch::Merge(json!({"spec": {"placementGroupSelector": {"name": "mine"}}}));
+    api.patch("nodes", &PatchParams::default(), &patch).await.unwrap();
+    world.aws.fail("DescribePlacementGroups", "InternalError", "not now");
+    let error = world.provider.list().await.unwrap_err();
+    assert!(error.to_string().contains("not now"), "{error}");
+    let error = world.provider.get(&id).await.unwrap_err();
+    assert!(
+        error.to_string().contains("not now") && !error.is_not_found(),
+        "{error}"
+    );
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!world.provider.list().await.unwrap()[0].capacity.is_empty());
+    assert!(!world.provider.get(&id).await.unwrap().capacity.is_empty());
+    // A class whose types are not known leaves out their details.
+    world.patch_status(json!({"subnets": []})).await;
+    assert!(world.provider.list().await.unwrap()[0].capacity.is_empty());
+    assert!(world.provider.get(&id).await.unwrap().capacity.is_empty());
+}
+
 // AWS-262, AWS-366, AWS-490
 #[tokio::test(start_paused = true)]
 async fn termination_takes_two_steps() {
@@ -532,6 +614,51 @@ async fn a_reservation_is_used_before_anything_else() {
     assert_eq!(first.labels[ZONE], "us-east-1b");
     assert_eq!(world.cloud.reservations.counts().available("cr-1"), 0);
     assert_eq!(launched(&world, &any("b")).await.labels[CAPACITY], "on-demand");
+}
+
+// AWS-254
+#[tokio::test(start_paused = true)]
+async fn full_reservations_of_one_zone_are_told_apart_by_type() {
+    let world = world(&["m5.large", "c5.large"]).await;
+    let all = [("cr-1", "m5.large"), ("cr-2", "c5.large")];
+    let in_status = all.map(|(id, kind)| {
+        json!({"availabilityZone": "us-east-1a", "id": id, "instanceMatchCriteria": "targeted", "instanceType": kind,
+            "ownerID": "123456789012", "reservationType": "default", "interruptible": false, "state": "active"})
+    });
+    let class = ready_class(
+        json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}, {"id": "cr-2"}]}),
+        json!({"capacityReservations": in_status}),
+    );
+    let class = world.put_class(&class).await;
+    world.aws.account().reservations = all
+        .map(|(id, kind)| kerf_aws::reservation::DescribedReservation {
+            id: id.to_owned(),
+            zone: "us-east-1a".to_owned(),
+            instance_type: kind.to_owned(),
+            owner_id: "123456789012".to_owned(),
+            instance_match_criteria: "targeted".to_owned(),
+            reservation_type: String::new(),
+            interruptible: None,
+            end: None,
+            available: 5,
+        })
+        .into();
+    world.cloud.reservations.list(&class, world.clock.now()).await.unwrap();
+    let available = || ["cr-1", "cr-2"].map(|id| world.cloud.reservations.counts().available(id));
+    assert_eq!(available(), [5, 5]);
+    let full = |kind: &str| {
+        let pools =
+            ["reserved", "on-demand"].map(|bought| (bought.to_owned(), kind.to_owned(), "us-east-1a".to_owned()));
+        world.aws.account().empty_pools = pools.into();
+    };
+    let reserved = |name: &str| claim(name, &[(TYPE, &["m5.large", "c5.large"]), (CAPACITY, &["reserved"])]);
+    for (kind, after) in [("m5.large", [0, 4]), ("c5.large", [0, 0])] {
+        full(kind);
+        // The second time there is only the type that is full.
+        let launched = world.provider.create(&reserved(kind)).await;
+        assert_eq!(launched.is_ok(), kind == "m5.large");
+        assert_eq!(available(), after);
+    }
 }
 
 // AWS-263
@@ -699,9 +826,9 @@ async fn a_placement_group_that_cannot_be_looked_up_is_no_drift() {
     );
     tokio::time::sleep(Duration::from_secs(60)).await;
     world.aws.fail("DescribePlacementGroups", "InternalError", "");
-    world.aws.fail("DescribePlacementGroups", "InternalError", "");
-    assert_eq!(world.provider.is_drifted(&claim).await.unwrap(), None);
     world.aws.account().groups[0].id = "pg-2".to_owned();
+    assert_eq!(world.provider.is_drifted(&claim).await.unwrap(), None);
+    tokio::time::sleep(Duration::from_secs(60)).await;
     let drift = world.provider.is_drifted(&claim).await.unwrap().unwrap();
     assert_eq!(&*drift.0, "PlacementGroupDrift");
 }

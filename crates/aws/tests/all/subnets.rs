@@ -1,6 +1,13 @@
 //! Subnets: order, choice, and free addresses.
 
-use kerf_aws::subnet::{FreeAddresses, Subnet, status_subnets};
+use kerf_aws::subnet::{FreeAddresses, Subnet, report_lifetime, status_subnets};
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn free() -> FreeAddresses {
+    FreeAddresses::new(report_lifetime(MINUTE))
+}
 
 fn subnet(id: &str, zone: &str, free_addresses: i64) -> Subnet {
     Subnet {
@@ -31,12 +38,12 @@ fn the_status_lists_subnets_by_free_addresses() {
 #[test]
 fn each_zone_uses_the_subnet_with_most_free_addresses() {
     let subnets = [subnet("s1", "a", 100), subnet("s2", "a", 90), subnet("s3", "b", 5)];
-    let mut free = FreeAddresses::default();
+    let (mut free, mut fresh) = (free(), free());
     free.report(&subnets);
     assert_eq!(choose(&mut free, &subnets, 20), ["s1", "s3"]);
     // 20 addresses of s1 are set aside.
     assert_eq!(choose(&mut free, &subnets, 20), ["s2", "s3"]);
-    assert_eq!(choose(&mut FreeAddresses::default(), &subnets, 0), ["s1", "s3"]);
+    assert_eq!(choose(&mut fresh, &subnets, 0), ["s1", "s3"]);
     assert!(choose(&mut free, &[], 20).is_empty());
 }
 
@@ -44,11 +51,37 @@ fn each_zone_uses_the_subnet_with_most_free_addresses() {
 #[test]
 fn a_report_of_ec2_counts_launches_itself() {
     let subnets = [subnet("s1", "a", 100), subnet("s2", "a", 90)];
-    let mut free = FreeAddresses::default();
+    let mut free = self::free();
     free.report(&subnets);
     choose(&mut free, &subnets, 20);
     free.report(&subnets);
     assert_eq!(choose(&mut free, &subnets, 20), ["s1"]);
+}
+
+// AWS-104
+#[tokio::test(start_paused = true)]
+async fn a_report_counts_for_a_time() {
+    assert_eq!(report_lifetime(MINUTE), 5 * MINUTE);
+    assert_eq!(report_lifetime(10 * MINUTE), 14 * MINUTE);
+    let subnets = [subnet("s1", "a", 100), subnet("gone", "a", 200)];
+    let mut known = free();
+    known.report(&subnets);
+    tokio::time::advance(4 * MINUTE).await;
+    known.report(&subnets[..1]);
+    assert_eq!(choose(&mut known, &subnets, 20), ["gone"], "its report still counts");
+    assert_eq!(known.kept(), 2);
+    tokio::time::advance(MINUTE).await;
+    known.report(&subnets[..1]);
+    assert_eq!(choose(&mut known, &subnets, 20), ["s1"]);
+    assert_eq!(known.kept(), 1);
+    // Without any report nothing is known to be free.
+    tokio::time::advance(5 * MINUTE).await;
+    known.report(&[]);
+    assert_eq!(
+        choose(&mut known, &subnets, 0),
+        ["gone"],
+        "both have none: the first of the status"
+    );
 }
 
 // AWS-107
@@ -61,7 +94,7 @@ fn subnets_that_were_not_used_get_their_addresses_back() {
         subnet("s4", "b", 45),
     ];
     let status = status_subnets(&subnets);
-    let mut free = FreeAddresses::default();
+    let mut free = self::free();
     free.report(&subnets);
     let chosen = free.choose(&status, |_| 20);
     free.settle(&chosen, Some("s1"));
@@ -81,7 +114,7 @@ fn subnets_that_were_not_used_get_their_addresses_back() {
 #[test]
 fn a_full_subnet_is_avoided() {
     let subnets = [subnet("s1", "a", 100), subnet("s2", "a", 90)];
-    let mut free = FreeAddresses::default();
+    let mut free = self::free();
     free.report(&subnets);
     free.exhaust("s1");
     assert_eq!(choose(&mut free, &subnets, 20), ["s2"]);

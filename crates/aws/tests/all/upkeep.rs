@@ -121,7 +121,7 @@ async fn in_an_isolated_vpc_only_spot_prices_are_asked_for() {
 }
 
 /// Launches a claim, and writes it with a node that reports so much memory.
-async fn put_registered(world: &World, name: &str, memory: &str) {
+pub(crate) async fn put_registered(world: &World, name: &str, memory: &str) {
     let claim = plain_claim(name);
     let launched = world.provider.create(&claim).await.unwrap();
     let claim = after_launch(&claim, &launched);
