@@ -1,4 +1,4 @@
-//! Annotations the provider writes on NodeClaims (AWS-360).
+//! Annotations the provider writes: on NodeClaims (AWS-360), and one on EC2NodeClasses.
 
 /// `true` once the instance has its name tags.
 pub const INSTANCE_TAGGED: &str = "karpenter.k8s.aws/tagged";
@@ -6,3 +6,5 @@ pub const INSTANCE_TAGGED: &str = "karpenter.k8s.aws/tagged";
 pub const CLUSTER_NAME_TAGGED: &str = "compatibility.karpenter.k8s.aws/cluster-name-tagged";
 /// Name of the instance profile the instance was launched with.
 pub const INSTANCE_PROFILE: &str = "karpenter.k8s.aws/instance-profile-name";
+/// On an EC2NodeClass: the memory that registered nodes of its images reported, so that a restart does not forget it.
+pub const DISCOVERED_MEMORY: &str = "kerf.sh/discovered-memory";

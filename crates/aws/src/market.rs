@@ -70,6 +70,11 @@ impl Market {
         locked(&self.memory).0.memory(instance_type, images, now)
     }
 
+    /// What nodes with these images reported.
+    pub fn memory_of_images(&self, images: u64) -> DiscoveredMemory {
+        locked(&self.memory).0.of_images(images)
+    }
+
     /// Changes what is known of memory; `change` returns whether an amount that is used changed.
     pub fn change_memory(&self, change: impl FnOnce(&mut DiscoveredMemory) -> bool) {
         let mut memory = locked(&self.memory);

@@ -59,6 +59,8 @@ impl InstanceState {
 pub struct MaintenanceEvent {
     /// EC2's code, such as `instance-retirement`.
     pub code: String,
+    /// What it is; begins with `[Completed]` once it is over.
+    pub description: String,
     /// When it begins at the earliest.
     pub not_before: Timestamp,
 }
@@ -132,7 +134,7 @@ pub struct Instance {
     /// Its checks.
     pub health: Health,
     /// The state that was announced last.
-    pub(super) announced: Option<InstanceState>,
+    pub announced: Option<InstanceState>,
 }
 
 impl Instance {

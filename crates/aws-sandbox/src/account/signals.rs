@@ -23,6 +23,8 @@ pub enum Signal {
     ReservationReclaim,
     /// EC2 schedules the retirement of the instance.
     Retirement,
+    /// The maintenance of the instance is over. EC2 goes on listing it.
+    MaintenanceOver,
     /// The check of the instance fails from now on.
     InstanceImpaired,
     /// The check of the system below it fails from now on.
@@ -63,6 +65,7 @@ impl Account {
             Signal::Retirement => {
                 one.health.events.push(MaintenanceEvent {
                     code: "instance-retirement".to_owned(),
+                    description: "The instance is running on degraded hardware".to_owned(),
                     not_before: now + SignedDuration::from_hours(24 * 14),
                 });
                 let detail = json!({
@@ -71,6 +74,11 @@ impl Account {
                     "affectedEntities": [{"entityValue": id}],
                 });
                 self.publish("aws.health", "AWS Health Event", &detail, now);
+            }
+            Signal::MaintenanceOver => {
+                for event in &mut one.health.events {
+                    event.description = format!("[Completed] {}", event.description);
+                }
             }
             Signal::InstanceImpaired => one.health.instance_impaired_since = Some(now),
             Signal::SystemImpaired => one.health.system_impaired_since = Some(now),

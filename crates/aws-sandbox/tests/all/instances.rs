@@ -193,6 +193,14 @@ async fn failed_checks_and_maintenance_are_in_the_status() {
                 .iter()
                 .any(|one| one.category == StatusCategory::Event)
     );
+    world.sandbox.signal(&second, Signal::MaintenanceOver).unwrap();
+    let events = found(2).await;
+    assert_eq!(events.len(), 1, "EC2 goes on listing it");
+    let mut details = events[0].details.iter();
+    assert!(
+        details.all(|one| one.category != StatusCategory::Event),
+        "but it counts no more"
+    );
     world.sandbox.signal(&first, Signal::Recovered).unwrap();
     assert!(found(0).await.is_empty());
 }

@@ -1,19 +1,25 @@
 //! Learns from registered nodes how much memory their instance types have (AWS-199, AWS-200, AWS-441).
 
+use super::kube_objects::merge;
 use crate::ami::ami_for;
-use crate::discovered_memory::images_key;
+use crate::annotations::DISCOVERED_MEMORY;
+use crate::discovered_memory::{images_key, node_key};
 use crate::provider::AwsCloud;
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::NodeClaim;
 use kerf_api::labels::{INSTANCE_TYPE, REGISTERED, TRUE};
+use kerf_api::{EC2NodeClass, NodeClaim};
 use kerf_runtime::client::found;
 use kerf_runtime::{Outcome, ReconcileError};
 use kerf_units::quantity::Quantity;
 use kube::Api;
+use serde_json::json;
 
 /// Takes over the memory of one node by name: the controller `providers.instancetype.capacity`. Nodes that are not registered, or not ours,
-/// say nothing.
+/// say nothing. Without the option `learn-memory` nothing is done.
 pub async fn discover_memory(cloud: &AwsCloud, name: &str) -> Result<Outcome, ReconcileError> {
+    if !cloud.options.learn_memory {
+        return Ok(Outcome::Done);
+    }
     let Some(node) = found(Api::<Node>::all(cloud.client.clone()).get(name).await)? else {
         return Ok(Outcome::Done);
     };
@@ -48,8 +54,33 @@ pub async fn discover_memory(cloud: &AwsCloud, name: &str) -> Result<Outcome, Re
     let image = claim.status.as_ref().and_then(|status| status.image_id.as_deref());
     let is_current = image.is_some() && current == image;
     let (images, now) = (images_key(&class.status.amis), cloud.clock.now());
+    let node = node_key(node.metadata.uid.as_deref().unwrap_or(name));
     cloud
         .market
-        .change_memory(|known| known.observe(kind, images, memory.units_floor(), is_current, now));
+        .change_memory(|known| known.observe(kind, images, node, memory.units_floor(), is_current, now));
     Ok(Outcome::Done)
+}
+
+/// Writes what was learned into the annotations of these classes, where it is not yet. The sweep of every minute calls it, so that many nodes
+/// that register together cost one call for each class.
+pub async fn keep_memory(cloud: &AwsCloud, classes: &[EC2NodeClass]) -> Result<(), ReconcileError> {
+    cloud.retain_kept_memory(classes);
+    let mut errors = Vec::new();
+    for class in classes
+        .iter()
+        .filter(|class| class.metadata.deletion_timestamp.is_none())
+    {
+        let Some(text) = cloud.memory_to_keep(class) else {
+            continue;
+        };
+        let patch = json!({"metadata": {"annotations": {DISCOVERED_MEMORY: text}}});
+        if let Err(error) = merge(&cloud.classes(), class.name(), patch).await {
+            errors.push(format!("EC2NodeClass {}: {error}", class.name()));
+        }
+    }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ReconcileError::message(errors.join("; ")))
+    }
 }

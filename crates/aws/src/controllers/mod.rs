@@ -19,7 +19,7 @@ mod zonal_shifts;
 
 pub use class_end::ClassEnd;
 pub use class_hash::ClassHash;
-pub use discovered_capacity::discover_memory;
+pub use discovered_capacity::{discover_memory, keep_memory};
 pub use garbage_collection::{InstanceGarbage, collect_profiles};
 pub use loops::{AwsLoops, start};
 pub use node_class::NodeClassController;

@@ -2,8 +2,8 @@
 
 use super::loops::AwsLoops;
 use super::{
-    InstanceGarbage, collect_profiles, correct_capacity_types, expire_reservations, refresh_instance_types,
-    refresh_prices, refresh_version, report_offerings,
+    InstanceGarbage, collect_profiles, correct_capacity_types, expire_reservations, keep_memory,
+    refresh_instance_types, refresh_prices, refresh_version, report_offerings,
 };
 use crate::intervals::{
     MINUTE_PERIOD, PRICES_AND_TYPES_PERIOD, SSM_AND_PROFILE_PERIOD, SWEEP, UNAVAILABLE_SWEEP, VERSION_PERIOD,
@@ -129,10 +129,11 @@ async fn unavailable(cloud: Arc<AwsCloud>) -> Passed {
     Ok(UNAVAILABLE_SWEEP)
 }
 
-/// Forgets the instance types of classes that are gone or changed (AWS-432).
+/// Forgets the instance types of classes that are gone or changed (AWS-432), and writes down what was learned about memory.
 async fn sweep(cloud: Arc<AwsCloud>) -> Passed {
     let classes = cloud.classes().list(&ListParams::default()).await?.items;
     cloud.types.retain_classes(&classes);
+    keep_memory(&cloud, &classes).await?;
     Ok(SWEEP)
 }
 

@@ -10,9 +10,12 @@ pub async fn refresh_prices(cloud: &AwsCloud) -> Result<(), ReconcileError> {
         cloud.market.refresh_on_demand(&*cloud.services.price_list),
         cloud.market.refresh_spot(&*cloud.services.ec2, cloud.clock.now())
     );
-    let errors: Vec<String> = [on_demand, spot]
+    let errors: Vec<String> = [("on-demand", on_demand), ("spot", spot)]
         .into_iter()
-        .filter_map(|answer| answer.err().map(|error| error.to_string()))
+        .filter_map(|(of, answer)| {
+            let error = answer.err()?;
+            Some(format!("{of} prices stay as they are: {error}"))
+        })
         .collect();
     if errors.is_empty() {
         Ok(())

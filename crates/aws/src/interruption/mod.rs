@@ -5,5 +5,6 @@ mod status;
 
 pub use message::{EVENT_TYPES, EventType, Message, MessageError, parse};
 pub use status::{
-    IMPAIRED_TOLERATION, StatusCategory, StatusDetail, StatusFinding, UnhealthyCounts, finding, status_queries,
+    IMPAIRED_TOLERATION, StatusCategory, StatusDetail, StatusFinding, UnhealthyCounts, finding, is_event_due,
+    status_queries,
 };

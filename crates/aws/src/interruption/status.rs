@@ -55,19 +55,28 @@ pub struct StatusDetail {
     pub impaired_since: Option<Timestamp>,
 }
 
+/// The codes of the maintenance events that count (AWS-320).
+const EVENT_CODES: [&str; 5] = [
+    "instance-reboot",
+    "system-reboot",
+    "system-maintenance",
+    "instance-retirement",
+    "instance-stop",
+];
+/// How the description of an event begins that is over. EC2 goes on listing it for about a week.
+const OVER: [&str; 2] = ["[Completed]", "[Canceled]"];
+
+/// Whether a maintenance event is one that counts, and is still to come.
+pub fn is_event_due(code: &str, description: &str) -> bool {
+    EVENT_CODES.contains(&code) && !OVER.iter().any(|over| description.starts_with(over))
+}
+
 /// The filters of the three DescribeInstanceStatus calls.
 pub fn status_queries() -> [Query; 3] {
-    let events = [
-        "instance-reboot",
-        "system-reboot",
-        "system-maintenance",
-        "instance-retirement",
-        "instance-stop",
-    ];
     [
         vec![Filter::new("instance-status.status", ["impaired"])],
         vec![Filter::new("system-status.status", ["impaired"])],
-        vec![Filter::new("event.code", events)],
+        vec![Filter::new("event.code", EVENT_CODES)],
     ]
 }
 

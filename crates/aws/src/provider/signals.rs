@@ -92,12 +92,22 @@ impl Signals {
             return Ok(Vec::new());
         }
         let owned = self.owned().await?;
-        let mut signals = Vec::new();
+        let (mut signals, mut needless) = (Vec::new(), Vec::new());
         for message in messages {
             match self.signal(&message, &owned) {
                 Some(signal) => signals.push(signal),
                 // It concerns nobody here, or can never be read.
-                None => self.delete(&message.receipt).await.map_err(failed)?,
+                None => needless.push(message.receipt),
+            }
+        }
+        let deletions = needless.iter().map(|receipt| self.delete(receipt));
+        for deleted in futures::future::join_all(deletions).await {
+            if let Err(error) = deleted {
+                if signals.is_empty() {
+                    return Err(failed(error));
+                }
+                // The other messages do not wait for their next delivery because of it.
+                tracing::error!(error = %error, "failed deleting an interruption message");
             }
         }
         Ok(signals)
@@ -208,6 +218,9 @@ impl Signals {
         let new = self.state().unhealthy.observe(pairs.collect::<Vec<_>>());
         for label in new.into_iter().filter_map(StatusCategory::label) {
             self.cloud.metrics.unhealthy.inc(&[label]);
+        }
+        if self.cloud.options.instance_status_dry_run {
+            return Ok(Vec::new());
         }
         let signals = ours.iter().map(|(id, finding)| Interruption {
             kind: finding.kind,

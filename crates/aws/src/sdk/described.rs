@@ -3,7 +3,7 @@
 use super::values::{count, tags, text, time};
 use crate::ami::Image;
 use crate::instance::DescribedInstance;
-use crate::interruption::{StatusCategory, StatusDetail};
+use crate::interruption::{StatusCategory, StatusDetail, is_event_due};
 use crate::placement_group::{PlacementGroup, Strategy};
 use crate::pricing::SpotPriceRow;
 use crate::reservation::DescribedReservation;
@@ -131,7 +131,7 @@ pub(super) fn instance(from: &types::Instance) -> Option<DescribedInstance> {
     })
 }
 
-/// The checks and events of an instance. Each detail of a check is one.
+/// The checks and events of an instance. Each detail of a check is one; events that are over are left out.
 pub(super) fn instance_status(from: &types::InstanceStatus) -> Option<InstanceStatus> {
     let summary = |category, summary: Option<&types::InstanceStatusSummary>| {
         let details = summary.map(types::InstanceStatusSummary::details).unwrap_or_default();
@@ -144,7 +144,11 @@ pub(super) fn instance_status(from: &types::InstanceStatus) -> Option<InstanceSt
     };
     let mut details = summary(StatusCategory::Instance, from.instance_status());
     details.extend(summary(StatusCategory::System, from.system_status()));
-    details.extend(from.events().iter().map(|_| StatusDetail {
+    let is_due = |event: &&types::InstanceStatusEvent| {
+        let code = event.code().map_or("", types::EventCode::as_str);
+        is_event_due(code, event.description().unwrap_or_default())
+    };
+    details.extend(from.events().iter().filter(is_due).map(|_| StatusDetail {
         category: StatusCategory::Event,
         failed: false,
         impaired_since: None,

@@ -1,7 +1,9 @@
 //! Messages of the interruption queue and polled instance status.
 
 use jiff::{SignedDuration, Timestamp};
-use kerf_aws::interruption::{StatusCategory, StatusDetail, UnhealthyCounts, finding, parse, status_queries};
+use kerf_aws::interruption::{
+    StatusCategory, StatusDetail, UnhealthyCounts, finding, is_event_due, parse, status_queries,
+};
 use kerf_cloud::InterruptionKind;
 use serde_json::json;
 
@@ -165,6 +167,25 @@ fn checks_must_fail_for_two_minutes_and_events_count_at_once() {
         let found = finding(&details, now).map(|finding| (finding.kind, finding.forceful));
         assert_eq!(found, want, "{details:?}");
     }
+}
+
+// AWS-314, AWS-320
+#[test]
+fn maintenance_that_is_over_or_of_another_kind_does_not_count() {
+    let text = "The instance is scheduled for retirement";
+    for code in [
+        "instance-reboot",
+        "system-reboot",
+        "system-maintenance",
+        "instance-retirement",
+        "instance-stop",
+    ] {
+        assert!(is_event_due(code, text) && is_event_due(code, ""), "{code}");
+        for over in ["[Completed]", "[Canceled]"] {
+            assert!(!is_event_due(code, &format!("{over} {text}")), "{code} {over}");
+        }
+    }
+    assert!(!is_event_due("", text) && !is_event_due("something-new", text));
 }
 
 // AWS-323

@@ -233,6 +233,36 @@ async fn impaired_instances_of_the_cluster_are_found_within_a_minute() {
     assert_eq!(world.metric(series), Some(2.0));
 }
 
+// AWS-323
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_counts_unhealthy_instances_and_does_nothing_else() {
+    let (world, _) = world(&[("instance-status-dry-run", "true")]).await;
+    let sick = impaired(&world, "i-00000001", StatusCategory::System, 300);
+    world.aws.account().status = vec![sick];
+    let silent = tokio::time::timeout(Duration::from_secs(600), world.provider.interruptions()).await;
+    assert!(silent.is_err(), "{silent:?}");
+    let series = "karpenter_interruption_instance_status_unhealthy_total{category=\"SystemStatus\"}";
+    assert_eq!(world.metric(series), Some(1.0));
+}
+
+// AWS-303
+#[tokio::test(start_paused = true)]
+async fn a_warning_does_not_wait_for_another_message_that_cannot_be_deleted() {
+    let (world, _) = world(QUEUE).await;
+    let stranger = spot_warning("i-stranger").to_string();
+    world.aws.account().messages = vec![
+        message("r-1", &stranger),
+        message("r-2", &spot_warning("i-00000001").to_string()),
+    ];
+    world.aws.fail("DeleteMessage", "InternalError", "not now");
+    let signals = world.provider.interruptions().await.unwrap();
+    assert_eq!(signals.len(), 1);
+    assert_eq!(signals[0].receipt, "r-2");
+    world.aws.account().messages = vec![message("r-1", &stranger)];
+    world.aws.fail("DeleteMessage", "InternalError", "not now");
+    assert!(world.provider.interruptions().await.is_err());
+}
+
 // AWS-322
 #[tokio::test(start_paused = true)]
 async fn a_poll_that_is_denied_is_not_tried_again() {

@@ -86,6 +86,11 @@ pub(crate) async fn world_with(types: &[&str], flags: &[(&str, &str)]) -> World 
         let definition = serde_json::from_value(definition.value.clone()).unwrap();
         definitions.create(&PostParams::default(), &definition).await.unwrap();
     }
+    provider_on(aws, client, clock, flags).await
+}
+
+/// A provider that starts on this account and API server.
+async fn provider_on(aws: Arc<FakeAws>, client: Client, clock: Clock, flags: &[(&str, &str)]) -> World {
     let metrics = Metrics::new(LabelNames::default());
     let (recorder, events) = Recorder::new();
     let version = ClusterVersion::parse("1.33").unwrap();
@@ -199,6 +204,11 @@ pub(crate) fn after_launch(claim: &NodeClaim, launched: &Launched) -> NodeClaim 
 }
 
 impl World {
+    /// The same account and API server with another process of the provider.
+    pub(crate) async fn restarted(&self, flags: &[(&str, &str)]) -> Self {
+        provider_on(Arc::clone(&self.aws), self.client.clone(), self.clock.clone(), flags).await
+    }
+
     /// Writes a class with its status; returns it as the API has it.
     pub(crate) async fn put_class(&self, class: &EC2NodeClass) -> EC2NodeClass {
         self.cloud.cluster.resolve_cidr(&*self.aws).await.unwrap();

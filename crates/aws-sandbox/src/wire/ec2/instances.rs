@@ -90,6 +90,7 @@ pub(super) fn status(account: &Account, params: &Params, now: Timestamp) -> Answ
         check(xml, "systemStatus", one.health.system_impaired_since);
         xml.list("eventsSet", "item", &one.health.events, |xml, event| {
             xml.leaf("code", &event.code);
+            xml.leaf("description", &event.description);
             xml.leaf("notBefore", time(event.not_before));
         });
     });
