@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Whose label rules the definitions carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +39,43 @@ pub fn crds(provider: Provider) -> Vec<Crd> {
         Provider::Kwok => KWOK.clone(),
         Provider::Aws => AWS.clone(),
     }
+}
+
+/// The definition of EC2NodeClass with what later versions allow in `spec.kubelet`: expressions, and every field of kubelet's
+/// configuration. Another definition, and one without either, stays as it is.
+pub fn with_later_kubelet_fields(mut crd: Crd, expressions: bool, every_field: bool) -> Crd {
+    if crd.name != EC2_NODE_CLASSES || !(expressions || every_field) {
+        return crd;
+    }
+    let versions = crd.value.pointer_mut("/spec/versions").and_then(Value::as_array_mut);
+    for version in versions.into_iter().flatten() {
+        let kubelet = version.pointer_mut("/schema/openAPIV3Schema/properties/spec/properties/kubelet");
+        let Some(kubelet) = kubelet else { continue };
+        if every_field && let Some(kubelet) = kubelet.as_object_mut() {
+            kubelet.insert("x-kubernetes-preserve-unknown-fields".to_owned(), Value::Bool(true));
+        }
+        if !expressions {
+            continue;
+        }
+        if let Some(pods) = kubelet.pointer_mut("/properties/maxPods") {
+            *pods = json!({
+                "description": "Most pods on a node: a number, or a CEL expression that gives it for an instance type.",
+                "x-kubernetes-int-or-string": true,
+                "x-kubernetes-validations": [
+                    {"message": "maxPods cannot be negative", "rule": "type(self) != int || self >= 0"},
+                ],
+            });
+        }
+        for map in ["kubeReserved", "systemReserved"] {
+            let values = kubelet.pointer_mut(&format!("/properties/{map}/additionalProperties"));
+            if let Some(values) = values.and_then(Value::as_object_mut) {
+                values.remove("pattern");
+            }
+        }
+    }
+    // JSON is YAML, too.
+    crd.yaml = format!("{:#}", crd.value);
+    crd
 }
 
 const NODE_POOLS: &str = "nodepools.karpenter.sh";

@@ -44,7 +44,7 @@ pub mod validate;
 
 pub use capacity_buffer::{CapacityBuffer, CapacityBufferSpec, CapacityBufferStatus};
 pub use condition::{Condition, ConditionStatus};
-pub use crds::{Crd, Provider, crds};
+pub use crds::{Crd, Provider, crds, with_later_kubelet_fields};
 pub use decode::{DecodeError, decode};
 pub use ec2_node_class::{AmiFamily, EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 pub use kwok_node_class::{KwokNodeClass, KwokNodeClassSpec, KwokNodeClassStatus};

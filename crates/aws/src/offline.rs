@@ -1,7 +1,9 @@
 //! The instance types of a class without AWS at hand: from the built-in descriptions and prices.
 
-use crate::instance_type::{BUILTIN_ZONES, ResolveSettings, builtin_types, resolve};
+use crate::instance_type::{BUILTIN_ZONES, ResolveSettings, builtin_types, resolve_with};
+use crate::kubelet::{ClassKubelet, KubeletProblem, checked_expressions, evaluation_failed, gate_problem};
 use crate::offering::{OfferingContext, OfferingsOfClass, UnavailableOfferings};
+use crate::options::AwsFeatureGates;
 use crate::pricing::PriceBook;
 use jiff::Timestamp;
 use kerf_api::EC2NodeClass;
@@ -21,6 +23,8 @@ pub struct OfflineSettings {
     pub resolve: ResolveSettings,
     /// Prices.
     pub prices: PriceBook,
+    /// Features of the provider that are on.
+    pub gates: AwsFeatureGates,
 }
 
 /// The zones that a class without subnets is assumed to have.
@@ -43,7 +47,22 @@ fn with_subnets(class: &EC2NodeClass, region: &str) -> EC2NodeClass {
     class
 }
 
-/// The instance types as the provider would compute them for a class. Every type is assumed to be offered in every zone of the class, on
+fn usable_kubelet(class: &EC2NodeClass, settings: &OfflineSettings) -> Result<ClassKubelet, KubeletProblem> {
+    gate_problem(&class.spec, settings.gates).map_or(Ok(()), Err)?;
+    let kubelet = checked_expressions(&class.spec, settings.gates)?;
+    let enis = settings.resolve.reserved_enis;
+    match kubelet.problem(builtin_types().values(), &class.spec, enis) {
+        Some(problem) => Err(evaluation_failed(&problem)),
+        None => Ok(kubelet),
+    }
+}
+
+/// Why the provider would launch nothing for the class's kubelet settings: the reason and the message of its condition.
+pub fn kubelet_problem(class: &EC2NodeClass, settings: &OfflineSettings) -> Option<KubeletProblem> {
+    usable_kubelet(class, settings).err()
+}
+
+/// The instance types as the provider would compute them for a class, none if its kubelet settings cannot be used. Every type is assumed to be offered in every zone of the class, on
 /// demand and as spot. A class without subnets in its status is assumed to have some in four zones; a placement group is not known.
 pub fn offline_catalogue(
     class: &EC2NodeClass,
@@ -69,8 +88,12 @@ pub fn offline_catalogue(
         interner,
     };
     let offerings = OfferingsOfClass::new(&class, &context);
+    // Nodes of a class whose kubelet settings cannot be used are not launched.
+    let Ok(kubelet) = usable_kubelet(&class, settings) else {
+        return Arc::new(Catalogue { types: Vec::new() });
+    };
     let types = builtin_types().values().map(|description| {
-        let mut kind = resolve(description, &class, &zones, None, &settings.resolve, interner);
+        let mut kind = resolve_with(description, &class, &kubelet, &zones, None, &settings.resolve, interner);
         offerings.inject(&mut kind, description);
         kind
     });

@@ -1,6 +1,8 @@
 //! Options of the provider (section 26 of `docs/behaviour/aws.md`). Flags win over environment variables.
 
+use kerf_runtime::options::go_bool;
 use kerf_units::duration::GoDuration;
+use kerf_units::nearest_name::nearest;
 use std::collections::BTreeMap;
 
 /// One option: its flag, its environment variable, and its default as text.
@@ -19,7 +21,7 @@ const fn option(flag: &'static str, env: &'static str, default: &'static str) ->
 }
 
 /// All options.
-pub const DEFINITIONS: [OptionDefinition; 12] = [
+pub const DEFINITIONS: [OptionDefinition; 15] = [
     option("cluster-name", "CLUSTER_NAME", ""),
     option("cluster-endpoint", "CLUSTER_ENDPOINT", ""),
     option("cluster-ca-bundle", "CLUSTER_CA_BUNDLE", ""),
@@ -32,7 +34,51 @@ pub const DEFINITIONS: [OptionDefinition; 12] = [
     option("enable-zonal-shift", "ENABLE_ZONAL_SHIFT", "false"),
     option("ami-refresh-interval", "AMI_REFRESH_INTERVAL", "1m"),
     option("subnet-refresh-interval", "SUBNET_REFRESH_INTERVAL", "1m"),
+    option("aws-feature-gates", "AWS_FEATURE_GATES", ""),
+    option("learn-memory", "LEARN_MEMORY", "true"),
+    option("instance-status-dry-run", "INSTANCE_STATUS_DRY_RUN", "false"),
 ];
+
+/// Features of the provider that are off unless they are asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AwsFeatureGates {
+    /// `NodeClassCEL`: kubelet settings of a class may be expressions.
+    pub node_class_cel: bool,
+    /// `ExtendedKubeletConfiguration`: a class may have every field of kubelet's configuration.
+    pub extended_kubelet: bool,
+}
+
+impl AwsFeatureGates {
+    /// The names of the gates.
+    pub const NAMES: [&str; 2] = ["NodeClassCEL", "ExtendedKubeletConfiguration"];
+
+    /// Reads `Name=true,Name=false`; the last entry of a gate counts. An unknown gate is an error.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut gates = Self::default();
+        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+            let (name, value) = entry
+                .split_once('=')
+                .ok_or_else(|| format!("has the malformed pair {entry:?}, expect Name=true or Name=false"))?;
+            let on = go_bool(value.trim()).ok_or_else(|| {
+                format!(
+                    "has the value {:?} for {}, which must be true or false",
+                    value.trim(),
+                    name.trim()
+                )
+            })?;
+            match name.trim() {
+                "NodeClassCEL" => gates.node_class_cel = on,
+                "ExtendedKubeletConfiguration" => gates.extended_kubelet = on,
+                unknown => {
+                    let meant = nearest(unknown, Self::NAMES).map(|meant| format!(" (did you mean {meant}?)"));
+                    let (meant, known) = (meant.unwrap_or_default(), Self::NAMES.join(", "));
+                    return Err(format!("has the unknown gate {unknown}{meant}; known are {known}"));
+                }
+            }
+        }
+        Ok(gates)
+    }
+}
 
 /// The options as the provider uses them.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +107,12 @@ pub struct AwsOptions {
     pub ami_refresh_interval: GoDuration,
     /// How long found subnets stay valid.
     pub subnet_refresh_interval: GoDuration,
+    /// Features that are off unless they are asked for.
+    pub feature_gates: AwsFeatureGates,
+    /// Whether the memory of instance types is learned from registered nodes.
+    pub learn_memory: bool,
+    /// Whether instances that EC2 reports as unhealthy are counted only (AWS-323).
+    pub instance_status_dry_run: bool,
 }
 
 /// Shortest refresh interval.
@@ -87,10 +139,9 @@ impl Reader<'_> {
 
     fn boolean(&mut self, flag: &str) -> bool {
         let (text, _) = self.text(flag);
-        match text.as_str() {
-            "true" | "1" | "t" | "T" | "TRUE" | "True" => true,
-            "false" | "0" | "f" | "F" | "FALSE" | "False" => false,
-            _ => self.wrong(flag, "must be true or false"),
+        match go_bool(&text) {
+            Some(on) => on,
+            None => self.wrong(flag, "must be true or false"),
         }
     }
 
@@ -111,6 +162,14 @@ impl Reader<'_> {
             Ok(interval) if interval >= REFRESH_MIN => interval,
             Ok(_) => self.wrong(flag, "must be at least 1m"),
             Err(_) => self.wrong(flag, "must be a duration such as 1m30s"),
+        }
+    }
+
+    fn gates(&mut self, flag: &str) -> AwsFeatureGates {
+        let (text, _) = self.text(flag);
+        match AwsFeatureGates::parse(&text) {
+            Ok(gates) => gates,
+            Err(problem) => self.wrong(flag, &problem),
         }
     }
 
@@ -148,6 +207,9 @@ impl AwsOptions {
             enable_zonal_shift: reader.boolean("enable-zonal-shift"),
             ami_refresh_interval: reader.interval("ami-refresh-interval"),
             subnet_refresh_interval: reader.interval("subnet-refresh-interval"),
+            feature_gates: reader.gates("aws-feature-gates"),
+            learn_memory: reader.boolean("learn-memory"),
+            instance_status_dry_run: reader.boolean("instance-status-dry-run"),
         };
         if options.cluster_name.is_empty() {
             reader.errors.push("missing field, cluster-name".to_owned());

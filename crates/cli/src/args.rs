@@ -4,6 +4,7 @@ use crate::exit;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use kerf_api::StartupTaints;
+use kerf_aws::options::AwsFeatureGates;
 use kerf_runtime::options::{go_bool, taint_keys};
 use kerf_units::policy::{
     CommandsPerPass, Destinations, ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, Policy,
@@ -271,6 +272,10 @@ pub(crate) struct Ec2Args {
     /// Network interfaces of each instance that carry no pods.
     #[arg(long, env = "RESERVED_ENIS", value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) reserved_enis: i64,
+    /// Features of the AWS provider as Name=true, comma separated: NodeClassCEL (expressions in kubelet settings) and
+    /// ExtendedKubeletConfiguration (every field of kubelet's configuration).
+    #[arg(long, env = "AWS_FEATURE_GATES", value_name = "GATES", default_value = "", value_parser = AwsFeatureGates::parse)]
+    pub(crate) aws_feature_gates: AwsFeatureGates,
 }
 
 /// Options of `kerf catalogue`.
@@ -473,6 +478,9 @@ pub(crate) struct CrdsArgs {
     /// Provider whose definitions to print.
     #[arg(long, value_enum, default_value_t = Provider::Kwok)]
     pub(crate) provider: Provider,
+    /// Features of the AWS provider that the EC2NodeClass has fields for: NodeClassCEL=true, ExtendedKubeletConfiguration=true.
+    #[arg(long, env = "AWS_FEATURE_GATES", value_name = "GATES", default_value = "", value_parser = AwsFeatureGates::parse)]
+    pub(crate) aws_feature_gates: AwsFeatureGates,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

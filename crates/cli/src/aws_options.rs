@@ -21,8 +21,22 @@ const fn option(
     }
 }
 
+/// The same for an option that Karpenter does not have.
+const fn own_option(
+    flag: &'static str,
+    variable: &'static str,
+    kind: OptionKind,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDef {
+    OptionDef {
+        origin: OptionOrigin::Kerf,
+        ..option(flag, variable, kind, default, help)
+    }
+}
+
 /// The options of the provider (section 26 of `docs/behaviour/aws.md`).
-pub(crate) const OPTIONS: [OptionDef; 12] = [
+pub(crate) const OPTIONS: [OptionDef; 15] = [
     option(
         "cluster-name",
         "CLUSTER_NAME",
@@ -106,6 +120,27 @@ pub(crate) const OPTIONS: [OptionDef; 12] = [
         OptionKind::Text,
         "1m",
         "how long found subnets stay valid; at least 1m",
+    ),
+    own_option(
+        "learn-memory",
+        "LEARN_MEMORY",
+        OptionKind::Bool,
+        "true",
+        "learn from registered nodes how much memory instance types have, and keep it in an annotation of the EC2NodeClass",
+    ),
+    own_option(
+        "instance-status-dry-run",
+        "INSTANCE_STATUS_DRY_RUN",
+        OptionKind::Bool,
+        "false",
+        "count instances that EC2 reports as unhealthy or to be maintained, but keep them",
+    ),
+    option(
+        "aws-feature-gates",
+        "AWS_FEATURE_GATES",
+        OptionKind::Text,
+        "",
+        "features of the AWS provider as Name=true, comma separated: NodeClassCEL, ExtendedKubeletConfiguration",
     ),
 ];
 

@@ -110,6 +110,7 @@ fn crds(args: &CrdsArgs) -> anyhow::Result<Exit> {
     };
     let mut out = io::stdout().lock();
     for crd in kerf_api::crds(provider) {
+        let crd = crate::decision::with_gates(crd, args.aws_feature_gates);
         writeln!(out, "---\n{}", crd.yaml.trim_start_matches("---\n").trim_end())?;
     }
     Ok(Exit::Done)

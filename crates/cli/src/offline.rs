@@ -7,6 +7,7 @@ use crate::decision::{DecisionInputs, Settings, from_lists, from_sources};
 use crate::manifests::{InputError, Source};
 use crate::simulate::planned_or_explained;
 use jiff::Timestamp;
+use kerf_aws::options::AwsFeatureGates;
 use kerf_decide::{Forecast, Memory, Method, Provision, Round, disrupt, provision};
 use kerf_model::in_flight::InFlight;
 use kerf_model::instance_type::Catalogue;
@@ -47,7 +48,7 @@ impl Planner {
 
     /// Plans for the manifests and has the plan checked.
     pub fn plan(&self, manifests: &str) -> Outcome {
-        let input = from_sources(vec![source(manifests)], true);
+        let input = from_sources(vec![source(manifests)], true, AwsFeatureGates::default());
         let mut errors = input.errors;
         let inputs = DecisionInputs::new(input.cluster, &self.settings, &self.interner, &mut errors);
         let decision = provision(&inputs.view(), &mut Memory::default(), &|| false);
@@ -118,7 +119,7 @@ impl ListedCluster {
 
 /// Reads manifests as far as they go without instance types, and says what is wrong with them.
 pub fn read(manifests: &str) -> Vec<String> {
-    let input = from_sources(vec![source(manifests)], true);
+    let input = from_sources(vec![source(manifests)], true, AwsFeatureGates::default());
     let interner = Arc::new(Interner::default());
     let conventions = kerf_state::Conventions::default();
     let mirror = input.cluster.world.into_mirror(interner, conventions);

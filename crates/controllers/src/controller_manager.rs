@@ -21,8 +21,8 @@ use kerf_state::lean::{
 use kube::{Client, Resource};
 
 use crate::capacity_buffers::CapacityBuffers;
-use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
 use crate::capacity_probes::CapacityProbes;
+use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
 use crate::claim_locks::ClaimLocks;
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;

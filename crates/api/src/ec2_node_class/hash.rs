@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::kubelet::KubeletConfiguration;
+use super::kubelet::{KubeletConfiguration, MaxPods};
 use super::spec::{
     BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, EC2NodeClassSpec, InstanceStorePolicy,
     MetadataOptions, NetworkInterface,
@@ -13,6 +13,7 @@ use super::spec::{
 use super::{EC2NodeClass, PlacementGroupSelector};
 use crate::annotations::{EC2_NODE_CLASS_HASH, EC2_NODE_CLASS_HASH_VERSION as VERSION_KEY};
 use crate::hash::{self, StructHash, is_hash, list, primitive, string_map};
+use serde_json::Value;
 
 /// Version of the algorithm and of the set of fields, written beside every hash.
 pub const EC2_NODE_CLASS_HASH_VERSION: &str = "v5";
@@ -154,7 +155,11 @@ fn kubelet(kubelet: &KubeletConfiguration) -> u64 {
         "ClusterDNS",
         servers.map(|servers| list(servers.iter().map(|server| primitive(server.as_bytes())))),
     );
-    hash.field("MaxPods", int32(kubelet.max_pods));
+    let max_pods = kubelet.max_pods.as_ref().and_then(|max_pods| match max_pods {
+        MaxPods::Count(count) => int32(Some(*count)),
+        MaxPods::Expression(expression) => text(Some(expression)),
+    });
+    hash.field("MaxPods", max_pods);
     hash.field("PodsPerCore", int32(kubelet.pods_per_core));
     hash.field("SystemReserved", map(kubelet.system_reserved.as_ref()));
     hash.field("KubeReserved", map(kubelet.kube_reserved.as_ref()));
@@ -178,7 +183,27 @@ fn kubelet(kubelet: &KubeletConfiguration) -> u64 {
         int32(kubelet.image_gc_low_threshold_percent),
     );
     hash.field("CPUCFSQuota", boolean(kubelet.cpu_cfs_quota));
+    // The original has no such fields in this version of the hash: without any, the hash is the original's.
+    let other = kubelet.other.iter().map(|(name, value)| (name, canonical(value)));
+    let other: BTreeMap<String, String> = other.map(|(name, value)| (name.clone(), value)).collect();
+    hash.field("Other", map(Some(&other).filter(|other| !other.is_empty())));
     hash.finish()
+}
+
+/// The JSON of a value with the keys of its maps in order.
+fn canonical(value: &Value) -> String {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, String> = fields.iter().map(|(key, value)| (key, canonical(value))).collect();
+            let fields: Vec<String> = sorted.iter().map(|(key, value)| format!("{key:?}:{value}")).collect();
+            format!("{{{}}}", fields.join(","))
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(canonical).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.to_string(),
+    }
 }
 
 fn block_device_mapping(mapping: &BlockDeviceMapping) -> u64 {

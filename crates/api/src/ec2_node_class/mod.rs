@@ -15,7 +15,7 @@ mod status;
 pub use family::{AmiAlias, AmiFamily};
 pub use faults::{SpecFault, is_restricted_tag};
 pub use hash::{EC2_NODE_CLASS_HASH_VERSION, HashAnnotations, has_static_drift, migrated_claim_annotations};
-pub use kubelet::KubeletConfiguration;
+pub use kubelet::{KubeletConfiguration, MaxPods, is_expression};
 pub use node_class::EC2NodeClass;
 pub use selectors::{
     AmiSelectorTerm, CapacityReservationSelectorTerm, PlacementGroupSelector, SecurityGroupSelectorTerm,

@@ -30,7 +30,7 @@ pub(super) fn read(text: &str) -> Result<Bootstrap, BootError> {
         taints: taints(kubernetes),
         ..Bootstrap::default()
     };
-    read.kubelet.max_pods = number("max-pods");
+    read.kubelet.max_pods = number("max-pods").map(Into::into);
     read.kubelet.system_reserved = texts(kubernetes, "system-reserved");
     read.kubelet.kube_reserved = texts(kubernetes, "kube-reserved");
     read.kubelet.eviction_hard = texts(kubernetes, "eviction-hard");

@@ -28,7 +28,7 @@ pub(super) fn read_words(words: &[String], into: &mut Bootstrap) -> Result<(), B
         match name {
             "--node-labels" => into.labels.extend(pairs(value, '=')),
             "--register-with-taints" => into.taints.extend(value.split(',').filter_map(taint)),
-            "--max-pods" => kubelet.max_pods = Some(number()?),
+            "--max-pods" => kubelet.max_pods = Some(number()?.into()),
             "--pods-per-core" => kubelet.pods_per_core = Some(number()?),
             "--system-reserved" => kubelet.system_reserved = Some(pairs(value, '=').collect()),
             "--kube-reserved" => kubelet.kube_reserved = Some(pairs(value, '=').collect()),

@@ -41,6 +41,7 @@ fn amounts(account: &Account, instance: &Instance, family: AmiFamily, bootstrap:
         vm_memory_overhead_percent: MEMORY_OVERHEAD,
         reserved_enis: 0,
         reserved_capacity: false,
+        node_class_cel: false,
     };
     let spec = class_spec(instance, bootstrap);
     let interner = Interner::default();

@@ -163,7 +163,7 @@ impl NodeClassController {
             Err(error) => {
                 match &error {
                     ImageError::Call(error) => pass.fail_call(kind, error),
-                    error => pass.fail(kind, error),
+                    error @ (ImageError::Unsupported(_) | ImageError::NothingForAlias(_)) => pass.fail(kind, error),
                 }
                 if matches!(error, ImageError::NothingForAlias(_)) {
                     let message = format!("{error}; check the version of the alias, and allow ssm:GetParameter");

@@ -5,12 +5,14 @@ use crate::error_advice::explain;
 use crate::errors::ApiError;
 use crate::instance_type::incompatibility;
 use crate::intervals::{VALIDATION, VALIDATION_PERIOD};
+use crate::kubelet::{ClassKubelet, KubeletProblem, checked_expressions, evaluation_failed, gate_problem};
 use crate::labels::label_rules;
 use crate::launch::{FleetTagSpecification, InterfaceRequest, LaunchClaim, TemplateData, Tenancy, template_groups};
 use crate::node_class::{
     ConditionType, DryRunStep, ValidationOutcome, candidate_types, dependencies, dry_run_outcome, dry_run_tenancy,
 };
 use crate::offering::CapacityType;
+use crate::options::AwsFeatureGates;
 use crate::provider::{AwsCloud, TemplateError, TemplateRequest};
 use crate::services::{FleetDryRun, InstancesDryRun};
 use crate::tags::{Tags, first_restricted, launch_tags};
@@ -46,6 +48,16 @@ impl ValidationFinding {
             condition: Some((status, reason, message.into())),
             again_after: Some(VALIDATION_PERIOD),
             ..Self::default()
+        }
+    }
+
+    /// The class cannot be used until somebody changes it.
+    fn terminal((reason, message): KubeletProblem) -> Self {
+        Self {
+            error: Some(message.clone()),
+            terminal: true,
+            again_after: None,
+            ..Self::condition(ConditionStatus::False, reason, message)
         }
     }
 
@@ -113,10 +125,24 @@ impl Validation {
         if let Some(verdict) = self.resolve_cidr(class).await {
             return verdict;
         }
+        let kubelet = match kubelet_settings(class, self.cloud.options.feature_gates) {
+            Ok(kubelet) => kubelet,
+            Err(problem) => return ValidationFinding::terminal(problem),
+        };
         if let Err(status) = dependencies(statuses) {
             let status = status.map_or(ConditionStatus::Unknown, |_| ConditionStatus::False);
             let message = "Awaiting AMI, Instance Profile, Security Group, and Subnet resolution";
             return ValidationFinding::condition(status, "DependenciesNotReady", message);
+        }
+        if kubelet.has_expressions() {
+            let descriptions = self.cloud.types.descriptions();
+            if descriptions.is_empty() {
+                return ValidationFinding::retry();
+            }
+            let enis = self.cloud.options.reserved_enis;
+            if let Some(problem) = kubelet.problem(descriptions.values(), &class.spec, enis) {
+                return ValidationFinding::terminal(evaluation_failed(&problem));
+            }
         }
         if let Some(key) = first_restricted(class.spec.tags.as_ref()) {
             let message = format!("the tag {key:?} may not be set by a class");
@@ -230,7 +256,8 @@ impl Validation {
         let other = |text: String| Ended::Finding(ValidationFinding::error(text));
         let claim = LaunchClaim::new(Requirements::new(), Resources::new(), &self.cloud.interner);
         let kinds = std::slice::from_ref(kind);
-        let groups = template_groups(&claim, kinds, &class.status.amis, CapacityType::OnDemand);
+        let reserved = self.cloud.reserved_by_expressions(class);
+        let groups = template_groups(&claim, kinds, &class.status.amis, CapacityType::OnDemand, &reserved);
         let Some(group) = groups.and_then(|groups| groups.into_iter().next()) else {
             return Err(other("no AMIs exist given constraints".to_owned()));
         };
@@ -297,6 +324,12 @@ impl Validation {
         }
         ended(class, DryRunStep::Instances, first.as_ref())
     }
+}
+
+/// The kubelet settings of a class, or why it cannot have them.
+fn kubelet_settings(class: &EC2NodeClass, gates: AwsFeatureGates) -> Result<ClassKubelet, KubeletProblem> {
+    gate_problem(&class.spec, gates).map_or(Ok(()), Err)?;
+    checked_expressions(&class.spec, gates)
 }
 
 /// What the answer of a tried call does to the sequence.

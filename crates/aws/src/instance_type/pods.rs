@@ -63,7 +63,7 @@ pub fn pods(
     interfaces: &[NetworkInterface],
 ) -> i64 {
     let rules = family_pod_rules(family);
-    let count = match kubelet.max_pods {
+    let count = match kubelet.max_pods_count() {
         Some(max) => i64::from(max),
         None if rules.limited_by_interfaces => eni_limited_pods(description, reserved_interfaces, interfaces),
         None => UNLIMITED_BY_INTERFACES,

@@ -3,10 +3,11 @@
 use super::description::InstanceTypeDescription;
 use super::labels::{ZoneView, requirements};
 use super::{capacity, overhead};
-use kerf_api::EC2NodeClass;
+use crate::kubelet::ClassKubelet;
 use kerf_api::ec2_node_class::{
     BlockDeviceMapping, InstanceStorePolicy, KubeletConfiguration, NetworkInterface, NodeClassAmi, NodeClassReservation,
 };
+use kerf_api::{EC2NodeClass, EC2NodeClassSpec};
 use kerf_model::instance_type::InstanceType;
 use kerf_model::intern::Interner;
 use std::collections::BTreeSet;
@@ -22,6 +23,8 @@ pub struct ResolveSettings {
     pub reserved_enis: i64,
     /// Whether capacity reservations are used.
     pub reserved_capacity: bool,
+    /// Whether kubelet settings may be expressions.
+    pub node_class_cel: bool,
 }
 
 impl ResolveSettings {
@@ -32,11 +35,12 @@ impl ResolveSettings {
             vm_memory_overhead_percent: 0.075,
             reserved_enis: 0,
             reserved_capacity: true,
+            node_class_cel: false,
         }
     }
 }
 
-/// The type as nodes of a class would have it.
+/// The type as nodes of a class would have it. A class with an expression that cannot be used counts as one without it: it is not ready.
 pub fn resolve(
     description: &InstanceTypeDescription,
     class: &EC2NodeClass,
@@ -45,6 +49,37 @@ pub fn resolve(
     settings: &ResolveSettings,
     interner: &Interner,
 ) -> InstanceType {
+    let kubelet = ClassKubelet::usable(&class.spec, settings.node_class_cel);
+    resolve_with(
+        description,
+        class,
+        &kubelet,
+        offered_in,
+        discovered_memory,
+        settings,
+        interner,
+    )
+}
+
+/// The same for a class whose kubelet settings were read before, since that takes longer than one type. A type that an expression gives
+/// nothing for has the defaults; no launch takes it.
+pub fn resolve_with(
+    description: &InstanceTypeDescription,
+    class: &EC2NodeClass,
+    kubelet: &ClassKubelet,
+    offered_in: &BTreeSet<String>,
+    discovered_memory: Option<i64>,
+    settings: &ResolveSettings,
+    interner: &Interner,
+) -> InstanceType {
+    let of_type = kubelet.has_expressions().then(|| {
+        let kubelet = kubelet.of_type(description, &class.spec, settings.reserved_enis);
+        EC2NodeClassSpec {
+            kubelet: Some(kubelet.unwrap_or_else(|_| class.spec.kubelet().without_expressions())),
+            ..class.spec.clone()
+        }
+    });
+    let spec = of_type.as_ref().unwrap_or(&class.spec);
     let family = class.spec.effective_family();
     let reservations: Vec<&NodeClassReservation> = class
         .status
@@ -65,8 +100,8 @@ pub fn resolve(
     InstanceType {
         name: interner.intern(&description.name),
         requirements,
-        capacity: capacity(description, &class.spec, family, settings, discovered_memory, interner),
-        overhead: overhead(description, &class.spec, family, settings, interner),
+        capacity: capacity(description, spec, family, settings, discovered_memory, interner),
+        overhead: overhead(description, spec, family, settings, interner),
         offerings: Vec::new(),
         price_overlaid: false,
         capacity_overlaid: false,

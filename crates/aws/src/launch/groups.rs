@@ -2,6 +2,7 @@
 
 use super::claim::LaunchClaim;
 use crate::ami::group_by_ami;
+use crate::kubelet::{ExpressionProblem, ReservedText};
 use crate::labels::{RESERVATION_ID, RESERVATION_INTERRUPTIBLE, RESERVATION_TYPE};
 use crate::offering::CapacityType;
 use crate::resources::EFA;
@@ -25,7 +26,12 @@ pub struct TemplateKey {
     pub reservation_type: Option<String>,
     /// Whether EC2 may take the reservation's instances back.
     pub interruptible: bool,
+    /// Resources reserved by expressions of the class; `None` where its types do not differ.
+    pub reserved: Option<ReservedText>,
 }
+
+/// What the expressions of a class reserve on a type: `None` without such expressions, an error where they give nothing.
+pub type ReservedOf<'f> = &'f dyn Fn(&InstanceType) -> Result<Option<ReservedText>, ExpressionProblem>;
 
 /// A template and the types it is for.
 #[derive(Clone, Debug)]
@@ -59,18 +65,20 @@ fn reservations(kind: &InstanceType, interner: &Interner) -> BTreeSet<(String, S
 }
 
 /// The templates for the types of a launch. A type with reservations in several zones is in one template for each of them. `None` if no
-/// type has an image.
+/// type has an image. A type that an expression of the class gives nothing for is in none.
 pub fn template_groups<'k>(
     claim: &LaunchClaim<'_>,
     kinds: &'k [InstanceType],
     amis: &[NodeClassAmi],
     bought: CapacityType,
+    reserved_of: ReservedOf<'_>,
 ) -> Option<Vec<TemplateGroup<'k>>> {
     let interner = claim.interner();
     let efa = interner.intern(EFA);
     let mut groups: BTreeMap<TemplateKey, Vec<&'k InstanceType>> = BTreeMap::new();
     for (ami, kinds) in group_by_ami(kinds, amis, interner) {
         for kind in kinds {
+            let Ok(reserved) = reserved_of(kind) else { continue };
             let base = TemplateKey {
                 ami: ami.to_owned(),
                 efa_count: if claim.wants_efa() { kind.capacity.get(efa) } else { 0 },
@@ -78,6 +86,7 @@ pub fn template_groups<'k>(
                 reservation_id: None,
                 reservation_type: None,
                 interruptible: false,
+                reserved,
             };
             if bought != CapacityType::Reserved {
                 groups.entry(base).or_default().push(kind);

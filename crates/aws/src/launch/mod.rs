@@ -20,7 +20,7 @@ pub use fleet::{
 };
 pub use fleet_errors::{FleetError, FleetScope, Mark, launch_failures, marks};
 pub use fleet_outcome::{FleetOutcome, failure};
-pub use groups::{TemplateGroup, TemplateKey, template_groups};
+pub use groups::{ReservedOf, TemplateGroup, TemplateKey, template_groups};
 pub use interfaces::{InterfaceRequest, interfaces};
 pub use select::{NoneLeft, Selection, TYPES_MAX, select};
 pub use template::{

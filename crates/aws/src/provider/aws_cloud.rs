@@ -1,6 +1,7 @@
 //! Everything that the provider and its controllers share.
 
 use super::cluster_facts::ClusterFacts;
+use super::kept_memory::KeptMemory;
 use crate::catalogue::{InstanceTypes, ListError};
 use crate::errors::ApiError;
 use crate::instance_type::ResolveSettings;
@@ -14,13 +15,14 @@ use crate::placement_group::PlacementGroup;
 use crate::profiles::Profiles;
 use crate::services::Services;
 use kerf_api::{EC2NodeClass, NodePool};
+use kerf_cloud::PoolOverlays;
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use kerf_runtime::client::SharedReads;
 use kerf_runtime::{Clock, Metrics, Recorder, Rng};
 use kerf_units::policy::MinValuesPolicy;
 use kube::Client;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What the provider is made from.
 pub struct AwsParts {
@@ -90,10 +92,14 @@ pub struct AwsCloud {
     pub instances: Instances,
     /// Instance profiles.
     pub profiles: Profiles,
+    /// The NodeOverlays of all pools, with the feature gate NodeOverlay.
+    pub(super) overlays: OnceLock<Arc<PoolOverlays>>,
     /// Reads of classes.
     pub(super) classes: SharedReads<Option<EC2NodeClass>>,
     /// Reads of pools.
     pub(super) pools: SharedReads<Option<NodePool>>,
+    /// The memory that annotations of classes keep.
+    pub(super) kept_memory: KeptMemory,
 }
 
 /// Why a class has no instance types.
@@ -130,6 +136,7 @@ impl AwsCloud {
             vm_memory_overhead_percent: options.vm_memory_overhead_percent,
             reserved_enis: options.reserved_enis,
             reserved_capacity,
+            node_class_cel: options.feature_gates.node_class_cel,
         };
         let ec2 = &services.ec2;
         let instances = Instances::new(
@@ -153,8 +160,10 @@ impl AwsCloud {
             groups: PlacementGroupLookup::new(Arc::clone(ec2)),
             templates: LaunchTemplates::new(Arc::clone(ec2), &cluster.name),
             profiles: Profiles::new(Arc::clone(&services.iam), &cluster.name, &cluster.region, rng),
+            overlays: OnceLock::new(),
             classes: SharedReads::default(),
             pools: SharedReads::default(),
+            kept_memory: KeptMemory::default(),
             instances,
             market,
             metrics,
@@ -175,11 +184,18 @@ impl AwsCloud {
         &self,
         class: &EC2NodeClass,
     ) -> Result<(Arc<Catalogue>, Option<PlacementGroup>), TypesError> {
+        self.restore_memory(class);
         let group = self.groups.resolve(class).await.map_err(TypesError::Group)?;
         let now = self.clock.now();
-        let list = self
-            .types
-            .list(class, group.as_ref(), &self.market, &self.reservations, now)?;
+        let overlay_prices = self.overlays.get().map(|overlays| overlays.type_prices());
+        let list = self.types.list(
+            class,
+            group.as_ref(),
+            &self.market,
+            &self.reservations,
+            overlay_prices.unwrap_or_default(),
+            now,
+        )?;
         Ok((list, group))
     }
 }

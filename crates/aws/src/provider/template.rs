@@ -2,6 +2,7 @@
 
 use super::aws_cloud::AwsCloud;
 use crate::errors::ApiError;
+use crate::kubelet::{ClassKubelet, ExpressionProblem, ReservedText, settings_for_nodes};
 use crate::launch::{TemplateData, TemplateInput, TemplateKey, Tenancy, template_data, template_name};
 use crate::offering::CapacityType;
 use crate::placement_group::PlacementGroup;
@@ -11,6 +12,7 @@ use crate::user_data::{
     encode, node_labels, render,
 };
 use kerf_api::EC2NodeClass;
+use kerf_model::instance_type::InstanceType;
 use std::collections::BTreeMap;
 
 /// What a template is made for.
@@ -46,6 +48,23 @@ pub(crate) enum TemplateError {
 }
 
 impl AwsCloud {
+    /// What the expressions of a class reserve on each type.
+    pub(crate) fn reserved_by_expressions<'a>(
+        &'a self,
+        class: &'a EC2NodeClass,
+    ) -> impl Fn(&InstanceType) -> Result<Option<ReservedText>, ExpressionProblem> + use<'a> {
+        let kubelet = ClassKubelet::usable(&class.spec, self.options.feature_gates.node_class_cel);
+        move |kind| {
+            if !kubelet.has_expressions() {
+                return Ok(None);
+            }
+            let description = self.types.description(self.interner.text(kind.name));
+            description.map_or(Ok(None), |description| {
+                kubelet.reserved_of_type(&description, &class.spec, self.options.reserved_enis)
+            })
+        }
+    }
+
     /// Makes sure that the template exists. Returns its name and data.
     pub(crate) async fn ensure_template(
         &self,
@@ -78,13 +97,19 @@ impl AwsCloud {
     ) -> Result<(TemplateData, usize), UserDataError> {
         let (spec, cluster) = (&class.spec, &self.cluster);
         let family = spec.effective_family();
+        let mut kubelet = settings_for_nodes(spec.kubelet().without_expressions(), self.options.feature_gates);
+        if let Some(reserved) = &key.reserved {
+            let given = |map: &BTreeMap<String, String>| (!map.is_empty()).then(|| map.clone());
+            kubelet.kube_reserved = given(&reserved.kube);
+            kubelet.system_reserved = given(&reserved.system);
+        }
         let input = BootstrapInput {
             family,
             cluster_name: cluster.name.clone(),
             endpoint: cluster.endpoint.clone(),
             ca_bundle: cluster.ca_bundle.clone(),
             cluster_cidr: cluster.cidr(),
-            kubelet: spec.kubelet(),
+            kubelet,
             taints: request.taints.to_vec(),
             labels: node_labels(request.labels, request.capacity_type.as_str(), family),
             instance_store_policy: spec.instance_store_policy,

@@ -34,7 +34,7 @@ fn script(input: &BootstrapInput) -> String {
         arguments.push("--ip-family ipv6".to_owned());
     }
     arguments.extend(dns.map(|address| format!("--dns-cluster-ip '{address}'")));
-    if input.kubelet.max_pods.is_some() {
+    if input.kubelet.max_pods_count().is_some() {
         arguments.push("--use-max-pods false".to_owned());
     }
     arguments.push(format!("--kubelet-extra-args '{}'", kubelet_flags(input).join(" ")));

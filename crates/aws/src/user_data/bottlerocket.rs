@@ -142,7 +142,7 @@ fn kubelet_settings(kubernetes: &mut Table, input: &BootstrapInput) {
         strings(&periods.collect())
     });
     let given = [
-        ("max-pods", number(kubelet.max_pods)),
+        ("max-pods", number(kubelet.max_pods_count())),
         ("system-reserved", kubelet.system_reserved.as_ref().map(strings)),
         ("kube-reserved", kubelet.kube_reserved.as_ref().map(strings)),
         ("eviction-hard", kubelet.eviction_hard.as_ref().map(strings)),

@@ -1,6 +1,6 @@
 //! What user data is made from (AWS-126 to AWS-130).
 
-use kerf_api::ec2_node_class::{AmiFamily, InstanceStorePolicy, KubeletConfiguration};
+use kerf_api::ec2_node_class::{AmiFamily, InstanceStorePolicy, KubeletConfiguration, MaxPods};
 use kerf_api::labels::{CAPACITY_TYPE, DO_NOT_SYNC_TAINTS, TRUE};
 use kerf_api::names::domain_of;
 use std::collections::BTreeMap;
@@ -77,7 +77,8 @@ impl BootstrapInput {
     #[must_use]
     pub fn with_defaults(mut self, pods: i64, kube_dns: Option<&str>) -> Self {
         let kubelet = &mut self.kubelet;
-        kubelet.max_pods = kubelet.max_pods.or_else(|| i32::try_from(pods).ok());
+        let count = kubelet.max_pods_count().or_else(|| i32::try_from(pods).ok());
+        kubelet.max_pods = count.map(MaxPods::Count);
         if kubelet.cluster_dns.as_ref().is_none_or(Vec::is_empty) {
             kubelet.cluster_dns = kube_dns.map(|address| vec![address.to_owned()]);
         }

@@ -46,7 +46,7 @@ pub fn kubelet_flags(input: &BootstrapInput) -> Vec<String> {
     [
         labels_flag(&input.labels),
         Some(taints),
-        number("max-pods", kubelet.max_pods),
+        number("max-pods", kubelet.max_pods_count()),
         number("pods-per-core", kubelet.pods_per_core),
         map_flag("system-reserved", kubelet.system_reserved.as_ref(), '='),
         map_flag("kube-reserved", kubelet.kube_reserved.as_ref(), '='),

@@ -29,6 +29,7 @@ fn key() -> TemplateKey {
         reservation_id: None,
         reservation_type: None,
         interruptible: false,
+        reserved: None,
     }
 }
 
@@ -431,7 +432,7 @@ fn types_that_need_equal_templates_share_one() {
     let od = || vec![offering(&interner, "a", "on-demand", 0.1)];
     let kinds = ["m5.large", "c5.large", "m6g.large", "m6idn.32xlarge"].map(|name| kind(name, &class, od(), &interner));
     let keys = |claim: &LaunchClaim<'_>| -> Vec<(String, i64, usize)> {
-        let groups = template_groups(claim, &kinds, &amis(), CapacityType::OnDemand).unwrap();
+        let groups = template_groups(claim, &kinds, &amis(), CapacityType::OnDemand, &|_| Ok(None)).unwrap();
         groups
             .into_iter()
             .map(|group| (group.key.ami, group.key.efa_count, group.types.len()))
@@ -449,13 +450,13 @@ fn types_that_need_equal_templates_share_one() {
     );
     claim.requests = Resources::new().with(interner.intern("vpc.amazonaws.com/efa"), 1);
     assert!(keys(&claim).contains(&("ami-amd".to_owned(), 2, 1)));
-    assert!(template_groups(&claim, &kinds, &[], CapacityType::OnDemand).is_none());
+    assert!(template_groups(&claim, &kinds, &[], CapacityType::OnDemand, &|_| Ok(None)).is_none());
     let reservations = vec![
         reserved(&interner, "a", "cr-1", "default", 0.001, 5),
         reserved(&interner, "b", "cr-2", "default", 0.001, 5),
     ];
     let kinds = [kind("m5.large", &class, reservations, &interner)];
-    let groups = template_groups(&claim, &kinds, &amis(), CapacityType::Reserved).unwrap();
+    let groups = template_groups(&claim, &kinds, &amis(), CapacityType::Reserved, &|_| Ok(None)).unwrap();
     let ids: Vec<_> = groups
         .iter()
         .map(|group| group.key.reservation_id.as_deref().unwrap())
@@ -646,7 +647,7 @@ fn error(code: &str, message: &str, zone: &str) -> FleetError {
 fn scope<'a>(
     capacity_type: CapacityType,
     group: Option<GroupScope>,
-    reservations: &'a BTreeMap<String, String>,
+    reservations: &'a BTreeMap<(String, String), String>,
 ) -> FleetScope<'a> {
     FleetScope {
         capacity_type,
@@ -736,13 +737,20 @@ fn marks_of_placement_groups_are_scoped() {
 // AWS-254
 #[test]
 fn full_reservations_are_remembered_as_empty() {
-    let reservations = BTreeMap::from([("us-east-1a".to_owned(), "cr-1".to_owned())]);
+    let place = |name: &str| (name.to_owned(), "us-east-1a".to_owned());
+    let reservations = BTreeMap::from([
+        (place("m5.large"), "cr-1".to_owned()),
+        (place("c5.large"), "cr-2".to_owned()),
+    ]);
     let scope = scope(CapacityType::Reserved, None, &reservations);
     let marks_of = |code: &str, message: &str, zone: &str| marks(&[error(code, message, zone)], &scope);
     assert_eq!(
         marks_of("ReservationCapacityExceeded", "", "a"),
         [Mark::Reservation("cr-1".to_owned())]
     );
+    let mut other = error("ReservationCapacityExceeded", "", "a");
+    other.instance_type = "c5.large".to_owned();
+    assert_eq!(marks(&[other], &scope), [Mark::Reservation("cr-2".to_owned())]);
     assert_eq!(marks_of("ReservationCapacityExceeded", "", "b"), []);
     assert_eq!(marks_of("RequestLimitExceeded", "", "a"), []);
     let limit = "limit of instances in this spread placement group";

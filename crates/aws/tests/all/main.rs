@@ -19,6 +19,8 @@ mod instance_profile;
 mod instance_types;
 mod instances;
 mod interruption;
+mod kept_memory;
+mod kubelet_settings;
 mod launch_requests;
 mod launch_selection;
 mod launch_templates;

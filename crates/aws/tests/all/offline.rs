@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use kerf_api::EC2NodeClass;
 use kerf_aws::instance_type::builtin_types;
 use kerf_aws::offline::{OfflineSettings, offline_catalogue};
+use kerf_aws::options::AwsFeatureGates;
 use kerf_aws::pricing::{PriceBook, SpotPrices};
 use kerf_model::instance_type::{Catalogue, InstanceType};
 use kerf_model::intern::{Interner, sym};
@@ -15,6 +16,7 @@ fn catalogue(class: &EC2NodeClass, interner: &Interner) -> Arc<Catalogue> {
     let settings = OfflineSettings {
         resolve: settings(),
         prices: PriceBook::new("us-east-1", SpotPrices::Modelled),
+        gates: AwsFeatureGates::default(),
     };
     offline_catalogue(class, &settings, Timestamp::UNIX_EPOCH, interner)
 }

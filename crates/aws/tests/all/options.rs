@@ -1,6 +1,6 @@
 //! Options of the provider.
 
-use kerf_aws::options::{AwsOptions, DEFINITIONS};
+use kerf_aws::options::{AwsFeatureGates, AwsOptions, DEFINITIONS};
 use kerf_units::duration::GoDuration;
 use std::collections::BTreeMap;
 
@@ -32,6 +32,8 @@ fn defaults() {
     // AWS-350, AWS-351
     assert_eq!(options.ami_refresh_interval, GoDuration::from_secs(60));
     assert_eq!(options.subnet_refresh_interval, GoDuration::from_secs(60));
+    // AWS-323
+    assert!(options.learn_memory && !options.instance_status_dry_run);
     for definition in DEFINITIONS {
         assert_eq!(definition.env.to_lowercase().replace('_', "-"), definition.flag);
     }
@@ -77,4 +79,48 @@ fn flags_win_and_violations_are_reported_together() {
     );
     let errors = read(&[("reserved-enis", "-1"), ("ami-refresh-interval", "1s")], &[]).unwrap_err();
     assert_eq!(errors.len(), 3);
+}
+
+#[test]
+fn feature_gates_are_off_and_unknown_ones_are_errors() {
+    let gates = |text: &str| read(&[NAME], &[("AWS_FEATURE_GATES", text)]).map(|options| options.feature_gates);
+    for (text, cel, fields) in [
+        ("", false, false),
+        ("NodeClassCEL=false", false, false),
+        ("NodeClassCEL=true", true, false),
+        (" ExtendedKubeletConfiguration=1 , NodeClassCEL=t,", true, true),
+        ("NodeClassCEL=true,NodeClassCEL=false", false, false),
+    ] {
+        let want = AwsFeatureGates {
+            node_class_cel: cel,
+            extended_kubelet: fields,
+        };
+        assert_eq!(gates(text), Ok(want), "{text}");
+    }
+    for (text, message) in [
+        (
+            "NodeClasCEL=true",
+            "aws-feature-gates has the unknown gate NodeClasCEL (did you mean NodeClassCEL?); known are NodeClassCEL, \
+             ExtendedKubeletConfiguration",
+        ),
+        (
+            "NodeClassCEL",
+            "aws-feature-gates has the malformed pair \"NodeClassCEL\", expect Name=true or Name=false",
+        ),
+        (
+            "NodeClassCEL=yes",
+            "aws-feature-gates has the value \"yes\" for NodeClassCEL, which must be true or false",
+        ),
+    ] {
+        assert_eq!(gates(text), Err(vec![message.to_owned()]), "{text}");
+    }
+    // Flags win over the environment.
+    let flag = read(
+        &[NAME, ("aws-feature-gates", "NodeClassCEL=false")],
+        &[("AWS_FEATURE_GATES", "NodeClassCEL=true")],
+    );
+    assert_eq!(
+        flag.map(|options| options.feature_gates),
+        Ok(AwsFeatureGates::default())
+    );
 }

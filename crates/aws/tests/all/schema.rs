@@ -1,6 +1,6 @@
 //! EC2NodeClass as an API server admits it: schema, defaults and rules of the definition.
 
-use kerf_api::{Provider, crds};
+use kerf_api::{Provider, crds, with_later_kubelet_fields};
 use kerf_apiserver::Admission;
 use serde_json::{Value, json};
 
@@ -550,4 +550,41 @@ fn tenancy_has_a_closed_set_of_values() {
     };
     assert!(judge(&["default"]) && judge(&["dedicated", "host"]));
     assert!(!judge(&["host"]));
+}
+
+#[test]
+fn later_kubelet_fields_are_in_the_definition_only_if_asked_for() {
+    let crds = |expressions, every_field| {
+        let crds = crds(Provider::Aws).into_iter();
+        crds.map(|crd| with_later_kubelet_fields(crd, expressions, every_field))
+            .collect::<Vec<_>>()
+    };
+    let kubelet = |expressions, every_field, kubelet: Value| {
+        let crds = crds(expressions, every_field);
+        let mut object = class(&json!({ "kubelet": kubelet }));
+        let admitted = Admission::new(crds.iter().map(|crd| &crd.value)).admit(&mut object);
+        admitted.ok().map(|_| object["spec"]["kubelet"].clone())
+    };
+    let expressions = json!({"maxPods": "vcpus * 10", "kubeReserved": {"cpu": "vcpus * 10"}});
+    assert_eq!(kubelet(false, false, expressions.clone()), None);
+    assert_eq!(kubelet(false, true, expressions.clone()), None);
+    assert_eq!(kubelet(true, false, expressions.clone()), Some(expressions));
+    let field = json!({"maxPods": 10, "containerLogMaxSize": "50Mi"});
+    assert_eq!(kubelet(false, false, field.clone()), Some(json!({"maxPods": 10})));
+    assert_eq!(kubelet(true, false, field.clone()), Some(json!({"maxPods": 10})));
+    assert_eq!(kubelet(false, true, field.clone()), Some(field));
+    for wrong in [
+        json!({"maxPods": -1}),
+        json!({"maxPods": true}),
+        json!({"kubeReserved": {"cpu": "-1"}}),
+        json!({"kubeReserved": {"gpu": "1"}}),
+        json!({"imageGCHighThresholdPercent": 10, "imageGCLowThresholdPercent": 20}),
+    ] {
+        assert_eq!(kubelet(true, true, wrong.clone()), None, "{wrong}");
+    }
+    // The text is what the value says.
+    for (crd, plain) in crds(true, true).iter().zip(crds(false, false)) {
+        let read: Value = serde_json::from_str(&crd.yaml).unwrap_or(plain.value);
+        assert_eq!(read, crd.value, "{}", crd.name);
+    }
 }

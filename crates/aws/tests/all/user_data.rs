@@ -69,13 +69,13 @@ fn everything() -> Value {
 fn pods_and_dns_server_are_always_filled_in() {
     let filled = |kubelet: Value, dns| with_kubelet(AmiFamily::Al2023, kubelet).with_defaults(58, dns).kubelet;
     let plain = filled(json!({}), Some("10.100.0.10"));
-    assert_eq!(plain.max_pods, Some(58));
+    assert_eq!(plain.max_pods_count(), Some(58));
     assert_eq!(plain.cluster_dns, Some(vec!["10.100.0.10".to_owned()]));
     let own = filled(
         json!({"maxPods": 10, "clusterDNS": ["1.1.1.1", "2.2.2.2"]}),
         Some("10.100.0.10"),
     );
-    assert_eq!(own.max_pods, Some(10));
+    assert_eq!(own.max_pods_count(), Some(10));
     assert_eq!(own.cluster_dns.unwrap().len(), 2);
     assert_eq!(filled(json!({"clusterDNS": []}), None).cluster_dns, None);
     let first = with_kubelet(AmiFamily::Al2, everything());

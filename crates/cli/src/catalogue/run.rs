@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::messages::say;
 use jiff::Timestamp;
 use kerf_api::{EC2NodeClass, EC2NodeClassSpec};
-use kerf_aws::offline::offline_catalogue;
+use kerf_aws::offline::{kubelet_problem, offline_catalogue};
 use kerf_model::intern::Interner;
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &CatalogueArgs) -> anyhow::Result<Exit> {
     let class = match &args.nodeclass {
         None => Some(default_class()),
         Some(path) => {
-            let mut input = from_files(std::slice::from_ref(path), true);
+            let mut input = from_files(std::slice::from_ref(path), true, args.ec2.aws_feature_gates);
             errors.append(&mut input.errors);
             let mut classes = input.cluster.ec2_classes;
             if classes.len() != 1 && errors.is_empty() {
@@ -35,6 +35,10 @@ pub(crate) fn run(args: &CatalogueArgs) -> anyhow::Result<Exit> {
     let (Some(settings), Some(class), true) = (settings, class, errors.is_empty()) else {
         return Ok(Exit::BadInput);
     };
+    if let Some((_, message)) = kubelet_problem(&class, &settings) {
+        say!("error: EC2NodeClass/{}: {message}", class.name());
+        return Ok(Exit::BadInput);
+    }
     let interner = Interner::default();
     let catalogue = offline_catalogue(&class, &settings, Timestamp::now(), &interner);
     let text = match args.output {

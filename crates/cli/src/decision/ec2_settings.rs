@@ -39,7 +39,12 @@ pub(crate) fn ec2_settings(args: &Ec2Args, errors: &mut Vec<InputError>) -> Opti
     let resolve = ResolveSettings {
         vm_memory_overhead_percent: args.vm_memory_overhead_percent,
         reserved_enis: args.reserved_enis,
+        node_class_cel: args.aws_feature_gates.node_class_cel,
         ..ResolveSettings::new(region)
     };
-    Some(OfflineSettings { resolve, prices })
+    Some(OfflineSettings {
+        resolve,
+        prices,
+        gates: args.aws_feature_gates,
+    })
 }

@@ -6,6 +6,7 @@ use super::nominations::Nominations;
 use crate::manifests::{InputError, Object, Objects, Unread, expand_workloads};
 use kerf_api::{EC2NodeClass, NodeClaim, NodeOverlay, NodePool, NodeRepairPolicy};
 use kerf_apiserver::Admission;
+use kerf_aws::options::AwsFeatureGates;
 use kerf_state::ClusterObjects;
 use kerf_state::lean::LeanPod;
 use serde::de::DeserializeOwned;
@@ -29,11 +30,17 @@ pub(crate) struct Cluster {
     pub(crate) unread: Vec<Unread>,
 }
 
+/// A definition with the fields of the features that are on.
+pub(crate) fn with_gates(crd: kerf_api::Crd, gates: AwsFeatureGates) -> kerf_api::Crd {
+    kerf_api::with_later_kubelet_fields(crd, gates.node_class_cel, gates.extended_kubelet)
+}
+
 /// Admission of the built-in kinds, of Karpenter's and of Kerf's.
-pub(super) fn admission() -> Admission {
+pub(super) fn admission(gates: AwsFeatureGates) -> Admission {
     let crds = kerf_api::crds(kerf_api::Provider::Core);
     let kwok = kerf_api::crds(kerf_api::Provider::Kwok);
-    let aws = kerf_api::crds(kerf_api::Provider::Aws);
+    let aws = kerf_api::crds(kerf_api::Provider::Aws).into_iter();
+    let aws: Vec<kerf_api::Crd> = aws.map(|crd| with_gates(crd, gates)).collect();
     let is_class = |crd: &&kerf_api::Crd| {
         ["kwoknodeclasses", "ec2nodeclasses"]
             .iter()

@@ -15,6 +15,7 @@ mod unread;
 pub(crate) use ec2_settings::ec2_settings;
 pub(crate) use files::{from_files, from_sources};
 pub(crate) use input::Cluster;
+pub(crate) use input::with_gates;
 pub(crate) use inputs::DecisionInputs;
 pub use live::KINDS;
 pub(crate) use live::{from_cluster, from_lists};

@@ -1,6 +1,7 @@
 //! The instance types of each pool: those of its EC2NodeClass, or those of the command line.
 
 use super::Settings;
+use crate::messages::say;
 use kerf_api::ec2_node_class::KIND;
 use kerf_api::{EC2NodeClass, NodePool};
 use kerf_aws::labels;
@@ -22,6 +23,12 @@ impl<'a> PoolCatalogues<'a> {
         let offline = settings.ec2.as_ref();
         let by_class = offline.into_iter().flat_map(|offline| {
             classes.iter().map(|class| {
+                if let Some((_, message)) = kerf_aws::offline::kubelet_problem(class, offline) {
+                    say!(
+                        "note: EC2NodeClass/{} is not ready, nothing is launched for it: {message}",
+                        class.name()
+                    );
+                }
                 let catalogue = kerf_aws::offline::offline_catalogue(class, offline, settings.now, interner);
                 (class.name().to_owned(), catalogue)
             })

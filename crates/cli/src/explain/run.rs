@@ -28,7 +28,14 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     let offline = !args.filenames.is_empty();
     let whole = if offline { "input" } else { "cluster" };
     let (input, namespace) = if offline {
-        (from_files(&args.filenames, args.decision.validate), None)
+        (
+            from_files(
+                &args.filenames,
+                args.decision.validate,
+                args.decision.ec2.aws_feature_gates,
+            ),
+            None,
+        )
     } else {
         let read =
             async |connection: &Connection| Ok((from_cluster(connection).await?, connection.namespace().to_owned()));

@@ -85,9 +85,24 @@ fn of_aws(settings: &Settings) -> Vec<EnvVar> {
         ("DISABLE_DRY_RUN", settings.disable_dry_run.to_string()),
         ("AMI_REFRESH_INTERVAL", settings.ami_refresh_interval.clone()),
         ("SUBNET_REFRESH_INTERVAL", settings.subnet_refresh_interval.clone()),
+        ("AWS_FEATURE_GATES", aws_feature_gates(settings)),
     ];
     all.extend(given.iter().filter_map(|(name, value)| unless_empty(name, value)));
     all
+}
+
+/// The gates of the provider that are on: all are off otherwise.
+fn aws_feature_gates(settings: &Settings) -> String {
+    let gates = &settings.aws_feature_gates;
+    let pairs = [
+        ("NodeClassCEL=true", gates.node_class_cel),
+        (
+            "ExtendedKubeletConfiguration=true",
+            gates.extended_kubelet_configuration,
+        ),
+    ];
+    let on = pairs.iter().filter(|(_, on)| *on).map(|(text, _)| *text);
+    on.collect::<Vec<_>>().join(",")
 }
 
 fn feature_gates(settings: &Settings) -> String {

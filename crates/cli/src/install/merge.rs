@@ -1,7 +1,7 @@
 //! Merges values as helm does: the defaults, then files, then `--set`.
 
 use super::set::parse_set;
-use super::values::{DEFAULTS, OF_AWS, OPEN, Values, WITHOUT_EFFECT};
+use super::values::{DEFAULTS, OF_AWS, OPEN, Values};
 use kerf_api::Provider;
 use kerf_units::nearest_name::nearest;
 use serde_json::{Map, Value};
@@ -122,20 +122,6 @@ fn unknown(source: &str, path: &str, name: &str, known: &Map<String, Value>) -> 
 /// Decodes merged values.
 fn typed(mut merged: Value, defaults: &Value) -> Result<Merged, Vec<String>> {
     let mut notes = Vec::new();
-    for path in WITHOUT_EFFECT {
-        let Some((parent, name)) = path.rsplit_once('.') else {
-            continue;
-        };
-        let pointer = format!("/{}", parent.replace('.', "/"));
-        let default = defaults.pointer(&pointer).and_then(|parent| parent.get(name));
-        let fields = merged.pointer_mut(&pointer).and_then(Value::as_object_mut);
-        let removed = fields.and_then(|fields| fields.remove(name));
-        if removed.as_ref().is_some_and(|value| Some(value) != default) {
-            notes.push(format!(
-                "{path} has no effect: this version of Kerf has no such features"
-            ));
-        }
-    }
     if let Some(resources) = merged.pointer_mut("/controller/resources") {
         quantities_as_text(resources);
     }
@@ -233,11 +219,6 @@ mod tests {
     #[test]
     fn the_defaults_of_the_chart_and_of_the_types_are_equal() {
         let mut written: Value = serde_saphyr::from_str(DEFAULTS).expect("YAML");
-        let settings = written["settings"].as_object_mut().expect("a map");
-        for path in WITHOUT_EFFECT {
-            let name = path.strip_prefix("settings.").expect("a setting");
-            assert!(settings.remove(name).is_some(), "{path} is not in values.yaml");
-        }
         let defaults = merged(&[]).expect("good values");
         assert_eq!(defaults.notes, Vec::<String>::new());
         let mut typed = serde_json::to_value(&defaults.values).expect("JSON");
@@ -289,8 +270,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                "settings.awsFeatureGates has no effect: this version of Kerf has no such features",
                 "settings.clusterName has no effect: only the provider aws reads it",
+                "settings.awsFeatureGates has no effect: only the provider aws reads it",
             ]
         );
         assert_eq!(

@@ -183,6 +183,7 @@ pub(crate) struct Settings {
     pub(crate) disable_dry_run: bool,
     pub(crate) ami_refresh_interval: String,
     pub(crate) subnet_refresh_interval: String,
+    pub(crate) aws_feature_gates: AwsFeatureGateValues,
 }
 
 impl Settings {
@@ -210,8 +211,17 @@ pub(crate) struct FeatureGateValues {
     pub(crate) capacity_buffer: bool,
 }
 
+/// Features of the AWS provider.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub(crate) struct AwsFeatureGateValues {
+    #[serde(rename = "nodeClassCEL")]
+    pub(crate) node_class_cel: bool,
+    pub(crate) extended_kubelet_configuration: bool,
+}
+
 /// Values that only the AWS provider reads.
-pub(crate) const OF_AWS: [&str; 12] = [
+pub(crate) const OF_AWS: [&str; 13] = [
     "clusterCABundle",
     "clusterName",
     "clusterEndpoint",
@@ -224,10 +234,8 @@ pub(crate) const OF_AWS: [&str; 12] = [
     "disableDryRun",
     "amiRefreshInterval",
     "subnetRefreshInterval",
+    "awsFeatureGates",
 ];
-
-/// Values of Karpenter's AWS chart that have no effect.
-pub(crate) const WITHOUT_EFFECT: [&str; 1] = ["settings.awsFeatureGates"];
 
 /// Values whose fields users name themselves, or whose fields are those of a Kubernetes type.
 pub(crate) const OPEN: [&str; 14] = [

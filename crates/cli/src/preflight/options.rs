@@ -10,9 +10,6 @@ use std::collections::BTreeMap;
 
 const CHECK: &str = "options";
 
-/// Variables of Karpenter's AWS provider that Kerf's does not read.
-const WITHOUT_EFFECT: &str = "AWS_FEATURE_GATES";
-
 pub(super) fn check(facts: &Facts) -> Vec<Finding> {
     if facts.deployments.is_empty() {
         let message = "no Deployment of Karpenter is known; its options are not checked";
@@ -41,13 +38,6 @@ fn of_deployment(deployment: &Deployment, provider: Provider) -> Vec<Finding> {
     if container.command.is_some() {
         let message = "command is set: it replaces the entry point of Kerf's image; remove it";
         add(Level::Problem, message.to_owned());
-    }
-    if variables
-        .get(WITHOUT_EFFECT)
-        .is_some_and(|gates| gates.contains("=true"))
-    {
-        let message = format!("without effect in this version of Kerf: {WITHOUT_EFFECT}");
-        add(Level::Warning, message);
     }
     let is_on = |name: &str, wanted: &str| {
         variables
@@ -135,15 +125,15 @@ mod tests {
             "env": [
                 {"name": "CLUSTER_NAME", "value": "a"},
                 {"name": "AMI_REFRESH_INTERVAL", "value": "1s"},
-                {"name": "AWS_FEATURE_GATES", "value": "NodeClassCEL=true"},
+                {"name": "AWS_FEATURE_GATES", "value": "NodeClasCEL=true"},
                 {"name": "IGNORE_DRA_REQUESTS", "value": "false"},
             ],
         }));
         let levels: Vec<Level> = found.iter().map(|(level, _)| *level).collect();
         use Level::{Note, Problem, Warning};
-        assert_eq!(levels, [Problem, Problem, Warning, Warning, Note], "{found:?}");
+        assert_eq!(levels, [Problem, Problem, Warning, Note], "{found:?}");
         assert!(found[0].1.contains("PREFERENCE_POLICY"), "{found:?}");
         assert!(found[0].1.contains("ami-refresh-interval"), "{found:?}");
-        assert!(found[2].1.ends_with("AWS_FEATURE_GATES"), "{found:?}");
+        assert!(found[0].1.contains("did you mean NodeClassCEL?"), "{found:?}");
     }
 }

@@ -29,7 +29,11 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     let interner = Arc::new(Interner::default());
     let mut errors = Vec::new();
     let settings = Settings::read(&args.decision, CatalogueChoice::Offline, &interner, &mut errors);
-    let mut input = from_files(&args.filenames, args.decision.validate);
+    let mut input = from_files(
+        &args.filenames,
+        args.decision.validate,
+        args.decision.ec2.aws_feature_gates,
+    );
     errors.append(&mut input.errors);
     mention(&input.notes);
     let Some(settings) = settings else {
