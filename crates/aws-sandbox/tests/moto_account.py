@@ -18,6 +18,7 @@ from moto.ssm.models import Parameter, ssm_backends
 
 ACCOUNT, REGION, CLUSTER = "123456789012", "us-east-1", "kerf"
 VERSIONS = [f"1.{minor}" for minor in range(29, 37)]
+RELEASES = ("v20260101", "v20260115")
 ARCHITECTURES = {"x86_64": "x86_64", "arm64": "arm64"}
 
 
@@ -36,33 +37,45 @@ def put_image_parameters(image_ids):
             ssm._parameters[name].append(parameter)
 
 
-def register_images(ec2):
+def register_images(ec2, release):
     """RegisterImage forgets the architecture."""
     images = {}
     for architecture in ARCHITECTURES:
         image_id = ec2.register_image(
-            Name=f"amazon-eks-node-al2023-{architecture}-standard", Architecture=architecture, RootDeviceName="/dev/xvda"
+            Name=f"amazon-eks-node-al2023-{architecture}-standard-{release}", Architecture=architecture,
+            RootDeviceName="/dev/xvda",
         )["ImageId"]
         ec2_backends[ACCOUNT][REGION].amis[image_id].architecture = architecture
         images[architecture] = image_id
     return images
 
 
-def give_instances_their_groups():
-    """CreateFleet leaves the security groups of the launch template away."""
+def complete_instances_of_fleets():
+    """CreateFleet reads only part of a launch template.
+
+    Without security groups an instance has drifted. Without instance profile it has no role, so that its node may not join. Without spot
+    request in its description it counts as bought on demand.
+    """
     backend = ec2_backends[ACCOUNT][REGION]
     create = type(backend).create_fleet
 
-    def with_groups(self, *args, **kwargs):
+    def complete(self, *args, **kwargs):
         fleet = create(self, *args, **kwargs)
         groups = [group for group in self.describe_security_groups() if group.name == "default"]
-        for reservation in self.all_reservations():
-            for instance in reservation.instances:
-                if not instance.security_groups:
-                    instance.security_groups = groups
+        launched = [(one["instance"], one["launch_spec"]) for one in fleet.on_demand_instances]
+        for request in fleet.spot_requests:
+            request.instance.spot_instance_request_id = request.id
+            launched.append((request.instance, request.launch_spec))
+        for instance, launch in launched:
+            if not instance.security_groups:
+                instance.security_groups = groups
+            # The name is where moto keeps the ARN of a profile.
+            if launch.iam_instance_profile:
+                name = launch.iam_instance_profile["Arn"]["Name"]
+                self.associate_iam_instance_profile(instance.id, iam_instance_profile_name=name)
         return fleet
 
-    type(backend).create_fleet = with_groups
+    type(backend).create_fleet = complete
 
 
 def main():
@@ -84,8 +97,9 @@ def main():
     eks.create_cluster(
         name=CLUSTER, version="1.33", roleArn=f"arn:aws:iam::{ACCOUNT}:role/eks", resourcesVpcConfig={"subnetIds": subnets}
     )
-    put_image_parameters(register_images(ec2))
-    give_instances_their_groups()
+    put_image_parameters(register_images(ec2, RELEASES[0]))
+    register_images(ec2, RELEASES[1])
+    complete_instances_of_fleets()
     print(f"ready: KERF_MOTO=http://127.0.0.1:{port}", flush=True)
     while True:
         time.sleep(60)
