@@ -145,12 +145,15 @@ impl InstanceTypes {
             ids.map(|id| (id.clone(), counts.available(&id))).collect()
         };
         let market_revision = market.revision(now);
+        let mut status = EC2NodeClassStatus {
+            conditions: Vec::new(),
+            ..class.status.clone()
+        };
+        // They change places whenever their free addresses do.
+        status.subnets.sort_by(|a, b| a.id.cmp(&b.id));
         let key = ListKey {
             spec: class.spec.clone(),
-            status: EC2NodeClassStatus {
-                conditions: Vec::new(),
-                ..class.status.clone()
-            },
+            status,
             group: group.cloned(),
             reservations: counts,
             overlay_prices,

@@ -73,13 +73,13 @@ impl<'a> ClassConditions<'a> {
         }
     }
 
-    /// The status of each topic.
+    /// The status of each topic. A condition that is about an earlier generation says nothing of this one (AWS-492).
     pub(super) fn statuses(&self) -> Vec<(ConditionType, Option<bool>)> {
         let status = |kind: ConditionType| {
             let found = self
                 .conditions
                 .iter()
-                .find(|condition| condition.type_ == kind.as_str());
+                .find(|condition| condition.type_ == kind.as_str() && condition.observed_generation == self.generation);
             let status = found.and_then(|condition| match condition.status {
                 ConditionStatus::True => Some(true),
                 ConditionStatus::False => Some(false),

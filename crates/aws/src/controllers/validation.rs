@@ -1,5 +1,6 @@
 //! Validates a class by trying what a launch does (AWS-069 to AWS-085).
 
+use crate::annotations::DISCOVERED_MEMORY;
 use crate::cache::Cache;
 use crate::error_advice::explain;
 use crate::errors::ApiError;
@@ -17,6 +18,7 @@ use crate::provider::{AwsCloud, TemplateError, TemplateRequest};
 use crate::services::{FleetDryRun, InstancesDryRun};
 use crate::tags::{Tags, first_restricted, launch_tags};
 use crate::user_data::node_taints;
+use kerf_api::ec2_node_class::NodeClassSubnet;
 use kerf_api::hash::primitive;
 use kerf_api::{AmiFamily, ConditionStatus, EC2NodeClass, NodePool};
 use kerf_cloud::requirements;
@@ -358,17 +360,17 @@ fn specifications(resources: [&'static str; 3], tags: &Tags) -> Vec<FleetTagSpec
     each.into()
 }
 
-/// A hash of everything a result depends on (AWS-072). An annotation more is another hash, which forces a validation.
+/// A hash of everything a result depends on (AWS-072). An annotation more is another hash, which forces a validation; what the controller itself
+/// keeps in one does not. Subnets change places in the status whenever their free addresses do.
 fn result_hash(class: &EC2NodeClass, tags: &Tags) -> u64 {
     let status = &class.status;
+    let mut subnets: Vec<&NodeClassSubnet> = status.subnets.iter().collect();
+    subnets.sort_by(|a, b| a.id.cmp(&b.id));
+    let annotations = class.metadata.annotations.iter().flatten();
+    let annotations: BTreeMap<_, _> = annotations.filter(|(key, _)| *key != DISCOVERED_MEMORY).collect();
     let text = format!(
-        "{:?}{:?}{:?}{:?}{:?}{:?}{tags:?}",
-        status.subnets,
-        status.security_groups,
-        status.amis,
-        status.instance_profile,
-        class.spec,
-        class.metadata.annotations
+        "{subnets:?}{:?}{:?}{:?}{:?}{annotations:?}{tags:?}",
+        status.security_groups, status.amis, status.instance_profile, class.spec,
     );
     primitive(text.as_bytes())
 }

@@ -249,6 +249,44 @@ async fn results_of_validation_are_kept_for_half_an_hour() {
     assert_eq!(world.aws.count("CreateFleet"), 2);
 }
 
+// AWS-072
+#[tokio::test(start_paused = true)]
+async fn the_order_of_subnets_forces_no_validation() {
+    let world = complete_world(&[]).await;
+    put_new(&world, json!({})).await;
+    let controller = NodeClassController::new(&world.cloud);
+    controller.reconcile("nodes").await.unwrap();
+    assert_eq!(world.aws.count("CreateFleet"), 1);
+    let first = get(&world).await.status.subnets;
+    world.aws.account().subnets[1].free_addresses = 5000;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    controller.reconcile("nodes").await.unwrap();
+    let swapped: Vec<_> = first.iter().rev().cloned().collect();
+    assert_eq!(get(&world).await.status.subnets, swapped);
+    assert_eq!(world.aws.count("CreateFleet"), 1);
+}
+
+// AWS-492
+#[tokio::test(start_paused = true)]
+async fn a_class_is_not_ready_with_what_was_found_for_an_earlier_generation() {
+    let world = complete_world(&[]).await;
+    put_new(&world, json!({})).await;
+    let controller = NodeClassController::new(&world.cloud);
+    controller.reconcile("nodes").await.unwrap();
+    assert_eq!(condition(&get(&world).await, "Ready").0, YES);
+    world.aws.fail("DescribeSecurityGroups", "InternalError", "");
+    let api = Api::<EC2NodeClass>::all(world.client.clone());
+    let other = json!({"spec": {"securityGroupSelectorTerms": [{"tags": {"team": "other"}}]}});
+    api.patch("nodes", &PatchParams::default(), &Patch::Merge(other))
+        .await
+        .unwrap();
+    // The failed call is an error of the pass.
+    let _ = controller.reconcile("nodes").await;
+    assert_ne!(condition(&get(&world).await, "Ready").0, YES);
+    controller.reconcile("nodes").await.unwrap();
+    assert_eq!(condition(&get(&world).await, "Ready").0, YES);
+}
+
 // AWS-077
 #[tokio::test(start_paused = true)]
 async fn a_throttled_validation_is_tried_again_after_a_back_off() {
