@@ -61,9 +61,7 @@ pub fn with_later_kubelet_fields(mut crd: Crd, expressions: bool, every_field: b
             *pods = json!({
                 "description": "Most pods on a node: a number, or a CEL expression that gives it for an instance type.",
                 "x-kubernetes-int-or-string": true,
-                "x-kubernetes-validations": [
-                    {"message": "maxPods cannot be negative", "rule": "type(self) != int || self >= 0"},
-                ],
+                "minimum": 0,
             });
         }
         for map in ["kubeReserved", "systemReserved"] {

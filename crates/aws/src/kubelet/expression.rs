@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 /// Longest expression in bytes.
 pub const TEXT_MAX: usize = 1024;
-/// Deepest nesting of brackets: the parser recurses.
+/// Deepest nesting of brackets and conditions: the parser recurses, and ends in a panic where it is too deep.
 const NESTING_MAX: usize = 16;
 /// The operator of a negative number, and the function that stands for it: the library's own overflows at the least number.
 const NEGATE: &str = "-_";
@@ -80,8 +80,8 @@ pub enum CompileError {
     /// Too long.
     #[error("is longer than {TEXT_MAX} bytes")]
     TooLong,
-    /// Too many brackets in one another.
-    #[error("has more than {NESTING_MAX} brackets in one another")]
+    /// Too many brackets and conditions in one another.
+    #[error("has more than {NESTING_MAX} brackets and conditions in one another")]
     TooDeep,
     /// No CEL.
     #[error("is no CEL: {0}")]
@@ -198,16 +198,17 @@ impl Expression {
     }
 }
 
-/// The deepest nesting of brackets. Brackets in texts count, too.
+/// The deepest nesting of brackets and conditions: each `?` contains the rest of the text. Those in texts count, too.
 fn nesting(text: &str) -> usize {
-    let mut open = 0_usize;
+    let (mut open, mut conditions) = (0_usize, 0);
     let depths = text.bytes().map(|byte| {
         match byte {
             b'(' | b'[' | b'{' => open += 1,
             b')' | b']' | b'}' => open = open.saturating_sub(1),
+            b'?' => conditions += 1,
             _ => {}
         }
-        open
+        open + conditions
     });
     depths.max().unwrap_or(0)
 }

@@ -65,7 +65,7 @@ fn what_is_kept_is_taken_back_after_a_restart() {
     let mut later = DiscoveredMemory::default();
     assert!(later.merge(&restored, at(60)));
     assert_eq!(later.memory("m5.large", 1, at(59)), None);
-    let for_ever = DiscoveredMemory::from_text("v1 @0000000000000001 m5.large=1,20000000,00000001,00000002", at(0));
+    let for_ever = DiscoveredMemory::from_text("v1 @0000000000000001 m5.large=1,2000000,00000001,00000002", at(0));
     let for_ever = for_ever.unwrap();
     assert_eq!(for_ever.memory("m5.large", 1, at(59)), Some(1));
     assert_eq!(for_ever.memory("m5.large", 1, at(60)), None);

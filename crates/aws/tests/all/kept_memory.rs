@@ -185,6 +185,7 @@ async fn the_annotation_is_no_drift_and_outlives_writes_of_the_class() {
     assert!(sweep(&world).await);
     let text = kept(&world).await;
     hash.reconcile("nodes").await.unwrap();
+    assert_eq!(world.provider.is_drifted(&claim).await.unwrap(), None);
     // It lacks a role here, so its pass may fail; what it writes is the question.
     let _: Result<_, _> = NodeClassController::new(&world.cloud).reconcile("nodes").await;
     let after = class(&world).await;
@@ -195,5 +196,4 @@ async fn the_annotation_is_no_drift_and_outlives_writes_of_the_class() {
     };
     assert_eq!(hash_of(&after), hash_of(&before));
     assert!(text.is_some() && kept(&world).await == text);
-    assert_eq!(world.provider.is_drifted(&claim).await.unwrap(), None);
 }

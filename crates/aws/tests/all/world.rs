@@ -206,7 +206,9 @@ pub(crate) fn after_launch(claim: &NodeClaim, launched: &Launched) -> NodeClaim 
 impl World {
     /// The same account and API server with another process of the provider.
     pub(crate) async fn restarted(&self, flags: &[(&str, &str)]) -> Self {
-        provider_on(Arc::clone(&self.aws), self.client.clone(), self.clock.clone(), flags).await
+        let again = provider_on(Arc::clone(&self.aws), self.client.clone(), self.clock.clone(), flags).await;
+        again.cloud.cluster.resolve_cidr(&*again.aws).await.unwrap();
+        again
     }
 
     /// Writes a class with its status; returns it as the API has it.
