@@ -1,8 +1,8 @@
 //! The instance types of classes, computed once per change and shared after that (AWS-177 to AWS-180).
 
 use crate::discovered_memory::images_key;
+use crate::instance_type::kubelet::ClassKubelet;
 use crate::instance_type::{InstanceTypeDescription, ResolveSettings, TypeKey, resolve_with};
-use crate::kubelet::ClassKubelet;
 use crate::lookup::{ReservationLookup, class_key};
 use crate::market::Market;
 use crate::offering::{OfferingContext, OfferingsOfClass};

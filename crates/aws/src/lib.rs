@@ -38,7 +38,6 @@ pub mod instance_type_report;
 pub mod instances;
 pub mod interruption;
 pub mod intervals;
-pub mod kubelet;
 pub mod labels;
 pub mod launch;
 pub mod launch_templates;

@@ -1,7 +1,9 @@
 //! The instance types of a class without AWS at hand: from the built-in descriptions and prices.
 
+use crate::instance_type::kubelet::{
+    ClassKubelet, KubeletProblem, checked_expressions, evaluation_failed, gate_problem,
+};
 use crate::instance_type::{BUILTIN_ZONES, ResolveSettings, builtin_types, resolve_with};
-use crate::kubelet::{ClassKubelet, KubeletProblem, checked_expressions, evaluation_failed, gate_problem};
 use crate::offering::{OfferingContext, OfferingsOfClass, UnavailableOfferings};
 use crate::options::AwsFeatureGates;
 use crate::pricing::PriceBook;

@@ -72,6 +72,8 @@ fn bootstrap(spec: &Value) -> Result<Bootstrap, BootError> {
         let settings = serde_json::from_value(config.clone());
         read.kubelet = settings.map_err(|_| BootError::Unreadable("kubelet's settings have another form"))?;
     }
+    // Taints are read by themselves.
+    read.kubelet.other.remove("registerWithTaints");
     let taints = field(config, "/registerWithTaints").as_array();
     for taint in taints.into_iter().flatten() {
         let text = |pointer: &str| field(taint, pointer).as_str().unwrap_or_default();

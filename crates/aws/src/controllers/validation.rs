@@ -5,8 +5,10 @@ use crate::cache::Cache;
 use crate::error_advice::explain;
 use crate::errors::ApiError;
 use crate::instance_type::incompatibility;
+use crate::instance_type::kubelet::{
+    ClassKubelet, KubeletProblem, checked_expressions, evaluation_failed, gate_problem,
+};
 use crate::intervals::{VALIDATION, VALIDATION_PERIOD};
-use crate::kubelet::{ClassKubelet, KubeletProblem, checked_expressions, evaluation_failed, gate_problem};
 use crate::labels::label_rules;
 use crate::launch::{FleetTagSpecification, InterfaceRequest, LaunchClaim, TemplateData, Tenancy, template_groups};
 use crate::node_class::{

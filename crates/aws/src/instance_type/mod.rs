@@ -4,6 +4,7 @@ mod builtin;
 mod capacity;
 mod compatibility;
 mod description;
+pub mod kubelet;
 mod labels;
 mod overhead;
 mod pods;

@@ -3,7 +3,7 @@
 use super::description::InstanceTypeDescription;
 use super::labels::{ZoneView, requirements};
 use super::{capacity, overhead};
-use crate::kubelet::ClassKubelet;
+use crate::instance_type::kubelet::ClassKubelet;
 use kerf_api::ec2_node_class::{
     BlockDeviceMapping, InstanceStorePolicy, KubeletConfiguration, NetworkInterface, NodeClassAmi, NodeClassReservation,
 };

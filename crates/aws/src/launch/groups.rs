@@ -2,7 +2,7 @@
 
 use super::claim::LaunchClaim;
 use crate::ami::group_by_ami;
-use crate::kubelet::{ExpressionProblem, ReservedText};
+use crate::instance_type::kubelet::{ExpressionProblem, ReservedText};
 use crate::labels::{RESERVATION_ID, RESERVATION_INTERRUPTIBLE, RESERVATION_TYPE};
 use crate::offering::CapacityType;
 use crate::resources::EFA;

@@ -2,7 +2,7 @@
 
 use super::aws_cloud::AwsCloud;
 use crate::errors::ApiError;
-use crate::kubelet::{ClassKubelet, ExpressionProblem, ReservedText, settings_for_nodes};
+use crate::instance_type::kubelet::{ClassKubelet, ExpressionProblem, ReservedText, settings_for_nodes};
 use crate::launch::{TemplateData, TemplateInput, TemplateKey, Tenancy, template_data, template_name};
 use crate::offering::CapacityType;
 use crate::placement_group::PlacementGroup;

@@ -2,11 +2,11 @@
 
 use crate::class::{class, description, of_family, settings, zones};
 use kerf_api::{AmiFamily, EC2NodeClass};
-use kerf_aws::instance_type::resolve;
-use kerf_aws::kubelet::{
+use kerf_aws::instance_type::kubelet::{
     ClassKubelet, CompileError, EvaluationError, Expression, TEXT_MAX, Variables, checked_expressions, gate_problem,
     settings_for_nodes,
 };
+use kerf_aws::instance_type::resolve;
 use kerf_aws::launch::{LaunchClaim, template_groups};
 use kerf_aws::offering::CapacityType;
 use kerf_aws::options::AwsFeatureGates;

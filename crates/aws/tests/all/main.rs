@@ -16,6 +16,7 @@ mod iam;
 mod identity;
 mod images;
 mod instance_profile;
+mod instance_type_lists;
 mod instance_types;
 mod instances;
 mod interruption;

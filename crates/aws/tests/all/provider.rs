@@ -12,7 +12,6 @@ use kerf_aws::provider::AwsProvider;
 use kerf_aws::tags::Tags;
 use kerf_aws::zonal_shift::Shift;
 use kerf_cloud::{CloudError, CloudProvider, HookOutcome, OverlayPool, OverlayProvider, evaluate};
-use kerf_model::instance_type::Catalogue;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
@@ -337,108 +336,6 @@ async fn a_full_subnet_is_avoided() {
         launched(&world, &plain_claim("b")).await.labels[ZONE],
         "us-east-1b",
         "its mark lasts three minutes"
-    );
-}
-
-// AWS-177, AWS-178, AWS-180
-#[tokio::test(start_paused = true)]
-async fn instance_types_are_computed_once_per_change() {
-    let world = ready_world(&["m5.large", "c5.large"]).await;
-    let pool = world.put_pool().await;
-    let list = async || world.provider.instance_types(&pool).await.unwrap();
-    let first = list().await;
-    assert_eq!(first.types.len(), 2);
-    assert!(Arc::ptr_eq(&first, &list().await));
-    // An equal answer changes nothing; an error neither.
-    world.cloud.types.refresh(&*world.aws).await.unwrap();
-    let calls = world.aws.take_calls();
-    let filters =
-        "DescribeInstanceTypes supported-virtualization-type=hvm processor-info.supported-architecture=x86_64,arm64";
-    assert_eq!(calls, [filters, "DescribeInstanceTypeOfferings"]);
-    world.aws.account().types.truncate(1);
-    world.aws.fail("DescribeInstanceTypeOfferings", "InternalError", "");
-    assert!(world.cloud.types.refresh(&*world.aws).await.is_err());
-    assert!(Arc::ptr_eq(&first, &list().await));
-    world.cloud.types.refresh(&*world.aws).await.unwrap();
-    assert_eq!(list().await.types.len(), 1);
-    // A zone that no type had before is a zone of all.
-    let mut zone = world.aws.account().type_zones[0].clone();
-    zone.zone = "us-east-1f".to_owned();
-    world.aws.account().type_zones.push(zone);
-    world.cloud.types.refresh(&*world.aws).await.unwrap();
-    assert_eq!(list().await.types[0].offerings.len(), 2 * 3);
-    // A change of the class is a change of its list.
-    let before = list().await;
-    world
-        .patch_status(json!({"subnets": [{"id": "subnet-a", "zone": "us-east-1a"}]}))
-        .await;
-    let after = list().await;
-    assert!(!Arc::ptr_eq(&before, &after));
-    assert!(Arc::ptr_eq(&after, &list().await));
-}
-
-// AWS-220, AWS-481
-#[tokio::test(start_paused = true)]
-async fn offerings_follow_everything_that_availability_depends_on() {
-    let world = ready_world(&["m5.large"]).await;
-    // All classes have the same name, as one class has that is changed.
-    let list = |spec| {
-        let class = ready_class(spec, json!({}));
-        let (cloud, now) = (&world.cloud, world.cloud.clock.now());
-        let types = &cloud.types;
-        types
-            .list(&class, None, &cloud.market, &cloud.reservations, Arc::default(), now)
-            .unwrap()
-    };
-    let available = |list: &Catalogue| list.types[0].offerings.iter().filter(|one| one.available).count();
-    let base = list(json!({}));
-    assert!(available(&base) > 0);
-    assert!(Arc::ptr_eq(&base, &list(json!({}))));
-    for changes in [
-        json!({"amiFamily": "Custom"}),
-        json!({"connectionTracking": {"udpTimeout": 30}}),
-        json!({"networkInterfaces": []}),
-    ] {
-        list(json!({}));
-        assert!(!Arc::ptr_eq(&base, &list(changes.clone())), "{changes}");
-    }
-    // Machines of the type cannot nest virtual machines.
-    let nested = list(json!({"cpuOptions": {"nestedVirtualization": "enabled"}}));
-    assert_eq!(available(&nested), 0);
-    assert_eq!(available(&list(json!({}))), available(&base));
-}
-
-// AWS-179
-#[tokio::test(start_paused = true)]
-async fn a_list_needs_types_zones_and_subnets() {
-    let world = ready_world(&[]).await;
-    let pool = world.put_pool().await;
-    let error = async || world.provider.instance_types(&pool).await.unwrap_err().to_string();
-    assert_eq!(error().await, "no instance types found");
-    world.aws.account().types = vec![crate::class::description("m5.large")];
-    world.cloud.types.refresh(&*world.aws).await.unwrap();
-    assert_eq!(error().await, "no instance types offerings found");
-    let zone = kerf_aws::services::InstanceTypeZone {
-        instance_type: "m5.large".to_owned(),
-        zone: "us-east-1a".to_owned(),
-    };
-    world.aws.account().type_zones.push(zone);
-    world.cloud.types.refresh(&*world.aws).await.unwrap();
-    assert!(world.provider.instance_types(&pool).await.is_ok());
-    world.patch_status(json!({"subnets": null})).await;
-    assert_eq!(error().await, "no subnets found");
-}
-
-// AWS-291, AWS-387
-#[tokio::test(start_paused = true)]
-async fn a_pool_without_class_has_no_instance_types() {
-    let mut world = world(&["m5.large"]).await;
-    let pool = world.put_pool().await;
-    assert!(world.provider.instance_types(&pool).await.unwrap().types.is_empty());
-    let events = world.events();
-    assert_eq!(
-        (events[0].object.kind.as_str(), events[0].object.name.as_str()),
-        ("NodePool", "default")
     );
 }
 
