@@ -10,12 +10,12 @@ use kerf_aws_sandbox::account::{Account, Instance, InstanceState};
 use kerf_aws_sandbox::boot::Machines;
 use kerf_aws_sandbox::faults::AwsFaults;
 use kerf_aws_sandbox::{AwsSandbox, StarterCluster, connect};
-use kerf_controllers::{Election, Manager, ManagerConfig};
+use kerf_controllers::{Election, Manager, ManagerConfig, Tuning};
 use kerf_model::intern::Interner;
 use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::options::Parsed;
 use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Recorder, Seed};
-use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox, SandboxBuilder};
+use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt};
@@ -52,12 +52,7 @@ pub(crate) async fn cluster(change: impl FnOnce(&mut Account)) -> Cluster {
 
 /// The same without controllers.
 pub(crate) async fn prepared(change: impl FnOnce(&mut Account)) -> Prepared {
-    prepared_in(Sandbox::builder(), change).await
-}
-
-/// The same in a sandbox of these options.
-pub(crate) async fn prepared_in(options: SandboxBuilder, change: impl FnOnce(&mut Account)) -> Prepared {
-    let sandbox = options
+    let sandbox = Sandbox::builder()
         .seed(7)
         .provider(Provider::Aws)
         .kubelets(KubeletOptions {
@@ -93,17 +88,11 @@ impl Prepared {
 
     /// The same with a controller that is elected first.
     pub(crate) async fn start_elected(self, election: Option<Election>) -> Cluster {
-        let services = connect(&self.aws, &self.faults).unwrap().services;
-        self.start_with(services, "kerf", election).await
-    }
-
-    /// The same on the services of an account that the embedded one is a mirror of: machines follow the mirror.
-    pub(crate) async fn start_with(self, services: Services, name: &str, election: Option<Election>) -> Cluster {
         let shutdown = CancellationToken::new();
         let machines = Machines::new(self.aws.clone(), self.sandbox.client());
         tokio::spawn(machines.run(shutdown.clone()));
         let metrics = Metrics::new(LabelNames::default());
-        let manager = manager_on(services, name, &self.sandbox, &metrics, election).await;
+        let manager = manager(&self.sandbox, &self.aws, &self.faults, &metrics, election).await;
         let manager = tokio::spawn(manager.run(shutdown.clone()));
         Cluster {
             aws: self.aws,
@@ -125,33 +114,27 @@ pub(crate) async fn manager(
     election: Option<Election>,
 ) -> Manager {
     let services = connect(aws, faults).unwrap().services;
-    manager_on(services, "kerf", sandbox, metrics, election).await
-}
-
-/// The controllers of a cluster of this name on the services of an account.
-async fn manager_on(
-    services: Services,
-    name: &str,
-    sandbox: &Sandbox,
-    metrics: &Metrics,
-    election: Option<Election>,
-) -> Manager {
     let (client, clock) = (sandbox.client(), sandbox.clock().clone());
-    try_manager(services, name, (client, clock), metrics, election, Seed(7))
-        .await
-        .unwrap()
+    try_manager(
+        services,
+        (client, clock),
+        metrics,
+        election,
+        (Seed(7), Tuning::default()),
+    )
+    .await
+    .unwrap()
 }
 
 /// The same with a client of their own; what AWS refuses at the start is an error.
 pub(crate) async fn try_manager(
     services: Services,
-    name: &str,
     (client, clock): (Client, Clock),
     metrics: &Metrics,
     election: Option<Election>,
-    seed: Seed,
+    (seed, tuning): (Seed, Tuning),
 ) -> Result<Manager, String> {
-    let flags = BTreeMap::from(["cluster-name", "interruption-queue"].map(|flag| (flag.to_owned(), name.to_owned())));
+    let flags = BTreeMap::from(["cluster-name", "interruption-queue"].map(|flag| (flag.to_owned(), "kerf".to_owned())));
     let aws_options = AwsOptions::read(&flags, &|_| None).unwrap();
     let Ok(Parsed::Run(options)) = Options::parse(std::iter::empty(), |_| None) else {
         panic!("the default options");
@@ -180,6 +163,7 @@ pub(crate) async fn try_manager(
         election,
         metrics: metrics.clone(),
         seed,
+        tuning,
         ..ManagerConfig::alone(client, Arc::new(AwsProvider::new(cloud)), interner, clock)
     };
     let loops = loops.map_err(|error| error.to_string())?;

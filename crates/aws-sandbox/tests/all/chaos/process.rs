@@ -1,29 +1,22 @@
 //! A process of the controllers: its ways to both APIs with their faults, its provider without memory, its manager.
 
-use kerf_aws::controllers;
-use kerf_aws::options::AwsOptions;
-use kerf_aws::provider::{AwsCloud, AwsParts, AwsProvider, discover_cluster};
+use crate::cluster_fixture::try_manager;
 use kerf_aws_sandbox::faults::{AwsFaultPlan, AwsFaults};
 use kerf_aws_sandbox::{AwsSandbox, connect};
-use kerf_controllers::{Election, Manager, ManagerConfig, Tuning};
-use kerf_model::intern::Interner;
+use kerf_controllers::{Election, Manager, Tuning};
 use kerf_runtime::leader::ElectionConfig;
 use kerf_runtime::metrics::LabelNames;
-use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Recorder, Seed};
+use kerf_runtime::{CancellationToken, Clock, Metrics, Seed};
 use kerf_sandbox::Sandbox;
 use kerf_sandbox::faults::{FaultPlan, Faults};
 use kube::Client;
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::task::JoinHandle;
 
 /// The lease that the processes of a world compete for.
 const LEASE: &str = "karpenter-leader-election";
-/// CA bundle of the cluster.
-pub(super) const CERTIFICATE: &str = "ZW1iZWRkZWQ=";
 
 /// How a process ended by itself.
 pub(super) struct End {
@@ -149,46 +142,20 @@ pub(super) async fn first_end(processes: &mut [Process]) -> (usize, End) {
 }
 
 async fn manager(parts: Parts) -> Result<Manager, String> {
-    let Parts {
-        seed, client, clock, ..
-    } = parts;
     let connection = connect(&parts.aws, &parts.aws_faults).map_err(|error| error.to_string())?;
-    let flags = BTreeMap::from(["cluster-name", "interruption-queue"].map(|flag| (flag.to_owned(), "kerf".to_owned())));
-    let aws_options = AwsOptions::read(&flags, &|_| None).unwrap();
-    let options = Options::default();
     let metrics = Metrics::new(LabelNames::default());
-    let cluster = discover_cluster(&connection.services, &aws_options, "us-east-1", &client, CERTIFICATE);
-    let cluster = cluster.await.map_err(|error| error.to_string())?;
-    let (recorder, events) = Recorder::new();
-    let interner = Arc::new(Interner::default());
-    let cloud = AwsCloud::new(AwsParts {
-        cluster,
-        services: connection.services,
-        options: aws_options,
-        reserved_capacity: options.feature_gates.reserved_capacity,
-        min_values: options.min_values_policy,
-        client: client.clone(),
-        clock: clock.clone(),
-        rng: seed.derive("profiles").rng(),
-        interner: Arc::clone(&interner),
-        metrics: metrics.clone(),
-        recorder: recorder.clone(),
-    });
-    let refreshed = cloud.types.refresh(&*cloud.services.ec2).await;
-    refreshed.map_err(|error| error.to_string())?;
-    let loops = controllers::start(&cloud, &metrics, seed.derive("aws")).await;
-    let loops = loops.map_err(|error| error.to_string())?;
-    tracing::info!(life = parts.life, "a process starts");
-    let config = ManagerConfig {
-        options,
-        election: parts.election,
-        metrics,
-        seed,
-        tuning: Tuning {
-            compare: false,
-            ..Tuning::default()
-        },
-        ..ManagerConfig::alone(client, Arc::new(AwsProvider::new(cloud)), interner, clock)
+    let tuning = Tuning {
+        compare: false,
+        ..Tuning::default()
     };
-    Ok(Manager::with_events(config, (recorder, events)).with_provider_loops(loops))
+    let manager = try_manager(
+        connection.services,
+        (parts.client, parts.clock),
+        &metrics,
+        parts.election,
+        (parts.seed, tuning),
+    )
+    .await?;
+    tracing::info!(life = parts.life, "a process starts");
+    Ok(manager)
 }

@@ -2,11 +2,12 @@
 
 use super::invariants::{Sight, Watcher, id_of, remains, unfinished};
 use super::notebook::Notebook;
-use super::process::{CERTIFICATE, End, Process, first_end};
+use super::process::{End, Process, first_end};
 use super::scenario::{LIFE, POOLS, SECOND_CLASS, Scenario, Step, TYPES};
 use super::strangers;
 use super::trouble::{Kept, Trouble};
 use super::users::{all, create, delete, merge, pick, pods};
+use crate::cluster_fixture::CERTIFICATE;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::{EC2NodeClass, NodeClaim, NodePool, Provider};
