@@ -54,12 +54,7 @@ impl InstanceTypeReport {
 
     /// Replaces what is said of offerings. Others stay as they are.
     pub fn set_offerings(&self, offerings: BTreeMap<OfferingId, OfferingState>) {
-        let mut tables = self.tables();
-        if tables.offerings.is_empty() {
-            tables.offerings = offerings;
-        } else {
-            tables.offerings.extend(offerings);
-        }
+        self.tables().offerings.extend(offerings);
     }
 
     /// Registers a gauge of types.
