@@ -103,7 +103,7 @@ pub fn select(images: &[Image], variants_of: impl Fn(&str) -> Vec<Vec<Requiremen
 }
 
 /// Requirements in the order the status shows: by length of the key, then by key (AWS-067).
-fn sort_for_status(requirements: &mut [Requirement]) {
+pub(crate) fn sort_for_status(requirements: &mut [Requirement]) {
     requirements.sort_by(|a, b| (a.key.len(), &a.key).cmp(&(b.key.len(), &b.key)));
 }
 

@@ -1,14 +1,15 @@
 //! Images of a class (AWS-109 to AWS-125).
 
 use super::{ParameterStore, class_key};
-use crate::ami::{AliasError, Image, Selected, alias_parameters, check_alias_support, select};
+use crate::ami::{AliasError, Image, Selected, alias_parameters, check_alias_support, select, sort_for_status};
 use crate::cache::Cache;
 use crate::errors::ApiError;
+use crate::node_class::ConditionType;
 use crate::selector::{Filter, ImageQuery, image_queries, is_image_id};
 use crate::services::{CallResult, Ec2, Ssm};
 use jiff::Timestamp;
 use kerf_api::ec2_node_class::AmiAlias;
-use kerf_api::{EC2NodeClass, Requirement};
+use kerf_api::{Condition, EC2NodeClass, Requirement};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +52,7 @@ impl ImageLookup {
     /// The images that the class uses, the preferred ones first. `version` is the cluster's, such as `1.33`.
     pub async fn list(&self, class: &EC2NodeClass, version: &str, now: Timestamp) -> Result<Vec<Selected>, ImageError> {
         let (queries, variants) = match class.spec.alias() {
-            Some(alias) => self.alias_queries(&alias, version).await?,
+            Some(alias) => self.alias_queries(&alias, class, version).await?,
             None => (self.term_queries(class).await?, Variants::new()),
         };
         let key = class_key(class);
@@ -85,14 +86,24 @@ impl ImageLookup {
         Ok(images)
     }
 
-    async fn alias_queries(&self, alias: &AmiAlias, version: &str) -> Result<(Vec<ImageQuery>, Variants), ImageError> {
+    async fn alias_queries(
+        &self,
+        alias: &AmiAlias,
+        class: &EC2NodeClass,
+        version: &str,
+    ) -> Result<(Vec<ImageQuery>, Variants), ImageError> {
         check_alias_support(alias.family, version)?;
         let mut variants = Variants::new();
         for parameter in alias_parameters(alias, version) {
             match self.parameters.of_alias(&parameter.name, parameter.is_mutable).await {
                 Ok(id) => variants.entry(id).or_default().extend(parameter.variants),
-                Err(error) => {
-                    tracing::debug!(parameter = parameter.name, error = %error, "an image parameter cannot be read");
+                Err(error) if error.is_not_found() => {
+                    tracing::debug!(parameter = parameter.name, "an image parameter does not exist");
+                }
+                Err(_) => {
+                    for (id, requirements) in images_in_status(class, parameter.variants) {
+                        variants.entry(id).or_default().push(requirements);
+                    }
                 }
             }
         }
@@ -131,6 +142,26 @@ impl ImageLookup {
         self.parameters.forget(&deprecated.collect::<Vec<_>>());
         Ok(())
     }
+}
+
+/// The images that the status of a class has for these requirements, if they are those of its spec as it is. A new leader knows no other value
+/// of a parameter that it cannot read.
+fn images_in_status(
+    class: &EC2NodeClass,
+    variants: Vec<Vec<Requirement>>,
+) -> impl Iterator<Item = (String, Vec<Requirement>)> + use<'_> {
+    let is_current = |condition: &Condition| {
+        condition.type_ == ConditionType::Amis.as_str() && condition.observed_generation == class.metadata.generation
+    };
+    let is_current = class.status.conditions.iter().any(is_current);
+    variants
+        .into_iter()
+        .filter(move |_| is_current)
+        .filter_map(|mut wanted| {
+            sort_for_status(&mut wanted);
+            let known = class.status.amis.iter().find(|ami| ami.requirements == wanted)?;
+            Some((known.id.clone(), wanted))
+        })
 }
 
 fn by_ids<'a>(ids: impl IntoIterator<Item = &'a String>) -> ImageQuery {

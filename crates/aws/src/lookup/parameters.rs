@@ -4,7 +4,9 @@ use crate::cache::Cache;
 use crate::errors::ApiError;
 use crate::intervals::{INSTANCE_TYPES, LONG_LIVED, SHORT_LIVED};
 use crate::services::{CallResult, Ssm};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// A value and whether the parameter of an alias follows new images.
@@ -20,7 +22,9 @@ pub struct ParameterStore {
     known: Cache<String, Parameter>,
     /// Reads that failed. A class that is not ready is tried again after milliseconds, and each time would ask for every parameter.
     failed: Cache<String, ApiError>,
-    calling: Mutex<()>,
+    /// The values of aliases' parameters that were read last, for as long as SSM answers with errors: an alias has at most five parameters for
+    /// each version of it and of Kubernetes. Held during a call.
+    last: Mutex<BTreeMap<String, String>>,
 }
 
 impl ParameterStore {
@@ -30,12 +34,12 @@ impl ParameterStore {
             ssm,
             known: Cache::new(LONG_LIVED),
             failed: Cache::new(SHORT_LIVED),
-            calling: Mutex::new(()),
+            last: Mutex::default(),
         }
     }
 
-    async fn value(&self, name: &str, is_mutable: bool, ttl: std::time::Duration) -> CallResult<String> {
-        let _calling = self.calling.lock().await;
+    /// Reads a parameter that is not known, while the caller sees to it that no other call is made.
+    async fn read(&self, name: &str, is_mutable: bool, ttl: Duration) -> CallResult<String> {
         if let Some(known) = self.known.get(name) {
             return Ok(known.value);
         }
@@ -45,6 +49,9 @@ impl ParameterStore {
         let value = match self.ssm.parameter(name).await {
             Ok(value) => value,
             Err(error) => {
+                if !error.is_not_found() {
+                    tracing::warn!(parameter = name, error = %error, "an image parameter cannot be read");
+                }
                 self.failed.insert(name.to_owned(), error.clone());
                 return Err(error);
             }
@@ -57,14 +64,31 @@ impl ParameterStore {
         Ok(value)
     }
 
-    /// The value of a parameter of an alias; `is_mutable` says whether the alias follows new images.
+    /// The value of a parameter of an alias; `is_mutable` says whether the alias follows new images. While SSM answers with an error, the value
+    /// that was read last: without it, nodes of this image would drift. A parameter that does not exist has no value.
     pub async fn of_alias(&self, name: &str, is_mutable: bool) -> CallResult<String> {
-        self.value(name, is_mutable, LONG_LIVED).await
+        let mut last = self.last.lock().await;
+        let read = self.read(name, is_mutable, LONG_LIVED).await;
+        match &read {
+            Ok(value) => {
+                last.insert(name.to_owned(), value.clone());
+            }
+            Err(error) if error.is_not_found() => {
+                last.remove(name);
+            }
+            Err(_) => {
+                if let Some(value) = last.get(name) {
+                    return Ok(value.clone());
+                }
+            }
+        }
+        read
     }
 
     /// The value of a parameter that a user names.
     pub async fn of_user(&self, name: &str) -> CallResult<String> {
-        self.value(name, false, INSTANCE_TYPES).await
+        let _last = self.last.lock().await;
+        self.read(name, false, INSTANCE_TYPES).await
     }
 
     /// The image ids of parameters that follow new images.

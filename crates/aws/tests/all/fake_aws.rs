@@ -129,6 +129,11 @@ impl FakeAws {
         });
     }
 
+    /// Calls succeed again.
+    pub(crate) fn clear_failures(&self) {
+        self.account().failures.clear();
+    }
+
     /// Records a call.
     fn call(&self, name: &str, about: &str) -> CallResult<MutexGuard<'_, Account>> {
         let mut account = self.account();

@@ -2,10 +2,11 @@
 
 use crate::class::class;
 use crate::fake_aws::FakeAws;
+use crate::world::condition;
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::EC2NodeClass;
 use kerf_api::ec2_node_class::NodeClassSecurityGroup;
-use kerf_aws::ami::Image;
+use kerf_aws::ami::{Image, Selected, status_amis};
 use kerf_aws::intervals::SELECTED;
 use kerf_aws::lookup::{
     ImageError, ImageLookup, KnownGroup, ParameterStore, PlacementGroupLookup, ReservationLookup, SecurityGroupLookup,
@@ -135,6 +136,83 @@ async fn an_alias_needs_one_of_its_parameters() {
     assert!(matches!(error, ImageError::Unsupported(_)));
 }
 
+const NVIDIA: &str = "/aws/service/eks/optimized-ami/1.33/amazon-linux-2023/x86_64/nvidia/recommended/image_id";
+const ALIAS_PARAMETERS: usize = 5;
+
+fn ids(found: &[Selected]) -> Vec<&str> {
+    found.iter().map(|one| one.image.id.as_str()).collect()
+}
+
+/// An account with an image for plain machines and one for those with GPUs.
+fn account_with_variants() -> Arc<FakeAws> {
+    let aws = account();
+    aws.account().parameters.extend([
+        (AL2023.to_owned(), "ami-1".to_owned()),
+        (NVIDIA.to_owned(), "ami-2".to_owned()),
+    ]);
+    aws.account().images = vec![image("ami-1", 1), image("ami-2", 2)];
+    aws
+}
+
+/// SSM answers the next questions for parameters of an alias with an error.
+fn break_ssm(aws: &FakeAws) {
+    for _ in 0..ALIAS_PARAMETERS {
+        aws.fail("GetParameter", "ThrottlingException", "Rate exceeded");
+    }
+}
+
+// AWS-114: an error is no reason for nodes of a variant to drift.
+#[tokio::test(start_paused = true)]
+async fn a_parameter_that_cannot_be_read_now_keeps_the_image_it_had() {
+    let aws = account_with_variants();
+    let lookup = ImageLookup::new(aws.clone(), aws.clone(), SELECTED);
+    let class = class(json!({}));
+    let before = lookup.list(&class, "1.33", start()).await.unwrap();
+    assert_eq!(ids(&before), ["ami-1", "ami-2"]);
+    // The values are a day old, and SSM throttles: for several minutes, too.
+    pass(24 * 60 * MINUTE).await;
+    for _ in 0..3 {
+        break_ssm(&aws);
+        assert_eq!(lookup.list(&class, "1.33", start()).await.unwrap(), before);
+        pass(MINUTE).await;
+    }
+    // An answer counts again, and a parameter that is gone has no image.
+    aws.account().parameters.remove(NVIDIA);
+    assert_eq!(ids(&lookup.list(&class, "1.33", start()).await.unwrap()), ["ami-1"]);
+    pass(MINUTE).await;
+    aws.fail("GetParameter", "ThrottlingException", "Rate exceeded");
+    assert_eq!(ids(&lookup.list(&class, "1.33", start()).await.unwrap()), ["ami-1"]);
+}
+
+// AWS-114
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_keeps_the_images_of_a_status_while_ssm_answers_with_errors() {
+    let aws = account_with_variants();
+    let mut class = class(json!({}));
+    let before = ImageLookup::new(aws.clone(), aws.clone(), SELECTED)
+        .list(&class, "1.33", start())
+        .await
+        .unwrap();
+    class.status.amis = status_amis(&before);
+    let found = async |class: &EC2NodeClass| {
+        let lookup = ImageLookup::new(aws.clone(), aws.clone(), SELECTED);
+        break_ssm(&aws);
+        let all = lookup.list(class, "1.33", start()).await;
+        aws.clear_failures();
+        all
+    };
+    let nothing = ImageError::NothingForAlias("al2023@latest".to_owned());
+    assert_eq!(
+        found(&class).await.unwrap_err(),
+        nothing,
+        "the status may be of another spec"
+    );
+    class.status.conditions = vec![serde_json::from_value(condition("AMIsReady", "True", 1)).unwrap()];
+    assert_eq!(found(&class).await.unwrap(), before);
+    class.metadata.generation = Some(2);
+    assert_eq!(found(&class).await.unwrap_err(), nothing);
+}
+
 // AWS-123
 #[tokio::test(start_paused = true)]
 async fn images_are_asked_for_once_a_minute_and_parameters_before_that() {
@@ -189,8 +267,7 @@ async fn a_parameter_of_a_user_must_hold_an_image_id_if_it_exists() {
     let terms = json!({"amiFamily": "AL2023", "amiSelectorTerms": [{"ssmParameter": "/mine"}, {"id": "ami-2"}]});
     let class = class(terms);
     aws.account().images = vec![image("ami-1", 1), image("ami-2", 2)];
-    let ids =
-        |found: Vec<kerf_aws::ami::Selected>| -> Vec<String> { found.into_iter().map(|one| one.image.id).collect() };
+    let ids = |found: Vec<Selected>| -> Vec<String> { found.into_iter().map(|one| one.image.id).collect() };
     let lookup = || ImageLookup::new(aws.clone(), aws.clone(), SELECTED);
     assert_eq!(ids(lookup().list(&class, "1.33", start()).await.unwrap()), ["ami-2"]);
     aws.account()
