@@ -1,11 +1,13 @@
 //! What happens to instances from outside, and the events of EventBridge that tell of it.
 
 use super::Account;
+use super::capacity::Purchase;
 use super::instances::{Instance, InstanceState, MaintenanceEvent, no_instance};
 use super::refusal::Answer;
 use super::reservations::Reservation;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 
 /// How long before its end a spot instance is warned.
 pub const RECLAIM_WARNING: SignedDuration = SignedDuration::from_secs(120);
@@ -110,6 +112,7 @@ impl Account {
     /// Lets everything happen that is due: instances change their state, and events tell of it. Every call begins with it.
     pub fn advance(&mut self, now: Timestamp) {
         self.end_blocks(now);
+        self.end_reservations(now);
         let due: Vec<(String, InstanceState)> = self
             .instances
             .values()
@@ -140,6 +143,23 @@ impl Account {
             for one in self.instances.values_mut().filter(in_block) {
                 one.ends = Some(end);
             }
+        }
+    }
+
+    /// Instances of other reservations run on as instances on demand once the reservation has ended.
+    fn end_reservations(&mut self, now: Timestamp) {
+        let is_over =
+            |one: &&Reservation| one.kind != "capacity-block" && !one.interruptible && one.state(now) == "expired";
+        let over: BTreeSet<String> = self
+            .reservations
+            .iter()
+            .filter(is_over)
+            .map(|one| one.id.clone())
+            .collect();
+        let held = |one: &&mut Instance| one.reservation_id.as_ref().is_some_and(|id| over.contains(id));
+        for one in self.instances.values_mut().filter(held) {
+            one.reservation_id = None;
+            one.purchase = Purchase::OnDemand;
         }
     }
 

@@ -307,6 +307,44 @@ async fn reservations_fill_up_and_blocks_need_their_market() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn instances_run_on_demand_once_their_reservation_has_ended() {
+    let mut account = account();
+    let zone = account.zones[0].clone();
+    account.reservations = vec![Reservation {
+        id: "cr-1".to_owned(),
+        instance_type: "m5.large".to_owned(),
+        zone,
+        owner_id: account.id.clone(),
+        match_criteria: "targeted".to_owned(),
+        kind: "default".to_owned(),
+        interruptible: false,
+        total: 1,
+        ends: None,
+        tags: Tags::new(),
+    }];
+    let world = world_of(account);
+    let mut data = world.data();
+    data.reservation = Some(ReservationPreference::Only("cr-1".to_owned()));
+    world.put_template("one", &data).await;
+    let answer = fleet(&world, TargetCapacity::OnDemand, &[("m5.large", A)], 1).await;
+    assert_eq!(launched(&answer), [("m5.large", A)]);
+    pass(1).await;
+    let described = async || {
+        let query = InstanceQuery {
+            ids: vec![answer.instances[0].instance_id.clone()],
+            filters: vec![],
+        };
+        Instance::new(world.services.ec2.instances(&query).await.unwrap().remove(0), true)
+    };
+    assert_eq!(described().await.capacity_type, CapacityType::Reserved);
+    world
+        .sandbox
+        .with(|account, now| account.reservations[0].ends = Some(now));
+    let after = described().await;
+    assert_eq!((after.capacity_type, after.reservation), (CapacityType::OnDemand, None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn placement_groups_give_partitions_and_have_limits() {
     let mut account = account();
     let group = |id: &str, strategy, partitions| PlacementGroup {
