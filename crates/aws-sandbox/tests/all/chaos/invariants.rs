@@ -1,5 +1,6 @@
 //! What must hold in a world: always, in calm times, and once it is quiet.
 
+use super::places::{self, Place};
 use super::strangers::{self, Strangers};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
@@ -7,7 +8,7 @@ use kerf_api::{Condition, ConditionStatus, EC2NodeClass, NodeClaim};
 use kerf_aws::annotations::INSTANCE_PROFILE;
 use kerf_aws::provider_id::instance_id;
 use kerf_aws::tags::{NODE_CLAIM, NODE_CLASS, NODE_POOL, cluster_key};
-use kerf_aws_sandbox::account::{Account, InstanceState};
+use kerf_aws_sandbox::account::{Account, Instance, InstanceState};
 use kube::ResourceExt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,11 +30,16 @@ pub(super) struct OwnInstance {
 
 /// What there is at a moment.
 pub(super) struct Sight {
+    pub(super) now: Timestamp,
     pub(super) claims: Vec<NodeClaim>,
     pub(super) nodes: Vec<Node>,
     pub(super) classes: Vec<EC2NodeClass>,
     /// Instances of the cluster that neither end nor have ended.
     pub(super) instances: Vec<OwnInstance>,
+    /// Where the instances run, by id.
+    pub(super) places: BTreeMap<String, Place>,
+    /// Ids of placement groups by id and name.
+    pub(super) groups: BTreeMap<String, String>,
     /// Classes that templates of the cluster are for, by name of the template.
     templates: BTreeMap<String, String>,
     /// Profiles under the path of the cluster: name, and the path that names the class.
@@ -56,15 +62,20 @@ impl Sight {
         let is_own = |tags: &BTreeMap<String, String>| {
             tags.get(&own).is_some_and(|value| value == "owned") && tags.contains_key(NODE_POOL)
         };
-        let instances = account.instances.values().filter(|one| is_own(&one.tags));
+        let living = |one: &&Instance| is_own(&one.tags) && one.state(now) < InstanceState::ShuttingDown;
+        let instances = || account.instances.values().filter(living);
         let templates = account.templates.values().filter(|one| is_own(&one.tags));
         let profiles = account.profiles.values();
         Self {
             claims,
             nodes,
             classes,
-            instances: instances
-                .filter(|one| one.state(now) < InstanceState::ShuttingDown)
+            now,
+            places: instances()
+                .map(|one| (one.id.clone(), Place::of(one, account)))
+                .collect(),
+            groups: places::group_ids(account),
+            instances: instances()
                 .map(|one| OwnInstance {
                     id: one.id.clone(),
                     claim: one.tags.get(NODE_CLAIM).cloned(),
@@ -149,7 +160,9 @@ impl Watcher {
                 lasting.push((format!("{name} does not end"), ENDING_MAX));
             }
         }
+        lasting.extend(places::passing(sight));
         let now = Instant::now();
+        wrong.extend(places::misplaced(sight, calm_since.map(|calm| now - calm)));
         self.since
             .retain(|what, _| lasting.iter().any(|(other, _)| other == what));
         for (what, most) in lasting {
@@ -206,6 +219,7 @@ pub(super) fn unfinished(sight: &Sight) -> Vec<String> {
         }
     }
     let names: BTreeSet<String> = sight.classes.iter().map(ResourceExt::name_any).collect();
+    wrong.extend(places::unsettled(sight));
     for (template, class) in &sight.templates {
         if !names.contains(class) {
             wrong.push(format!("template {template} of class {class} is left"));

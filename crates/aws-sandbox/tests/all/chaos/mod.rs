@@ -2,9 +2,13 @@
 
 mod invariants;
 mod notebook;
+mod noticed;
+mod places;
 mod process;
+mod reserved;
 mod scenario;
 mod seeds;
+mod stage;
 mod strangers;
 mod trouble;
 mod users;

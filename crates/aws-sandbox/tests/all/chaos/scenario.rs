@@ -1,5 +1,6 @@
 //! A small world and what happens in it for an hour, drawn from a seed.
 
+use super::reserved::{Reserved, reserve};
 use super::trouble::{Trouble, trouble};
 use kerf_aws_sandbox::account::Signal;
 use kerf_runtime::{Rng, Seed};
@@ -37,6 +38,7 @@ pub(super) struct Scenario {
     pub(super) pools: Vec<Value>,
     pub(super) classes: Vec<Value>,
     pub(super) deployments: Vec<Value>,
+    pub(super) reserved: Reserved,
     /// What happens when, in order.
     pub(super) steps: Vec<(Duration, Step)>,
     /// Whether the world is watched for a while after it is quiet.
@@ -132,15 +134,18 @@ impl Scenario {
         let pools: Vec<Value> = POOLS.iter().map(|(name, class)| pool(&dice, name, class)).collect();
         // Machines that expire never rest.
         let lasts = |pool: &Value| pool["spec"]["template"]["spec"]["expireAfter"] == "720h";
-        Self {
+        let mut scenario = Self {
             seed,
+            reserved: Reserved::default(),
             rests: dice.chance(40) && pools.iter().all(lasts),
             processes: if seed % 5 == 3 { 2 } else { 1 },
             classes: POOLS.iter().map(|(_, name)| class(&dice, name)).collect(),
             deployments: (0..dice.between(1, 3)).map(|at| deployment(&dice, at)).collect(),
             pools,
             steps,
-        }
+        };
+        reserve(seed, &mut scenario);
+        scenario
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) enum Trouble {
     },
     Release(u64),
     Deprecate,
+    /// A reservation ends before its time.
+    Cancel(usize),
     Addresses {
         subnet: usize,
         exist: bool,
@@ -40,16 +42,18 @@ pub(super) enum Trouble {
 }
 
 /// Actions that a role may lack for a while.
-const DENIABLE: [&str; 22] = [
+const DENIABLE: [&str; 24] = [
     "ec2:CreateFleet",
     "ec2:CreateLaunchTemplate",
     "ec2:CreateTags",
     "ec2:DeleteLaunchTemplate",
+    "ec2:DescribeCapacityReservations",
     "ec2:DescribeImages",
     "ec2:DescribeInstanceStatus",
     "ec2:DescribeInstanceTypes",
     "ec2:DescribeInstances",
     "ec2:DescribeLaunchTemplates",
+    "ec2:DescribePlacementGroups",
     "ec2:DescribeSecurityGroups",
     "ec2:DescribeSpotPriceHistory",
     "ec2:DescribeSubnets",
@@ -311,6 +315,7 @@ impl Trouble {
                     image.deprecated_from = Some(now);
                 }
             }
+            Self::Cancel(at) => account.reservations[*at].ends = Some(now),
             Self::Addresses { subnet, exist } => {
                 account.subnets[*subnet].addresses = if *exist { 8187 } else { 0 };
             }

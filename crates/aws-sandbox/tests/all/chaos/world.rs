@@ -3,27 +3,24 @@
 use super::invariants::{Sight, Watcher, id_of, remains, unfinished};
 use super::notebook::Notebook;
 use super::process::{End, Process, first_end};
-use super::scenario::{LIFE, POOLS, SECOND_CLASS, Scenario, Step, TYPES};
-use super::strangers;
+use super::scenario::{LIFE, POOLS, SECOND_CLASS, Scenario, Step};
+use super::stage::stage;
 use super::trouble::{Kept, Trouble};
 use super::users::{all, create, delete, merge, pick, pods};
-use crate::cluster_fixture::CERTIFICATE;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::{EC2NodeClass, NodeClaim, NodePool, Provider};
-use kerf_apiserver::ApiServer;
-use kerf_aws_sandbox::account::SecurityGroup;
-use kerf_aws_sandbox::boot::Machines;
+use kerf_api::{EC2NodeClass, NodeClaim, NodePool};
+use kerf_aws_sandbox::AwsSandbox;
+use kerf_aws_sandbox::account::{Account, Signal};
 use kerf_aws_sandbox::faults::{AwsFaultPlan, AwsFaults};
-use kerf_aws_sandbox::{AwsSandbox, StarterCluster};
+use kerf_runtime::CancellationToken;
 use kerf_runtime::logging::{LogConfig, LogLevel, Sinks};
-use kerf_runtime::{CancellationToken, Clock, Seed};
+use kerf_sandbox::Sandbox;
 use kerf_sandbox::faults::FaultPlan;
-use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
-use kube::Api;
+use kube::{Api, Client};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::time::Instant;
 use tracing::Dispatch;
@@ -43,8 +40,6 @@ const AFTERMATH: Duration = Duration::from_secs(150);
 const REST: Duration = Duration::from_secs(100 * 60);
 /// Most calls of an hour of rest, those of two classes: half of them are about the status of instances and the queue.
 const REST_CALLS_MAX: usize = 1200;
-/// How often a quiet watch gets a bookmark. Dozens of them cost more than all that happens in most worlds.
-const BOOKMARKS: Duration = Duration::from_secs(240);
 
 /// What became of a world.
 #[derive(Debug)]
@@ -58,19 +53,9 @@ pub(super) struct Report {
     pub(super) lived: Duration,
 }
 
-/// Lives through a scenario on a runtime of its own; `whole` keeps the log.
+/// Lives through a scenario; `whole` keeps the log.
 pub(super) fn run(scenario: &Scenario, whole: bool) -> Report {
-    // While no subscriber was ever set, every span is written out for the `log` crate.
-    static NOBODY: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
-    let _nobody = tracing::dispatcher::set_default(&NOBODY);
-    // The SDK draws the pauses between its tries from the generator of the thread.
-    fastrand::seed(scenario.seed);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    in_virtual_time(scenario.seed, async {
         let mut world = World::begin(scenario, whole).await;
         let _log = std::env::var_os("KERF_AWS_CHAOS_SEED").map(|_| {
             let stderr = || Sinks::to(std::io::stderr());
@@ -88,9 +73,30 @@ pub(super) fn run(scenario: &Scenario, whole: bool) -> Report {
     })
 }
 
-struct World {
+/// Runs something on a runtime of its own, with all chance from a seed.
+pub(super) fn in_virtual_time<T>(seed: u64, what: impl Future<Output = T>) -> T {
+    // While no subscriber was ever set, every span is written out for the `log` crate.
+    static NOBODY: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+    let _nobody = tracing::dispatcher::set_default(&NOBODY);
+    // The SDK draws the pauses between its tries from the generator of the thread.
+    fastrand::seed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    runtime.block_on(what)
+}
+
+/// Whether EC2 may take an instance's reservation back.
+fn is_interruptible(account: &Account, id: &str) -> bool {
+    let lifecycle = account.instances.get(id).and_then(|one| one.lifecycle.as_deref());
+    lifecycle == Some("interruptible-capacity-reservation")
+}
+
+pub(super) struct World {
     sandbox: Sandbox,
-    aws: AwsSandbox,
+    pub(super) aws: AwsSandbox,
     machines: CancellationToken,
     processes: Vec<Process>,
     elects: bool,
@@ -113,53 +119,10 @@ struct World {
     born: Instant,
 }
 
-/// A cluster and an account on which nothing runs yet but machines.
-async fn stage(seed: u64) -> (Sandbox, AwsSandbox, CancellationToken) {
-    let clock = Clock::simulated(jiff::Timestamp::from_second(1_767_225_600).unwrap());
-    let wall = clock.clone();
-    let api = ApiServer::builder()
-        .clock(Arc::new(move || wall.now()))
-        .seed(seed)
-        .bookmark_interval(BOOKMARKS)
-        .build();
-    let sandbox = Sandbox::builder()
-        .seed(seed)
-        .clock(clock.clone())
-        .api(api)
-        .provider(Provider::Aws)
-        .kubelets(KubeletOptions {
-            nodes: NodeSelection::All,
-            ..KubeletOptions::default()
-        });
-    let sandbox = sandbox.build().await.unwrap();
-    let version = sandbox.client().apiserver_version().await.unwrap();
-    let starter = StarterCluster {
-        name: "kerf".to_owned(),
-        endpoint: "https://embedded".to_owned(),
-        certificate: CERTIFICATE.to_owned(),
-        version: format!("{}.{}", version.major, version.minor),
-    };
-    let mut account = starter.account(Seed(seed), clock.now());
-    account.records_calls = true;
-    account.only_types = Some(TYPES.iter().map(|name| (*name).to_owned()).collect());
-    account.roles.insert("KarpenterNodeRole-second".to_owned());
-    account.security_groups.push(SecurityGroup {
-        id: "sg-00000000000000002".to_owned(),
-        name: "second".to_owned(),
-        tags: BTreeMap::new(),
-        ..account.security_groups[0].clone()
-    });
-    strangers::settle(&mut account, clock.now());
-    let aws = AwsSandbox::new(account, clock);
-    let shutdown = CancellationToken::new();
-    tokio::spawn(Machines::new(aws.clone(), sandbox.client()).run(shutdown.clone()));
-    (sandbox, aws, shutdown)
-}
-
 impl World {
-    async fn begin(scenario: &Scenario, whole: bool) -> Self {
+    pub(super) async fn begin(scenario: &Scenario, whole: bool) -> Self {
         let born = Instant::now();
-        let (sandbox, aws, machines) = stage(scenario.seed).await;
+        let (sandbox, aws, machines) = stage(scenario.seed, &scenario.reserved).await;
         let client = sandbox.client();
         for class in &scenario.classes {
             create::<EC2NodeClass>(&Api::all(client.clone()), class).await;
@@ -198,6 +161,33 @@ impl World {
             world.start();
         }
         world
+    }
+
+    pub(super) fn client(&self) -> Client {
+        self.sandbox.client()
+    }
+
+    /// What was wrong so far.
+    pub(super) fn complaints(&self) -> &[String] {
+        &self.notebook.violations
+    }
+
+    /// Lets some time pass.
+    pub(super) async fn pass(&mut self, time: Duration) {
+        self.wait(Instant::now() + time).await;
+    }
+
+    /// All processes die and stay away, as if that were calm.
+    pub(super) async fn abandon(&mut self) {
+        while let Some(process) = self.processes.pop() {
+            process.die().await;
+        }
+        self.note_calm();
+    }
+
+    /// Lets a process end as if by itself.
+    pub(super) fn break_down(&self) {
+        self.processes[0].break_down();
     }
 
     fn at(&self) -> f64 {
@@ -283,8 +273,8 @@ impl World {
         self.note_calm();
     }
 
-    async fn sight(&self) -> Sight {
-        let client = self.sandbox.client();
+    pub(super) async fn sight(&self) -> Sight {
+        let client = self.client();
         let objects = (all(&client).await, all(&client).await, all(&client).await);
         self.aws.with(|account, now| Sight::of(objects, account, now))
     }
@@ -355,12 +345,16 @@ impl World {
     }
 
     async fn act(&mut self, scenario: &Scenario, step: &Step) {
-        let client = self.sandbox.client();
+        let client = self.client();
         match step {
             Step::Trouble(trouble) => self.befall(trouble),
             Step::Signal(which, signal) => {
                 let claims: Vec<NodeClaim> = all(&client).await;
-                let ids: Vec<&str> = claims.iter().filter_map(id_of).collect();
+                let mut ids: Vec<&str> = claims.iter().filter_map(id_of).collect();
+                if *signal == Signal::ReservationReclaim {
+                    self.aws
+                        .with(|account, _| ids.retain(|id| is_interruptible(account, id)));
+                }
                 if let Some(index) = which.checked_rem(ids.len() as u64) {
                     // It may have ended by now.
                     let _ = self.aws.signal(ids[usize::try_from(index).unwrap()], *signal);
@@ -368,13 +362,7 @@ impl World {
             }
             Step::Crash(which, away) => self.leave(*which, *away, true).await,
             Step::Stop(which, away) => self.leave(*which, *away, false).await,
-            Step::Scale(which, replicas) => {
-                let index = usize::try_from(which % self.replicas.len() as u64).unwrap();
-                let name = self.replicas.keys().nth(index).unwrap().clone();
-                let patch = json!({"spec": {"replicas": replicas}});
-                merge::<Deployment>(&Api::default_namespaced(client), &name, &patch).await;
-                self.replicas.insert(name, *replicas);
-            }
+            Step::Scale(which, replicas) => self.scale(*which, *replicas).await,
             Step::ChangeClass(name, spec) => {
                 merge::<EC2NodeClass>(&Api::all(client), name, &json!({"spec": spec})).await;
             }
@@ -399,6 +387,14 @@ impl World {
         }
     }
 
+    pub(super) async fn scale(&mut self, which: u64, replicas: u64) {
+        let index = usize::try_from(which % self.replicas.len() as u64).unwrap();
+        let name = self.replicas.keys().nth(index).unwrap().clone();
+        let patch = json!({"spec": {"replicas": replicas}});
+        merge::<Deployment>(&Api::default_namespaced(self.client()), &name, &patch).await;
+        self.replicas.insert(name, replicas);
+    }
+
     /// Nothing goes wrong any more and nothing stands in the way of anything.
     fn make_peace(&mut self) {
         self.remark("peace");
@@ -412,14 +408,14 @@ impl World {
 
     /// A class that is to go waits for the machines of its pool.
     async fn free_class(&self) {
-        let client = self.sandbox.client();
+        let client = self.client();
         let classes: Vec<EC2NodeClass> = all(&client).await;
         if classes.iter().any(|class| class.metadata.deletion_timestamp.is_some()) {
             delete::<NodePool>(&Api::all(client), POOLS[1].0).await;
         }
     }
 
-    async fn end(mut self, scenario: &Scenario) -> Report {
+    pub(super) async fn end(mut self, scenario: &Scenario) -> Report {
         self.make_peace();
         let began = Instant::now();
         let mut calm_since: Option<Instant> = None;
@@ -430,7 +426,7 @@ impl World {
             self.wait(Instant::now() + LOOK_EVERY).await;
             wrong = unfinished(&self.sight().await);
             let wanted = usize::try_from(self.replicas.values().sum::<u64>()).unwrap();
-            let (running, others) = pods(&self.sandbox.client()).await;
+            let (running, others) = pods(&self.client()).await;
             if (running, others) != (wanted, 0) {
                 wrong.push(format!("{running} pods run and {others} do not, {wanted} are wanted"));
             }
@@ -448,9 +444,7 @@ impl World {
         } else if scenario.rests {
             self.rest().await;
         }
-        while let Some(process) = self.processes.pop() {
-            process.die().await;
-        }
+        self.abandon().await;
         self.machines.cancel();
         let calls = self.aws.with(|account, _| account.take_calls());
         let at = self.at();

@@ -1,0 +1,67 @@
+//! Where worlds play: a cluster and an account on which no controllers run yet.
+
+use super::reserved::Reserved;
+use super::scenario::TYPES;
+use super::strangers;
+use crate::cluster_fixture::CERTIFICATE;
+use kerf_api::Provider;
+use kerf_apiserver::ApiServer;
+use kerf_aws_sandbox::account::SecurityGroup;
+use kerf_aws_sandbox::boot::Machines;
+use kerf_aws_sandbox::{AwsSandbox, StarterCluster};
+use kerf_runtime::{CancellationToken, Clock, Seed};
+use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a quiet watch gets a bookmark. Dozens of them cost more than all that happens in most worlds.
+const BOOKMARKS: Duration = Duration::from_secs(240);
+/// Price lists without bare metal count as broken, and are read again and again.
+const METAL: &str = "m5.metal";
+/// When worlds begin, in seconds since 1970.
+pub(super) const BIRTH: i64 = 1_767_225_600;
+
+/// A cluster and an account on which nothing runs yet but machines.
+pub(super) async fn stage(seed: u64, reserved: &Reserved) -> (Sandbox, AwsSandbox, CancellationToken) {
+    let clock = Clock::simulated(jiff::Timestamp::from_second(BIRTH).unwrap());
+    let wall = clock.clone();
+    let api = ApiServer::builder()
+        .clock(Arc::new(move || wall.now()))
+        .seed(seed)
+        .bookmark_interval(BOOKMARKS)
+        .build();
+    let sandbox = Sandbox::builder()
+        .seed(seed)
+        .clock(clock.clone())
+        .api(api)
+        .provider(Provider::Aws)
+        .kubelets(KubeletOptions {
+            nodes: NodeSelection::All,
+            ..KubeletOptions::default()
+        });
+    let sandbox = sandbox.build().await.unwrap();
+    let version = sandbox.client().apiserver_version().await.unwrap();
+    let starter = StarterCluster {
+        name: "kerf".to_owned(),
+        endpoint: "https://embedded".to_owned(),
+        certificate: CERTIFICATE.to_owned(),
+        version: format!("{}.{}", version.major, version.minor),
+    };
+    let mut account = starter.account(Seed(seed), clock.now());
+    account.records_calls = true;
+    account.only_types = Some(TYPES.iter().chain(&[METAL]).map(|name| (*name).to_owned()).collect());
+    account.roles.insert("KarpenterNodeRole-second".to_owned());
+    account.security_groups.push(SecurityGroup {
+        id: "sg-00000000000000002".to_owned(),
+        name: "second".to_owned(),
+        tags: BTreeMap::new(),
+        ..account.security_groups[0].clone()
+    });
+    reserved.settle(&mut account);
+    strangers::settle(&mut account, clock.now());
+    let aws = AwsSandbox::new(account, clock);
+    let shutdown = CancellationToken::new();
+    tokio::spawn(Machines::new(aws.clone(), sandbox.client()).run(shutdown.clone()));
+    (sandbox, aws, shutdown)
+}
