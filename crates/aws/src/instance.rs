@@ -1,5 +1,6 @@
 //! Instances as EC2 describes them (section 15 of `docs/behaviour/aws.md`).
 
+use crate::instance_end::StateReason;
 use crate::labels::{
     RESERVATION, RESERVATION_ID, RESERVATION_INTERRUPTIBLE, RESERVATION_TYPE, TENANCY, TENANCY_DEFAULT, ZONE_ID,
 };
@@ -31,6 +32,8 @@ pub struct DescribedInstance {
     pub id: String,
     /// State.
     pub state: String,
+    /// Why it came into its state, where EC2 says it.
+    pub state_reason: Option<StateReason>,
     /// Instance type.
     pub instance_type: String,
     /// Image.

@@ -5,7 +5,7 @@ use crate::errors::ApiError;
 use crate::instance::{Instance, LIVE_STATES, list_query};
 use crate::market::Market;
 use crate::metrics::AwsMetrics;
-use crate::selector::Filter;
+use crate::selector::{Filter, Query};
 use crate::services::{Ec2, InstanceQuery};
 use crate::tags::Tags;
 use kerf_cloud::CloudError;
@@ -24,6 +24,13 @@ pub struct Instances {
     reserved_capacity: bool,
     /// Kept until a list or a description says otherwise (AWS-431).
     known: Mutex<BTreeMap<String, Instance>>,
+}
+
+/// The state of an instance that counts as gone.
+const TERMINATED: &str = "terminated";
+
+fn does_not_exist(id: &str) -> CloudError {
+    CloudError::not_found(format!("instance {id} does not exist"))
 }
 
 /// The error of a call as the controllers see it.
@@ -91,15 +98,28 @@ impl Instances {
             return Ok(known);
         }
         let live = vec![Filter::new("instance-state-name", LIVE_STATES)];
-        match self.batchers.describe(id, live).await {
-            Ok(Some(described)) => {
-                let instance = Instance::new(described, self.reserved_capacity);
-                self.known().insert(id.to_owned(), instance.clone());
-                Ok(instance)
-            }
-            Ok(None) => {
-                self.known().remove(id);
-                Err(CloudError::not_found(format!("instance {id} does not exist")))
+        let found = self.describe(id, live).await?;
+        found.ok_or_else(|| does_not_exist(id))
+    }
+
+    /// An instance as EC2 describes it now, also one that has terminated, which EC2 shows for about an hour.
+    pub async fn get_in_any_state(&self, id: &str) -> Result<Instance, CloudError> {
+        if let Some(known) = self.known_instance(id).filter(|known| self.is_shifted(known)) {
+            return Ok(known);
+        }
+        let found = self.describe(id, Vec::new()).await?;
+        found.ok_or_else(|| does_not_exist(id))
+    }
+
+    async fn describe(&self, id: &str, filters: Query) -> Result<Option<Instance>, CloudError> {
+        match self.batchers.describe(id, filters).await {
+            Ok(found) => {
+                let found = found.map(|described| Instance::new(described, self.reserved_capacity));
+                match found.as_ref().filter(|found| found.described.state != TERMINATED) {
+                    Some(found) => self.known().insert(id.to_owned(), found.clone()),
+                    None => self.known().remove(id),
+                };
+                Ok(found)
             }
             Err(error) if error.is_not_found() => {
                 self.known().remove(id);
@@ -133,8 +153,17 @@ impl Instances {
 
     /// Terminates an instance. `Ok` means that it terminates; the error that it is gone comes only when EC2 says so (AWS-262, AWS-490).
     pub async fn delete(&self, id: &str) -> Result<(), CloudError> {
-        let instance = self.get_fresh(id).await?;
-        if self.is_shifted(&instance) {
+        let instance = self.get_in_any_state(id).await?;
+        self.terminate(&instance).await
+    }
+
+    /// The same for an instance that was just described in any state.
+    pub async fn terminate(&self, instance: &Instance) -> Result<(), CloudError> {
+        let id = instance.described.id.as_str();
+        if instance.described.state == TERMINATED {
+            return Err(does_not_exist(id));
+        }
+        if self.is_shifted(instance) {
             return Err(CloudError::other(format!(
                 "instance {id} is in the shifted zone {}, it is not terminated",
                 instance.described.zone

@@ -34,6 +34,8 @@ pub const PROTECTED_PROFILES: Duration = hours(1);
 pub const LONG_LIVED: Duration = hours(24);
 /// Memory that registered nodes reported (AWS-430).
 pub const DISCOVERED_MEMORY: Duration = hours(24 * 60);
+/// Instances whose end was reported: EC2 shows a terminated instance for about an hour.
+pub const REPORTED_ENDS: Duration = hours(1);
 /// Removal of expired entries in all other caches (AWS-432).
 pub const SWEEP: Duration = minutes(1);
 

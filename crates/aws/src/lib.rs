@@ -32,6 +32,7 @@ pub mod error_advice;
 pub mod errors;
 pub mod iam;
 pub mod instance;
+pub mod instance_end;
 pub mod instance_profile;
 pub mod instance_type;
 pub mod instance_type_report;

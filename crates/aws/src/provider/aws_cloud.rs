@@ -2,10 +2,12 @@
 
 use super::cluster_facts::ClusterFacts;
 use super::kept_memory::KeptMemory;
+use crate::cache::Cache;
 use crate::catalogue::{InstanceTypes, ListError};
 use crate::errors::ApiError;
 use crate::instance_type::ResolveSettings;
 use crate::instances::Instances;
+use crate::intervals::REPORTED_ENDS;
 use crate::launch_templates::LaunchTemplates;
 use crate::lookup::{ImageLookup, PlacementGroupLookup, ReservationLookup, SecurityGroupLookup, SubnetLookup};
 use crate::market::Market;
@@ -100,6 +102,8 @@ pub struct AwsCloud {
     pub(super) pools: SharedReads<Option<NodePool>>,
     /// The memory that annotations of classes keep.
     pub(super) kept_memory: KeptMemory,
+    /// Instances that EC2 ended right after their launch, which was said.
+    pub(super) reported_ends: Cache<String, ()>,
 }
 
 /// Why a class has no instance types.
@@ -164,6 +168,7 @@ impl AwsCloud {
             classes: SharedReads::default(),
             pools: SharedReads::default(),
             kept_memory: KeptMemory::default(),
+            reported_ends: Cache::new(REPORTED_ENDS),
             instances,
             market,
             metrics,

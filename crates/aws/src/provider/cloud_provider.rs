@@ -218,7 +218,13 @@ impl CloudProvider for AwsProvider {
         let provider_id = claim.status.as_ref().and_then(|status| status.provider_id.as_deref());
         let id = instance_id(provider_id.unwrap_or_default());
         let id = id.map_err(|error| CloudError::other(error.to_string()))?;
-        let deleted = self.cloud.instances.delete(id).await;
+        let deleted = match self.cloud.instances.get_in_any_state(id).await {
+            Ok(instance) => {
+                self.cloud.report_end(claim, &instance);
+                self.cloud.instances.terminate(&instance).await
+            }
+            Err(error) => Err(error),
+        };
         let reservation = claim
             .metadata
             .labels

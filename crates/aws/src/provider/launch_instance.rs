@@ -368,6 +368,7 @@ impl AwsCloud {
             described: DescribedInstance {
                 id: outcome.instance_id,
                 state: "pending".to_owned(),
+                state_reason: None,
                 instance_type: outcome.instance_type,
                 image_id: outcome.image_id,
                 zone_id: zone_id.and_then(|subnet| subnet.zone_id.clone()),

@@ -7,6 +7,7 @@ mod client_ca;
 mod cloud_provider;
 mod cluster_facts;
 mod discovery;
+mod ended;
 mod kept_memory;
 mod launch_instance;
 mod partition_hook;

@@ -3,6 +3,7 @@
 use super::values::{count, tags, text, time};
 use crate::ami::Image;
 use crate::instance::DescribedInstance;
+use crate::instance_end::StateReason;
 use crate::interruption::{StatusCategory, StatusDetail, is_event_due};
 use crate::placement_group::{PlacementGroup, Strategy};
 use crate::pricing::SpotPriceRow;
@@ -101,6 +102,10 @@ pub(super) fn instance(from: &types::Instance) -> Option<DescribedInstance> {
                 .and_then(types::InstanceState::name)
                 .map(types::InstanceStateName::as_str),
         ),
+        state_reason: from.state_reason().map(|reason| StateReason {
+            code: text(reason.code()),
+            message: text(reason.message()),
+        }),
         instance_type: text(from.instance_type().map(types::InstanceType::as_str)),
         image_id: text(from.image_id()),
         zone: text(placement.and_then(types::Placement::availability_zone)),

@@ -341,6 +341,7 @@ impl Ec2 for FakeAws {
             account.instances.push(DescribedInstance {
                 id: id.clone(),
                 state: "running".to_owned(),
+                state_reason: None,
                 instance_type: chosen.instance_type.clone(),
                 image_id: chosen.image_id.clone(),
                 zone: chosen.zone.clone(),

@@ -21,6 +21,7 @@ fn described(change: impl FnOnce(&mut DescribedInstance)) -> DescribedInstance {
     let mut described = DescribedInstance {
         id: "i-1".to_owned(),
         state: "running".to_owned(),
+        state_reason: None,
         instance_type: "m5.large".to_owned(),
         image_id: "ami-1".to_owned(),
         zone: "us-east-1a".to_owned(),

@@ -15,6 +15,7 @@ mod fake_aws;
 mod iam;
 mod identity;
 mod images;
+mod instance_end;
 mod instance_profile;
 mod instance_type_lists;
 mod instance_types;
