@@ -2,6 +2,7 @@
 //! reached or used at all, and what may never be logged.
 
 use crate::cluster_fixture::{Cluster, GETTING_STARTED, cluster};
+use crate::cluster_objects::ClusterObjects as _;
 use crate::fixture;
 use jiff::Timestamp;
 use kerf_api::{AmiFamily, Condition, EC2NodeClass, NodePool};

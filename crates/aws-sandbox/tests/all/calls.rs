@@ -1,6 +1,7 @@
 //! How many calls the provider makes, by action. `-- --nocapture` prints the tables; `KERF_LAUNCHES` is the number of launches (200).
 
 use crate::cluster_fixture::{Cluster, GETTING_STARTED, cluster};
+use crate::cluster_objects::ClusterObjects as _;
 use kerf_aws_sandbox::account::{Call, CallKind, Throttle};
 use std::collections::BTreeMap;
 use std::time::Duration;

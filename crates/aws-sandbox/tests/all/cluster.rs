@@ -1,6 +1,7 @@
 //! The whole life on the embedded account: from an unchanged EC2NodeClass to running pods, and back.
 
 use crate::cluster_fixture::{Cluster, GETTING_STARTED, cluster};
+use crate::cluster_objects::ClusterObjects as _;
 use kerf_aws::user_data::encode;
 use kerf_aws_sandbox::account::{PoolRule, Purchase, Signal};
 use kerf_aws_sandbox::faults::AwsFaultPlan;

@@ -1,7 +1,7 @@
 //! An embedded cluster whose machines are instances of an embedded account, with the controllers of production, in virtual time.
 
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kerf_api::{NodeClaim, Provider};
+use crate::cluster_objects::ClusterObjects;
+use kerf_api::Provider;
 use kerf_aws::controllers;
 use kerf_aws::options::AwsOptions;
 use kerf_aws::provider::{AwsCloud, AwsParts, AwsProvider, discover_cluster};
@@ -16,10 +16,8 @@ use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::options::Parsed;
 use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Recorder, Seed};
 use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Client, ResourceExt};
-use serde_json::{Value, json};
+use kube::{Client, ResourceExt as _};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,75 +168,13 @@ pub(crate) async fn try_manager(
     Ok(Manager::with_events(config, (recorder, events)).with_provider_loops(loops))
 }
 
-/// Creates the objects of a text.
-pub(crate) async fn apply(client: &Client, text: &str) {
-    for document in text.split("\n---\n") {
-        let object: DynamicObject = serde_saphyr::from_str(document).unwrap();
-        let kind = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
-        let resource = ApiResource::from_gvk(&kind);
-        let api = match object.namespace() {
-            Some(namespace) => Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource),
-            None => Api::all_with(client.clone(), &resource),
-        };
-        api.create(&PostParams::default(), &object).await.unwrap();
+impl ClusterObjects for Cluster {
+    fn client(&self) -> Client {
+        self.sandbox.client()
     }
 }
 
 impl Cluster {
-    pub(crate) fn client(&self) -> Client {
-        self.sandbox.client()
-    }
-
-    /// Creates the objects of a text.
-    pub(crate) async fn apply(&self, text: &str) {
-        apply(&self.client(), text).await;
-    }
-
-    pub(crate) async fn scale(&self, replicas: u32) {
-        let api = Api::<k8s_openapi::api::apps::v1::Deployment>::default_namespaced(self.client());
-        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        api.patch("inflate", &PatchParams::default(), &patch).await.unwrap();
-    }
-
-    pub(crate) async fn patch_class(&self, spec: Value) {
-        let api = Api::<kerf_api::EC2NodeClass>::all(self.client());
-        let patch = Patch::Merge(json!({"spec": spec}));
-        api.patch("default", &PatchParams::default(), &patch).await.unwrap();
-    }
-
-    pub(crate) async fn class(&self) -> kerf_api::EC2NodeClass {
-        Api::all(self.client()).get("default").await.unwrap()
-    }
-
-    pub(crate) async fn nodes(&self) -> Vec<Node> {
-        Api::all(self.client())
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
-    }
-
-    pub(crate) async fn claims(&self) -> Vec<NodeClaim> {
-        Api::all(self.client())
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
-    }
-
-    pub(crate) async fn running_pods(&self) -> usize {
-        let pods: Vec<Pod> = Api::all(self.client())
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items;
-        let is_running = |pod: &&Pod| {
-            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-            phase == Some("Running") && pod.metadata.deletion_timestamp.is_none()
-        };
-        pods.iter().filter(is_running).count()
-    }
-
     /// Instances that neither end nor have ended.
     pub(crate) fn instances(&self) -> Vec<Instance> {
         self.aws.with(|account, now| {

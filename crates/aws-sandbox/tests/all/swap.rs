@@ -1,6 +1,7 @@
 //! The day of the swap: a cluster that Karpenter's AWS provider v1.14 made is taken over.
 
-use crate::cluster_fixture::{CERTIFICATE, Cluster, Prepared, apply, prepared};
+use crate::cluster_fixture::{CERTIFICATE, Cluster, Prepared, prepared};
+use crate::cluster_objects::{ClusterObjects as _, apply};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kerf_api::{EC2NodeClass, NodeClaim, NodePool};

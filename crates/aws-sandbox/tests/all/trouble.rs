@@ -1,7 +1,8 @@
 //! What goes wrong on AWS: instances that vanish, capacity that is missing, answers that are lost, processes that stand by, and things that
 //! change below running nodes.
 
-use crate::cluster_fixture::{Cluster, GETTING_STARTED, apply, cluster, manager, prepared};
+use crate::cluster_fixture::{Cluster, GETTING_STARTED, cluster, manager, prepared};
+use crate::cluster_objects::{ClusterObjects as _, apply};
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kerf_api::{EC2NodeClass, NodeClaim, NodePool};
 use kerf_aws_sandbox::account::{Call, PoolRule, Purchase, Reservation, Signal};

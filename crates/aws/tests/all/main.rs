@@ -26,6 +26,7 @@ mod kubelet_settings;
 mod launch_requests;
 mod launch_selection;
 mod launch_templates;
+mod live;
 mod lookups;
 mod market;
 mod offerings;
