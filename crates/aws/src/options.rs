@@ -80,6 +80,15 @@ impl AwsFeatureGates {
     }
 }
 
+/// Reads the part of memory that the hypervisor is expected to keep. The error says what is accepted.
+pub fn memory_overhead(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(part) if part.is_finite() && part >= 0.0 => Ok(part),
+        Ok(part) if part < 0.0 => Err("cannot be negative".to_owned()),
+        Ok(_) | Err(_) => Err("must be a number such as 0.075".to_owned()),
+    }
+}
+
 /// The options as the provider uses them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AwsOptions {
@@ -126,38 +135,47 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// The text of an option, and whether it is from a flag.
-    fn text(&self, flag: &str) -> (String, bool) {
+    /// The text of an option.
+    fn text(&self, flag: &str) -> String {
+        self.parsing(flag, |_| true)
+    }
+
+    /// The text of an option. A variable that does not parse counts as absent (OPS-026).
+    fn parsing(&self, flag: &str, parses: impl Fn(&str) -> bool) -> String {
         if let Some(text) = self.flags.get(flag) {
-            return (text.clone(), true);
+            return text.clone();
         }
         let definition = DEFINITIONS.iter().find(|definition| definition.flag == flag);
         let env = definition.and_then(|definition| (self.env)(definition.env));
         let default = definition.map_or("", |definition| definition.default);
-        (env.unwrap_or_else(|| default.to_owned()), false)
+        env.filter(|text| parses(text)).unwrap_or_else(|| default.to_owned())
     }
 
     fn boolean(&mut self, flag: &str) -> bool {
-        let (text, _) = self.text(flag);
+        let text = self.parsing(flag, |text| go_bool(text).is_some());
         match go_bool(&text) {
             Some(on) => on,
             None => self.wrong(flag, "must be true or false"),
         }
     }
 
-    /// A number of at least zero. A variable that is no number counts as the default, a flag is an error.
-    fn number<N: std::str::FromStr + PartialOrd + Default>(&mut self, flag: &str, default: N) -> N {
-        let (text, is_flag) = self.text(flag);
-        match text.parse::<N>() {
-            Ok(number) if number >= N::default() => number,
+    fn memory_overhead(&mut self, flag: &str) -> f64 {
+        let text = self.parsing(flag, |text| text.parse::<f64>().is_ok());
+        memory_overhead(&text).unwrap_or_else(|problem| self.wrong(flag, &problem))
+    }
+
+    /// A number of at least zero.
+    fn count(&mut self, flag: &str) -> i64 {
+        let text = self.parsing(flag, |text| text.parse::<i64>().is_ok());
+        match text.parse() {
+            Ok(count) if count >= 0 => count,
             Ok(_) => self.wrong(flag, "cannot be negative"),
-            Err(_) if !is_flag => default,
             Err(_) => self.wrong(flag, "must be a number"),
         }
     }
 
     fn interval(&mut self, flag: &str) -> GoDuration {
-        let (text, _) = self.text(flag);
+        let text = self.parsing(flag, |text| text.parse::<GoDuration>().is_ok());
         match text.parse::<GoDuration>() {
             Ok(interval) if interval >= REFRESH_MIN => interval,
             Ok(_) => self.wrong(flag, "must be at least 1m"),
@@ -166,7 +184,7 @@ impl Reader<'_> {
     }
 
     fn gates(&mut self, flag: &str) -> AwsFeatureGates {
-        let (text, _) = self.text(flag);
+        let text = self.text(flag);
         match AwsFeatureGates::parse(&text) {
             Ok(gates) => gates,
             Err(problem) => self.wrong(flag, &problem),
@@ -195,14 +213,14 @@ impl AwsOptions {
             errors: Vec::new(),
         };
         let options = Self {
-            cluster_name: reader.text("cluster-name").0,
-            cluster_endpoint: reader.text("cluster-endpoint").0,
-            cluster_ca_bundle: reader.text("cluster-ca-bundle").0,
+            cluster_name: reader.text("cluster-name"),
+            cluster_endpoint: reader.text("cluster-endpoint"),
+            cluster_ca_bundle: reader.text("cluster-ca-bundle"),
             isolated_vpc: reader.boolean("isolated-vpc"),
             eks_control_plane: reader.boolean("eks-control-plane"),
-            vm_memory_overhead_percent: reader.number("vm-memory-overhead-percent", 0.075),
-            interruption_queue: reader.text("interruption-queue").0,
-            reserved_enis: reader.number("reserved-enis", 0),
+            vm_memory_overhead_percent: reader.memory_overhead("vm-memory-overhead-percent"),
+            interruption_queue: reader.text("interruption-queue"),
+            reserved_enis: reader.count("reserved-enis"),
             disable_dry_run: reader.boolean("disable-dry-run"),
             enable_zonal_shift: reader.boolean("enable-zonal-shift"),
             ami_refresh_interval: reader.interval("ami-refresh-interval"),

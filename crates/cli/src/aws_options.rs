@@ -75,7 +75,7 @@ pub(crate) const OPTIONS: [OptionDef; 15] = [
     option(
         "vm-memory-overhead-percent",
         "VM_MEMORY_OVERHEAD_PERCENT",
-        OptionKind::Text,
+        OptionKind::Decimal,
         "0.075",
         "part of the memory that the hypervisor keeps",
     ),
@@ -89,7 +89,7 @@ pub(crate) const OPTIONS: [OptionDef; 15] = [
     option(
         "reserved-enis",
         "RESERVED_ENIS",
-        OptionKind::Text,
+        OptionKind::Int,
         "0",
         "network interfaces of each instance that carry no pods",
     ),
@@ -110,14 +110,14 @@ pub(crate) const OPTIONS: [OptionDef; 15] = [
     option(
         "ami-refresh-interval",
         "AMI_REFRESH_INTERVAL",
-        OptionKind::Text,
+        OptionKind::Duration,
         "1m",
         "how long found images stay valid; at least 1m",
     ),
     option(
         "subnet-refresh-interval",
         "SUBNET_REFRESH_INTERVAL",
-        OptionKind::Text,
+        OptionKind::Duration,
         "1m",
         "how long found subnets stay valid; at least 1m",
     ),
@@ -149,8 +149,83 @@ pub(crate) fn options(values: &Values, env: &impl Fn(&str) -> Option<String>) ->
     let given = OPTIONS.iter().filter(|option| values.is_given(option.flag));
     let text = |option: &OptionDef| match option.kind {
         OptionKind::Bool => values.bool(option.flag).to_string(),
-        OptionKind::Text | OptionKind::Int | OptionKind::Duration => values.string(option.flag).to_owned(),
+        OptionKind::Int => values.int(option.flag).to_string(),
+        OptionKind::Decimal => values.decimal(option.flag).to_string(),
+        OptionKind::Duration => values.duration(option.flag).to_string(),
+        OptionKind::Text => values.string(option.flag).to_owned(),
     };
     let flags: BTreeMap<String, String> = given.map(|option| (option.flag.to_owned(), text(option))).collect();
     AwsOptions::read(&flags, &|name| env(name).filter(|value| !value.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kerf_runtime::options::{Parsed, Remark};
+
+    fn parsed(flags: &[&str], variables: &[(&str, &str)]) -> (Result<AwsOptions, Vec<String>>, Vec<Remark>) {
+        let env = |name: &str| {
+            let set = variables.iter().find(|(variable, _)| *variable == name);
+            set.map(|(_, value)| (*value).to_owned())
+        };
+        let flags = flags.iter().map(|flag| (*flag).to_owned());
+        let Parsed::Run(values) = Values::parse(&OPTIONS, flags, env) else {
+            panic!("no help is asked for");
+        };
+        (options(&values, &env), values.remarks().to_vec())
+    }
+
+    // OPS-026, AWS-352
+    #[test]
+    fn a_variable_that_does_not_parse_counts_as_absent_and_is_named() {
+        let (defaults, _) = parsed(&["--cluster-name=prod"], &[]);
+        let defaults = defaults.expect("a name is enough");
+        for def in OPTIONS.iter().filter(|def| def.kind != OptionKind::Text) {
+            let (read, remarks) = parsed(&["--cluster-name=prod"], &[(def.variable, "odd")]);
+            assert_eq!(read.as_ref(), Ok(&defaults), "{}", def.variable);
+            let said: Vec<String> = remarks.iter().map(ToString::to_string).collect();
+            let [said] = said.as_slice() else {
+                panic!("{}: {said:?}", def.variable);
+            };
+            assert!(said.starts_with(&format!("{} is \"odd\"", def.variable)), "{said}");
+            assert!(said.contains(def.default), "{said}");
+            let (read, remarks) = parsed(&["--cluster-name=prod"], &[(def.variable, "")]);
+            assert_eq!((read.as_ref(), remarks.len()), (Ok(&defaults), 0), "{}", def.variable);
+        }
+    }
+
+    // AWS-345, AWS-347, AWS-350, AWS-351
+    #[test]
+    fn a_variable_that_parses_and_is_not_allowed_stops_the_start() {
+        for (variable, value) in [
+            ("VM_MEMORY_OVERHEAD_PERCENT", "-0.1"),
+            ("VM_MEMORY_OVERHEAD_PERCENT", "NaN"),
+            ("RESERVED_ENIS", "-1"),
+            ("AMI_REFRESH_INTERVAL", "59s"),
+            ("SUBNET_REFRESH_INTERVAL", "0s"),
+            ("AWS_FEATURE_GATES", "odd"),
+            ("CLUSTER_ENDPOINT", "odd"),
+        ] {
+            let (read, remarks) = parsed(&["--cluster-name=prod"], &[(variable, value)]);
+            let flag = variable.to_lowercase().replace('_', "-");
+            let errors = read.expect_err(variable);
+            assert!(errors.len() == 1 && errors.concat().contains(&flag), "{errors:?}");
+            assert_eq!(remarks, [], "{variable}");
+        }
+    }
+
+    #[test]
+    fn flags_of_every_kind_reach_the_provider() {
+        let flags = [
+            "--cluster-name=prod",
+            "--reserved-enis=0x2",
+            "--vm-memory-overhead-percent=0.1",
+            "--ami-refresh-interval=2m30s",
+            "--learn-memory=false",
+        ];
+        let read = parsed(&flags, &[]).0.expect("all are right");
+        assert_eq!((read.reserved_enis, read.learn_memory), (2, false));
+        assert_eq!(read.vm_memory_overhead_percent.to_string(), "0.1");
+        assert_eq!(read.ami_refresh_interval.to_string(), "2m30s");
+    }
 }

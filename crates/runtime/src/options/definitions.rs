@@ -9,6 +9,8 @@ pub enum OptionKind {
     Text,
     /// A 64-bit number.
     Int,
+    /// A number with a fraction.
+    Decimal,
     /// true or false.
     Bool,
     /// A span of time such as `1m30s`.
@@ -395,7 +397,7 @@ impl Display for OptionDef {
         } = self;
         let kind = match kind {
             OptionKind::Text => " TEXT",
-            OptionKind::Int => " NUMBER",
+            OptionKind::Int | OptionKind::Decimal => " NUMBER",
             OptionKind::Bool => "",
             OptionKind::Duration => " DURATION",
         };

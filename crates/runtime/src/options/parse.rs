@@ -51,6 +51,7 @@ fn suggestion(flag: &str) -> String {
 enum Value {
     Text(String),
     Int(i64),
+    Decimal(f64),
     Bool(bool),
     Duration(GoDuration),
 }
@@ -150,7 +151,7 @@ impl Values {
     pub fn string(&self, flag: &str) -> &str {
         match self.values.get(flag) {
             Some(Value::Text(text)) => text,
-            Some(Value::Int(_) | Value::Bool(_) | Value::Duration(_)) | None => "",
+            Some(Value::Int(_) | Value::Decimal(_) | Value::Bool(_) | Value::Duration(_)) | None => "",
         }
     }
 
@@ -158,7 +159,15 @@ impl Values {
     pub fn int(&self, flag: &str) -> i64 {
         match self.values.get(flag) {
             Some(Value::Int(number)) => *number,
-            Some(Value::Text(_) | Value::Bool(_) | Value::Duration(_)) | None => 0,
+            Some(Value::Text(_) | Value::Decimal(_) | Value::Bool(_) | Value::Duration(_)) | None => 0,
+        }
+    }
+
+    /// A number with a fraction; 0 when it was not defined.
+    pub fn decimal(&self, flag: &str) -> f64 {
+        match self.values.get(flag) {
+            Some(Value::Decimal(number)) => *number,
+            Some(Value::Text(_) | Value::Int(_) | Value::Bool(_) | Value::Duration(_)) | None => 0.0,
         }
     }
 
@@ -171,7 +180,7 @@ impl Values {
     pub fn duration(&self, flag: &str) -> GoDuration {
         match self.values.get(flag) {
             Some(Value::Duration(duration)) => *duration,
-            Some(Value::Text(_) | Value::Bool(_) | Value::Int(_)) | None => GoDuration::ZERO,
+            Some(Value::Text(_) | Value::Bool(_) | Value::Int(_) | Value::Decimal(_)) | None => GoDuration::ZERO,
         }
     }
 }
@@ -193,6 +202,7 @@ fn from_variable(kind: OptionKind, text: &str) -> Option<Value> {
     match kind {
         OptionKind::Text => Some(Value::Text(text.to_owned())),
         OptionKind::Int => text.parse().ok().map(Value::Int),
+        OptionKind::Decimal => text.parse().ok().map(Value::Decimal),
         OptionKind::Bool => go_bool(text).map(Value::Bool),
         OptionKind::Duration => text.parse().ok().map(Value::Duration),
     }
@@ -202,6 +212,7 @@ fn from_flag(def: &OptionDef, text: String) -> Result<Value, FlagError> {
     let value = match def.kind {
         OptionKind::Text => Some(Value::Text(text.clone())),
         OptionKind::Int => go_int(&text).map(Value::Int),
+        OptionKind::Decimal => text.parse().ok().map(Value::Decimal),
         OptionKind::Duration => text.parse().ok().map(Value::Duration),
         OptionKind::Bool => match text.as_str() {
             "true" => Some(Value::Bool(true)),

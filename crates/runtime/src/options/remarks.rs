@@ -42,7 +42,7 @@ impl Display for Remark {
             Self::IgnoredVariable { def, text } => {
                 let expected = match def.kind {
                     OptionKind::Text => "a text",
-                    OptionKind::Int => "a number",
+                    OptionKind::Int | OptionKind::Decimal => "a number",
                     OptionKind::Bool => "true or false",
                     OptionKind::Duration => "a duration such as 1m30s",
                 };
