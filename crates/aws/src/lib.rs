@@ -42,7 +42,6 @@ pub mod intervals;
 pub mod labels;
 pub mod launch;
 pub mod launch_templates;
-pub mod live;
 pub mod lookup;
 pub mod market;
 pub mod metrics;

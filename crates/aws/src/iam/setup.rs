@@ -3,6 +3,7 @@
 
 use super::statements::{PolicyPart, PolicyScope};
 use crate::interruption::EventType;
+use crate::partition::Partition;
 use serde_json::{Value, json};
 
 /// Most characters of all inline policies of a role, without white space, by the limits of IAM.
@@ -73,8 +74,8 @@ impl PolicyScope<'_> {
             (
                 "partition",
                 self.partition,
-                matches!(self.partition, "aws" | "aws-cn" | "aws-us-gov"),
-                "use aws, aws-cn or aws-us-gov",
+                Partition::named(self.partition).is_some(),
+                "use aws, aws-cn, aws-us-gov, aws-eusc, aws-iso, aws-iso-b, aws-iso-e or aws-iso-f",
             ),
             (
                 "region",

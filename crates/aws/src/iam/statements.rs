@@ -1,14 +1,17 @@
 //! The statements of the policy: on which resources and conditions the actions of [`CALLS`] are allowed.
 
 use super::calls::{CALLS, Need};
+use crate::partition::Partition;
 use crate::tags;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
+const COMMERCIAL_SUFFIX: &str = "amazonaws.com";
+
 /// The cluster a policy is for.
 #[derive(Clone, Debug)]
 pub struct PolicyScope<'a> {
-    /// `aws`, `aws-cn` or `aws-us-gov`.
+    /// One of [`PARTITIONS`](crate::partition::PARTITIONS) by name.
     pub partition: &'a str,
     /// Region.
     pub region: &'a str,
@@ -223,11 +226,19 @@ impl PolicyScope<'_> {
     }
 
     /// The principal that instances take their role as.
-    pub fn ec2_principal(&self) -> &'static str {
-        if self.partition == "aws-cn" {
-            "ec2.amazonaws.com.cn"
+    pub fn ec2_principal(&self) -> String {
+        let partition = Partition::named(self.partition);
+        let suffix = partition.map_or(COMMERCIAL_SUFFIX, |partition| partition.dns_suffix);
+        format!("ec2.{suffix}")
+    }
+
+    /// The names under which EC2 is passed a role: that of the partition, and the one that holds in all.
+    fn passed_to(&self) -> Value {
+        let (own, common) = (self.ec2_principal(), format!("ec2.{COMMERCIAL_SUFFIX}"));
+        if own == common {
+            json!(own)
         } else {
-            "ec2.amazonaws.com"
+            json!([common, own])
         }
     }
 
@@ -323,7 +334,7 @@ impl PolicyScope<'_> {
                 vec![equal(vec![("aws:RequestedRegion".to_owned(), json!(self.region))])]
             }
             Statement::NodeRole => {
-                let service = ("iam:PassedToService".to_owned(), json!(self.ec2_principal()));
+                let service = ("iam:PassedToService".to_owned(), self.passed_to());
                 vec![equal(vec![service])]
             }
             Statement::ProfileCreation => vec![

@@ -1,5 +1,6 @@
 //! On-demand prices from the Price List API (AWS-222, AWS-223, AWS-226).
 
+use crate::partition::Partition;
 use crate::selector::Filter;
 use kerf_model::price::Price;
 use serde::Deserialize;
@@ -45,9 +46,10 @@ pub fn pricing_endpoint_region(region: &str) -> &'static str {
     }
 }
 
-/// Whether on-demand prices cannot be asked for: the API is not reachable from an isolated VPC and has no prices of GovCloud (AWS-500).
+/// Whether on-demand prices cannot be asked for: the API is not reachable from an isolated VPC, and there is none for GovCloud and other
+/// partitions (AWS-500).
 pub fn skips_on_demand_refresh(region: &str, isolated_vpc: bool) -> bool {
-    isolated_vpc || region.starts_with("us-gov-")
+    isolated_vpc || !Partition::of_region(region).has_price_list
 }
 
 /// A query that found no prices: nothing is taken over then.

@@ -3,6 +3,7 @@
 use crate::policy::{Keys, allows, tag_keys};
 use kerf_aws::iam::{CALLS, CONTROLLER_POLICY_MAX, Identity, PolicyPart, PolicyScope, Setup, Statement};
 use kerf_aws::interruption::{EVENT_TYPES, parse};
+use kerf_aws::partition::{PARTITIONS, Partition};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -199,20 +200,50 @@ fn profiles_are_scoped_by_cluster_and_region() {
             pass["Condition"]["StringEquals"]["iam:PassedToService"].clone(),
         )
     };
-    assert_eq!(
-        passed("aws", "nodes"),
-        (
-            json!("arn:aws:iam::123456789012:role/nodes"),
-            json!("ec2.amazonaws.com")
-        )
-    );
-    assert_eq!(
-        passed("aws-cn", "/eks/nodes"),
-        (
-            json!("arn:aws-cn:iam::123456789012:role/eks/nodes"),
-            json!("ec2.amazonaws.com.cn")
-        )
-    );
+    let with = |suffix: &str| json!(["ec2.amazonaws.com", format!("ec2.{suffix}")]);
+    let cases = [
+        ("us-east-1", "aws", json!("ec2.amazonaws.com")),
+        ("ap-southeast-7", "aws", json!("ec2.amazonaws.com")),
+        ("eu-south-2", "aws", json!("ec2.amazonaws.com")),
+        ("us-gov-west-1", "aws-us-gov", json!("ec2.amazonaws.com")),
+        ("cn-north-1", "aws-cn", with("amazonaws.com.cn")),
+        ("eusc-de-east-1", "aws-eusc", with("amazonaws.eu")),
+        ("us-iso-east-1", "aws-iso", with("c2s.ic.gov")),
+        ("us-isob-east-1", "aws-iso-b", with("sc2s.sgov.gov")),
+        ("eu-isoe-west-1", "aws-iso-e", with("cloud.adc-e.uk")),
+        ("us-isof-south-1", "aws-iso-f", with("csp.hci.ic.gov")),
+    ];
+    for (region, partition, services) in cases {
+        assert_eq!(Partition::of_region(region).name, partition, "{region}");
+        let role = format!("arn:{partition}:iam::123456789012:role/eks/nodes");
+        assert_eq!(passed(partition, "/eks/nodes"), (json!(role), services), "{region}");
+    }
+}
+
+// AWS-415 to AWS-420
+#[test]
+fn every_arn_and_principal_is_of_the_partition() {
+    for partition in PARTITIONS {
+        let setup = Setup {
+            scope: PolicyScope {
+                partition: partition.name,
+                ..SCOPE
+            },
+            ..setup(ISSUER)
+        };
+        assert_eq!(setup.check(), Vec::new(), "{partition:?}");
+        for text in [setup.cloudformation().to_string(), setup.terraform()] {
+            let arns: Vec<&str> = text.split("arn:").skip(1).collect();
+            assert!(arns.len() > 20, "{partition:?}");
+            let own = format!("{}:", partition.name);
+            let others: Vec<&&str> = arns.iter().filter(|arn| !arn.starts_with(&own)).collect();
+            assert!(others.is_empty(), "{partition:?}: {others:?}");
+            assert!(
+                text.contains(&format!("\"ec2.{}\"", partition.dns_suffix)),
+                "{partition:?}"
+            );
+        }
+    }
 }
 
 // AWS-420
@@ -243,21 +274,26 @@ fn counted(document: &Value) -> usize {
 #[test]
 fn the_policies_keep_the_limits_of_iam_with_the_longest_names() {
     let (cluster, role, queue) = ("c".repeat(100), "r".repeat(64), "q".repeat(80));
-    let scope = PolicyScope {
-        partition: "aws-us-gov",
-        region: "ap-southeast-1",
-        cluster: &cluster,
-        node_role: &role,
-        queue: Some(&queue),
-        ..SCOPE
-    };
-    assert_eq!(scope.check(), Vec::new());
-    for part in PolicyPart::ALL {
-        let size = counted(&scope.part(part));
-        assert!(size <= 6144, "{part:?} has {size} characters");
+    for partition in PARTITIONS {
+        let scope = PolicyScope {
+            partition: partition.name,
+            region: "ap-southeast-1",
+            cluster: &cluster,
+            node_role: &role,
+            queue: Some(&queue),
+            ..SCOPE
+        };
+        assert_eq!(scope.check(), Vec::new());
+        for part in PolicyPart::ALL {
+            let size = counted(&scope.part(part));
+            assert!(size <= 6144, "{part:?} has {size} characters in {partition:?}");
+        }
+        let size = counted(&scope.policy());
+        assert!(
+            size <= CONTROLLER_POLICY_MAX,
+            "the policy has {size} characters in {partition:?}"
+        );
     }
-    let size = counted(&scope.policy());
-    assert!(size <= CONTROLLER_POLICY_MAX, "the policy has {size} characters");
 }
 
 #[test]

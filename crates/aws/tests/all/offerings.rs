@@ -490,7 +490,16 @@ fn the_price_list_has_few_endpoints_and_some_regions_none() {
         assert_eq!(pricing_endpoint_region(region), endpoint);
     }
     assert!(skips_on_demand_refresh("us-east-1", true));
-    assert!(skips_on_demand_refresh("us-gov-west-1", false));
+    for region in [
+        "us-gov-west-1",
+        "eusc-de-east-1",
+        "us-iso-east-1",
+        "us-isob-east-1",
+        "eu-isoe-west-1",
+    ] {
+        assert!(skips_on_demand_refresh(region, false), "{region}");
+    }
+    assert!(!skips_on_demand_refresh("cn-north-1", false));
     assert!(!skips_on_demand_refresh("us-east-1", false));
 }
 

@@ -6,18 +6,8 @@ use crate::args::{IamArgs, IamFormat, Trust};
 use crate::exit::Exit;
 use crate::messages::say;
 use kerf_aws::iam::{Identity, PolicyScope, Setup};
+use kerf_aws::partition::Partition;
 use std::io::{self, Write};
-
-/// The partition of a region.
-fn partition_of(region: &str) -> &'static str {
-    if region.starts_with("cn-") {
-        "aws-cn"
-    } else if region.starts_with("us-gov-") {
-        "aws-us-gov"
-    } else {
-        "aws"
-    }
-}
 
 fn unless_empty(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
@@ -37,10 +27,11 @@ fn rendered(format: IamFormat, args: &IamArgs, release: &Release, values: &Value
         None => Some(unless_empty(&settings.interruption_queue).unwrap_or(cluster)),
     };
     let own_node_role = format!("KarpenterNodeRole-{cluster}");
+    let partition = Partition::of_region(region);
     let names = Names::new(release, values);
     let setup = Setup {
         scope: PolicyScope {
-            partition: args.partition.as_deref().unwrap_or_else(|| partition_of(region)),
+            partition: args.partition.as_deref().unwrap_or(partition.name),
             region,
             account: args.account.as_deref().unwrap_or_default(),
             cluster,
