@@ -85,6 +85,11 @@ fn of_aws(settings: &Settings) -> Vec<EnvVar> {
         ("DISABLE_DRY_RUN", settings.disable_dry_run.to_string()),
         ("AMI_REFRESH_INTERVAL", settings.ami_refresh_interval.clone()),
         ("SUBNET_REFRESH_INTERVAL", settings.subnet_refresh_interval.clone()),
+        (
+            "LEARN_MEMORY",
+            settings.learn_memory.as_ref().map(bool::to_string).unwrap_or_default(),
+        ),
+        ("INSTANCE_STATUS_DRY_RUN", settings.instance_status_dry_run.to_string()),
         ("AWS_FEATURE_GATES", aws_feature_gates(settings)),
     ];
     all.extend(given.iter().filter_map(|(name, value)| unless_empty(name, value)));

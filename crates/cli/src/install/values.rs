@@ -183,6 +183,9 @@ pub(crate) struct Settings {
     pub(crate) disable_dry_run: bool,
     pub(crate) ami_refresh_interval: String,
     pub(crate) subnet_refresh_interval: String,
+    /// The controller's default where it is null.
+    pub(crate) learn_memory: Option<bool>,
+    pub(crate) instance_status_dry_run: bool,
     pub(crate) aws_feature_gates: AwsFeatureGateValues,
 }
 
@@ -221,7 +224,7 @@ pub(crate) struct AwsFeatureGateValues {
 }
 
 /// Values that only the AWS provider reads.
-pub(crate) const OF_AWS: [&str; 13] = [
+pub(crate) const OF_AWS: [&str; 15] = [
     "clusterCABundle",
     "clusterName",
     "clusterEndpoint",
@@ -234,6 +237,8 @@ pub(crate) const OF_AWS: [&str; 13] = [
     "disableDryRun",
     "amiRefreshInterval",
     "subnetRefreshInterval",
+    "learnMemory",
+    "instanceStatusDryRun",
     "awsFeatureGates",
 ];
 

@@ -228,6 +228,8 @@ fn a_cluster_name_makes_it_the_aws_provider_with_its_settings() {
         ("DISABLE_DRY_RUN", "false"),
         ("AMI_REFRESH_INTERVAL", "1m"),
         ("SUBNET_REFRESH_INTERVAL", "1m"),
+        ("LEARN_MEMORY", "true"),
+        ("INSTANCE_STATUS_DRY_RUN", "false"),
         (
             "FEATURE_GATES",
             "ReservedCapacity=true,SpotToSpotConsolidation=false,NodeRepair=false,NodeOverlay=false,StaticCapacity=true,CapacityBuffer=false",
@@ -235,6 +237,12 @@ fn a_cluster_name_makes_it_the_aws_provider_with_its_settings() {
     ] {
         assert_eq!(value(name), Some(json!(wanted)), "{name}");
     }
+    let sets = "settings.clusterName=prod,settings.learnMemory=false,settings.instanceStatusDryRun=true";
+    let changed = manifests(&["--set", sets]);
+    let value_of =
+        |name: &str| variable(&changed["Deployment/kube-system/kerf"], name).map(|found| found["value"].clone());
+    assert_eq!(value_of("LEARN_MEMORY"), Some(json!("false")));
+    assert_eq!(value_of("INSTANCE_STATUS_DRY_RUN"), Some(json!("true")));
     // What is empty keeps the controller's default.
     assert_eq!((value("CLUSTER_ENDPOINT"), value("CLUSTER_CA_BUNDLE")), (None, None));
     // CPU requests and memory limits have defaults: the downward API would answer with the node's otherwise.
