@@ -261,6 +261,11 @@ impl InstanceTypes {
         locked(&self.facts).descriptions.clone()
     }
 
+    /// The zones that have any type.
+    pub fn zones(&self) -> BTreeSet<String> {
+        locked(&self.facts).all_zones()
+    }
+
     /// The type of this name, as EC2 describes it.
     pub fn description(&self, name: &str) -> Option<InstanceTypeDescription> {
         locked(&self.facts).descriptions.get(name).cloned()

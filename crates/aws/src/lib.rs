@@ -42,6 +42,7 @@ pub mod intervals;
 pub mod labels;
 pub mod launch;
 pub mod launch_templates;
+pub mod live;
 pub mod lookup;
 pub mod market;
 pub mod metrics;

@@ -1,5 +1,7 @@
 //! The instance types of a class without AWS at hand: from the built-in descriptions and prices.
 
+use crate::annotations::{DISCOVERED_MEMORY, kept_memory};
+use crate::discovered_memory::{DiscoveredMemory, images_key};
 use crate::instance_type::kubelet::{
     ClassKubelet, KubeletProblem, checked_expressions, evaluation_failed, gate_problem,
 };
@@ -15,7 +17,7 @@ use kerf_model::intern::Interner;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Instances assumed to be left in a reservation: the status of a class does not say how many there are.
+/// Instances assumed to be left in a reservation where nobody says how many: the status of a class does not.
 const RESERVATION_CAPACITY: u32 = 1;
 
 /// What the types depend on besides the class.
@@ -27,6 +29,57 @@ pub struct OfflineSettings {
     pub prices: PriceBook,
     /// Features of the provider that are on.
     pub gates: AwsFeatureGates,
+    /// Whether the memory counts that registered nodes reported.
+    pub learn_memory: bool,
+    /// Instances left in reservations by id, as EC2 describes them: none in one that is not listed. `None` if EC2's answer is not at hand.
+    pub reservation_counts: Option<BTreeMap<String, u32>>,
+}
+
+impl OfflineSettings {
+    /// The defaults of the options, with these prices.
+    pub fn new(resolve: ResolveSettings, prices: PriceBook) -> Self {
+        Self {
+            resolve,
+            prices,
+            gates: AwsFeatureGates::default(),
+            learn_memory: true,
+            reservation_counts: None,
+        }
+    }
+
+    /// What the class keeps about memory; the error says that its text cannot be read.
+    pub(crate) fn memory(&self, class: &EC2NodeClass, now: Timestamp) -> Result<DiscoveredMemory, String> {
+        let Some(text) = kept_memory(class).filter(|_| self.learn_memory) else {
+            return Ok(DiscoveredMemory::default());
+        };
+        let problem =
+            || format!("the annotation {DISCOVERED_MEMORY} cannot be read; --vm-memory-overhead-percent counts");
+        DiscoveredMemory::from_text(text, now).ok_or_else(problem)
+    }
+
+    /// Instances left in the reservations of a class, as far as they are known.
+    fn counts(&self, class: &EC2NodeClass) -> BTreeMap<String, u32> {
+        let left = |id: &String| match &self.reservation_counts {
+            Some(counts) => counts.get(id).copied().unwrap_or(0),
+            None => RESERVATION_CAPACITY,
+        };
+        let ids = class.status.capacity_reservations.iter().map(|one| &one.id);
+        ids.map(|id| (id.clone(), left(id))).collect()
+    }
+}
+
+/// What a user should know about the instance types of a class: where a guess stands for what the provider knows.
+pub fn guesses(class: &EC2NodeClass, settings: &OfflineSettings, now: Timestamp) -> Vec<String> {
+    let mut all: Vec<String> = settings.memory(class, now).err().into_iter().collect();
+    let reservations = &class.status.capacity_reservations;
+    if settings.resolve.reserved_capacity && settings.reservation_counts.is_none() && !reservations.is_empty() {
+        let ids: Vec<&str> = reservations.iter().map(|one| one.id.as_str()).collect();
+        all.push(format!(
+            "one instance is assumed to be left in each of {}; --capacity-reservations reads how many are",
+            ids.join(", ")
+        ));
+    }
+    all
 }
 
 /// The zones that a class without subnets is assumed to have.
@@ -74,8 +127,9 @@ pub fn offline_catalogue(
 ) -> Arc<Catalogue> {
     let class = with_subnets(class, &settings.resolve.region);
     let zones: BTreeSet<String> = class.status.subnets.iter().map(|subnet| subnet.zone.clone()).collect();
-    let reservations = class.status.capacity_reservations.iter();
-    let counts: BTreeMap<String, u32> = reservations.map(|one| (one.id.clone(), RESERVATION_CAPACITY)).collect();
+    let counts = settings.counts(&class);
+    let memory = settings.memory(&class, now).unwrap_or_default();
+    let images = images_key(&class.status.amis);
     let (unavailable, none, no_prices) = (UnavailableOfferings::default(), BTreeSet::new(), BTreeMap::new());
     let context = OfferingContext {
         all_zones: &zones,
@@ -95,7 +149,16 @@ pub fn offline_catalogue(
         return Arc::new(Catalogue { types: Vec::new() });
     };
     let types = builtin_types().values().map(|description| {
-        let mut kind = resolve_with(description, &class, &kubelet, &zones, None, &settings.resolve, interner);
+        let memory = memory.memory(&description.name, images, now);
+        let mut kind = resolve_with(
+            description,
+            &class,
+            &kubelet,
+            &zones,
+            memory,
+            &settings.resolve,
+            interner,
+        );
         offerings.inject(&mut kind, description);
         kind
     });

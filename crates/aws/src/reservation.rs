@@ -4,6 +4,7 @@ use crate::labels::{RESERVATION, RESERVATION_ID};
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::ec2_node_class::NodeClassReservation;
 use kerf_api::labels::{CAPACITY_TYPE, CAPACITY_TYPE_ON_DEMAND, CAPACITY_TYPE_RESERVED};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// How long before the end of a capacity block its nodes go (AWS-274).
@@ -134,6 +135,29 @@ impl ReservationCounts {
     pub fn available(&self, id: &str) -> u32 {
         self.counts.get(id).map_or(0, |(count, _)| *count)
     }
+}
+
+/// The answer of `aws ec2 describe-capacity-reservations`.
+#[derive(Deserialize)]
+struct Description {
+    #[serde(rename = "CapacityReservations")]
+    reservations: Vec<DescribedCount>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct DescribedCount {
+    capacity_reservation_id: String,
+    available_instance_count: u32,
+}
+
+/// Instances left in reservations by id, as the JSON that `aws ec2 describe-capacity-reservations` prints says.
+pub fn described_counts(json: &str) -> Result<BTreeMap<String, u32>, serde_json::Error> {
+    let description: Description = serde_json::from_str(json)?;
+    let each = description.reservations.into_iter();
+    Ok(each
+        .map(|one| (one.capacity_reservation_id, one.available_instance_count))
+        .collect())
 }
 
 /// Whether a claim runs in a reservation that ends soon, so that the claim is deleted (AWS-276).

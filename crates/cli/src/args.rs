@@ -1,11 +1,12 @@
 //! The command line as typed.
 
+use crate::ec2_args::{Ec2Args, boolean};
 use crate::exit;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use kerf_api::StartupTaints;
 use kerf_aws::options::AwsFeatureGates;
-use kerf_runtime::options::{go_bool, taint_keys};
+use kerf_runtime::options::taint_keys;
 use kerf_units::policy::{
     CommandsPerPass, Destinations, ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, Policy,
     PreferencePolicy, Replacements, UnknownPolicy,
@@ -241,41 +242,10 @@ pub(crate) struct DecisionArgs {
     pub(crate) startup_taints: StartupTaints,
 }
 
-/// A truth value as the controller reads it.
-fn boolean(text: &str) -> Result<bool, String> {
-    go_bool(text).ok_or_else(|| "must be true or false".to_owned())
-}
-
 /// Taint keys as the controller reads them.
 fn startup_taints(text: &str) -> Result<StartupTaints, String> {
     let keys = taint_keys(text).ok_or_else(|| "a taint key has neither a value nor an effect".to_owned());
     keys.map(StartupTaints::with)
-}
-
-/// What the instance types of EC2NodeClasses depend on.
-#[derive(Args, Debug)]
-pub(crate) struct Ec2Args {
-    /// Region of EC2NodeClasses.
-    #[arg(long, env = "AWS_REGION", value_name = "REGION", default_value = "us-east-1")]
-    pub(crate) region: String,
-    /// On-demand prices: a CSV file with a heading and lines of region,instance_type,currency,price_per_hour.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) prices: Option<PathBuf>,
-    /// Part of an instance's memory that the hypervisor is expected to keep.
-    #[arg(
-        long,
-        env = "VM_MEMORY_OVERHEAD_PERCENT",
-        value_name = "PART",
-        default_value_t = 0.075
-    )]
-    pub(crate) vm_memory_overhead_percent: f64,
-    /// Network interfaces of each instance that carry no pods.
-    #[arg(long, env = "RESERVED_ENIS", value_name = "COUNT", default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
-    pub(crate) reserved_enis: i64,
-    /// Features of the AWS provider as Name=true, comma separated: NodeClassCEL (expressions in kubelet settings) and
-    /// ExtendedKubeletConfiguration (every field of kubelet's configuration).
-    #[arg(long, env = "AWS_FEATURE_GATES", value_name = "GATES", default_value = "", value_parser = AwsFeatureGates::parse)]
-    pub(crate) aws_feature_gates: AwsFeatureGates,
 }
 
 /// Options of `kerf catalogue`.
@@ -285,6 +255,10 @@ pub(crate) struct CatalogueArgs {
     /// File with an EC2NodeClass, or - for standard input. Default: Amazon Linux 2023 with default settings.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) nodeclass: Option<PathBuf>,
+    /// Ask AWS for instance types, zones, prices, subnets and reservations, with region and credentials as the controller finds them. Needs a
+    /// build with the feature aws.
+    #[arg(long, conflicts_with_all = ["prices", "capacity_reservations"])]
+    pub(crate) live: bool,
     #[command(flatten)]
     pub(crate) ec2: Ec2Args,
     /// Format: a table, a document, or the KWOK provider's format for --instance-types.
@@ -402,8 +376,8 @@ pub(crate) struct IamArgs {
     /// Account of the cluster: twelve digits.
     #[arg(long, requires = "iam")]
     pub(crate) account: Option<String>,
-    /// Partition; by default that of the region.
-    #[arg(long, requires = "iam", value_name = "aws|aws-cn|aws-us-gov")]
+    /// Partition, such as aws-us-gov; by default that of the region.
+    #[arg(long, requires = "iam", value_name = "NAME")]
     pub(crate) partition: Option<String>,
     /// Name of the cluster; by default the value settings.clusterName.
     #[arg(long, requires = "iam", value_name = "NAME")]

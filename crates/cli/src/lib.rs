@@ -19,6 +19,7 @@ mod controller;
 mod decision;
 mod definition_fields;
 mod demo;
+mod ec2_args;
 #[cfg(feature = "aws")]
 mod embedded_aws;
 mod exit;

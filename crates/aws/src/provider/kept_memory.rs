@@ -1,7 +1,7 @@
 //! The memory that nodes reported, as the annotation of their class keeps it over restarts.
 
 use super::aws_cloud::AwsCloud;
-use crate::annotations::DISCOVERED_MEMORY;
+use crate::annotations::{DISCOVERED_MEMORY, kept_memory};
 use crate::discovered_memory::{DiscoveredMemory, images_key};
 use kerf_api::EC2NodeClass;
 use std::collections::BTreeMap;
@@ -11,15 +11,10 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Default)]
 pub(super) struct KeptMemory(Mutex<BTreeMap<String, String>>);
 
-fn text_of(class: &EC2NodeClass) -> Option<&str> {
-    let annotations = class.metadata.annotations.as_ref()?;
-    annotations.get(DISCOVERED_MEMORY).map(String::as_str)
-}
-
 impl AwsCloud {
     /// Takes over what the annotation of a class keeps, unless it was taken over already. A text that cannot be read is logged once.
     pub(crate) fn restore_memory(&self, class: &EC2NodeClass) {
-        let Some(text) = text_of(class).filter(|_| self.options.learn_memory) else {
+        let Some(text) = kept_memory(class).filter(|_| self.options.learn_memory) else {
             return;
         };
         // The lock is held until the memory is there: nobody computes instance types without it.
@@ -46,7 +41,7 @@ impl AwsCloud {
         }
         self.restore_memory(class);
         let now = self.clock.now();
-        let stored = text_of(class).map(|text| DiscoveredMemory::from_text(text, now));
+        let stored = kept_memory(class).map(|text| DiscoveredMemory::from_text(text, now));
         let mut wanted = stored.clone().flatten().unwrap_or_default().without_expired(now);
         let images = images_key(&class.status.amis);
         let learned = self.market.memory_of_images(images);

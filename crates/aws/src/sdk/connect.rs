@@ -101,7 +101,16 @@ pub fn isolated_config(
 
 /// Finds region and credentials as the SDK does, and makes sure that EC2 can be used (AWS-333).
 pub async fn connect() -> Result<Connection, ConnectError> {
-    let connection = Connection::new(&loader().load().await)?;
+    connect_in(None).await
+}
+
+/// The same in a region that is named.
+pub async fn connect_in(region: Option<&str>) -> Result<Connection, ConnectError> {
+    let loader = match region {
+        Some(region) => loader().region(Region::new(region.to_owned())),
+        None => loader(),
+    };
+    let connection = Connection::new(&loader.load().await)?;
     connection.check().await?;
     Ok(connection)
 }

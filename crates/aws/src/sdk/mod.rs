@@ -18,4 +18,4 @@ mod template;
 mod values;
 mod zonal_shift;
 
-pub use connect::{ConnectError, Connection, connect, isolated_config, loader};
+pub use connect::{ConnectError, Connection, connect, connect_in, isolated_config, loader};

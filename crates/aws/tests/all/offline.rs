@@ -3,22 +3,23 @@
 use crate::class::{class, class_with_status, label, settings, single};
 use jiff::Timestamp;
 use kerf_api::EC2NodeClass;
+use kerf_aws::discovered_memory::{DiscoveredMemory, images_key};
 use kerf_aws::instance_type::builtin_types;
-use kerf_aws::offline::{OfflineSettings, offline_catalogue};
-use kerf_aws::options::AwsFeatureGates;
+use kerf_aws::offline::{OfflineSettings, guesses, offline_catalogue};
 use kerf_aws::pricing::{PriceBook, SpotPrices};
+use kerf_aws::reservation::described_counts;
 use kerf_model::instance_type::{Catalogue, InstanceType};
 use kerf_model::intern::{Interner, sym};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn catalogue(class: &EC2NodeClass, interner: &Interner) -> Arc<Catalogue> {
-    let settings = OfflineSettings {
-        resolve: settings(),
-        prices: PriceBook::new("us-east-1", SpotPrices::Modelled),
-        gates: AwsFeatureGates::default(),
-    };
-    offline_catalogue(class, &settings, Timestamp::UNIX_EPOCH, interner)
+    offline_catalogue(class, &defaults(), Timestamp::UNIX_EPOCH, interner)
+}
+
+fn defaults() -> OfflineSettings {
+    OfflineSettings::new(settings(), PriceBook::new("us-east-1", SpotPrices::Modelled))
 }
 
 fn find<'a>(catalogue: &'a Catalogue, name: &str, interner: &Interner) -> &'a InstanceType {
@@ -58,24 +59,88 @@ fn a_class_without_status_has_four_zones() {
     assert_eq!(zones, ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"]);
 }
 
-#[test]
-fn reservations_of_the_status_are_offered() {
-    let interner = Interner::default();
+fn with_reservation() -> EC2NodeClass {
     let reservation = json!({
         "availabilityZone": "us-east-1a", "id": "cr-1", "instanceMatchCriteria": "open", "instanceType": "m5.large",
         "ownerID": "123456789012",
     });
-    let kinds = catalogue(
-        &class_with_status(json!({}), json!({ "capacityReservations": [reservation] })),
-        &interner,
-    );
-    let m5 = find(&kinds, "m5.large", &interner);
-    let reserved = m5
-        .offerings
-        .iter()
-        .find(|offering| offering.reservation.is_some())
-        .unwrap();
-    assert!(reserved.available);
-    let id = single(m5, "karpenter.k8s.aws/capacity-reservation-id", &interner);
-    assert_eq!(id.as_deref(), Some("cr-1"));
+    class_with_status(json!({}), json!({ "capacityReservations": [reservation] }))
+}
+
+// AWS-273
+#[test]
+fn reservations_of_the_status_are_offered_with_the_instances_that_ec2_says_are_left() {
+    let class = with_reservation();
+    let described = |left: u32| {
+        let one = json!({"CapacityReservationId": "cr-1", "AvailableInstanceCount": left, "TotalInstanceCount": 9});
+        let text = json!({"CapacityReservations": [one]}).to_string();
+        Some(described_counts(&text).unwrap())
+    };
+    for (counts, left, available, guessed) in [
+        (described(7), 7, true, false),
+        (described(0), 0, false, false),
+        (Some(BTreeMap::new()), 0, false, false),
+        (None, 1, true, true),
+    ] {
+        let interner = Interner::default();
+        let settings = OfflineSettings {
+            reservation_counts: counts,
+            ..defaults()
+        };
+        let kinds = offline_catalogue(&class, &settings, Timestamp::UNIX_EPOCH, &interner);
+        let m5 = find(&kinds, "m5.large", &interner);
+        let reserved = m5
+            .offerings
+            .iter()
+            .find_map(|one| Some((one.reservation.as_ref()?, one)));
+        let (reservation, offering) = reserved.unwrap();
+        assert_eq!((reservation.capacity, offering.available), (left, available));
+        let id = single(m5, "karpenter.k8s.aws/capacity-reservation-id", &interner);
+        assert_eq!(id.as_deref(), Some("cr-1"));
+        let said = guesses(&class, &settings, Timestamp::UNIX_EPOCH).join("\n");
+        assert_eq!(said.contains("cr-1"), guessed, "{said}");
+    }
+    assert!(described_counts("{}").is_err());
+}
+
+// AWS-199
+#[test]
+fn memory_that_nodes_reported_counts_as_for_the_running_provider() {
+    let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let amis = json!([{"id": "ami-1", "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}]);
+    let mut class = class_with_status(json!({}), json!({ "amis": amis }));
+    let mut learned = DiscoveredMemory::default();
+    for node in [1, 2] {
+        learned.observe(
+            "m5.large",
+            images_key(&class.status.amis),
+            node,
+            8_000_000_000,
+            true,
+            now,
+        );
+    }
+    let memory = |class: &EC2NodeClass, learn_memory: bool| {
+        let settings = OfflineSettings {
+            learn_memory,
+            ..defaults()
+        };
+        let interner = Interner::default();
+        let kinds = offline_catalogue(class, &settings, now, &interner);
+        let memory = find(&kinds, "m5.large", &interner).capacity.get(sym::MEMORY);
+        (memory, guesses(class, &settings, now))
+    };
+    let (guess, none) = memory(&class, true);
+    assert_eq!(none, Vec::<String>::new());
+    let annotate = |class: &mut EC2NodeClass, text: String| {
+        let annotations = class.metadata.annotations.get_or_insert_default();
+        annotations.insert("kerf.sh/discovered-memory".to_owned(), text);
+    };
+    annotate(&mut class, learned.to_text());
+    assert_eq!(memory(&class, true), (8_000_000_000, vec![]));
+    assert_eq!(memory(&class, false), (guess, vec![]));
+    annotate(&mut class, "v9".to_owned());
+    let (unread, said) = memory(&class, true);
+    assert_eq!(unread, guess);
+    assert!(said.concat().contains("kerf.sh/discovered-memory"), "{said:?}");
 }

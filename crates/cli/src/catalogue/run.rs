@@ -7,44 +7,63 @@ use crate::exit::Exit;
 use crate::messages::say;
 use jiff::Timestamp;
 use kerf_api::{EC2NodeClass, EC2NodeClassSpec};
-use kerf_aws::offline::{kubelet_problem, offline_catalogue};
+use kerf_aws::offline::{guesses, kubelet_problem, offline_catalogue};
+use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::Interner;
 use std::io::{self, Write};
 
 /// Runs `kerf catalogue`.
 pub(crate) fn run(args: &CatalogueArgs) -> anyhow::Result<Exit> {
+    let Some(class) = read_class(args) else {
+        return Ok(Exit::BadInput);
+    };
+    if args.live {
+        return super::live::run(args, &class);
+    }
     let mut errors = Vec::new();
     let settings = ec2_settings(&args.ec2, &mut errors);
-    let class = match &args.nodeclass {
-        None => Some(default_class()),
-        Some(path) => {
-            let mut input = from_files(std::slice::from_ref(path), true, args.ec2.aws_feature_gates);
-            errors.append(&mut input.errors);
-            let mut classes = input.cluster.ec2_classes;
-            if classes.len() != 1 && errors.is_empty() {
-                let count = classes.len();
-                say!(
-                    "error: {} has {count} EC2NodeClasses; give a file with one",
-                    path.display()
-                );
-            }
-            classes.pop().filter(|_| classes.is_empty())
-        }
-    };
     complain(&errors);
-    let (Some(settings), Some(class), true) = (settings, class, errors.is_empty()) else {
+    let (Some(settings), true) = (settings, errors.is_empty()) else {
         return Ok(Exit::BadInput);
     };
     if let Some((_, message)) = kubelet_problem(&class, &settings) {
         say!("error: EC2NodeClass/{}: {message}", class.name());
         return Ok(Exit::BadInput);
     }
+    let now = Timestamp::now();
+    for guess in guesses(&class, &settings, now) {
+        say!("note: EC2NodeClass/{}: {guess}", class.name());
+    }
     let interner = Interner::default();
-    let catalogue = offline_catalogue(&class, &settings, Timestamp::now(), &interner);
-    let text = match args.output {
-        CatalogueOutput::Table => table::render(&report::reports(&catalogue, &interner)),
-        CatalogueOutput::Json => serde_json::to_string_pretty(&report::reports(&catalogue, &interner))? + "\n",
-        CatalogueOutput::Kwok => serde_json::to_string_pretty(&report::kwok(&catalogue, &interner))? + "\n",
+    let catalogue = offline_catalogue(&class, &settings, now, &interner);
+    print(args.output, &catalogue, &interner)
+}
+
+/// The class that is asked for; `None` if it cannot be read, which was said.
+fn read_class(args: &CatalogueArgs) -> Option<EC2NodeClass> {
+    let Some(path) = &args.nodeclass else {
+        return Some(default_class());
+    };
+    let input = from_files(std::slice::from_ref(path), true, args.ec2.aws_feature_gates);
+    complain(&input.errors);
+    let mut classes = input.cluster.ec2_classes;
+    if classes.len() != 1 && input.errors.is_empty() {
+        let count = classes.len();
+        say!(
+            "error: {} has {count} EC2NodeClasses; give a file with one",
+            path.display()
+        );
+    }
+    let class = classes.pop();
+    class.filter(|_| classes.is_empty() && input.errors.is_empty())
+}
+
+/// Prints the instance types.
+pub(super) fn print(output: CatalogueOutput, catalogue: &Catalogue, interner: &Interner) -> anyhow::Result<Exit> {
+    let text = match output {
+        CatalogueOutput::Table => table::render(&report::reports(catalogue, interner)),
+        CatalogueOutput::Json => serde_json::to_string_pretty(&report::reports(catalogue, interner))? + "\n",
+        CatalogueOutput::Kwok => serde_json::to_string_pretty(&report::kwok(catalogue, interner))? + "\n",
     };
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(Exit::Done)

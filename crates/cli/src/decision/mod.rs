@@ -13,6 +13,8 @@ mod settings;
 mod unread;
 
 pub(crate) use ec2_settings::ec2_settings;
+#[cfg(feature = "aws")]
+pub(crate) use ec2_settings::settings_in;
 pub(crate) use files::{from_files, from_sources};
 pub(crate) use input::Cluster;
 pub(crate) use input::with_gates;

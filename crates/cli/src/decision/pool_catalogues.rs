@@ -29,6 +29,9 @@ impl<'a> PoolCatalogues<'a> {
                         class.name()
                     );
                 }
+                for guess in kerf_aws::offline::guesses(class, offline, settings.now) {
+                    say!("note: EC2NodeClass/{}: {guess}", class.name());
+                }
                 let catalogue = kerf_aws::offline::offline_catalogue(class, offline, settings.now, interner);
                 (class.name().to_owned(), catalogue)
             })

@@ -119,3 +119,122 @@ fn a_printed_catalogue_can_be_planned_with() {
     assert_eq!(nodes("", &["--instance-types", &name]), 1);
     std::fs::remove_file(&path).expect("the file is there");
 }
+
+/// A file in the folder for temporary files, removed at the end.
+struct TempFile(std::path::PathBuf);
+
+impl TempFile {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("kerf-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).expect("a file");
+        Self(path)
+    }
+
+    fn name(&self) -> String {
+        self.0.display().to_string()
+    }
+}
+
+impl Drop for TempFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+// AWS-345
+#[test]
+fn offline_commands_and_the_controller_refuse_the_same_part_of_memory() {
+    for value in ["-0.1", "NaN", "inf", "much"] {
+        let flag = format!("--vm-memory-overhead-percent={value}");
+        for command in [
+            &["catalogue"][..],
+            &["simulate", "-f", "-"],
+            &["explain", "pod/a", "-f", "-"],
+        ] {
+            let outcome = kerf(&[command, &[&*flag]].concat());
+            assert_eq!(outcome.code, 2, "{command:?} {value}: {}", outcome.stderr);
+            assert!(
+                outcome.stderr.contains("vm-memory-overhead-percent"),
+                "{}",
+                outcome.stderr
+            );
+        }
+    }
+    assert_eq!(kerf(&["catalogue", "--vm-memory-overhead-percent", "0"]).code, 0);
+}
+
+#[test]
+fn prices_of_another_region_are_an_error() {
+    let heading = "region,instance_type,currency,price_per_hour\n";
+    let prices = TempFile::new("prices.csv", &format!("{heading}eu-west-1,m5.large,USD,0.5\n"));
+    let name = prices.name();
+    let wrong = kerf(&["catalogue", "--prices", &name, "--region", "eu-central-1"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.stdout);
+    for part in [&*name, "eu-central-1", "eu-west-1", "--region"] {
+        assert!(wrong.stderr.contains(part), "{part}: {}", wrong.stderr);
+    }
+    let right = kerf(&["catalogue", "--prices", &name, "--region", "eu-west-1", "-o", "json"]);
+    assert_eq!((right.code, &*right.stderr), (0, ""));
+    let types: Value = serde_json::from_str(&right.stdout).expect("a document");
+    assert_eq!(find(&types, "m5.large")["offerings"][0]["pricePerHour"], 0.5);
+    let empty = TempFile::new("empty.csv", heading);
+    let none = kerf(&["simulate", "-f", "-", "--prices", &empty.name()]);
+    assert!(none.code == 2 && none.stderr.contains("us-east-1"), "{}", none.stderr);
+}
+
+const RESERVED: &str = "status:
+  capacityReservations:
+  - {availabilityZone: us-east-1a, id: cr-1, instanceMatchCriteria: open, instanceType: m5.large, ownerID: '123456789012'}
+";
+
+// AWS-273
+#[test]
+fn reservations_have_the_instances_that_ec2_says_are_left() {
+    let manifests = class("") + POOL;
+    let manifests = manifests.replacen("---\n", &format!("{RESERVED}---\n"), 1);
+    let manifests = manifests
+        .replace("values: [on-demand]", "values: [on-demand, reserved]")
+        .replace("cpu: 10m", "cpu: 1000m");
+    let reserved = |flags: &[&str]| {
+        let args = [&["simulate", "-f", "-", "-o", "json"], flags].concat();
+        let outcome = kerf_with_input(&args, manifests.as_bytes());
+        // As with Karpenter, pods that find the reservation full wait for the next pass.
+        assert_eq!(outcome.code, 1, "{}{}", outcome.stdout, outcome.stderr);
+        let report: Value = serde_json::from_str(&outcome.stdout).expect("a report");
+        let nodes = report["nodes"].as_array().expect("nodes");
+        assert!(nodes.iter().all(|node| node["capacityType"] == "reserved"), "{nodes:?}");
+        (nodes.len(), outcome.stderr)
+    };
+    let (count, said) = reserved(&[]);
+    assert_eq!(count, 1);
+    assert!(
+        said.contains("cr-1") && said.contains("--capacity-reservations"),
+        "{said}"
+    );
+    let described = r#"{"CapacityReservations": [{"CapacityReservationId": "cr-1", "AvailableInstanceCount": 3}]}"#;
+    let file = TempFile::new("reservations.json", described);
+    let (count, said) = reserved(&["--capacity-reservations", &file.name()]);
+    assert_eq!((count, &*said), (3, ""));
+    let wrong = TempFile::new("wrong.json", "[]");
+    let outcome = kerf(&["catalogue", "--capacity-reservations", &wrong.name()]);
+    assert_eq!(outcome.code, 2);
+    assert!(
+        outcome.stderr.contains("describe-capacity-reservations"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[cfg(not(feature = "aws"))]
+#[test]
+fn a_build_without_aws_says_that_it_cannot_ask_an_account() {
+    let outcome = kerf(&["catalogue", "--live"]);
+    assert_eq!(outcome.code, 2);
+    assert!(outcome.stderr.contains("--features aws"), "{}", outcome.stderr);
+    let outcome = kerf(&["catalogue", "--live", "--prices", "prices.csv"]);
+    assert!(
+        outcome.code == 2 && outcome.stderr.contains("--prices"),
+        "{}",
+        outcome.stderr
+    );
+}
