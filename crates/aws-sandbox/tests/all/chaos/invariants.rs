@@ -2,7 +2,7 @@
 
 use super::places::{self, Place};
 use super::strangers::{self, Strangers};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::{Condition, ConditionStatus, EC2NodeClass, NodeClaim};
 use kerf_aws::annotations::INSTANCE_PROFILE;
@@ -20,6 +20,9 @@ const ORPHAN_MAX: Duration = Duration::from_secs(5 * 60);
 const BEREFT_MAX: Duration = Duration::from_secs(10 * 60);
 /// How long a claim may take to go: pods that do not move wait for nothing longer.
 const ENDING_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// How long a template that nothing needs may stay: a minute, a minute until it is looked for, and some time to act.
+const TEMPLATE_MAX: SignedDuration = SignedDuration::from_mins(3);
 
 /// An instance of the cluster.
 #[derive(Clone, Debug)]
@@ -40,8 +43,8 @@ pub(super) struct Sight {
     pub(super) places: BTreeMap<String, Place>,
     /// Ids of placement groups by id and name.
     pub(super) groups: BTreeMap<String, String>,
-    /// Classes that templates of the cluster are for, by name of the template.
-    templates: BTreeMap<String, String>,
+    /// Templates of the cluster by name: the class that each is for, and when it was made.
+    templates: BTreeMap<String, (String, Timestamp)>,
     /// Profiles under the path of the cluster: name, and the path that names the class.
     profiles: BTreeMap<String, String>,
     strangers: Strangers,
@@ -82,7 +85,10 @@ impl Sight {
                 })
                 .collect(),
             templates: templates
-                .map(|one| (one.name.clone(), one.tags.get(NODE_CLASS).cloned().unwrap_or_default()))
+                .map(|one| {
+                    let class = one.tags.get(NODE_CLASS).cloned().unwrap_or_default();
+                    (one.name.clone(), (class, one.created))
+                })
                 .collect(),
             profiles: profiles
                 .filter(|one| one.path.starts_with("/karpenter/us-east-1/kerf/"))
@@ -220,7 +226,7 @@ pub(super) fn unfinished(sight: &Sight) -> Vec<String> {
     }
     let names: BTreeSet<String> = sight.classes.iter().map(ResourceExt::name_any).collect();
     wrong.extend(places::unsettled(sight));
-    for (template, class) in &sight.templates {
+    for (template, (class, _)) in &sight.templates {
         if !names.contains(class) {
             wrong.push(format!("template {template} of class {class} is left"));
         }
@@ -249,11 +255,11 @@ pub(super) fn remains(sight: &Sight) -> Vec<String> {
     let mut wrong: Vec<String> = profiles
         .map(|name| format!("profile {name} is not used and stays"))
         .collect();
-    wrong.extend(
-        sight
-            .templates
-            .keys()
-            .map(|name| format!("template {name} is not used and stays")),
-    );
+    // Classes look every half hour whether they could launch, with a template that they keep for a minute.
+    let stay = sight
+        .templates
+        .iter()
+        .filter(|(_, (_, created))| sight.now.duration_since(*created) > TEMPLATE_MAX);
+    wrong.extend(stay.map(|(name, _)| format!("template {name} is not used and stays")));
     wrong
 }

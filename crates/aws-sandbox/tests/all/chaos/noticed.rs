@@ -2,13 +2,16 @@
 
 use super::invariants::{Sight, id_of, remains, unfinished};
 use super::notebook::Notebook;
+use super::places::unsettled;
+use super::reserved::reservation;
 use super::scenario::Scenario;
 use super::strangers::MARK;
 use super::users::{all, delete};
 use super::world::{World, in_virtual_time};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::{EC2NodeClass, NodeClaim};
+use kerf_aws::labels::RESERVATION_ID;
 use kerf_aws::tags::{NODE_CLAIM, NODE_CLASS, NODE_POOL, Tags, cluster_key};
 use kerf_aws_sandbox::account::{Account, Call, Instance, LaunchData};
 use kube::api::{Patch, PatchParams, PostParams};
@@ -140,17 +143,63 @@ fn what_must_hold_at_all_times_is_noticed() {
     });
 }
 
+fn change(world: &World, claim: &NodeClaim, change: impl FnOnce(&mut Instance)) {
+    world
+        .aws
+        .with(|account, _| change(account.instances.get_mut(id_of(claim).unwrap()).unwrap()));
+}
+
+#[test]
+fn instances_in_the_wrong_place_are_noticed() {
+    in_virtual_time(SEED, async {
+        let (mut world, claims) = abandoned().await;
+        let id = id_of(&claims[0]).unwrap();
+        let block = "cr-00000000000000001";
+        world.aws.with(|account, now| {
+            let ends = Some(now + SignedDuration::from_mins(41));
+            account.reservations = vec![reservation(block, "capacity-block", account.zones[0].clone(), ends)];
+        });
+        change(&world, &claims[0], |one| one.reservation_id = Some(block.to_owned()));
+        let unasked = format!("{id} takes room in {block}, which it did not ask for");
+        expect(&mut world, minutes(1), &unasked).await;
+
+        let only = |one: &mut Instance| one.reservation_preference = Some("capacity-reservations-only".to_owned());
+        change(&world, &claims[0], only);
+        expect(&mut world, minutes(8), &format!("{id} stays in a block that ends")).await;
+
+        let late = world
+            .aws
+            .with(|account, now| add_instance(account, &claims[0], |one| one.launched = now));
+        expect(
+            &mut world,
+            minutes(1),
+            &format!("{late} was launched into a block that ends"),
+        )
+        .await;
+
+        let found = unsettled(&world.sight().await);
+        assert!(
+            has(&found, &format!("{id} is in {block}, which its class does not select")),
+            "{found:#?}"
+        );
+        let unlabelled = format!("{RESERVATION_ID} is None");
+        for object in ["claim", "node"] {
+            let is_about = |one: &&String| one.starts_with(object) && one.contains(&unlabelled);
+            assert_eq!(found.iter().filter(is_about).count(), 1, "{found:#?}");
+        }
+        change(&world, &claims[1], |one| one.placement_group = Some("pg-1".to_owned()));
+        let found = unsettled(&world.sight().await);
+        let group = format!("{} is in placement group Some(\"pg-1\")", id_of(&claims[1]).unwrap());
+        assert!(has(&found, &group), "{found:#?}");
+    });
+}
+
 #[test]
 fn what_is_not_finished_is_noticed() {
     in_virtual_time(SEED, async {
-        let (world, claims) = abandoned().await;
+        let (mut world, claims) = abandoned().await;
         let names: Vec<String> = claims.iter().map(ResourceExt::name_any).collect();
         let client = world.client();
-        let expect = async |part: &str, of: fn(&Sight) -> Vec<String>| {
-            let found = of(&world.sight().await);
-            assert!(has(&found, part), "{part}: {found:#?}");
-        };
-
         world.aws.with(|account, now| {
             let data = LaunchData::default();
             let tags = own_tags("gone");
@@ -160,6 +209,11 @@ fn what_is_not_finished_is_noticed() {
                 .create_profile("kerf_gone", path, own_tags("gone"), now)
                 .unwrap();
         });
+        world.pass(minutes(4)).await;
+        let expect = async |part: &str, of: fn(&Sight) -> Vec<String>| {
+            let found = of(&world.sight().await);
+            assert!(has(&found, part), "{part}: {found:#?}");
+        };
         expect("template karpenter.k8s.aws/1 of class gone is left", unfinished).await;
         expect(
             "profile kerf_gone of /karpenter/us-east-1/kerf/0000/ is left",

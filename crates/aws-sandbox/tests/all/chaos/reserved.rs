@@ -23,6 +23,11 @@ impl Reserved {
         account.reservations.clone_from(&self.reservations);
         account.placement_groups.clone_from(&self.groups);
     }
+
+    /// How many things a class may have to look up.
+    pub(super) fn lookups(&self) -> usize {
+        self.reservations.len() + usize::from(!self.groups.is_empty())
+    }
 }
 
 /// Adds reservations and groups to some scenarios.
@@ -38,7 +43,7 @@ pub(super) fn reserve(seed: u64, scenario: &mut Scenario) {
 }
 
 fn reservations(dice: &Dice, scenario: &mut Scenario) {
-    let all: Vec<Reservation> = (0..dice.between(1, 3)).map(|at| reservation(dice, at)).collect();
+    let all: Vec<Reservation> = (0..dice.between(1, 3)).map(|at| drawn(dice, at)).collect();
     let terms = |dice: &Dice| {
         let chosen = all.iter().filter(|_| dice.chance(75));
         let terms: Vec<Value> = chosen.map(|one| json!({"id": one.id})).collect();
@@ -87,7 +92,7 @@ fn set(spec: &mut Value, fields: Value) {
     spec.as_object_mut().unwrap().extend(fields);
 }
 
-fn reservation(dice: &Dice, at: u64) -> Reservation {
+fn drawn(dice: &Dice, at: u64) -> Reservation {
     let after = |minutes: u64| Some(Timestamp::from_second(BIRTH + i64::try_from(60 * minutes).unwrap()).unwrap());
     let (kind, interruptible, ends) = match dice.below(3) {
         0 => ("default", false, None),
@@ -98,20 +103,31 @@ fn reservation(dice: &Dice, at: u64) -> Reservation {
     let zone = dice.below(4);
     let letter = ["a", "b", "c", "d"][usize::try_from(zone).unwrap()];
     let is_open = kind == "default" && !interruptible && dice.chance(30);
+    let types = ["m5.large", "m5.xlarge", "c5.xlarge", "r6i.xlarge", "m6g.xlarge"];
+    let zone = Zone {
+        name: format!("us-east-1{letter}"),
+        id: format!("use1-az{}", zone + 1),
+    };
     Reservation {
-        id: format!("cr-{at:017x}"),
-        instance_type: dice
-            .one(&["m5.large", "m5.xlarge", "c5.xlarge", "r6i.xlarge", "m6g.xlarge"])
-            .to_owned(),
-        zone: Zone {
-            name: format!("us-east-1{letter}"),
-            id: format!("use1-az{}", zone + 1),
-        },
-        owner_id: "111122223333".to_owned(),
+        instance_type: dice.one(&types).to_owned(),
         match_criteria: if is_open { "open" } else { "targeted" }.to_owned(),
-        kind: kind.to_owned(),
         interruptible,
         total: u32::try_from(dice.between(1, 3)).unwrap(),
+        ..reservation(&format!("cr-{at:017x}"), kind, zone, ends)
+    }
+}
+
+/// A reservation for one instance.
+pub(super) fn reservation(id: &str, kind: &str, zone: Zone, ends: Option<Timestamp>) -> Reservation {
+    Reservation {
+        id: id.to_owned(),
+        instance_type: "m5.large".to_owned(),
+        zone,
+        owner_id: "111122223333".to_owned(),
+        match_criteria: "targeted".to_owned(),
+        kind: kind.to_owned(),
+        interruptible: false,
+        total: 1,
         ends,
         tags: BTreeMap::new(),
     }
