@@ -30,8 +30,9 @@ use tracing::subscriber::NoSubscriber;
 const PATIENCE: Duration = Duration::from_secs(100 * 60);
 /// How long it has to stay so.
 const CALM: Duration = Duration::from_secs(180);
-/// How often the world is looked at.
+/// How often the world is looked at, and how often while it is left alone: looking is a twelfth of all work.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
+const LOOK_AT_REST: Duration = Duration::from_secs(60);
 /// How long a process that ended by itself takes to be back.
 const RESTART: Duration = Duration::from_secs(10);
 /// How long what happens on the way to Kubernetes may still end a process.
@@ -115,6 +116,7 @@ pub(super) struct World {
     hindered_by: BTreeSet<&'static str>,
     calm_since: Option<Instant>,
     next_look: Instant,
+    look_every: Duration,
     instances_max: usize,
     born: Instant,
 }
@@ -154,6 +156,7 @@ impl World {
             hindered_by: BTreeSet::new(),
             calm_since: None,
             next_look: born + LOOK_EVERY,
+            look_every: LOOK_EVERY,
             instances_max: 0,
             born,
         };
@@ -250,7 +253,7 @@ impl World {
                 self.start();
             }
             if now >= self.next_look {
-                self.next_look = now + LOOK_EVERY;
+                self.next_look = now + self.look_every;
                 self.look().await;
             }
             if now >= until {
@@ -462,6 +465,7 @@ impl World {
     /// Leaves the world alone. Besides other things, classes may look up so many things each minute.
     async fn rest(&mut self, lookups: usize) {
         self.remark("rest");
+        self.look_every = LOOK_AT_REST;
         let hour = Duration::from_secs(3600);
         self.wait(Instant::now() + REST - hour).await;
         let before = self.notebook.calls;
