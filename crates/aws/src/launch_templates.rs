@@ -1,12 +1,12 @@
 //! Launch templates in EC2: made when they are needed, deleted once no launch has needed them for a minute (AWS-157 to AWS-160).
 
 use crate::errors::ApiError;
-use crate::intervals::SHORT_LIVED;
+use crate::intervals::{FAILED_DELETION, SHORT_LIVED};
 use crate::launch::TemplateData;
 use crate::selector::Filter;
 use crate::services::{CallResult, Ec2, TemplateQuery};
 use crate::tags;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
@@ -16,6 +16,8 @@ pub struct LaunchTemplates {
     cluster: String,
     /// Names, and until when each is kept.
     known: Mutex<BTreeMap<String, Instant>>,
+    /// Names whose deletion failed, and from when on it is tried again. Whether these templates exist is not known.
+    undeleted: Mutex<BTreeMap<String, Instant>>,
     /// A lock for each name that is being made or deleted.
     busy: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -27,12 +29,17 @@ impl LaunchTemplates {
             ec2,
             cluster: cluster.to_owned(),
             known: Mutex::default(),
+            undeleted: Mutex::default(),
             busy: Mutex::default(),
         }
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn undeleted(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.undeleted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs this while nothing else makes or deletes the template of this name.
@@ -58,6 +65,7 @@ impl LaunchTemplates {
             let is_known = self.known().contains_key(name);
             let is_new = !is_known && !self.exists(name).await? && self.create(name, data).await?;
             self.known().insert(name.to_owned(), Instant::now() + SHORT_LIVED);
+            self.undeleted().remove(name);
             Ok(is_new)
         })
         .await
@@ -120,22 +128,30 @@ impl LaunchTemplates {
         Filter::new(format!("tag:{}", tags::CLUSTER_NAME), [&self.cluster])
     }
 
-    /// Deletes the templates that no launch has needed for a minute. A template that cannot be deleted is logged and forgotten. Launches go
-    /// on meanwhile: one that needs a template of these before its turn keeps it, and one that needs it then makes it anew.
+    /// Deletes the templates that no launch has needed for a minute. A template that cannot be deleted is logged and tried again later. Launches
+    /// go on meanwhile: one that needs a template of these before its turn keeps it, and one that needs it then makes it anew.
     pub async fn delete_unused(&self) {
         let now = Instant::now();
-        let expired: Vec<String> = {
-            let known = self.known();
-            let expired = known.iter().filter(|(_, until)| **until <= now);
+        let expired: BTreeSet<String> = {
+            let (known, undeleted) = (self.known(), self.undeleted());
+            let expired = known.iter().chain(&*undeleted).filter(|(_, until)| **until <= now);
             expired.map(|(name, _)| name.clone()).collect()
         };
         for name in expired {
             let deleted = self.alone(&name, async {
-                if self.known().get(&name).is_none_or(|until| *until > now) {
+                let until = self.known().get(&name).copied();
+                let until = until.or_else(|| self.undeleted().get(&name).copied());
+                if until.is_none_or(|until| until > now) {
                     return Ok(());
                 }
                 self.known().remove(&name);
-                self.delete(&name).await
+                let deleted = self.delete(&name).await;
+                if deleted.is_err() {
+                    self.undeleted().insert(name.clone(), now + FAILED_DELETION);
+                } else {
+                    self.undeleted().remove(&name);
+                }
+                deleted
             });
             if let Err(error) = deleted.await {
                 tracing::error!(template = name, error = %error, "failed deleting a launch template");

@@ -72,7 +72,6 @@ async fn templates_that_no_launch_needs_are_deleted_by_the_leader() {
     tokio::time::sleep(Duration::from_secs(30)).await;
     launched(&world, &plain_claim("b")).await;
     tokio::time::sleep(Duration::from_secs(31)).await;
-    // A failure is logged; the template is forgotten.
     world.cloud.templates.delete_unused().await;
     assert_eq!(
         names(),
@@ -83,6 +82,42 @@ async fn templates_that_no_launch_needs_are_deleted_by_the_leader() {
     world.aws.account().templates.remove(&own);
     world.cloud.templates.delete_unused().await;
     assert_eq!(names(), ["foreign"], "one that is gone already is no error");
+}
+
+// AWS-158
+#[tokio::test(start_paused = true)]
+async fn a_template_that_could_not_be_deleted_is_deleted_later() {
+    let world = ready_world(&["m5.large"]).await;
+    let templates = &world.cloud.templates;
+    let pass = async |seconds: u64| {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        world.aws.take_calls();
+        templates.delete_unused().await;
+        world.aws.count("DeleteLaunchTemplate")
+    };
+    launched(&world, &plain_claim("a")).await;
+    world
+        .aws
+        .fail("DeleteLaunchTemplate", "UnauthorizedOperation", "not allowed");
+    assert_eq!(pass(60).await, 1);
+    assert_eq!(world.aws.account().templates.len(), 1);
+    // Not at once: the permission may be missing for good.
+    assert_eq!(pass(60).await, 0);
+    assert_eq!(pass(240).await, 1);
+    assert!(world.aws.account().templates.is_empty());
+    assert_eq!(pass(600).await, 0);
+
+    // A launch that needs it again keeps it.
+    launched(&world, &plain_claim("b")).await;
+    world
+        .aws
+        .fail("DeleteLaunchTemplate", "UnauthorizedOperation", "not allowed");
+    assert_eq!(pass(60).await, 1);
+    tokio::time::sleep(Duration::from_secs(270)).await;
+    launched(&world, &plain_claim("c")).await;
+    assert_eq!(pass(30).await, 0);
+    assert_eq!(world.aws.account().templates.len(), 1);
+    assert_eq!(pass(30).await, 1);
 }
 
 // AWS-159, AWS-491
