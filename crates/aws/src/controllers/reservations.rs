@@ -8,7 +8,7 @@ use crate::provider_id::instance_id;
 use crate::reservation::{demoted_labels, is_expiring};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::labels::{CAPACITY_TYPE, REGISTERED};
+use kerf_api::labels::{CAPACITY_TYPE, CAPACITY_TYPE_RESERVED, REGISTERED};
 use kerf_api::{EC2NodeClass, NodeClaim};
 use kerf_runtime::ReconcileError;
 use kerf_runtime::client::found;
@@ -62,8 +62,15 @@ fn label_patch(before: &BTreeMap<String, String>, after: &BTreeMap<String, Strin
 
 /// Corrects the labels of claims and Nodes whose reservation has ended while their instance runs on: the controller
 /// `capacityreservation.capacitytype`. Returns whether a write met a newer object, so that another pass is due at once. All are tried; the error is
-/// that of the first object that could not be written.
+/// that of the first object that could not be written. EC2 is only asked if there are objects of reservations.
 pub async fn correct_capacity_types(cloud: &AwsCloud) -> Result<bool, ReconcileError> {
+    let reserved = ListParams::default().labels(&format!("{CAPACITY_TYPE}={CAPACITY_TYPE_RESERVED}"));
+    let claims = cloud.managed_claims_of(&reserved).await?;
+    let node_api = Api::<Node>::all(cloud.client.clone());
+    let nodes = node_api.list(&reserved).await?.items;
+    if claims.is_empty() && nodes.is_empty() {
+        return Ok(false);
+    }
     let instances = cloud.instances.list().await?;
     let on_demand = instances
         .iter()
@@ -78,21 +85,20 @@ pub async fn correct_capacity_types(cloud: &AwsCloud) -> Result<bool, ReconcileE
         Ok(is_stale) => stale |= is_stale,
         Err(error) => errors.push(error),
     };
-    for claim in cloud.managed_claims().await? {
+    for claim in claims {
         let status = claim.status.as_ref();
         if is_demoted(status.and_then(|status| status.provider_id.as_deref())) {
             note(correct(&cloud.claims(), &claim).await);
         }
     }
-    let nodes = Api::<Node>::all(cloud.client.clone());
-    for node in nodes.list(&ListParams::default()).await?.items {
+    for node in nodes {
         let labels = node.metadata.labels.as_ref();
         let is_registered = labels
             .and_then(|labels| labels.get(REGISTERED))
             .is_some_and(|value| value == "true");
         let spec = node.spec.as_ref();
         if is_registered && is_demoted(spec.and_then(|spec| spec.provider_id.as_deref())) {
-            note(correct(&nodes, &node).await);
+            note(correct(&node_api, &node).await);
         }
     }
     match errors.into_iter().next() {

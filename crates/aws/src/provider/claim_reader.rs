@@ -17,7 +17,12 @@ impl AwsCloud {
 
     /// All claims whose class is an EC2NodeClass.
     pub(crate) async fn managed_claims(&self) -> Result<Vec<NodeClaim>, kube::Error> {
-        let claims = self.claims().list(&ListParams::default()).await?.items;
+        self.managed_claims_of(&ListParams::default()).await
+    }
+
+    /// Those of them that a list with these parameters has.
+    pub(crate) async fn managed_claims_of(&self, params: &ListParams) -> Result<Vec<NodeClaim>, kube::Error> {
+        let claims = self.claims().list(params).await?.items;
         let is_managed = |claim: &NodeClaim| {
             let class = &claim.spec.node_class_ref;
             class.group == GROUP && class.kind == KIND

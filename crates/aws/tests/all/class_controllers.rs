@@ -636,6 +636,22 @@ async fn a_claim_whose_reservation_ended_is_on_demand() {
 
 // AWS-277
 #[tokio::test(start_paused = true)]
+async fn instances_are_not_described_while_nothing_is_reserved() {
+    let world = world(&["m5.large"]).await;
+    world.put_class(&ready_class(json!({}), json!({}))).await;
+    let launched = world.provider.create(&plain_claim("a")).await.unwrap();
+    let mut claim = plain_claim("a");
+    claim.status = serde_json::from_value(json!({"providerID": launched.provider_id})).unwrap();
+    put_claim(&world, &claim).await;
+    let labels = json!({CAPACITY: "on-demand", "karpenter.sh/registered": "true"});
+    put_node(&world, "registered", &launched.provider_id, labels).await;
+    world.aws.take_calls();
+    assert!(!correct_capacity_types(&world.cloud).await.unwrap());
+    assert_eq!(world.aws.count("DescribeInstances"), 0);
+}
+
+// AWS-277
+#[tokio::test(start_paused = true)]
 async fn a_claim_that_cannot_be_corrected_does_not_keep_others_from_it() {
     let world = world(&["m5.large"]).await;
     world.put_class(&ready_class(json!({}), json!({}))).await;
