@@ -21,7 +21,7 @@ use kerf_state::lean::{
 use kube::{Client, Resource};
 
 use crate::capacity_buffers::CapacityBuffers;
-use crate::capacity_probes::CapacityProbes;
+use crate::capacity_probes::SharedProbes;
 use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
 use crate::claim_locks::ClaimLocks;
 use crate::clock_jump_guard::ClockJumpGuard;
@@ -176,7 +176,7 @@ impl Manager {
             interner: config.interner,
             prepared: PreparedCache::default(),
             claim_locks: ClaimLocks::default(),
-            capacity_probes: CapacityProbes::default(),
+            capacity_probes: SharedProbes::default(),
             tuning: config.tuning,
         };
         let controllers = match observes {

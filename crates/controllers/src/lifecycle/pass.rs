@@ -180,8 +180,8 @@ impl<'a> Pass<'a> {
         let (pool, name) = (claim_facts::pool(&self.claim), claim_facts::name(&self.claim));
         let probes = &self.lifecycle.context.capacity_probes;
         match &answer {
-            Ok(_) => probes.launched(pool, name),
-            Err(kerf_cloud::CloudError::InsufficientCapacity(_)) => probes.exhausted(pool, name),
+            Ok(_) => probes.locked().launched(pool, name),
+            Err(kerf_cloud::CloudError::InsufficientCapacity(_)) => probes.locked().exhausted(pool, name, now),
             Err(_) => {}
         }
         match answer {

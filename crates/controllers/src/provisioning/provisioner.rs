@@ -201,7 +201,7 @@ impl Provisioner {
             reason: "provisioned",
             promised: &launch.pods,
         };
-        let Some(permit) = context.capacity_probes.permit(&launch.pool) else {
+        let Some(permit) = context.capacity_probes.permit(&launch.pool, context.now()) else {
             tracing::debug!(nodepool = %launch.pool, pods = launch.pods.len(), "waiting until launches of the pool find capacity");
             self.any_held.store(true, Ordering::Relaxed);
             return Ok(());
@@ -214,7 +214,7 @@ impl Provisioner {
             return Ok(());
         };
         let claim = create(context, creation).await.map_err(|error| error.to_string())?;
-        permit.used_by(claim.metadata.name.as_deref().unwrap_or_default());
+        permit.used_by(claim.metadata.name.as_deref().unwrap_or_default(), context.now());
         // The node of some may have been given up as a candidate meanwhile.
         context.cluster.release(&launch.pods);
         context.cluster.note_launched(launch, context.now());
