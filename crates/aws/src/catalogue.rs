@@ -3,12 +3,13 @@
 use crate::discovered_memory::images_key;
 use crate::instance_type::kubelet::ClassKubelet;
 use crate::instance_type::{InstanceTypeDescription, ResolveSettings, TypeKey, resolve_with};
-use crate::lookup::{ReservationLookup, class_key};
+use crate::lookup::class_key;
 use crate::market::Market;
 use crate::offering::{OfferingContext, OfferingsOfClass};
 use crate::placement_group::PlacementGroup;
+use crate::reservation::ReservationCounts;
 use crate::selector::Filter;
-use crate::services::{CallResult, Ec2};
+use crate::services::{CallResult, Ec2, InstanceTypeZone};
 use jiff::Timestamp;
 use kerf_api::ec2_node_class::{EC2NodeClass, EC2NodeClassSpec, EC2NodeClassStatus};
 use kerf_model::instance_type::{Catalogue, InstanceType};
@@ -101,6 +102,12 @@ impl InstanceTypes {
     pub async fn refresh(&self, ec2: &dyn Ec2) -> CallResult<()> {
         let filters = instance_type_filters();
         let (types, zones) = futures::try_join!(ec2.instance_types(&filters), ec2.instance_type_zones())?;
+        self.report(types, zones);
+        Ok(())
+    }
+
+    /// Takes over what EC2 reported. Lists stay as they are if it is equal to what is known.
+    pub fn report(&self, types: Vec<InstanceTypeDescription>, zones: Vec<InstanceTypeZone>) {
         let descriptions: BTreeMap<String, InstanceTypeDescription> =
             types.into_iter().map(|one| (one.name.clone(), one)).collect();
         let mut by_type: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -115,7 +122,6 @@ impl InstanceTypes {
                 revision: facts.revision + 1,
             });
         }
-        Ok(())
     }
 
     /// The types of a class with their offerings. Returns the same pointer as long as nothing they depend on changes. `overlay_prices` are those of
@@ -125,7 +131,7 @@ impl InstanceTypes {
         class: &EC2NodeClass,
         group: Option<&PlacementGroup>,
         market: &Market,
-        reservations: &ReservationLookup,
+        reservations: &ReservationCounts,
         overlay_prices: Arc<BTreeMap<String, Price>>,
         now: Timestamp,
     ) -> Result<Arc<Catalogue>, ListError> {
@@ -139,11 +145,8 @@ impl InstanceTypes {
         if class.status.subnets.is_empty() {
             return Err(ListError::NoSubnets);
         }
-        let counts = {
-            let counts = reservations.counts();
-            let ids = class.status.capacity_reservations.iter().map(|one| one.id.clone());
-            ids.map(|id| (id.clone(), counts.available(&id))).collect()
-        };
+        let ids = class.status.capacity_reservations.iter().map(|one| one.id.clone());
+        let counts = ids.map(|id| (id.clone(), reservations.available(&id))).collect();
         let market_revision = market.revision(now);
         let mut status = EC2NodeClassStatus {
             conditions: Vec::new(),

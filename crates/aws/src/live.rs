@@ -123,6 +123,13 @@ pub async fn live_catalogue(
     if group.is_none() && class.spec.placement_group_selector.is_some() {
         return Err(nothing(&class, "placementGroupSelector"));
     }
-    let catalogue = types.list(&class, group.as_ref(), &market, &reservations, Arc::default(), now)?;
+    let catalogue = types.list(
+        &class,
+        group.as_ref(),
+        &market,
+        &reservations.counts(),
+        Arc::default(),
+        now,
+    )?;
     Ok(LiveCatalogue { catalogue, notes })
 }

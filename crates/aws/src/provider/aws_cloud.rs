@@ -197,7 +197,7 @@ impl AwsCloud {
             class,
             group.as_ref(),
             &self.market,
-            &self.reservations,
+            &self.reservations.counts(),
             overlay_prices.unwrap_or_default(),
             now,
         )?;

@@ -53,7 +53,14 @@ async fn offerings_follow_everything_that_availability_depends_on() {
         let (cloud, now) = (&world.cloud, world.cloud.clock.now());
         let types = &cloud.types;
         types
-            .list(&class, None, &cloud.market, &cloud.reservations, Arc::default(), now)
+            .list(
+                &class,
+                None,
+                &cloud.market,
+                &cloud.reservations.counts(),
+                Arc::default(),
+                now,
+            )
             .unwrap()
     };
     let available = |list: &Catalogue| list.types[0].offerings.iter().filter(|one| one.available).count();
