@@ -2,6 +2,7 @@
 
 use super::aws_cloud::AwsCloud;
 use crate::instance::Instance;
+use crate::instance_end::StateReason;
 use kerf_api::NodeClaim;
 use kerf_runtime::{Event, EventType, ObjectRef};
 
@@ -11,7 +12,7 @@ impl AwsCloud {
     pub(crate) fn report_end(&self, claim: &NodeClaim, instance: &Instance) {
         let described = &instance.described;
         let reason = described.state_reason.as_ref().filter(|_| instance.is_terminating());
-        let Some(explained) = reason.and_then(|reason| reason.explain()) else {
+        let Some(explained) = reason.and_then(StateReason::explain) else {
             return;
         };
         if self.reported_ends.get(&described.id).is_some() {
