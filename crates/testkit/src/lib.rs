@@ -19,3 +19,4 @@ pub mod random_clusters;
 pub mod seeds;
 pub mod timing;
 pub mod workload;
+pub mod worlds;

@@ -48,18 +48,24 @@ pub(crate) async fn cluster(change: impl FnOnce(&mut Account)) -> Cluster {
     prepared(change).await.start().await
 }
 
-/// The same without controllers.
-pub(crate) async fn prepared(change: impl FnOnce(&mut Account)) -> Prepared {
-    let sandbox = Sandbox::builder()
+/// A cluster without machines, whose kubelets run on every Node that registers; by default its time begins with 2026.
+pub(crate) async fn empty_cluster(clock: Option<Clock>) -> Sandbox {
+    let mut builder = Sandbox::builder()
         .seed(7)
         .provider(Provider::Aws)
         .kubelets(KubeletOptions {
             nodes: NodeSelection::All,
             ..KubeletOptions::default()
-        })
-        .build()
-        .await
-        .unwrap();
+        });
+    if let Some(clock) = clock {
+        builder = builder.clock(clock);
+    }
+    builder.build().await.unwrap()
+}
+
+/// The same without controllers.
+pub(crate) async fn prepared(change: impl FnOnce(&mut Account)) -> Prepared {
+    let sandbox = empty_cluster(None).await;
     let clock = sandbox.clock().clone();
     let version = sandbox.client().apiserver_version().await.unwrap();
     let starter = StarterCluster {

@@ -1,6 +1,6 @@
 //! moto, an AWS server that others wrote, below the real SDK and below the machines of an embedded cluster.
 
-use crate::cluster_fixture::{CERTIFICATE, try_manager};
+use crate::cluster_fixture::{CERTIFICATE, empty_cluster, try_manager};
 use crate::cluster_objects::ClusterObjects;
 use aws_credential_types::Credentials;
 use aws_smithy_async::time::SystemTimeSource;
@@ -15,7 +15,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::BodyExt as _;
 use jiff::{SignedDuration, Timestamp};
-use kerf_api::Provider;
 use kerf_api::ec2_node_class::AmiFamily;
 use kerf_aws::instance::DescribedInstance;
 use kerf_aws::sdk::{Connection, isolated_config};
@@ -26,7 +25,7 @@ use kerf_aws_sandbox::{AwsSandbox, StarterCluster};
 use kerf_controllers::{ManagerError, Tuning};
 use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::{CancellationToken, Clock, Metrics, Seed};
-use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
+use kerf_sandbox::Sandbox;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -245,17 +244,7 @@ impl MotoCluster {
         let services = moto.services();
         // moto's instances bear the machine's time.
         let clock = Clock::simulated(Clock::system().now());
-        let sandbox = Sandbox::builder()
-            .seed(7)
-            .clock(clock.clone())
-            .provider(Provider::Aws)
-            .kubelets(KubeletOptions {
-                nodes: NodeSelection::All,
-                ..KubeletOptions::default()
-            })
-            .build()
-            .await
-            .unwrap();
+        let sandbox = empty_cluster(Some(clock.clone())).await;
         let shutdown = CancellationToken::new();
         let hypervisor = Hypervisor::new(&moto, &services, &clock).await;
         tokio::spawn(Machines::new(hypervisor.machines.clone(), sandbox.client()).run(shutdown.clone()));

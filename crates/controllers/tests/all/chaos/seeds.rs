@@ -1,9 +1,8 @@
 //! The tests: which seeds are run.
 
-use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+
+use kerf_testkit::worlds::{Outcome, Wrong, complain, explore, number};
 
 use crate::chaos::run::run;
 use crate::chaos::scenario::Scenario;
@@ -27,84 +26,40 @@ const REGRESSIONS: [u64; 23] = [
     17636, 17832, 18860,
 ];
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok()?.parse().ok()
-}
-
-/// Lives through worlds on all cores; gives back what was wrong in which, and how often the command line was asked to decide too.
-fn explore(
-    seeds: impl IntoIterator<Item = u64>,
-    scenario: impl Fn(u64) -> Scenario + Sync,
-) -> (BTreeMap<u64, Vec<String>>, Tally) {
+/// Lives through worlds; gives back what was wrong in which, and how often the command line was asked to decide too.
+fn live(seeds: impl IntoIterator<Item = u64>, scenario: impl Fn(u64) -> Scenario + Sync) -> (Wrong, Tally) {
     // Without a global subscriber every span is written out for the `log` crate.
     install();
-    let seeds: Vec<u64> = seeds.into_iter().collect();
-    let next = AtomicU64::new(0);
-    let wrong = Mutex::new(BTreeMap::new());
     let agreement = Mutex::new(Tally::default());
-    let began = Instant::now();
-    let totals = [const { AtomicU64::new(0) }; 4];
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let index = usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX);
-                    let Some(seed) = seeds.get(index) else { return };
-                    let report = run(&scenario(*seed), false);
-                    let nodes = report.nodes_max as u64;
-                    let more = [report.events, report.calls, nodes, report.lived.as_secs()];
-                    for (total, more) in totals.iter().zip(more) {
-                        total.fetch_add(more, Ordering::Relaxed);
-                    }
-                    *agreement.lock().expect("no panic") += report.agreement;
-                    if !report.violations.is_empty() {
-                        wrong.lock().expect("no panic").insert(*seed, report.violations);
-                    }
-                }
-            });
+    let names = ["events", "calls", "nodes at most", "minutes of its time"];
+    let wrong = explore(seeds, names, |seed| {
+        let report = run(&scenario(seed), false);
+        *agreement.lock().expect("no panic") += report.agreement;
+        Outcome {
+            measures: [
+                report.events as f64,
+                report.calls as f64,
+                report.nodes_max as f64,
+                report.lived.as_secs_f64() / 60.0,
+            ],
+            violations: report.violations,
         }
     });
-    let worlds = seeds.len().max(1);
-    let each = |total: &AtomicU64| total.load(Ordering::Relaxed) as f64 / worlds as f64;
-    println!(
-        "{worlds} worlds, {:.3} s each on {workers} threads; {:.0} events, {:.0} calls, at most {:.1} nodes, {:.0} min of their time each",
-        began.elapsed().as_secs_f64() * workers as f64 / worlds as f64,
-        each(&totals[0]),
-        each(&totals[1]),
-        each(&totals[2]),
-        each(&totals[3]) / 60.0,
-    );
     let agreement = agreement.into_inner().expect("no panic");
     println!("decisions of the command line: {agreement:?}");
-    (wrong.into_inner().expect("no panic"), agreement)
+    (wrong, agreement)
 }
 
-fn complain(wrong: &BTreeMap<u64, Vec<String>>) {
-    let lines: Vec<String> = wrong
-        .iter()
-        .map(|(seed, violations)| {
-            let shown: Vec<&str> = violations.iter().take(4).map(String::as_str).collect();
-            format!(
-                "seed {seed}:\n  {}\n  again with its log: KERF_CHAOS_SEED={seed} cargo test -p kerf-controllers --test all one_world -- --nocapture",
-                shown.join("\n  ")
-            )
-        })
-        .collect();
-    assert!(
-        wrong.is_empty(),
-        "{} worlds went wrong\n{}",
-        wrong.len(),
-        lines.join("\n")
-    );
+fn again(seed: u64) -> String {
+    format!("KERF_CHAOS_SEED={seed} cargo test -p kerf-controllers --test all one_world -- --nocapture")
 }
 
 #[test]
 fn seeds_keep_every_promise() {
     let first = number("KERF_CHAOS_FIRST").unwrap_or(0);
     let count = number("KERF_CHAOS_SEEDS").unwrap_or(SEEDS);
-    let (wrong, agreement) = explore(first..first + count, Scenario::of);
-    complain(&wrong);
+    let (wrong, agreement) = live(first..first + count, Scenario::of);
+    complain(&wrong, again);
     // The command line decided about the same clusters, and about many in which there was something to do.
     assert!(agreement.compared > 2 * agreement.skipped, "{agreement:?}");
     assert!(agreement.passes > 2 * agreement.passes_skipped, "{agreement:?}");
@@ -114,7 +69,8 @@ fn seeds_keep_every_promise() {
 #[test]
 fn worlds_that_went_wrong_once_do_not_again() {
     // They went wrong with the default policies.
-    complain(&explore(REGRESSIONS, |seed| Scenario::of(seed).with_default_policies()).0);
+    let (wrong, _) = live(REGRESSIONS, |seed| Scenario::of(seed).with_default_policies());
+    complain(&wrong, again);
 }
 
 /// The world of `KERF_CHAOS_SEED` with everything that happens in it; without the variable, a quick look at one.
