@@ -14,11 +14,11 @@ use kerf_runtime::{
 };
 use kube::Client;
 
-use crate::capacity_probes::SharedProbes;
 use crate::claim_locks::ClaimLocks;
 use crate::clock_jump_guard::ClockJumpGuard;
 use crate::cluster::Cluster;
 use crate::decision_observer::DecisionObserver;
+use crate::launch_limits::SharedLaunchLimits;
 use crate::search_limits::SearchLimits;
 
 /// Shared by all controllers; clones are cheap.
@@ -49,7 +49,7 @@ pub struct Context {
     /// Which writes of claims are under way.
     pub(crate) claim_locks: ClaimLocks,
     /// How many claims of pools without capacity may be under way.
-    pub(crate) capacity_probes: SharedProbes,
+    pub(crate) launch_limits: SharedLaunchLimits,
     /// What is Kerf's own to choose.
     pub tuning: Tuning,
     /// Whether wall time may be taken for time that has passed.
@@ -169,7 +169,7 @@ impl Context {
             interner,
             prepared: PreparedCache::default(),
             claim_locks: ClaimLocks::default(),
-            capacity_probes: SharedProbes::default(),
+            launch_limits: SharedLaunchLimits::default(),
             tuning: Tuning::default(),
         }
     }

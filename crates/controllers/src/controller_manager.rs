@@ -21,7 +21,6 @@ use kerf_state::lean::{
 use kube::{Client, Resource};
 
 use crate::capacity_buffers::CapacityBuffers;
-use crate::capacity_probes::SharedProbes;
 use crate::catalogue::{CatalogueRefresh, OverlayEvaluation};
 use crate::claim_locks::ClaimLocks;
 use crate::clock_jump_guard::ClockJumpGuard;
@@ -33,6 +32,7 @@ use crate::expiration::Expiration;
 use crate::garbage_collection::GarbageCollection;
 use crate::hydration::Hydration;
 use crate::interruption::Interruptions;
+use crate::launch_limits::SharedLaunchLimits;
 use crate::lifecycle::Lifecycle;
 use crate::pod_events::PodEvents;
 use crate::pools::{self, PoolCounter, PoolHash, RegistrationHealth};
@@ -176,7 +176,7 @@ impl Manager {
             interner: config.interner,
             prepared: PreparedCache::default(),
             claim_locks: ClaimLocks::default(),
-            capacity_probes: SharedProbes::default(),
+            launch_limits: SharedLaunchLimits::default(),
             tuning: config.tuning,
         };
         let controllers = match observes {

@@ -14,7 +14,6 @@
 
 mod buffer_status;
 mod capacity_buffers;
-mod capacity_probes;
 mod catalogue;
 mod changes;
 mod claim_facts;
@@ -35,6 +34,7 @@ mod expiration;
 mod garbage_collection;
 mod hydration;
 mod interruption;
+mod launch_limits;
 mod lifecycle;
 mod metadata_list;
 mod node_writes;

@@ -178,10 +178,10 @@ impl<'a> Pass<'a> {
         };
         let now = self.lifecycle.context.now();
         let (pool, name) = (claim_facts::pool(&self.claim), claim_facts::name(&self.claim));
-        let probes = &self.lifecycle.context.capacity_probes;
+        let limits = &self.lifecycle.context.launch_limits;
         match &answer {
-            Ok(_) => probes.locked().launched(pool, name),
-            Err(kerf_cloud::CloudError::InsufficientCapacity(_)) => probes.locked().exhausted(pool, name, now),
+            Ok(_) => limits.locked().launched(pool, name),
+            Err(kerf_cloud::CloudError::InsufficientCapacity(_)) => limits.locked().exhausted(pool, name, now),
             Err(_) => {}
         }
         match answer {

@@ -201,7 +201,7 @@ impl Provisioner {
             reason: "provisioned",
             promised: &launch.pods,
         };
-        let Some(permit) = context.capacity_probes.permit(&launch.pool, context.now()) else {
+        let Some(permit) = context.launch_limits.permit(&launch.pool, context.now()) else {
             tracing::debug!(nodepool = %launch.pool, pods = launch.pods.len(), "waiting until launches of the pool find capacity");
             self.any_held.store(true, Ordering::Relaxed);
             return Ok(());

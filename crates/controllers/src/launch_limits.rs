@@ -1,37 +1,37 @@
-//! The pools whose launches find no capacity, as the controllers share them ([`kerf_lifecycle::capacity_probes`]).
+//! The pools whose launches find no capacity, as the controllers share them ([`kerf_lifecycle::launch_limits`]).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
-use kerf_lifecycle::capacity_probes::{Admission, CapacityProbes};
+use kerf_lifecycle::launch_limits::{LaunchLimits, LaunchPermission};
 
 /// The limited pools. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SharedProbes(Arc<Mutex<CapacityProbes>>);
+pub(crate) struct SharedLaunchLimits(Arc<Mutex<LaunchLimits>>);
 
 /// Allows one launch. Dropping it without a claim gives it back.
 #[must_use = "the launch is not counted when this is dropped"]
 pub(crate) struct Permit {
-    probes: SharedProbes,
+    limits: SharedLaunchLimits,
     /// The pool, as long as the launch is counted without a claim.
     counted: Option<String>,
 }
 
-impl SharedProbes {
+impl SharedLaunchLimits {
     /// The pools, for what has become of a launch.
-    pub(crate) fn locked(&self) -> MutexGuard<'_, CapacityProbes> {
+    pub(crate) fn locked(&self) -> MutexGuard<'_, LaunchLimits> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Permits a launch in a pool, unless as many are under way as may be.
     pub(crate) fn permit(&self, pool: &str, now: Timestamp) -> Option<Permit> {
-        let counted = match self.locked().admit(pool, now) {
-            Admission::Free => None,
-            Admission::Counted => Some(pool.to_owned()),
-            Admission::Refused => return None,
+        let counted = match self.locked().permit(pool, now) {
+            LaunchPermission::Unlimited => None,
+            LaunchPermission::Counted => Some(pool.to_owned()),
+            LaunchPermission::Refused => return None,
         };
         Some(Permit {
-            probes: self.clone(),
+            limits: self.clone(),
             counted,
         })
     }
@@ -41,7 +41,7 @@ impl Permit {
     /// Uses the permit for a claim.
     pub(crate) fn used_by(mut self, claim: &str, now: Timestamp) {
         if let Some(pool) = self.counted.take() {
-            self.probes.locked().name(&pool, claim, now);
+            self.limits.locked().name(&pool, claim, now);
         }
     }
 }
@@ -49,7 +49,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(pool) = &self.counted {
-            self.probes.locked().give_up(pool);
+            self.limits.locked().give_up(pool);
         }
     }
 }
@@ -60,16 +60,16 @@ mod tests {
 
     #[test]
     fn a_permit_counts_until_its_claim_has_a_result_or_it_is_dropped() {
-        let (probes, now) = (SharedProbes::default(), Timestamp::UNIX_EPOCH);
-        probes.locked().exhausted("a", "x", now);
-        let used = probes.permit("a", now).unwrap();
-        let dropped = probes.permit("a", now).unwrap();
-        assert!(probes.permit("a", now).is_none());
+        let (limits, now) = (SharedLaunchLimits::default(), Timestamp::UNIX_EPOCH);
+        limits.locked().exhausted("a", "x", now);
+        let used = limits.permit("a", now).unwrap();
+        let dropped = limits.permit("a", now).unwrap();
+        assert!(limits.permit("a", now).is_none());
         drop(dropped);
         used.used_by("a-1", now);
-        let _other = probes.permit("a", now).unwrap();
-        assert!(probes.permit("a", now).is_none());
-        probes.locked().exhausted("a", "a-1", now);
-        assert!(probes.permit("a", now).is_some());
+        let _other = limits.permit("a", now).unwrap();
+        assert!(limits.permit("a", now).is_none());
+        limits.locked().exhausted("a", "a-1", now);
+        assert!(limits.permit("a", now).is_some());
     }
 }
