@@ -94,20 +94,20 @@ impl Instances {
 
     /// An instance as EC2 describes it now; from memory in a shifted zone.
     pub async fn get_fresh(&self, id: &str) -> Result<Instance, CloudError> {
-        if let Some(known) = self.known_instance(id).filter(|known| self.is_shifted(known)) {
-            return Ok(known);
-        }
         let live = vec![Filter::new("instance-state-name", LIVE_STATES)];
-        let found = self.describe(id, live).await?;
-        found.ok_or_else(|| does_not_exist(id))
+        self.described_now(id, live).await
     }
 
-    /// An instance as EC2 describes it now, also one that has terminated, which EC2 shows for about an hour.
+    /// The same, also for an instance that has terminated, which EC2 shows for about an hour.
     pub async fn get_in_any_state(&self, id: &str) -> Result<Instance, CloudError> {
+        self.described_now(id, Vec::new()).await
+    }
+
+    async fn described_now(&self, id: &str, filters: Query) -> Result<Instance, CloudError> {
         if let Some(known) = self.known_instance(id).filter(|known| self.is_shifted(known)) {
             return Ok(known);
         }
-        let found = self.describe(id, Vec::new()).await?;
+        let found = self.describe(id, filters).await?;
         found.ok_or_else(|| does_not_exist(id))
     }
 

@@ -31,7 +31,7 @@ pub enum LiveError {
     },
     /// The class selects nothing that the account has.
     #[error(
-        "EC2NodeClass/{class}: spec.{field} selects nothing in {region}; correct it, or name another region with AWS_REGION"
+        "EC2NodeClass/{class}: spec.{field} selects nothing in {region}; correct it, or name another region with --region or AWS_REGION"
     )]
     NothingSelected {
         /// Name of the class.

@@ -3,7 +3,7 @@
 
 use super::statements::{PolicyPart, PolicyScope};
 use crate::interruption::EventType;
-use crate::partition::Partition;
+use crate::partition::{PARTITIONS, Partition};
 use serde_json::{Value, json};
 
 /// Most characters of all inline policies of a role, without white space, by the limits of IAM.
@@ -56,7 +56,7 @@ pub struct ScopeError {
     /// The value.
     pub value: String,
     /// What it must look like.
-    pub expected: &'static str,
+    pub expected: String,
 }
 
 fn consists_of(text: &str, others: &str) -> bool {
@@ -70,12 +70,14 @@ impl PolicyScope<'_> {
     pub fn check(&self) -> Vec<ScopeError> {
         let queue = self.queue.unwrap_or("none");
         let cluster_starts = self.cluster.starts_with(|first: char| first.is_ascii_alphanumeric());
+        let partitions = PARTITIONS.map(|partition| partition.name).join(", ");
+        let partitions = format!("use one of {partitions}");
         let cases = [
             (
                 "partition",
                 self.partition,
                 Partition::named(self.partition).is_some(),
-                "use aws, aws-cn, aws-us-gov, aws-eusc, aws-iso, aws-iso-b, aws-iso-e or aws-iso-f",
+                partitions.as_str(),
             ),
             (
                 "region",
@@ -116,7 +118,7 @@ impl PolicyScope<'_> {
             .map(|(what, value, _, expected)| ScopeError {
                 what,
                 value: value.to_owned(),
-                expected,
+                expected: expected.to_owned(),
             })
             .collect()
     }
@@ -137,7 +139,7 @@ impl Setup<'_> {
                 wrong.push(ScopeError {
                     what: "OIDC issuer",
                     value: issuer.to_owned(),
-                    expected: "use the URL that `aws eks describe-cluster` shows as identity.oidc.issuer",
+                    expected: "use the URL that `aws eks describe-cluster` shows as identity.oidc.issuer".to_owned(),
                 });
             }
         }

@@ -518,3 +518,18 @@ impl ZonalShiftService for FakeAws {
         Ok(self.call("GetManagedResource", cluster_arn)?.shifts.clone())
     }
 }
+
+/// A reservation of m5.large in us-east-1a.
+pub(crate) fn reservation(id: &str, available: u32) -> DescribedReservation {
+    DescribedReservation {
+        id: id.to_owned(),
+        zone: "us-east-1a".to_owned(),
+        instance_type: "m5.large".to_owned(),
+        owner_id: "123456789012".to_owned(),
+        instance_match_criteria: "targeted".to_owned(),
+        reservation_type: String::new(),
+        interruptible: None,
+        end: None,
+        available,
+    }
+}

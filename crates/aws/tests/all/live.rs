@@ -1,14 +1,13 @@
 //! The instance types of a class as an account has them.
 
 use crate::class::{class, settings};
-use crate::fake_aws::FakeAws;
+use crate::fake_aws::{FakeAws, reservation};
 use jiff::Timestamp;
 use kerf_api::EC2NodeClass;
 use kerf_aws::instance_type::ResolveSettings;
 use kerf_aws::live::{LiveCatalogue, LiveError, live_catalogue};
 use kerf_aws::offline::{OfflineSettings, offline_catalogue};
 use kerf_aws::pricing::{PriceBook, SpotPriceRow, SpotPrices};
-use kerf_aws::reservation::DescribedReservation;
 use kerf_aws::subnet::Subnet;
 use kerf_model::instance_type::InstanceType;
 use kerf_model::intern::Interner;
@@ -75,17 +74,7 @@ fn offers(kind: &InstanceType, interner: &Interner) -> BTreeSet<(String, String,
 #[tokio::test(start_paused = true)]
 async fn the_account_decides_about_types_zones_prices_and_reservations() {
     let (aws, interner) = (account(), Arc::<Interner>::default());
-    aws.account().reservations = vec![DescribedReservation {
-        id: "cr-1".to_owned(),
-        zone: "us-east-1a".to_owned(),
-        instance_type: "m5.large".to_owned(),
-        owner_id: "123456789012".to_owned(),
-        instance_match_criteria: "targeted".to_owned(),
-        reservation_type: String::new(),
-        interruptible: None,
-        end: None,
-        available: 4,
-    }];
+    aws.account().reservations = vec![reservation("cr-1", 4)];
     let class = class(json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}));
     let found = live(&aws, &class, &offline(), &interner).await.unwrap();
     let names: Vec<&str> = found

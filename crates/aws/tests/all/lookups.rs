@@ -1,7 +1,7 @@
 //! Look-ups of what a class selects: how often AWS is called, and what becomes of its answers.
 
 use crate::class::class;
-use crate::fake_aws::FakeAws;
+use crate::fake_aws::{FakeAws, reservation};
 use crate::world::condition;
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::EC2NodeClass;
@@ -346,20 +346,6 @@ async fn a_deprecated_image_of_a_moving_alias_is_looked_up_again() {
     let calls = aws.take_calls();
     assert!(calls.contains(&format!("GetParameter {AL2023}")));
     assert!(!calls.contains(&format!("GetParameter {pinned}")));
-}
-
-fn reservation(id: &str, available: u32) -> DescribedReservation {
-    DescribedReservation {
-        id: id.to_owned(),
-        zone: "us-east-1a".to_owned(),
-        instance_type: "m5.large".to_owned(),
-        owner_id: "123456789012".to_owned(),
-        instance_match_criteria: "targeted".to_owned(),
-        reservation_type: String::new(),
-        interruptible: None,
-        end: None,
-        available,
-    }
 }
 
 // AWS-272, AWS-273

@@ -1,5 +1,6 @@
 //! The provider: launches, reads, terminations and drift, with what they cost in calls.
 
+use crate::fake_aws;
 use crate::world::{
     CAPACITY, TYPE, World, ZONE, after_launch, claim, condition, launched, plain_claim, ready_class, ready_world,
     start, world, world_with,
@@ -9,6 +10,7 @@ use jiff::SignedDuration;
 use kerf_api::{EC2NodeClass, NodeClaim, NodeOverlay};
 use kerf_aws::errors::ApiError;
 use kerf_aws::provider::AwsProvider;
+use kerf_aws::reservation::DescribedReservation;
 use kerf_aws::tags::Tags;
 use kerf_aws::zonal_shift::Shift;
 use kerf_cloud::{CloudError, CloudProvider, HookOutcome, OverlayPool, OverlayProvider, evaluate};
@@ -461,18 +463,11 @@ async fn a_reservation_is_freed_when_its_instance_is_gone() {
         "karpenter.k8s.aws/capacity-reservation-id".to_owned(),
         "cr-1".to_owned(),
     );
-    let reservation = kerf_aws::reservation::DescribedReservation {
-        id: "cr-1".to_owned(),
-        zone: "us-east-1a".to_owned(),
-        instance_type: "m5.large".to_owned(),
-        owner_id: String::new(),
-        instance_match_criteria: "open".to_owned(),
-        reservation_type: String::new(),
-        interruptible: None,
-        end: None,
-        available: 0,
-    };
-    world.cloud.reservations.counts().report(&[reservation], start());
+    world
+        .cloud
+        .reservations
+        .counts()
+        .report(&[fake_aws::reservation("cr-1", 0)], start());
     world.provider.delete(&claim).await.unwrap();
     assert_eq!(world.cloud.reservations.counts().available("cr-1"), 0);
     world.aws.account().instances.clear();
@@ -492,16 +487,9 @@ async fn a_reservation_is_used_before_anything_else() {
         json!({"capacityReservations": [reservation]}),
     );
     let class = world.put_class(&class).await;
-    world.aws.account().reservations = vec![kerf_aws::reservation::DescribedReservation {
-        id: "cr-1".to_owned(),
+    world.aws.account().reservations = vec![DescribedReservation {
         zone: "us-east-1b".to_owned(),
-        instance_type: "m5.large".to_owned(),
-        owner_id: "123456789012".to_owned(),
-        instance_match_criteria: "targeted".to_owned(),
-        reservation_type: String::new(),
-        interruptible: None,
-        end: None,
-        available: 1,
+        ..fake_aws::reservation("cr-1", 1)
     }];
     world.cloud.reservations.list(&class, world.clock.now()).await.unwrap();
     let any = |name: &str| claim(name, &[(TYPE, &["m5.large"]), (CAPACITY, &["reserved", "on-demand"])]);
@@ -528,16 +516,9 @@ async fn full_reservations_of_one_zone_are_told_apart_by_type() {
     );
     let class = world.put_class(&class).await;
     world.aws.account().reservations = all
-        .map(|(id, kind)| kerf_aws::reservation::DescribedReservation {
-            id: id.to_owned(),
-            zone: "us-east-1a".to_owned(),
+        .map(|(id, kind)| DescribedReservation {
             instance_type: kind.to_owned(),
-            owner_id: "123456789012".to_owned(),
-            instance_match_criteria: "targeted".to_owned(),
-            reservation_type: String::new(),
-            interruptible: None,
-            end: None,
-            available: 5,
+            ..fake_aws::reservation(id, 5)
         })
         .into();
     world.cloud.reservations.list(&class, world.clock.now()).await.unwrap();
