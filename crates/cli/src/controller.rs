@@ -201,7 +201,7 @@ async fn control(options: Options, provider: Chosen, remarks: &[Remark], kubecon
     match provider {
         Chosen::Kwok => Box::pin(run_kwok(process, shutdown)).await?,
         #[cfg(feature = "aws")]
-        Chosen::Aws(aws) => crate::aws_controller::run(process, *aws, kubeconfig, shutdown).await?,
+        Chosen::Aws(aws) => Box::pin(crate::aws_controller::run(process, *aws, kubeconfig, shutdown)).await?,
     }
     Ok(Exit::Done)
 }

@@ -21,7 +21,7 @@ use crate::tags::Tags;
 use async_trait::async_trait;
 use aws_sdk_ec2::Client;
 use aws_sdk_ec2::config::retry::RetryConfig;
-use aws_sdk_ec2::types::{LocationType, ResourceType, TagSpecification};
+use aws_sdk_ec2::types::{InstanceStateName, LocationType, Reservation, ResourceType, TagSpecification};
 use jiff::Timestamp;
 use kerf_api::ec2_node_class::NodeClassSecurityGroup;
 
@@ -146,7 +146,7 @@ impl Ec2 for SdkEc2 {
         let mut all = Vec::new();
         while let Some(page) = pages.next().await {
             let page = page.map_err(|error| api_error(&error))?;
-            let instances = page.reservations().iter().flat_map(|one| one.instances());
+            let instances = page.reservations().iter().flat_map(Reservation::instances);
             all.extend(instances.filter_map(described::instance));
         }
         Ok(all)
@@ -210,7 +210,10 @@ impl Ec2 for SdkEc2 {
         let answer = call.send().await.map_err(|error| api_error(&error))?;
         let change = |one: &aws_sdk_ec2::types::InstanceStateChange| {
             let state = one.current_state().and_then(|state| state.name());
-            Some((one.instance_id()?.to_owned(), text(state.map(|name| name.as_str()))))
+            Some((
+                one.instance_id()?.to_owned(),
+                text(state.map(InstanceStateName::as_str)),
+            ))
         };
         Ok(answer.terminating_instances().iter().filter_map(change).collect())
     }

@@ -32,7 +32,7 @@ pub(super) fn types(account: &Account, params: &Params) -> Answer<Xml> {
     let found = account.describe_types(&filters(params)?, &page)?;
     let mut xml = Xml::default();
     xml.list("instanceTypeSet", "item", &found.items, |xml, one| {
-        instance_type(xml, one)
+        instance_type(xml, one);
     });
     xml.optional("nextToken", found.next);
     Ok(xml)
@@ -83,7 +83,7 @@ fn instance_type(xml: &mut Xml, kind: &InstanceTypeDescription) {
     }
     accelerators(xml, kind);
     xml.node("placementGroupInfo", |xml| {
-        xml.texts("supportedStrategies", "item", &kind.placement_strategies)
+        xml.texts("supportedStrategies", "item", &kind.placement_strategies);
     });
 }
 

@@ -47,7 +47,7 @@ fn instance(xml: &mut Xml, one: &Instance, now: Timestamp) {
     xml.optional("capacityReservationId", one.reservation_id.as_ref());
     if let Some(preference) = &one.reservation_preference {
         xml.node("capacityReservationSpecification", |xml| {
-            xml.leaf("capacityReservationPreference", preference)
+            xml.leaf("capacityReservationPreference", preference);
         });
     }
     if let Some(profile) = &one.profile {
