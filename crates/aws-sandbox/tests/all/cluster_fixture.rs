@@ -15,12 +15,10 @@ use kerf_model::intern::Interner;
 use kerf_runtime::metrics::LabelNames;
 use kerf_runtime::options::Parsed;
 use kerf_runtime::{CancellationToken, Clock, Metrics, Options, Recorder, Seed};
-use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
-use kube::{Client, ResourceExt as _};
-use serde_json::json;
+use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox, SandboxBuilder};
+use kube::Client;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 pub(crate) const GETTING_STARTED: &str = include_str!("../../../../examples/aws-getting-started.yaml");
 
@@ -48,25 +46,19 @@ pub(crate) async fn cluster(change: impl FnOnce(&mut Account)) -> Cluster {
     prepared(change).await.start().await
 }
 
-/// A cluster without machines, whose kubelets run on every Node that registers; by default its time begins with 2026.
-pub(crate) async fn empty_cluster(clock: Option<Clock>) -> Sandbox {
-    let mut builder = Sandbox::builder()
-        .seed(7)
+/// A cluster without machines, whose kubelets run on every Node that registers.
+pub(crate) fn empty_cluster(seed: u64) -> SandboxBuilder {
+    Sandbox::builder()
+        .seed(seed)
         .provider(Provider::Aws)
         .kubelets(KubeletOptions {
             nodes: NodeSelection::All,
             ..KubeletOptions::default()
-        });
-    if let Some(clock) = clock {
-        builder = builder.clock(clock);
-    }
-    builder.build().await.unwrap()
+        })
 }
 
-/// The same without controllers.
-pub(crate) async fn prepared(change: impl FnOnce(&mut Account)) -> Prepared {
-    let sandbox = empty_cluster(None).await;
-    let clock = sandbox.clock().clone();
+/// An account as the guide leaves it for a cluster, with a record of its calls.
+pub(crate) async fn account_for(sandbox: &Sandbox) -> Account {
     let version = sandbox.client().apiserver_version().await.unwrap();
     let starter = StarterCluster {
         name: "kerf".to_owned(),
@@ -74,11 +66,18 @@ pub(crate) async fn prepared(change: impl FnOnce(&mut Account)) -> Prepared {
         certificate: CERTIFICATE.to_owned(),
         version: format!("{}.{}", version.major, version.minor),
     };
-    let mut account = starter.account(Seed(7), clock.now());
+    let mut account = starter.account(sandbox.seed(), sandbox.clock().now());
     account.records_calls = true;
+    account
+}
+
+/// The same without controllers.
+pub(crate) async fn prepared(change: impl FnOnce(&mut Account)) -> Prepared {
+    let sandbox = empty_cluster(7).build().await.unwrap();
+    let mut account = account_for(&sandbox).await;
     change(&mut account);
     Prepared {
-        aws: AwsSandbox::new(account, clock),
+        aws: AwsSandbox::new(account, sandbox.clock().clone()),
         faults: AwsFaults::new(Seed(3)),
         sandbox,
     }
@@ -178,6 +177,10 @@ impl ClusterObjects for Cluster {
     fn client(&self) -> Client {
         self.sandbox.client()
     }
+
+    async fn describe_cloud(&self) -> String {
+        format!("{:#?}", self.instances())
+    }
 }
 
 impl Cluster {
@@ -187,27 +190,6 @@ impl Cluster {
             let lives = |one: &&Instance| one.state(now) < InstanceState::ShuttingDown;
             account.instances.values().filter(lives).cloned().collect()
         })
-    }
-
-    /// Waits until something holds, at most so long.
-    pub(crate) async fn until(&self, what: &str, minutes: u64, holds: impl AsyncFn(&Self) -> bool) {
-        for _ in 0..minutes * 12 {
-            if holds(self).await {
-                return;
-            }
-            tokio::time::sleep(Duration::from_secs(5)).await;
-        }
-        let claims = self.claims().await;
-        let claims: Vec<_> = claims
-            .iter()
-            .map(|claim| json!({"name": claim.name_any(), "status": claim.status}))
-            .collect();
-        let class = self.class().await;
-        panic!(
-            "not within {minutes} minutes: {what}\n{claims:#?}\n{:#?}\n{:#?}",
-            class.status,
-            self.instances()
-        );
     }
 
     /// Stops controllers and machines; account and cluster go on.

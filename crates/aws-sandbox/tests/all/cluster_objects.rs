@@ -5,8 +5,11 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kerf_api::{EC2NodeClass, NodeClaim};
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Client, ResourceExt as _};
+use kube::{Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::fmt::Debug;
+use std::time::Duration;
 
 /// Creates the objects of a text.
 pub(crate) async fn apply(client: &Client, text: &str) {
@@ -20,6 +23,12 @@ pub(crate) async fn apply(client: &Client, text: &str) {
         };
         api.create(&PostParams::default(), &object).await.unwrap();
     }
+}
+
+/// All objects of a kind.
+async fn all<K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug>(client: &Client) -> Vec<K> {
+    let listed = Api::all(client.clone()).list(&ListParams::default()).await;
+    listed.unwrap().items
 }
 
 /// A cluster with the Deployment and the class of `examples/aws-getting-started.yaml`.
@@ -48,31 +57,42 @@ pub(crate) trait ClusterObjects {
     }
 
     async fn nodes(&self) -> Vec<Node> {
-        Api::all(self.client())
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
+        all(&self.client()).await
     }
 
     async fn claims(&self) -> Vec<NodeClaim> {
-        Api::all(self.client())
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items
+        all(&self.client()).await
     }
 
     async fn running_pods(&self) -> usize {
-        let pods: Vec<Pod> = Api::all(self.client())
-            .list(&ListParams::default())
-            .await
-            .unwrap()
-            .items;
+        let pods: Vec<Pod> = all(&self.client()).await;
         let is_running = |pod: &&Pod| {
             let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
             phase == Some("Running") && pod.metadata.deletion_timestamp.is_none()
         };
         pods.iter().filter(is_running).count()
+    }
+
+    /// The instances that the cluster has, and what else helps to see why a test waits in vain.
+    async fn describe_cloud(&self) -> String;
+
+    /// Waits until something holds, at most so long.
+    async fn until(&self, what: &str, minutes: u64, holds: impl AsyncFn(&Self) -> bool)
+    where
+        Self: Sized,
+    {
+        for _ in 0..minutes * 12 {
+            if holds(self).await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(5)).await;
+        }
+        let claims = self.claims().await;
+        let claims: Vec<_> = claims.iter().map(|claim| (claim.name_any(), &claim.status)).collect();
+        let (class, cloud) = (self.class().await, self.describe_cloud().await);
+        panic!(
+            "not within {minutes} minutes: {what}\n{claims:#?}\n{:#?}\n{cloud}",
+            class.status
+        );
     }
 }

@@ -59,13 +59,16 @@ async fn an_instance_lives_from_pending_to_forgotten() {
     assert_eq!(Instance::new(one, true).capacity_type, CapacityType::Spot);
     pass(10).await;
     assert_eq!(ec2.instances(&by_id(&id)).await.unwrap()[0].state, "running");
-    let ended = ec2.terminate_instances(&[id.clone()]).await.unwrap();
+    let ended = ec2.terminate_instances(std::slice::from_ref(&id)).await.unwrap();
     assert_eq!(ended, [(id.clone(), "shutting-down".to_owned())]);
     pass(30).await;
     let gone = ec2.instances(&by_id(&id)).await.unwrap().remove(0);
     assert_eq!((gone.state.as_str(), gone.subnet_id.as_str()), ("terminated", ""));
     // A terminated one may be terminated again.
-    assert_eq!(ec2.terminate_instances(&[id.clone()]).await.unwrap()[0].1, "terminated");
+    assert_eq!(
+        ec2.terminate_instances(std::slice::from_ref(&id)).await.unwrap()[0].1,
+        "terminated"
+    );
     pass(3600).await;
     assert!(ec2.instances(&by_id(&id)).await.unwrap_err().is_not_found());
     assert!(ec2.terminate_instances(&[id]).await.unwrap_err().is_not_found());

@@ -41,9 +41,9 @@ impl Notebook {
     }
 
     /// Something is wrong. The same is written once.
-    pub(super) fn complain(&mut self, at: f64, text: String) {
+    pub(super) fn complain(&mut self, at: f64, text: &str) {
         self.remark(at, &format!("!!!! {text}"));
-        if self.violations.len() < 20 && !self.violations.iter().any(|known| known.ends_with(&text)) {
+        if self.violations.len() < 20 && !self.violations.iter().any(|known| known.ends_with(text)) {
             self.violations.push(format!("{at:.0} s: {text}"));
         }
     }
@@ -54,7 +54,7 @@ impl Notebook {
             self.calls += 1;
             let name = format!("{}:{}", call.service, call.action);
             if !self.allowed.contains(&name) {
-                self.complain(at, format!("a call that no permission is asked for: {name}"));
+                self.complain(at, &format!("a call that no permission is asked for: {name}"));
             }
             let is_dry = call.parameters.contains_key("DryRun");
             let most = match call.action.as_str() {
@@ -70,7 +70,7 @@ impl Notebook {
                 recent.pop_front();
             }
             if recent.len() > most && call.service != "sqs" {
-                self.complain(at, format!("a storm of {name}"));
+                self.complain(at, &format!("a storm of {name}"));
             }
             if self.whole {
                 let error = call.error.map(|error| format!(" = {error}")).unwrap_or_default();

@@ -3,14 +3,13 @@
 use super::reserved::Reserved;
 use super::scenario::TYPES;
 use super::strangers;
-use crate::cluster_fixture::CERTIFICATE;
-use kerf_api::Provider;
+use crate::cluster_fixture::{account_for, empty_cluster};
 use kerf_apiserver::ApiServer;
+use kerf_aws_sandbox::AwsSandbox;
 use kerf_aws_sandbox::account::SecurityGroup;
 use kerf_aws_sandbox::boot::Machines;
-use kerf_aws_sandbox::{AwsSandbox, StarterCluster};
-use kerf_runtime::{CancellationToken, Clock, Seed};
-use kerf_sandbox::{KubeletOptions, NodeSelection, Sandbox};
+use kerf_runtime::{CancellationToken, Clock};
+use kerf_sandbox::Sandbox;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,25 +30,9 @@ pub(super) async fn stage(seed: u64, reserved: &Reserved) -> (Sandbox, AwsSandbo
         .seed(seed)
         .bookmark_interval(BOOKMARKS)
         .build();
-    let sandbox = Sandbox::builder()
-        .seed(seed)
-        .clock(clock.clone())
-        .api(api)
-        .provider(Provider::Aws)
-        .kubelets(KubeletOptions {
-            nodes: NodeSelection::All,
-            ..KubeletOptions::default()
-        });
+    let sandbox = empty_cluster(seed).clock(clock.clone()).api(api);
     let sandbox = sandbox.build().await.unwrap();
-    let version = sandbox.client().apiserver_version().await.unwrap();
-    let starter = StarterCluster {
-        name: "kerf".to_owned(),
-        endpoint: "https://embedded".to_owned(),
-        certificate: CERTIFICATE.to_owned(),
-        version: format!("{}.{}", version.major, version.minor),
-    };
-    let mut account = starter.account(Seed(seed), clock.now());
-    account.records_calls = true;
+    let mut account = account_for(&sandbox).await;
     account.only_types = Some(TYPES.iter().chain(&[METAL]).map(|name| (*name).to_owned()).collect());
     account.roles.insert("KarpenterNodeRole-second".to_owned());
     account.security_groups.push(SecurityGroup {

@@ -203,7 +203,7 @@ impl World {
         tracing::info!("---- {text}");
     }
 
-    fn complain(&mut self, text: String) {
+    fn complain(&mut self, text: &str) {
         let at = self.at();
         self.notebook.complain(at, text);
     }
@@ -269,7 +269,7 @@ impl World {
         self.remark(&format!("life {} ended: {}", process.life, end.why));
         let was_troubled = self.kube_trouble.is_some_and(|until| now < until + AFTERMATH);
         if !was_troubled && (end.ran || self.hindered_by.is_empty()) {
-            self.complain(format!("a process ended by itself: {}", end.why));
+            self.complain(&format!("a process ended by itself: {}", end.why));
         }
         process.die().await;
         self.back_at.push(now + RESTART);
@@ -292,7 +292,7 @@ impl World {
         let calls = self.aws.with(|account, _| account.take_calls());
         self.notebook.note(at, calls);
         for wrong in self.watcher.look(&sight, self.calm_since) {
-            self.notebook.complain(at, wrong);
+            self.notebook.complain(at, &wrong);
         }
         self.instances_max = self.instances_max.max(sight.instances.len());
         sight
@@ -442,7 +442,7 @@ impl World {
         }
         if !is_quiet {
             for text in wrong {
-                self.complain(format!("in the end: {text}"));
+                self.complain(&format!("in the end: {text}"));
             }
         } else if scenario.rests {
             self.rest(scenario.reserved.lookups()).await;
@@ -473,10 +473,10 @@ impl World {
         let sight = self.look().await;
         let calls = self.notebook.calls - before;
         if calls > REST_CALLS_MAX + 60 * POOLS.len() * lookups {
-            self.complain(format!("{calls} calls in an hour of rest"));
+            self.complain(&format!("{calls} calls in an hour of rest"));
         }
         for text in remains(&sight).into_iter().chain(unfinished(&sight)) {
-            self.complain(format!("after a rest: {text}"));
+            self.complain(&format!("after a rest: {text}"));
         }
     }
 }
