@@ -46,6 +46,27 @@ async fn throttled_calls_are_repeated_and_then_are_errors() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_one_connection_repeats_leaves_another_its_tries() {
+    let worn = world();
+    worn.faults.set(AwsFaultPlan {
+        throttled: 1.0,
+        ..AwsFaultPlan::default()
+    });
+    for _ in 0..60 {
+        assert!(list(&worn).await.unwrap_err().is_rate_limited());
+    }
+    worn.faults.set(AwsFaultPlan::default());
+    worn.faults.refuse("DescribeInstances", &throttled(), 1);
+    assert!(
+        list(&worn).await.is_err(),
+        "the SDK repeats nothing after so many failures"
+    );
+    let fresh = world();
+    fresh.faults.refuse("DescribeInstances", &throttled(), 2);
+    assert_eq!(list(&fresh).await, Ok(0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn faults_of_the_service_are_repeated_and_then_are_its_own() {
     let world = world();
     let internal = Refusal::new("InternalError", "An internal error has occurred").with_status(500);

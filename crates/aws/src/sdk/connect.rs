@@ -115,22 +115,31 @@ pub async fn connect_in(region: Option<&str>) -> Result<Connection, ConnectError
     Ok(connection)
 }
 
+/// The client of a service. It counts its retries itself: by default all clients of a service in a process have one count, so that what one
+/// connection repeats leaves fewer tries to another.
+macro_rules! client {
+    ($sdk:ident, $config:expr) => {{
+        let own = $sdk::config::retry::RetryPartition::custom(stringify!($sdk)).build();
+        $sdk::Client::from_conf($sdk::config::Builder::from($config).retry_partition(own).build())
+    }};
+}
+
 impl Connection {
     /// The services of a configuration. No call is made.
     pub fn new(config: &SdkConfig) -> Result<Self, ConnectError> {
         let region = config.region().ok_or(ConnectError::NoRegion)?.to_string();
-        let ec2 = Arc::new(SdkEc2::new(aws_sdk_ec2::Client::new(config)));
         // The Price List is served by few regions.
-        let prices = aws_sdk_pricing::config::Builder::from(config);
-        let prices = prices.region(Region::new(pricing_endpoint_region(&region)));
+        let price_region = Region::new(pricing_endpoint_region(&region));
+        let price_config = config.to_builder().region(price_region).build();
+        let ec2 = Arc::new(SdkEc2::new(client!(aws_sdk_ec2, config)));
         let services = Services {
             ec2: Arc::clone(&ec2) as _,
-            ssm: Arc::new(ssm::SdkSsm(aws_sdk_ssm::Client::new(config))),
-            iam: Arc::new(iam::SdkIam(aws_sdk_iam::Client::new(config))),
-            sqs: Arc::new(sqs::SdkSqs(aws_sdk_sqs::Client::new(config))),
-            eks: Arc::new(eks::SdkEks(aws_sdk_eks::Client::new(config))),
-            price_list: Arc::new(prices::SdkPriceList(aws_sdk_pricing::Client::from_conf(prices.build()))),
-            zonal_shift: Arc::new(zonal_shift::SdkZonalShift(aws_sdk_arczonalshift::Client::new(config))),
+            ssm: Arc::new(ssm::SdkSsm(client!(aws_sdk_ssm, config))),
+            iam: Arc::new(iam::SdkIam(client!(aws_sdk_iam, config))),
+            sqs: Arc::new(sqs::SdkSqs(client!(aws_sdk_sqs, config))),
+            eks: Arc::new(eks::SdkEks(client!(aws_sdk_eks, config))),
+            price_list: Arc::new(prices::SdkPriceList(client!(aws_sdk_pricing, &price_config))),
+            zonal_shift: Arc::new(zonal_shift::SdkZonalShift(client!(aws_sdk_arczonalshift, config))),
         };
         Ok(Self { services, region, ec2 })
     }
