@@ -26,7 +26,7 @@ fn seeds_keep_every_promise() {
     });
     complain(&wrong, |seed| {
         format!(
-            "KERF_AWS_CHAOS_SEED={seed} cargo test -p kerf-aws-sandbox --features sdk --test all one_aws_world -- --nocapture"
+            "KERF_AWS_CHAOS_SEED={seed} cargo test -p kerf-aws-sandbox --features sdk --test sdk one_aws_world -- --nocapture"
         )
     });
 }

@@ -1,6 +1,5 @@
 //! The callers of the AWS SDK against the embedded account: what they send is read at the wire, and what they read was written there.
 
-#![cfg(feature = "sdk")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod bad_input;
