@@ -15,9 +15,9 @@ pub const SELECTED: Duration = minutes(1);
 /// Security groups, launch templates, reservation queries, freshness of placement groups, missing roles, and the guard against creating a
 /// profile twice (AWS-423).
 pub const SHORT_LIVED: Duration = minutes(1);
-/// Until the deletion of a launch template that failed is tried again. A permission that is missing for good costs few calls, and templates
-/// stay far from the 5,000 that a region allows.
-pub const FAILED_DELETION: Duration = minutes(5);
+/// Until a launch template is deleted that may exist still: its deletion failed, or EC2 did not show it to a launch. A permission that is
+/// missing for good costs few calls, and templates stay far from the 5,000 that a region allows.
+pub const TEMPLATE_MAY_REMAIN: Duration = minutes(5);
 /// Offerings without capacity (AWS-424).
 pub const UNAVAILABLE_OFFERINGS: Duration = minutes(3);
 /// Offerings without capacity that launches found so again and again: each time twice as long as before, up to this. A pool of capacity

@@ -1,7 +1,7 @@
 //! Launch templates in EC2: made when they are needed, deleted once no launch has needed them for a minute (AWS-157 to AWS-160).
 
 use crate::errors::ApiError;
-use crate::intervals::{FAILED_DELETION, SHORT_LIVED};
+use crate::intervals::{SHORT_LIVED, TEMPLATE_MAY_REMAIN};
 use crate::launch::TemplateData;
 use crate::selector::Filter;
 use crate::services::{CallResult, Ec2, TemplateQuery};
@@ -16,8 +16,9 @@ pub struct LaunchTemplates {
     cluster: String,
     /// Names, and until when each is kept.
     known: Mutex<BTreeMap<String, Instant>>,
-    /// Names whose deletion failed, and from when on it is tried again. Whether these templates exist is not known.
-    undeleted: Mutex<BTreeMap<String, Instant>>,
+    /// Names of templates that may exist, and from when on they are deleted: the deletion failed, or EC2 said that there is none, which it also
+    /// does for some seconds after a template was made.
+    may_remain: Mutex<BTreeMap<String, Instant>>,
     /// A lock for each name that is being made or deleted.
     busy: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -29,7 +30,7 @@ impl LaunchTemplates {
             ec2,
             cluster: cluster.to_owned(),
             known: Mutex::default(),
-            undeleted: Mutex::default(),
+            may_remain: Mutex::default(),
             busy: Mutex::default(),
         }
     }
@@ -38,8 +39,8 @@ impl LaunchTemplates {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn undeleted(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
-        self.undeleted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn may_remain(&self) -> MutexGuard<'_, BTreeMap<String, Instant>> {
+        self.may_remain.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs this while nothing else makes or deletes the template of this name.
@@ -65,7 +66,7 @@ impl LaunchTemplates {
             let is_known = self.known().contains_key(name);
             let is_new = !is_known && !self.exists(name).await? && self.create(name, data).await?;
             self.known().insert(name.to_owned(), Instant::now() + SHORT_LIVED);
-            self.undeleted().remove(name);
+            self.may_remain().remove(name);
             Ok(is_new)
         })
         .await
@@ -100,11 +101,14 @@ impl LaunchTemplates {
         }
     }
 
-    /// Forgets templates that EC2 says do not exist, without deleting them: the next launch makes them anew (AWS-159, AWS-491).
+    /// Forgets templates that EC2 says do not exist, without deleting them: the next launch makes them anew (AWS-159, AWS-491). Those that no
+    /// launch needs again are deleted later, because EC2 may only not show them yet.
     pub fn forget<'a>(&self, names: impl IntoIterator<Item = &'a str>) {
-        let mut known = self.known();
+        let (mut known, mut may_remain) = (self.known(), self.may_remain());
         for name in names {
-            known.remove(name);
+            if known.remove(name).is_some() {
+                may_remain.insert(name.to_owned(), Instant::now() + TEMPLATE_MAY_REMAIN);
+            }
         }
     }
 
@@ -133,23 +137,23 @@ impl LaunchTemplates {
     pub async fn delete_unused(&self) {
         let now = Instant::now();
         let expired: BTreeSet<String> = {
-            let (known, undeleted) = (self.known(), self.undeleted());
-            let expired = known.iter().chain(&*undeleted).filter(|(_, until)| **until <= now);
+            let (known, may_remain) = (self.known(), self.may_remain());
+            let expired = known.iter().chain(&*may_remain).filter(|(_, until)| **until <= now);
             expired.map(|(name, _)| name.clone()).collect()
         };
         for name in expired {
             let deleted = self.alone(&name, async {
                 let until = self.known().get(&name).copied();
-                let until = until.or_else(|| self.undeleted().get(&name).copied());
+                let until = until.or_else(|| self.may_remain().get(&name).copied());
                 if until.is_none_or(|until| until > now) {
                     return Ok(());
                 }
                 self.known().remove(&name);
                 let deleted = self.delete(&name).await;
                 if deleted.is_err() {
-                    self.undeleted().insert(name.clone(), now + FAILED_DELETION);
+                    self.may_remain().insert(name.clone(), now + TEMPLATE_MAY_REMAIN);
                 } else {
-                    self.undeleted().remove(&name);
+                    self.may_remain().remove(&name);
                 }
                 deleted
             });

@@ -144,6 +144,28 @@ async fn a_template_that_is_gone_is_made_anew_once() {
     assert_eq!(world.aws.count("CreateFleet"), 2, "there is one more attempt, not more");
 }
 
+// AWS-158, AWS-159
+#[tokio::test(start_paused = true)]
+async fn a_template_that_was_only_not_shown_yet_is_deleted_later() {
+    let world = ready_world(&["m5.large"]).await;
+    for _ in 0..2 {
+        world
+            .aws
+            .fail("CreateFleet", "InvalidLaunchTemplateName.NotFoundException", "not yet");
+    }
+    // Both attempts fail, and no launch needs the template of this class again.
+    world.provider.create(&plain_claim("a")).await.unwrap_err();
+    assert_eq!(world.aws.account().templates.len(), 1);
+    world.aws.take_calls();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    world.cloud.templates.delete_unused().await;
+    assert_eq!(world.aws.count("DeleteLaunchTemplate"), 0, "a launch may try again");
+    tokio::time::sleep(Duration::from_secs(180)).await;
+    world.cloud.templates.delete_unused().await;
+    assert_eq!(world.aws.count("DeleteLaunchTemplate"), 1);
+    assert!(world.aws.account().templates.is_empty());
+}
+
 // AWS-160
 #[tokio::test(start_paused = true)]
 async fn all_templates_of_a_class_are_deleted_with_it() {
