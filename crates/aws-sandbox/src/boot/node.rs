@@ -87,7 +87,10 @@ pub(super) fn node(account: &Account, instance: &Instance, family: AmiFamily, bo
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": name, "labels": labels},
         "spec": {"providerID": provider_id(&instance.zone.name, &instance.id), "taints": taints.collect::<Vec<_>>()},
-        "status": {"phase": "Pending", "capacity": capacity, "allocatable": allocatable},
+        "status": {
+            "phase": "Pending", "capacity": capacity, "allocatable": allocatable,
+            "addresses": [{"type": "InternalIP", "address": instance.address}, {"type": "Hostname", "address": name}],
+        },
     });
     serde_json::from_value(node).ok()
 }

@@ -25,7 +25,14 @@ async fn the_objects_of_the_guide_give_running_pods_and_nothing_stays() {
     let nodes = cluster.nodes().await;
     assert_eq!(nodes.len(), instances.len());
     let node = &nodes[0];
-    assert!(node.name_any().ends_with(".ec2.internal"));
+    // The name has the address of the instance, as it has in EC2.
+    let status = node.status.as_ref().unwrap();
+    let internal = status.addresses.iter().flatten().find(|one| one.type_ == "InternalIP");
+    let address = &internal.unwrap().address;
+    assert_eq!(
+        node.name_any(),
+        format!("ip-{}.ec2.internal", address.replace('.', "-"))
+    );
     assert_eq!(node.labels()["karpenter.sh/registered"], "true");
     assert_eq!(node.labels()["karpenter.sh/nodepool"], "default");
     let taints = node.spec.as_ref().unwrap().taints.clone().unwrap_or_default();

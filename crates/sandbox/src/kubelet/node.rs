@@ -123,11 +123,9 @@ fn status_patch(context: &ActorContext, node: &Node, conditions: &[(&str, &str, 
             })
         })
         .collect();
-    let name = node.name_any();
     let mut patch = json!({
         "phase": "Running",
         "conditions": conditions,
-        "addresses": [{"type": "InternalIP", "address": address("10.0", &name)}, {"type": "Hostname", "address": name}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         "nodeInfo": {
             "architecture": node.labels().get("kubernetes.io/arch").map_or("amd64", String::as_str),
@@ -137,6 +135,12 @@ fn status_patch(context: &ActorContext, node: &Node, conditions: &[(&str, &str, 
             "bootID": uid(node), "machineID": uid(node), "systemUUID": uid(node),
         },
     });
+    // A machine of a cloud has its address from there.
+    if status.addresses.is_none_or(|known| known.is_empty()) {
+        let name = node.name_any();
+        patch["addresses"] =
+            json!([{"type": "InternalIP", "address": address("10.0", &name)}, {"type": "Hostname", "address": name}]);
+    }
     // KWK-062: resources that the Node does not state get large defaults.
     let plenty = json!({"cpu": "1k", "memory": "1Ti", "pods": "1M"});
     if status
