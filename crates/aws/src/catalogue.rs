@@ -2,7 +2,7 @@
 
 use crate::discovered_memory::images_key;
 use crate::instance_type::kubelet::ClassKubelet;
-use crate::instance_type::{InstanceTypeDescription, ResolveSettings, TypeKey, resolve_with};
+use crate::instance_type::{InstanceTypeDescription, ResolveSettings, TypeKey, TypesOfClass};
 use crate::lookup::class_key;
 use crate::market::Market;
 use crate::offering::{OfferingContext, OfferingsOfClass};
@@ -49,13 +49,9 @@ struct Facts {
     descriptions: BTreeMap<String, InstanceTypeDescription>,
     /// Zones by type.
     zones: BTreeMap<String, BTreeSet<String>>,
+    /// Zones that have any type.
+    all_zones: BTreeSet<String>,
     revision: u64,
-}
-
-impl Facts {
-    fn all_zones(&self) -> BTreeSet<String> {
-        self.zones.values().flatten().cloned().collect()
-    }
 }
 
 /// Everything a list depends on.
@@ -118,6 +114,7 @@ impl InstanceTypes {
         if facts.descriptions != descriptions || facts.zones != by_type {
             *facts = Arc::new(Facts {
                 descriptions,
+                all_zones: by_type.values().flatten().cloned().collect(),
                 zones: by_type,
                 revision: facts.revision + 1,
             });
@@ -189,10 +186,10 @@ impl InstanceTypes {
         now: Timestamp,
     ) -> Arc<Catalogue> {
         let resolved = self.resolve(class, facts, key.revision.1[1], market, now);
-        let (prices, all_zones) = (market.prices(), facts.all_zones());
+        let prices = market.prices();
         let unavailable = market.unavailable();
         let context = OfferingContext {
-            all_zones: &all_zones,
+            all_zones: &facts.all_zones,
             prices: &prices,
             overlay_prices: &key.overlay_prices,
             unavailable: &unavailable,
@@ -229,29 +226,20 @@ impl InstanceTypes {
         if let Some((_, _, known)) = all.iter().find(|(one, at, _)| *one == key && *at == revision) {
             return Arc::clone(known);
         }
+        // Types with the same labels share them.
+        let labels = all
+            .iter()
+            .find(|(one, at, _)| at.0 == revision.0 && one.has_labels_of(&key))
+            .map(|(_, _, types)| Arc::clone(types));
         let (images, nowhere) = (images_key(&class.status.amis), BTreeSet::new());
         all.retain(|(_, at, _)| *at == revision);
         let kubelet = ClassKubelet::usable(&class.spec, self.settings.node_class_cel);
+        let of_class = TypesOfClass::new(class, &kubelet, &self.settings, &self.interner);
         let types = facts.descriptions.values().enumerate().map(|(at, description)| {
             let zones = facts.zones.get(&description.name).unwrap_or(&nowhere);
             let memory = market.memory(&description.name, images, now);
-            let mut kind = resolve_with(
-                description,
-                class,
-                &kubelet,
-                zones,
-                memory,
-                &self.settings,
-                &self.interner,
-            );
-            // Classes with the same zones have the same labels: they share them.
-            let of_others = all
-                .iter()
-                .filter_map(|(_, _, types)| Some(&types.get(at)?.requirements));
-            if let Some(same) = of_others.into_iter().find(|one| **one == kind.requirements) {
-                kind.requirements = same.clone();
-            }
-            kind
+            let labels = labels.as_ref().and_then(|types| Some(&types.get(at)?.requirements));
+            of_class.resolve(description, zones, memory, labels)
         });
         let types = Arc::new(types.collect::<Vec<_>>());
         all.truncate(RESOLVED_MAX - 1);
@@ -266,7 +254,7 @@ impl InstanceTypes {
 
     /// The zones that have any type.
     pub fn zones(&self) -> BTreeSet<String> {
-        locked(&self.facts).all_zones()
+        locked(&self.facts).all_zones.clone()
     }
 
     /// The type of this name, as EC2 describes it.

@@ -5,7 +5,7 @@ use crate::discovered_memory::{DiscoveredMemory, images_key};
 use crate::instance_type::kubelet::{
     ClassKubelet, KubeletProblem, checked_expressions, evaluation_failed, gate_problem,
 };
-use crate::instance_type::{BUILTIN_ZONES, ResolveSettings, builtin_types, resolve_with};
+use crate::instance_type::{BUILTIN_ZONES, ResolveSettings, TypesOfClass, builtin_types};
 use crate::offering::{OfferingContext, OfferingsOfClass, UnavailableOfferings};
 use crate::options::AwsFeatureGates;
 use crate::pricing::PriceBook;
@@ -148,17 +148,10 @@ pub fn offline_catalogue(
     let Ok(kubelet) = usable_kubelet(&class, settings) else {
         return Arc::new(Catalogue { types: Vec::new() });
     };
+    let of_class = TypesOfClass::new(&class, &kubelet, &settings.resolve, interner);
     let types = builtin_types().values().map(|description| {
         let memory = memory.memory(&description.name, images, now);
-        let mut kind = resolve_with(
-            description,
-            &class,
-            &kubelet,
-            &zones,
-            memory,
-            &settings.resolve,
-            interner,
-        );
+        let mut kind = of_class.resolve(description, &zones, memory, None);
         offerings.inject(&mut kind, description);
         kind
     });

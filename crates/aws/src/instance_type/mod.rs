@@ -21,5 +21,5 @@ pub use description::{
 pub use labels::{NameParts, ZoneView, architecture, name_parts, requirements};
 pub use overhead::{eviction_threshold, kube_reserved, overhead, system_reserved};
 pub use pods::{FamilyPodRules, eni_limited_pods, family_pod_rules, pods};
-pub use resolve::{ResolveSettings, TypeKey, resolve, resolve_with};
+pub use resolve::{ResolveSettings, TypeKey, TypesOfClass, resolve};
 pub use storage::ephemeral_storage_bytes;

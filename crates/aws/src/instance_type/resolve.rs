@@ -10,6 +10,7 @@ use kerf_api::ec2_node_class::{
 use kerf_api::{EC2NodeClass, EC2NodeClassSpec};
 use kerf_model::instance_type::InstanceType;
 use kerf_model::intern::Interner;
+use kerf_model::requirement::Requirements;
 use std::collections::BTreeSet;
 
 /// Settings of the provider that instance types depend on.
@@ -50,61 +51,89 @@ pub fn resolve(
     interner: &Interner,
 ) -> InstanceType {
     let kubelet = ClassKubelet::usable(&class.spec, settings.node_class_cel);
-    resolve_with(
-        description,
-        class,
-        &kubelet,
-        offered_in,
-        discovered_memory,
-        settings,
-        interner,
-    )
+    let types = TypesOfClass::new(class, &kubelet, settings, interner);
+    types.resolve(description, offered_in, discovered_memory, None)
 }
 
-/// The same for a class whose kubelet settings were read before, since that takes longer than one type. A type that an expression gives
-/// nothing for has the defaults; no launch takes it.
-pub fn resolve_with(
-    description: &InstanceTypeDescription,
-    class: &EC2NodeClass,
-    kubelet: &ClassKubelet,
-    offered_in: &BTreeSet<String>,
-    discovered_memory: Option<i64>,
-    settings: &ResolveSettings,
-    interner: &Interner,
-) -> InstanceType {
-    let of_type = kubelet.has_expressions().then(|| {
-        let kubelet = kubelet.of_type(description, &class.spec, settings.reserved_enis);
-        EC2NodeClassSpec {
-            kubelet: Some(kubelet.unwrap_or_else(|_| class.spec.kubelet().without_expressions())),
-            ..class.spec.clone()
+/// Resolves types for a class. What all types have in common is computed once.
+pub struct TypesOfClass<'a> {
+    class: &'a EC2NodeClass,
+    kubelet: &'a ClassKubelet,
+    zones: ZoneView,
+    settings: &'a ResolveSettings,
+    interner: &'a Interner,
+}
+
+impl<'a> TypesOfClass<'a> {
+    /// The types of a class with these kubelet settings of its own.
+    pub fn new(
+        class: &'a EC2NodeClass,
+        kubelet: &'a ClassKubelet,
+        settings: &'a ResolveSettings,
+        interner: &'a Interner,
+    ) -> Self {
+        Self {
+            class,
+            kubelet,
+            zones: ZoneView::new(&class.status.subnets),
+            settings,
+            interner,
         }
-    });
-    let spec = of_type.as_ref().unwrap_or(&class.spec);
-    let family = class.spec.effective_family();
-    let reservations: Vec<&NodeClassReservation> = class
-        .status
-        .capacity_reservations
-        .iter()
-        .filter(|reservation| settings.reserved_capacity && reservation.instance_type == description.name)
-        .collect();
-    let zones = ZoneView::new(&class.status.subnets);
-    let requirements = requirements(
-        description,
-        &settings.region,
-        offered_in,
-        &zones,
-        family,
-        &reservations,
-        interner,
-    );
-    InstanceType {
-        name: interner.intern(&description.name),
-        requirements,
-        capacity: capacity(description, spec, family, settings, discovered_memory, interner),
-        overhead: overhead(description, spec, family, settings, interner),
-        offerings: Vec::new(),
-        price_overlaid: false,
-        capacity_overlaid: false,
+    }
+
+    /// The type as nodes of the class would have it. `labels` are its labels where they are known from a class with the same
+    /// ([`TypeKey::has_labels_of`]). A type that an expression gives nothing for has the defaults; no launch takes it.
+    pub fn resolve(
+        &self,
+        description: &InstanceTypeDescription,
+        offered_in: &BTreeSet<String>,
+        discovered_memory: Option<i64>,
+        labels: Option<&Requirements>,
+    ) -> InstanceType {
+        let Self {
+            class,
+            kubelet,
+            settings,
+            interner,
+            ..
+        } = self;
+        let of_type = kubelet.has_expressions().then(|| {
+            let kubelet = kubelet.of_type(description, &class.spec, settings.reserved_enis);
+            EC2NodeClassSpec {
+                kubelet: Some(kubelet.unwrap_or_else(|_| class.spec.kubelet().without_expressions())),
+                ..class.spec.clone()
+            }
+        });
+        let spec = of_type.as_ref().unwrap_or(&class.spec);
+        let family = class.spec.effective_family();
+        InstanceType {
+            name: interner.intern(&description.name),
+            requirements: labels.cloned().unwrap_or_else(|| self.labels(description, offered_in)),
+            capacity: capacity(description, spec, family, settings, discovered_memory, interner),
+            overhead: overhead(description, spec, family, settings, interner),
+            offerings: Vec::new(),
+            price_overlaid: false,
+            capacity_overlaid: false,
+        }
+    }
+
+    fn labels(&self, description: &InstanceTypeDescription, offered_in: &BTreeSet<String>) -> Requirements {
+        let reservations: Vec<&NodeClassReservation> = self
+            .class
+            .status
+            .capacity_reservations
+            .iter()
+            .filter(|reservation| self.settings.reserved_capacity && reservation.instance_type == description.name)
+            .collect();
+        requirements(
+            description,
+            &self.settings.region,
+            offered_in,
+            &self.zones,
+            self.class.spec.effective_family(),
+            &reservations,
+            self.interner,
+        )
     }
 }
 
@@ -152,5 +181,12 @@ impl TypeKey {
             interfaces,
             store: class.spec.instance_store_policy,
         }
+    }
+
+    /// Whether types have the same labels for a class with this key as for one with the other.
+    pub fn has_labels_of(&self, other: &Self) -> bool {
+        self.zones == other.zones
+            && self.family.windows_build() == other.family.windows_build()
+            && self.reservations == other.reservations
     }
 }

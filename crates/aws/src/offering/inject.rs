@@ -1,9 +1,9 @@
 //! All offerings of a type for a class.
 
-use super::base::{base_offerings, unreserved};
+use super::base::{Place, base_offerings};
 use super::partitions::expand_partitions;
 use super::reserved::reserved_offerings;
-use super::unavailable::{CapacityType, UnavailableOfferings};
+use super::unavailable::UnavailableOfferings;
 use crate::instance_type::{InstanceTypeDescription, ZoneView, incompatibility};
 use crate::placement_group::PlacementGroup;
 use crate::pricing::PriceBook;
@@ -12,7 +12,6 @@ use kerf_api::EC2NodeClass;
 use kerf_model::instance_type::InstanceType;
 use kerf_model::intern::Interner;
 use kerf_model::price::Price;
-use kerf_model::requirement::Requirements;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What offerings depend on besides the type and the class.
@@ -45,32 +44,18 @@ pub struct OfferingsOfClass<'a> {
     class: &'a EC2NodeClass,
     context: &'a OfferingContext<'a>,
     zones: ZoneView,
-    /// Requirements of offerings that are not reserved, by zone and capacity type.
-    places: BTreeMap<(&'a str, CapacityType), Requirements>,
+    places: Vec<Place<'a>>,
 }
 
 impl<'a> OfferingsOfClass<'a> {
     /// The offerings of a class.
     pub fn new(class: &'a EC2NodeClass, context: &'a OfferingContext<'a>) -> Self {
         let zones = ZoneView::new(&class.status.subnets);
-        let types = [CapacityType::OnDemand, CapacityType::Spot];
-        let all = context
-            .all_zones
-            .iter()
-            .flat_map(|zone| types.map(|one| (zone.as_str(), one)));
-        let places = all
-            .map(|(zone, capacity_type)| {
-                (
-                    (zone, capacity_type),
-                    unreserved(zone, capacity_type, &zones, context.interner),
-                )
-            })
-            .collect();
         Self {
             class,
             context,
+            places: Place::all(&zones, context),
             zones,
-            places,
         }
     }
 

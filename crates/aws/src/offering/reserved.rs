@@ -1,6 +1,6 @@
 //! Offerings from capacity reservations (AWS-217).
 
-use super::base::place;
+use super::base::{is_shifted, place};
 use super::inject::OfferingContext;
 use super::unavailable::CapacityType;
 use crate::instance_type::ZoneView;
@@ -34,9 +34,6 @@ pub(super) fn reserved_offerings(
         let zone = reservation.availability_zone.as_str();
         let left = context.reservation_counts.get(&reservation.id).copied().unwrap_or(0);
         let is_own = own_zones.is_some_and(|own| own.has(interner.intern(zone), interner));
-        let is_shifted = zones
-            .zone_id(zone)
-            .is_some_and(|id| context.shifted_zone_ids.contains(id));
         let is_expiring = reservation.state == "expiring";
         let mut requirements = place(zone, CapacityType::Reserved, zones, interner);
         let id = interner.intern(&reservation.id);
@@ -53,7 +50,7 @@ pub(super) fn reserved_offerings(
         Offering {
             requirements,
             price,
-            available: is_compatible && left > 0 && is_own && !is_shifted && !is_expiring,
+            available: is_compatible && left > 0 && is_own && !is_shifted(zone, zones, context) && !is_expiring,
             reservation: Some(Reservation { id, capacity: left }),
             capacity_override: None,
             overhead_override: None,

@@ -51,18 +51,56 @@ impl PriceBook {
         }
     }
 
-    /// The on-demand price of a type: the last one seen, else the built-in one.
-    pub fn on_demand(&self, instance_type: &str) -> Option<Price> {
-        let seen = self.on_demand.get(instance_type).copied();
-        seen.or_else(|| builtin_prices(&self.region, instance_type))
+    /// The prices of a type: on demand the last one seen, else the built-in one (AWS-221).
+    pub fn of_type<'a>(&'a self, instance_type: &'a str) -> TypePrices<'a> {
+        let builtin = || builtin_prices(&self.region, instance_type);
+        let on_demand = self.on_demand.get(instance_type).copied().or_else(builtin);
+        let spot = match &self.spot {
+            SpotPrices::Unknown => TypeSpotPrices::InEveryZone(builtin()),
+            SpotPrices::Seen(seen) => TypeSpotPrices::ByZone(seen.get(instance_type)),
+            SpotPrices::Modelled => TypeSpotPrices::Modelled(instance_type),
+        };
+        TypePrices { on_demand, spot }
     }
 
-    /// The spot price of a type in a zone (AWS-221).
+    /// The on-demand price of a type.
+    pub fn on_demand(&self, instance_type: &str) -> Option<Price> {
+        self.of_type(instance_type).on_demand()
+    }
+
+    /// The spot price of a type in a zone.
     pub fn spot(&self, instance_type: &str, zone: &str) -> Option<Price> {
-        match &self.spot {
-            SpotPrices::Unknown => builtin_prices(&self.region, instance_type),
-            SpotPrices::Seen(seen) => seen.get(instance_type)?.get(zone).copied(),
-            SpotPrices::Modelled => Some(modelled_spot_price(instance_type, zone, self.on_demand(instance_type)?)),
+        self.of_type(instance_type).spot(zone)
+    }
+}
+
+/// The prices of one instance type.
+#[derive(Clone, Copy, Debug)]
+pub struct TypePrices<'a> {
+    on_demand: Option<Price>,
+    spot: TypeSpotPrices<'a>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum TypeSpotPrices<'a> {
+    InEveryZone(Option<Price>),
+    ByZone(Option<&'a BTreeMap<String, Price>>),
+    /// Made up for the type of this name.
+    Modelled(&'a str),
+}
+
+impl TypePrices<'_> {
+    /// The price on demand.
+    pub fn on_demand(&self) -> Option<Price> {
+        self.on_demand
+    }
+
+    /// The spot price in a zone.
+    pub fn spot(&self, zone: &str) -> Option<Price> {
+        match self.spot {
+            TypeSpotPrices::InEveryZone(price) => price,
+            TypeSpotPrices::ByZone(prices) => prices?.get(zone).copied(),
+            TypeSpotPrices::Modelled(name) => Some(modelled_spot_price(name, zone, self.on_demand?)),
         }
     }
 }

@@ -6,7 +6,7 @@ mod builtin;
 mod price_list;
 mod spot_history;
 
-pub use book::{PriceBook, SpotPrices};
+pub use book::{PriceBook, SpotPrices, TypePrices};
 pub use builtin::{BUILTIN_REGIONS, builtin_prices, has_builtin_prices, parse_price_table};
 pub use price_list::{
     PriceQuery, PricesMissing, currency, on_demand_prices, price_queries, pricing_endpoint_region,
