@@ -1,8 +1,18 @@
 //! Lists of instance types and their offerings: what they depend on, and how often they are computed.
 
+use crate::class::description;
 use crate::world::{ready_class, ready_world, world};
+use jiff::Timestamp;
+use kerf_api::EC2NodeClass;
+use kerf_aws::catalogue::InstanceTypes;
+use kerf_aws::instance_type::ResolveSettings;
+use kerf_aws::market::Market;
+use kerf_aws::reservation::ReservationCounts;
+use kerf_aws::services::InstanceTypeZone;
 use kerf_cloud::CloudProvider;
 use kerf_model::instance_type::Catalogue;
+use kerf_model::intern::Interner;
+use kerf_model::requirement::Requirements;
 use serde_json::json;
 use std::sync::Arc;
 
@@ -79,6 +89,59 @@ async fn offerings_follow_everything_that_availability_depends_on() {
     let nested = list(json!({"cpuOptions": {"nestedVirtualization": "enabled"}}));
     assert_eq!(available(&nested), 0);
     assert_eq!(available(&list(json!({}))), available(&base));
+}
+
+// AWS-180, AWS-181
+#[test]
+fn labels_known_from_another_class_are_those_of_the_class() {
+    let interner = Arc::new(Interner::default());
+    let names = ["m5.large", "m6g.large"];
+    let types = || {
+        let types = InstanceTypes::new(ResolveSettings::new("us-east-1"), Arc::clone(&interner));
+        let zones = names.into_iter().flat_map(|name| {
+            ["us-east-1a", "us-east-1b"].map(|zone| InstanceTypeZone {
+                instance_type: name.to_owned(),
+                zone: zone.to_owned(),
+            })
+        });
+        types.report(names.map(description).into(), zones.collect());
+        types
+    };
+    let market = Market::new("us-east-1", false);
+    let labels = |types: &InstanceTypes, class: &EC2NodeClass| -> Vec<Requirements> {
+        let counts = ReservationCounts::default();
+        let list = types.list(class, None, &market, &counts, Arc::default(), Timestamp::UNIX_EPOCH);
+        let list = list.unwrap();
+        list.types.iter().map(|one| one.requirements.clone()).collect()
+    };
+    let subnet = |id: &str| json!({"id": "subnet-a", "zone": "us-east-1a", "zoneID": id});
+    let reservation = |id: &str| {
+        json!({
+            "availabilityZone": "us-east-1a", "id": id, "instanceMatchCriteria": "open", "instanceType": "m5.large",
+            "ownerID": "123456789012",
+        })
+    };
+    let classes = [
+        ready_class(json!({}), json!({})),
+        ready_class(json!({"kubelet": {"maxPods": 8}}), json!({})),
+        ready_class(json!({"amiFamily": "Windows2022"}), json!({})),
+        ready_class(json!({"amiFamily": "Windows2019"}), json!({})),
+        ready_class(json!({"amiFamily": "Custom"}), json!({})),
+        ready_class(json!({}), json!({"subnets": [subnet("use1-az1")]})),
+        ready_class(json!({}), json!({"subnets": [subnet("use1-az6")]})),
+        ready_class(json!({}), json!({"capacityReservations": [reservation("cr-1")]})),
+        ready_class(json!({}), json!({"capacityReservations": [reservation("cr-2")]})),
+    ];
+    let shared = types();
+    for class in &classes {
+        assert_eq!(labels(&shared, class), labels(&types(), class), "{class:?}");
+    }
+    // Equal ones share their memory.
+    let pairs = labels(&shared, &classes[0])
+        .into_iter()
+        .zip(labels(&shared, &classes[1]));
+    let mut pairs = pairs.map(|(one, other)| (one.iter().as_slice().as_ptr(), other.iter().as_slice().as_ptr()));
+    assert!(pairs.all(|(one, other)| one == other));
 }
 
 // AWS-179
