@@ -22,7 +22,7 @@ pub(super) fn place(zone: &str, capacity_type: CapacityType, zones: &ZoneView, i
 }
 
 /// A zone with a capacity type: what offerings of all types have in common there.
-pub(super) struct Place<'a> {
+pub(super) struct OfferingPlace<'a> {
     zone: &'a str,
     zone_key: Sym,
     capacity_type: CapacityType,
@@ -32,7 +32,7 @@ pub(super) struct Place<'a> {
     requirements: Requirements,
 }
 
-impl<'a> Place<'a> {
+impl<'a> OfferingPlace<'a> {
     /// Every zone in which any type is offered, on demand and as spot.
     pub(super) fn all(zones: &ZoneView, context: &OfferingContext<'a>) -> Vec<Self> {
         let interner = context.interner;
@@ -67,7 +67,7 @@ pub(super) fn base_offerings(
     description: &InstanceTypeDescription,
     kind: &InstanceType,
     zones: &ZoneView,
-    places: &[Place<'_>],
+    places: &[OfferingPlace<'_>],
     context: &OfferingContext<'_>,
     is_compatible: bool,
 ) -> Vec<Offering> {

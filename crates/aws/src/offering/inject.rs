@@ -1,6 +1,6 @@
 //! All offerings of a type for a class.
 
-use super::base::{Place, base_offerings};
+use super::base::{OfferingPlace, base_offerings};
 use super::partitions::expand_partitions;
 use super::reserved::reserved_offerings;
 use super::unavailable::UnavailableOfferings;
@@ -44,7 +44,7 @@ pub struct OfferingsOfClass<'a> {
     class: &'a EC2NodeClass,
     context: &'a OfferingContext<'a>,
     zones: ZoneView,
-    places: Vec<Place<'a>>,
+    places: Vec<OfferingPlace<'a>>,
 }
 
 impl<'a> OfferingsOfClass<'a> {
@@ -54,7 +54,7 @@ impl<'a> OfferingsOfClass<'a> {
         Self {
             class,
             context,
-            places: Place::all(&zones, context),
+            places: OfferingPlace::all(&zones, context),
             zones,
         }
     }
