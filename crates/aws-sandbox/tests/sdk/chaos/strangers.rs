@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use kerf_aws::launch::TargetCapacity;
 use kerf_aws::tags::Tags;
 use kerf_aws_sandbox::account::{
-    Account, FleetRequest, Instance, LaunchData, LaunchTemplate, Override, Profile, Queue, Strategy, TemplateReference,
+    Account, FleetRequest, Instance, LaunchData, LaunchTemplate, Override, Profile, Purchase, Queue, Strategy,
+    TemplateReference,
 };
 
 /// What must stay as it is.
@@ -107,11 +108,17 @@ pub(super) fn settle(account: &mut Account, now: Timestamp) {
 pub(super) fn look(account: &Account) -> Strangers {
     let is_stranger = |tags: &Tags| tags.contains_key(MARK);
     let instances = account.instances.values().filter(|one| is_stranger(&one.tags));
+    // EC2 itself makes an instance one on demand when its reservation ends.
+    let instances = instances.map(|one| Instance {
+        purchase: Purchase::OnDemand,
+        reservation_id: None,
+        ..one.clone()
+    });
     let templates = account.templates.values().filter(|one| is_stranger(&one.tags));
     let profiles = account.profiles.values().filter(|one| is_stranger(&one.tags));
     let received = account.queues[QUEUE].messages.iter().map(|message| message.received);
     Strangers {
-        instances: instances.cloned().collect(),
+        instances: instances.collect(),
         templates: templates.cloned().collect(),
         profiles: profiles.cloned().collect(),
         received: received.sum(),
