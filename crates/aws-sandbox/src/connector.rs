@@ -14,7 +14,7 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 use http_body_util::BodyExt as _;
 use kerf_aws::sdk::{ConnectError, Connection, isolated_config};
-use kerf_runtime::Clock;
+use kerf_runtime::{Clock, Metrics};
 use std::time::{Duration, SystemTime};
 
 /// Secret and session token that go with the access key of every sandbox. Nobody looks at them but tests that search logs for them.
@@ -22,7 +22,7 @@ const SECRET: &str = "sandbox-secret-key";
 const SESSION_TOKEN: &str = "sandbox-session-token";
 
 /// The services of an account on the real SDK. `faults` may be one for several connections.
-pub fn connect(sandbox: &AwsSandbox, faults: &AwsFaults) -> Result<Connection, ConnectError> {
+pub fn connect(sandbox: &AwsSandbox, faults: &AwsFaults, metrics: &Metrics) -> Result<Connection, ConnectError> {
     let (region, key) = sandbox.with(|account, _| (account.region.clone(), account.access_key.clone()));
     let connector = Connector {
         sandbox: sandbox.clone(),
@@ -30,12 +30,8 @@ pub fn connect(sandbox: &AwsSandbox, faults: &AwsFaults) -> Result<Connection, C
     };
     let credentials = Credentials::new(key, SECRET, Some(SESSION_TOKEN.to_owned()), None, "sandbox");
     let time = SandboxTime(sandbox.clock().clone());
-    Connection::new(&isolated_config(
-        SharedHttpClient::new(connector),
-        &region,
-        credentials,
-        time,
-    ))
+    let config = isolated_config(SharedHttpClient::new(connector), &region, credentials, time);
+    Connection::new(&config, metrics)
 }
 
 /// The account's clock, for signatures.

@@ -16,7 +16,7 @@ pub const BATCH_SIZES: [f64; 34] = [
 
 const MIB: f64 = 1_048_576.0;
 
-const fn definition(
+pub(crate) const fn definition(
     name: &'static str,
     kind: MetricKind,
     labels: &'static [&'static str],

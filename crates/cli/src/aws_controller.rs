@@ -20,7 +20,8 @@ pub(crate) async fn run(
     kubeconfig: &str,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    let connection = kerf_aws::sdk::connect().await?;
+    let metrics = process.metrics(&profile())?;
+    let connection = kerf_aws::sdk::connect(&metrics).await?;
     let client_ca = client_ca((!kubeconfig.is_empty()).then(|| Path::new(kubeconfig)));
     let bare = process.bare_client()?;
     let cluster = discover_cluster(&connection.services, &aws, &connection.region, &bare, &client_ca).await?;
@@ -31,7 +32,6 @@ pub(crate) async fn run(
         version = %cluster.version(),
         "discovered the cluster"
     );
-    let metrics = process.metrics(&profile())?;
     let (client, election) = process.client(&metrics)?;
     let parts = AwsController {
         services: connection.services,

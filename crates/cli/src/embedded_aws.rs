@@ -28,6 +28,7 @@ pub(crate) struct EmbeddedAws {
     pub(crate) sandbox: AwsSandbox,
     services: Services,
     region: String,
+    metrics: Metrics,
 }
 
 impl EmbeddedAws {
@@ -50,7 +51,8 @@ impl EmbeddedAws {
         };
         let account = starter.account(cluster.seed.derive("account"), cluster.clock.now());
         let sandbox = AwsSandbox::new(account, cluster.clock.clone());
-        let connection = connect(&sandbox, &AwsFaults::new(cluster.seed.derive("faults")))?;
+        let metrics = Metrics::new(label_names(&profile()));
+        let connection = connect(&sandbox, &AwsFaults::new(cluster.seed.derive("faults")), &metrics)?;
         connection.check().await?;
         let machines = Machines::new(sandbox.clone(), cluster.client.clone());
         tokio::spawn(machines.run(shutdown.clone()));
@@ -58,6 +60,7 @@ impl EmbeddedAws {
             sandbox,
             services: connection.services,
             region: connection.region,
+            metrics,
         })
     }
 
@@ -80,7 +83,7 @@ impl EmbeddedAws {
             options,
             clock: cluster.clock.clone(),
             seed: cluster.seed,
-            metrics: Metrics::new(label_names(&profile())),
+            metrics: self.metrics.clone(),
             listen,
             tuning,
         };

@@ -116,7 +116,7 @@ pub(crate) async fn manager(
     metrics: &Metrics,
     election: Option<Election>,
 ) -> Manager {
-    let services = connect(aws, faults).unwrap().services;
+    let services = connect(aws, faults, metrics).unwrap().services;
     let (client, clock) = (sandbox.client(), sandbox.clock().clone());
     try_manager(
         services,

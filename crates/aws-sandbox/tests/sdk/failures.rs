@@ -7,7 +7,7 @@ use kerf_aws::services::InstanceQuery;
 use kerf_aws_sandbox::account::Refusal;
 use kerf_aws_sandbox::connect;
 use kerf_aws_sandbox::faults::{AwsFaultPlan, AwsFaults};
-use kerf_runtime::Seed;
+use kerf_runtime::{Metrics, Seed};
 use std::time::Duration;
 
 async fn list(world: &World) -> Result<usize, kerf_aws::errors::ApiError> {
@@ -43,6 +43,53 @@ async fn throttled_calls_are_repeated_and_then_are_errors() {
     let calls = world.calls("CreateFleet");
     assert_eq!(calls[0].error.as_deref(), Some("RequestLimitExceeded"));
     assert_eq!(calls.last().unwrap().error, None);
+}
+
+// AWS-378
+#[tokio::test(start_paused = true)]
+async fn calls_are_counted_and_timed_with_their_retries() {
+    let world = world();
+    world.faults.refuse("DescribeInstances", &throttled(), 2);
+    assert_eq!(list(&world).await, Ok(0));
+    assert!(world.services.ec2.delete_launch_template("none").await.is_err());
+    let text = world.metrics.encode();
+    for line in [
+        r#"request_total{action="DescribeInstances",code="200",service="EC2"} 1"#,
+        r#"request_total{action="DeleteLaunchTemplate",code="400",service="EC2"} 1"#,
+        r#"request_attempt_total{action="DescribeInstances",code="503",service="EC2"} 2"#,
+        r#"request_attempt_total{action="DescribeInstances",code="200",service="EC2"} 1"#,
+        r#"request_retry_count_sum{action="DescribeInstances",code="200",service="EC2"} 2"#,
+        r#"request_retry_count_bucket{action="DescribeInstances",code="200",service="EC2",le="1"} 0"#,
+        r#"request_retry_count_sum{action="DeleteLaunchTemplate",code="400",service="EC2"} 0"#,
+        r#"request_attempt_duration_seconds_count{action="DescribeInstances",code="503",service="EC2"} 2"#,
+        r#"request_attempt_duration_seconds_sum{action="DescribeInstances",code="503",service="EC2"} 0"#,
+        r#"request_duration_seconds_count{action="DescribeInstances",code="200",service="EC2"} 1"#,
+        r#"request_duration_seconds_bucket{action="DescribeInstances",code="200",service="EC2",le="0.015"} 0"#,
+    ] {
+        assert!(text.contains(&format!("aws_sdk_go_{line}\n")), "{line}\n{text}");
+    }
+    // Pauses before retries count as time of the call, not of its attempts.
+    let sum = r#"aws_sdk_go_request_duration_seconds_sum{action="DescribeInstances",code="200",service="EC2"} "#;
+    let sum = text.lines().find_map(|line| line.strip_prefix(sum)).unwrap();
+    assert!(sum.parse::<f64>().unwrap() > 0.01, "{sum}");
+}
+
+// AWS-378
+#[tokio::test(start_paused = true)]
+async fn calls_without_an_answer_have_code_0() {
+    let world = world();
+    world.faults.set(AwsFaultPlan {
+        lost: 1.0,
+        ..AwsFaultPlan::default()
+    });
+    assert!(list(&world).await.is_err());
+    let text = world.metrics.encode();
+    for line in [
+        r#"request_total{action="DescribeInstances",code="0",service="EC2"} 1"#,
+        r#"request_attempt_total{action="DescribeInstances",code="0",service="EC2"} 3"#,
+    ] {
+        assert!(text.contains(&format!("aws_sdk_go_{line}\n")), "{line}\n{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,7 +221,10 @@ async fn the_check_at_start_tries_to_describe_instance_types() {
     assert_eq!(world.connection.check().await, Ok(()));
     assert_eq!(world.connection.region, "us-east-1");
     let nowhere = aws_types::SdkConfig::builder().build();
-    assert!(matches!(Connection::new(&nowhere), Err(ConnectError::NoRegion)));
+    assert!(matches!(
+        Connection::new(&nowhere, &Metrics::default()),
+        Err(ConnectError::NoRegion)
+    ));
     let call = world.calls("DescribeInstanceTypes").remove(0);
     assert_eq!(
         (call.error.as_deref(), call.parameters["DryRun"].as_str()),
@@ -200,7 +250,7 @@ async fn the_check_at_start_tries_to_describe_instance_types() {
 async fn connections_of_one_account_see_the_same() {
     let world = world();
     world.put_template("one", &world.data()).await;
-    let other = connect(&world.sandbox, &AwsFaults::new(Seed(2))).unwrap();
+    let other = connect(&world.sandbox, &AwsFaults::new(Seed(2)), &world.metrics).unwrap();
     other.services.ec2.delete_launch_template("one").await.unwrap();
     let gone = world.services.ec2.delete_launch_template("one").await.unwrap_err();
     assert!(gone.is_not_found());

@@ -13,7 +13,7 @@ use kerf_aws_sandbox::account::{Account, Call, SecurityGroup, Subnet};
 use kerf_aws_sandbox::faults::AwsFaults;
 use kerf_aws_sandbox::{AwsSandbox, connect};
 use kerf_model::price::Price;
-use kerf_runtime::{Clock, Seed};
+use kerf_runtime::{Clock, Metrics, Seed};
 
 pub(crate) fn start() -> Timestamp {
     "2026-01-01T00:00:00Z".parse().unwrap()
@@ -24,6 +24,7 @@ pub(crate) struct World {
     pub(crate) faults: AwsFaults,
     pub(crate) connection: Connection,
     pub(crate) services: Services,
+    pub(crate) metrics: Metrics,
 }
 
 pub(crate) fn tags<const N: usize>(tags: [(&str, &str); N]) -> Tags {
@@ -67,12 +68,14 @@ pub(crate) fn account() -> Account {
 pub(crate) fn world_of(account: Account) -> World {
     let sandbox = AwsSandbox::new(account, Clock::simulated(start()));
     let faults = AwsFaults::new(Seed(1));
-    let connection = connect(&sandbox, &faults).unwrap();
+    let metrics = Metrics::default();
+    let connection = connect(&sandbox, &faults, &metrics).unwrap();
     World {
         services: connection.services.clone(),
         sandbox,
         faults,
         connection,
+        metrics,
     }
 }
 

@@ -12,6 +12,7 @@ use aws_smithy_types::body::SdkBody;
 use http_body_util::BodyExt as _;
 use kerf_aws::sdk::{Connection, isolated_config};
 use kerf_aws::services::Services;
+use kerf_runtime::Metrics;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -112,7 +113,7 @@ impl Moto {
         let credentials = Credentials::new("test", "test", None, None, "moto");
         let client = SharedHttpClient::new(self.clone());
         let config = isolated_config(client, "us-east-1", credentials, SystemTimeSource::new());
-        Connection::new(&config).unwrap().services
+        Connection::new(&config, &Metrics::default()).unwrap().services
     }
 
     /// A call that the provider never makes, in EC2's form or as JSON with a target.

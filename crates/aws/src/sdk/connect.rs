@@ -1,5 +1,6 @@
 //! The way to AWS: region, credentials, HTTP client, and the services behind them.
 
+use super::call_metrics::CallMetrics;
 use super::ec2::SdkEc2;
 use super::{eks, errors, iam, prices, sqs, ssm, zonal_shift};
 use crate::error_advice::explain;
@@ -14,6 +15,7 @@ use aws_smithy_async::rt::sleep::TokioSleep;
 use aws_smithy_async::time::TimeSource;
 use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
+use kerf_runtime::Metrics;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,17 +102,17 @@ pub fn isolated_config(
 }
 
 /// Finds region and credentials as the SDK does, and makes sure that EC2 can be used (AWS-333).
-pub async fn connect() -> Result<Connection, ConnectError> {
-    connect_in(None).await
+pub async fn connect(metrics: &Metrics) -> Result<Connection, ConnectError> {
+    connect_in(None, metrics).await
 }
 
 /// The same in a region that is named.
-pub async fn connect_in(region: Option<&str>) -> Result<Connection, ConnectError> {
+pub async fn connect_in(region: Option<&str>, metrics: &Metrics) -> Result<Connection, ConnectError> {
     let loader = match region {
         Some(region) => loader().region(Region::new(region.to_owned())),
         None => loader(),
     };
-    let connection = Connection::new(&loader.load().await)?;
+    let connection = Connection::new(&loader.load().await, metrics)?;
     connection.check().await?;
     Ok(connection)
 }
@@ -118,28 +120,34 @@ pub async fn connect_in(region: Option<&str>) -> Result<Connection, ConnectError
 /// The client of a service. It counts its retries itself: by default all clients of a service in a process have one count, so that what one
 /// connection repeats leaves fewer tries to another.
 macro_rules! client {
-    ($sdk:ident, $config:expr) => {{
+    ($sdk:ident, $config:expr, $metrics:expr) => {{
         let own = $sdk::config::retry::RetryPartition::custom(stringify!($sdk)).build();
-        $sdk::Client::from_conf($sdk::config::Builder::from($config).retry_partition(own).build())
+        let builder = $sdk::config::Builder::from($config).retry_partition(own);
+        $sdk::Client::from_conf(builder.interceptor($metrics.clone()).build())
     }};
 }
 
 impl Connection {
-    /// The services of a configuration. No call is made.
-    pub fn new(config: &SdkConfig) -> Result<Self, ConnectError> {
+    /// The services of a configuration, with their calls measured (AWS-378). No call is made.
+    pub fn new(config: &SdkConfig, metrics: &Metrics) -> Result<Self, ConnectError> {
         let region = config.region().ok_or(ConnectError::NoRegion)?.to_string();
         // The Price List is served by few regions.
         let price_region = Region::new(pricing_endpoint_region(&region));
         let price_config = config.to_builder().region(price_region).build();
-        let ec2 = Arc::new(SdkEc2::new(client!(aws_sdk_ec2, config)));
+        let metrics = CallMetrics::new(metrics);
+        let ec2 = Arc::new(SdkEc2::new(client!(aws_sdk_ec2, config, metrics)));
         let services = Services {
             ec2: Arc::clone(&ec2) as _,
-            ssm: Arc::new(ssm::SdkSsm(client!(aws_sdk_ssm, config))),
-            iam: Arc::new(iam::SdkIam(client!(aws_sdk_iam, config))),
-            sqs: Arc::new(sqs::SdkSqs(client!(aws_sdk_sqs, config))),
-            eks: Arc::new(eks::SdkEks(client!(aws_sdk_eks, config))),
-            price_list: Arc::new(prices::SdkPriceList(client!(aws_sdk_pricing, &price_config))),
-            zonal_shift: Arc::new(zonal_shift::SdkZonalShift(client!(aws_sdk_arczonalshift, config))),
+            ssm: Arc::new(ssm::SdkSsm(client!(aws_sdk_ssm, config, metrics))),
+            iam: Arc::new(iam::SdkIam(client!(aws_sdk_iam, config, metrics))),
+            sqs: Arc::new(sqs::SdkSqs(client!(aws_sdk_sqs, config, metrics))),
+            eks: Arc::new(eks::SdkEks(client!(aws_sdk_eks, config, metrics))),
+            price_list: Arc::new(prices::SdkPriceList(client!(aws_sdk_pricing, &price_config, metrics))),
+            zonal_shift: Arc::new(zonal_shift::SdkZonalShift(client!(
+                aws_sdk_arczonalshift,
+                config,
+                metrics
+            ))),
         };
         Ok(Self { services, region, ec2 })
     }

@@ -3,6 +3,7 @@
 //! The SDK signs, serialises, retries and reads pages; the functions here only translate. Nothing here logs requests or answers, which may
 //! hold user data.
 
+mod call_metrics;
 mod connect;
 mod described;
 mod ec2;

@@ -25,7 +25,7 @@ pub(super) fn run(args: &CatalogueArgs, class: &EC2NodeClass) -> anyhow::Result<
         .context("starting the runtime")?;
     runtime.block_on(async {
         let region = args.ec2.region.as_deref().filter(|region| !region.is_empty());
-        let connection = kerf_aws::sdk::connect_in(region).await?;
+        let connection = kerf_aws::sdk::connect_in(region, &kerf_runtime::Metrics::default()).await?;
         of_account(args, class, &connection.services, &connection.region).await
     })
 }

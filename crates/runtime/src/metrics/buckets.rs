@@ -56,8 +56,9 @@ pub const WORKQUEUE: [f64; 12] = exponential(1e-8, 10.0);
 /// Requests to the API server in seconds: 1 ms to 2.2 s by factors of 1.5 (OPS-178).
 pub const REQUEST: [f64; 20] = exponential(0.001, 1.5);
 
+/// `N` bounds, the first of which is `start`; each is the one before times `factor`.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
-const fn exponential<const N: usize>(start: f64, factor: f64) -> [f64; N] {
+pub const fn exponential<const N: usize>(start: f64, factor: f64) -> [f64; N] {
     let mut bounds = [start; N];
     let mut index = 1;
     while index < N {

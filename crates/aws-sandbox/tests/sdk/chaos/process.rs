@@ -147,8 +147,8 @@ pub(super) async fn first_end(processes: &mut [Process]) -> (usize, End) {
 }
 
 async fn manager(parts: Parts) -> Result<Manager, String> {
-    let connection = connect(&parts.aws, &parts.aws_faults).map_err(|error| error.to_string())?;
     let metrics = Metrics::new(LabelNames::default());
+    let connection = connect(&parts.aws, &parts.aws_faults, &metrics).map_err(|error| error.to_string())?;
     let tuning = Tuning {
         compare: false,
         ..Tuning::default()
