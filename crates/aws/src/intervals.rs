@@ -37,6 +37,8 @@ pub const PROTECTED_PROFILES: Duration = hours(1);
 pub const LONG_LIVED: Duration = hours(24);
 /// Memory that registered nodes reported (AWS-430).
 pub const DISCOVERED_MEMORY: Duration = hours(24 * 60);
+/// How long an instance is kept for a claim whose provider id could not be stored: as long as the answer of its launch is (OPS-103).
+pub const LAUNCHED_FOR: Duration = hours(1);
 /// Instances whose end was reported: EC2 shows a terminated instance for about an hour.
 pub const REPORTED_ENDS: Duration = hours(1);
 /// Removal of expired entries in all other caches (AWS-432).

@@ -1,7 +1,7 @@
 //! Garbage collection of instances and profiles that nothing in the cluster owns (AWS-100, AWS-325).
 
 use crate::annotations::INSTANCE_PROFILE;
-use crate::instance::orphans;
+use crate::instance::{Instance, orphans};
 use crate::intervals::instance_gc_period;
 use crate::provider::AwsCloud;
 use crate::provider_id::{instance_id, provider_id};
@@ -46,7 +46,8 @@ impl InstanceGarbage {
         // Instances first: a claim that is made meanwhile is listed then.
         let instances = self.cloud.instances.list().await?;
         let claims = self.cloud.managed_claims().await?;
-        let owned: BTreeSet<&str> = claims.iter().filter_map(id_of).collect();
+        let mut owned: BTreeSet<&str> = claims.iter().filter_map(id_of).collect();
+        owned.extend(self.unstored(&instances, &claims));
         let now = self.cloud.clock.now();
         let orphans = orphans(&instances, &owned, &self.cloud.cluster.name, now);
         let places = instances
@@ -82,6 +83,21 @@ impl InstanceGarbage {
         }
         let passes = self.passes.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         Ok(instance_gc_period(passes))
+    }
+
+    /// The instances launched for claims that exist, but have no provider id yet, as while the API server refuses to store it.
+    fn unstored<'a>(&self, instances: &'a [Instance], claims: &[NodeClaim]) -> Vec<&'a str> {
+        let waiting: BTreeSet<&str> = claims
+            .iter()
+            .filter(|claim| id_of(claim).is_none())
+            .filter_map(|claim| claim.metadata.name.as_deref())
+            .collect();
+        let ids = instances.iter().map(|one| one.described.id.as_str());
+        ids.filter(|id| {
+            let claim = self.cloud.launched_for.get(*id);
+            claim.is_some_and(|claim| waiting.contains(claim.as_str()))
+        })
+        .collect()
     }
 
     async fn remove(&self, id: String, node: Option<String>, nodes: Api<Node>) -> Result<(), ReconcileError> {

@@ -7,7 +7,7 @@ use crate::catalogue::{InstanceTypes, ListError};
 use crate::errors::ApiError;
 use crate::instance_type::ResolveSettings;
 use crate::instances::Instances;
-use crate::intervals::REPORTED_ENDS;
+use crate::intervals::{LAUNCHED_FOR, REPORTED_ENDS};
 use crate::launch_templates::LaunchTemplates;
 use crate::lookup::{ImageLookup, PlacementGroupLookup, ReservationLookup, SecurityGroupLookup, SubnetLookup};
 use crate::market::Market;
@@ -102,6 +102,8 @@ pub struct AwsCloud {
     pub(super) pools: SharedReads<Option<NodePool>>,
     /// The memory that annotations of classes keep.
     pub(super) kept_memory: KeptMemory,
+    /// The name of the claim that each instance was launched for by this process. Its provider id is stored later.
+    pub(crate) launched_for: Cache<String, String>,
     /// Instances that EC2 ended right after their launch, which was said.
     pub(super) reported_ends: Cache<String, ()>,
 }
@@ -168,6 +170,7 @@ impl AwsCloud {
             classes: SharedReads::default(),
             pools: SharedReads::default(),
             kept_memory: KeptMemory::default(),
+            launched_for: Cache::new(LAUNCHED_FOR),
             reported_ends: Cache::new(REPORTED_ENDS),
             instances,
             market,

@@ -207,6 +207,10 @@ impl CloudProvider for AwsProvider {
         })?;
         let types = self.overlaid(claim, types);
         let (instance, group_labels) = self.cloud.launch(claim, &class, &types, group.as_ref()).await?;
+        if let Some(name) = &claim.metadata.name {
+            let id = instance.described.id.clone();
+            self.cloud.launched_for.insert(id, name.clone());
+        }
         let kind = self.kind(&types, &instance.described.instance_type);
         let mut launched = self.describe(&instance, Some(&class), kind);
         launched.labels.extend(group_labels);

@@ -478,6 +478,36 @@ async fn instances_without_claim_are_removed_with_their_nodes() {
     assert_eq!(garbage.reconcile().await.unwrap(), Duration::from_secs(120));
 }
 
+// AWS-325
+#[tokio::test(start_paused = true)]
+async fn an_instance_is_kept_while_its_claim_waits_for_the_provider_id() {
+    let world = world(&["m5.large"]).await;
+    world.put_class(&ready_class(json!({}), json!({}))).await;
+    let garbage = InstanceGarbage::new(Arc::clone(&world.cloud));
+    for name in ["stays", "goes"] {
+        put_claim(&world, &plain_claim(name)).await;
+        world.provider.create(&plain_claim(name)).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    garbage.reconcile().await.unwrap();
+    assert_eq!(world.aws.count("TerminateInstances"), 0);
+    let claims = Api::<NodeClaim>::all(world.client.clone());
+    claims.delete("goes", &DeleteParams::default()).await.unwrap();
+    garbage.reconcile().await.unwrap();
+    let terminations = || {
+        let mut calls = world.aws.take_calls();
+        calls.retain(|call| call.starts_with("TerminateInstances"));
+        calls
+    };
+    assert_eq!(terminations(), ["TerminateInstances i-00000002"]);
+    // The claim got another instance: this one is of no use.
+    let other = world.provider.create(&plain_claim("stays")).await.unwrap();
+    claims.delete("stays", &DeleteParams::default()).await.unwrap();
+    put_claim(&world, &after_launch(&plain_claim("stays"), &other)).await;
+    garbage.reconcile().await.unwrap();
+    assert_eq!(terminations(), ["TerminateInstances i-00000001"]);
+}
+
 // AWS-326, AWS-327, AWS-328
 #[tokio::test(start_paused = true)]
 async fn instances_get_their_names_once_their_node_is_known() {
