@@ -67,11 +67,6 @@ impl PriceBook {
     pub fn on_demand(&self, instance_type: &str) -> Option<Price> {
         self.of_type(instance_type).on_demand()
     }
-
-    /// The spot price of a type in a zone.
-    pub fn spot(&self, instance_type: &str, zone: &str) -> Option<Price> {
-        self.of_type(instance_type).spot(zone)
-    }
 }
 
 /// The prices of one instance type.

@@ -436,15 +436,15 @@ fn prices_come_from_the_api_or_the_tables() {
     assert_ne!(book("us-gov-west-1").on_demand("m5.large"), virginia);
     // Before the first answer spot costs what on-demand costs.
     let mut book = book("us-east-1");
-    assert_eq!(book.spot("m5.large", "us-east-1a"), virginia);
+    assert_eq!(book.of_type("m5.large").spot("us-east-1a"), virginia);
     let zone = |value: f64| BTreeMap::from([("us-east-1a".to_owned(), price(value))]);
     book.merge_spot([("m5.large".to_owned(), zone(0.03))].into());
-    assert_eq!(book.spot("m5.large", "us-east-1a"), Some(price(0.03)));
-    assert_eq!(book.spot("m5.large", "us-east-1b"), None);
-    assert_eq!(book.spot("c5.large", "us-east-1a"), None);
+    assert_eq!(book.of_type("m5.large").spot("us-east-1a"), Some(price(0.03)));
+    assert_eq!(book.of_type("m5.large").spot("us-east-1b"), None);
+    assert_eq!(book.of_type("c5.large").spot("us-east-1a"), None);
     // AWS-225
     book.merge_spot([("c5.large".to_owned(), zone(0.02))].into());
-    assert_eq!(book.spot("m5.large", "us-east-1a"), Some(price(0.03)));
+    assert_eq!(book.of_type("m5.large").spot("us-east-1a"), Some(price(0.03)));
     book.merge_on_demand([("m5.large".to_owned(), price(0.1))].into());
     book.merge_on_demand([("c5.large".to_owned(), price(0.2))].into());
     assert_eq!(book.on_demand("m5.large"), Some(price(0.1)));

@@ -39,7 +39,7 @@ pub struct Now {
 
 /// Everything that is in flight.
 #[derive(Default, Debug)]
-pub(crate) struct InFlight {
+pub(crate) struct InFlightStore {
     /// Pods that wait for a claim that is not launched.
     pub(crate) promises: promises::Promises,
     /// Machines that disruption leaves alone because pods were placed on them.

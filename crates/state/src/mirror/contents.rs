@@ -2,7 +2,7 @@
 
 use super::{capacity_buffers, daemons, machines, node_classes, occupancy, pools, storage, store};
 use crate::convert::{Conventions, Converter, NodeNomination, PodMeasures};
-use crate::in_flight::InFlight;
+use crate::in_flight::InFlightStore;
 use crate::key::{Key, MachineKey};
 use crate::object::Kind;
 use kerf_api::NodeOverlay;
@@ -62,7 +62,7 @@ pub struct Mirror {
     pub(super) overlays: store::Store<(), Arc<NodeOverlay>>,
     pub(super) capacity_buffers: capacity_buffers::CapacityBuffers,
     pub(super) node_classes: node_classes::NodeClasses,
-    pub(super) in_flight: InFlight,
+    pub(super) in_flight: InFlightStore,
     pub(super) listed: BTreeSet<Kind>,
     /// Machines by the name shown; what snapshots list.
     pub(super) shown: BTreeMap<(Arc<str>, MachineKey), Arc<Node>>,
@@ -108,7 +108,7 @@ impl Mirror {
             overlays: store::Store::default(),
             capacity_buffers: capacity_buffers::CapacityBuffers::default(),
             node_classes: node_classes::NodeClasses::default(),
-            in_flight: InFlight::default(),
+            in_flight: InFlightStore::default(),
             listed: BTreeSet::new(),
             shown: BTreeMap::new(),
             shown_name: BTreeMap::new(),
