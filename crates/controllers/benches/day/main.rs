@@ -25,6 +25,7 @@ use kerf_runtime::{CancellationToken, Metrics, Options};
 use kerf_sandbox::Sandbox;
 use kerf_testkit::document::{replace_part, write_plots};
 use kerf_testkit::plots::{Plot, Series};
+use kerf_units::quantity::Quantity;
 use kube::api::ListParams;
 use kube::{Api, Client};
 
@@ -92,6 +93,8 @@ struct Look {
     nodes: f64,
     pods: f64,
     waiting: f64,
+    /// What the requests of the running pods cost at the prices of the KWOK catalogue, which are proportional to cpu and memory (KWK-029).
+    requested: f64,
 }
 
 /// What a day was like.
@@ -156,12 +159,38 @@ async fn look(client: &Client, prices: &Prices, launched: &mut BTreeMap<String, 
     let pods = Api::<Pod>::all(client.clone()).list(&ListParams::default()).await;
     for pod in pods.expect("listed").items {
         match pod.status.as_ref().and_then(|status| status.phase.as_deref()) {
-            Some("Running") => look.pods += 1.0,
+            Some("Running") => {
+                look.pods += 1.0;
+                look.requested += price_of_requests(&pod);
+            }
             Some("Pending") | None => look.waiting += 1.0,
             Some(_) => {}
         }
     }
     look
+}
+
+/// $/h of a core and of a GB of memory (KWK-029).
+const CORE: f64 = 0.025;
+const GIGABYTE: f64 = 0.001;
+
+/// What the requests of a pod cost; nothing for pods of DaemonSets.
+fn price_of_requests(pod: &Pod) -> f64 {
+    let owners = pod.metadata.owner_references.iter().flatten();
+    if owners.into_iter().any(|owner| owner.kind == "DaemonSet") {
+        return 0.0;
+    }
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let requests = containers.filter_map(|container| container.resources.as_ref()?.requests.as_ref());
+    let amount = |text: &str| text.parse::<Quantity>().map_or(0.0, |amount| amount.to_f64());
+    requests
+        .flatten()
+        .map(|(name, quantity)| match name.as_str() {
+            "cpu" => amount(&quantity.0) * CORE,
+            "memory" => amount(&quantity.0) / 1e9 * GIGABYTE,
+            _ => 0.0,
+        })
+        .sum()
 }
 
 /// What instances cost, by type, zone and capacity type.
@@ -204,8 +233,8 @@ impl Day {
 
 fn table(days: &[Day]) -> String {
     let hours = |looks: f64| looks * LOOK.as_secs_f64() / 3_600.0;
-    let mut text = "\n| options | $ | relative | nodes on average | launched | evictions | pod hours pending |\n\
-                    |---|---:|---:|---:|---:|---:|---:|\n"
+    let mut text = "\n| options | $ | relative | requests / price | nodes on average | launched | evictions | pod hours pending |\n\
+                    |---|---:|---:|---:|---:|---:|---:|---:|\n"
         .to_owned();
     let first = days.first().map_or(0.0, |day| day.sum(|look| look.price));
     for day in days {
@@ -216,9 +245,10 @@ fn table(days: &[Day]) -> String {
         };
         let price = day.sum(|look| look.price);
         text += &format!(
-            "| {name} | {:.1} | {:.3} | {:.1} | {} | {:.0} | {:.1} |\n",
+            "| {name} | {:.1} | {:.3} | {:.1} % | {:.1} | {} | {:.0} | {:.1} |\n",
             hours(price),
             price / first,
+            100.0 * day.sum(|look| look.requested) / price,
             day.sum(|look| look.nodes) / day.looks.len() as f64,
             day.launched,
             day.evictions,
