@@ -85,7 +85,7 @@ impl InstanceGarbage {
         Ok(instance_gc_period(passes))
     }
 
-    /// The instances launched for claims that exist, but have no provider id yet, as while the API server refuses to store it.
+    /// The ids of instances whose claim exists and has no provider id yet, as while the API server refuses to store it (deviation at AWS-325).
     fn unstored<'a>(&self, instances: &'a [Instance], claims: &[NodeClaim]) -> Vec<&'a str> {
         let waiting: BTreeSet<&str> = claims
             .iter()

@@ -15,8 +15,9 @@ use tokio::time::Instant;
 
 /// The service, such as `EC2`, the operation, and the HTTP status of the answer, which is 0 where there was none.
 const LABELS: &[&str] = &["service", "action", "code"];
-/// In seconds: 10 ms to 22 s by factors of 1.5.
+/// Bucket bounds in seconds: 10 ms to 22 s by factors of 1.5 (AWS-378).
 const DURATION: [f64; 20] = buckets::exponential(0.01, 1.5);
+/// Bucket bounds of retries of one call (AWS-378).
 const RETRIES: [f64; 11] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0];
 
 static REQUESTS: MetricDef = definition(
@@ -84,7 +85,7 @@ impl Storable for Call {
     type Storer = StoreReplace<Self>;
 }
 
-/// The values of [`LABELS`].
+/// Calls `observe` with the values of [`LABELS`] for a call, or an attempt, that has ended.
 fn with_labels(context: &FinalizerInterceptorContextRef<'_>, cfg: &ConfigBag, observe: impl FnOnce(&[&str])) {
     let status = context.response().map_or(0, |response| response.status().as_u16());
     let operation = cfg.load::<Metadata>();
