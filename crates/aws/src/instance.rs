@@ -9,7 +9,7 @@ use crate::provider_id::provider_id;
 use crate::resources::EFA;
 use crate::selector::{Filter, Query};
 use crate::tags::{self, Tags};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kerf_api::ec2_node_class::EC2NodeClassStatus;
 use kerf_api::labels as core_labels;
 use kerf_api::resources as core_names;
@@ -22,8 +22,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// States in which an instance counts as existing; a terminated one does not (AWS-258).
 pub const LIVE_STATES: [&str; 5] = ["pending", "running", "stopping", "stopped", "shutting-down"];
-/// Age from which an instance without claim may be removed: a claim gets its provider id a moment after the launch (AWS-325).
-pub const ORPHAN_AGE: SignedDuration = SignedDuration::from_secs(30);
 
 /// An instance as EC2 describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,22 +144,6 @@ pub fn list_query(cluster: &str) -> Query {
         Filter::new(format!("tag:{}", tags::CLUSTER_NAME), [cluster]),
         Filter::new("instance-state-name", LIVE_STATES),
     ]
-}
-
-/// The ids of instances that no claim owns: old enough, not terminating, with the tags of the cluster (AWS-325). `owned` are the instance
-/// ids of claims; they must have been listed after the instances.
-pub fn orphans<'a>(instances: &'a [Instance], owned: &BTreeSet<&str>, cluster: &str, now: Timestamp) -> Vec<&'a str> {
-    let is_orphan = |instance: &&Instance| {
-        !instance.is_terminating()
-            && now.duration_since(instance.described.launched) > ORPHAN_AGE
-            && !owned.contains(instance.described.id.as_str())
-            && tags::is_owned(&instance.described.tags, cluster)
-    };
-    instances
-        .iter()
-        .filter(is_orphan)
-        .map(|instance| instance.described.id.as_str())
-        .collect()
 }
 
 /// An amount of the model as a quantity.

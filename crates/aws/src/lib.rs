@@ -50,6 +50,7 @@ pub mod node_class;
 pub mod offering;
 pub mod offline;
 pub mod options;
+pub mod orphans;
 pub mod partition;
 pub mod placement_group;
 pub mod pricing;

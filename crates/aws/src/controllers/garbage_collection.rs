@@ -1,19 +1,17 @@
 //! Garbage collection of instances and profiles that nothing in the cluster owns (AWS-100, AWS-325).
 
 use crate::annotations::INSTANCE_PROFILE;
-use crate::instance::{Instance, orphans};
 use crate::intervals::instance_gc_period;
+use crate::orphans::orphans;
 use crate::provider::AwsCloud;
-use crate::provider_id::{instance_id, provider_id};
+use crate::provider_id::provider_id;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Node;
-use kerf_api::NodeClaim;
 use kerf_cloud::CloudError;
 use kerf_runtime::ReconcileError;
 use kerf_runtime::client::found;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -25,11 +23,6 @@ const AT_ONCE: usize = 100;
 pub struct InstanceGarbage {
     cloud: Arc<AwsCloud>,
     passes: AtomicU32,
-}
-
-fn id_of(claim: &NodeClaim) -> Option<&str> {
-    let status = claim.status.as_ref()?;
-    instance_id(status.provider_id.as_deref()?).ok()
 }
 
 impl InstanceGarbage {
@@ -46,10 +39,9 @@ impl InstanceGarbage {
         // Instances first: a claim that is made meanwhile is listed then.
         let instances = self.cloud.instances.list().await?;
         let claims = self.cloud.managed_claims().await?;
-        let mut owned: BTreeSet<&str> = claims.iter().filter_map(id_of).collect();
-        owned.extend(self.unstored(&instances, &claims));
+        let launched_for = |id: &str| self.cloud.launched_for.get(id);
         let now = self.cloud.clock.now();
-        let orphans = orphans(&instances, &owned, &self.cloud.cluster.name, now);
+        let orphans = orphans(&instances, &claims, launched_for, &self.cloud.cluster.name, now);
         let places = instances
             .iter()
             .filter(|one| orphans.contains(&one.described.id.as_str()));
@@ -83,21 +75,6 @@ impl InstanceGarbage {
         }
         let passes = self.passes.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         Ok(instance_gc_period(passes))
-    }
-
-    /// The ids of instances whose claim exists and has no provider id yet, as while the API server refuses to store it (deviation at AWS-325).
-    fn unstored<'a>(&self, instances: &'a [Instance], claims: &[NodeClaim]) -> Vec<&'a str> {
-        let waiting: BTreeSet<&str> = claims
-            .iter()
-            .filter(|claim| id_of(claim).is_none())
-            .filter_map(|claim| claim.metadata.name.as_deref())
-            .collect();
-        let ids = instances.iter().map(|one| one.described.id.as_str());
-        ids.filter(|id| {
-            let claim = self.cloud.launched_for.get(*id);
-            claim.is_some_and(|claim| waiting.contains(claim.as_str()))
-        })
-        .collect()
     }
 
     async fn remove(&self, id: String, node: Option<String>, nodes: Api<Node>) -> Result<(), ReconcileError> {

@@ -506,6 +506,15 @@ async fn an_instance_is_kept_while_its_claim_waits_for_the_provider_id() {
     put_claim(&world, &after_launch(&plain_claim("stays"), &other)).await;
     garbage.reconcile().await.unwrap();
     assert_eq!(terminations(), ["TerminateInstances i-00000001"]);
+    // An hour is long enough for any API server.
+    put_claim(&world, &plain_claim("late")).await;
+    world.provider.create(&plain_claim("late")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3599)).await;
+    garbage.reconcile().await.unwrap();
+    assert_eq!(terminations(), [""; 0]);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    garbage.reconcile().await.unwrap();
+    assert_eq!(terminations(), ["TerminateInstances i-00000004"]);
 }
 
 // AWS-326, AWS-327, AWS-328

@@ -2,9 +2,11 @@
 
 use crate::class::{class, class_with_status, resolved};
 use jiff::{SignedDuration, Timestamp};
+use kerf_api::NodeClaim;
 use kerf_aws::drift::{CurrentGroup, Drift, DriftClaim, DriftError, DriftInstance, instance_drift, static_drift};
-use kerf_aws::instance::{DescribedInstance, Instance, LIVE_STATES, launched, list_query, orphans};
+use kerf_aws::instance::{DescribedInstance, Instance, LIVE_STATES, launched, list_query};
 use kerf_aws::offering::CapacityType;
+use kerf_aws::orphans::orphans;
 use kerf_aws::reservation::{
     DescribedReservation, ReservationCounts, demoted_labels, is_expiring, requeue_after, status_reservation, usable,
 };
@@ -136,13 +138,38 @@ fn orphans_are_old_owned_and_without_claim() {
         make("i-orphan", 31, "running", own()),
         make("i-young", 30, "running", own()),
         make("i-claimed", 60, "running", own()),
+        make("i-unstored", 60, "running", own()),
+        make("i-replaced", 60, "running", own()),
+        make("i-left", 60, "running", own()),
         make("i-ending", 60, "shutting-down", own()),
         make("i-stranger", 60, "running", Tags::new()),
         make("i-other", 60, "running", launch_tags(None, "test", "default", "nodes")),
     ];
+    let claim = |name: &str, provider_id: Option<&str>| -> NodeClaim {
+        serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}, "requirements": []},
+            "status": {"providerID": provider_id},
+        }))
+        .unwrap()
+    };
+    let claims = [
+        claim("stored", Some("aws:///us-east-1a/i-claimed")),
+        claim("unstored", None),
+    ];
+    let launched_for = |id: &str| {
+        let claim = match id {
+            "i-unstored" => "unstored",
+            // Its claim has another instance by now.
+            "i-replaced" => "stored",
+            "i-left" => "deleted",
+            _ => return None,
+        };
+        Some(claim.to_owned())
+    };
     assert_eq!(
-        orphans(&instances, &BTreeSet::from(["i-claimed"]), "prod", now()),
-        ["i-orphan"]
+        orphans(&instances, &claims, launched_for, "prod", now()),
+        ["i-orphan", "i-replaced", "i-left"]
     );
 }
 
