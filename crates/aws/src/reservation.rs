@@ -54,6 +54,11 @@ pub struct UnknownReservation {
     pub value: String,
 }
 
+/// Whether a reservation is a capacity block that ends so soon that its nodes go (AWS-274).
+fn ends_soon(reservation_type: &str, end: Option<Timestamp>, now: Timestamp) -> bool {
+    reservation_type == "capacity-block" && end.is_some_and(|end| now.duration_until(end) <= BLOCK_ENDS_EARLY)
+}
+
 /// The reservation as the status of a class lists it.
 pub fn status_reservation(
     described: &DescribedReservation,
@@ -72,10 +77,7 @@ pub fn status_reservation(
         "capacity-block" => "capacity-block",
         other => return Err(unknown("reservationType", other)),
     };
-    let ends_soon = described
-        .end
-        .is_some_and(|end| now.duration_until(end) <= BLOCK_ENDS_EARLY);
-    let is_expiring = reservation_type == "capacity-block" && ends_soon;
+    let is_expiring = ends_soon(reservation_type, described.end, now);
     Ok(NodeClassReservation {
         availability_zone: described.zone.clone(),
         end_time: described.end,
@@ -160,15 +162,17 @@ pub fn described_counts(json: &str) -> Result<BTreeMap<String, u32>, serde_json:
         .collect())
 }
 
-/// Whether a claim runs in a reservation that ends soon, so that the claim is deleted (AWS-276).
-pub fn is_expiring(claim_labels: &BTreeMap<String, String>, reservations: &[NodeClassReservation]) -> bool {
+/// Whether a claim runs in a reservation that ends soon, so that the claim is deleted (AWS-276). The state in the status is not enough: nobody
+/// updates the status of a class that is being deleted, or whose reservations cannot be listed.
+pub fn is_expiring(
+    claim_labels: &BTreeMap<String, String>,
+    reservations: &[NodeClassReservation],
+    now: Timestamp,
+) -> bool {
+    let is_expiring =
+        |one: &NodeClassReservation| one.state == "expiring" || ends_soon(&one.reservation_type, one.end_time, now);
     let id = claim_labels.get(RESERVATION_ID);
-    id.is_some_and(|id| {
-        let mut expiring = reservations
-            .iter()
-            .filter(|reservation| reservation.state == "expiring");
-        expiring.any(|reservation| reservation.id == *id)
-    })
+    id.is_some_and(|id| reservations.iter().any(|one| one.id == *id && is_expiring(one)))
 }
 
 /// The labels of a claim or Node whose instance is on demand now, because its reservation ended; `None` if they are right already (AWS-277,

@@ -28,10 +28,11 @@ pub async fn expire_reservations(cloud: &AwsCloud) -> Result<(), ReconcileError>
         .flat_map(|class| class.status.capacity_reservations)
         .collect();
     let no_labels = BTreeMap::new();
+    let now = cloud.clock.now();
     let claims = cloud.managed_claims().await?;
     let ends = |claim: &&NodeClaim| {
         let labels = claim.metadata.labels.as_ref().unwrap_or(&no_labels);
-        claim.metadata.deletion_timestamp.is_none() && is_expiring(labels, &reservations)
+        claim.metadata.deletion_timestamp.is_none() && is_expiring(labels, &reservations, now)
     };
     let names: Vec<String> = claims
         .iter()

@@ -436,9 +436,18 @@ fn claims_of_expiring_blocks_are_deleted() {
         one.end = Some(now() + SignedDuration::from_mins(5));
     });
     let reservations = [status_reservation(&block, now()).unwrap()];
-    assert!(is_expiring(&labels("cr-1"), &reservations));
-    assert!(!is_expiring(&labels("cr-2"), &reservations));
-    assert!(!is_expiring(&BTreeMap::new(), &reservations));
+    assert!(is_expiring(&labels("cr-1"), &reservations, now()));
+    assert!(!is_expiring(&labels("cr-2"), &reservations, now()));
+    assert!(!is_expiring(&BTreeMap::new(), &reservations, now()));
+    // Nobody updates the status of a class that ends.
+    let hours_ago = [status_reservation(&block, now() - SignedDuration::from_hours(3)).unwrap()];
+    assert_eq!(hours_ago[0].state, "active");
+    assert!(is_expiring(&labels("cr-1"), &hours_ago, now()));
+    let at = |minutes| now() - SignedDuration::from_mins(minutes);
+    assert!(is_expiring(&labels("cr-1"), &hours_ago, at(35)));
+    assert!(!is_expiring(&labels("cr-1"), &hours_ago, at(36)));
+    let endless = [status_reservation(&reservation("cr-1", |one| one.end = block.end), now()).unwrap()];
+    assert!(!is_expiring(&labels("cr-1"), &endless, now()), "it is no block");
 }
 
 // AWS-277, AWS-278
