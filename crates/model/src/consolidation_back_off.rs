@@ -1,8 +1,9 @@
 //! Back-off of consolidation after moves that did not last (deviation at DIS-119).
 //!
-//! Consolidation plans where evicted pods go, but kube-scheduler decides: it may fill the place meant for a large pod with small ones. Then
-//! provisioning launches a machine like the one that was removed, and the same move would be tried again. So a move of such pods onto such
-//! machines has to save more than that machine costs, for a time that doubles after each repetition. Moves that save more than that, such as
+//! Consolidation plans where evicted pods go, but kube-scheduler decides: it may fill the place meant for a large pod with small ones, or
+//! the place for which a pending pod waits with evicted ones. Then provisioning launches a machine like the one that was removed, and the same
+//! move would be tried again. So a move of such pods onto such machines has to save more than that machine costs, for a time that doubles
+//! after each repetition. Moves that save more than that, such as
 //! those of many nodes together, stay possible. Machines launched for another reason do not count: replacements of other commands, machines
 //! for pods of nodes that go by themselves, and machines for more pods than there were before the move.
 
@@ -19,6 +20,8 @@ use jiff::{SignedDuration, Timestamp};
 
 /// How long after a command began a new machine for its pods may be due to it.
 const WITHIN: SignedDuration = SignedDuration::from_mins(10);
+/// Times of creation are whole seconds.
+const CREATED_WITHIN: SignedDuration = SignedDuration::from_secs(1);
 /// How long the first undone move counts.
 const FIRST: Duration = Duration::from_secs(15 * 60);
 /// The longest an undone move counts.
@@ -55,6 +58,8 @@ struct Move {
     from: Vec<Arc<str>>,
     /// What was moved.
     pods: Vec<MovedPods>,
+    /// The uids of pods that waited for kube-scheduler to bind them, and the names of the nodes with room for them.
+    waiting: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// Pods of one kind that were moved.
@@ -67,6 +72,14 @@ struct MovedPods {
     destinations: BTreeSet<MachineKind>,
 }
 
+impl MovedPods {
+    /// Whether there are more pods of the kind than before the move.
+    fn has_grown(&self, snapshot: &Snapshot) -> bool {
+        let now = counts(snapshot, [&self.kind]);
+        now.iter().any(|(_, now)| *now > self.before)
+    }
+}
+
 impl Move {
     fn is_recent(&self, now: Timestamp) -> bool {
         now.duration_since(self.at) < WITHIN
@@ -77,13 +90,43 @@ impl Move {
         let from_here = pod.node_name.as_ref().is_none_or(|node| self.from.contains(node));
         from_here && self.pods.iter().any(|moved| is_of(pod, &moved.kind))
     }
+
+    /// The node that had room for a pod that waited.
+    fn room_for(&self, pod: &Pod) -> Option<&Arc<str>> {
+        let mut waiting = self.waiting.iter();
+        waiting.find_map(|(uid, node)| (*uid == pod.uid).then_some(node))
+    }
+
+    /// The moved pods of which some were bound since to the node with room for this pod.
+    fn took_the_room_of(&self, pod: &Pod, snapshot: &Snapshot) -> Vec<&MovedPods> {
+        let Some(node) = self.room_for(pod).and_then(|node| snapshot.node(node)) else {
+            return Vec::new();
+        };
+        let is_there = |moved: &&MovedPods| {
+            let mut bound = node.own_pods();
+            bound.any(|other| is_of(other, &moved.kind) && self.at.duration_since(other.created) < CREATED_WITHIN)
+        };
+        self.pods.iter().filter(is_there).collect()
+    }
+
+    /// The moved pods because of which this pod needs a machine, if `launched` is when it was launched.
+    fn cause(&self, pod: &Pod, launched: Timestamp, snapshot: &Snapshot) -> Vec<&MovedPods> {
+        if launched < self.at || !self.is_recent(launched) {
+            return Vec::new();
+        }
+        let mut cause = self.took_the_room_of(pod, snapshot);
+        if cause.is_empty() && self.displaced(pod) {
+            cause.extend(self.pods.iter().find(|moved| is_of(pod, &moved.kind)));
+        }
+        cause
+    }
 }
 
 /// A machine provisioning launched.
 #[derive(Debug)]
 struct Launched {
     at: Timestamp,
-    /// The pods it is for that were moved.
+    /// The pods it is for that were moved, or had room elsewhere before a move.
     pods: Vec<Arc<Pod>>,
     /// The part of its price per hour that falls to one pod.
     price_per_pod: Price,
@@ -133,7 +176,18 @@ impl ConsolidationBackOff {
             before,
         });
         let pods = pods.collect();
-        self.moves.push(Move { at, from, pods });
+        let existing = plan.into_iter().flat_map(|plan| &plan.existing);
+        let waiting = existing.flat_map(|placement| {
+            let waiting = placement.pods.iter().filter(|pod| pod.node_name.is_none());
+            waiting.map(|pod| (Arc::clone(&pod.uid), Arc::clone(&placement.node)))
+        });
+        let waiting = waiting.collect();
+        self.moves.push(Move {
+            at,
+            from,
+            pods,
+            waiting,
+        });
     }
 
     /// Whether nothing is remembered, so that nothing can expire.
@@ -145,7 +199,12 @@ impl ConsolidationBackOff {
     pub fn launched(&mut self, pods: &[Arc<Pod>], price: Option<Price>, at: Timestamp) {
         let recent = self.moves.iter().filter(|one| one.is_recent(at));
         let moved: Vec<&Move> = recent.collect();
-        let displaced = pods.iter().filter(|pod| moved.iter().any(|one| one.displaced(pod)));
+        let concerns = |pod: &Pod| {
+            moved
+                .iter()
+                .any(|one| one.displaced(pod) || one.room_for(pod).is_some())
+        };
+        let displaced = pods.iter().filter(|pod| concerns(pod));
         let displaced: Vec<Arc<Pod>> = displaced.cloned().collect();
         if !displaced.is_empty() {
             let (price, count) = (price.unwrap_or(Price::ZERO).pico(), pods.len().max(1));
@@ -162,15 +221,34 @@ impl ConsolidationBackOff {
     /// Finds the pods that came back onto new machines, and ends moves and undone moves whose time has come. If there are more pods of a kind than before the move, the machine is for those.
     pub fn expire(&mut self, snapshot: &Snapshot, now: Timestamp) {
         let mut back: Vec<(Kind, Price, BTreeSet<MachineKind>)> = Vec::new();
+        // To count pods takes long, and a machine can be for many.
+        let mut known: Vec<(Kind, usize, bool)> = Vec::new();
+        let mut has_grown = |moved: &MovedPods| {
+            let mut same = known
+                .iter()
+                .filter(|(kind, before, _)| (kind, before) == (&moved.kind, &moved.before));
+            if let Some((_, _, grown)) = same.next() {
+                return *grown;
+            }
+            let grown = moved.has_grown(snapshot);
+            known.push((moved.kind.clone(), moved.before, grown));
+            grown
+        };
         for launched in std::mem::take(&mut self.launched) {
             for pod in &launched.pods {
-                if let Some((_, cost, _)) = back.iter_mut().find(|(known, _, _)| is_of(pod, known)) {
-                    *cost = *cost + launched.price_per_pod;
-                    continue;
-                }
-                let mut moves = self.moves.iter();
-                if let Some(moved) = moves.find_map(|one| came_back(pod, launched.at, one, snapshot)) {
-                    back.push((kind(pod), launched.price_per_pod, moved.destinations.clone()));
+                let mut causes = self.moves.iter().map(|one| {
+                    let mut cause = one.cause(pod, launched.at, snapshot);
+                    cause.retain(|moved| !has_grown(moved));
+                    cause
+                });
+                let cause = causes.find(|cause| !cause.is_empty()).unwrap_or_default();
+                let kinds = i64::try_from(cause.len()).unwrap_or(i64::MAX);
+                for moved in cause {
+                    let share = Price::from_pico((launched.price_per_pod.pico() / kinds).max(1));
+                    match back.iter_mut().find(|(known, _, _)| *known == moved.kind) {
+                        Some((_, cost, _)) => *cost = *cost + share,
+                        None => back.push((moved.kind.clone(), share, moved.destinations.clone())),
+                    }
                 }
             }
         }
@@ -229,16 +307,4 @@ impl ConsolidationBackOff {
         });
         shown.collect()
     }
-}
-
-/// The pods that were moved, if a machine launched for this pod undoes the move.
-fn came_back<'a>(pod: &Pod, launched: Timestamp, one: &'a Move, snapshot: &Snapshot) -> Option<&'a MovedPods> {
-    let moved = one.pods.iter().find(|moved| is_of(pod, &moved.kind))?;
-    let grown = || {
-        counts(snapshot, [&moved.kind])
-            .iter()
-            .any(|(_, now)| *now > moved.before)
-    };
-    let due_to_it = one.at <= launched && one.is_recent(launched) && one.displaced(pod) && !grown();
-    due_to_it.then_some(moved)
 }

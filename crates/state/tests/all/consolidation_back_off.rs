@@ -1,8 +1,9 @@
 //! Consolidations that did not last are not repeated for ever (`docs/deviations.md` at DIS-119).
 
-use crate::fixture::{mirror, node, now, pending, running};
+use crate::fixture::{mirror, node, now, pending, running, yaml};
 use jiff::{SignedDuration, Timestamp};
 use kerf_model::in_flight::UndoneMove;
+use kerf_model::plan::{Placement, Plan};
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
@@ -164,4 +165,63 @@ fn a_move_that_lasts_begins_the_count_anew() {
     moves.mirror.note_launched(&[pod("300m", None)], price(), third);
     moves.expire(1, third);
     assert_eq!(moves.until("300m", third), Some(third + minutes(15)));
+}
+
+/// A pod that runs on a node since a time.
+fn running_since(name: &str, node: &str, created: Timestamp) -> LeanPod {
+    let requests = "resources: {requests: {cpu: 300m}}";
+    yaml(&format!(
+        "{{metadata: {{name: {name}, namespace: default, uid: uid-{name}, creationTimestamp: '{created}'}},
+           spec: {{nodeName: {node}, containers: [{{name: a, {requests}}}]}}, status: {{phase: Running}}}}"
+    ))
+}
+
+#[test]
+fn a_move_into_the_room_of_a_pod_that_waited_is_undone() {
+    let long_before = now() - minutes(60);
+    let rows = [
+        ("it is where there was room for the pod that waited", "a-3", now(), true),
+        ("it is where it should go", "a-2", now(), false),
+        ("it has been there all the time", "a-3", long_before, false),
+    ];
+    for (why, at, created, is_undone) in rows {
+        let mut moves = Moves::new();
+        moves.mirror.apply(node("a-3", "", "[]"));
+        moves.mirror.apply(pending(
+            "waits",
+            "{containers: [{name: a, resources: {requests: {cpu: 3600m}}}]}",
+        ));
+        moves.before = moves.mirror.snapshot(now());
+        let waits = moves.mirror.pod("default", "waits").unwrap();
+        let place = |node: &str, pod: &Arc<Pod>| Placement {
+            node: node.into(),
+            pods: vec![Arc::clone(pod)],
+        };
+        let plan = Plan {
+            existing: vec![place("a-2", &moves.moved), place("a-3", &waits)],
+            ..Plan::default()
+        };
+        // Times of creation have no fractions.
+        let began = now() + SignedDuration::from_millis(900);
+        let from = vec!["a-1".into()];
+        moves
+            .mirror
+            .note_moved(from, [&moves.moved], Some(&plan), &moves.before, began);
+        moves.mirror.note_launched(&[waits], price(), now() + seconds(2));
+        moves.mirror.reset(vec![node("a-2", "", "[]"), node("a-3", "", "[]")]);
+        moves.mirror.reset(vec![
+            running("p-2", "a-2", "1300m"),
+            running_since("successor", at, created),
+        ]);
+        let later = now() + seconds(3);
+        moves.mirror.expire(Now {
+            wall: later,
+            uptime: Duration::ZERO,
+        });
+        let expected = is_undone.then(|| later + minutes(15));
+        assert_eq!(moves.until("300m", later), expected, "{why}");
+        assert_eq!(moves.until("3600m", later), None, "{why}: it was not moved");
+        let surcharge = moves.undone("300m", later).map(|undone| undone.surcharge);
+        assert_eq!(surcharge, price().filter(|_| is_undone), "{why}");
+    }
 }
