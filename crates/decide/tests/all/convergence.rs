@@ -11,7 +11,7 @@ use kerf_model::snapshot::Snapshot;
 use kerf_testkit::disruption::{Cluster, budget, now, sized};
 use kerf_testkit::draw::Draw;
 use kerf_units::policy::CommandsPerPass;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const TYPES: [(&str, i64, f64); 4] = [
@@ -39,6 +39,10 @@ impl Machine {
 struct Life {
     machines: Vec<Machine>,
     waiting: Vec<(String, i64)>,
+    /// Pods that wait and that kube-scheduler tries after all others.
+    passed_over: Vec<(String, i64)>,
+    /// When pods were moved last, by name.
+    moved_at: BTreeMap<String, Timestamp>,
     launched: usize,
     now: Timestamp,
     back_off: ConsolidationBackOff,
@@ -68,6 +72,8 @@ impl Life {
         Self {
             machines,
             waiting: Vec::new(),
+            passed_over: Vec::new(),
+            moved_at: BTreeMap::new(),
             launched: 0,
             now: now(),
             back_off: ConsolidationBackOff::default(),
@@ -79,12 +85,19 @@ impl Life {
         let mut cluster = Cluster::new();
         cluster.typed("a", &TYPES, |pool| pool.disruption.budgets = vec![budget("100%")]);
         for machine in &self.machines {
-            cluster.of_kind(&machine.name, TYPES[machine.kind].0, |_| {});
+            // Provisioning nominates nodes for the pods that wait.
+            let is_nominated = machine.pods.is_empty() && !self.passed_over.is_empty();
+            cluster.of_kind(&machine.name, TYPES[machine.kind].0, |node| {
+                node.nominated_until = is_nominated.then_some(Timestamp::MAX);
+            });
             for (name, cpu) in &machine.pods {
-                cluster.bound(&machine.name, name, sized(*cpu));
+                cluster.bound(&machine.name, name, |pod| {
+                    sized(*cpu)(pod);
+                    pod.created = self.moved_at.get(name).copied().unwrap_or(pod.created);
+                });
             }
         }
-        for (name, cpu) in &self.waiting {
+        for (name, cpu) in self.waiting.iter().chain(&self.passed_over) {
             cluster.pending(name, *cpu);
         }
         Arc::new(cluster.snapshot)
@@ -158,28 +171,56 @@ impl Life {
     /// Launches machines for the pods that found none, until all have one.
     fn provision(&mut self) {
         while !self.waiting.is_empty() {
-            let snapshot = self.snapshot();
-            let (in_flight, settings) = (InFlight::default(), Settings::default());
-            let inputs = Inputs {
-                snapshot: &snapshot,
-                in_flight: &in_flight,
-                settings: &settings,
-                now: self.now,
-            };
-            let plan = provision(&inputs, &mut Memory::default(), &|| false)
-                .plan
-                .expect("a plan");
-            assert!(!plan.launches.is_empty(), "every pod fits some type");
-            for launch in &plan.launches {
-                self.launch(launch);
-                self.back_off.launched(&launch.pods, launch.price(), self.now);
-            }
+            let launched = self.launch_for_waiting();
+            assert!(launched, "every pod fits some type");
             self.bind();
         }
     }
 
+    /// Launches machines for the pods that fit none. Returns whether there are such pods.
+    fn launch_for_waiting(&mut self) -> bool {
+        let snapshot = self.snapshot();
+        if snapshot.pending.is_empty() {
+            return false;
+        }
+        let (in_flight, settings) = (InFlight::default(), Settings::default());
+        let inputs = Inputs {
+            snapshot: &snapshot,
+            in_flight: &in_flight,
+            settings: &settings,
+            now: self.now,
+        };
+        let plan = provision(&inputs, &mut Memory::default(), &|| false).plan;
+        let plan = plan.expect("a plan");
+        for launch in &plan.launches {
+            self.launch(launch);
+            self.back_off.launched(&launch.pods, launch.price(), self.now);
+        }
+        !plan.launches.is_empty()
+    }
+
     /// One round and what comes of it. Returns how many pods were moved.
     fn round(&mut self, remembers: bool) -> usize {
+        let moved = self.carry_out(remembers);
+        self.bind();
+        self.provision();
+        moved
+    }
+
+    /// A round in a cluster whose machines come up after the round, and where kube-scheduler tries evicted pods before those that waited.
+    /// Returns how many pods were moved.
+    fn slow_round(&mut self, remembers: bool) -> usize {
+        let moved = self.carry_out(remembers);
+        self.bind();
+        self.waiting.append(&mut self.passed_over);
+        self.bind();
+        self.launch_for_waiting();
+        std::mem::swap(&mut self.passed_over, &mut self.waiting);
+        moved
+    }
+
+    /// Starts the commands of now. Returns how many pods they evict.
+    fn carry_out(&mut self, remembers: bool) -> usize {
         self.now += SignedDuration::from_mins(1);
         self.back_off.expire(&self.snapshot(), self.now);
         let undone = if remembers {
@@ -202,11 +243,11 @@ impl Life {
                 let at = self.machines.iter().position(|one| *one.name == *candidate.node.name);
                 let gone = self.machines.remove(at.expect("a machine"));
                 moved += gone.pods.len();
+                let names = gone.pods.iter().map(|(name, _)| (name.clone(), self.now));
+                self.moved_at.extend(names);
                 self.waiting.extend(gone.pods);
             }
         }
-        self.bind();
-        self.provision();
         moved
     }
 }
@@ -267,4 +308,34 @@ fn rounds_converge_although_pods_do_not_go_where_they_were_planned() {
         moved < moved_freely,
         "{moved} moves with memory, {moved_freely} without"
     );
+}
+
+// DIS-119 as docs/deviations.md has it
+#[test]
+fn pods_do_not_take_the_room_of_one_that_waits_again_and_again() {
+    let machine = |name: &str, kind: usize, pods: &[(&str, i64)]| Machine {
+        name: name.to_owned(),
+        kind,
+        pods: pods.iter().map(|(name, cpu)| ((*name).to_owned(), *cpu)).collect(),
+    };
+    let begin = || Life {
+        machines: vec![
+            machine("a-medium", 2, &[("p-large", 3000)]),
+            machine("a-small", 1, &[("p-1", 300), ("p-2", 300), ("p-3", 300)]),
+            machine("a-ready", 1, &[]),
+        ],
+        // There is room for it on the last machine, and for the small pods beside the large one. They go to the emptiest machine.
+        passed_over: vec![("p-waits".to_owned(), 1900)],
+        ..Life::new(0)
+    };
+    let (mut life, mut free) = (begin(), begin());
+    let (mut moved, mut moved_freely) = (0, 0);
+    for _ in 0..120 {
+        moved += life.slow_round(true);
+        moved_freely += free.slow_round(false);
+    }
+    assert_eq!(moved_freely, 3 * 120, "without memory in each round");
+    // The first move is undone. When it is tried again, no pod waits any more, and it lasts.
+    assert_eq!(moved, 3 * 2);
+    assert_eq!((life.machines.len(), life.passed_over.len()), (2, 0));
 }
