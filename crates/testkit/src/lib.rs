@@ -14,6 +14,7 @@ pub mod document;
 pub mod draw;
 pub mod fixture;
 pub mod generate;
+pub mod life;
 pub mod plots;
 pub mod random_clusters;
 pub mod seeds;
