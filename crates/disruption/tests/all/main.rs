@@ -5,6 +5,7 @@
 #![expect(clippy::float_cmp, reason = "the values compared are exact in binary")]
 
 mod balanced;
+mod binding;
 mod budgets;
 mod candidates;
 mod consolidation;
