@@ -211,8 +211,8 @@ pub(crate) struct DecisionArgs {
         default_value_t
     )]
     pub(crate) node_overhead_cost: NodeOverheadCost,
-    /// On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over, and refuses
-    /// consolidation commands that do not pay then. Off looks at what is planned.
+    /// On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over, Off by
+    /// what they cost as planned.
     #[arg(long, env = "FORECAST_BINDING", value_parser = policy::<ForecastBinding>(), default_value_t)]
     pub(crate) forecast_binding: ForecastBinding,
     /// Where consolidation may move pods: not onto nodes within their own consolidateAfter, or anywhere.

@@ -5,7 +5,6 @@
 #![expect(clippy::float_cmp, reason = "the values compared are exact in binary")]
 
 mod balanced;
-mod binding;
 mod budgets;
 mod candidates;
 mod consolidation;

@@ -137,7 +137,7 @@ const FORECAST_BINDING: OptionDef = option(
     "FORECAST_BINDING",
     OptionKind::Text,
     "On",
-    "On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over, and refuses consolidation commands that do not pay then, Off looks at what is planned; has no effect on upstream packing",
+    "On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over, Off by what they cost as planned; has no effect on upstream packing",
 )
 .of_kerf();
 
