@@ -10,7 +10,7 @@ use crate::verify::Refusals;
 use kerf_disruption::{
     Allowance, Balance, Candidate, Consolidation, Settings, SimulationError, WhatIf, consolidation_options, interleaved,
 };
-use kerf_units::policy::{CommandsPerPass, Packing};
+use kerf_units::policy::CommandsPerPass;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -135,8 +135,6 @@ pub(crate) fn with_consolidation<T>(
             spot_to_spot: inputs.settings.spot_to_spot,
             savings_per_pod: inputs.settings.savings_per_pod,
             replacements: inputs.settings.replacements,
-            forecast_binding: inputs.settings.solver.forecast_binding
-                && inputs.settings.solver.packing != Packing::Upstream,
             threads: inputs.settings.solver.threads,
             ..Settings::default()
         },

@@ -30,8 +30,6 @@ pub struct Settings {
     pub savings_per_pod: SavingsPerPod,
     /// How many nodes may replace those of a command.
     pub replacements: Replacements,
-    /// Whether commands are refused that do not pay once kube-scheduler has bound their pods.
-    pub forecast_binding: bool,
     /// The number of threads; no decision depends on it.
     pub threads: usize,
     /// How many pods the search may plan for while it extends the best set of nodes.
@@ -44,7 +42,6 @@ impl Default for Settings {
             spot_to_spot: false,
             savings_per_pod: SavingsPerPod::default(),
             replacements: Replacements::default(),
-            forecast_binding: true,
             threads: 1,
             effort: 300_000,
         }
@@ -165,26 +162,7 @@ impl Consolidation<'_> {
         let candidates: Vec<&Candidate> = command.candidates.iter().collect();
         let after = marked(self.what_if.snapshot(), &candidates);
         let pods = self.what_if.pods(&candidates, Protected::Stay);
-        (self.checker)(&after, &pods, plan).map_err(Unconsolidatable::Refused)?;
-        self.after_binding(command, &candidates, plan)
-    }
-
-    /// Why a command does not pay once kube-scheduler has bound its pods, if others need another node then (deviation at DIS-131).
-    fn after_binding(&self, command: &Command, candidates: &[&Candidate], plan: &Plan) -> Result<(), Unconsolidatable> {
-        if !self.settings.forecast_binding {
-            return Ok(());
-        }
-        let forecasts = self.what_if.forecasts(candidates, plan);
-        let needs_more = forecasts.iter().filter(|forecast| forecast.more_nodes > 0);
-        let savings = command.savings();
-        let Some(worst) = needs_more
-            .max_by_key(|forecast| forecast.more_price)
-            .filter(|worst| worst.more_price >= savings)
-        else {
-            return Ok(());
-        };
-        let (nodes, price) = (worst.more_nodes, worst.more_price);
-        Err(Unconsolidatable::NeedsMoreOnceBound { savings, nodes, price })
+        (self.checker)(&after, &pods, plan).map_err(Unconsolidatable::Refused)
     }
 }
 

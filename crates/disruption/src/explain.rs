@@ -415,10 +415,6 @@ fn held(
             own(),
             "none: it is the cheapest way to run its pods; allow the pool cheaper types if there are some".to_owned(),
         ),
-        Unconsolidatable::NeedsMoreOnceBound { .. } => (
-            own(),
-            "make more room on other nodes, or set --forecast-binding=Off".to_owned(),
-        ),
         Unconsolidatable::MinValues(_) => (pool(), "lower minValues, or allow the pool more types".to_owned()),
         Unconsolidatable::SpotToSpotDisabled => {
             (own(), "switch the feature gate SpotToSpotConsolidation on".to_owned())

@@ -9,20 +9,13 @@ use kerf_model::pod::Pod;
 use kerf_model::price::Price;
 use kerf_model::resources::Resources;
 use kerf_model::snapshot::Snapshot;
-use kerf_scheduler::{BindingForecast, Forecaster, Options, Prepared, ReservedMode, WhatIf as Question};
+use kerf_scheduler::{Options, Prepared, ReservedMode, WhatIf as Question};
 use kerf_units::policy::Packing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// The number of failures that the message names (DIS-103).
 const NAMED: usize = 5;
-
-/// Attempts to bind a pod to a node, over all forecasts of one search. Bounds its time to some tenths of a second.
-const ATTEMPTS_MAX: usize = 4_000_000;
-/// The seeds of the orders in which pods that move are bound. With one order, the bench `rounds` of `kerf-decide` costs half a percent more.
-const ORDERS: [u64; 4] = [1, 2, 3, 4];
 
 /// The result of a simulation.
 #[derive(Clone, Debug)]
@@ -93,8 +86,6 @@ pub struct WhatIf<'a> {
     served: BTreeMap<&'a str, &'a Node>,
     /// Pods of nodes that are being deleted, with the index of their node (DIS-096).
     homeless: Vec<(usize, Arc<Pod>)>,
-    /// What is left of [`ATTEMPTS_MAX`].
-    attempts_left: AtomicUsize,
 }
 
 impl<'a> WhatIf<'a> {
@@ -142,7 +133,6 @@ impl<'a> WhatIf<'a> {
             pending: snapshot.pending.iter().map(|pod| &*pod.uid).collect(),
             served,
             homeless,
-            attempts_left: AtomicUsize::new(ATTEMPTS_MAX),
         })
     }
 
@@ -207,30 +197,6 @@ impl<'a> WhatIf<'a> {
         unplaced.extend(self.promised(candidates));
         unplaced.sort_by(|a, b| name(&a.pod).cmp(&name(&b.pod)).then_with(|| a.why.cmp(&b.why)));
         Ok(Simulation { plan, unplaced })
-    }
-
-    /// What becomes of a plan made without the candidates once kube-scheduler binds its pods, to whichever nodes it likes best, for some orders in
-    /// which it may try them. Nothing where that takes too long, or where a machine has no known price.
-    pub(crate) fn forecasts(&self, candidates: &[&Candidate], plan: &Plan) -> Vec<BindingForecast> {
-        let pods = self.pods(candidates, Protected::Stay);
-        let attempts = pods
-            .len()
-            .saturating_mul(self.snapshot.nodes.len())
-            .saturating_mul(ORDERS.len());
-        let spend = |left: usize| left.checked_sub(attempts);
-        if self.attempts_left.fetch_update(Relaxed, Relaxed, spend).is_err() {
-            return Vec::new();
-        }
-        let excluded: Vec<usize> = candidates.iter().map(|candidate| candidate.index).collect();
-        let question = Question {
-            pods: &pods,
-            exclude_nodes: &excluded,
-            settling_nodes: &[],
-            freed: &freed(candidates),
-        };
-        let forecaster = Forecaster::new(&self.prepared, plan, &self.options);
-        let forecasts = forecaster.map(|all| all.forecast_moves(&question, &self.options, &ORDERS));
-        forecasts.unwrap_or_default()
     }
 
     /// The pods of a simulation: pending ones first, then the candidates', then those of nodes being deleted (DIS-096).

@@ -91,18 +91,6 @@ pub enum Unconsolidatable {
     /// Its pods need more than one new node (DIS-131).
     #[error("can't remove without creating {0} candidates")]
     NeedsSeveral(usize),
-    /// kube-scheduler would bind its pods so that others need a node, which costs at least what the command saves (deviation at DIS-131).
-    #[error(
-        "removing it saves ${savings} per hour, but once kube-scheduler has bound its pods {nodes} more node(s) for ${price} per hour would be needed"
-    )]
-    NeedsMoreOnceBound {
-        /// What the command saves per hour.
-        savings: Price,
-        /// How many nodes are needed.
-        nodes: usize,
-        /// What they cost per hour.
-        price: Price,
-    },
     /// No cheaper machine can replace it (DIS-138).
     #[error("can't replace with a cheaper node")]
     NotCheaper,
@@ -153,7 +141,6 @@ impl Unconsolidatable {
             | Self::MoveUndone { .. }
             | Self::Unplaceable(_)
             | Self::NeedsSeveral(_)
-            | Self::NeedsMoreOnceBound { .. }
             | Self::NotCheaper
             | Self::MinValues(_)
             | Self::SpotToSpotDisabled
@@ -180,7 +167,6 @@ impl Unconsolidatable {
             Self::NoSimulation(_) => "NoSimulation",
             Self::Unplaceable(_) => "Unplaceable",
             Self::NeedsSeveral(_) => "NeedsSeveral",
-            Self::NeedsMoreOnceBound { .. } => "NeedsMoreOnceBound",
             Self::NotCheaper => "NotCheaper",
             Self::MinValues(_) => "MinValues",
             Self::SpotToSpotDisabled => "SpotToSpotDisabled",

@@ -1,6 +1,6 @@
 //! What becomes of a plan when kube-scheduler binds its pods.
 
-use super::arrivals::{Arrivals, scrambled};
+use super::arrivals::Arrivals;
 use super::machines::with_machines;
 use super::play::Play;
 use crate::compile::prepared::Prepared;
@@ -71,33 +71,8 @@ impl Forecaster {
         rounds.into_iter().map(|round| round.forecast(self, what_if)).collect()
     }
 
-    /// Plays the binding of pods that move from one node to others, with all machines ready. Their successors come into being in any order: each
-    /// seed draws one.
-    pub fn forecast_moves(&self, what_if: &WhatIf<'_>, options: &Options, seeds: &[u64]) -> Vec<BindingForecast> {
-        let orders = |problem: &Problem<'_>| {
-            let one = |seed: &u64| (queue_of_moves(problem, *seed), Arrivals::at_once(self.launches));
-            seeds.iter().map(one).collect()
-        };
-        let rounds = self.play(what_if, options, orders);
-        rounds.into_iter().map(|round| round.forecast(self, what_if)).collect()
-    }
-
-    /// The forecasts under each order of arrivals, with pods as ids.
+    /// The same with pods as ids.
     pub(super) fn rounds(&self, what_if: &WhatIf<'_>, options: &Options, arrivals: &[Arrivals]) -> Vec<Round> {
-        self.play(what_if, options, |problem| {
-            let queue = binding_queue(problem);
-            let each = arrivals.iter().map(|arrivals| (queue.clone(), arrivals.clone()));
-            each.collect()
-        })
-    }
-
-    /// Plays the binding once for each queue of pods and order of arrivals.
-    fn play(
-        &self,
-        what_if: &WhatIf<'_>,
-        options: &Options,
-        orders: impl FnOnce(&Problem<'_>) -> Vec<(Vec<PodId>, Arrivals)>,
-    ) -> Vec<Round> {
         let requests = what_if.pods.iter().map(|pod| &pod.shape.requests);
         if !self.prepared.resources.covers(requests) {
             return Vec::new();
@@ -109,17 +84,18 @@ impl Forecaster {
             .collect();
         let coming: Bits = targets.iter().flatten().map(|at| *at as usize).collect();
         let start = Play::new(Assignment::new(&instance), &coming, options.node_scoring);
-        let one = |(queue, arrivals): &(Vec<PodId>, Arrivals)| {
+        let queue = binding_queue(problem);
+        let one = |arrivals: &Arrivals| {
             let mut play = start.clone();
             let target = |launch: usize| targets.get(launch).copied().flatten().map(|at| at as usize);
             let groups = arrivals
                 .0
                 .iter()
                 .map(|group| group.iter().filter_map(|at| target(*at)).collect());
-            let left_over = play.run(queue, groups);
+            let left_over = play.run(&queue, groups);
             self.outcome(problem, play.assignment, left_over)
         };
-        orders(problem).iter().map(one).collect()
+        arrivals.iter().map(one).collect()
     }
 
     /// Launches machines for the pods that are left over, as the greedy does.
@@ -210,22 +186,6 @@ fn binding_queue(problem: &Problem<'_>) -> Vec<PodId> {
         let pod = problem.pod(*id);
         let key = (Reverse(pod.priority), pod.node_name.is_some(), pod.created);
         (key, Arc::clone(&pod.uid), *id)
-    });
-    queue
-}
-
-/// As [`binding_queue`], with the pods that run elsewhere in an order drawn from a seed, whatever order they were given in.
-fn queue_of_moves(problem: &Problem<'_>, seed: u64) -> Vec<PodId> {
-    let mut queue = binding_queue(problem);
-    queue.sort_by_cached_key(|id| {
-        let pod = problem.pod(*id);
-        let moves = pod.node_name.is_some();
-        let drawn = || {
-            pod.uid
-                .bytes()
-                .fold(seed, |drawn, byte| scrambled(drawn ^ u64::from(byte)))
-        };
-        (Reverse(pod.priority), moves, if moves { drawn() } else { 0 })
     });
     queue
 }
