@@ -80,7 +80,7 @@ fn main() {
         ),
         (
             "`--consolidation-savings-per-pod=0.002`",
-            set(&|one| one.savings_per_pod = "0.002".parse().unwrap_or_default()),
+            set(&|one| one.savings_per_pod = "0.002".parse().expect("an amount")),
         ),
     ];
     let mut text = "\n| options | $ | relative | cheapest nodes / price | nodes on average | launched | evictions |\n\

@@ -1,11 +1,11 @@
 //! Back-off of consolidation after moves that did not last (deviation at DIS-119).
 //!
 //! Consolidation plans where evicted pods go, but kube-scheduler decides: it may fill the place meant for a large pod with small ones, or
-//! the place for which a pending pod waits with evicted ones. Then provisioning launches a machine like the one that was removed, and the same
-//! move would be tried again. So a move of such pods onto such machines has to save more than that machine costs, for a time that doubles
-//! after each repetition. Moves that save more than that, such as
-//! those of many nodes together, stay possible. Machines launched for another reason do not count: replacements of other commands, machines
-//! for pods of nodes that go by themselves, and machines for more pods than there were before the move.
+//! bind evicted pods where there was room for a pending one. Then provisioning launches a machine like the one that was removed, and the
+//! same move would be tried again. So a move of such pods onto such machines has to save more than that machine costs, for a time that
+//! doubles after each repetition. Moves that save more than that, such as those of many nodes together, stay possible. Machines launched for
+//! another reason do not count: replacements of other commands, machines for pods of nodes that go by themselves, and machines for more pods
+//! than there were before the move.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use jiff::{SignedDuration, Timestamp};
 
 /// How long after a command began a new machine for its pods may be due to it.
 const WITHIN: SignedDuration = SignedDuration::from_mins(10);
-/// Times of creation are whole seconds.
-const CREATED_WITHIN: SignedDuration = SignedDuration::from_secs(1);
+/// How much older than a move the successor of an evicted pod may seem: times of creation are cut to whole seconds.
+const CREATION_ROUNDING: SignedDuration = SignedDuration::from_secs(1);
 /// How long the first undone move counts.
 const FIRST: Duration = Duration::from_secs(15 * 60);
 /// The longest an undone move counts.
@@ -104,7 +104,7 @@ impl Move {
         };
         let is_there = |moved: &&MovedPods| {
             let mut bound = node.own_pods();
-            bound.any(|other| is_of(other, &moved.kind) && self.at.duration_since(other.created) < CREATED_WITHIN)
+            bound.any(|other| is_of(other, &moved.kind) && self.at.duration_since(other.created) < CREATION_ROUNDING)
         };
         self.pods.iter().filter(is_there).collect()
     }
@@ -218,10 +218,11 @@ impl ConsolidationBackOff {
         }
     }
 
-    /// Finds the pods that came back onto new machines, and ends moves and undone moves whose time has come. If there are more pods of a kind than before the move, the machine is for those.
+    /// Finds the moves that new machines undo, and ends moves and undone moves whose time has come. If there are more pods of a kind than before
+    /// the move, the machine is for those.
     pub fn expire(&mut self, snapshot: &Snapshot, now: Timestamp) {
         let mut back: Vec<(Kind, Price, BTreeSet<MachineKind>)> = Vec::new();
-        // To count pods takes long, and a machine can be for many.
+        // Pods are counted once per kind and move: the whole snapshot is read for it.
         let mut known: Vec<(Kind, usize, bool)> = Vec::new();
         let mut has_grown = |moved: &MovedPods| {
             let mut same = known

@@ -1,6 +1,6 @@
 //! A cluster that lives: rounds of decisions in a cluster whose pods go where kube-scheduler likes, not where they were planned.
 //!
-//! A round is a minute. Machines that are launched come up at once, pods have one resource, and kube-scheduler is the rule "most room first".
+//! A round is a minute, pods ask for cpu alone, and kube-scheduler binds each pod to the machine with most room.
 
 use crate::disruption::{Cluster, budget, now, sized};
 use crate::draw::Draw;
@@ -50,10 +50,9 @@ impl Machine {
 /// A cluster under [`disrupt`] and [`provision`], round after round.
 #[derive(Debug)]
 pub struct Life {
-    /// How is decided.
-    pub settings: Settings,
+    settings: Settings,
     /// The budget of the NodePool, such as `10%`.
-    pub budget: &'static str,
+    budget: &'static str,
     /// The machines.
     pub machines: Vec<Machine>,
     waiting: Vec<(String, i64)>,
@@ -199,12 +198,6 @@ impl Life {
         (snapshot, commands)
     }
 
-    /// The milli-cores of the pods that are bound.
-    pub fn bound(&self) -> i64 {
-        let pods = self.machines.iter().flat_map(|machine| &machine.pods);
-        pods.map(|(_, cpu)| cpu).sum()
-    }
-
     /// Lets pods end and come as they do in an hour with a busy half and a quiet one. It does not depend on where pods are.
     pub fn churn(&mut self) {
         let (ended, new) = self.workload.minute();
@@ -284,7 +277,7 @@ impl Life {
         !plan.launches.is_empty()
     }
 
-    /// One round and what comes of it. Returns how many pods were moved.
+    /// A round in a cluster whose machines come up at once. Returns how many pods were moved.
     pub fn round(&mut self, remembers: bool) -> usize {
         let moved = self.carry_out(remembers);
         self.bind();
