@@ -72,17 +72,46 @@ struct MovedPods {
     destinations: BTreeSet<MachineKind>,
 }
 
-impl MovedPods {
-    /// Whether there are more pods of the kind than before the move.
-    fn has_grown(&self, snapshot: &Snapshot) -> bool {
-        let now = counts(snapshot, [&self.kind]);
-        now.iter().any(|(_, now)| *now > self.before)
+/// Whether there are more pods of a kind than before a move. Each answer is kept: the whole snapshot is read for it.
+struct Growth<'a> {
+    snapshot: &'a Snapshot,
+    known: Vec<(Kind, usize)>,
+}
+
+impl<'a> Growth<'a> {
+    fn new(snapshot: &'a Snapshot) -> Self {
+        Self {
+            snapshot,
+            known: Vec::new(),
+        }
     }
+
+    fn is_more_than_before(&mut self, moved: &MovedPods) -> bool {
+        let is_known = self.known.iter().any(|(kind, _)| *kind == moved.kind);
+        if !is_known {
+            self.known.extend(counts(self.snapshot, [&moved.kind]));
+        }
+        let mut known = self.known.iter();
+        known.any(|(kind, now)| *kind == moved.kind && *now > moved.before)
+    }
+}
+
+/// Moved pods of one kind that need machines again.
+struct ReturnedPods {
+    kind: Kind,
+    /// The part of the price per hour of their new machines that falls to them.
+    cost: Price,
+    /// Where they had been moved.
+    destinations: BTreeSet<MachineKind>,
 }
 
 impl Move {
     fn is_recent(&self, now: Timestamp) -> bool {
         now.duration_since(self.at) < WITHIN
+    }
+
+    fn has_moved(&self, kind: &Kind) -> bool {
+        self.pods.iter().any(|moved| moved.kind == *kind)
     }
 
     /// Whether the move is why this pod needs a machine: it came back, or has not even left.
@@ -218,63 +247,69 @@ impl ConsolidationBackOff {
         }
     }
 
-    /// Finds the moves that new machines undo, and ends moves and undone moves whose time has come. If there are more pods of a kind than before
-    /// the move, the machine is for those.
+    /// Finds the moves that new machines undo, and ends moves and undone moves whose time has come.
     pub fn expire(&mut self, snapshot: &Snapshot, now: Timestamp) {
-        let mut back: Vec<(Kind, Price, BTreeSet<MachineKind>)> = Vec::new();
-        // Pods are counted once per kind and move: the whole snapshot is read for it.
-        let mut known: Vec<(Kind, usize, bool)> = Vec::new();
-        let mut has_grown = |moved: &MovedPods| {
-            let mut same = known
-                .iter()
-                .filter(|(kind, before, _)| (kind, before) == (&moved.kind, &moved.before));
-            if let Some((_, _, grown)) = same.next() {
-                return *grown;
-            }
-            let grown = moved.has_grown(snapshot);
-            known.push((moved.kind.clone(), moved.before, grown));
-            grown
-        };
-        for launched in std::mem::take(&mut self.launched) {
-            for pod in &launched.pods {
-                let mut causes = self.moves.iter().map(|one| {
-                    let mut cause = one.cause(pod, launched.at, snapshot);
-                    cause.retain(|moved| !has_grown(moved));
-                    cause
-                });
-                let cause = causes.find(|cause| !cause.is_empty()).unwrap_or_default();
-                let kinds = i64::try_from(cause.len()).unwrap_or(i64::MAX);
-                for moved in cause {
-                    let share = Price::from_pico((launched.price_per_pod.pico() / kinds).max(1));
-                    match back.iter_mut().find(|(known, _, _)| *known == moved.kind) {
-                        Some((_, cost, _)) => *cost = *cost + share,
-                        None => back.push((moved.kind.clone(), share, moved.destinations.clone())),
-                    }
+        let returned = self.returned(snapshot);
+        self.launched.clear();
+        self.end_moves(&returned, now);
+        for pods in returned {
+            self.undone_again(pods, now);
+        }
+        let longest = SignedDuration::try_from(LONGEST).unwrap_or(SignedDuration::MAX);
+        self.undone.retain(|undone| now.duration_since(undone.until) < longest);
+    }
+
+    /// The moved pods that new machines were launched for. If there are more pods of a kind than before the move, the machine is for those.
+    fn returned<'a>(&'a self, snapshot: &Snapshot) -> Vec<ReturnedPods> {
+        let mut growth = Growth::new(snapshot);
+        let mut returned: Vec<ReturnedPods> = Vec::new();
+        let of_each = |launched: &'a Launched| launched.pods.iter().map(move |pod| (launched, pod));
+        for (launched, pod) in self.launched.iter().flat_map(of_each) {
+            let mut causes = self.moves.iter().map(|one| {
+                let mut cause = one.cause(pod, launched.at, snapshot);
+                cause.retain(|moved| !growth.is_more_than_before(moved));
+                cause
+            });
+            let cause = causes.find(|cause| !cause.is_empty()).unwrap_or_default();
+            let kinds = i64::try_from(cause.len()).unwrap_or(i64::MAX);
+            for moved in cause {
+                let share = Price::from_pico((launched.price_per_pod.pico() / kinds).max(1));
+                match returned.iter_mut().find(|known| known.kind == moved.kind) {
+                    Some(known) => known.cost = known.cost + share,
+                    None => returned.push(ReturnedPods {
+                        kind: moved.kind.clone(),
+                        cost: share,
+                        destinations: moved.destinations.clone(),
+                    }),
                 }
             }
         }
-        // Whether a move lasts is known once any of its pods came back, or none did for long.
+        returned
+    }
+
+    /// Ends moves of which it is known whether they last: some of their pods came back, or none did for long.
+    fn end_moves(&mut self, returned: &[ReturnedPods], now: Timestamp) {
         for one in std::mem::take(&mut self.moves) {
-            let moved = |kind: &Kind| one.pods.iter().any(|moved| moved.kind == *kind);
-            if back.iter().any(|(kind, _, _)| moved(kind)) {
+            if returned.iter().any(|pods| one.has_moved(&pods.kind)) {
                 continue;
             }
             if one.is_recent(now) {
                 self.moves.push(one);
             } else {
                 // It lasted.
-                self.undone.retain(|undone| undone.until > now || !moved(&undone.kind));
+                self.undone
+                    .retain(|undone| undone.until > now || !one.has_moved(&undone.kind));
             }
         }
-        for (kind, cost, destinations) in back {
-            self.undone_again(kind, cost, destinations, now);
-        }
-        let longest = SignedDuration::try_from(LONGEST).unwrap_or(SignedDuration::MAX);
-        self.undone.retain(|undone| now.duration_since(undone.until) < longest);
     }
 
     /// Notes an undone move: it counts for longer, and for more, than the one before.
-    fn undone_again(&mut self, kind: Kind, cost: Price, destinations: BTreeSet<MachineKind>, now: Timestamp) {
+    fn undone_again(&mut self, pods: ReturnedPods, now: Timestamp) {
+        let ReturnedPods {
+            kind,
+            cost,
+            destinations,
+        } = pods;
         let known = self.undone.iter().position(|undone| undone.kind == kind);
         let mut undone = match known.map(|at| self.undone.swap_remove(at)) {
             Some(known) => known,
