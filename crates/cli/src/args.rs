@@ -175,7 +175,7 @@ pub(crate) struct DecisionArgs {
     /// Instance types in the KWOK provider's JSON format instead of the built-in ones.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) instance_types: Option<PathBuf>,
-    /// Built-in instance types to use without --instance-types. Default: ec2; for a cluster, those that match its nodes.
+    /// Built-in instance types to use without --instance-types. Default: those that match the nodes; ec2 without nodes.
     #[arg(long, value_enum)]
     pub(crate) catalogue: Option<CatalogueName>,
     #[command(flatten)]

@@ -21,7 +21,7 @@ pub(crate) use input::with_gates;
 pub(crate) use inputs::DecisionInputs;
 pub use live::KINDS;
 pub(crate) use live::{from_cluster, from_lists};
-pub(crate) use settings::{CatalogueChoice, Settings};
+pub(crate) use settings::{ObjectSource, Settings};
 
 use crate::manifests::InputError;
 use crate::messages::say;

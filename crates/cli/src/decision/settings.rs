@@ -41,12 +41,19 @@ pub(crate) struct Settings {
 
 /// Where the objects come from, which decides what is assumed where nothing is said.
 #[derive(Clone, Copy)]
-pub(crate) enum CatalogueChoice<'a> {
-    /// Files: EC2's instance types; overlays and CapacityBuffers that are given are meant.
-    Offline,
-    /// This cluster: the instance types its nodes are of, and overlays and CapacityBuffers if
-    /// their gates are on, as for its controller.
+pub(crate) enum ObjectSource<'a> {
+    /// Files: overlays and CapacityBuffers that they contain are meant.
+    Files(&'a Cluster),
+    /// A cluster: overlays and CapacityBuffers count if their gates are on, as for its controller.
     Live(&'a Cluster),
+}
+
+impl ObjectSource<'_> {
+    const fn cluster(&self) -> &Cluster {
+        match self {
+            Self::Files(cluster) | Self::Live(cluster) => cluster,
+        }
+    }
 }
 
 impl Settings {
@@ -83,7 +90,7 @@ impl Settings {
     /// Reads the settings; what is wrong with them is added to `errors`.
     pub(crate) fn read(
         args: &DecisionArgs,
-        choice: CatalogueChoice<'_>,
+        source: ObjectSource<'_>,
         interner: &Interner,
         errors: &mut Vec<InputError>,
     ) -> Option<Self> {
@@ -104,7 +111,7 @@ impl Settings {
             .ok();
         let unknown = unknown_gates(&args.feature_gates);
         errors.extend(unknown.map(|remark| InputError::new("--feature-gates", remark.to_string())));
-        let catalogue = catalogue(args, choice, interner, errors);
+        let catalogue = catalogue(args, source, interner, errors);
         let ec2 = ec2_settings(&args.ec2, errors);
         let (now, gates, catalogue, mut ec2) = (now?, gates?, catalogue?, ec2?);
         ec2.resolve.reserved_capacity = gates.reserved_capacity;
@@ -112,7 +119,7 @@ impl Settings {
         let vocabulary = kerf_kwok::vocabulary(&catalogue, interner);
         // What files contain is meant, unless the gate is named.
         let is_on = |gate: bool, name: &str| {
-            gate || (!args.feature_gates.contains(name) && matches!(choice, CatalogueChoice::Offline))
+            gate || (!args.feature_gates.contains(name) && matches!(source, ObjectSource::Files(_)))
         };
         let overlays = is_on(gates.node_overlay, "NodeOverlay");
         let capacity_buffers = is_on(gates.capacity_buffer, "CapacityBuffer");
@@ -160,15 +167,15 @@ fn decide(args: &DecisionArgs, gates: FeatureGates) -> kerf_decide::Settings {
 
 fn catalogue(
     args: &DecisionArgs,
-    choice: CatalogueChoice<'_>,
+    source: ObjectSource<'_>,
     interner: &Interner,
     errors: &mut Vec<InputError>,
 ) -> Option<Arc<Catalogue>> {
     let Some(path) = &args.instance_types else {
-        return Some(match (args.catalogue, choice) {
-            (Some(CatalogueName::Ec2), _) | (None, CatalogueChoice::Offline) => ec2_catalogue(interner),
-            (Some(CatalogueName::Kwok), _) => builtin_catalogue(interner),
-            (None, CatalogueChoice::Live(cluster)) => known_by(cluster, interner),
+        return Some(match args.catalogue {
+            Some(CatalogueName::Ec2) => ec2_catalogue(interner),
+            Some(CatalogueName::Kwok) => builtin_catalogue(interner),
+            None => known_by(source.cluster(), interner),
         });
     };
     let name = path.display().to_string();
@@ -200,7 +207,7 @@ fn catalogue(
     }
 }
 
-/// The built-in catalogue that knows more of the cluster's machines; EC2's where neither knows more.
+/// The built-in catalogue that knows more of the cluster's machines; EC2's where none does, and where there are no machines.
 fn known_by(cluster: &Cluster, interner: &Interner) -> Arc<Catalogue> {
     let (ec2, kwok) = (ec2_catalogue(interner), builtin_catalogue(interner));
     let types = cluster.instance_types();
@@ -281,7 +288,12 @@ mod tests {
             panic!("it is simulate");
         };
         let (interner, mut errors) = (Interner::default(), Vec::new());
-        let settings = Settings::read(&args.decision, CatalogueChoice::Offline, &interner, &mut errors);
+        let settings = Settings::read(
+            &args.decision,
+            ObjectSource::Files(&Cluster::default()),
+            &interner,
+            &mut errors,
+        );
         let settings = settings.expect("no errors");
         (
             settings.decide,

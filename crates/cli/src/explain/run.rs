@@ -5,7 +5,7 @@ use super::subject::Subject;
 use super::{node, pod};
 use crate::args::{ExplainArgs, TextOutput};
 use crate::consolidate::{budget_faults, void_annotations};
-use crate::decision::{CatalogueChoice, DecisionInputs, Settings, complain, from_cluster, from_files, mention};
+use crate::decision::{DecisionInputs, ObjectSource, Settings, complain, from_cluster, from_files, mention};
 use crate::exit::Exit;
 use crate::manifests::InputError;
 use crate::messages::say;
@@ -44,12 +44,11 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
     };
     let interner = Arc::new(Interner::default());
     let mut errors = Vec::new();
-    let choice = if offline {
-        CatalogueChoice::Offline
-    } else {
-        CatalogueChoice::Live(&input.cluster)
+    let source = match offline {
+        true => ObjectSource::Files(&input.cluster),
+        false => ObjectSource::Live(&input.cluster),
     };
-    let settings = Settings::read(&args.decision, choice, &interner, &mut errors);
+    let settings = Settings::read(&args.decision, source, &interner, &mut errors);
     errors.extend(input.errors);
     mention(&input.notes);
     let Some(settings) = settings else {

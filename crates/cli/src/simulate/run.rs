@@ -7,7 +7,7 @@ use crate::args::{Output, SimulateArgs};
 use crate::consolidate::{
     self, ConsolidationReport, RebalanceReport, budget_faults, forecast, render_rebalance, void_annotations,
 };
-use crate::decision::{CatalogueChoice, DecisionInputs, Settings, complain, from_files, mention};
+use crate::decision::{DecisionInputs, ObjectSource, Settings, complain, from_files, mention};
 use crate::exit::Exit;
 use crate::messages::say;
 use anyhow::Context;
@@ -28,12 +28,13 @@ pub(crate) fn run(args: &SimulateArgs) -> anyhow::Result<Exit> {
     let started = Instant::now();
     let interner = Arc::new(Interner::default());
     let mut errors = Vec::new();
-    let settings = Settings::read(&args.decision, CatalogueChoice::Offline, &interner, &mut errors);
     let mut input = from_files(
         &args.filenames,
         args.decision.validate,
         args.decision.ec2.aws_feature_gates,
     );
+    let files = ObjectSource::Files(&input.cluster);
+    let settings = Settings::read(&args.decision, files, &interner, &mut errors);
     errors.append(&mut input.errors);
     mention(&input.notes);
     let Some(settings) = settings else {

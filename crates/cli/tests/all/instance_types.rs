@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 const EC2: &str = "EC2's in us-east-1";
 const KWOK: &str = "the 144 types of Karpenter's KWOK provider";
+const OF_THE_FILES: &str = "those of the nodes in the files: EC2's or KWOK's; without nodes EC2's in us-east-1";
 const OF_THE_NODES: &str = "those of the cluster's nodes: EC2's or KWOK's";
 
 /// A row of the table: the instance types, and what changes them.
@@ -61,10 +62,20 @@ fn manifests() -> Vec<Value> {
     ]
 }
 
+/// A Node of an instance type.
+fn node_of(kind: &str) -> Value {
+    let labels = json!({"node.kubernetes.io/instance-type": kind});
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "known", "labels": labels}})
+}
+
 /// The instance types that a node for the pod may have, with these options.
 fn offline(command: &[&str], options: &[&str]) -> BTreeSet<String> {
+    of_files(command, options, &manifests())
+}
+
+fn of_files(command: &[&str], options: &[&str], objects: &[Value]) -> BTreeSet<String> {
     let args = [command, &["-f", "-", "-o", "json"], &NOW, options].concat();
-    let outcome = kerf_with_input(&args, list(&manifests()).as_bytes());
+    let outcome = kerf_with_input(&args, list(objects).as_bytes());
     assert_eq!(outcome.code, 0, "{args:?}: {}", outcome.stderr);
     names(&serde_json::from_str(&outcome.stdout).expect("a document"))
 }
@@ -107,11 +118,16 @@ fn launched(up: &Up) -> BTreeSet<String> {
 fn the_readme_names_the_types_of_offline_commands() {
     let table = table();
     let row = &table["simulate, explain -f"];
-    assert_eq!(row.change, "`--instance-types FILE`, `--catalogue kwok`");
+    let expected = (OF_THE_FILES, "`--instance-types FILE`, `--catalogue kwok`");
+    assert_eq!((&*row.types, &*row.change), expected);
     let file = "crates/cli/tests/data/two-types.json";
     let of_the_file: BTreeSet<String> = ["small", "large"].map(str::to_owned).into();
     for command in [&["simulate"][..], &["explain", "pod/web"]] {
-        assert_eq!(words(&offline(command, &[])), row.types, "{command:?}");
+        assert_eq!(words(&offline(command, &[])), EC2, "{command:?}");
+        for (kind, types) in [("c-4x-amd64-linux", KWOK), ("m5.large", EC2)] {
+            let objects = [manifests(), vec![node_of(kind)]].concat();
+            assert_eq!(words(&of_files(command, &[], &objects)), types, "{command:?}");
+        }
         assert_eq!(words(&offline(command, &["--catalogue", "kwok"])), KWOK, "{command:?}");
         let own = offline(command, &["--instance-types", file]);
         assert!(!own.is_empty() && own.is_subset(&of_the_file), "{command:?}: {own:?}");
@@ -184,9 +200,7 @@ fn the_readme_names_the_types_of_explain_on_a_cluster() {
         words(&names(&serde_json::from_str(&outcome.stdout).expect("a document")))
     };
     for (kind, types) in [("c-4x-amd64-linux", KWOK), ("m5.large", EC2)] {
-        let labels = json!({"node.kubernetes.io/instance-type": kind});
-        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "known", "labels": labels}});
-        up.create(&[("/api/v1/nodes", node)]);
+        up.create(&[("/api/v1/nodes", node_of(kind))]);
         assert_eq!(explained(), types, "{kind}");
         up.delete("/api/v1/nodes/known");
     }
