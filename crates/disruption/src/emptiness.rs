@@ -4,6 +4,7 @@ use crate::allowance::Allowance;
 use crate::candidate::Candidate;
 use crate::command::Command;
 use crate::unconsolidatable::{Unconsolidatable, UnconsolidatableNode};
+use crate::validation::is_same;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
 use std::sync::Arc;
@@ -67,12 +68,7 @@ pub fn revalidate(
     nominated: &dyn Fn(&str) -> bool,
     allowance: &mut Allowance,
 ) -> Revalidated {
-    let survives = |candidate: &&Candidate| {
-        let mut chosen = command.candidates.iter();
-        chosen.any(|one| {
-            one.node.name == candidate.node.name && one.node.lifecycle.claim_uid == candidate.node.lifecycle.claim_uid
-        })
-    };
+    let survives = |candidate: &&Candidate| command.candidates.iter().any(|one| is_same(one, candidate));
     let survivors: Vec<&Candidate> = eligible.iter().filter(survives).collect();
     if survivors.is_empty() {
         return Revalidated {

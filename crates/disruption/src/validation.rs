@@ -61,12 +61,7 @@ pub fn still_candidates(
     nominated: &dyn Fn(&str) -> bool,
     allowance: &mut Allowance,
 ) -> Result<Vec<Candidate>, Invalid> {
-    let current = |one: &Candidate| {
-        let mut same = eligible.iter();
-        same.find(|other| {
-            other.node.name == one.node.name && other.node.lifecycle.claim_uid == one.node.lifecycle.claim_uid
-        })
-    };
+    let current = |one: &Candidate| eligible.iter().find(|other| is_same(one, other));
     let now: Vec<Candidate> = command.candidates.iter().filter_map(current).cloned().collect();
     if command.candidates.iter().any(|one| nominated(&one.node.name)) {
         return Err(Invalid::Nominated);
@@ -78,6 +73,20 @@ pub fn still_candidates(
         return Err(Invalid::Budget);
     }
     Ok(now)
+}
+
+/// The command's nodes as they are now, as far as they may still go, in the order of `eligible`. The parameters are those of
+/// [`still_candidates`].
+pub fn left_of(command: &Command, eligible: &[Candidate], nominated: &dyn Fn(&str) -> bool) -> Vec<Candidate> {
+    let is_of_command = |now: &&Candidate| command.candidates.iter().any(|one| is_same(one, now));
+    let mut left: Vec<Candidate> = eligible.iter().filter(is_of_command).cloned().collect();
+    left.retain(|candidate| !nominated(&candidate.node.name));
+    left
+}
+
+/// Whether two candidates are the same machine.
+pub(crate) fn is_same(one: &Candidate, other: &Candidate) -> bool {
+    other.node.name == one.node.name && other.node.lifecycle.claim_uid == one.node.lifecycle.claim_uid
 }
 
 /// Whether the pods of the command's nodes, as they are now, still fit with the launches of the command (DIS-183 to DIS-185). Prices are not

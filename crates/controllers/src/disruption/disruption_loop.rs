@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use kerf_decide::{Evaluation, Memory, Method, Validation, disrupt, revalidate_candidates, validate};
 use kerf_disruption::{Command, budget_faults};
+use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError};
 use tokio::time::Instant;
@@ -214,42 +215,53 @@ impl Disruption {
         let (mut decided, mut valid) = (Vec::new(), Vec::new());
         for (evaluation, _) in evaluations {
             for command in evaluation.commands {
-                let found = self.validate(evaluation.method, command, &valid).await?;
-                let Some((command, now)) = found else { continue };
-                valid.push(command.clone());
-                decided.push(Decided {
-                    decided_on: Arc::clone(&inputs.snapshot),
-                    ..Decided::new(evaluation.method, command, &now.snapshot)
-                });
+                let found = self
+                    .validate(evaluation.method, command, &valid, &inputs.snapshot)
+                    .await?;
+                valid.extend(found.iter().map(|decided| decided.command.clone()));
+                decided.extend(found);
             }
         }
         Ok(decided)
     }
 
-    /// The command, if it may be started together with the commands `before` it, and the cluster as it is now (DIS-154 to DIS-156, DIS-181 to DIS-189).
+    /// What may be started now of a command that was decided on `decided_on`, together with the commands `before` it (DIS-154 to DIS-156, DIS-181
+    /// to DIS-189).
     async fn validate(
         &self,
         method: Method,
         command: Command,
         before: &[Command],
-    ) -> Result<Option<(Command, DecisionInputs)>, ReconcileError> {
-        let again = |look: fn(&kerf_decide::Inputs<'_>, Method, &Command, &[Command], &mut Memory) -> Validation| {
+        decided_on: &Arc<Snapshot>,
+    ) -> Result<Option<Decided>, ReconcileError> {
+        type Look = fn(&kerf_decide::Inputs<'_>, Method, &Command, &[Command], &mut Memory) -> Validation;
+        let again = |look: Look, command: &Command| {
             let (inputs, command, before) = (DecisionInputs::take(&self.context), command.clone(), before.to_vec());
             self.with_memory(move |memory| {
                 let validation = look(&inputs.view(), method, &command, &before, memory);
                 (validation, inputs)
             })
         };
-        let (validation, inputs) = again(validate).await?;
+        let (validation, mut inputs) = again(validate, &command).await?;
         report::validation(&self.context, &inputs, method, &command, &validation);
         let Ok(valid) = validation.result else { return Ok(None) };
-        if !method.consolidates() {
-            return Ok(Some((valid, inputs)));
+        let decided_on = match validation.planned_anew {
+            true => Arc::clone(&inputs.snapshot),
+            false => Arc::clone(decided_on),
+        };
+        if method.consolidates() {
+            // DIS-186: a pod may have come while the simulation ran.
+            let validation;
+            (validation, inputs) = again(revalidate_candidates, &valid).await?;
+            report::validation(&self.context, &inputs, method, &valid, &validation);
+            if validation.result.is_err() {
+                return Ok(None);
+            }
         }
-        // DIS-186: a pod may have come while the simulation ran.
-        let (validation, inputs) = again(revalidate_candidates).await?;
-        report::validation(&self.context, &inputs, method, &command, &validation);
-        Ok(validation.result.ok().map(|command| (command, inputs)))
+        Ok(Some(Decided {
+            decided_on,
+            ..Decided::new(method, valid, &inputs.snapshot)
+        }))
     }
 
     /// Starts a command; what consolidation moves is remembered.

@@ -213,8 +213,15 @@ pub(super) fn validation(
     allowance(context, method, &validation.allowance);
     let failed = context.metrics.counter(&catalogue::DISRUPTION_FAILED_VALIDATIONS);
     failed.add(&[method.consolidation_type()], validation.failed as f64);
-    let Err(why) = &validation.result else { return };
     let short = command.short();
+    let why = match &validation.result {
+        Err(why) => why,
+        Ok(left) if validation.planned_anew => {
+            tracing::debug!(command = %short, left = %left.short(), "starting what is left of a consolidation command");
+            return;
+        }
+        Ok(_) => return,
+    };
     match why {
         Invalid::NoLongerEmpty => {
             tracing::debug!(command = %short, "abandoning empty node consolidation attempt due to pod churn, command is no longer valid");

@@ -4,6 +4,7 @@ use crate::case::{Case, open_pool};
 use jiff::SignedDuration;
 use kerf_decide::{Memory, Method, revalidate_candidates, validate};
 use kerf_disruption::{Command, Invalid};
+use kerf_model::price::Price;
 use kerf_testkit::disruption::{Cluster, now, sized};
 use std::sync::Arc;
 
@@ -100,4 +101,41 @@ fn of_an_emptiness_command_the_nodes_that_are_still_empty_go() {
     });
     let validation = validate(&nominated.view(), Method::Emptiness, &command, &[], &mut memory);
     assert_eq!(validation.result.unwrap().short(), "delete: [a-2]");
+}
+
+// DIS-181, DIS-182, DIS-189, and the deviation at DIS-181
+#[test]
+fn of_a_command_for_several_nodes_those_go_that_still_may() {
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    for node in ["a-1", "a-2", "a-3", "a-4"] {
+        cluster.of_kind(node, "small", |_| {});
+        cluster.bound(node, &format!("web-{node}"), sized(300));
+    }
+    let (case, mut memory) = (Case::of(cluster), Memory::default());
+    let method = Method::MultiNodeConsolidation;
+    let command = case.round(method, &mut memory).evaluations[0].commands[0].clone();
+    let names = |command: &Command| -> Vec<Arc<str>> {
+        let names = command.candidates.iter();
+        names.map(|candidate| Arc::clone(&candidate.node.name)).collect()
+    };
+    let all = names(&command);
+    assert_eq!(all.len(), 3);
+    let validated = |nominated: &[Arc<str>]| {
+        let case = case.changed(|snapshot| {
+            for node in snapshot.nodes.iter_mut().filter(|node| nominated.contains(&node.name)) {
+                Arc::make_mut(node).nominated_until = Some(now() + SignedDuration::from_secs(20));
+            }
+        });
+        validate(&case.view(), method, &command, &[], &mut Memory::default())
+    };
+    let validation = validated(&all[1..2]);
+    assert_eq!((validation.planned_anew, validation.failed), (true, 1));
+    let left = validation.result.unwrap();
+    assert_eq!(names(&left), [Arc::clone(&all[0]), Arc::clone(&all[2])]);
+    assert_eq!(left.savings(), Price::from_per_hour(0.2).unwrap());
+    // A single node is the next method's.
+    let validation = validated(&all[1..]);
+    assert_eq!((validation.planned_anew, validation.failed), (false, 3));
+    assert_eq!(validation.result.unwrap_err(), Invalid::Nominated);
 }

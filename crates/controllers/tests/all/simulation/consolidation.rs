@@ -242,6 +242,37 @@ async fn a_protected_pod_that_comes_during_the_wait_keeps_the_node() {
     simulation.stop().await;
 }
 
+// DIS-181, DIS-189, and the deviation at DIS-181
+#[tokio::test(start_paused = true)]
+async fn the_other_nodes_of_a_command_go_when_a_pod_comes_to_one() {
+    let all_at_once = json!({"consolidateAfter": "10s", "budgets": [{"nodes": "100%"}]});
+    let simulation = filled(4, ON_DEMAND, all_at_once).await;
+    simulation.scale("big", 0).await;
+    simulation
+        .until("a command for several nodes waits", 60, async |s| {
+            s.messages("ConsolidationCandidate").await.len() > 4
+        })
+        .await;
+    let waiting = simulation.messages("ConsolidationCandidate").await;
+    let nodes: Vec<String> = simulation.nodes().await.iter().map(name).collect();
+    let chosen: Vec<&String> = nodes
+        .iter()
+        .filter(|node| waiting.iter().any(|text| text.contains(*node)))
+        .collect();
+    bind(&simulation, "default", "late", chosen[0], protected()).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let left: Vec<String> = simulation.nodes().await.iter().map(name).collect();
+    assert!(left.contains(chosen[0]), "{left:?}");
+    let failed = simulation.context.metrics.counter(&DISRUPTION_FAILED_VALIDATIONS);
+    assert_eq!(failed.get(&["multi"]), 1.0);
+    assert_eq!(
+        decisions(&simulation, "delete", "multi") + decisions(&simulation, "replace", "multi"),
+        1.0
+    );
+    assert_eq!(simulation.messages("ConsolidationRejected").await, [""; 0]);
+    simulation.stop().await;
+}
+
 // DIS-179
 #[tokio::test(start_paused = true)]
 async fn after_a_command_that_no_longer_stands_the_next_node_waits_for_the_next_pass() {
