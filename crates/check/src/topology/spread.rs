@@ -19,11 +19,23 @@ pub(crate) enum SpreadFault {
 pub(crate) struct Spread<'a> {
     owner: &'a Pod,
     pub(crate) constraint: &'a SpreadConstraint,
-    /// By site.
-    domains: Vec<Option<Domain<'a>>>,
-    /// By site, whether its pods count.
-    eligible: Vec<bool>,
-    counts: BTreeMap<Domain<'a>, u32>,
+    /// Whether the constraint selects its own pod.
+    selects_itself: bool,
+    sites: Vec<SpreadSite>,
+    /// The counted pods by domain. A domain that only machines that are going away are in is none.
+    counts: Vec<u32>,
+    /// The smallest count, and how many domains have it.
+    smallest: (u32, usize),
+}
+
+#[derive(Clone, Copy)]
+struct SpreadSite {
+    /// Whether it has the constraint's key.
+    labelled: bool,
+    /// Its domain, as an index of the counts.
+    domain: Option<usize>,
+    /// Whether its pods count.
+    eligible: bool,
 }
 
 impl<'a> Spread<'a> {
@@ -34,23 +46,32 @@ impl<'a> Spread<'a> {
         constraint: &'a SpreadConstraint,
     ) -> Self {
         let interner = &*snapshot.interner;
-        let domains: Vec<_> = sites.iter().map(|site| site.domain(constraint.key, interner)).collect();
-        let eligible: Vec<_> = sites
+        let mut numbers: BTreeMap<Domain<'_>, usize> = BTreeMap::new();
+        let labels: Vec<(Option<Domain<'_>>, bool)> = sites
             .iter()
-            .map(|site| site.counts_for(owner, constraint, interner))
+            .map(|site| {
+                let domain = site.domain(constraint.key, interner);
+                (domain, site.counts_for(owner, constraint, interner))
+            })
             .collect();
-        let mut counts = BTreeMap::new();
-        for (at, site) in sites.iter().enumerate() {
-            if let Some(domain) = domains[at].filter(|_| eligible[at] && !site.leaving()) {
-                counts.insert(domain, 0);
+        for (site, (domain, eligible)) in sites.iter().zip(&labels) {
+            if let Some(domain) = domain.filter(|_| *eligible && !site.leaving()) {
+                let next = numbers.len();
+                numbers.entry(domain).or_insert(next);
             }
         }
+        let sites = labels.into_iter().map(|(domain, eligible)| SpreadSite {
+            labelled: domain.is_some(),
+            domain: domain.and_then(|domain| numbers.get(&domain).copied()),
+            eligible,
+        });
         Self {
             owner,
             constraint,
-            domains,
-            eligible,
-            counts,
+            selects_itself: matches(&constraint.selector, &owner.labels),
+            sites: sites.collect(),
+            counts: vec![0; numbers.len()],
+            smallest: (0, numbers.len()),
         }
     }
 
@@ -61,37 +82,39 @@ impl<'a> Spread<'a> {
     }
 
     pub(crate) fn arrive(&mut self, site: usize) {
-        let domain = self.domains[site].filter(|_| self.eligible[site]);
-        // A domain only machines that are going away are in is none.
-        if let Some(count) = domain.and_then(|domain| self.counts.get_mut(&domain)) {
-            *count += 1;
+        let SpreadSite { domain, eligible, .. } = self.sites[site];
+        let Some(domain) = domain.filter(|_| eligible) else {
+            return;
+        };
+        let (smallest, having) = &mut self.smallest;
+        if self.counts[domain] == *smallest {
+            *having -= 1;
+        }
+        self.counts[domain] += 1;
+        if *having == 0 {
+            *smallest = self.counts.iter().copied().min().unwrap_or(0);
+            *having = self.counts.iter().filter(|count| *count == smallest).count();
         }
     }
 
     /// Pods in the site's domain.
     pub(crate) fn load(&self, site: usize) -> u32 {
-        self.domains[site]
-            .and_then(|domain| self.counts.get(&domain))
-            .copied()
-            .unwrap_or(0)
+        let domain = self.sites[site].domain;
+        domain.map_or(0, |domain| self.counts[domain])
     }
 
     /// kube-scheduler's rule: the count in the domain, with the pod if it counts itself, exceeds the smallest count by at most `maxSkew`;
     /// with fewer domains than `minDomains` the smallest count is zero.
     pub(crate) fn check(&self, site: usize) -> Result<(), SpreadFault> {
-        if self.domains[site].is_none() {
+        if !self.sites[site].labelled {
             return Err(SpreadFault::MissingLabel);
         }
         let too_few = self
             .constraint
             .min_domains
             .is_some_and(|least| self.counts.len() < least as usize);
-        let smallest = if too_few {
-            0
-        } else {
-            self.counts.values().copied().min().unwrap_or(0)
-        };
-        let itself = u32::from(matches(&self.constraint.selector, &self.owner.labels));
+        let smallest = if too_few { 0 } else { self.smallest.0 };
+        let itself = u32::from(self.selects_itself);
         if (self.load(site) + itself).saturating_sub(smallest) > self.constraint.max_skew {
             return Err(SpreadFault::Skew);
         }
