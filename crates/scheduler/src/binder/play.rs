@@ -17,6 +17,7 @@ use kerf_model::node::Node;
 use kerf_model::pod::Pod;
 use kerf_model::taint::Effect;
 use kerf_units::policy::NodeScoring;
+use rustc_hash::FxHashMap;
 
 /// After the last machine is ready, waiting pods are tried this many times more: one that needs another near it may follow it.
 const LAST_ROUNDS: usize = 3;
@@ -25,6 +26,37 @@ const LAST_ROUNDS: usize = 3;
 #[derive(Clone, Copy)]
 struct Load {
     allocatable: [i64; 2],
+    requested: [i64; 2],
+    counted: [i64; 2],
+}
+
+/// A row of numbers for each key, made when it is first used.
+#[derive(Clone)]
+struct Rows<T> {
+    rows: Vec<Vec<T>>,
+    width: usize,
+}
+
+impl<T: Copy + Default> Rows<T> {
+    fn new(keys: usize, width: usize) -> Self {
+        Self {
+            rows: vec![Vec::new(); keys],
+            width,
+        }
+    }
+
+    fn of(&mut self, key: usize) -> &mut [T] {
+        let row = &mut self.rows[key];
+        if row.is_empty() {
+            row.resize(self.width, T::default());
+        }
+        row
+    }
+}
+
+/// Requests that are scored alike on every target.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct ScoredRequests {
     requested: [i64; 2],
     counted: [i64; 2],
 }
@@ -40,6 +72,14 @@ pub(super) struct Play<'w, 'a> {
     ready: Bits,
     /// The classes of which no pod fits any ready target.
     refused: IdVec<PodClass, bool>,
+    /// Per target: one more than the number of pods bound there.
+    versions: Vec<u32>,
+    /// By level and target: the version of the target that takes such a pod.
+    accepted: Rows<u32>,
+    /// By class: its requests, as a key of `scores`.
+    scored_as: IdVec<PodClass, usize>,
+    /// By requests and target: the score of allocation and balance, and the version of the target that has it.
+    scores: Rows<(u32, i64)>,
     fitting: Vec<usize>,
     totals: Vec<i64>,
 }
@@ -50,10 +90,21 @@ impl<'w, 'a> Play<'w, 'a> {
         let problem = assignment.problem;
         let mut ready = problem.open.clone();
         ready.and_not(coming);
-        let loads = (0..problem.targets.len()).map(|at| load(problem, at)).collect();
+        let targets = problem.targets.len();
+        let loads = (0..targets).map(|at| load(problem, at)).collect();
+        let mut kinds: FxHashMap<ScoredRequests, usize> = FxHashMap::default();
+        let scored_as = problem.classes.iter().map(|class| {
+            let next = kinds.len();
+            *kinds.entry(requests(&class.requests)).or_insert(next)
+        });
+        let scored_as = scored_as.collect();
         Self {
             spreading: Spreading::new(problem),
             refused: IdVec::filled(false, problem.classes.len()),
+            versions: vec![1; targets],
+            accepted: Rows::new(assignment.levels(), targets),
+            scored_as,
+            scores: Rows::new(kinds.len(), targets),
             assignment,
             scoring,
             loads,
@@ -106,10 +157,11 @@ impl<'w, 'a> Play<'w, 'a> {
 
     fn bind(&mut self, pod: PodId, class: ClassId, target: usize) {
         let problem = self.assignment.problem;
-        let (requested, counted) = requests(&problem.class(class).requests);
+        let requests = requests(&problem.class(class).requests);
         let load = &mut self.loads[target];
-        load.requested = sum(load.requested, requested);
-        load.counted = sum(load.counted, counted);
+        load.requested = sum(load.requested, requests.requested);
+        load.counted = sum(load.counted, requests.counted);
+        self.versions[target] += 1;
         self.assignment.place_on_target(target, class, pod);
         self.spreading.bind(pod, target);
     }
@@ -122,19 +174,16 @@ impl<'w, 'a> Play<'w, 'a> {
         }
         let problem = self.assignment.problem;
         let compiled = problem.class(class);
-        let (requested, counted) = requests(&compiled.requests);
-        let best_effort = requested == [0, 0];
+        let requests = requests(&compiled.requests);
+        let scores = self.scores.of(self.scored_as[class]);
         self.totals.clear();
         for target in &self.fitting {
-            let load = &self.loads[*target];
-            let allocation = allocation_score(self.scoring, load.allocatable, sum(load.counted, counted));
-            let balance = if best_effort {
-                0
-            } else {
-                balance_score(load.allocatable, sum(load.requested, requested))
-            };
-            self.totals
-                .push(ALLOCATION_WEIGHT * allocation + BALANCE_WEIGHT * balance);
+            let (version, score) = &mut scores[*target];
+            if *version != self.versions[*target] {
+                *score = resources_score(self.scoring, &self.loads[*target], requests);
+                *version = self.versions[*target];
+            }
+            self.totals.push(*score);
         }
         if let Some(scores) = self.spreading.scores(pod, &self.fitting) {
             for (total, score) in self.totals.iter_mut().zip(scores) {
@@ -165,7 +214,9 @@ impl<'w, 'a> Play<'w, 'a> {
                 continue;
             };
             if let Some(query) = self.assignment.query(class, level_index, &allowed) {
-                self.assignment.fitting_targets(&query, &self.ready, &mut self.fitting);
+                let accepted = self.accepted.of(query.level_id.index());
+                self.assignment
+                    .fitting_targets(&query, &self.ready, &self.versions, accepted, &mut self.fitting);
             }
         }
         if compiled.levels.len() > 1 {
@@ -209,13 +260,23 @@ fn sum(one: [i64; 2], other: [i64; 2]) -> [i64; 2] {
 }
 
 /// What a pod requests of cpu and memory, and what it counts with in scores of allocation.
-fn requests(requests: &[i64]) -> ([i64; 2], [i64; 2]) {
+fn requests(requests: &[i64]) -> ScoredRequests {
     let requested = [requests[0], requests[1]];
     let or = |amount: i64, unrequested: i64| if amount == 0 { unrequested } else { amount };
-    (
+    ScoredRequests {
         requested,
-        [or(requested[0], CPU_UNREQUESTED), or(requested[1], MEMORY_UNREQUESTED)],
-    )
+        counted: [or(requested[0], CPU_UNREQUESTED), or(requested[1], MEMORY_UNREQUESTED)],
+    }
+}
+
+/// The weighted scores of allocation and balance with a pod on the target. A pod without requests has no score of balance.
+fn resources_score(scoring: NodeScoring, load: &Load, pod: ScoredRequests) -> i64 {
+    let allocation = allocation_score(scoring, load.allocatable, sum(load.counted, pod.counted));
+    let balance = match pod.requested {
+        [0, 0] => 0,
+        requested => balance_score(load.allocatable, sum(load.requested, requested)),
+    };
+    ALLOCATION_WEIGHT * allocation + BALANCE_WEIGHT * balance
 }
 
 /// The load of a target before any pod is bound, with the DaemonSet pods still to come.
@@ -228,11 +289,9 @@ fn load(problem: &Problem<'_>, at: usize) -> Load {
     ];
     let mut counted = requested;
     for pod in &node.pods {
-        let (without, with) = requests(&[pod.shape.requests.get(sym::CPU), pod.shape.requests.get(sym::MEMORY)]);
-        counted = [
-            counted[0].saturating_add(with[0] - without[0]),
-            counted[1].saturating_add(with[1] - without[1]),
-        ];
+        let of_pod = requests(&[pod.shape.requests.get(sym::CPU), pod.shape.requests.get(sym::MEMORY)]);
+        let unrequested = |at: usize| of_pod.counted[at] - of_pod.requested[at];
+        counted = sum(counted, [unrequested(0), unrequested(1)]);
     }
     Load {
         allocatable,

@@ -22,7 +22,10 @@ pub(super) const MEMORY_UNREQUESTED: i64 = 200 << 20;
 pub fn allocation_score(scoring: NodeScoring, allocatable: [i64; 2], used: [i64; 2]) -> i64 {
     let (mut sum, mut resources) = (0, 0);
     for (allocatable, used) in allocatable.into_iter().zip(used).filter(|(amount, _)| *amount > 0) {
-        let percent = |amount: i64| (i128::from(amount) * i128::from(SCORE_MAX) / i128::from(allocatable)) as i64;
+        let percent = |amount: i64| match amount.checked_mul(SCORE_MAX) {
+            Some(product) => product / allocatable,
+            None => (i128::from(amount) * i128::from(SCORE_MAX) / i128::from(allocatable)) as i64,
+        };
         sum += match scoring {
             NodeScoring::LeastAllocated if used > allocatable => 0,
             NodeScoring::LeastAllocated => percent(allocatable - used),

@@ -111,6 +111,11 @@ impl<'w, 'a> Assignment<'w, 'a> {
         }
     }
 
+    /// The number of relaxation levels of all classes.
+    pub(crate) fn levels(&self) -> usize {
+        self.rejections.len()
+    }
+
     /// The id of a relaxation level of a class.
     pub(crate) fn level_id(&self, class: ClassId, level_index: usize) -> LevelId {
         LevelId::new(self.first_level[class] + level_index)

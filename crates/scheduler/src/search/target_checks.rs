@@ -69,8 +69,16 @@ impl Assignment<'_, '_> {
         None
     }
 
-    /// Adds the targets among `ready` that take the pod, in the order of targets. Targets that do not are rejected permanently.
-    pub(crate) fn fitting_targets(&mut self, query: &Query<'_>, ready: &Bits, fitting: &mut Vec<usize>) {
+    /// Adds the targets among `ready` that take the pod, in the order of targets. Targets that do not are rejected permanently. `versions` change
+    /// when a pod is placed on a target; `accepted` is the version with which a target took a pod like this.
+    pub(crate) fn fitting_targets(
+        &mut self,
+        query: &Query<'_>,
+        ready: &Bits,
+        versions: &[u32],
+        accepted: &mut [u32],
+        fitting: &mut Vec<usize>,
+    ) {
         for word in 0..self.problem.targets.len().div_ceil(BLOCK) {
             let ready = ready.word(word);
             if ready == 0 || !self.problem.targets.block_may_fit(word, &query.class.requests) {
@@ -78,7 +86,10 @@ impl Assignment<'_, '_> {
             }
             for bit in ones(self.target_word(query, word) & ready) {
                 let at = word * BLOCK + bit;
-                if self.reject_target(query, at).is_none() {
+                if accepted[at] == versions[at] {
+                    fitting.push(at);
+                } else if self.reject_target(query, at).is_none() {
+                    accepted[at] = versions[at];
                     fitting.push(at);
                 } else {
                     self.rejections[query.level_id].targets.insert(at);
