@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// A property: nothing, or what is wrong with a cluster.
 pub type Judge = fn(&str) -> Result<(), String>;
 
-const CASES: u64 = 10_000;
+/// Clusters per property in an ordinary run.
+const CASES: u64 = 4_000;
 
 fn number(variable: &str, default: u64) -> u64 {
     let value = std::env::var(variable).ok();
