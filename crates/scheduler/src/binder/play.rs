@@ -79,7 +79,7 @@ pub(super) struct Play<'w, 'a> {
     /// By class: its requests, as a key of `scores`.
     scored_as: IdVec<PodClass, usize>,
     /// By requests and target: the score of allocation and balance, and the version of the target that has it.
-    scores: Rows<(u32, i64)>,
+    scores: Rows<(u32, i32)>,
     fitting: Vec<usize>,
     totals: Vec<i64>,
 }
@@ -180,10 +180,10 @@ impl<'w, 'a> Play<'w, 'a> {
         for target in &self.fitting {
             let (version, score) = &mut scores[*target];
             if *version != self.versions[*target] {
-                *score = resources_score(self.scoring, &self.loads[*target], requests);
+                *score = resources_score(self.scoring, &self.loads[*target], requests) as i32;
                 *version = self.versions[*target];
             }
-            self.totals.push(*score);
+            self.totals.push(i64::from(*score));
         }
         if let Some(scores) = self.spreading.scores(pod, &self.fitting) {
             for (total, score) in self.totals.iter_mut().zip(scores) {
@@ -269,7 +269,7 @@ fn requests(requests: &[i64]) -> ScoredRequests {
     }
 }
 
-/// The weighted scores of allocation and balance with a pod on the target. A pod without requests has no score of balance.
+/// The weighted scores of allocation and balance with a pod on the target, 0 to 200. A pod without requests has no score of balance.
 fn resources_score(scoring: NodeScoring, load: &Load, pod: ScoredRequests) -> i64 {
     let allocation = allocation_score(scoring, load.allocatable, sum(load.counted, pod.counted));
     let balance = match pod.requested {
