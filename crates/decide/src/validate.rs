@@ -7,7 +7,7 @@ use crate::inputs::Inputs;
 use crate::memory::Memory;
 use crate::method::Method;
 use kerf_disruption::{
-    Allowance, Candidate, Command, Invalid, empty, left_of, revalidate, still_candidates, still_fits,
+    Allowance, Candidate, Command, Invalid, empty, remaining_candidates, revalidate, still_candidates, still_fits,
 };
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub fn validate(
                     let Err(invalid) = stands else {
                         return Judged::as_planned(Ok(command.clone()), 0);
                     };
-                    match what_is_left(inputs, sorted, command, &mut allowance, memory) {
+                    match remaining_command(inputs, sorted, command, &mut allowance, memory) {
                         Some(left) => Judged::reduced(command, left, &invalid),
                         None => Judged::whole(command, Err(invalid)),
                     }
@@ -164,7 +164,7 @@ fn candidates_again(
 
 /// The best command for several of a command's nodes, if the command as a whole may not be started (deviation at DIS-181). Its nodes have waited
 /// as long.
-fn what_is_left(
+fn remaining_command(
     inputs: &Inputs<'_>,
     sorted: &SortedNodes,
     command: &Command,
@@ -172,7 +172,7 @@ fn what_is_left(
     memory: &Memory,
 ) -> Option<Command> {
     let (eligible, _) = sorted.underutilized();
-    let left = left_of(command, eligible, &|name| inputs.is_nominated(name));
+    let left = remaining_candidates(command, eligible, &|name| inputs.is_nominated(name));
     let (all, closed) = (&sorted.candidates.free, inputs.closed());
     let found = with_consolidation(
         inputs,

@@ -73,4 +73,4 @@ pub use single::{SingleNodeOutcome, interleaved};
 pub use single_node_results::{SingleNodeResult, SingleNodeResults};
 pub use static_drift::{Replicas, StaticDrift, static_drift, statically_drifted};
 pub use unconsolidatable::{Unconsolidatable, UnconsolidatableNode};
-pub use validation::{Invalid, left_of, still_candidates, still_fits};
+pub use validation::{Invalid, remaining_candidates, still_candidates, still_fits};

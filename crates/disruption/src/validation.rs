@@ -77,7 +77,11 @@ pub fn still_candidates(
 
 /// The command's nodes as they are now, as far as they may still go, in the order of `eligible`. The parameters are those of
 /// [`still_candidates`].
-pub fn left_of(command: &Command, eligible: &[Candidate], nominated: &dyn Fn(&str) -> bool) -> Vec<Candidate> {
+pub fn remaining_candidates(
+    command: &Command,
+    eligible: &[Candidate],
+    nominated: &dyn Fn(&str) -> bool,
+) -> Vec<Candidate> {
     let is_of_command = |now: &&Candidate| command.candidates.iter().any(|one| is_same(one, now));
     let mut left: Vec<Candidate> = eligible.iter().filter(is_of_command).cloned().collect();
     left.retain(|candidate| !nominated(&candidate.node.name));
