@@ -95,7 +95,7 @@ impl<'a> Chooser<'_, 'a> {
         for (pod, place) in &round.bound {
             let place = match *place {
                 BindingPlace::Launch(launch) => BoundPlace::Claim(launch),
-                BindingPlace::Node(index) => BoundPlace::Target(problem.targets.of_node(index)? as usize),
+                BindingPlace::Node(index) => BoundPlace::Target(problem.targets.of_node(index)?),
             };
             bound.push((*pod, place));
         }

@@ -6,7 +6,9 @@ use super::play::Play;
 use crate::compile::prepared::Prepared;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
-use crate::dense::bits::Bits;
+use crate::compile::targets::{Target, TargetId};
+use crate::dense::id_set::IdSet;
+use crate::dense::ids::IdVec;
 use crate::options::{Options, WhatIf};
 use crate::ranking::node_overhead;
 use crate::search::assignment::Assignment;
@@ -79,15 +81,15 @@ impl Forecaster {
         }
         let instance = Instance::new(Problem::compile(&self.prepared, what_if, options));
         let problem = &instance.problem;
-        let targets: Vec<Option<u32>> = (0..self.launches)
+        let targets: Vec<Option<TargetId>> = (0..self.launches)
             .map(|at| problem.targets.of_node(self.nodes + at))
             .collect();
-        let coming: Bits = targets.iter().flatten().map(|at| *at as usize).collect();
+        let coming: IdSet<Target> = targets.iter().flatten().copied().collect();
         let start = Play::new(Assignment::new(&instance), &coming, options.node_scoring);
         let queue = binding_queue(problem);
         let one = |arrivals: &Arrivals| {
             let mut play = start.clone();
-            let target = |launch: usize| targets.get(launch).copied().flatten().map(|at| at as usize);
+            let target = |launch: usize| targets.get(launch).copied().flatten();
             let groups = arrivals
                 .0
                 .iter()
@@ -101,32 +103,29 @@ impl Forecaster {
     /// Launches machines for the pods that are left over, as the greedy does.
     fn outcome(&self, problem: &Problem<'_>, bound: Assignment<'_, '_>, left_over: Vec<PodId>) -> Round {
         let first_launch = self.nodes;
-        let place_of = |at: usize| {
+        let place_of = |at: TargetId| {
             let index = problem.snapshot.position(&problem.targets[at].node.name)?;
             Some(match index.checked_sub(first_launch) {
                 Some(launch) => BindingPlace::Launch(launch),
                 None => BindingPlace::Node(index),
             })
         };
-        let mut places: Vec<Option<BindingPlace>> = vec![None; problem.pods.len()];
+        let mut places: IdVec<Pod, Option<BindingPlace>> = IdVec::filled(None, problem.pods.len());
         for target in bound.updated_targets.iter() {
             for pod in &target.pods {
-                places[pod.index()] = place_of(target.at);
+                places[*pod] = place_of(target.at);
             }
         }
         let order = bound.order.clone();
-        let left: Bits = left_over.iter().map(|pod| pod.index()).collect();
+        let left: IdSet<Pod> = left_over.iter().copied().collect();
         let mut again = problem.queue.clone();
-        again.retain(|pod| left.get(pod.index()));
+        again.retain(|pod| left.get(*pod));
         let mut outcome = solve_queue(bound, &again, &mut FewestPods, &|| false);
         let price = outcome.assignment.cost();
         let claims = &outcome.assignment.claims;
         let overhead = |template: usize| node_overhead(&problem.templates[template].pool, problem.options);
         Round {
-            bound: order
-                .iter()
-                .filter_map(|pod| Some((*pod, places[pod.index()]?)))
-                .collect(),
+            bound: order.iter().filter_map(|pod| Some((*pod, places[*pod]?))).collect(),
             more: claims
                 .iter()
                 .map(|claim| (claim.template, claim.pods.to_vec()))

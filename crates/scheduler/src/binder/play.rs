@@ -5,13 +5,15 @@ use super::score::{
     TAINT_WEIGHT, allocation_score, balance_score, share_below, share_of,
 };
 use super::spreading::Spreading;
-use crate::compile::classes::{ClassId, PodClass};
+use crate::compile::classes::{ClassId, CompiledLevel, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
-use crate::dense::bits::Bits;
-use crate::dense::ids::IdVec;
+use crate::compile::targets::{Target, TargetId};
+use crate::dense::id_set::IdSet;
+use crate::dense::ids::{Id, IdVec};
 use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
+use crate::search::target_cache::{TargetCache, TargetVersions};
 use kerf_model::intern::sym;
 use kerf_model::node::Node;
 use kerf_model::pod::Pod;
@@ -30,30 +32,6 @@ struct Load {
     counted: [i64; 2],
 }
 
-/// A row of numbers for each key, made when it is first used.
-#[derive(Clone)]
-struct Rows<T> {
-    rows: Vec<Vec<T>>,
-    width: usize,
-}
-
-impl<T: Copy + Default> Rows<T> {
-    fn new(keys: usize, width: usize) -> Self {
-        Self {
-            rows: vec![Vec::new(); keys],
-            width,
-        }
-    }
-
-    fn of(&mut self, key: usize) -> &mut [T] {
-        let row = &mut self.rows[key];
-        if row.is_empty() {
-            row.resize(self.width, T::default());
-        }
-        row
-    }
-}
-
 /// Requests that are scored alike on every target.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct ScoredRequests {
@@ -67,44 +45,44 @@ pub(super) struct Play<'w, 'a> {
     pub(super) assignment: Assignment<'w, 'a>,
     scoring: NodeScoring,
     spreading: Spreading<'a>,
-    loads: Vec<Load>,
+    loads: IdVec<Target, Load>,
     /// The targets that are ready.
-    ready: Bits,
+    ready: IdSet<Target>,
     /// The classes of which no pod fits any ready target.
     refused: IdVec<PodClass, bool>,
-    /// Per target: one more than the number of pods bound there.
-    versions: Vec<u32>,
-    /// By level and target: the version of the target that takes such a pod.
-    accepted: Rows<u32>,
+    /// The versions of targets in `accepted` and `scores`.
+    versions: TargetVersions,
+    /// By level: the targets that take such a pod.
+    accepted: TargetCache<CompiledLevel, ()>,
     /// By class: its requests, as a key of `scores`.
-    scored_as: IdVec<PodClass, usize>,
-    /// By requests and target: the score of allocation and balance, and the version of the target that has it.
-    scores: Rows<(u32, i32)>,
-    fitting: Vec<usize>,
+    scored_as: IdVec<PodClass, Id<ScoredRequests>>,
+    /// By requests: the scores of allocation and balance.
+    scores: TargetCache<ScoredRequests, i32>,
+    fitting: Vec<TargetId>,
     totals: Vec<i64>,
 }
 
 impl<'w, 'a> Play<'w, 'a> {
     /// The cluster before any pod is bound, with all targets ready that are not in `coming`.
-    pub(super) fn new(assignment: Assignment<'w, 'a>, coming: &Bits, scoring: NodeScoring) -> Self {
+    pub(super) fn new(assignment: Assignment<'w, 'a>, coming: &IdSet<Target>, scoring: NodeScoring) -> Self {
         let problem = assignment.problem;
         let mut ready = problem.open.clone();
         ready.and_not(coming);
         let targets = problem.targets.len();
-        let loads = (0..targets).map(|at| load(problem, at)).collect();
-        let mut kinds: FxHashMap<ScoredRequests, usize> = FxHashMap::default();
+        let loads = problem.targets.ids().map(|at| load(problem, at)).collect();
+        let mut kinds: FxHashMap<ScoredRequests, Id<ScoredRequests>> = FxHashMap::default();
         let scored_as = problem.classes.iter().map(|class| {
-            let next = kinds.len();
+            let next = Id::new(kinds.len());
             *kinds.entry(requests(&class.requests)).or_insert(next)
         });
         let scored_as = scored_as.collect();
         Self {
             spreading: Spreading::new(problem),
             refused: IdVec::filled(false, problem.classes.len()),
-            versions: vec![1; targets],
-            accepted: Rows::new(assignment.levels(), targets),
+            versions: TargetVersions::new(targets),
+            accepted: TargetCache::new(assignment.levels()),
             scored_as,
-            scores: Rows::new(kinds.len(), targets),
+            scores: TargetCache::new(kinds.len()),
             assignment,
             scoring,
             loads,
@@ -115,7 +93,7 @@ impl<'w, 'a> Play<'w, 'a> {
     }
 
     /// Lets groups of targets become ready one after the other and binds what fits. Returns the pods that are left over, in their order.
-    pub(super) fn run(&mut self, queue: &[PodId], groups: impl Iterator<Item = Vec<usize>>) -> Vec<PodId> {
+    pub(super) fn run(&mut self, queue: &[PodId], groups: impl Iterator<Item = Vec<TargetId>>) -> Vec<PodId> {
         let mut waiting = queue.to_vec();
         for group in groups {
             group.into_iter().for_each(|target| self.ready.insert(target));
@@ -155,19 +133,19 @@ impl<'w, 'a> Play<'w, 'a> {
         });
     }
 
-    fn bind(&mut self, pod: PodId, class: ClassId, target: usize) {
+    fn bind(&mut self, pod: PodId, class: ClassId, target: TargetId) {
         let problem = self.assignment.problem;
         let requests = requests(&problem.class(class).requests);
         let load = &mut self.loads[target];
         load.requested = sum(load.requested, requests.requested);
         load.counted = sum(load.counted, requests.counted);
-        self.versions[target] += 1;
+        self.versions.advance(target);
         self.assignment.place_on_target(target, class, pod);
         self.spreading.bind(pod, target);
     }
 
     /// The target with the highest score for a pod, the first of equal ones. `None` if none fits.
-    fn choose(&mut self, pod: PodId, class: ClassId) -> Option<usize> {
+    fn choose(&mut self, pod: PodId, class: ClassId) -> Option<TargetId> {
         self.find_fitting(class);
         if self.fitting.len() < 2 {
             return self.fitting.first().copied();
@@ -175,15 +153,11 @@ impl<'w, 'a> Play<'w, 'a> {
         let problem = self.assignment.problem;
         let compiled = problem.class(class);
         let requests = requests(&compiled.requests);
-        let scores = self.scores.of(self.scored_as[class]);
+        let mut scores = self.scores.of(self.scored_as[class], &self.versions);
         self.totals.clear();
         for target in &self.fitting {
-            let (version, score) = &mut scores[*target];
-            if *version != self.versions[*target] {
-                *score = resources_score(self.scoring, &self.loads[*target], requests) as i32;
-                *version = self.versions[*target];
-            }
-            self.totals.push(i64::from(*score));
+            let score = || resources_score(self.scoring, &self.loads[*target], requests) as i32;
+            self.totals.push(i64::from(scores.get_or_make(*target, score)));
         }
         if let Some(scores) = self.spreading.scores(pod, &self.fitting) {
             for (total, score) in self.totals.iter_mut().zip(scores) {
@@ -214,9 +188,9 @@ impl<'w, 'a> Play<'w, 'a> {
                 continue;
             };
             if let Some(query) = self.assignment.query(class, level_index, &allowed) {
-                let accepted = self.accepted.of(query.level_id.index());
+                let mut accepted = self.accepted.of(query.level_id, &self.versions);
                 self.assignment
-                    .fitting_targets(&query, &self.ready, &self.versions, accepted, &mut self.fitting);
+                    .fitting_targets(&query, &self.ready, &mut accepted, &mut self.fitting);
             }
         }
         if compiled.levels.len() > 1 {
@@ -228,7 +202,7 @@ impl<'w, 'a> Play<'w, 'a> {
     /// Adds the scores of preferred node affinity and of taints with effect `PreferNoSchedule`.
     fn add_preferences(&mut self, pod: &Pod) {
         let problem = self.assignment.problem;
-        let node = |target: &usize| &*problem.targets[*target].node;
+        let node = |target: &TargetId| &*problem.targets[*target].node;
         if problem.prepared.soft_taints {
             let counts: Vec<i64> = self
                 .fitting
@@ -280,7 +254,7 @@ fn resources_score(scoring: NodeScoring, load: &Load, pod: ScoredRequests) -> i6
 }
 
 /// The load of a target before any pod is bound, with the DaemonSet pods still to come.
-fn load(problem: &Problem<'_>, at: usize) -> Load {
+fn load(problem: &Problem<'_>, at: TargetId) -> Load {
     let (node, placeable) = (&problem.targets[at].node, problem.targets.placeable(at));
     let allocatable = [node.allocatable.get(sym::CPU), node.allocatable.get(sym::MEMORY)];
     let requested = [

@@ -5,6 +5,7 @@ use super::score::{spread_penalty, spread_score};
 use crate::compile::classes::ClassId;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
+use crate::compile::targets::TargetId;
 use kerf_model::intern::{Sym, sym};
 use kerf_model::node::Node;
 use kerf_model::pod::{Owner, Pod};
@@ -21,8 +22,16 @@ const LABELS_OF_ONE_POD: [&str; 2] = ["apps.kubernetes.io/pod-index", "statefuls
 /// Namespace and labels: what selectors see of a pod.
 type KindKey<'a> = (&'a str, Vec<(&'a str, &'a str)>);
 
-/// The domain of each target; `None` where its node has no such label.
-type TargetDomains = Arc<[Option<u32>]>;
+/// The domain of each target under a key.
+#[derive(Clone)]
+struct TargetDomains(Arc<[Option<u32>]>);
+
+impl TargetDomains {
+    /// The domain of a target; `None` where its node has no such label.
+    fn of(&self, target: TargetId) -> Option<u32> {
+        self.0[target.index()]
+    }
+}
 
 /// Which pods a constraint counts.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -40,7 +49,6 @@ struct Constraint<'a> {
     max_skew: u32,
     /// Whether nodes without the keys of all constraints of the pod score nothing. Default constraints do not ask for their keys.
     needs_keys: bool,
-    /// The domain of each target; `None` where its node has no such label.
     domains: TargetDomains,
     /// The counted pods, by domain.
     counts: Vec<u32>,
@@ -141,7 +149,7 @@ impl<'a> Spreading<'a> {
                         counted,
                         max_skew,
                         needs_keys,
-                        domains: Arc::clone(domains),
+                        domains: domains.clone(),
                         counts: vec![0; *number],
                     });
                     self.constraints.len() as u32 - 1
@@ -164,7 +172,7 @@ impl<'a> Spreading<'a> {
         let selected: Vec<usize> = (0..self.constraints.len())
             .filter(|at| matches!(self.constraints[*at].counted, Counted::Selected(..)))
             .collect();
-        for (target, running) in problem.targets.iter().enumerate() {
+        for (target, running) in problem.targets.entries() {
             for pod in running.node.pods.iter().filter(|pod| pod.deletion.is_none()) {
                 if let Some(kind) = numbers.get(&kind_key(pod)) {
                     for at in self.counted_by[*kind as usize].clone() {
@@ -184,34 +192,34 @@ impl<'a> Spreading<'a> {
         }
     }
 
-    fn count(&mut self, constraint: usize, target: usize) {
+    fn count(&mut self, constraint: usize, target: TargetId) {
         let constraint = &mut self.constraints[constraint];
-        if let Some(domain) = constraint.domains[target] {
+        if let Some(domain) = constraint.domains.of(target) {
             constraint.counts[domain as usize] += 1;
         }
     }
 
     /// Counts a pod that was bound to a target.
-    pub(super) fn bind(&mut self, pod: PodId, target: usize) {
+    pub(super) fn bind(&mut self, pod: PodId, target: TargetId) {
         for at in self.counted_by[self.kinds[pod.index()] as usize].clone() {
             self.count(at as usize, target);
         }
     }
 
     /// The scores of the targets that fit a pod, in their order. `None` where the pod has no soft constraint.
-    pub(super) fn scores(&mut self, pod: PodId, fitting: &[usize]) -> Option<impl Iterator<Item = i64> + '_> {
+    pub(super) fn scores(&mut self, pod: PodId, fitting: &[TargetId]) -> Option<impl Iterator<Item = i64> + '_> {
         let rule = &self.rules[self.rule_of[pod.index()] as usize];
         if rule.is_empty() {
             return None;
         }
         let constraints = || rule.iter().map(|at| &self.constraints[*at as usize]);
-        let counts = |target: usize| constraints().all(|own| !own.needs_keys || own.domains[target].is_some());
+        let counts = |target: TargetId| constraints().all(|own| !own.needs_keys || own.domains.of(target).is_some());
         let mut domains: SmallVec<[usize; 2]> = SmallVec::new();
         for own in constraints() {
             self.seen.clear();
             let of_fitting = fitting.iter().filter(|target| counts(**target));
             self.seen
-                .extend(of_fitting.map(|target| own.domains[*target].unwrap_or(u32::MAX)));
+                .extend(of_fitting.map(|target| own.domains.of(*target).unwrap_or(u32::MAX)));
             self.seen.sort_unstable();
             self.seen.dedup();
             domains.push(self.seen.len());
@@ -219,7 +227,7 @@ impl<'a> Spreading<'a> {
         self.penalties.clear();
         for target in fitting {
             let of_one = |(own, domains): (&Constraint<'_>, &usize)| {
-                let domain = own.domains[*target]?;
+                let domain = own.domains.of(*target)?;
                 Some(spread_penalty(own.counts[domain as usize], own.max_skew, *domains))
             };
             let sum: f64 = constraints().zip(&domains).filter_map(of_one).sum();
@@ -249,6 +257,6 @@ fn domains(problem: &Problem<'_>, key: Sym) -> (TargetDomains, usize) {
         let next = numbers.len() as u32;
         value(&target.node).map(|value| *numbers.entry(value).or_insert(next))
     });
-    let domains = of_target.collect();
+    let domains = TargetDomains(of_target.collect());
     (domains, numbers.len())
 }

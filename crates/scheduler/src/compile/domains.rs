@@ -3,6 +3,7 @@
 use crate::compile::classes::{CompiledLevel, OwnGroup};
 use crate::compile::problem::Problem;
 use crate::compile::requirements::ReqId;
+use crate::compile::targets::TargetId;
 use crate::compile::topology::{GroupId, GroupKind, KeyId, TopologyKey};
 use crate::dense::bits::Bits;
 use rustc_hash::FxHashMap;
@@ -23,12 +24,12 @@ impl Problem<'_> {
                     .is_none_or(|filter| self.template_passes(filter, &self.templates[*at]))
             })
             .collect();
-        let passes = |at: usize| self.node_passes(identity.filter, &self.targets[at].node);
+        let passes = |at: TargetId| self.node_passes(identity.filter, &self.targets[at].node);
         let passing =
             self.prepared
                 .passing_targets(table.key, self.filter(identity.filter).unwrap_or_default(), || {
                     let mut passing = vec![0; table.values.len()];
-                    for at in (0..self.targets.len()).filter(|at| passes(*at)) {
+                    for at in self.targets.ids().filter(|at| passes(*at)) {
                         if let Some(domain) = table.domain_of(at) {
                             passing[domain as usize] += 1;
                         }

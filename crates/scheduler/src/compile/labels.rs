@@ -1,7 +1,8 @@
 //! Requirements against the labels of existing nodes (SCH-101), where no label may stay undefined (SCH-102).
 
 use crate::compile::requirements::requirements_overlap;
-use crate::dense::bits::Bits;
+use crate::compile::targets::{Target, TargetId};
+use crate::dense::id_set::IdSet;
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::node::Node;
 use kerf_model::requirement::{Requirement, Requirements};
@@ -18,19 +19,19 @@ pub(crate) fn labels_satisfy(node: &Node, wanted: &Requirements, interner: &Inte
 #[derive(Debug)]
 pub(crate) struct LabelIndex {
     /// Values in the order of their ids, each with its targets ascending.
-    values: Vec<(Sym, Vec<u32>)>,
-    without: Bits,
+    values: Vec<(Sym, Vec<TargetId>)>,
+    without: IdSet<Target>,
 }
 
 impl LabelIndex {
-    /// Indexes the targets `0..len` by their value, which `value` returns.
-    pub(crate) fn new(len: usize, value: impl Fn(usize) -> Option<Sym>) -> Self {
-        let mut entries: Vec<(Sym, u32)> = Vec::with_capacity(len);
-        let mut without = Bits::default();
-        for at in 0..len {
-            match value(at) {
-                Some(value) => entries.push((value, at as u32)),
-                None => without.insert(at),
+    /// Indexes targets by their value.
+    pub(crate) fn new(targets: impl Iterator<Item = (TargetId, Option<Sym>)>) -> Self {
+        let mut entries: Vec<(Sym, TargetId)> = Vec::with_capacity(targets.size_hint().0);
+        let mut without = IdSet::default();
+        for (target, value) in targets {
+            match value {
+                Some(value) => entries.push((value, target)),
+                None => without.insert(target),
             }
         }
         entries.sort_unstable();
@@ -42,16 +43,16 @@ impl LabelIndex {
         }
     }
 
-    fn with(&self, value: Sym) -> &[u32] {
+    fn with(&self, value: Sym) -> &[TargetId] {
         let found = self.values.binary_search_by_key(&value, |entry| entry.0);
         found.map_or(&[], |at| &self.values[at].1)
     }
 
     /// Removes the targets that do not meet a requirement.
-    pub(crate) fn keep(&self, mask: &mut Bits, want: &Requirement, interner: &Interner) {
+    pub(crate) fn keep(&self, mask: &mut IdSet<Target>, want: &Requirement, interner: &Interner) {
         if want.complement && want.gte.is_none() && want.lte.is_none() {
-            for at in want.values.iter().flat_map(|value| self.with(*value)) {
-                mask.remove(*at as usize);
+            for target in want.values.iter().flat_map(|value| self.with(*value)) {
+                mask.remove(*target);
             }
             if !want.admits_absence() {
                 mask.and_not(&self.without);
@@ -61,7 +62,7 @@ impl LabelIndex {
         let mut matching = if want.admits_absence() {
             self.without.clone()
         } else {
-            Bits::default()
+            IdSet::default()
         };
         if want.complement {
             let meets = |value: Sym| requirements_overlap(&Requirement::is(want.key, value), want, interner);
@@ -76,8 +77,8 @@ impl LabelIndex {
     }
 }
 
-fn insert(set: &mut Bits, targets: &[u32]) {
-    for at in targets {
-        set.insert(*at as usize);
+fn insert(set: &mut IdSet<Target>, targets: &[TargetId]) {
+    for target in targets {
+        set.insert(*target);
     }
 }

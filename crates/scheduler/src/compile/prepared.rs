@@ -5,11 +5,12 @@ use crate::compile::labels::LabelIndex;
 use crate::compile::requirements::ReqSet;
 use crate::compile::running_pods::RunningPods;
 use crate::compile::taints::TaintSets;
-use crate::compile::targets::{SnapshotDiff, Targets};
+use crate::compile::targets::{SnapshotDiff, Target, Targets};
 use crate::compile::templates::{Template, Templates};
 use crate::compile::topology::{GroupCounts, KeyTable, Selection};
 use crate::dense::amounts::ResourceIndex;
 use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::memo::Memo;
 use crate::options::Options;
 use kerf_model::intern::{Interner, Sym, sym};
@@ -239,21 +240,22 @@ impl Prepared {
     }
 
     /// Removes the targets whose labels or name do not satisfy a requirement set.
-    pub(crate) fn keep_satisfying(&self, mask: &mut Bits, set: &ReqSet) {
+    pub(crate) fn keep_satisfying(&self, mask: &mut IdSet<Target>, set: &ReqSet) {
         if set.contradiction.is_some() {
-            *mask = Bits::default();
+            *mask = IdSet::default();
             return;
         }
         for want in set.labels.iter().chain(&set.host) {
             let index = self.node_caches.labels.get(want.key, |key| {
-                LabelIndex::new(self.targets.len(), |at| {
-                    let node = &self.targets[at].node;
-                    if *key == sym::HOSTNAME {
+                LabelIndex::new(self.targets.entries().map(|(id, target)| {
+                    let node = &target.node;
+                    let value = if *key == sym::HOSTNAME {
                         Some(node.hostname)
                     } else {
                         node.label(*key)
-                    }
-                })
+                    };
+                    (id, value)
+                }))
             });
             index.keep(mask, want, self.interner());
         }

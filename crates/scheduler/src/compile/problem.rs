@@ -6,11 +6,11 @@ use crate::compile::prepared::Prepared;
 use crate::compile::queue::{PodId, queue};
 use crate::compile::requirements::{ReqId, ReqSet, ReqSets};
 use crate::compile::running_pods::RunningAntiAffinity;
-use crate::compile::targets::Targets;
+use crate::compile::targets::{Target, Targets};
 use crate::compile::templates::{LimitedResource, SharedTypeIndex, Template};
 use crate::compile::topology::{Counts, GroupKey, GroupKind, Groups, Selection, TopologyKeys, selects};
 use crate::dense::amounts::{Amounts, ResourceIndex};
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::IdVec;
 use crate::options::{Options, WhatIf};
 use kerf_model::intern::{Interner, Sym, sym};
@@ -35,14 +35,14 @@ pub(crate) struct Problem<'a> {
     pub(crate) empty_pools: &'a [(Arc<str>, bool)],
     pub(crate) targets: &'a Targets,
     /// Targets that may take pods.
-    pub(crate) open: Bits,
+    pub(crate) open: IdSet<Target>,
     /// Targets that the question excludes.
-    pub(crate) excluded: Bits,
+    pub(crate) excluded: IdSet<Target>,
     /// Targets that take no pod bound_pods from a healthy node (SCH-251).
-    pub(crate) settling: Bits,
+    pub(crate) settling: IdSet<Target>,
     pub(crate) req_sets: ReqSets,
     /// Per requirement set: the targets whose labels and name satisfy it, computed on first use.
-    satisfying: IdVec<ReqSet, OnceLock<Bits>>,
+    satisfying: IdVec<ReqSet, OnceLock<IdSet<Target>>>,
     pub(crate) keys: TopologyKeys,
     pub(crate) groups: Groups,
     pub(crate) classes: IdVec<PodClass, PodClass>,
@@ -131,9 +131,9 @@ impl<'a> Problem<'a> {
         intern_running_anti_affinity(prepared, &classes.profiles, &bound_pods, &mut groups, &mut keys);
         classes.match_groups(&prepared.snapshot, &groups);
         keys.fill(|key| prepared.table(key));
-        let targets_among = |nodes: &[usize]| -> Bits {
+        let targets_among = |nodes: &[usize]| -> IdSet<Target> {
             let targets = nodes.iter().filter_map(|at| prepared.targets.of_node(*at));
-            targets.map(|at| at as usize).collect()
+            targets.collect()
         };
         let excluded = targets_among(what_if.exclude_nodes);
         let mut open = prepared.targets.open.clone();
@@ -172,9 +172,9 @@ impl<'a> Problem<'a> {
     }
 
     /// The targets whose labels and name satisfy a requirement set.
-    pub(crate) fn satisfying(&self, set: ReqId) -> &Bits {
+    pub(crate) fn satisfying(&self, set: ReqId) -> &IdSet<Target> {
         self.satisfying[set].get_or_init(|| {
-            let mut mask = Bits::full(self.targets.len());
+            let mut mask = IdSet::full(self.targets.len());
             self.prepared.keep_satisfying(&mut mask, self.req_sets.get(set));
             mask
         })

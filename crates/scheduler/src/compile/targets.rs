@@ -3,7 +3,8 @@
 use crate::compile::daemons::DaemonOverhead;
 use crate::compile::taints::TaintSets;
 use crate::dense::amounts::{Amounts, ResourceIndex, fits, subtract};
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
+use crate::dense::ids::{Id, IdVec};
 use kerf_model::node::Node;
 use kerf_model::pod::HostPort;
 use kerf_model::snapshot::Snapshot;
@@ -12,6 +13,9 @@ use std::sync::Arc;
 
 /// Distinct attached volume claims, by driver. Empty for a node without attach limits.
 pub(crate) type Attached = FxHashMap<Arc<str>, FxHashSet<Arc<str>>>;
+
+/// The id of a target.
+pub(crate) type TargetId = Id<Target>;
 
 /// An existing node that pods may be placed on.
 #[derive(Clone, Debug)]
@@ -29,16 +33,16 @@ pub(crate) struct Target {
 /// All targets in the order they are tried: initialized nodes first, then by name (SCH-247).
 #[derive(Clone, Debug)]
 pub(crate) struct Targets {
-    list: Vec<Arc<Target>>,
+    list: IdVec<Target, Arc<Target>>,
     /// The targets that are not closed.
-    pub(crate) open: Bits,
+    pub(crate) open: IdSet<Target>,
     /// What pods may still use of each target, with DaemonSet pods still to come subtracted: `width` amounts per target.
     placeable: Vec<i64>,
     width: usize,
     /// Per block of [`BLOCK`] targets: the largest amount of each resource.
     most: Vec<i64>,
     /// Per node of the snapshot: its target, if it is one.
-    of_node: Vec<Option<u32>>,
+    of_node: Vec<Option<TargetId>>,
 }
 
 /// Which nodes of a snapshot are the same values as in an earlier one.
@@ -125,8 +129,8 @@ impl Targets {
         }
         let width = resources.len();
         let mut targets = Self {
-            list: Vec::with_capacity(order.len()),
-            open: Bits::default(),
+            list: IdVec::with_capacity(order.len()),
+            open: IdSet::default(),
             placeable: Vec::with_capacity(order.len() * width),
             width,
             most: Vec::with_capacity(order.len().div_ceil(BLOCK) * width),
@@ -135,10 +139,10 @@ impl Targets {
         let expected = DaemonOverhead::new(snapshot, resources);
         for index in order {
             let node = &snapshot.nodes[index];
-            targets.of_node[index] = Some(targets.list.len() as u32);
+            targets.of_node[index] = Some(targets.list.next_id());
             let known = before.and_then(|(before, unchanged)| {
-                let at = before.of_node(unchanged.before(index)?)? as usize;
-                Some((Arc::clone(&before.list[at]), before.placeable(at)))
+                let target = before.of_node(unchanged.before(index)?)?;
+                Some((Arc::clone(&before.list[target]), before.placeable(target)))
             });
             if let Some((target, placeable)) = known {
                 targets.push(target, placeable);
@@ -163,7 +167,7 @@ impl Targets {
             }
         }
         self.placeable.extend_from_slice(placeable);
-        self.open.set(self.list.len(), !target.closed);
+        self.open.set(self.list.next_id(), !target.closed);
         self.list.push(target);
     }
 
@@ -171,12 +175,23 @@ impl Targets {
         self.list.len()
     }
 
+    /// All ids, in the order targets are tried.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = TargetId> + use<> {
+        self.list.ids()
+    }
+
+    /// The targets with their ids, in the order they are tried.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (TargetId, &Target)> {
+        self.list.entries().map(|(id, target)| (id, &**target))
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Target> {
         self.list.iter().map(|target| &**target)
     }
 
     /// What pods may use of a target before any is placed.
-    pub(crate) fn placeable(&self, at: usize) -> &[i64] {
+    pub(crate) fn placeable(&self, target: TargetId) -> &[i64] {
+        let at = target.index();
         &self.placeable[at * self.width..(at + 1) * self.width]
     }
 
@@ -186,16 +201,16 @@ impl Targets {
     }
 
     /// The target of a node of the snapshot, if it is one.
-    pub(crate) fn of_node(&self, index: usize) -> Option<u32> {
+    pub(crate) fn of_node(&self, index: usize) -> Option<TargetId> {
         self.of_node.get(index).copied().flatten()
     }
 }
 
-impl std::ops::Index<usize> for Targets {
+impl std::ops::Index<TargetId> for Targets {
     type Output = Target;
 
-    fn index(&self, at: usize) -> &Target {
-        &self.list[at]
+    fn index(&self, id: TargetId) -> &Target {
+        &self.list[id]
     }
 }
 

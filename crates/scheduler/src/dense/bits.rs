@@ -1,4 +1,4 @@
-//! Growable bit sets, inline up to 896 bits: sets of rows, domains, nodes and claims. Bits beyond the stored words are zero.
+//! Growable bit sets, inline up to 896 bits. Bits beyond the stored words are zero. Sets of things with typed ids are `IdSet`s.
 
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
@@ -53,20 +53,22 @@ impl Bits {
     }
 
     pub(crate) fn get(&self, bit: usize) -> bool {
-        self.word(bit / 64) >> (bit % 64) & 1 == 1
+        let (at, bit) = bit_of(bit);
+        self.word(at) & bit != 0
     }
 
     pub(crate) fn insert(&mut self, bit: usize) {
-        let at = bit / 64;
+        let (at, bit) = bit_of(bit);
         if at >= self.0.len() {
             self.0.resize(at + 1, 0);
         }
-        self.0[at] |= 1 << (bit % 64);
+        self.0[at] |= bit;
     }
 
     pub(crate) fn remove(&mut self, bit: usize) {
-        if let Some(word) = self.0.get_mut(bit / 64) {
-            *word &= !(1 << (bit % 64));
+        let (at, bit) = bit_of(bit);
+        if let Some(word) = self.0.get_mut(at) {
+            *word &= !bit;
         }
     }
 
@@ -120,8 +122,8 @@ impl Bits {
         let mut ahead = u64::MAX << (from % 64);
         for (at, word) in self.0.iter().enumerate().skip(from / 64) {
             let left = word & ahead & !others.word(at);
-            if left != 0 {
-                return Some(at * 64 + left.trailing_zeros() as usize);
+            if let Some(first) = bits_of_word(at, left).next() {
+                return Some(first);
             }
             ahead = u64::MAX;
         }
@@ -131,14 +133,11 @@ impl Bits {
     /// The elements that are not in `others`, ascending.
     pub(crate) fn iter_besides<'x>(&'x self, others: &'x Self) -> impl Iterator<Item = usize> + 'x {
         let words = self.0.iter().enumerate();
-        words.flat_map(move |(at, word)| ones(*word & !others.word(at)).map(move |bit| at * 64 + bit))
+        words.flat_map(move |(at, word)| bits_of_word(at, *word & !others.word(at)))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.0
-            .iter()
-            .enumerate()
-            .flat_map(|(at, word)| ones(*word).map(move |bit| at * 64 + bit))
+        self.0.iter().enumerate().flat_map(|(at, word)| bits_of_word(at, *word))
     }
 }
 
@@ -152,14 +151,19 @@ impl FromIterator<usize> for Bits {
     }
 }
 
-/// The positions of the one-bits of a word, ascending.
-pub(crate) fn ones(mut word: u64) -> impl Iterator<Item = usize> {
+/// The elements of a word of a set, ascending. `at` is the position of the word.
+pub(crate) fn bits_of_word(at: usize, mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         if word == 0 {
             return None;
         }
         let bit = word.trailing_zeros() as usize;
         word &= word - 1;
-        Some(bit)
+        Some(at * 64 + bit)
     })
+}
+
+/// The position of the word that has an element, and the bit of the element in that word.
+pub(crate) const fn bit_of(element: usize) -> (usize, u64) {
+    (element / 64, 1 << (element % 64))
 }

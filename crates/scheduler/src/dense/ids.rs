@@ -86,7 +86,18 @@ impl<K, V> IdVec<K, V> {
     where
         V: Clone,
     {
-        vec![value; len].into_iter().collect()
+        Self {
+            values: vec![value; len],
+            kind: PhantomData,
+        }
+    }
+
+    /// Empty, with room for values.
+    pub(crate) fn with_capacity(len: usize) -> Self {
+        Self {
+            values: Vec::with_capacity(len),
+            kind: PhantomData,
+        }
     }
 
     /// Appends a value and returns its id.
@@ -107,6 +118,16 @@ impl<K, V> IdVec<K, V> {
     /// All ids, ascending.
     pub(crate) fn ids(&self) -> impl DoubleEndedIterator<Item = Id<K>> + use<K, V> {
         (0..self.values.len()).map(Id::new)
+    }
+
+    /// The value of an id that may be beyond the last one.
+    pub(crate) fn get(&self, id: Id<K>) -> Option<&V> {
+        self.values.get(id.index())
+    }
+
+    /// The ids with their values, ascending.
+    pub(crate) fn entries(&self) -> impl DoubleEndedIterator<Item = (Id<K>, &V)> {
+        self.values.iter().enumerate().map(|(at, value)| (Id::new(at), value))
     }
 
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, V> {
@@ -161,7 +182,16 @@ impl<'x, K, V> IntoIterator for &'x mut IdVec<K, V> {
 
 impl<K, V: Clone> Clone for IdVec<K, V> {
     fn clone(&self) -> Self {
-        self.iter().cloned().collect()
+        Self {
+            values: self.values.clone(),
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<K, V: PartialEq> PartialEq for IdVec<K, V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.values == other.values
     }
 }
 

@@ -5,9 +5,11 @@ use crate::compile::classes::{ClassId, CompiledLevel, LevelId, PodClass};
 use crate::compile::limits::Limits;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
+use crate::compile::targets::Target;
 use crate::compile::topology::{Counts, KeyTable};
 use crate::dense::amounts::Amounts;
 use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::IdVec;
 use crate::search::allowed::AllowedPlacement;
 use crate::search::claims::{Claim, ClaimsByPodCount};
@@ -58,7 +60,7 @@ pub(crate) struct Assignment<'w, 'a> {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownRejections {
-    pub(super) targets: Bits,
+    pub(super) targets: IdSet<Target>,
     pub(super) claims: Bits,
     /// Words of the claim set in which every claim is rejected or has a pod that this one must be apart from; both are permanent.
     pub(super) exhausted: Bits,

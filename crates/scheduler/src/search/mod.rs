@@ -13,5 +13,6 @@ mod narrowing;
 pub(crate) mod query;
 pub(crate) mod reservations;
 pub(crate) mod specs;
+pub(crate) mod target_cache;
 pub(crate) mod target_checks;
 pub(crate) mod updated_targets;

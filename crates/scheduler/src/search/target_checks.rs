@@ -3,12 +3,13 @@
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::queue::PodId;
 use crate::compile::requirements::ReqId;
-use crate::compile::targets::BLOCK;
+use crate::compile::targets::{BLOCK, Target, TargetId};
 use crate::compile::topology::{Destination, TopologyKey};
 use crate::dense::amounts::fits;
-use crate::dense::bits::{Bits, ones};
+use crate::dense::id_set::IdSet;
 use crate::search::assignment::{Assignment, ports_conflict};
 use crate::search::query::Query;
+use crate::search::target_cache::CachedValues;
 use kerf_model::pod::HostPort;
 use rustc_hash::FxHashSet;
 
@@ -52,68 +53,64 @@ impl Assignment<'_, '_> {
     }
 
     /// The first target that takes the pod, in the order of targets. A target that does not is rejected permanently.
-    pub(crate) fn first_target(&mut self, query: &Query<'_>) -> Option<usize> {
+    pub(crate) fn first_target(&mut self, query: &Query<'_>) -> Option<TargetId> {
         for word in 0..self.problem.targets.len().div_ceil(BLOCK) {
             if !self.problem.targets.block_may_fit(word, &query.class.requests) {
                 continue;
             }
-            for bit in ones(self.target_word(query, word)) {
-                let at = word * BLOCK + bit;
+            for target in IdSet::ids_of_word(word, self.target_word(query, word)) {
                 self.work += 1;
-                if self.reject_target(query, at).is_none() {
-                    return Some(at);
+                if self.reject_target(query, target).is_none() {
+                    return Some(target);
                 }
-                self.rejections[query.level_id].targets.insert(at);
+                self.rejections[query.level_id].targets.insert(target);
             }
         }
         None
     }
 
-    /// Adds the targets among `ready` that take the pod, in the order of targets. Targets that do not are rejected permanently. `versions` change
-    /// when a pod is placed on a target; `accepted` is the version with which a target took a pod like this.
+    /// Adds the targets among `ready` that take the pod, in the order of targets. Targets that do not are rejected permanently. `accepted`
+    /// has the targets that took a pod like this before.
     pub(crate) fn fitting_targets(
         &mut self,
         query: &Query<'_>,
-        ready: &Bits,
-        versions: &[u32],
-        accepted: &mut [u32],
-        fitting: &mut Vec<usize>,
+        ready: &IdSet<Target>,
+        accepted: &mut CachedValues<'_, ()>,
+        fitting: &mut Vec<TargetId>,
     ) {
         for word in 0..self.problem.targets.len().div_ceil(BLOCK) {
             let ready = ready.word(word);
             if ready == 0 || !self.problem.targets.block_may_fit(word, &query.class.requests) {
                 continue;
             }
-            for bit in ones(self.target_word(query, word) & ready) {
-                let at = word * BLOCK + bit;
-                if accepted[at] == versions[at] {
-                    fitting.push(at);
-                } else if self.reject_target(query, at).is_none() {
-                    accepted[at] = versions[at];
-                    fitting.push(at);
+            for target in IdSet::ids_of_word(word, self.target_word(query, word) & ready) {
+                let accepts = || self.reject_target(query, target).is_none().then_some(());
+                if accepted.get_or_try(target, accepts).is_some() {
+                    fitting.push(target);
                 } else {
-                    self.rejections[query.level_id].targets.insert(at);
+                    self.rejections[query.level_id].targets.insert(target);
                 }
             }
         }
     }
 
     /// Why a target rejects a pod, domains and neighbours included (for `explain`).
-    pub(crate) fn target_rejection(&mut self, query: &Query<'_>, at: usize) -> Option<TargetRejection> {
-        let inside = self.target_word(query, at / BLOCK) >> (at % BLOCK) & 1 == 1;
+    pub(crate) fn target_rejection(&mut self, query: &Query<'_>, at: TargetId) -> Option<TargetRejection> {
+        let (word, bit) = IdSet::bit_of(at);
+        let inside = self.target_word(query, word) & bit != 0;
         let rejections = self.rejections[query.level_id].targets.get(at);
         self.reject_target(query, at)
             .or_else(|| (!inside && !rejections).then_some(TargetRejection::Topology))
     }
 
     /// The host ports used on a target.
-    pub(crate) fn ports_of(&self, at: usize) -> &[HostPort] {
+    pub(crate) fn ports_of(&self, at: TargetId) -> &[HostPort] {
         self.updated_targets.ports(self.problem.targets, at)
     }
 
     /// Why a target rejects a pod, apart from domains and neighbours, in the order of section 16.3 of `docs/behaviour/scheduling.md`. Such a
     /// rejection is permanent.
-    fn reject_target(&self, query: &Query<'_>, at: usize) -> Option<TargetRejection> {
+    fn reject_target(&self, query: &Query<'_>, at: TargetId) -> Option<TargetRejection> {
         let target = &self.problem.targets[at];
         let spread = &query.allowed.host_spread;
         if target.closed {
@@ -146,7 +143,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Returns whether all volumes can be reached from a target.
-    fn volumes_reach(&self, class: &PodClass, at: usize) -> bool {
+    fn volumes_reach(&self, class: &PodClass, at: TargetId) -> bool {
         let any = |alternatives: &Vec<ReqId>| {
             alternatives
                 .iter()
@@ -156,7 +153,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Returns whether all volumes can be attached to a target (attach limits per driver).
-    fn volumes_attach(&self, class: &PodClass, at: usize) -> bool {
+    fn volumes_attach(&self, class: &PodClass, at: TargetId) -> bool {
         let limits = &self.problem.targets[at].node.volume_limits;
         limits.iter().all(|(driver, limit)| {
             let attached = self.updated_targets.attached(self.problem.targets, at).get(driver);
@@ -173,7 +170,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Places a pod on a target.
-    pub(crate) fn place_on_target(&mut self, at: usize, class: ClassId, pod: PodId) {
+    pub(crate) fn place_on_target(&mut self, at: TargetId, class: ClassId, pod: PodId) {
         let problem = self.problem;
         let (class, target) = (problem.class(class), &problem.targets[at]);
         self.updated_targets.place(problem.targets, at, class, pod);

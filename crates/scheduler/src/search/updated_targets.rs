@@ -3,15 +3,15 @@
 
 use crate::compile::classes::PodClass;
 use crate::compile::queue::PodId;
-use crate::compile::targets::{Attached, Targets};
+use crate::compile::targets::{Attached, Target, TargetId, Targets};
 use crate::dense::amounts::{Amounts, subtract};
+use crate::dense::ids::IdVec;
 use kerf_model::pod::HostPort;
 
 /// A target that pods were placed on.
 #[derive(Clone, Debug)]
 pub(crate) struct UpdatedTarget {
-    /// Its index among the targets.
-    pub(crate) at: usize,
+    pub(crate) at: TargetId,
     /// The pods placed on it, as indices into the request.
     pub(crate) pods: Vec<PodId>,
     placeable: Amounts,
@@ -23,19 +23,19 @@ pub(crate) struct UpdatedTarget {
 #[derive(Clone, Debug)]
 pub(crate) struct UpdatedTargets {
     /// Per target: its position in `list` plus one, or zero.
-    slots: Vec<u32>,
+    slots: IdVec<Target, u32>,
     list: Vec<UpdatedTarget>,
 }
 
 impl UpdatedTargets {
     pub(crate) fn new(targets: usize) -> Self {
         Self {
-            slots: vec![0; targets],
+            slots: IdVec::filled(0, targets),
             list: Vec::new(),
         }
     }
 
-    fn get(&self, at: usize) -> Option<&UpdatedTarget> {
+    fn get(&self, at: TargetId) -> Option<&UpdatedTarget> {
         let slot = self.slots[at].checked_sub(1)?;
         self.list.get(slot as usize)
     }
@@ -46,23 +46,23 @@ impl UpdatedTargets {
     }
 
     /// What pods may still use of a target.
-    pub(crate) fn placeable<'x>(&'x self, targets: &'x Targets, at: usize) -> &'x [i64] {
+    pub(crate) fn placeable<'x>(&'x self, targets: &'x Targets, at: TargetId) -> &'x [i64] {
         self.get(at)
             .map_or_else(|| targets.placeable(at), |node| &node.placeable)
     }
 
     /// The host ports used on a target.
-    pub(crate) fn ports<'x>(&'x self, targets: &'x Targets, at: usize) -> &'x [HostPort] {
+    pub(crate) fn ports<'x>(&'x self, targets: &'x Targets, at: TargetId) -> &'x [HostPort] {
         self.get(at).map_or(&targets[at].ports, |node| &node.ports)
     }
 
     /// The volume claims attached to a target.
-    pub(crate) fn attached<'x>(&'x self, targets: &'x Targets, at: usize) -> &'x Attached {
+    pub(crate) fn attached<'x>(&'x self, targets: &'x Targets, at: TargetId) -> &'x Attached {
         self.get(at).map_or(&targets[at].attached, |node| &node.attached)
     }
 
     /// Places a pod on a target.
-    pub(crate) fn place(&mut self, targets: &Targets, at: usize, class: &PodClass, pod: PodId) {
+    pub(crate) fn place(&mut self, targets: &Targets, at: TargetId, class: &PodClass, pod: PodId) {
         let target = &targets[at];
         if self.slots[at] == 0 {
             self.list.push(UpdatedTarget {

@@ -6,7 +6,7 @@ use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::topology::{GroupKind, TopologyKey};
 use crate::dense::amounts::{Amounts, add};
-use crate::dense::bits::{Bits, ones};
+use crate::dense::bits::{Bits, bits_of_word};
 use crate::search::assignment::Assignment;
 use crate::search::query::{Narrowed, Query, Rejection};
 use crate::search::specs::SpecId;
@@ -210,7 +210,7 @@ impl<'x> BestFit<'x> {
             let enough = looked + alike_max;
             'claim_set: for (word, claims) in claim_set.words_besides(&exhausted) {
                 let claims = claims & self.claim_mask.word(word, || assignment.candidate_claims(query, word));
-                for claim in ones(claims).map(|bit| word * 64 + bit) {
+                for claim in bits_of_word(word, claims) {
                     looked += 1;
                     let candidate = Candidate::of(claim, &self.slack[claim].amounts, requests, unit_prices);
                     let beaten = best.get(TRIED_MAX - 1).is_some_and(|last| !candidate.better(last));

@@ -4,6 +4,7 @@
 use crate::compile::classes::ClassId;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
+use crate::compile::targets::TargetId;
 use crate::compile::topology::GroupId;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
@@ -22,7 +23,7 @@ enum Shared {
     /// New nodes of a pool.
     Template(usize),
     /// An existing node.
-    Target(usize),
+    Target(TargetId),
     /// A topology group that counts both.
     Group(GroupId),
 }
@@ -187,7 +188,7 @@ fn take(
     placed: &mut [bool],
 ) {
     let problem = from.problem;
-    let mut target_of: FxHashMap<PodId, usize> = FxHashMap::default();
+    let mut target_of: FxHashMap<PodId, TargetId> = FxHashMap::default();
     for target in from.updated_targets.iter() {
         target_of.extend(target.pods.iter().map(|pod| (*pod, target.at)));
     }

@@ -1,9 +1,11 @@
 //! The number of pods each group counts, by domain and by node. Updated in place as pods are placed.
 
+use crate::compile::targets::{Target, TargetId};
 use crate::compile::topology::claim_domains::ClaimDomains;
 use crate::compile::topology::groups::{Group, GroupId, GroupKind};
 use crate::compile::topology::keys::KeyTable;
 use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::IdVec;
 use kerf_model::node::Node;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Destination {
     /// An existing node, by target.
-    Target(usize),
+    Target(TargetId),
     /// A claim of this assignment.
     Claim(usize),
 }
@@ -22,10 +24,10 @@ pub(crate) enum Destination {
 pub(crate) struct GroupCounts {
     pub(crate) by_domain: Vec<u32>,
     /// Shared between clones until a pod is placed on a target.
-    pub(crate) by_target: Arc<Vec<u32>>,
+    pub(crate) by_target: Arc<IdVec<Target, u32>>,
     pub(crate) by_claim: Vec<u32>,
     /// Targets and claims with a count above zero.
-    pub(crate) occupied_targets: Bits,
+    pub(crate) occupied_targets: IdSet<Target>,
     pub(crate) occupied_claims: Bits,
     /// All counted pods, those on nodes that are no targets included.
     pub(crate) total: u64,
@@ -46,14 +48,14 @@ impl GroupCounts {
                 ..Self::default()
             },
             None => Self {
-                by_target: Arc::new(vec![0; targets]),
+                by_target: Arc::new(IdVec::filled(0, targets)),
                 ..Self::default()
             },
         }
     }
 
     /// Counts `n` pods that run on a node.
-    pub(crate) fn add_running(&mut self, table: Option<&KeyTable>, node: &Node, target: Option<u32>, n: u32) {
+    pub(crate) fn add_running(&mut self, table: Option<&KeyTable>, node: &Node, target: Option<TargetId>, n: u32) {
         match (table, target) {
             (Some(table), target) => {
                 if let Some(domain) = table.domain_at(node, target) {
@@ -63,15 +65,15 @@ impl GroupCounts {
             }
             (None, Some(at)) => {
                 self.total += u64::from(n);
-                Arc::make_mut(&mut self.by_target)[at as usize] += n;
-                self.occupied_targets.insert(at as usize);
+                Arc::make_mut(&mut self.by_target)[at] += n;
+                self.occupied_targets.insert(at);
             }
             (None, None) => self.total += u64::from(n),
         }
     }
 
     /// Removes one pod that [`Self::add_running`] counted.
-    pub(crate) fn remove_running(&mut self, table: Option<&KeyTable>, node: &Node, target: Option<u32>) {
+    pub(crate) fn remove_running(&mut self, table: Option<&KeyTable>, node: &Node, target: Option<TargetId>) {
         match (table, target) {
             (Some(table), target) => {
                 if let Some(domain) = table.domain_at(node, target) {
@@ -81,10 +83,10 @@ impl GroupCounts {
             }
             (None, Some(at)) => {
                 self.total -= 1;
-                let count = &mut Arc::make_mut(&mut self.by_target)[at as usize];
+                let count = &mut Arc::make_mut(&mut self.by_target)[at];
                 *count -= 1;
                 if *count == 0 {
-                    self.occupied_targets.remove(at as usize);
+                    self.occupied_targets.remove(at);
                 }
             }
             (None, None) => self.total -= 1,

@@ -1,6 +1,8 @@
 //! Topology keys: their domains, and the existing nodes in each.
 
-use crate::dense::bits::{Bits, ones};
+use crate::compile::targets::{Target, TargetId};
+use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::{Id, IdVec};
 use kerf_model::intern::{Interner, Sym, sym};
 use kerf_model::node::Node;
@@ -42,11 +44,11 @@ pub(crate) struct KeyTable {
     /// Per domain: the templates that can make nodes in it.
     pub(crate) offered_by: Vec<Bits>,
     /// Per target: its domain, or [`NO_DOMAIN`].
-    domain_of: Vec<u32>,
+    domain_of: IdVec<Target, u32>,
     /// Per domain: its targets; empty where there are too many domains.
-    targets_in: Vec<Bits>,
+    targets_in: Vec<IdSet<Target>>,
     /// Targets without the label.
-    targets_without: Bits,
+    targets_without: IdSet<Target>,
 }
 
 impl KeyTable {
@@ -57,9 +59,9 @@ impl KeyTable {
             values: Vec::new(),
             numbers: FxHashMap::default(),
             offered_by: Vec::new(),
-            domain_of: Vec::new(),
+            domain_of: IdVec::new(),
             targets_in: Vec::new(),
-            targets_without: Bits::default(),
+            targets_without: IdSet::default(),
         }
     }
 
@@ -85,15 +87,15 @@ impl KeyTable {
             }
         }
         if values.len() <= TARGET_SETS_MAX {
-            table.targets_in = vec![Bits::default(); values.len()];
+            table.targets_in = vec![IdSet::default(); values.len()];
         }
-        for (at, value) in targets.enumerate() {
+        for value in targets {
             let domain = value.and_then(|value| table.number(value));
-            table.domain_of.push(domain.unwrap_or(NO_DOMAIN));
+            let target = table.domain_of.push(domain.unwrap_or(NO_DOMAIN));
             match domain {
-                Some(domain) if values.len() <= TARGET_SETS_MAX => table.targets_in[domain as usize].insert(at),
+                Some(domain) if values.len() <= TARGET_SETS_MAX => table.targets_in[domain as usize].insert(target),
                 Some(_) => {}
-                None => table.targets_without.insert(at),
+                None => table.targets_without.insert(target),
             }
         }
         table.values = values;
@@ -106,15 +108,15 @@ impl KeyTable {
     }
 
     /// The domain of a node, looked up by target where it is one.
-    pub(crate) fn domain_at(&self, node: &Node, target: Option<u32>) -> Option<u32> {
+    pub(crate) fn domain_at(&self, node: &Node, target: Option<TargetId>) -> Option<u32> {
         match target {
-            Some(target) => self.domain_of(target as usize),
+            Some(target) => self.domain_of(target),
             None => node.label(self.key).and_then(|value| self.number(value)),
         }
     }
 
     /// The domain of a target.
-    pub(crate) fn domain_of(&self, target: usize) -> Option<u32> {
+    pub(crate) fn domain_of(&self, target: TargetId) -> Option<u32> {
         self.domain_of
             .get(target)
             .copied()
@@ -129,11 +131,10 @@ impl KeyTable {
                 inside |= self.targets_in[domain].word(word);
             }
         } else {
-            for bit in ones(wanted) {
-                let valid = self
-                    .domain_of(word * 64 + bit)
-                    .is_some_and(|domain| valid.get(domain as usize));
-                inside |= u64::from(valid) << bit;
+            for target in IdSet::ids_of_word(word, wanted) {
+                if self.domain_of(target).is_some_and(|domain| valid.get(domain as usize)) {
+                    inside |= IdSet::bit_of(target).1;
+                }
             }
         }
         inside & wanted

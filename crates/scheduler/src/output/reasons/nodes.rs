@@ -3,6 +3,7 @@
 use crate::compile::classes::{ClassId, CompiledLevel};
 use crate::compile::problem::Problem;
 use crate::compile::requirements::ReqId;
+use crate::compile::targets::TargetId;
 use crate::output::reasons::labels::{contradiction, node_conflict};
 use crate::output::reasons::reason::{Reason, query, taints};
 use crate::output::reasons::text::{self, first_short};
@@ -39,13 +40,7 @@ pub(super) fn node_refusals(
         Err(group) => (&anything, Some(*group)),
     };
     let query = query(assignment, class_id, level, allowed);
-    let targets = || {
-        problem
-            .targets
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| !problem.excluded.get(*at))
-    };
+    let targets = || problem.targets.entries().filter(|(at, _)| !problem.excluded.get(*at));
     for (at, target) in targets() {
         let reason = match assignment.target_rejection(&query, at) {
             Some(rejection) => Some(reason(assignment, &query, at, rejection)),
@@ -70,12 +65,12 @@ pub(super) fn node_refusals(
     all
 }
 
-fn node_labels(problem: &Problem<'_>, at: usize) -> Requirements {
+fn node_labels(problem: &Problem<'_>, at: TargetId) -> Requirements {
     Requirements::from_labels(&problem.targets[at].node.labels, problem.interner())
 }
 
 /// The cause and the missing part of a target's rejection.
-fn reason(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: usize, rejection: TargetRejection) -> Reason {
+fn reason(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: TargetId, rejection: TargetRejection) -> Reason {
     let problem = assignment.problem;
     let node = &problem.targets[at].node;
     let resources = || {
@@ -115,7 +110,7 @@ fn reason(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: usize, rejecti
 }
 
 /// The first driver whose attach limit would be exceeded (SCH-175).
-fn volumes(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: usize) -> Option<Cause> {
+fn volumes(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: TargetId) -> Option<Cause> {
     let targets = assignment.problem.targets;
     let attached = assignment.updated_targets.attached(targets, at);
     let mut limits = targets[at].node.volume_limits.iter();
@@ -142,7 +137,7 @@ fn volumes(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: usize) -> Opt
 }
 
 /// The host port conflict (SCH-165), and the pod that has the port.
-fn ports(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: usize) -> Reason {
+fn ports(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: TargetId) -> Reason {
     let port = |port: &HostPort| format!("{}:{}/{}", port.ip, port.port, port.protocol);
     let wanted = &query.class.shape.host_ports;
     let clash = |held: &HostPort| wanted.iter().any(|wanted| wanted.conflicts(held));
@@ -171,7 +166,7 @@ fn ports(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: usize) -> Reaso
 }
 
 /// Why a node takes no pod at all.
-fn closed(problem: &Problem<'_>, at: usize) -> Option<String> {
+fn closed(problem: &Problem<'_>, at: TargetId) -> Option<String> {
     let target = &problem.targets[at];
     let interner = problem.interner();
     let available = target.node.available();

@@ -1,6 +1,7 @@
 //! Topology constraints that nothing satisfies: which group it is, and why.
 
 use crate::compile::classes::{CompiledLevel, OwnGroup};
+use crate::compile::targets::TargetId;
 use crate::compile::topology::{GroupId, GroupKind, KeyId, TopologyKey};
 use crate::dense::bits::Bits;
 use crate::output::reasons::reason::Reason;
@@ -23,7 +24,7 @@ fn binding(query: &Query<'_>) -> Vec<OwnGroup> {
 }
 
 /// The first group that excludes a target.
-pub(super) fn on_target(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: usize) -> Option<GroupId> {
+pub(super) fn on_target(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: TargetId) -> Option<GroupId> {
     let problem = assignment.problem;
     let objects = |own_group: &OwnGroup| {
         let group = &problem.groups.list[own_group.group];
@@ -146,10 +147,10 @@ fn host_counts(assignment: &Assignment<'_, '_>, id: GroupId) -> Vec<String> {
         .iter()
         .enumerate()
         .map(|(at, n)| format!("hostname-placeholder-{:04}: {n}", at + 1));
-    let targets = problem.targets.iter().zip(&*counts.by_target).enumerate();
+    let targets = problem.targets.entries().zip(&*counts.by_target);
     targets
-        .filter(|(at, _)| !problem.excluded.get(*at))
-        .map(|(_, (target, n))| format!("{}: {n}", problem.interner().text(target.node.hostname)))
+        .filter(|((at, _), _)| !problem.excluded.get(*at))
+        .map(|((_, target), n)| format!("{}: {n}", problem.interner().text(target.node.hostname)))
         .chain(claims)
         .collect()
 }

@@ -1,6 +1,7 @@
 //! Places all pods of an outcome where kube-scheduler is forecast to bind them.
 
 use crate::compile::queue::PodId;
+use crate::compile::targets::TargetId;
 use crate::search::assignment::Assignment;
 use crate::strategy::greedy::{FewestPods, solve};
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
@@ -11,7 +12,7 @@ use crate::strategy::repacking::replay::place_on_node;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum BoundPlace {
     /// An existing node, by target.
-    Target(usize),
+    Target(TargetId),
     /// A node of the plan, by claim.
     Claim(usize),
     /// A node of the second round, by its position among these.

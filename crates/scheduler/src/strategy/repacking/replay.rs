@@ -2,6 +2,7 @@
 
 use crate::compile::classes::ClassId;
 use crate::compile::queue::PodId;
+use crate::compile::targets::TargetId;
 use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
 use crate::search::query::Query;
@@ -16,7 +17,7 @@ use std::collections::VecDeque;
 /// The existing or planned node a pod goes to.
 #[derive(Clone, Copy)]
 enum Destination {
-    Target(usize),
+    Target(TargetId),
     Node(usize),
 }
 
