@@ -4,6 +4,7 @@ use super::arrivals::Arrivals;
 use super::forecast::{BindingPlace, Forecaster, Round};
 use crate::compile::prepared::Prepared;
 use crate::compile::queue::PodId;
+use crate::compile::topology::ClaimId;
 use crate::options::{Options, WhatIf};
 use crate::output::plan;
 use crate::strategy::{BoundPlace, Objective, Outcome, Rank, Ranked, Stop, equal_nodes, rebind};
@@ -94,7 +95,8 @@ impl<'a> Chooser<'_, 'a> {
         let mut bound: Vec<(PodId, BoundPlace)> = Vec::with_capacity(problem.pods.len());
         for (pod, place) in &round.bound {
             let place = match *place {
-                BindingPlace::Launch(launch) => BoundPlace::Claim(launch),
+                // Every claim is launched, in the order of the claims.
+                BindingPlace::Launch(launch) => BoundPlace::Claim(ClaimId::new(launch)),
                 BindingPlace::Node(index) => BoundPlace::Target(problem.targets.of_node(index)?),
             };
             bound.push((*pod, place));

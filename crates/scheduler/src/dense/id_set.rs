@@ -64,6 +64,10 @@ impl<T> IdSet<T> {
         self.bits.and_not(&other.bits);
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.bits.len()
+    }
+
     /// The ids, ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Id<T>> + '_ {
         self.bits.iter().map(Id::new)

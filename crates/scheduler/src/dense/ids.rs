@@ -111,8 +111,28 @@ impl<K, V> IdVec<K, V> {
         Id::new(self.values.len())
     }
 
+    /// The value of an id that may be beyond the last one, to change.
+    pub(crate) fn get_mut(&mut self, id: Id<K>) -> Option<&mut V> {
+        self.values.get_mut(id.index())
+    }
+
+    /// The value of an id to change. Ids up to it that have no value get one.
+    pub(crate) fn get_or_fill(&mut self, id: Id<K>, value: V) -> &mut V
+    where
+        V: Clone,
+    {
+        if self.values.len() <= id.index() {
+            self.values.resize(id.index() + 1, value);
+        }
+        &mut self.values[id.index()]
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.values.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
     }
 
     /// All ids, ascending.
@@ -177,6 +197,15 @@ impl<'x, K, V> IntoIterator for &'x mut IdVec<K, V> {
 
     fn into_iter(self) -> Self::IntoIter {
         self.values.iter_mut()
+    }
+}
+
+impl<K, V> IntoIterator for IdVec<K, V> {
+    type Item = V;
+    type IntoIter = std::vec::IntoIter<V>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.values.into_iter()
     }
 }
 

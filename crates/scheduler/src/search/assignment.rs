@@ -6,7 +6,7 @@ use crate::compile::limits::Limits;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::targets::Target;
-use crate::compile::topology::{Counts, KeyTable};
+use crate::compile::topology::{ClaimId, Counts, KeyTable, NewNode};
 use crate::dense::amounts::Amounts;
 use crate::dense::bits::Bits;
 use crate::dense::id_set::IdSet;
@@ -28,7 +28,7 @@ pub(crate) struct Assignment<'w, 'a> {
     pub(crate) instance: &'w Instance<'a>,
     pub(crate) problem: &'w Problem<'a>,
     pub(crate) specs: ClaimSpecs,
-    pub(crate) claims: Vec<Claim>,
+    pub(crate) claims: IdVec<NewNode, Claim>,
     pub(super) claims_by_pod_count: ClaimsByPodCount,
     /// The smallest request of each resource over all classes.
     pub(super) least: Amounts,
@@ -40,9 +40,9 @@ pub(crate) struct Assignment<'w, 'a> {
     pub(super) uses_cheapest: Bits,
     pub(super) reservations: Reservations,
     /// Per topology key and domain: the claims that may still be in it.
-    pub(super) claims_by_domain: IdVec<KeyTable, Vec<Bits>>,
+    pub(super) claims_by_domain: IdVec<KeyTable, Vec<IdSet<NewNode>>>,
     /// Per topology key: the claims whose node will not have the label.
-    pub(super) claims_without_key: IdVec<KeyTable, Bits>,
+    pub(super) claims_without_key: IdVec<KeyTable, IdSet<NewNode>>,
     /// Per relaxation level: what rejected it permanently.
     pub(super) rejections: IdVec<CompiledLevel, KnownRejections>,
     pub(super) first_level: IdVec<PodClass, usize>,
@@ -61,7 +61,7 @@ pub(crate) struct Assignment<'w, 'a> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownRejections {
     pub(super) targets: IdSet<Target>,
-    pub(super) claims: Bits,
+    pub(super) claims: IdSet<NewNode>,
     /// Words of the claim set in which every claim is rejected or has a pod that this one must be apart from; both are permanent.
     pub(super) exhausted: Bits,
     pub(super) templates: Bits,
@@ -82,7 +82,7 @@ impl<'w, 'a> Assignment<'w, 'a> {
             instance,
             problem,
             specs: instance.specs.clone(),
-            claims: Vec::new(),
+            claims: IdVec::new(),
             claims_by_pod_count: ClaimsByPodCount::default(),
             least: least(problem),
             updated_targets: UpdatedTargets::new(problem.targets.len()),
@@ -92,9 +92,9 @@ impl<'w, 'a> Assignment<'w, 'a> {
             reservations: Reservations::new(problem),
             claims_by_domain: tables
                 .iter()
-                .map(|table| vec![Bits::default(); table.values.len()])
+                .map(|table| vec![IdSet::default(); table.values.len()])
                 .collect(),
-            claims_without_key: IdVec::filled(Bits::default(), tables.len()),
+            claims_without_key: IdVec::filled(IdSet::default(), tables.len()),
             rejections: IdVec::filled(KnownRejections::default(), levels),
             first_level,
             by_price: false,
@@ -161,12 +161,12 @@ impl<'w, 'a> Assignment<'w, 'a> {
 
     /// The sum of the lowest prices of all claims, per hour.
     pub(crate) fn cost(&mut self) -> Price {
-        (0..self.claims.len()).map(|at| self.price_of(at)).sum()
+        self.claims.ids().map(|claim| self.price_of(claim)).sum()
     }
 
     /// The lowest price of a claim, per hour.
-    pub(crate) fn price_of(&mut self, at: usize) -> Price {
-        let claim = &self.claims[at];
+    pub(crate) fn price_of(&mut self, id: ClaimId) -> Price {
+        let claim = &self.claims[id];
         let spec = if self.specs.get(claim.spec).reserved.is_empty() {
             claim.spec
         } else {
@@ -174,7 +174,7 @@ impl<'w, 'a> Assignment<'w, 'a> {
             launch_spec(self.problem, &mut self.specs, claim).1
         };
         self.specs
-            .cheapest(self.problem, spec, &self.claims[at].rows)
+            .cheapest(self.problem, spec, &self.claims[id].rows)
             .map_or(Price::MAX, |cheapest| cheapest.0)
     }
 }

@@ -5,7 +5,7 @@ use crate::compile::limits::LimitAmounts;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::templates::unmet;
-use crate::compile::topology::{ClaimDomains, Destination, GroupId, KeyId, TopologyKey};
+use crate::compile::topology::{ClaimDomains, ClaimId, Destination, GroupId, KeyId, TopologyKey};
 use crate::dense::amounts::add;
 use crate::dense::bits::Bits;
 use crate::search::assignment::Assignment;
@@ -16,13 +16,12 @@ use crate::search::specs::SpecId;
 use smallvec::SmallVec;
 
 impl Assignment<'_, '_> {
-    /// Creates a claim of a template and places a pod on it. Returns the index of the claim.
-    pub(crate) fn open(&mut self, template: usize, narrowed: &Narrowed, class: ClassId, pod: PodId) -> usize {
-        let at = self.claims.len();
+    /// Creates a claim of a template and places a pod on it. Returns the id of the claim.
+    pub(crate) fn open(&mut self, template: usize, narrowed: &Narrowed, class: ClassId, pod: PodId) -> ClaimId {
         if !self.uses_cheapest.get(template) {
             self.limits.take(self.problem.templates, template, &narrowed.rows);
         }
-        self.claims.push(Claim {
+        let at = self.claims.push(Claim {
             template,
             spec: narrowed.spec,
             rows: narrowed.rows.clone(),
@@ -44,7 +43,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Updates the sets of claims by domain of a key.
-    fn record_domains(&mut self, at: usize, key: KeyId, spec: SpecId) {
+    fn record_domains(&mut self, at: ClaimId, key: KeyId, spec: SpecId) {
         let domains = self.specs.get(spec).domains(key);
         self.claims_without_key[key].set(at, domains.no_domain());
         for (domain, claims) in self.claims_by_domain[key].iter_mut().enumerate() {
@@ -53,7 +52,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Places a pod on a claim that accepts it as `narrowed`.
-    pub(crate) fn place_on_claim(&mut self, at: usize, narrowed: &Narrowed, class_id: ClassId, pod: PodId) {
+    pub(crate) fn place_on_claim(&mut self, at: ClaimId, narrowed: &Narrowed, class_id: ClassId, pod: PodId) {
         let problem = self.problem;
         let class = problem.class(class_id);
         let before = self.claims[at].spec;
@@ -87,7 +86,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Counts `n` pods on a claim for a group, if the group's node filter counts the claim.
-    fn record_on_claim(&mut self, id: GroupId, at: usize, spec: SpecId, n: u32) {
+    fn record_on_claim(&mut self, id: GroupId, at: ClaimId, spec: SpecId, n: u32) {
         let group = &self.problem.groups.list[id];
         if !self.claim_passes(group.identity.filter, spec) {
             return;
@@ -102,7 +101,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Moves the counts of a claim's pods to the domains the narrowed claim may be in.
-    fn narrow_claim(&mut self, at: usize, before: SpecId, after: SpecId) {
+    fn narrow_claim(&mut self, at: ClaimId, before: SpecId, after: SpecId) {
         let problem = self.problem;
         for key in self.claims_by_domain.ids() {
             let (old, new): (&ClaimDomains, &ClaimDomains) =
@@ -132,7 +131,7 @@ impl Assignment<'_, '_> {
 
     /// Restricts a claim to some of its rows and the reservations they have. Does nothing where the claim would lose all its reservations
     /// (SCH-295).
-    pub(crate) fn restrict_rows(&mut self, at: usize, rows: Bits) {
+    pub(crate) fn restrict_rows(&mut self, at: ClaimId, rows: Bits) {
         let problem = self.problem;
         let claim = &mut self.claims[at];
         let spec = self.specs.get(claim.spec);
@@ -149,7 +148,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Restricts a claim to some of its rows where these are enough for its `minValues`.
-    pub(crate) fn try_restrict_rows(&mut self, at: usize, rows: Bits) {
+    pub(crate) fn try_restrict_rows(&mut self, at: ClaimId, rows: Bits) {
         let spec = self.specs.get(self.claims[at].spec);
         let enough = !rows.is_empty() && unmet(self.problem.types(spec.template), &spec.requirements, &rows).is_empty();
         if enough {

@@ -2,7 +2,7 @@
 
 use crate::compile::limits::RowsWithinLimits;
 use crate::compile::problem::Problem;
-use crate::compile::topology::KeyId;
+use crate::compile::topology::{ClaimId, KeyId};
 use crate::dense::amounts::{Amounts, add, fits};
 use crate::dense::bits::Bits;
 use crate::search::allowed::HostSpread;
@@ -58,7 +58,7 @@ impl Assignment<'_, '_> {
     }
 
     /// The next claim from `cursor` on that domains and neighbours do not exclude.
-    pub(crate) fn next_claim(&mut self, query: &Query<'_>, cursor: &mut ClaimCursor) -> Option<usize> {
+    pub(crate) fn next_claim(&mut self, query: &Query<'_>, cursor: &mut ClaimCursor) -> Option<ClaimId> {
         let claims_by_pod_count = std::mem::take(&mut self.claims_by_pod_count);
         let exhausted = self.exhausted(query).clone();
         let next = claims_by_pod_count.next(cursor, &exhausted, |word| self.candidate_claims(query, word));
@@ -67,7 +67,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Returns whether a claim has enough of every resource, each looked at alone. Cheap upper bound for [`Self::try_claim`].
-    pub(crate) fn may_have_room(&mut self, query: &Query<'_>, at: usize) -> bool {
+    pub(crate) fn may_have_room(&mut self, query: &Query<'_>, at: ClaimId) -> bool {
         let may = fits(&query.class.requests, &self.claims[at].room);
         if !may {
             self.rejections[query.level_id].claims.insert(at);
@@ -76,7 +76,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Checks whether an open claim accepts a pod, and what it would become. One unit of work.
-    pub(crate) fn try_claim(&mut self, query: &Query<'_>, at: usize) -> Result<Narrowed, Rejection> {
+    pub(crate) fn try_claim(&mut self, query: &Query<'_>, at: ClaimId) -> Result<Narrowed, Rejection> {
         self.work += 1;
         let outcome = self.try_claim_inner(query, at);
         if matches!(outcome, Err(Rejection::Permanent)) {
@@ -86,7 +86,7 @@ impl Assignment<'_, '_> {
     }
 
     /// [`Self::try_claim`] without counting work or remembering rejections.
-    fn try_claim_inner(&mut self, query: &Query<'_>, at: usize) -> Result<Narrowed, Rejection> {
+    fn try_claim_inner(&mut self, query: &Query<'_>, at: ClaimId) -> Result<Narrowed, Rejection> {
         let problem = self.problem;
         let claim = &self.claims[at];
         let template = &problem.templates[claim.template];

@@ -4,8 +4,10 @@ use crate::compile::catalogue::ThresholdCounts;
 use crate::compile::classes::ClassId;
 use crate::compile::limits::LimitAmounts;
 use crate::compile::queue::PodId;
+use crate::compile::topology::{ClaimId, NewNode};
 use crate::dense::amounts::Amounts;
 use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::search::reservations::HeldReservations;
 use crate::search::specs::SpecId;
 use kerf_model::pod::HostPort;
@@ -40,20 +42,22 @@ pub(crate) struct Claim {
 /// A set of claims with an index of its non-zero words, so that sparse sets are walked quickly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClaimSet {
-    claims: Bits,
+    claims: IdSet<NewNode>,
     words: Bits,
 }
 
 impl ClaimSet {
-    pub(crate) fn insert(&mut self, claim: usize) {
+    pub(crate) fn insert(&mut self, claim: ClaimId) {
+        let (word, _) = IdSet::bit_of(claim);
         self.claims.insert(claim);
-        self.words.insert(claim / 64);
+        self.words.insert(word);
     }
 
-    pub(crate) fn remove(&mut self, claim: usize) {
+    pub(crate) fn remove(&mut self, claim: ClaimId) {
+        let (word, _) = IdSet::bit_of(claim);
         self.claims.remove(claim);
-        if self.claims.word(claim / 64) == 0 {
-            self.words.remove(claim / 64);
+        if self.claims.word(word) == 0 {
+            self.words.remove(word);
         }
     }
 
@@ -69,7 +73,12 @@ impl ClaimSet {
     }
 
     /// The next claim from a position on that is in `mask`, which returns 64 claims at a time. Words in `exhausted` are skipped.
-    fn next(&self, position: &mut SetPosition, exhausted: &Bits, mut mask: impl FnMut(usize) -> u64) -> Option<usize> {
+    fn next(
+        &self,
+        position: &mut SetPosition,
+        exhausted: &Bits,
+        mut mask: impl FnMut(usize) -> u64,
+    ) -> Option<ClaimId> {
         while let Some(word) = self.words.first_besides(exhausted, position.word) {
             if word > position.word {
                 (position.word, position.ahead) = (word, u64::MAX);
@@ -78,10 +87,11 @@ impl ClaimSet {
             if left != 0 {
                 left &= mask(word);
             }
-            if left != 0 {
-                let bit = left.trailing_zeros();
-                position.ahead = if bit == 63 { 0 } else { u64::MAX << (bit + 1) };
-                return Some(word * 64 + bit as usize);
+            if let Some(next) = IdSet::ids_of_word(word, left).next() {
+                // All bits above that of the claim.
+                let (_, bit) = IdSet::bit_of(next);
+                position.ahead = !(bit | (bit - 1));
+                return Some(next);
             }
             (position.word, position.ahead) = (word + 1, u64::MAX);
         }
@@ -115,7 +125,7 @@ pub(crate) struct ClaimsByPodCount {
 
 impl ClaimsByPodCount {
     /// Moves a claim to another pod count. A `full` claim is removed.
-    pub(crate) fn shift(&mut self, claim: usize, before: usize, after: usize, full: bool) {
+    pub(crate) fn shift(&mut self, claim: ClaimId, before: usize, after: usize, full: bool) {
         if let Some(bucket) = self.buckets.get_mut(before) {
             bucket.remove(claim);
             self.occupied.set(before, !bucket.is_empty());
@@ -136,7 +146,7 @@ impl ClaimsByPodCount {
         cursor: &mut ClaimCursor,
         exhausted: &Bits,
         mut mask: impl FnMut(usize) -> u64,
-    ) -> Option<usize> {
+    ) -> Option<ClaimId> {
         while let Some(at) = self.occupied.first(cursor.bucket) {
             if at > cursor.bucket {
                 *cursor = ClaimCursor {

@@ -28,15 +28,23 @@ impl Assignment<'_, '_> {
 
     /// Asserts that members and domain sets match the claims.
     fn assert_claims_consistent(&self) {
-        for (at, claim) in self.claims.iter().enumerate() {
+        for (at, claim) in self.claims.entries() {
             let members: u32 = claim.members.iter().map(|member| member.1).sum();
-            assert_eq!(members as usize, claim.pods.len(), "pods by class of claim {at}");
+            assert_eq!(members as usize, claim.pods.len(), "pods by class of claim {at:?}");
             let spec = self.specs.get(claim.spec);
             for key in self.claims_by_domain.ids() {
                 let domains = spec.domains(key);
-                assert_eq!(self.claims_without_key[key].get(at), domains.no_domain(), "claim {at}");
+                assert_eq!(
+                    self.claims_without_key[key].get(at),
+                    domains.no_domain(),
+                    "claim {at:?}"
+                );
                 for (domain, claims) in self.claims_by_domain[key].iter().enumerate() {
-                    assert_eq!(claims.get(at), domains.bits.get(domain), "claim {at}, domain {domain}");
+                    assert_eq!(
+                        claims.get(at),
+                        domains.bits.get(domain),
+                        "claim {at:?}, domain {domain}"
+                    );
                 }
             }
         }
@@ -61,7 +69,7 @@ impl Assignment<'_, '_> {
                 }
             }
         }
-        for (at, claim) in self.claims.iter().enumerate() {
+        for (at, claim) in self.claims.entries() {
             for (class, n) in &claim.members {
                 let class = problem.class(*class);
                 for id in class.counting_groups.iter().chain(class.inverse_groups.iter()) {

@@ -2,6 +2,7 @@
 //! as. Here a claim may instead use what its cheapest row needs, and claims are narrowed at the end so that every row they keep fits.
 
 use crate::compile::limits::{LimitAmounts, RowsWithinLimits};
+use crate::compile::topology::ClaimId;
 use crate::dense::bits::Bits;
 use crate::search::assignment::Assignment;
 use crate::search::query::Narrowed;
@@ -26,7 +27,7 @@ impl Assignment<'_, '_> {
 
     /// The rows of an open claim that limits leave it, if the template's claims use what their cheapest row needs. `None` if they exclude
     /// none.
-    pub(super) fn rows_within_limits(&self, claim: usize) -> Option<Bits> {
+    pub(super) fn rows_within_limits(&self, claim: ClaimId) -> Option<Bits> {
         let claim = &self.claims[claim];
         if !self.uses_cheapest.get(claim.template) {
             return None;
@@ -41,7 +42,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Updates what a claim uses of the limits when it becomes `narrowed`.
-    pub(super) fn update_limit_use(&mut self, claim: usize, narrowed: &Narrowed) {
+    pub(super) fn update_limit_use(&mut self, claim: ClaimId, narrowed: &Narrowed) {
         let template = self.claims[claim].template;
         if !self.uses_cheapest.get(template) {
             return;
@@ -60,8 +61,10 @@ impl Assignment<'_, '_> {
     pub(crate) fn narrow_to_limits(&mut self) -> bool {
         let uses_cheapest = std::mem::take(&mut self.uses_cheapest);
         for template in uses_cheapest.iter() {
-            let claims: Vec<usize> = (0..self.claims.len())
-                .filter(|at| self.claims[*at].template == template)
+            let claims: Vec<ClaimId> = self
+                .claims
+                .ids()
+                .filter(|claim| self.claims[*claim].template == template)
                 .collect();
             for (at, claim) in claims.iter().enumerate() {
                 self.narrow_to_share(*claim, claims.len() - at);
@@ -79,7 +82,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Removes the rows of a claim that need more than what it uses now and an even share of what is left for it and later claims.
-    fn narrow_to_share(&mut self, at: usize, claims: usize) {
+    fn narrow_to_share(&mut self, at: ClaimId, claims: usize) {
         let problem = self.problem;
         let (template, before) = (self.claims[at].template, self.claims[at].limit_use.clone());
         let limited = &problem.templates[template].limited;

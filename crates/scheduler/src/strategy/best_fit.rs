@@ -4,9 +4,11 @@
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
-use crate::compile::topology::{GroupKind, TopologyKey};
+use crate::compile::topology::{ClaimId, GroupKind, NewNode, TopologyKey};
 use crate::dense::amounts::{Amounts, add};
-use crate::dense::bits::{Bits, bits_of_word};
+use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
+use crate::dense::ids::IdVec;
 use crate::search::assignment::Assignment;
 use crate::search::query::{Narrowed, Query, Rejection};
 use crate::search::specs::SpecId;
@@ -60,7 +62,7 @@ impl Slack {
 
 /// A claim that accepts the pod, and what it would become.
 struct Growth {
-    claim: usize,
+    claim: ClaimId,
     narrowed: Narrowed,
     slack: Slack,
     /// The rise in price minus the value of the capacity bought.
@@ -70,7 +72,7 @@ struct Growth {
 /// Chooses claims by best fit.
 pub(crate) struct BestFit<'x> {
     values: &'x PodValues,
-    slack: Vec<Slack>,
+    slack: IdVec<NewNode, Slack>,
     slack_index: SlackIndex,
     claim_mask: ClaimMask,
 }
@@ -108,7 +110,7 @@ impl<'x> BestFit<'x> {
     pub(crate) fn new(values: &'x PodValues, assignment: &Assignment<'_, '_>, queue: &[PodId]) -> Self {
         Self {
             values,
-            slack: Vec::new(),
+            slack: IdVec::new(),
             slack_index: SlackIndex::new(assignment, queue),
             claim_mask: ClaimMask::default(),
         }
@@ -140,7 +142,7 @@ impl<'x> BestFit<'x> {
     }
 
     /// Records the slack of a claim.
-    fn record_slack(&mut self, claim: usize, slack: Slack) {
+    fn record_slack(&mut self, claim: ClaimId, slack: Slack) {
         let cell = self.slack_index.cell(&slack.amounts);
         match self.slack.get_mut(claim) {
             Some(previous) => {
@@ -151,7 +153,9 @@ impl<'x> BestFit<'x> {
                 }
                 self.slack_index.take(claim, before);
             }
-            None => self.slack.push(slack),
+            None => {
+                self.slack.push(slack);
+            }
         }
         self.slack_index.put(claim, cell);
     }
@@ -161,7 +165,7 @@ impl<'x> BestFit<'x> {
         &self,
         assignment: &mut Assignment<'_, '_>,
         query: &Query<'_>,
-        claim: usize,
+        claim: ClaimId,
         unit_prices: &[f64],
     ) -> Option<Growth> {
         let narrowed = assignment.try_claim(query, claim).ok()?;
@@ -210,7 +214,7 @@ impl<'x> BestFit<'x> {
             let enough = looked + alike_max;
             'claim_set: for (word, claims) in claim_set.words_besides(&exhausted) {
                 let claims = claims & self.claim_mask.word(word, || assignment.candidate_claims(query, word));
-                for claim in bits_of_word(word, claims) {
+                for claim in IdSet::ids_of_word(word, claims) {
                     looked += 1;
                     let candidate = Candidate::of(claim, &self.slack[claim].amounts, requests, unit_prices);
                     let beaten = best.get(TRIED_MAX - 1).is_some_and(|last| !candidate.better(last));
@@ -275,7 +279,7 @@ impl<'x> BestFit<'x> {
 /// A claim as a candidate for a pod, before it is tried.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    claim: usize,
+    claim: ClaimId,
     /// The value of the resources it lacks.
     lacking: f64,
     /// The value of the slack that would remain.
@@ -284,7 +288,7 @@ struct Candidate {
 
 impl Candidate {
     /// The candidate for a claim with this slack and a pod with these requests.
-    fn of(claim: usize, slack: &[i64], requests: &[i64], unit_prices: &[f64]) -> Self {
+    fn of(claim: ClaimId, slack: &[i64], requests: &[i64], unit_prices: &[f64]) -> Self {
         let (mut lacking, mut left) = (0.0, 0.0);
         for ((unit_prices, want), have) in unit_prices.iter().zip(requests).zip(slack) {
             let over = unit_prices * (have - want) as f64;
@@ -355,11 +359,8 @@ impl BestFit<'_> {
 
     /// Records the slack of the claim on which another chooser placed a pod.
     fn record_fallback(&mut self, assignment: &mut Assignment<'_, '_>, pod: PodId) {
-        let Some(claim) = assignment
-            .claims
-            .iter()
-            .rposition(|claim| claim.pods.last() == Some(&pod))
-        else {
+        let mut claims = assignment.claims.ids().rev();
+        let Some(claim) = claims.find(|claim| assignment.claims[*claim].pods.last() == Some(&pod)) else {
             return;
         };
         let claim_now = assignment.claims[claim].clone();

@@ -2,6 +2,7 @@
 
 use crate::compile::classes::ClassId;
 use crate::compile::queue::PodId;
+use crate::compile::topology::ClaimId;
 use crate::search::assignment::Assignment;
 use crate::search::query::{Narrowed, Query};
 use crate::strategy::greedy::{Attempt, ClaimChooser, place_on_new_claim, place_on_open_claim, solve};
@@ -18,7 +19,7 @@ pub(crate) struct BoundedGrowth<'x>(pub(crate) &'x PodValues);
 
 impl ClaimChooser for BoundedGrowth<'_> {
     fn place(&mut self, assignment: &mut Assignment<'_, '_>, query: &Query<'_>, class: ClassId, pod: PodId) -> Attempt {
-        let growth_pays = |assignment: &mut Assignment<'_, '_>, claim: usize, narrowed: &Narrowed| {
+        let growth_pays = |assignment: &mut Assignment<'_, '_>, claim: ClaimId, narrowed: &Narrowed| {
             growth_pays(self.0, assignment, claim, narrowed, class)
         };
         if place_on_open_claim(assignment, query, class, pod, growth_pays) {
@@ -35,7 +36,7 @@ impl ClaimChooser for BoundedGrowth<'_> {
 fn growth_pays(
     values: &PodValues,
     assignment: &mut Assignment<'_, '_>,
-    claim: usize,
+    claim: ClaimId,
     narrowed: &Narrowed,
     class: ClassId,
 ) -> bool {

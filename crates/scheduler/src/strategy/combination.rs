@@ -5,7 +5,8 @@ use crate::compile::classes::ClassId;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::targets::TargetId;
-use crate::compile::topology::GroupId;
+use crate::compile::topology::{ClaimId, GroupId, NewNode};
+use crate::dense::ids::IdVec;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
 use crate::strategy::greedy::{FewestPods, solve};
@@ -91,7 +92,7 @@ type PartRank = (Reverse<u64>, i64);
 fn ranks(outcome: &mut Outcome<'_, '_>, parts: &Parts, node_costs: &NodeCosts) -> BTreeMap<usize, PartRank> {
     let mut ranks: BTreeMap<usize, PartRank> = BTreeMap::new();
     let assignment = &mut outcome.assignment;
-    for at in 0..assignment.claims.len() {
+    for at in assignment.claims.ids() {
         let price = assignment.price_of(at).pico();
         let claim = &assignment.claims[at];
         let Some((class, _)) = claim.members.first() else {
@@ -192,12 +193,12 @@ fn take(
     for target in from.updated_targets.iter() {
         target_of.extend(target.pods.iter().map(|pod| (*pod, target.at)));
     }
-    let mut claim_of: FxHashMap<PodId, usize> = FxHashMap::default();
-    for (at, claim) in from.claims.iter().enumerate() {
+    let mut claim_of: FxHashMap<PodId, ClaimId> = FxHashMap::default();
+    for (at, claim) in from.claims.entries() {
         claim_of.extend(claim.pods.iter().map(|pod| (*pod, at)));
     }
     let levels: FxHashMap<PodId, usize> = from.relaxed_pods.iter().copied().collect();
-    let mut claims: Vec<Option<usize>> = vec![None; from.claims.len()];
+    let mut claims: IdVec<NewNode, Option<ClaimId>> = IdVec::filled(None, from.claims.len());
     for pod in &from.order {
         let Some(class) = problem.of_pod[*pod].filter(|class| belongs(*class)) else {
             continue;

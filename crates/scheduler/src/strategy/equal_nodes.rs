@@ -5,6 +5,7 @@
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
+use crate::compile::topology::ClaimId;
 use crate::dense::bits::Bits;
 use crate::dense::ids::IdVec;
 use crate::search::allowed::AllowedPlacement;
@@ -78,11 +79,11 @@ fn sizes(planned: &Outcome<'_, '_>, objective: &Objective) -> BTreeMap<usize, Ve
     let mut assignment = planned.assignment.clone();
     let alone = classes_with_a_node_each(&assignment);
     let overheads = objective.node_costs(0.0);
-    let mut templates: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (at, claim) in assignment.claims.iter().enumerate() {
+    let mut templates: BTreeMap<usize, Vec<ClaimId>> = BTreeMap::new();
+    for (at, claim) in assignment.claims.entries() {
         templates.entry(claim.template).or_default().push(at);
     }
-    let sizes_of = |(template, claims): (usize, Vec<usize>)| {
+    let sizes_of = |(template, claims): (usize, Vec<ClaimId>)| {
         let demand = demand(&mut assignment, &claims, &alone);
         let sizes = cheapest_sizes(assignment.problem, template, &demand, overheads[template]);
         (template, sizes)
@@ -91,7 +92,7 @@ fn sizes(planned: &Outcome<'_, '_>, objective: &Objective) -> BTreeMap<usize, Ve
 }
 
 /// What some claims of a template hold together.
-fn demand(assignment: &mut Assignment<'_, '_>, claims: &[usize], alone: &IdVec<PodClass, bool>) -> Demand {
+fn demand(assignment: &mut Assignment<'_, '_>, claims: &[ClaimId], alone: &IdVec<PodClass, bool>) -> Demand {
     let problem = assignment.problem;
     let mut requests: Vec<i64> = Vec::new();
     let mut of_class: IdVec<PodClass, u32> = IdVec::filled(0, problem.classes.len());
@@ -179,7 +180,7 @@ impl ClaimChooser for EqualNodes {
         {
             return self.open(assignment, *template, narrowed, class, pod);
         }
-        let keeps_size = |assignment: &mut Assignment<'_, '_>, claim: usize, narrowed: &Narrowed| {
+        let keeps_size = |assignment: &mut Assignment<'_, '_>, claim: ClaimId, narrowed: &Narrowed| {
             let claim = &assignment.claims[claim];
             let size = self.sizes.get(&claim.template).map(|size| size.row as usize);
             // A node that is larger already may grow.
@@ -223,7 +224,7 @@ impl EqualNodes {
     /// Keeps nodes at their size. Those that are less than half full, as the last one of a pool may be, shrink to what they hold.
     fn keep_sizes(&self, assignment: &mut Assignment<'_, '_>) {
         let problem = assignment.problem;
-        for at in 0..assignment.claims.len() {
+        for at in assignment.claims.ids() {
             let claim = &assignment.claims[at];
             let template = claim.template;
             let size = self.sizes.get(&template).map(|size| size.row as usize);

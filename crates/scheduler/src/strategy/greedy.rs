@@ -3,6 +3,7 @@
 
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::queue::PodId;
+use crate::compile::topology::ClaimId;
 use crate::dense::ids::IdVec;
 use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
@@ -164,7 +165,7 @@ pub(crate) fn place_on_open_claim(
     query: &Query<'_>,
     class: ClassId,
     pod: PodId,
-    growth_pays: impl Fn(&mut Assignment<'_, '_>, usize, &Narrowed) -> bool,
+    growth_pays: impl Fn(&mut Assignment<'_, '_>, ClaimId, &Narrowed) -> bool,
 ) -> bool {
     let mut cursor = ClaimCursor::default();
     let mut unprofitable = 0;

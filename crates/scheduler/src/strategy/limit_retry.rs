@@ -5,6 +5,7 @@
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::templates::{Template, unmet};
+use crate::compile::topology::ClaimId;
 use crate::dense::bits::Bits;
 use crate::search::assignment::Assignment;
 use crate::search::launch_spec::launch_spec;
@@ -64,7 +65,7 @@ fn step<'w, 'a>(
     stop: Stop<'_>,
 ) -> Option<Outcome<'w, 'a>> {
     let mut now = from.clone();
-    let mut narrowed = 0;
+    let mut narrowed = ClaimId::new(0);
     while !now.failed.is_empty() && now.assignment.work < effort && !stop() {
         let placed = now.assignment.placed;
         let left = left_over(now.assignment.problem, &now.failed);
@@ -72,7 +73,7 @@ fn step<'w, 'a>(
         if !narrow_claims(&mut now.assignment, keep, narrowed) {
             break;
         }
-        narrowed = now.assignment.claims.len();
+        narrowed = now.assignment.claims.next_id();
         now = solve(now.assignment, &left, &mut FewestPods, stop);
         if now.assignment.placed == placed {
             break;
@@ -81,10 +82,10 @@ fn step<'w, 'a>(
     (now.assignment.placed > from.assignment.placed && now.unattempted.is_empty()).then_some(now)
 }
 
-/// Restricts the claims of limited pools from index `first` on, and recomputes the limits. Returns whether more is left of some limit.
-fn narrow_claims(assignment: &mut Assignment<'_, '_>, keep: KeptTypes, first: usize) -> bool {
+/// Restricts the claims of limited pools from `first` on, and recomputes the limits. Returns whether more is left of some limit.
+fn narrow_claims(assignment: &mut Assignment<'_, '_>, keep: KeptTypes, first: ClaimId) -> bool {
     let problem = assignment.problem;
-    for at in first..assignment.claims.len() {
+    for at in assignment.claims.ids().skip(first.index()) {
         let template = &problem.templates[assignment.claims[at].template];
         if template.limited.is_empty() {
             continue;
@@ -97,7 +98,7 @@ fn narrow_claims(assignment: &mut Assignment<'_, '_>, keep: KeptTypes, first: us
 }
 
 /// The rows a claim keeps, if these are fewer than it has. It keeps more rows where `minValues` needs them.
-fn kept_rows(assignment: &mut Assignment<'_, '_>, at: usize, template: &Template, keep: KeptTypes) -> Option<Bits> {
+fn kept_rows(assignment: &mut Assignment<'_, '_>, at: ClaimId, template: &Template, keep: KeptTypes) -> Option<Bits> {
     let problem = assignment.problem;
     let claim = assignment.claims[at].clone();
     let (_, spec) = launch_spec(problem, &mut assignment.specs, &claim);

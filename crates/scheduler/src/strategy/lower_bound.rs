@@ -10,7 +10,8 @@ use kerf_model::price::Price;
 /// costs as much.
 pub(crate) fn lower_bound(outcome: &mut Outcome<'_, '_>) -> bool {
     let assignment = &mut outcome.assignment;
-    let [claim] = assignment.claims.as_slice() else {
+    let mut claims = assignment.claims.ids();
+    let (Some(claim), None) = (claims.next(), claims.next()) else {
         return false;
     };
     if !outcome.failed.is_empty() {
@@ -18,8 +19,8 @@ pub(crate) fn lower_bound(outcome: &mut Outcome<'_, '_>) -> bool {
     }
     // An assignment without this plan's use of limits.
     let mut untouched = Assignment::new(assignment.instance);
-    let members: Vec<_> = claim.members.iter().map(|member| member.0).collect();
-    let price = assignment.price_of(0);
+    let members: Vec<_> = assignment.claims[claim].members.iter().map(|member| member.0).collect();
+    let price = assignment.price_of(claim);
     members
         .into_iter()
         .any(|class| least_price(&mut untouched, class).is_some_and(|least| least >= price))

@@ -1,6 +1,7 @@
 //! The slack index: claims by slack, so that those that suit a pod are found without examining all.
 
 use crate::compile::queue::PodId;
+use crate::compile::topology::ClaimId;
 use crate::dense::amounts::Amounts;
 use crate::dense::bits::Bits;
 use crate::search::assignment::Assignment;
@@ -111,13 +112,13 @@ impl SlackIndex {
         (0..INDEXED).fold(0, |cell, resource| cell * STEPS + self.step(resource, slack[resource]))
     }
 
-    pub(crate) fn put(&mut self, claim: usize, cell: usize) {
+    pub(crate) fn put(&mut self, claim: ClaimId, cell: usize) {
         self.cells[cell].insert(claim);
         self.occupied.insert(cell);
         self.ranking.add(cell);
     }
 
-    pub(crate) fn take(&mut self, claim: usize, cell: usize) {
+    pub(crate) fn take(&mut self, claim: ClaimId, cell: usize) {
         self.cells[cell].remove(claim);
         if self.cells[cell].is_empty() {
             self.occupied.remove(cell);

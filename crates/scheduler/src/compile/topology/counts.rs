@@ -4,11 +4,16 @@ use crate::compile::targets::{Target, TargetId};
 use crate::compile::topology::claim_domains::ClaimDomains;
 use crate::compile::topology::groups::{Group, GroupId, GroupKind};
 use crate::compile::topology::keys::KeyTable;
-use crate::dense::bits::Bits;
 use crate::dense::id_set::IdSet;
-use crate::dense::ids::IdVec;
+use crate::dense::ids::{Id, IdVec};
 use kerf_model::node::Node;
 use std::sync::Arc;
+
+/// The kind of the ids of claims: nodes to be launched. Counts know only their ids; `search` has the claims themselves.
+pub(crate) enum NewNode {}
+
+/// The id of a claim of an assignment.
+pub(crate) type ClaimId = Id<NewNode>;
 
 /// Where a pod is placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,7 +21,7 @@ pub(crate) enum Destination {
     /// An existing node, by target.
     Target(TargetId),
     /// A claim of this assignment.
-    Claim(usize),
+    Claim(ClaimId),
 }
 
 /// The counts of one group.
@@ -25,10 +30,10 @@ pub(crate) struct GroupCounts {
     pub(crate) by_domain: Vec<u32>,
     /// Shared between clones until a pod is placed on a target.
     pub(crate) by_target: Arc<IdVec<Target, u32>>,
-    pub(crate) by_claim: Vec<u32>,
+    pub(crate) by_claim: IdVec<NewNode, u32>,
     /// Targets and claims with a count above zero.
     pub(crate) occupied_targets: IdSet<Target>,
-    pub(crate) occupied_claims: Bits,
+    pub(crate) occupied_claims: IdSet<NewNode>,
     /// All counted pods, those on nodes that are no targets included.
     pub(crate) total: u64,
 }
@@ -108,10 +113,7 @@ impl Counts {
                 counts.occupied_targets.insert(at);
             }
             Destination::Claim(at) => {
-                if counts.by_claim.len() <= at {
-                    counts.by_claim.resize(at + 1, 0);
-                }
-                counts.by_claim[at] += n;
+                *counts.by_claim.get_or_fill(at, 0) += n;
                 counts.occupied_claims.insert(at);
             }
         }

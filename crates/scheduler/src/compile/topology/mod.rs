@@ -7,6 +7,6 @@ mod groups;
 mod keys;
 
 pub(crate) use claim_domains::ClaimDomains;
-pub(crate) use counts::{Counts, Destination, GroupCounts};
+pub(crate) use counts::{ClaimId, Counts, Destination, GroupCounts, NewNode};
 pub(crate) use groups::{Group, GroupId, GroupKey, GroupKind, Groups, NodeFilter, NodeFilterId, Selection, selects};
 pub(crate) use keys::{KeyId, KeyTable, TopologyKey, TopologyKeys};

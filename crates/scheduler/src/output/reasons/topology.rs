@@ -144,9 +144,8 @@ fn host_counts(assignment: &Assignment<'_, '_>, id: GroupId) -> Vec<String> {
     let (problem, counts) = (assignment.problem, assignment.counts.get(id));
     let claims = counts
         .by_claim
-        .iter()
-        .enumerate()
-        .map(|(at, n)| format!("hostname-placeholder-{:04}: {n}", at + 1));
+        .entries()
+        .map(|(claim, n)| format!("hostname-placeholder-{:04}: {n}", claim.index() + 1));
     let targets = problem.targets.entries().zip(&*counts.by_target);
     targets
         .filter(|((at, _), _)| !problem.excluded.get(*at))

@@ -1,7 +1,7 @@
 //! The nodes of a plan as the number of pods of each class, without the pods themselves.
 
 use crate::compile::classes::ClassId;
-use crate::compile::topology::KeyId;
+use crate::compile::topology::{ClaimId, KeyId};
 use crate::search::assignment::Assignment;
 use crate::strategy::repacking::rules::{Members, MoveRules};
 use kerf_model::price::Price;
@@ -16,7 +16,7 @@ pub(super) struct Node {
     pub(super) template: usize,
     pub(super) pins: Pins,
     /// The claim it was, if some of its pods stay there.
-    pub(super) origin: Option<usize>,
+    pub(super) origin: Option<ClaimId>,
     /// The pods that stay.
     pub(super) fixed: Members,
     /// The pods that may move.
@@ -43,11 +43,11 @@ pub(super) fn nodes(
     assignment: &mut Assignment<'_, '_>,
     rules: &MoveRules,
     node_costs: &[i64],
-    stays: impl Fn(usize, ClassId) -> bool,
+    stays: impl Fn(ClaimId, ClassId) -> bool,
 ) -> Vec<Node> {
     let problem = assignment.problem;
     let mut nodes = Vec::with_capacity(assignment.claims.len());
-    for at in 0..assignment.claims.len() {
+    for at in assignment.claims.ids() {
         let price = assignment.price_of(at);
         let claim = &assignment.claims[at];
         let spec = assignment.specs.get(claim.spec);

@@ -2,6 +2,8 @@
 
 use crate::compile::queue::PodId;
 use crate::compile::targets::TargetId;
+use crate::compile::topology::{ClaimId, NewNode};
+use crate::dense::ids::IdVec;
 use crate::search::assignment::Assignment;
 use crate::strategy::greedy::{FewestPods, solve};
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
@@ -14,7 +16,7 @@ pub(crate) enum BoundPlace {
     /// An existing node, by target.
     Target(TargetId),
     /// A node of the plan, by claim.
-    Claim(usize),
+    Claim(ClaimId),
     /// A node of the second round, by its position among these.
     SecondRound(usize),
 }
@@ -33,36 +35,29 @@ pub(crate) fn rebind<'w, 'a>(
     let problem = before.problem;
     let mut assignment = Assignment::by_price(before.instance);
     assignment.use_limits_by_cheapest_row(problem.queue.len());
-    let pins_of = |claim: usize| -> Pins {
+    let pins_of = |claim: ClaimId| -> Pins {
         let spec = before.specs.get(before.claims[claim].spec);
         let keys = problem.keys.tables.ids();
         keys.filter_map(|key| Some((key, spec.domains(key).one?))).collect()
     };
-    let mut claims: Vec<Option<usize>> = vec![None; before.claims.len() + second_round.len()];
+    let mut claims: IdVec<NewNode, Option<ClaimId>> = IdVec::filled(None, before.claims.len());
+    let mut second_claims: Vec<Option<ClaimId>> = vec![None; second_round.len()];
     let mut placed = vec![false; problem.pods.len()];
     for (pod, place) in bound {
         let Some(class) = problem.of_pod[*pod] else {
             continue;
         };
-        let (template, pins, at) = match *place {
+        let (template, pins, claim) = match *place {
             BoundPlace::Target(target) => {
                 assignment.place_on_target(target, class, *pod);
                 placed[pod.index()] = true;
                 continue;
             }
-            BoundPlace::Claim(claim) => (before.claims[claim].template, pins_of(claim), claim),
-            BoundPlace::SecondRound(at) => (second_round[at], Pins::new(), before.claims.len() + at),
+            BoundPlace::Claim(claim) => (before.claims[claim].template, pins_of(claim), &mut claims[claim]),
+            BoundPlace::SecondRound(at) => (second_round[at], Pins::new(), &mut second_claims[at]),
         };
         for level_index in 0..problem.class(class).levels.len() {
-            if place_on_node(
-                &mut assignment,
-                template,
-                &pins,
-                &mut claims[at],
-                class,
-                *pod,
-                level_index,
-            ) {
+            if place_on_node(&mut assignment, template, &pins, claim, class, *pod, level_index) {
                 placed[pod.index()] = true;
                 if level_index > 0 {
                     assignment.relaxed_pods.push((*pod, level_index));

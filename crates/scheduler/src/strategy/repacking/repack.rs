@@ -39,8 +39,7 @@ pub(in crate::strategy) fn repack<'w, 'a>(
     let relaxed: FxHashSet<PodId> = assignment.relaxed_pods.iter().map(|(pod, _)| *pod).collect();
     let relaxed_on: FxHashSet<_> = assignment
         .claims
-        .iter()
-        .enumerate()
+        .entries()
         .flat_map(|(at, claim)| claim.pods.iter().map(move |pod| (at, *pod)))
         .filter(|(_, pod)| relaxed.contains(pod))
         .filter_map(|(at, pod)| Some((at, problem.of_pod[pod]?)))

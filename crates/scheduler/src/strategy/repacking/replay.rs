@@ -3,6 +3,8 @@
 use crate::compile::classes::ClassId;
 use crate::compile::queue::PodId;
 use crate::compile::targets::TargetId;
+use crate::compile::topology::ClaimId;
+use crate::dense::id_set::IdSet;
 use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
 use crate::search::query::Query;
@@ -35,7 +37,7 @@ pub(super) fn replay<'w, 'a>(
     let places = places(before, nodes, rules);
     let levels: FxHashMap<PodId, usize> = before.relaxed_pods.iter().copied().collect();
     let mut assignment = start.assignment.clone();
-    let mut claims: Vec<Option<usize>> = vec![None; nodes.len()];
+    let mut claims: Vec<Option<ClaimId>> = vec![None; nodes.len()];
     let mut refused: Vec<PodId> = Vec::new();
     for pod in &before.order {
         let (class, place) = (problem.of_pod[*pod]?, places.get(pod).copied());
@@ -71,7 +73,7 @@ pub(in crate::strategy) fn place_on_node(
     assignment: &mut Assignment<'_, '_>,
     template: usize,
     pins: &Pins,
-    claim: &mut Option<usize>,
+    claim: &mut Option<ClaimId>,
     class: ClassId,
     pod: PodId,
     level_index: usize,
@@ -93,7 +95,8 @@ pub(in crate::strategy) fn place_on_node(
     match *claim {
         Some(at) => {
             // Domains and neighbours are no part of the attempt itself.
-            if assignment.candidate_claims(&query, at / 64) >> (at % 64) & 1 == 0 {
+            let (word, bit) = IdSet::bit_of(at);
+            if assignment.candidate_claims(&query, word) & bit == 0 {
                 return false;
             }
             let Ok(narrowed) = assignment.try_claim(&query, at) else {
@@ -118,11 +121,11 @@ fn places(before: &Assignment<'_, '_>, nodes: &[Node], rules: &MoveRules) -> FxH
     for target in before.updated_targets.iter() {
         places.extend(target.pods.iter().map(|pod| (*pod, Destination::Target(target.at))));
     }
-    let mut claim_of: FxHashMap<PodId, usize> = FxHashMap::default();
-    for (at, claim) in before.claims.iter().enumerate() {
+    let mut claim_of: FxHashMap<PodId, ClaimId> = FxHashMap::default();
+    for (at, claim) in before.claims.entries() {
         claim_of.extend(claim.pods.iter().map(|pod| (*pod, at)));
     }
-    let mut origins: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut origins: FxHashMap<ClaimId, usize> = FxHashMap::default();
     origins.extend(
         nodes
             .iter()
