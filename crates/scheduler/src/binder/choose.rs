@@ -4,6 +4,7 @@ use super::arrivals::Arrivals;
 use super::forecast::{BindingPlace, Forecaster, Round};
 use crate::compile::prepared::Prepared;
 use crate::compile::queue::PodId;
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::ClaimId;
 use crate::options::{Options, WhatIf};
 use crate::output::plan;
@@ -104,7 +105,7 @@ impl<'a> Chooser<'_, 'a> {
         for (at, (_, pods)) in round.more.iter().enumerate() {
             bound.extend(pods.iter().map(|pod| (*pod, BoundPlace::SecondRound(at))));
         }
-        let templates: Vec<usize> = round.more.iter().map(|(template, _)| *template).collect();
+        let templates: Vec<TemplateId> = round.more.iter().map(|(template, _)| *template).collect();
         let mut outcome = rebind(&candidate.outcome, &bound, &templates, keeps_size, stop);
         let valid = outcome.assignment.narrow_to_limits()
             && outcome.unattempted.is_empty()

@@ -7,6 +7,7 @@ use crate::compile::prepared::Prepared;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::targets::{Target, TargetId};
+use crate::compile::templates::TemplateId;
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::IdVec;
 use crate::options::{Options, WhatIf};
@@ -123,7 +124,7 @@ impl Forecaster {
         let mut outcome = solve_queue(bound, &again, &mut FewestPods, &|| false);
         let price = outcome.assignment.cost();
         let claims = &outcome.assignment.claims;
-        let overhead = |template: usize| node_overhead(&problem.templates[template].pool, problem.options);
+        let overhead = |template: TemplateId| node_overhead(&problem.templates[template].pool, problem.options);
         Round {
             bound: order.iter().filter_map(|pod| Some((*pod, places[*pod]?))).collect(),
             more: claims
@@ -152,7 +153,7 @@ pub(super) struct Round {
     pub(super) bound: Vec<(PodId, BindingPlace)>,
     pub(super) left_over: Vec<PodId>,
     /// The machines of the second round: template and pods.
-    pub(super) more: Vec<(usize, Vec<PodId>)>,
+    pub(super) more: Vec<(TemplateId, Vec<PodId>)>,
     more_price: Price,
     pub(super) more_cost: Price,
     pub(super) without_place: usize,

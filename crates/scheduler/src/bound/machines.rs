@@ -1,6 +1,7 @@
 //! What the bound is computed from: shapes of pods, and the machines each may run on.
 
 use crate::compile::classes::ClassId;
+use crate::compile::templates::TemplateId;
 use crate::dense::amounts::{Amounts, fits};
 use crate::dense::bits::Bits;
 use crate::search::assignment::Assignment;
@@ -40,13 +41,16 @@ pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
     }
     let mut by_content: BTreeMap<(Amounts, Vec<Vec<usize>>), u32> = BTreeMap::new();
     for (class, count) in counts {
-        let offers = (0..problem.templates.len()).map(|template| allowed(&mut assignment, class, template));
+        let offers = problem
+            .templates
+            .ids()
+            .map(|template| allowed(&mut assignment, class, template));
         let offers: Vec<Vec<usize>> = offers.map(|offers| offers.iter().collect()).collect();
         *by_content.entry((problem.requests(class).clone(), offers)).or_default() += count;
     }
-    let mut machines: BTreeMap<(usize, usize), Bits> = BTreeMap::new();
+    let mut machines: BTreeMap<(TemplateId, usize), Bits> = BTreeMap::new();
     for (shape, (_, offers)) in by_content.keys().enumerate() {
-        for (template, offers) in offers.iter().enumerate() {
+        for (template, offers) in problem.templates.ids().zip(offers) {
             for offer in offers {
                 machines.entry((template, *offer)).or_default().insert(shape);
             }
@@ -57,7 +61,7 @@ pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
         .map(|((requests, _), count)| Shape { requests, count })
         .collect();
     let room = |amounts: &mut dyn Iterator<Item = i64>| amounts.map(|amount| amount.max(0)).collect::<Amounts>();
-    let machine = |((template, offer), shapes): ((usize, usize), Bits)| {
+    let machine = |((template, offer), shapes): ((TemplateId, usize), Bits)| {
         let offer = &problem.types(template).offers[offer];
         Machine {
             price: offer.price.pico(),
@@ -84,7 +88,7 @@ pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
 }
 
 /// The offers of a template that may hold a pod of a class at some level, apart from topology, ports, volumes and limits.
-fn allowed(assignment: &mut Assignment<'_, '_>, class: ClassId, template: usize) -> Bits {
+fn allowed(assignment: &mut Assignment<'_, '_>, class: ClassId, template: TemplateId) -> Bits {
     let problem = assignment.problem;
     let types = problem.types(template);
     let requests = problem.requests(class);

@@ -4,8 +4,10 @@ use crate::compile::classes::{CompiledLevel, OwnGroup};
 use crate::compile::problem::Problem;
 use crate::compile::requirements::ReqId;
 use crate::compile::targets::TargetId;
+use crate::compile::templates::Template;
 use crate::compile::topology::{GroupId, GroupKind, KeyId, TopologyKey};
 use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -17,7 +19,9 @@ impl Problem<'_> {
             return Bits::default();
         };
         let table = &self.keys.tables[key];
-        let passing_templates: Bits = (0..self.templates.len())
+        let passing_templates: IdSet<Template> = self
+            .templates
+            .ids()
             .filter(|at| {
                 identity
                     .filter

@@ -1,7 +1,8 @@
 //! Pool limits (section 11.4 of `docs/behaviour/scheduling.md`): what the claims of a pass leave of them.
 
-use crate::compile::templates::{LimitedResource, Template};
+use crate::compile::templates::{LimitedResource, Template, TemplateId};
 use crate::dense::bits::Bits;
+use crate::dense::ids::IdVec;
 use kerf_model::intern::sym;
 use kerf_model::resources::Resources;
 use smallvec::SmallVec;
@@ -13,7 +14,7 @@ pub(crate) type LimitAmounts = SmallVec<[i64; 3]>;
 /// The remaining amounts per template, in the order of its limited resources.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
-    left: Vec<Vec<i64>>,
+    left: IdVec<Template, Vec<i64>>,
 }
 
 /// The rows a new claim of a template may use.
@@ -29,7 +30,7 @@ pub(crate) enum RowsWithinLimits {
 
 impl Limits {
     /// What every pool has left. `freed` is added back by the pool's name.
-    pub(crate) fn new(templates: &[Template], freed: &[(Arc<str>, Resources)]) -> Self {
+    pub(crate) fn new(templates: &IdVec<Template, Template>, freed: &[(Arc<str>, Resources)]) -> Self {
         let left = |template: &Template| {
             let freed = freed.iter().filter(|(pool, _)| *pool == template.pool.name);
             let limits = template.limited.iter().map(|limit| {
@@ -44,12 +45,12 @@ impl Limits {
     }
 
     /// The remaining amounts of a template, in the order of its limited resources.
-    pub(crate) fn left(&self, template: usize) -> &[i64] {
+    pub(crate) fn left(&self, template: TemplateId) -> &[i64] {
         &self.left[template]
     }
 
     /// The rows a new claim of a template may use (SCH-146, SCH-147).
-    pub(crate) fn within(&self, templates: &[Template], template: usize) -> RowsWithinLimits {
+    pub(crate) fn within(&self, templates: &IdVec<Template, Template>, template: TemplateId) -> RowsWithinLimits {
         let limited = templates[template].limited.iter().zip(&self.left[template]);
         if limited
             .clone()
@@ -61,14 +62,19 @@ impl Limits {
     }
 
     /// The rows an open claim of a template may use that uses these amounts now.
-    pub(crate) fn within_besides(&self, templates: &[Template], template: usize, used: &[i64]) -> RowsWithinLimits {
+    pub(crate) fn within_besides(
+        &self,
+        templates: &IdVec<Template, Template>,
+        template: TemplateId,
+        used: &[i64],
+    ) -> RowsWithinLimits {
         let left = self.left[template].iter().zip(used);
         let left = left.map(|(left, used)| left.saturating_add(*used));
         rows_within(&templates[template], templates[template].limited.iter().zip(left))
     }
 
     /// Replaces what a claim of a template uses.
-    pub(crate) fn exchange(&mut self, template: usize, before: &[i64], after: &[i64]) {
+    pub(crate) fn exchange(&mut self, template: TemplateId, before: &[i64], after: &[i64]) {
         for (left, before) in self.left[template].iter_mut().zip(before) {
             *left = left.saturating_add(*before);
         }
@@ -78,8 +84,10 @@ impl Limits {
     }
 
     /// Returns whether limits exclude some row that a pool could otherwise use.
-    pub(crate) fn bind(&self, templates: &[Template]) -> bool {
-        (0..self.left.len()).any(|template| matches!(self.within(templates, template), RowsWithinLimits::Rows(_)))
+    pub(crate) fn bind(&self, templates: &IdVec<Template, Template>) -> bool {
+        self.left
+            .ids()
+            .any(|template| matches!(self.within(templates, template), RowsWithinLimits::Rows(_)))
     }
 
     /// Returns whether these limits leave more of some resource than `other`.
@@ -89,7 +97,7 @@ impl Limits {
     }
 
     /// Subtracts the largest of `rows` for a new claim (SCH-148), and one node (SCH-149).
-    pub(crate) fn take(&mut self, templates: &[Template], template: usize, rows: &Bits) {
+    pub(crate) fn take(&mut self, templates: &IdVec<Template, Template>, template: TemplateId, rows: &Bits) {
         for (limit, left) in templates[template].limited.iter().zip(&mut self.left[template]) {
             let largest = || {
                 limit

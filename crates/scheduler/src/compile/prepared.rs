@@ -6,7 +6,7 @@ use crate::compile::requirements::ReqSet;
 use crate::compile::running_pods::RunningPods;
 use crate::compile::taints::TaintSets;
 use crate::compile::targets::{SnapshotDiff, Target, Targets};
-use crate::compile::templates::{Template, Templates};
+use crate::compile::templates::{Template, TemplateId, Templates};
 use crate::compile::topology::{GroupCounts, KeyTable, Selection};
 use crate::dense::amounts::ResourceIndex;
 use crate::dense::bits::Bits;
@@ -264,10 +264,10 @@ impl Prepared {
     /// The domains of a topology key.
     pub(crate) fn table(&self, key: Sym) -> Arc<KeyTable> {
         self.node_caches.tables.get(key, |_| {
-            let mut offered: Vec<(Sym, usize)> = Vec::new();
-            for (number, template) in self.templates.list.iter().enumerate() {
+            let mut offered: Vec<(Sym, TemplateId)> = Vec::new();
+            for (id, template) in self.templates.list.entries() {
                 let domains = self.pool_domains(template, key).into_iter();
-                offered.extend(domains.map(|value| (value, number)));
+                offered.extend(domains.map(|value| (value, id)));
             }
             let nodes = self.snapshot.nodes.iter().filter_map(|node| node.label(key));
             let targets = self.targets.iter().map(|target| target.node.label(key));

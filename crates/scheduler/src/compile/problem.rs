@@ -7,7 +7,7 @@ use crate::compile::queue::{PodId, queue};
 use crate::compile::requirements::{ReqId, ReqSet, ReqSets};
 use crate::compile::running_pods::RunningAntiAffinity;
 use crate::compile::targets::{Target, Targets};
-use crate::compile::templates::{LimitedResource, SharedTypeIndex, Template};
+use crate::compile::templates::{LimitedResource, SharedTypeIndex, Template, TemplateId};
 use crate::compile::topology::{Counts, GroupKey, GroupKind, Groups, Selection, TopologyKeys, selects};
 use crate::dense::amounts::{Amounts, ResourceIndex};
 use crate::dense::id_set::IdSet;
@@ -31,7 +31,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) catalogues: &'a [SharedTypeIndex],
     /// Per catalogue: offers, and the keys they need a claim to define.
     pub(crate) required_keys: &'a [Vec<(usize, Sym)>],
-    pub(crate) templates: &'a [Template],
+    pub(crate) templates: &'a IdVec<Template, Template>,
     pub(crate) empty_pools: &'a [(Arc<str>, bool)],
     pub(crate) targets: &'a Targets,
     /// Targets that may take pods.
@@ -66,12 +66,12 @@ impl<'a> Problem<'a> {
     }
 
     /// The instance types of a template.
-    pub(crate) fn types(&self, template: usize) -> &'a SharedTypeIndex {
+    pub(crate) fn types(&self, template: TemplateId) -> &'a SharedTypeIndex {
         &self.catalogues[self.templates[template].catalogue]
     }
 
     /// What pods may use of a node of a row, by resource: allocatable minus the overhead of DaemonSets.
-    pub(crate) fn usable(&self, template: usize, row: usize) -> impl Iterator<Item = i64> + use<'a> {
+    pub(crate) fn usable(&self, template: TemplateId, row: usize) -> impl Iterator<Item = i64> + use<'a> {
         let partition = self.templates[template].partition_of(row);
         let amounts = self.types(template).amounts.iter().enumerate();
         amounts
@@ -79,7 +79,7 @@ impl<'a> Problem<'a> {
     }
 
     /// What a node of a row uses of the limits of its pool.
-    pub(crate) fn limit_amounts(&self, template: usize, row: usize) -> LimitAmounts {
+    pub(crate) fn limit_amounts(&self, template: TemplateId, row: usize) -> LimitAmounts {
         let capacity = &self.types(template).instance_type(row).capacity;
         let limited = self.templates[template].limited.iter();
         let amount = |limit: &LimitedResource| {

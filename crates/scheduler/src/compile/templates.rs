@@ -4,12 +4,16 @@ use crate::compile::catalogue::TypeIndex;
 use crate::compile::daemons::{DaemonPartition, partitions};
 use crate::dense::amounts::{Amounts, ResourceIndex};
 use crate::dense::bits::Bits;
+use crate::dense::ids::{Id, IdVec};
 use kerf_model::intern::{Sym, sym};
 use kerf_model::nodepool::{Eligibility, NodePool};
 use kerf_model::requirement::{Requirement, Requirements};
 use kerf_model::snapshot::Snapshot;
 use kerf_units::policy::MinValuesPolicy;
 use std::sync::Arc;
+
+/// The id of a template.
+pub(crate) type TemplateId = Id<Template>;
 
 /// The template of a pool's claims.
 #[derive(Clone, Debug)]
@@ -62,7 +66,7 @@ fn limited(pool: &NodePool, types: &TypeIndex, rows: &Bits) -> Vec<LimitedResour
 /// The templates in the order they are tried, and the pools left out.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Templates {
-    pub(crate) list: Vec<Template>,
+    pub(crate) list: IdVec<Template, Template>,
     pub(crate) catalogues: Vec<SharedTypeIndex>,
     pub(crate) empty_pools: Vec<(Arc<str>, bool)>,
 }

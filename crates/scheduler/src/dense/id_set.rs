@@ -64,6 +64,10 @@ impl<T> IdSet<T> {
         self.bits.and_not(&other.bits);
     }
 
+    pub(crate) fn intersects(&self, other: &Self) -> bool {
+        self.bits.intersects(&other.bits)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.bits.len()
     }

@@ -6,6 +6,7 @@ use crate::compile::limits::Limits;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::targets::Target;
+use crate::compile::templates::Template;
 use crate::compile::topology::{ClaimId, Counts, KeyTable, NewNode};
 use crate::dense::amounts::Amounts;
 use crate::dense::bits::Bits;
@@ -37,7 +38,7 @@ pub(crate) struct Assignment<'w, 'a> {
     pub(crate) counts: Counts,
     pub(crate) limits: Limits,
     /// The templates whose claims use what their cheapest row needs of the limits. Claims of the others use what their largest row needs.
-    pub(super) uses_cheapest: Bits,
+    pub(super) uses_cheapest: IdSet<Template>,
     pub(super) reservations: Reservations,
     /// Per topology key and domain: the claims that may still be in it.
     pub(super) claims_by_domain: IdVec<KeyTable, Vec<IdSet<NewNode>>>,
@@ -64,7 +65,7 @@ pub(super) struct KnownRejections {
     pub(super) claims: IdSet<NewNode>,
     /// Words of the claim set in which every claim is rejected or has a pod that this one must be apart from; both are permanent.
     pub(super) exhausted: Bits,
-    pub(super) templates: Bits,
+    pub(super) templates: IdSet<Template>,
 }
 
 impl<'w, 'a> Assignment<'w, 'a> {
@@ -88,7 +89,7 @@ impl<'w, 'a> Assignment<'w, 'a> {
             updated_targets: UpdatedTargets::new(problem.targets.len()),
             counts: problem.counts.clone(),
             limits: problem.limits.clone(),
-            uses_cheapest: Bits::default(),
+            uses_cheapest: IdSet::default(),
             reservations: Reservations::new(problem),
             claims_by_domain: tables
                 .iter()
@@ -154,7 +155,7 @@ impl<'w, 'a> Assignment<'w, 'a> {
             // Templates that rejected a class for limits may accept it now.
             self.rejections
                 .iter_mut()
-                .for_each(|rejections| rejections.templates = Bits::default());
+                .for_each(|rejections| rejections.templates = IdSet::default());
         }
         looser
     }

@@ -4,7 +4,7 @@ use crate::compile::classes::ClassId;
 use crate::compile::limits::LimitAmounts;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
-use crate::compile::templates::unmet;
+use crate::compile::templates::{TemplateId, unmet};
 use crate::compile::topology::{ClaimDomains, ClaimId, Destination, GroupId, KeyId, TopologyKey};
 use crate::dense::amounts::add;
 use crate::dense::bits::Bits;
@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 
 impl Assignment<'_, '_> {
     /// Creates a claim of a template and places a pod on it. Returns the id of the claim.
-    pub(crate) fn open(&mut self, template: usize, narrowed: &Narrowed, class: ClassId, pod: PodId) -> ClaimId {
+    pub(crate) fn open(&mut self, template: TemplateId, narrowed: &Narrowed, class: ClassId, pod: PodId) -> ClaimId {
         if !self.uses_cheapest.get(template) {
             self.limits.take(self.problem.templates, template, &narrowed.rows);
         }

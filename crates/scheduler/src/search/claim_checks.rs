@@ -2,6 +2,7 @@
 
 use crate::compile::limits::RowsWithinLimits;
 use crate::compile::problem::Problem;
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimId, KeyId};
 use crate::dense::amounts::{Amounts, add, fits};
 use crate::dense::bits::Bits;
@@ -143,7 +144,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Checks whether a new claim of a template accepts a pod. One unit of work; a permanent rejection is remembered.
-    pub(crate) fn try_template(&mut self, query: &Query<'_>, template: usize) -> Result<Narrowed, Rejection> {
+    pub(crate) fn try_template(&mut self, query: &Query<'_>, template: TemplateId) -> Result<Narrowed, Rejection> {
         self.work += 1;
         if self.rejections[query.level_id].templates.get(template) {
             return Err(Rejection::Permanent);
@@ -156,8 +157,8 @@ impl Assignment<'_, '_> {
     }
 
     /// The first template whose new claim accepts a pod (SCH-141). A reservation conflict ends the search (SCH-250).
-    pub(crate) fn first_template(&mut self, query: &Query<'_>) -> Result<(usize, Narrowed), Rejection> {
-        for template in 0..self.problem.templates.len() {
+    pub(crate) fn first_template(&mut self, query: &Query<'_>) -> Result<(TemplateId, Narrowed), Rejection> {
+        for template in self.problem.templates.ids() {
             match self.try_template(query, template) {
                 Ok(narrowed) => return Ok((template, narrowed)),
                 Err(Rejection::Reserved(conflict)) => return Err(Rejection::Reserved(conflict)),
@@ -168,7 +169,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Like [`Self::try_template`], but counts as no work and remembers nothing.
-    pub(crate) fn check_template(&mut self, query: &Query<'_>, template: usize) -> Result<Narrowed, Rejection> {
+    pub(crate) fn check_template(&mut self, query: &Query<'_>, template: TemplateId) -> Result<Narrowed, Rejection> {
         self.check_new_claim(query, template, self.instance.initial_spec(template))
     }
 
@@ -176,7 +177,7 @@ impl Assignment<'_, '_> {
     pub(crate) fn check_template_in(
         &mut self,
         query: &Query<'_>,
-        template: usize,
+        template: TemplateId,
         domains: &[(KeyId, u32)],
     ) -> Result<Narrowed, Rejection> {
         let mut spec = self.instance.initial_spec(template);
@@ -187,7 +188,12 @@ impl Assignment<'_, '_> {
     }
 
     /// Checks whether a new claim of a template with a spec accepts a pod.
-    fn check_new_claim(&mut self, query: &Query<'_>, template: usize, spec: SpecId) -> Result<Narrowed, Rejection> {
+    fn check_new_claim(
+        &mut self,
+        query: &Query<'_>,
+        template: TemplateId,
+        spec: SpecId,
+    ) -> Result<Narrowed, Rejection> {
         let problem = self.problem;
         if !query.level.tolerated.get(problem.templates[template].taints) {
             return Err(Rejection::Permanent);
@@ -234,7 +240,7 @@ impl Assignment<'_, '_> {
 }
 
 /// The rows that have `used` besides the overhead of their DaemonSets, and whose DaemonSets leave the ports free (SCH-131, SCH-166).
-fn fitting_rows(problem: &Problem<'_>, template: usize, rows: &Bits, used: &[i64], ports: &[HostPort]) -> Bits {
+fn fitting_rows(problem: &Problem<'_>, template: TemplateId, rows: &Bits, used: &[i64], ports: &[HostPort]) -> Bits {
     let types = problem.types(template);
     let template = &problem.templates[template];
     let mut fitting = Bits::default();

@@ -4,6 +4,7 @@ use crate::compile::catalogue::ThresholdCounts;
 use crate::compile::classes::ClassId;
 use crate::compile::limits::LimitAmounts;
 use crate::compile::queue::PodId;
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimId, NewNode};
 use crate::dense::amounts::Amounts;
 use crate::dense::bits::Bits;
@@ -16,7 +17,7 @@ use smallvec::SmallVec;
 /// A claim: a node to be launched.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
-    pub(crate) template: usize,
+    pub(crate) template: TemplateId,
     pub(crate) spec: SpecId,
     /// The rows that still fit its pods.
     pub(crate) rows: Bits,

@@ -1,6 +1,8 @@
 //! A compiled question together with the specs that every assignment starts from.
 
 use crate::compile::problem::Problem;
+use crate::compile::templates::{Template, TemplateId};
+use crate::dense::ids::IdVec;
 use crate::search::specs::{ClaimSpecs, SpecId};
 
 /// A problem, and the spec of each template before a pod is placed.
@@ -8,15 +10,16 @@ use crate::search::specs::{ClaimSpecs, SpecId};
 pub(crate) struct Instance<'a> {
     pub(crate) problem: Problem<'a>,
     pub(super) specs: ClaimSpecs,
-    /// By template.
-    initial_specs: Vec<SpecId>,
+    initial_specs: IdVec<Template, SpecId>,
 }
 
 impl<'a> Instance<'a> {
     pub(crate) fn new(problem: Problem<'a>) -> Self {
         let mut specs = ClaimSpecs::default();
-        let initial_specs = (0..problem.templates.len())
-            .map(|at| specs.intern(&problem, at, problem.templates[at].requirements.clone()))
+        let initial_specs = problem
+            .templates
+            .entries()
+            .map(|(id, template)| specs.intern(&problem, id, template.requirements.clone()))
             .collect();
         Self {
             problem,
@@ -26,7 +29,7 @@ impl<'a> Instance<'a> {
     }
 
     /// The spec of a new claim of a template before a pod is placed on it.
-    pub(crate) fn initial_spec(&self, template: usize) -> SpecId {
+    pub(crate) fn initial_spec(&self, template: TemplateId) -> SpecId {
         self.initial_specs[template]
     }
 }

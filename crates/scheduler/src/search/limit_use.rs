@@ -2,6 +2,7 @@
 //! as. Here a claim may instead use what its cheapest row needs, and claims are narrowed at the end so that every row they keep fits.
 
 use crate::compile::limits::{LimitAmounts, RowsWithinLimits};
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::ClaimId;
 use crate::dense::bits::Bits;
 use crate::search::assignment::Assignment;
@@ -13,7 +14,7 @@ impl Assignment<'_, '_> {
     /// keep the rule of upstream, because their claims cannot be narrowed freely.
     pub(crate) fn use_limits_by_cheapest_row(&mut self, pods: usize) {
         let templates = self.problem.templates;
-        let reachable = |template: usize| {
+        let reachable = |template: TemplateId| {
             let limits = templates[template].limited.iter().zip(self.limits.left(template));
             limits.into_iter().any(|(limit, left)| {
                 let largest = limit.largest.first().map_or(0, |(capacity, _)| *capacity);
@@ -21,8 +22,8 @@ impl Assignment<'_, '_> {
                 *left < largest.saturating_mul(pods as i64)
             })
         };
-        let free = |template: &usize| !templates[*template].requirements.has_min_values();
-        self.uses_cheapest = (0..templates.len()).filter(|at| reachable(*at)).filter(free).collect();
+        let free = |template: &TemplateId| !templates[*template].requirements.has_min_values();
+        self.uses_cheapest = templates.ids().filter(|id| reachable(*id)).filter(free).collect();
     }
 
     /// The rows of an open claim that limits leave it, if the template's claims use what their cheapest row needs. `None` if they exclude

@@ -11,7 +11,6 @@ use crate::search::reservations::HeldReservations;
 use crate::search::specs::SpecId;
 use kerf_model::intern::Sym;
 use kerf_model::price::Price;
-use kerf_model::requirement::Requirements;
 use kerf_units::policy::MinValuesPolicy;
 use smallvec::SmallVec;
 
@@ -249,7 +248,7 @@ impl Assignment<'_, '_> {
     /// The spec with `minValues` lowered to the number of values there are (SCH-282).
     fn lower(&mut self, spec: SpecId, unmet: &[(Sym, u32)]) -> SpecId {
         let have = self.specs.get(spec);
-        let (template, mut requirements): (usize, Requirements) = (have.template, have.requirements.clone());
+        let (template, mut requirements) = (have.template, have.requirements.clone());
         for (key, values) in unmet {
             if let Some(requirement) = requirements.get(*key) {
                 requirements.replace(requirement.clone().with_min_values(Some(*values)));

@@ -4,6 +4,7 @@
 use crate::compile::catalogue::OffersByPrice;
 use crate::compile::problem::Problem;
 use crate::compile::requirements::{ReqId, ReqSet};
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimDomains, KeyId};
 use crate::dense::bits::Bits;
 use crate::dense::ids::{Id, IdVec};
@@ -20,7 +21,7 @@ pub(crate) type SpecId = Id<ClaimSpec>;
 /// A template with merged requirements, and what follows from them.
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimSpec {
-    pub(crate) template: usize,
+    pub(crate) template: TemplateId,
     pub(crate) requirements: Requirements,
     /// The rows that meet the requirements and have a compatible available offering.
     pub(crate) rows: Bits,
@@ -46,7 +47,7 @@ impl ClaimSpec {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClaimSpecs {
     pub(crate) list: IdVec<ClaimSpec, ClaimSpec>,
-    ids: FxHashMap<(usize, Requirements), SpecId>,
+    ids: FxHashMap<(TemplateId, Requirements), SpecId>,
     merges: FxHashMap<(SpecId, ReqId), Option<SpecId>>,
     domain_choices: FxHashMap<(SpecId, KeyId, u32), SpecId>,
 }
@@ -57,7 +58,7 @@ impl ClaimSpecs {
     }
 
     /// Interns the spec with these requirements.
-    pub(crate) fn intern(&mut self, problem: &Problem<'_>, template: usize, requirements: Requirements) -> SpecId {
+    pub(crate) fn intern(&mut self, problem: &Problem<'_>, template: TemplateId, requirements: Requirements) -> SpecId {
         let found = self.ids.get(&(template, requirements.clone())).copied();
         found.unwrap_or_else(|| {
             let spec = self.make(problem, template, requirements);
@@ -132,7 +133,7 @@ impl ClaimSpecs {
     }
 
     /// Computes a spec from its requirements.
-    fn make(&self, problem: &Problem<'_>, template: usize, requirements: Requirements) -> ClaimSpec {
+    fn make(&self, problem: &Problem<'_>, template: TemplateId, requirements: Requirements) -> ClaimSpec {
         let catalogue = problem.templates[template].catalogue;
         let types = &problem.catalogues[catalogue];
         let mut rows = problem.templates[template].rows.clone();

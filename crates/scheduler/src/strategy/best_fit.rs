@@ -4,6 +4,7 @@
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimId, GroupKind, NewNode, TopologyKey};
 use crate::dense::amounts::{Amounts, add};
 use crate::dense::bits::Bits;
@@ -44,7 +45,7 @@ impl Slack {
     /// The slack of a claim with a spec, rows and usage. Returns `None` where it has no price.
     fn new(
         assignment: &mut Assignment<'_, '_>,
-        template: usize,
+        template: TemplateId,
         (spec, rows): (SpecId, &Bits),
         used: &[i64],
         node_costs: &NodeCosts,
@@ -310,7 +311,7 @@ impl Candidate {
 
 /// A claim that could be opened.
 struct NewClaim {
-    template: usize,
+    template: TemplateId,
     narrowed: Narrowed,
     slack: Slack,
     net: f64,

@@ -5,6 +5,7 @@ use crate::compile::classes::ClassId;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::targets::TargetId;
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimId, GroupId, NewNode};
 use crate::dense::ids::IdVec;
 use crate::search::assignment::Assignment;
@@ -22,7 +23,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Shared {
     /// New nodes of a pool.
-    Template(usize),
+    Template(TemplateId),
     /// An existing node.
     Target(TargetId),
     /// A topology group that counts both.

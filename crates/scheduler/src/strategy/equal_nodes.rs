@@ -5,6 +5,7 @@
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::ClaimId;
 use crate::dense::bits::Bits;
 use crate::dense::ids::IdVec;
@@ -39,7 +40,8 @@ pub(crate) fn equal_nodes<'w, 'a>(
         if stop() {
             break;
         }
-        let of_template = |(template, sizes): (&usize, &Vec<Size>)| Some((*template, *sizes.get(at).or(sizes.last())?));
+        let of_template =
+            |(template, sizes): (&TemplateId, &Vec<Size>)| Some((*template, *sizes.get(at).or(sizes.last())?));
         let mut chooser = EqualNodes {
             sizes: by_template.iter().filter_map(of_template).collect(),
             opened: BTreeMap::new(),
@@ -75,15 +77,15 @@ struct Demand {
 }
 
 /// The sizes to try, by template; see [`cheapest_sizes`].
-fn sizes(planned: &Outcome<'_, '_>, objective: &Objective) -> BTreeMap<usize, Vec<Size>> {
+fn sizes(planned: &Outcome<'_, '_>, objective: &Objective) -> BTreeMap<TemplateId, Vec<Size>> {
     let mut assignment = planned.assignment.clone();
     let alone = classes_with_a_node_each(&assignment);
     let overheads = objective.node_costs(0.0);
-    let mut templates: BTreeMap<usize, Vec<ClaimId>> = BTreeMap::new();
+    let mut templates: BTreeMap<TemplateId, Vec<ClaimId>> = BTreeMap::new();
     for (at, claim) in assignment.claims.entries() {
         templates.entry(claim.template).or_default().push(at);
     }
-    let sizes_of = |(template, claims): (usize, Vec<ClaimId>)| {
+    let sizes_of = |(template, claims): (TemplateId, Vec<ClaimId>)| {
         let demand = demand(&mut assignment, &claims, &alone);
         let sizes = cheapest_sizes(assignment.problem, template, &demand, overheads[template]);
         (template, sizes)
@@ -122,7 +124,7 @@ fn demand(assignment: &mut Assignment<'_, '_>, claims: &[ClaimId], alone: &IdVec
 }
 
 /// The sizes whose nodes cost least if they are filled, the cheapest first, each with another number of nodes.
-fn cheapest_sizes(problem: &Problem<'_>, template: usize, demand: &Demand, overhead: i64) -> Vec<Size> {
+fn cheapest_sizes(problem: &Problem<'_>, template: TemplateId, demand: &Demand, overhead: i64) -> Vec<Size> {
     let sized = |(row, price): (&u32, &Price)| {
         let usable = problem.usable(template, *row as usize).zip(&demand.requests);
         let needed = usable.filter(|(_, sum)| **sum > 0).map(|(usable, sum)| match usable {
@@ -166,10 +168,9 @@ fn classes_with_a_node_each(assignment: &Assignment<'_, '_>) -> IdVec<PodClass, 
 
 /// Opens as many claims as are needed, then shares the pods out evenly: claims grow up to one size.
 struct EqualNodes {
-    /// By template.
-    sizes: BTreeMap<usize, Size>,
-    /// By template: the number of open claims.
-    opened: BTreeMap<usize, i64>,
+    sizes: BTreeMap<TemplateId, Size>,
+    /// The number of open claims.
+    opened: BTreeMap<TemplateId, i64>,
 }
 
 impl ClaimChooser for EqualNodes {
@@ -203,7 +204,7 @@ impl ClaimChooser for EqualNodes {
 
 impl EqualNodes {
     /// Whether fewer claims of a template are open than hold all its pods.
-    fn lacks_nodes(&self, template: usize) -> bool {
+    fn lacks_nodes(&self, template: TemplateId) -> bool {
         let wanted = self.sizes.get(&template).map_or(0, |size| size.nodes);
         self.opened.get(&template).copied().unwrap_or(0) < wanted
     }
@@ -211,7 +212,7 @@ impl EqualNodes {
     fn open(
         &mut self,
         assignment: &mut Assignment<'_, '_>,
-        template: usize,
+        template: TemplateId,
         narrowed: &Narrowed,
         class: ClassId,
         pod: PodId,

@@ -4,6 +4,7 @@
 use crate::compile::classes::ClassId;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::GroupId;
 use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Shared {
     /// New nodes of a pool.
-    Template(usize),
+    Template(TemplateId),
     /// Existing nodes: they count as one.
     Targets,
     /// A topology group that counts both.
@@ -105,17 +106,17 @@ fn topology_groups<'p>(problem: &'p Problem<'_>, class: ClassId) -> impl Iterato
 }
 
 /// The templates that a class may launch from, at any relaxation level.
-fn templates(assignment: &mut Assignment<'_, '_>, class: ClassId) -> Vec<usize> {
+fn templates(assignment: &mut Assignment<'_, '_>, class: ClassId) -> Vec<TemplateId> {
     let problem = assignment.problem;
     let allowed = AllowedPlacement::default();
-    let fits = |template: &usize| {
+    let fits = |template: &TemplateId| {
         let mut levels = 0..problem.class(class).levels.len();
         levels.any(|level| {
             let query = assignment.query(class, level, &allowed);
             query.is_some_and(|query| assignment.check_template(&query, *template).is_ok())
         })
     };
-    (0..problem.templates.len()).filter(fits).collect()
+    problem.templates.ids().filter(fits).collect()
 }
 
 /// Returns whether some existing node has room for a pod of a class, at any relaxation level.

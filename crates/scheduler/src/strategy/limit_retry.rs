@@ -4,7 +4,7 @@
 
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
-use crate::compile::templates::{Template, unmet};
+use crate::compile::templates::{Template, TemplateId, unmet};
 use crate::compile::topology::ClaimId;
 use crate::dense::bits::Bits;
 use crate::search::assignment::Assignment;
@@ -140,10 +140,10 @@ pub(crate) fn within(problem: &Problem<'_>, template: &Template, rows: &Bits, mo
 }
 
 /// The largest fraction of a remaining limit that one node of a row uses.
-pub(crate) fn share(problem: &Problem<'_>, number: usize, row: u32) -> f64 {
-    let template = &problem.templates[number];
-    let capacity = &problem.types(number).instance_type(row as usize).capacity;
-    let limits = template.limited.iter().zip(problem.limits.left(number));
+pub(crate) fn share(problem: &Problem<'_>, id: TemplateId, row: u32) -> f64 {
+    let template = &problem.templates[id];
+    let capacity = &problem.types(id).instance_type(row as usize).capacity;
+    let limits = template.limited.iter().zip(problem.limits.left(id));
     let taken = |name| if name == sym::NODES { 1 } else { capacity.get(name) };
     let parts = limits.map(|(limit, left)| taken(limit.name) as f64 / (*left).max(1) as f64);
     parts.fold(0.0, f64::max)

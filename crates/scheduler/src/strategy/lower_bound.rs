@@ -37,7 +37,7 @@ fn least_price(assignment: &mut Assignment<'_, '_>, class: ClassId) -> Option<Pr
         let Some(query) = assignment.query(class, level_index, &allowed) else {
             continue;
         };
-        for template in 0..problem.templates.len() {
+        for template in problem.templates.ids() {
             if let Ok(narrowed) = assignment.check_template(&query, template)
                 && let Some((price, _, _)) = assignment.specs.cheapest(problem, narrowed.spec, &narrowed.rows)
             {

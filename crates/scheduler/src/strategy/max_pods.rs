@@ -4,6 +4,7 @@
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
+use crate::compile::templates::TemplateId;
 use crate::dense::bits::Bits;
 use crate::dense::ids::IdVec;
 use crate::search::assignment::Assignment;
@@ -102,12 +103,12 @@ impl MaxPods {
         &self,
         assignment: &mut Assignment<'_, '_>,
         query: &Query<'_>,
-        number: usize,
+        id: TemplateId,
         class: ClassId,
         narrowed: Narrowed,
     ) -> Narrowed {
         let problem = assignment.problem;
-        let template = &problem.templates[number];
+        let template = &problem.templates[id];
         if template.limited.is_empty() || assignment.work > self.effort {
             return narrowed;
         }
@@ -123,8 +124,8 @@ impl MaxPods {
             if !narrowed.rows.get(*row as usize) {
                 continue;
             }
-            let pods = pods_per_node(problem, number, *row as usize, query.class).min(most) as f64;
-            let density = pods / share(problem, number, *row).max(f64::MIN_POSITIVE);
+            let pods = pods_per_node(problem, id, *row as usize, query.class).min(most) as f64;
+            let density = pods / share(problem, id, *row).max(f64::MIN_POSITIVE);
             if best.is_none_or(|(known, _)| density > known * (1.0 + f64::EPSILON)) {
                 best = Some((density, *row));
             }
@@ -143,8 +144,8 @@ pub(super) fn one_per_node(query: &Query<'_>) -> bool {
 }
 
 /// The number of pods of a class that fit an empty node of a row.
-fn pods_per_node(problem: &Problem<'_>, number: usize, row: usize, class: &PodClass) -> i64 {
-    let of_each = problem.usable(number, row).zip(&class.requests);
+fn pods_per_node(problem: &Problem<'_>, id: TemplateId, row: usize, class: &PodClass) -> i64 {
+    let of_each = problem.usable(id, row).zip(&class.requests);
     let counts = of_each.filter(|(_, wanted)| **wanted > 0);
     counts.map(|(usable, wanted)| usable / wanted).min().unwrap_or(i64::MAX)
 }

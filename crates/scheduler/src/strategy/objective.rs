@@ -1,6 +1,8 @@
 //! The objective: which of several outcomes is best, given what nodes cost besides their price and how many nodes the greedy needs.
 
 use crate::compile::problem::Problem;
+use crate::compile::templates::{Template, TemplateId};
+use crate::dense::ids::IdVec;
 use crate::ranking::overhead_in;
 use crate::strategy::outcome::Outcome;
 use kerf_model::price::Price;
@@ -8,8 +10,8 @@ use kerf_units::policy::Packing;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-/// What a node counts in addition to its price, by template, in 10⁻¹² dollars per hour.
-pub(crate) type NodeCosts = Arc<[i64]>;
+/// What a node counts in addition to its price, in 10⁻¹² dollars per hour.
+pub(crate) type NodeCosts = Arc<IdVec<Template, i64>>;
 
 /// A plan may have this many times the nodes of the greedy ...
 const NODES_FACTOR: f64 = 1.5;
@@ -28,9 +30,8 @@ pub(crate) type Rank = (Reverse<u64>, bool, Price);
 /// What outcomes are judged by.
 #[derive(Clone, Debug)]
 pub(crate) struct Objective {
-    /// The way to pack, by template.
-    packings: Vec<Packing>,
-    /// What a node costs besides its price, by template.
+    packings: IdVec<Template, Packing>,
+    /// What a node costs besides its price.
     overheads: NodeCosts,
     /// The number of nodes beyond which each must save `extra_node`.
     nodes_max: usize,
@@ -50,7 +51,7 @@ pub(crate) enum Aim {
 
 impl Aim {
     /// The way to pack, by template.
-    fn packings(self, problem: &Problem<'_>) -> Vec<Packing> {
+    fn packings(self, problem: &Problem<'_>) -> IdVec<Template, Packing> {
         let pools = problem.templates.iter().map(|template| &template.pool.packing);
         let configured = pools.map(|pool| pool.packing.unwrap_or(problem.options.packing));
         configured
@@ -74,9 +75,8 @@ impl Objective {
         let options = problem.options;
         let pools = problem.templates.iter().map(|template| &template.pool);
         let overheads = pools.zip(&packings);
-        let overheads = overheads
-            .map(|(pool, packing)| overhead_in(pool, *packing, options).pico())
-            .collect();
+        let overheads = overheads.map(|(pool, packing)| overhead_in(pool, *packing, options).pico());
+        let overheads = Arc::new(overheads.collect());
         let price = greedy.assignment.cost();
         let mut objective = Self {
             packings,
@@ -86,7 +86,7 @@ impl Objective {
             greedy: (greedy.assignment.placed, price),
         };
         let nodes = objective.balanced_nodes(greedy);
-        if objective.packings.contains(&Packing::Balanced) {
+        if objective.packings.iter().any(|packing| *packing == Packing::Balanced) {
             let mean = price.pico() as f64 / greedy.assignment.claims.len().max(1) as f64;
             objective.nodes_max = ((nodes as f64 * NODES_FACTOR) as usize).max(nodes + NODES_MORE);
             objective.extra_node = Price::from_pico((mean * EXTRA_NODE_SHARE) as i64);
@@ -136,7 +136,7 @@ impl Objective {
     }
 
     /// Returns whether nodes of a template count towards the number of nodes.
-    pub(crate) fn counts(&self, template: usize) -> bool {
+    pub(crate) fn counts(&self, template: TemplateId) -> bool {
         self.packings[template] == Packing::Balanced
     }
 
@@ -150,12 +150,11 @@ impl Objective {
     pub(crate) fn node_costs(&self, share_of_extra: f64) -> NodeCosts {
         let extra = (self.extra_node.pico() as f64 * share_of_extra) as i64;
         let of_each = self.packings.iter().zip(self.overheads.iter());
-        of_each
-            .map(|(packing, overhead)| match packing {
-                Packing::Balanced => overhead.saturating_add(extra),
-                Packing::Cheapest | Packing::Upstream => 0,
-            })
-            .collect()
+        let costs = of_each.map(|(packing, overhead)| match packing {
+            Packing::Balanced => overhead.saturating_add(extra),
+            Packing::Cheapest | Packing::Upstream => 0,
+        });
+        Arc::new(costs.collect())
     }
 
     /// Returns whether an outcome has more nodes than a plan may have without further savings.

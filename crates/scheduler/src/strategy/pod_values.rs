@@ -84,7 +84,9 @@ fn start(assignment: &mut Assignment<'_, '_>, class: ClassId) -> Option<(SpecId,
     let problem = assignment.problem;
     let allowed = AllowedPlacement::default();
     let query = assignment.query(class, 0, &allowed)?;
-    (0..problem.templates.len())
+    problem
+        .templates
+        .ids()
         .find_map(|template| assignment.check_template(&query, template).ok())
         .map(|narrowed| (narrowed.spec, narrowed.rows))
 }

@@ -1,6 +1,7 @@
 //! Topology keys: their domains, and the existing nodes in each.
 
 use crate::compile::targets::{Target, TargetId};
+use crate::compile::templates::{Template, TemplateId};
 use crate::dense::bits::Bits;
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::{Id, IdVec};
@@ -42,7 +43,7 @@ pub(crate) struct KeyTable {
     pub(crate) values: Vec<Sym>,
     numbers: FxHashMap<Sym, u32>,
     /// Per domain: the templates that can make nodes in it.
-    pub(crate) offered_by: Vec<Bits>,
+    pub(crate) offered_by: Vec<IdSet<Template>>,
     /// Per target: its domain, or [`NO_DOMAIN`].
     domain_of: IdVec<Target, u32>,
     /// Per domain: its targets; empty where there are too many domains.
@@ -68,7 +69,7 @@ impl KeyTable {
     /// A key with the values pools offer (value, template), those of all nodes, and those of the targets.
     pub(crate) fn new(
         key: Sym,
-        offered: &[(Sym, usize)],
+        offered: &[(Sym, TemplateId)],
         nodes: impl Iterator<Item = Sym>,
         targets: impl Iterator<Item = Option<Sym>>,
         interner: &Interner,
@@ -80,7 +81,7 @@ impl KeyTable {
         values.sort_by_key(|value| interner.text(*value));
         let numbers = values.iter().enumerate().map(|(at, value)| (*value, at as u32));
         table.numbers = numbers.collect();
-        table.offered_by = vec![Bits::default(); values.len()];
+        table.offered_by = vec![IdSet::default(); values.len()];
         for (value, template) in offered {
             if let Some(number) = table.number(*value) {
                 table.offered_by[number as usize].insert(*template);

@@ -17,7 +17,7 @@ pub(crate) fn reasons(assignment: &mut Assignment<'_, '_>, class_id: ClassId) ->
     };
     let mut all = node_refusals(assignment, class_id, level);
     let allowed = AllowedPlacement::compute(problem, &assignment.counts, class, level);
-    for template in 0..problem.templates.len() {
+    for template in problem.templates.ids() {
         if let Ok(allowed) = &allowed {
             let query = query(assignment, class_id, level, allowed);
             if assignment.check_template(&query, template).is_ok() {

@@ -2,6 +2,7 @@
 
 use crate::compile::limits::Limits;
 use crate::compile::problem::Problem;
+use crate::compile::templates::TemplateId;
 use crate::dense::bits::Bits;
 use crate::output::reasons::text::{amount, amounts};
 use kerf_model::intern::sym;
@@ -17,9 +18,9 @@ pub(super) fn node_limit(pool: &NodePool) -> Option<String> {
 }
 
 /// The text for the first limited resource of which even the smallest of `rows` has more than is left.
-pub(super) fn nearest_limit(problem: &Problem<'_>, limits: &Limits, number: usize, rows: &Bits) -> Option<String> {
-    let template = &problem.templates[number];
-    let limited = template.limited.iter().zip(limits.left(number));
+pub(super) fn nearest_limit(problem: &Problem<'_>, limits: &Limits, id: TemplateId, rows: &Bits) -> Option<String> {
+    let template = &problem.templates[id];
+    let limited = template.limited.iter().zip(limits.left(id));
     for (limit, left) in limited {
         let capacities = limit.largest.iter().filter(|(_, row)| rows.get(*row as usize));
         let Some(least) = capacities.map(|(capacity, _)| *capacity).min() else {

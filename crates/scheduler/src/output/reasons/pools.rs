@@ -3,6 +3,7 @@
 use crate::compile::classes::{ClassId, CompiledLevel};
 use crate::compile::limits::RowsWithinLimits;
 use crate::compile::problem::Problem;
+use crate::compile::templates::TemplateId;
 use crate::output::reasons::labels::{contradiction, pool_conflict};
 use crate::output::reasons::limits::{nearest_limit, node_limit};
 use crate::output::reasons::reason::{Depth, Reason, query, taints};
@@ -22,7 +23,7 @@ pub(crate) fn pool_refusals(assignment: &mut Assignment<'_, '_>, class: ClassId)
         return Vec::new();
     };
     let mut refusals = Vec::new();
-    for template in 0..problem.templates.len() {
+    for template in problem.templates.ids() {
         let (cause, nearest_miss) = refuse(assignment, class, level, template, Depth::Cheap);
         // A reservation conflict ends the search; pools of lower weight are not tried (SCH-297).
         let last = matches!(cause, Cause::ReservationUnavailable | Cause::ReservationLost);
@@ -51,15 +52,15 @@ pub(super) fn refuse(
     assignment: &mut Assignment<'_, '_>,
     class_id: ClassId,
     level: &CompiledLevel,
-    number: usize,
+    id: TemplateId,
     depth: Depth,
 ) -> Reason {
     let problem = assignment.problem;
-    let (class, template) = (problem.class(class_id), &problem.templates[number]);
+    let (class, template) = (problem.class(class_id), &problem.templates[id]);
     let pool = || Arc::clone(&template.pool.name);
     let mut options = template.rows.clone();
-    options.and(&assignment.specs.get(assignment.instance.initial_spec(number)).rows);
-    match assignment.limits.within(problem.templates, number) {
+    options.and(&assignment.specs.get(assignment.instance.initial_spec(id)).rows);
+    match assignment.limits.within(problem.templates, id) {
         RowsWithinLimits::NoNode => {
             let cause = Cause::NodeLimit { pool: pool() };
             return (cause, node_limit(&template.pool));
@@ -68,7 +69,7 @@ pub(super) fn refuse(
             let before = options.clone();
             options.and(&rows);
             if options.is_empty() {
-                let miss = nearest_limit(problem, &assignment.limits, number, &before);
+                let miss = nearest_limit(problem, &assignment.limits, id, &before);
                 return (Cause::Limits { pool: pool() }, miss);
             }
         }
@@ -107,7 +108,7 @@ pub(super) fn refuse(
         Err(group) => return topology_reason(assignment, level, &merged, group),
     };
     let query = query(assignment, class_id, level, &allowed);
-    if let Err(Rejection::Reserved(conflict)) = assignment.check_template(&query, number) {
+    if let Err(Rejection::Reserved(conflict)) = assignment.check_template(&query, id) {
         return (conflict.cause(), None);
     }
     if let Some(group) = on_new_node(assignment, &query, &merged) {

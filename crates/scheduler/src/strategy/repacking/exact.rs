@@ -1,6 +1,7 @@
 //! The cheapest nodes for a few pods, found among all ways to share them out.
 
 use crate::compile::classes::ClassId;
+use crate::compile::templates::TemplateId;
 use crate::dense::amounts::add;
 use crate::strategy::repacking::node::{Node, Pins};
 use crate::strategy::repacking::quotes::Quotes;
@@ -12,7 +13,7 @@ pub(super) const EXACT_MAX: u32 = 8;
 
 impl Recreator<'_, '_, '_, '_> {
     /// The cheapest nodes of a template for some pods, which no domain binds. Returns `None` where some pod fits no node.
-    pub(super) fn cheapest_nodes(&mut self, template: usize, pods: &[ClassId]) -> Option<Vec<Node>> {
+    pub(super) fn cheapest_nodes(&mut self, template: TemplateId, pods: &[ClassId]) -> Option<Vec<Node>> {
         let sets = 1_usize << pods.len();
         let nodes: Vec<Option<Node>> = (0..sets).map(|set| self.node_of(template, pods, set)).collect();
         self.work += sets as u64;
@@ -46,7 +47,7 @@ impl Recreator<'_, '_, '_, '_> {
     }
 
     /// The cheapest node for the pods at the positions of the bits of `set`.
-    fn node_of(&mut self, template: usize, pods: &[ClassId], set: usize) -> Option<Node> {
+    fn node_of(&mut self, template: TemplateId, pods: &[ClassId], set: usize) -> Option<Node> {
         let problem = self.assignment.problem;
         let mut spec = Quotes::empty_spec(self.assignment, template, &Pins::new());
         let (mut used, mut members) = (problem.resources.zero(), Members::new());

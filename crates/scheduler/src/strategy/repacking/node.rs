@@ -1,8 +1,10 @@
 //! The nodes of a plan as the number of pods of each class, without the pods themselves.
 
 use crate::compile::classes::ClassId;
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimId, KeyId};
 use crate::search::assignment::Assignment;
+use crate::strategy::objective::NodeCosts;
 use crate::strategy::repacking::rules::{Members, MoveRules};
 use kerf_model::price::Price;
 use smallvec::SmallVec;
@@ -13,7 +15,7 @@ pub(in crate::strategy) type Pins = SmallVec<[(KeyId, u32); 2]>;
 /// A node of the plan.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub(super) template: usize,
+    pub(super) template: TemplateId,
     pub(super) pins: Pins,
     /// The claim it was, if some of its pods stay there.
     pub(super) origin: Option<ClaimId>,
@@ -42,7 +44,7 @@ pub(super) fn kept(rules: &MoveRules, class: ClassId, pins: &Pins) -> Option<Pin
 pub(super) fn nodes(
     assignment: &mut Assignment<'_, '_>,
     rules: &MoveRules,
-    node_costs: &[i64],
+    node_costs: &NodeCosts,
     stays: impl Fn(ClaimId, ClassId) -> bool,
 ) -> Vec<Node> {
     let problem = assignment.problem;

@@ -1,6 +1,7 @@
 //! The cheapest row for the pods of a node.
 
 use crate::compile::classes::ClassId;
+use crate::compile::templates::TemplateId;
 use crate::dense::amounts::{Amounts, fits};
 use crate::search::assignment::Assignment;
 use crate::search::specs::SpecId;
@@ -67,7 +68,7 @@ impl Quotes {
     }
 
     /// The spec of an empty node of a template in some domains.
-    pub(super) fn empty_spec(assignment: &mut Assignment<'_, '_>, template: usize, pins: &Pins) -> SpecId {
+    pub(super) fn empty_spec(assignment: &mut Assignment<'_, '_>, template: TemplateId, pins: &Pins) -> SpecId {
         let problem = assignment.problem;
         let mut spec = assignment.instance.initial_spec(template);
         for (key, domain) in pins {

@@ -2,6 +2,7 @@
 
 use crate::compile::queue::PodId;
 use crate::compile::targets::TargetId;
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimId, NewNode};
 use crate::dense::ids::IdVec;
 use crate::search::assignment::Assignment;
@@ -27,7 +28,7 @@ pub(crate) enum BoundPlace {
 pub(crate) fn rebind<'w, 'a>(
     outcome: &Outcome<'w, 'a>,
     bound: &[(PodId, BoundPlace)],
-    second_round: &[usize],
+    second_round: &[TemplateId],
     keeps_size: bool,
     stop: Stop<'_>,
 ) -> Outcome<'w, 'a> {

@@ -2,6 +2,7 @@
 
 use crate::compile::classes::ClassId;
 use crate::compile::problem::Problem;
+use crate::compile::templates::TemplateId;
 use crate::dense::amounts::{Amounts, add, fits, subtract};
 use crate::search::assignment::Assignment;
 use crate::search::specs::SpecId;
@@ -116,7 +117,7 @@ impl Recreator<'_, '_, '_, '_> {
     }
 
     /// The movable pods of the nodes, and the nodes that may be filled: those with pods that stay, and empty ones in the same domains.
-    fn take_apart(&mut self, ruined: &[&Node], template: usize) -> Option<(Vec<Item>, Vec<Start>)> {
+    fn take_apart(&mut self, ruined: &[&Node], template: TemplateId) -> Option<(Vec<Item>, Vec<Start>)> {
         let mut items: BTreeMap<(ClassId, Pins), u32> = BTreeMap::new();
         let mut starts: Vec<Start> = Vec::new();
         let mut pins: Vec<Pins> = vec![Pins::new()];

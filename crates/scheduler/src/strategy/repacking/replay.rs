@@ -3,6 +3,7 @@
 use crate::compile::classes::ClassId;
 use crate::compile::queue::PodId;
 use crate::compile::targets::TargetId;
+use crate::compile::templates::TemplateId;
 use crate::compile::topology::ClaimId;
 use crate::dense::id_set::IdSet;
 use crate::search::allowed::AllowedPlacement;
@@ -71,7 +72,7 @@ pub(super) fn replay<'w, 'a>(
 /// Places a pod on the claim of a node, which is opened in the domains of the node where it is none yet.
 pub(in crate::strategy) fn place_on_node(
     assignment: &mut Assignment<'_, '_>,
-    template: usize,
+    template: TemplateId,
     pins: &Pins,
     claim: &mut Option<ClaimId>,
     class: ClassId,
@@ -132,7 +133,7 @@ fn places(before: &Assignment<'_, '_>, nodes: &[Node], rules: &MoveRules) -> FxH
             .enumerate()
             .filter_map(|(at, node)| Some((node.origin?, at))),
     );
-    let mut movable: FxHashMap<(usize, ClassId, Pins), VecDeque<PodId>> = FxHashMap::default();
+    let mut movable: FxHashMap<(TemplateId, ClassId, Pins), VecDeque<PodId>> = FxHashMap::default();
     for pod in &before.order {
         let (Some(class), Some(claim)) = (problem.of_pod[*pod], claim_of.get(pod)) else {
             continue;
