@@ -5,18 +5,18 @@ use crate::compile::problem::Problem;
 use crate::compile::requirements::ReqId;
 use crate::compile::targets::TargetId;
 use crate::compile::templates::Template;
-use crate::compile::topology::{GroupId, GroupKind, KeyId, TopologyKey};
-use crate::dense::bits::Bits;
+use crate::compile::topology::{Domain, DomainId, GroupId, GroupKind, KeyId, TopologyKey};
 use crate::dense::id_set::IdSet;
+use crate::dense::ids::IdVec;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 impl Problem<'_> {
     /// The domains a group counts: those of passing templates and passing targets (SCH-195 to SCH-199).
-    pub(crate) fn counted_domains(&self, group: GroupId) -> Bits {
+    pub(crate) fn counted_domains(&self, group: GroupId) -> IdSet<Domain> {
         let identity = &self.groups.list[group].identity;
         let TopologyKey::Domain(key) = identity.key else {
-            return Bits::default();
+            return IdSet::default();
         };
         let table = &self.keys.tables[key];
         let passing_templates: IdSet<Template> = self
@@ -32,22 +32,24 @@ impl Problem<'_> {
         let passing =
             self.prepared
                 .passing_targets(table.key, self.filter(identity.filter).unwrap_or_default(), || {
-                    let mut passing = vec![0; table.values.len()];
+                    let mut passing = IdVec::filled(0, table.values.len());
                     for at in self.targets.ids().filter(|at| passes(*at)) {
                         if let Some(domain) = table.domain_of(at) {
-                            passing[domain as usize] += 1;
+                            passing[domain] += 1;
                         }
                     }
                     passing
                 });
-        let mut gone: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut gone: FxHashMap<DomainId, u32> = FxHashMap::default();
         for at in self.excluded.iter().filter(|at| passes(*at)) {
             if let Some(domain) = table.domain_of(at) {
                 *gone.entry(domain).or_default() += 1;
             }
         }
-        let left = |domain: usize| passing[domain] > gone.get(&(domain as u32)).copied().unwrap_or(0);
-        (0..table.values.len())
+        let left = |domain: DomainId| passing[domain] > gone.get(&domain).copied().unwrap_or(0);
+        table
+            .values
+            .ids()
             .filter(|domain| table.offered_by[*domain].intersects(&passing_templates) || left(*domain))
             .collect()
     }
@@ -80,7 +82,7 @@ impl Problem<'_> {
         self.classes = classes;
     }
 
-    fn pod_domains(&self, level: &CompiledLevel, own_group: &OwnGroup) -> Option<Bits> {
+    fn pod_domains(&self, level: &CompiledLevel, own_group: &OwnGroup) -> Option<IdSet<Domain>> {
         let identity = &self.groups.list[own_group.group].identity;
         let key = identity.key.table()?;
         let own = [level.strict];
@@ -93,12 +95,13 @@ impl Problem<'_> {
     }
 
     /// The domains of a key that at least one of some requirement sets admits; `None` means all.
-    fn admitted_domains(&self, key: KeyId, any_of: &[ReqId]) -> Option<Bits> {
+    fn admitted_domains(&self, key: KeyId, any_of: &[ReqId]) -> Option<IdSet<Domain>> {
         let table = &self.keys.tables[key];
-        let mut union: Option<Bits> = None;
+        let mut union: Option<IdSet<Domain>> = None;
         for set in any_of {
             let requirement = self.req_sets.get(*set).get(table.key)?;
-            let admitted = (0..table.values.len()).filter(|at| requirement.has(table.values[*at], self.interner()));
+            let admits = |domain: &DomainId| requirement.has(table.values[*domain], self.interner());
+            let admitted = table.values.ids().filter(admits);
             union.get_or_insert_default().or(&admitted.collect());
         }
         union

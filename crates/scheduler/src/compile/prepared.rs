@@ -7,10 +7,11 @@ use crate::compile::running_pods::RunningPods;
 use crate::compile::taints::TaintSets;
 use crate::compile::targets::{SnapshotDiff, Target, Targets};
 use crate::compile::templates::{Template, TemplateId, Templates};
-use crate::compile::topology::{GroupCounts, KeyTable, Selection};
+use crate::compile::topology::{Domain, GroupCounts, KeyTable, Selection};
 use crate::dense::amounts::ResourceIndex;
 use crate::dense::bits::Bits;
 use crate::dense::id_set::IdSet;
+use crate::dense::ids::IdVec;
 use crate::dense::memo::Memo;
 use crate::options::Options;
 use kerf_model::intern::{Interner, Sym, sym};
@@ -59,7 +60,7 @@ struct NodeCaches {
     labels: Memo<Sym, LabelIndex>,
     tables: Memo<Sym, KeyTable>,
     /// The number of targets that pass a node filter, by domain.
-    passing_targets: Memo<(Sym, NodeFilterContent), Vec<u32>>,
+    passing_targets: Memo<(Sym, NodeFilterContent), IdVec<Domain, u32>>,
 }
 
 impl NodeCaches {
@@ -326,8 +327,8 @@ impl Prepared {
         &self,
         key: Sym,
         filter: NodeFilterContent,
-        count: impl FnOnce() -> Vec<u32>,
-    ) -> Arc<Vec<u32>> {
+        count: impl FnOnce() -> IdVec<Domain, u32>,
+    ) -> Arc<IdVec<Domain, u32>> {
         self.node_caches.passing_targets.get((key, filter), |_| count())
     }
 

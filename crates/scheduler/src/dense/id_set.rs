@@ -64,6 +64,14 @@ impl<T> IdSet<T> {
         self.bits.and_not(&other.bits);
     }
 
+    pub(crate) fn or(&mut self, other: &Self) {
+        self.bits.or(&other.bits);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bits.is_empty()
+    }
+
     pub(crate) fn intersects(&self, other: &Self) -> bool {
         self.bits.intersects(&other.bits)
     }

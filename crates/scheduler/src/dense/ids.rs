@@ -150,6 +150,12 @@ impl<K, V> IdVec<K, V> {
         self.values.iter().enumerate().map(|(at, value)| (Id::new(at), value))
     }
 
+    /// The ids with their values to change, ascending.
+    pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = (Id<K>, &mut V)> {
+        let values = self.values.iter_mut().enumerate();
+        values.map(|(at, value)| (Id::new(at), value))
+    }
+
     pub(crate) fn iter(&self) -> std::slice::Iter<'_, V> {
         self.values.iter()
     }

@@ -77,8 +77,8 @@ fn effective_zone(problem: &Problem<'_>, class: &PodClass) -> EffectiveZone {
         if table.key == sym::ZONE {
             let open = permitted_domains(problem, &problem.counts, level, own_group);
             let is_open = |zone: Sym| {
-                let number = table.number(zone);
-                number.is_some_and(|number| open.as_ref().is_some_and(|open| open.get(number as usize)))
+                let domain = table.domain(zone);
+                domain.is_some_and(|domain| open.as_ref().is_some_and(|open| open.get(domain)))
             };
             zones.retain(|zone| is_open(*zone));
         }

@@ -2,8 +2,8 @@
 
 use crate::compile::classes::{CompiledLevel, OwnGroup, PodClass};
 use crate::compile::problem::Problem;
-use crate::compile::topology::{Counts, Group, GroupCounts, GroupId, GroupKind, KeyId, TopologyKey};
-use crate::dense::bits::Bits;
+use crate::compile::topology::{Counts, Domain, DomainId, Group, GroupCounts, GroupId, GroupKind, KeyId, TopologyKey};
+use crate::dense::id_set::IdSet;
 use smallvec::SmallVec;
 
 /// The rule for one topology key.
@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 pub(crate) struct DomainRule {
     pub(crate) key: KeyId,
     /// The domains that every group permits.
-    pub(crate) valid: Bits,
+    pub(crate) valid: IdSet<Domain>,
     /// Whether a node without the label is excluded. Spread and affinity need a domain, anti-affinity does not.
     pub(crate) needs_key: bool,
     /// The spread group whose emptiest domain is chosen first.
@@ -90,7 +90,7 @@ impl AllowedPlacement {
     /// The rule for a key, created with all domains valid where there is none yet.
     fn rule(&mut self, problem: &Problem<'_>, key: KeyId) -> &mut DomainRule {
         let at = self.rules.iter().position(|rule| rule.key == key).unwrap_or_else(|| {
-            let valid = Bits::full(problem.keys.tables[key].values.len());
+            let valid = IdSet::full(problem.keys.tables[key].values.len());
             self.rules.push(DomainRule {
                 key,
                 valid,
@@ -135,8 +135,9 @@ impl AllowedPlacement {
 }
 
 /// The domains without a counted pod.
-fn empty_domains(have: &GroupCounts) -> Bits {
-    (0..have.by_domain.len())
+fn empty_domains(have: &GroupCounts) -> IdSet<Domain> {
+    have.by_domain
+        .ids()
         .filter(|domain| have.by_domain[*domain] == 0)
         .collect()
 }
@@ -159,23 +160,23 @@ pub(crate) fn permitted_domains(
     counts: &Counts,
     level: &CompiledLevel,
     own_group: &OwnGroup,
-) -> Option<Bits> {
+) -> Option<IdSet<Domain>> {
     let group = &problem.groups.list[own_group.group];
     let first = group.kind() == GroupKind::Affinity && is_first(problem, counts, level, own_group);
     valid_domains(group, counts.get(own_group.group), own_group, first)
 }
 
 /// The domains that a pod's own group permits; `None` where it excludes every node. `first`: the pod may be the first of its affinity.
-fn valid_domains(group: &Group, have: &GroupCounts, own_group: &OwnGroup, first: bool) -> Option<Bits> {
-    let admitted = |domain: usize| own_group.pod_domains.as_ref().is_none_or(|domains| domains.get(domain));
-    let valid: Bits = match group.kind() {
+fn valid_domains(group: &Group, have: &GroupCounts, own_group: &OwnGroup, first: bool) -> Option<IdSet<Domain>> {
+    let admitted = |domain: DomainId| own_group.pod_domains.as_ref().is_none_or(|domains| domains.get(domain));
+    let valid: IdSet<Domain> = match group.kind() {
         GroupKind::Spread => {
             // The minimum covers the domains the pod may use (SCH-212, SCH-213).
             let mut possible = group.domains.clone();
             if let Some(domains) = &own_group.pod_domains {
                 possible.and(domains);
             }
-            let count = |domain: usize| i64::from(have.by_domain[domain]);
+            let count = |domain: DomainId| i64::from(have.by_domain[domain]);
             let mut least = possible.iter().map(count).min()?;
             if group
                 .identity
@@ -193,7 +194,9 @@ fn valid_domains(group: &Group, have: &GroupCounts, own_group: &OwnGroup, first:
                 .collect()
         }
         // Domains with a counted pod, or all for the first pod (SCH-228, SCH-229).
-        GroupKind::Affinity => (0..have.by_domain.len())
+        GroupKind::Affinity => have
+            .by_domain
+            .ids()
             .filter(|domain| (first || have.by_domain[*domain] > 0) && admitted(*domain))
             .collect(),
         GroupKind::AntiAffinity | GroupKind::Inverse => empty_domains(have),

@@ -7,7 +7,7 @@ use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::targets::Target;
 use crate::compile::templates::Template;
-use crate::compile::topology::{ClaimId, Counts, KeyTable, NewNode};
+use crate::compile::topology::{ClaimId, Counts, Domain, KeyTable, NewNode};
 use crate::dense::amounts::Amounts;
 use crate::dense::bits::Bits;
 use crate::dense::id_set::IdSet;
@@ -41,7 +41,7 @@ pub(crate) struct Assignment<'w, 'a> {
     pub(super) uses_cheapest: IdSet<Template>,
     pub(super) reservations: Reservations,
     /// Per topology key and domain: the claims that may still be in it.
-    pub(super) claims_by_domain: IdVec<KeyTable, Vec<IdSet<NewNode>>>,
+    pub(super) claims_by_domain: IdVec<KeyTable, IdVec<Domain, IdSet<NewNode>>>,
     /// Per topology key: the claims whose node will not have the label.
     pub(super) claims_without_key: IdVec<KeyTable, IdSet<NewNode>>,
     /// Per relaxation level: what rejected it permanently.
@@ -93,7 +93,7 @@ impl<'w, 'a> Assignment<'w, 'a> {
             reservations: Reservations::new(problem),
             claims_by_domain: tables
                 .iter()
-                .map(|table| vec![IdSet::default(); table.values.len()])
+                .map(|table| IdVec::filled(IdSet::default(), table.values.len()))
                 .collect(),
             claims_without_key: IdVec::filled(IdSet::default(), tables.len()),
             rejections: IdVec::filled(KnownRejections::default(), levels),

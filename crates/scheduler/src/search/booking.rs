@@ -46,8 +46,8 @@ impl Assignment<'_, '_> {
     fn record_domains(&mut self, at: ClaimId, key: KeyId, spec: SpecId) {
         let domains = self.specs.get(spec).domains(key);
         self.claims_without_key[key].set(at, domains.no_domain());
-        for (domain, claims) in self.claims_by_domain[key].iter_mut().enumerate() {
-            claims.set(at, domains.bits.get(domain));
+        for (domain, claims) in self.claims_by_domain[key].entries_mut() {
+            claims.set(at, domains.possible.get(domain));
         }
     }
 
@@ -106,7 +106,7 @@ impl Assignment<'_, '_> {
         for key in self.claims_by_domain.ids() {
             let (old, new): (&ClaimDomains, &ClaimDomains) =
                 (self.specs.get(before).domains(key), self.specs.get(after).domains(key));
-            if old.one == new.one && old.bits == new.bits {
+            if old.one == new.one && old.possible == new.possible {
                 continue;
             }
             let (old, new) = (old.clone(), new.clone());

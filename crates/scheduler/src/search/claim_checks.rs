@@ -3,7 +3,7 @@
 use crate::compile::limits::RowsWithinLimits;
 use crate::compile::problem::Problem;
 use crate::compile::templates::TemplateId;
-use crate::compile::topology::{ClaimId, KeyId};
+use crate::compile::topology::{ClaimId, DomainId, KeyId};
 use crate::dense::amounts::{Amounts, add, fits};
 use crate::dense::bits::Bits;
 use crate::search::allowed::HostSpread;
@@ -178,7 +178,7 @@ impl Assignment<'_, '_> {
         &mut self,
         query: &Query<'_>,
         template: TemplateId,
-        domains: &[(KeyId, u32)],
+        domains: &[(KeyId, DomainId)],
     ) -> Result<Narrowed, Rejection> {
         let mut spec = self.instance.initial_spec(template);
         for (key, domain) in domains {

@@ -39,11 +39,11 @@ impl Assignment<'_, '_> {
                     domains.no_domain(),
                     "claim {at:?}"
                 );
-                for (domain, claims) in self.claims_by_domain[key].iter().enumerate() {
+                for (domain, claims) in self.claims_by_domain[key].entries() {
                     assert_eq!(
                         claims.get(at),
-                        domains.bits.get(domain),
-                        "claim {at:?}, domain {domain}"
+                        domains.possible.get(domain),
+                        "claim {at:?}, domain {domain:?}"
                     );
                 }
             }

@@ -2,7 +2,7 @@
 //! reservations.
 
 use crate::compile::templates::unmet;
-use crate::compile::topology::{GroupId, NodeFilterId, TopologyKey};
+use crate::compile::topology::{DomainId, GroupId, NodeFilterId, TopologyKey};
 use crate::dense::bits::Bits;
 use crate::options::ReservedMode;
 use crate::search::assignment::Assignment;
@@ -84,17 +84,17 @@ impl Assignment<'_, '_> {
             };
         }
         if let Some(one) = domains.one {
-            return if rule.valid.get(one as usize) {
+            return if rule.valid.get(one) {
                 self.choose_domain(query, base, spec, at + 1)
             } else {
                 Err(Rejection::Temporary)
             };
         }
-        let mut candidates = domains.bits.clone();
+        let mut candidates = domains.possible.clone();
         candidates.and(&rule.valid);
-        let mut order: SmallVec<[(u32, Price, u32, u32); 8]> = SmallVec::new();
+        let mut order: SmallVec<[(u32, Price, u32, DomainId); 8]> = SmallVec::new();
         for domain in candidates.iter() {
-            let chosen = self.specs.with_domain(self.problem, spec, rule.key, domain as u32);
+            let chosen = self.specs.with_domain(self.problem, spec, rule.key, domain);
             let mut rows = base.rows.clone();
             rows.and(&self.specs.get(chosen).rows);
             let Some((price, _, _)) = self.specs.cheapest(self.problem, chosen, &rows) else {
@@ -102,7 +102,7 @@ impl Assignment<'_, '_> {
             };
             let count = |group: Option<GroupId>| group.map_or(0, |group| self.counts.get(group).by_domain[domain]);
             let price = if self.by_price { price } else { Price::ZERO };
-            order.push((count(rule.spread), price, count(rule.tie_break), domain as u32));
+            order.push((count(rule.spread), price, count(rule.tie_break), domain));
         }
         if order.is_empty() && !rule.needs_key {
             return self.skip_domain(query, base, spec, at);
@@ -129,9 +129,9 @@ impl Assignment<'_, '_> {
         at: usize,
     ) -> Result<Narrowed, Rejection> {
         let key = query.allowed.rules[at].key;
-        let open = self.specs.get(spec).domains(key).bits.clone();
+        let open = self.specs.get(spec).domains(key).possible.clone();
         for domain in open.iter() {
-            let chosen = self.specs.with_domain(self.problem, spec, key, domain as u32);
+            let chosen = self.specs.with_domain(self.problem, spec, key, domain);
             if base.rows.intersects(&self.specs.get(chosen).rows) {
                 return Err(Rejection::Temporary);
             }

@@ -5,7 +5,7 @@ use crate::compile::catalogue::OffersByPrice;
 use crate::compile::problem::Problem;
 use crate::compile::requirements::{ReqId, ReqSet};
 use crate::compile::templates::TemplateId;
-use crate::compile::topology::{ClaimDomains, KeyId};
+use crate::compile::topology::{ClaimDomains, DomainId, KeyId};
 use crate::dense::bits::Bits;
 use crate::dense::ids::{Id, IdVec};
 use kerf_model::intern::Sym;
@@ -49,7 +49,7 @@ pub(crate) struct ClaimSpecs {
     pub(crate) list: IdVec<ClaimSpec, ClaimSpec>,
     ids: FxHashMap<(TemplateId, Requirements), SpecId>,
     merges: FxHashMap<(SpecId, ReqId), Option<SpecId>>,
-    domain_choices: FxHashMap<(SpecId, KeyId, u32), SpecId>,
+    domain_choices: FxHashMap<(SpecId, KeyId, DomainId), SpecId>,
 }
 
 impl ClaimSpecs {
@@ -104,7 +104,7 @@ impl ClaimSpecs {
     }
 
     /// Restricts a topology key to one domain.
-    pub(crate) fn with_domain(&mut self, problem: &Problem<'_>, spec: SpecId, key: KeyId, domain: u32) -> SpecId {
+    pub(crate) fn with_domain(&mut self, problem: &Problem<'_>, spec: SpecId, key: KeyId, domain: DomainId) -> SpecId {
         if self.get(spec).domains(key).one == Some(domain) {
             return spec;
         }
@@ -114,10 +114,7 @@ impl ClaimSpecs {
         let table = &problem.keys.tables[key];
         let have = self.get(spec);
         let (template, mut requirements) = (have.template, have.requirements.clone());
-        requirements.add(
-            Requirement::is(table.key, table.values[domain as usize]),
-            problem.interner(),
-        );
+        requirements.add(Requirement::is(table.key, table.values[domain]), problem.interner());
         let chosen = self.intern(problem, template, requirements);
         self.domain_choices.insert((spec, key, domain), chosen);
         chosen
@@ -238,9 +235,11 @@ fn domains(
         // Only domains that a remaining row can have.
         None if problem.may_be_undefined(table.key) => ClaimDomains {
             defined: true,
-            bits: (0..table.values.len())
-                .filter(|at| {
-                    let is = Requirement::is(table.key, table.values[*at]);
+            possible: table
+                .values
+                .ids()
+                .filter(|domain| {
+                    let is = Requirement::is(table.key, table.values[*domain]);
                     problem.prepared.matching(catalogue, is).rows.intersects(rows)
                 })
                 .collect(),
@@ -250,10 +249,12 @@ fn domains(
         Some(requirement) if requirement.is_does_not_exist() => ClaimDomains::default(),
         Some(requirement) => ClaimDomains {
             defined: true,
-            bits: (0..table.values.len())
-                .filter(|at| requirement.has(table.values[*at], problem.interner()))
+            possible: table
+                .values
+                .ids()
+                .filter(|domain| requirement.has(table.values[*domain], problem.interner()))
                 .collect(),
-            one: requirement.single().and_then(|value| table.number(value)),
+            one: requirement.single().and_then(|value| table.domain(value)),
         },
     }
 }

@@ -2,9 +2,10 @@
 
 use crate::compile::classes::volume_topology::VolumeTopology;
 use crate::compile::requirements::ReqId;
-use crate::compile::topology::{GroupId, KeyId, NodeFilterId};
+use crate::compile::topology::{Domain, GroupId, KeyId, NodeFilterId};
 use crate::dense::amounts::Amounts;
 use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::Id;
 use kerf_model::pod::{PodShape, PodVolume};
 use kerf_model::taint::Toleration;
@@ -20,7 +21,7 @@ pub(crate) struct OwnGroup {
     /// Whether the group selects the pods themselves.
     pub(crate) selects_self: bool,
     /// The domains the pods' hard constraints on the key admit; `None` means all.
-    pub(crate) pod_domains: Option<Bits>,
+    pub(crate) pod_domains: Option<IdSet<Domain>>,
 }
 
 /// The id of a relaxation level among the levels of all classes.

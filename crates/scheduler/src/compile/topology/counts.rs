@@ -3,7 +3,7 @@
 use crate::compile::targets::{Target, TargetId};
 use crate::compile::topology::claim_domains::ClaimDomains;
 use crate::compile::topology::groups::{Group, GroupId, GroupKind};
-use crate::compile::topology::keys::KeyTable;
+use crate::compile::topology::keys::{Domain, DomainId, KeyTable};
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::{Id, IdVec};
 use kerf_model::node::Node;
@@ -27,7 +27,7 @@ pub(crate) enum Destination {
 /// The counts of one group.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct GroupCounts {
-    pub(crate) by_domain: Vec<u32>,
+    pub(crate) by_domain: IdVec<Domain, u32>,
     /// Shared between clones until a pod is placed on a target.
     pub(crate) by_target: Arc<IdVec<Target, u32>>,
     pub(crate) by_claim: IdVec<NewNode, u32>,
@@ -49,7 +49,7 @@ impl GroupCounts {
     pub(crate) fn none(table: Option<&KeyTable>, targets: usize) -> Self {
         match table {
             Some(table) => Self {
-                by_domain: vec![0; table.values.len()],
+                by_domain: IdVec::filled(0, table.values.len()),
                 ..Self::default()
             },
             None => Self {
@@ -65,7 +65,7 @@ impl GroupCounts {
             (Some(table), target) => {
                 if let Some(domain) = table.domain_at(node, target) {
                     self.total += u64::from(n);
-                    self.by_domain[domain as usize] += n;
+                    self.by_domain[domain] += n;
                 }
             }
             (None, Some(at)) => {
@@ -83,7 +83,7 @@ impl GroupCounts {
             (Some(table), target) => {
                 if let Some(domain) = table.domain_at(node, target) {
                     self.total -= 1;
-                    self.by_domain[domain as usize] -= 1;
+                    self.by_domain[domain] -= 1;
                 }
             }
             (None, Some(at)) => {
@@ -119,10 +119,10 @@ impl Counts {
         }
     }
 
-    pub(crate) fn add_domain(&mut self, group: GroupId, domain: u32, n: u32) {
+    pub(crate) fn add_domain(&mut self, group: GroupId, domain: DomainId, n: u32) {
         let counts = &mut self.list[group];
         counts.total += u64::from(n);
-        counts.by_domain[domain as usize] += n;
+        counts.by_domain[domain] += n;
     }
 
     /// Counts `n` pods on a claim. Spread and affinity count only a decided domain; anti-affinity counts every possible domain (SCH-206,
@@ -136,15 +136,15 @@ impl Counts {
         let counts = &mut self.list[group];
         for_counted_domains(kind, domains, |domain| {
             counts.total = counts.total.saturating_sub(u64::from(n));
-            counts.by_domain[domain as usize] = counts.by_domain[domain as usize].saturating_sub(n);
+            counts.by_domain[domain] = counts.by_domain[domain].saturating_sub(n);
         });
     }
 }
 
-fn for_counted_domains(kind: GroupKind, domains: &ClaimDomains, mut each: impl FnMut(u32)) {
+fn for_counted_domains(kind: GroupKind, domains: &ClaimDomains, mut each: impl FnMut(DomainId)) {
     match (kind, domains.one) {
         (_, Some(one)) => each(one),
         (GroupKind::Spread | GroupKind::Affinity, None) => {}
-        (GroupKind::AntiAffinity | GroupKind::Inverse, None) => domains.bits.iter().for_each(|bit| each(bit as u32)),
+        (GroupKind::AntiAffinity | GroupKind::Inverse, None) => domains.possible.iter().for_each(each),
     }
 }

@@ -1,8 +1,8 @@
 //! Groups: one per distinct topology constraint (SCH-186), shared by all pods that have it.
 
 use crate::compile::requirements::ReqId;
-use crate::compile::topology::keys::TopologyKey;
-use crate::dense::bits::Bits;
+use crate::compile::topology::keys::{Domain, TopologyKey};
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::{Id, IdVec};
 use kerf_model::pod::{AffinityTerm, NamespaceScope, Pod};
 use kerf_model::selector::LabelSelector;
@@ -103,7 +103,7 @@ pub(crate) struct Group {
     /// Whether some pod requires it; otherwise pods only prefer it.
     pub(crate) required: bool,
     /// The domains it counts (SCH-195 to SCH-199); not used for the hostname.
-    pub(crate) domains: Bits,
+    pub(crate) domains: IdSet<Domain>,
 }
 
 impl Group {
@@ -132,7 +132,7 @@ impl Groups {
         self.list.push(Group {
             identity,
             required,
-            domains: Bits::default(),
+            domains: IdSet::default(),
         });
         id
     }

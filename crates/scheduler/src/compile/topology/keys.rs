@@ -2,7 +2,6 @@
 
 use crate::compile::targets::{Target, TargetId};
 use crate::compile::templates::{Template, TemplateId};
-use crate::dense::bits::Bits;
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::{Id, IdVec};
 use kerf_model::intern::{Interner, Sym, sym};
@@ -12,6 +11,12 @@ use std::sync::Arc;
 
 /// The id of a topology key other than the hostname.
 pub(crate) type KeyId = Id<KeyTable>;
+
+/// The kind of the ids of domains: the values of one topology key.
+pub(crate) enum Domain {}
+
+/// The id of a domain among those of its topology key.
+pub(crate) type DomainId = Id<Domain>;
 
 /// A topology key. Every node is its own domain of the hostname; other keys have a table of domains.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -40,14 +45,14 @@ const NO_DOMAIN: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(crate) struct KeyTable {
     pub(crate) key: Sym,
-    pub(crate) values: Vec<Sym>,
-    numbers: FxHashMap<Sym, u32>,
-    /// Per domain: the templates that can make nodes in it.
-    pub(crate) offered_by: Vec<IdSet<Template>>,
-    /// Per target: its domain, or [`NO_DOMAIN`].
+    pub(crate) values: IdVec<Domain, Sym>,
+    ids: FxHashMap<Sym, DomainId>,
+    /// The templates that can make nodes in each domain.
+    pub(crate) offered_by: IdVec<Domain, IdSet<Template>>,
+    /// The position of the domain of each target, or [`NO_DOMAIN`].
     domain_of: IdVec<Target, u32>,
-    /// Per domain: its targets; empty where there are too many domains.
-    targets_in: Vec<IdSet<Target>>,
+    /// The targets in each domain; empty where there are too many domains.
+    targets_in: IdVec<Domain, IdSet<Target>>,
     /// Targets without the label.
     targets_without: IdSet<Target>,
 }
@@ -57,11 +62,11 @@ impl KeyTable {
     fn named(key: Sym) -> Self {
         Self {
             key,
-            values: Vec::new(),
-            numbers: FxHashMap::default(),
-            offered_by: Vec::new(),
+            values: IdVec::new(),
+            ids: FxHashMap::default(),
+            offered_by: IdVec::new(),
             domain_of: IdVec::new(),
-            targets_in: Vec::new(),
+            targets_in: IdVec::new(),
             targets_without: IdSet::default(),
         }
     }
@@ -79,22 +84,24 @@ impl KeyTable {
         values.sort_unstable();
         values.dedup();
         values.sort_by_key(|value| interner.text(*value));
-        let numbers = values.iter().enumerate().map(|(at, value)| (*value, at as u32));
-        table.numbers = numbers.collect();
-        table.offered_by = vec![IdSet::default(); values.len()];
+        let values: IdVec<Domain, Sym> = values.into_iter().collect();
+        table.ids = values.entries().map(|(domain, value)| (*value, domain)).collect();
+        table.offered_by = IdVec::filled(IdSet::default(), values.len());
         for (value, template) in offered {
-            if let Some(number) = table.number(*value) {
-                table.offered_by[number as usize].insert(*template);
+            if let Some(domain) = table.domain(*value) {
+                table.offered_by[domain].insert(*template);
             }
         }
         if values.len() <= TARGET_SETS_MAX {
-            table.targets_in = vec![IdSet::default(); values.len()];
+            table.targets_in = IdVec::filled(IdSet::default(), values.len());
         }
         for value in targets {
-            let domain = value.and_then(|value| table.number(value));
-            let target = table.domain_of.push(domain.unwrap_or(NO_DOMAIN));
+            let domain = value.and_then(|value| table.domain(value));
+            let target = table
+                .domain_of
+                .push(domain.map_or(NO_DOMAIN, |domain| domain.index() as u32));
             match domain {
-                Some(domain) if values.len() <= TARGET_SETS_MAX => table.targets_in[domain as usize].insert(target),
+                Some(domain) if values.len() <= TARGET_SETS_MAX => table.targets_in[domain].insert(target),
                 Some(_) => {}
                 None => table.targets_without.insert(target),
             }
@@ -103,29 +110,27 @@ impl KeyTable {
         table
     }
 
-    /// The number of a domain.
-    pub(crate) fn number(&self, value: Sym) -> Option<u32> {
-        self.numbers.get(&value).copied()
+    /// The domain of a value.
+    pub(crate) fn domain(&self, value: Sym) -> Option<DomainId> {
+        self.ids.get(&value).copied()
     }
 
     /// The domain of a node, looked up by target where it is one.
-    pub(crate) fn domain_at(&self, node: &Node, target: Option<TargetId>) -> Option<u32> {
+    pub(crate) fn domain_at(&self, node: &Node, target: Option<TargetId>) -> Option<DomainId> {
         match target {
             Some(target) => self.domain_of(target),
-            None => node.label(self.key).and_then(|value| self.number(value)),
+            None => node.label(self.key).and_then(|value| self.domain(value)),
         }
     }
 
     /// The domain of a target.
-    pub(crate) fn domain_of(&self, target: TargetId) -> Option<u32> {
-        self.domain_of
-            .get(target)
-            .copied()
-            .filter(|domain| *domain != NO_DOMAIN)
+    pub(crate) fn domain_of(&self, target: TargetId) -> Option<DomainId> {
+        let at = self.domain_of.get(target).copied();
+        at.filter(|at| *at != NO_DOMAIN).map(|at| DomainId::new(at as usize))
     }
 
     /// Of the targets `64 * word ..` in `wanted`: those in a valid domain, and those without the label unless it is needed.
-    pub(crate) fn targets_in(&self, valid: &Bits, needs_key: bool, word: usize, wanted: u64) -> u64 {
+    pub(crate) fn targets_in(&self, valid: &IdSet<Domain>, needs_key: bool, word: usize, wanted: u64) -> u64 {
         let mut inside = if needs_key { 0 } else { self.targets_without.word(word) };
         if self.values.len() <= TARGET_SETS_MAX {
             for domain in valid.iter() {
@@ -133,7 +138,7 @@ impl KeyTable {
             }
         } else {
             for target in IdSet::ids_of_word(word, wanted) {
-                if self.domain_of(target).is_some_and(|domain| valid.get(domain as usize)) {
+                if self.domain_of(target).is_some_and(|domain| valid.get(domain)) {
                     inside |= IdSet::bit_of(target).1;
                 }
             }

@@ -9,4 +9,4 @@ mod keys;
 pub(crate) use claim_domains::ClaimDomains;
 pub(crate) use counts::{ClaimId, Counts, Destination, GroupCounts, NewNode};
 pub(crate) use groups::{Group, GroupId, GroupKey, GroupKind, Groups, NodeFilter, NodeFilterId, Selection, selects};
-pub(crate) use keys::{KeyId, KeyTable, TopologyKey, TopologyKeys};
+pub(crate) use keys::{Domain, DomainId, KeyId, KeyTable, TopologyKey, TopologyKeys};

@@ -2,8 +2,8 @@
 
 use crate::compile::classes::{CompiledLevel, OwnGroup};
 use crate::compile::targets::TargetId;
-use crate::compile::topology::{GroupId, GroupKind, KeyId, TopologyKey};
-use crate::dense::bits::Bits;
+use crate::compile::topology::{Domain, DomainId, GroupId, GroupKind, KeyId, TopologyKey};
+use crate::dense::id_set::IdSet;
 use crate::output::reasons::reason::Reason;
 use crate::output::reasons::text::listed;
 use crate::search::allowed::permitted_domains;
@@ -44,7 +44,7 @@ pub(super) fn on_target(assignment: &Assignment<'_, '_>, query: &Query<'_>, at: 
             TopologyKey::Domain(key) => {
                 let valid = permitted_domains(problem, &assignment.counts, query.level, own_group).unwrap_or_default();
                 match problem.keys.tables[key].domain_of(at) {
-                    Some(domain) => !valid.get(domain as usize),
+                    Some(domain) => !valid.get(domain),
                     None => matches!(group.kind(), GroupKind::Spread | GroupKind::Affinity),
                 }
             }
@@ -70,7 +70,9 @@ pub(super) fn on_new_node(
         let table = &problem.keys.tables[rule.key];
         let requirement = merged.get(table.key);
         let undefined = requirement.is_none() && !problem.may_be_undefined(table.key);
-        let admitted: Bits = (0..table.values.len())
+        let admitted: IdSet<Domain> = table
+            .values
+            .ids()
             .filter(|domain| !undefined && requirement.is_none_or(|r| r.has(table.values[*domain], problem.interner())))
             .collect();
         if admitted.intersects(&rule.valid) || (undefined && !rule.needs_key) {
@@ -111,9 +113,10 @@ fn cause(assignment: &Assignment<'_, '_>, level: &CompiledLevel, merged: &Requir
         TopologyKey::Host => (sym::HOSTNAME, host_counts(assignment, id)),
         TopologyKey::Domain(key) => {
             let table = &problem.keys.tables[key];
-            let shown = |domain: &usize| group.domains.get(*domain) || counts.by_domain[*domain] > 0;
-            let text = |domain: usize| format!("{}: {}", interner.text(table.values[domain]), counts.by_domain[domain]);
-            (table.key, (0..table.values.len()).filter(shown).map(text).collect())
+            let shown = |domain: &DomainId| group.domains.get(*domain) || counts.by_domain[*domain] > 0;
+            let text =
+                |domain: DomainId| format!("{}: {}", interner.text(table.values[domain]), counts.by_domain[domain]);
+            (table.key, table.values.ids().filter(shown).map(text).collect())
         }
     };
     domains.sort_unstable();
@@ -206,7 +209,7 @@ fn nearest(assignment: &Assignment<'_, '_>, level: &CompiledLevel, id: GroupId) 
     }
 }
 
-fn names(assignment: &Assignment<'_, '_>, key: KeyId, domains: impl Iterator<Item = usize>) -> String {
+fn names(assignment: &Assignment<'_, '_>, key: KeyId, domains: impl Iterator<Item = DomainId>) -> String {
     let (table, interner) = (&assignment.problem.keys.tables[key], assignment.problem.interner());
     let mut names: Vec<String> = domains
         .map(|domain| interner.text(table.values[domain]).to_owned())
@@ -221,7 +224,7 @@ fn where_counted(assignment: &Assignment<'_, '_>, id: GroupId) -> String {
     let counts = assignment.counts.get(id);
     match problem.groups.list[id].identity.key {
         TopologyKey::Domain(key) => {
-            let counted = (0..counts.by_domain.len()).filter(|domain| counts.by_domain[*domain] > 0);
+            let counted = counts.by_domain.ids().filter(|domain| counts.by_domain[*domain] > 0);
             names(assignment, key, counted)
         }
         TopologyKey::Host => {

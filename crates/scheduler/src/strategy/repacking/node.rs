@@ -2,7 +2,7 @@
 
 use crate::compile::classes::ClassId;
 use crate::compile::templates::TemplateId;
-use crate::compile::topology::{ClaimId, KeyId};
+use crate::compile::topology::{ClaimId, DomainId, KeyId};
 use crate::search::assignment::Assignment;
 use crate::strategy::objective::NodeCosts;
 use crate::strategy::repacking::rules::{Members, MoveRules};
@@ -10,7 +10,7 @@ use kerf_model::price::Price;
 use smallvec::SmallVec;
 
 /// The topology domains a node is in: key and domain.
-pub(in crate::strategy) type Pins = SmallVec<[(KeyId, u32); 2]>;
+pub(in crate::strategy) type Pins = SmallVec<[(KeyId, DomainId); 2]>;
 
 /// A node of the plan.
 #[derive(Clone, Debug)]
