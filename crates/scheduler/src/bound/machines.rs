@@ -1,9 +1,11 @@
 //! What the bound is computed from: shapes of pods, and the machines each may run on.
 
+use crate::compile::catalogue::{Offer, OfferId};
 use crate::compile::classes::ClassId;
 use crate::compile::templates::TemplateId;
 use crate::dense::amounts::{Amounts, fits};
 use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
 use std::collections::BTreeMap;
@@ -39,16 +41,16 @@ pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
     for class in problem.queue.iter().filter_map(|pod| problem.of_pod[*pod]) {
         *counts.entry(class).or_default() += 1;
     }
-    let mut by_content: BTreeMap<(Amounts, Vec<Vec<usize>>), u32> = BTreeMap::new();
+    let mut by_content: BTreeMap<(Amounts, Vec<Vec<OfferId>>), u32> = BTreeMap::new();
     for (class, count) in counts {
         let offers = problem
             .templates
             .ids()
             .map(|template| allowed(&mut assignment, class, template));
-        let offers: Vec<Vec<usize>> = offers.map(|offers| offers.iter().collect()).collect();
+        let offers: Vec<Vec<OfferId>> = offers.map(|offers| offers.iter().collect()).collect();
         *by_content.entry((problem.requests(class).clone(), offers)).or_default() += count;
     }
-    let mut machines: BTreeMap<(TemplateId, usize), Bits> = BTreeMap::new();
+    let mut machines: BTreeMap<(TemplateId, OfferId), Bits> = BTreeMap::new();
     for (shape, (_, offers)) in by_content.keys().enumerate() {
         for (template, offers) in problem.templates.ids().zip(offers) {
             for offer in offers {
@@ -61,7 +63,7 @@ pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
         .map(|((requests, _), count)| Shape { requests, count })
         .collect();
     let room = |amounts: &mut dyn Iterator<Item = i64>| amounts.map(|amount| amount.max(0)).collect::<Amounts>();
-    let machine = |((template, offer), shapes): ((TemplateId, usize), Bits)| {
+    let machine = |((template, offer), shapes): ((TemplateId, OfferId), Bits)| {
         let offer = &problem.types(template).offers[offer];
         Machine {
             price: offer.price.pico(),
@@ -88,11 +90,11 @@ pub(super) fn shapes(instance: &Instance<'_>) -> Shapes {
 }
 
 /// The offers of a template that may hold a pod of a class at some level, apart from topology, ports, volumes and limits.
-fn allowed(assignment: &mut Assignment<'_, '_>, class: ClassId, template: TemplateId) -> Bits {
+fn allowed(assignment: &mut Assignment<'_, '_>, class: ClassId, template: TemplateId) -> IdSet<Offer> {
     let problem = assignment.problem;
     let types = problem.types(template);
     let requests = problem.requests(class);
-    let mut offers = Bits::default();
+    let mut offers = IdSet::default();
     for level in problem.class(class).levels.iter() {
         if !level.tolerated.get(problem.templates[template].taints) {
             continue;

@@ -3,7 +3,8 @@
 
 use crate::compile::requirements::requirements_overlap;
 use crate::dense::amounts::ResourceIndex;
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
+use crate::dense::ids::{Id, IdVec};
 use kerf_model::instance_type::{Catalogue, InstanceType, Offering, allocatable, overridden};
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::price::Price;
@@ -13,8 +14,13 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// The id of a row.
+pub(crate) type RowId = Id<TypeRow>;
+/// The id of an available offering.
+pub(crate) type OfferId = Id<Offer>;
+
 /// The cheapest offer of each row, cheapest first: price, row, offer.
-pub(crate) type OffersByPrice = Vec<(Price, u32, u32)>;
+pub(crate) type OffersByPrice = Vec<(Price, RowId, OfferId)>;
 
 /// A group of offerings of one instance type with equal allocatable.
 #[derive(Clone, Debug)]
@@ -22,7 +28,7 @@ pub(crate) struct TypeRow {
     /// Index of the instance type in the catalogue.
     pub(crate) instance_type: usize,
     /// Its available offerings, as a range of [`TypeIndex::offers`].
-    pub(crate) offers: Range<usize>,
+    offers: Range<usize>,
     /// What pods and DaemonSets may use together.
     pub(crate) allocatable: Resources,
 }
@@ -30,7 +36,7 @@ pub(crate) struct TypeRow {
 /// An available offering of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
-    pub(crate) row: usize,
+    pub(crate) row: RowId,
     /// Index of the offering in its instance type.
     pub(crate) offering: usize,
     pub(crate) price: Price,
@@ -43,7 +49,7 @@ pub(crate) struct Offer {
 #[derive(Debug, Default)]
 struct Thresholds {
     amounts: Vec<i64>,
-    rows: Vec<Bits>,
+    rows: Vec<IdSet<TypeRow>>,
 }
 
 /// Per resource: the number of leading thresholds that at least one row of some set reaches.
@@ -53,10 +59,10 @@ pub(crate) type ThresholdCounts = SmallVec<[u32; 4]>;
 #[derive(Debug)]
 pub(crate) struct TypeIndex {
     pub(crate) catalogue: Arc<Catalogue>,
-    pub(crate) rows: Vec<TypeRow>,
-    pub(crate) offers: Vec<Offer>,
+    pub(crate) rows: IdVec<TypeRow, TypeRow>,
+    pub(crate) offers: IdVec<Offer, Offer>,
     /// Rows without a negative amount (SCH-122).
-    pub(crate) sound: Bits,
+    pub(crate) sound: IdSet<TypeRow>,
     /// The rank of each type by name, for ties.
     pub(crate) name_rank: Vec<u32>,
     /// The types in the order of their interned names, which is the order of values in a requirement.
@@ -64,18 +70,18 @@ pub(crate) struct TypeIndex {
     /// Per resource.
     thresholds: Vec<Thresholds>,
     /// Per resource: the allocatable of each row, in the model's units.
-    pub(crate) amounts: Vec<Vec<i64>>,
+    pub(crate) amounts: Vec<IdVec<TypeRow, i64>>,
 }
 
 impl TypeIndex {
     /// Indexes a catalogue.
     pub(crate) fn new(catalogue: &Arc<Catalogue>, resources: &ResourceIndex, interner: &Interner) -> Self {
         let huge = |name: Sym| interner.text(name).starts_with("hugepages-");
-        let mut rows = Vec::with_capacity(catalogue.types.len());
-        let mut offers = Vec::new();
+        let mut rows: IdVec<TypeRow, TypeRow> = IdVec::with_capacity(catalogue.types.len());
+        let mut offers: IdVec<Offer, Offer> = IdVec::new();
         for (at, instance_type) in catalogue.types.iter().enumerate() {
             for group in groups(instance_type) {
-                let (first, row) = (offers.len(), rows.len());
+                let (first, row) = (offers.len(), rows.next_id());
                 let offerings = available(instance_type).filter(|(_, offering)| overrides(offering) == group);
                 offers.extend(offerings.map(|(at, offering)| Offer {
                     row,
@@ -93,15 +99,16 @@ impl TypeIndex {
                 });
             }
         }
-        let sound = (0..rows.len())
+        let sound = rows
+            .ids()
             .filter(|row| rows[*row].allocatable.iter().all(|(_, amount)| amount >= 0))
             .collect();
-        let amounts: Vec<Vec<i64>> = resources
+        let amounts: Vec<IdVec<TypeRow, i64>> = resources
             .names
             .iter()
             .map(|name| rows.iter().map(|row| row.allocatable.get(*name)).collect())
             .collect();
-        let thresholds = amounts.iter().map(|amounts| thresholds(amounts)).collect();
+        let thresholds = amounts.iter().map(thresholds).collect();
         let mut by_name: Vec<usize> = (0..catalogue.types.len()).collect();
         by_name.sort_by_key(|at| interner.text(catalogue.types[*at].name));
         let mut name_rank = vec![0; by_name.len()];
@@ -122,8 +129,23 @@ impl TypeIndex {
         }
     }
 
-    pub(crate) fn instance_type(&self, row: usize) -> &InstanceType {
+    pub(crate) fn instance_type(&self, row: RowId) -> &InstanceType {
         &self.catalogue.types[self.rows[row].instance_type]
+    }
+
+    /// The rows of the same instance type as a row, that row included. They are adjacent.
+    pub(crate) fn rows_of_type(&self, row: RowId) -> impl Iterator<Item = RowId> {
+        let instance_type = self.rows[row].instance_type;
+        let same = move |at: &usize| self.rows[RowId::new(*at)].instance_type == instance_type;
+        let first = (0..=row.index()).rev().take_while(same).last();
+        let rows = first.unwrap_or(row.index())..self.rows.len();
+        rows.take_while(same).map(RowId::new)
+    }
+
+    /// The available offerings of a row.
+    pub(crate) fn offers_of(&self, row: RowId) -> impl Iterator<Item = &Offer> {
+        let offers = self.rows[row].offers.clone();
+        offers.map(|at| &self.offers[OfferId::new(at)])
     }
 
     pub(crate) fn offering(&self, offer: &Offer) -> &Offering {
@@ -131,7 +153,7 @@ impl TypeIndex {
     }
 
     /// Removes the rows that have less than `total` of some resource.
-    pub(crate) fn keep_fitting(&self, rows: &mut Bits, total: &[i64]) {
+    pub(crate) fn keep_fitting(&self, rows: &mut IdSet<TypeRow>, total: &[i64]) {
         for (thresholds, want) in self.thresholds.iter().zip(total) {
             if *want <= 0 {
                 continue;
@@ -139,7 +161,7 @@ impl TypeIndex {
             let threshold = thresholds.amounts.partition_point(|amount| amount < want);
             match thresholds.rows.get(threshold) {
                 Some(enough) => rows.and(enough),
-                None => *rows = Bits::default(),
+                None => *rows = IdSet::default(),
             }
             if rows.is_empty() {
                 return;
@@ -159,7 +181,7 @@ impl TypeIndex {
     /// a superset of `rows` and is lowered to those of `rows`.
     pub(crate) fn room(
         &self,
-        rows: &Bits,
+        rows: &IdSet<TypeRow>,
         used: &[i64],
         overhead: &[i64],
         threshold_counts: &mut ThresholdCounts,
@@ -178,7 +200,7 @@ impl TypeIndex {
     }
 
     /// Returns whether a row has at least `total` of every resource.
-    pub(crate) fn row_fits(&self, row: usize, total: &[i64]) -> bool {
+    pub(crate) fn row_fits(&self, row: RowId, total: &[i64]) -> bool {
         self.amounts
             .iter()
             .zip(total)
@@ -186,10 +208,10 @@ impl TypeIndex {
     }
 
     /// The rows whose instance type meets a requirement (SCH-130).
-    pub(crate) fn rows_meeting(&self, requirement: &Requirement, interner: &Interner) -> Bits {
-        let mut matching = Bits::default();
+    pub(crate) fn rows_meeting(&self, requirement: &Requirement, interner: &Interner) -> IdSet<TypeRow> {
+        let mut matching = IdSet::default();
         let mut last = (usize::MAX, false);
-        for (at, row) in self.rows.iter().enumerate() {
+        for (id, row) in self.rows.entries() {
             if last.0 != row.instance_type {
                 let own = self.catalogue.types[row.instance_type]
                     .requirements
@@ -200,15 +222,16 @@ impl TypeIndex {
                 );
             }
             if last.1 {
-                matching.insert(at);
+                matching.insert(id);
             }
         }
         matching
     }
 
     /// The offers whose own requirements allow this one.
-    pub(crate) fn offers_meeting(&self, requirement: &Requirement, interner: &Interner) -> Bits {
-        (0..self.offers.len())
+    pub(crate) fn offers_meeting(&self, requirement: &Requirement, interner: &Interner) -> IdSet<Offer> {
+        self.offers
+            .ids()
             .filter(|at| {
                 let own = self.offering(&self.offers[*at]).requirements.get(requirement.key);
                 own.is_none_or(|own| requirements_overlap(own, requirement, interner))
@@ -217,30 +240,29 @@ impl TypeIndex {
     }
 
     /// The cheapest of these offers for each row, by price, then by type name.
-    pub(crate) fn offers_by_price(&self, offers: &Bits) -> OffersByPrice {
+    pub(crate) fn offers_by_price(&self, offers: &IdSet<Offer>) -> OffersByPrice {
         let mut offers_by_price = OffersByPrice::new();
         // Offers of one row are adjacent.
         for at in offers.iter() {
             let offer = &self.offers[at];
-            let this = (offer.price, offer.row as u32, at as u32);
+            let this = (offer.price, offer.row, at);
             match offers_by_price.last_mut() {
                 Some(last) if last.1 == this.1 => *last = this.min(*last),
                 _ => offers_by_price.push(this),
             }
         }
-        offers_by_price
-            .sort_by_key(|(price, row, _)| (*price, self.name_rank[self.rows[*row as usize].instance_type], *row));
+        offers_by_price.sort_by_key(|(price, row, _)| (*price, self.name_rank[self.rows[*row].instance_type], *row));
         offers_by_price
     }
 
     /// The keys that offers need a claim to define: keys that are not well-known and whose absence the offering does not admit. Pairs of
     /// offer and key.
-    pub(crate) fn required_keys(&self, may_be_undefined: impl Fn(Sym) -> bool) -> Vec<(usize, Sym)> {
+    pub(crate) fn required_keys(&self, may_be_undefined: impl Fn(Sym) -> bool) -> Vec<(OfferId, Sym)> {
         let mut required_keys = Vec::new();
-        for (at, offer) in self.offers.iter().enumerate() {
+        for (id, offer) in self.offers.entries() {
             for requirement in &self.offering(offer).requirements {
                 if !may_be_undefined(requirement.key) && !requirement.admits_absence() {
-                    required_keys.push((at, requirement.key));
+                    required_keys.push((id, requirement.key));
                 }
             }
         }
@@ -277,11 +299,11 @@ fn groups(instance_type: &InstanceType) -> SmallVec<[OfferingOverrides<'_>; 2]> 
 }
 
 /// The thresholds of one resource, from its amount per row.
-fn thresholds(amounts: &[i64]) -> Thresholds {
-    let mut order: Vec<usize> = (0..amounts.len()).collect();
+fn thresholds(amounts: &IdVec<TypeRow, i64>) -> Thresholds {
+    let mut order: Vec<RowId> = amounts.ids().collect();
     order.sort_by_key(|row| std::cmp::Reverse(amounts[*row]));
     let mut thresholds = Thresholds::default();
-    let mut enough = Bits::default();
+    let mut enough = IdSet::default();
     for (at, row) in order.iter().enumerate() {
         enough.insert(*row);
         if order.get(at + 1).is_none_or(|next| amounts[*next] != amounts[*row]) {

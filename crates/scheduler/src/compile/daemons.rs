@@ -1,10 +1,12 @@
 //! DaemonSet overhead (section 12 of `docs/behaviour/scheduling.md`): which DaemonSets run where, and what they take.
 
-use crate::compile::catalogue::TypeIndex;
+use crate::compile::catalogue::{RowId, TypeIndex, TypeRow};
 use crate::compile::labels::labels_satisfy;
 use crate::compile::requirements::ReqSet;
 use crate::dense::amounts::{Amounts, ResourceIndex, add};
 use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
+use crate::dense::ids::IdVec;
 use kerf_model::intern::{Interner, Sym};
 use kerf_model::node::Node;
 use kerf_model::pod::{HostPort, PodShape};
@@ -16,7 +18,7 @@ use kerf_model::taint::{Taint, Toleration, first_untolerated};
 /// The rows of a template on which exactly the same DaemonSets run (SCH-156).
 #[derive(Clone, Debug)]
 pub(crate) struct DaemonPartition {
-    pub(crate) rows: Bits,
+    pub(crate) rows: IdSet<TypeRow>,
     /// The DaemonSets, as indices into those of the snapshot.
     pub(crate) daemons: Bits,
     /// The sum of their requests.
@@ -59,20 +61,20 @@ pub(crate) fn partitions(
     snapshot: &Snapshot,
     resources: &ResourceIndex,
     types: &TypeIndex,
-    rows: &Bits,
+    rows: &IdSet<TypeRow>,
     template: (&Requirements, &[Taint]),
     may_be_undefined: impl Fn(Sym) -> bool + Copy,
 ) -> Vec<DaemonPartition> {
     let interner = &*snapshot.interner;
     let (requirements, taints) = template;
-    let mut running = vec![Bits::default(); types.rows.len()];
+    let mut running: IdVec<TypeRow, Bits> = IdVec::filled(Bits::default(), types.rows.len());
     for (at, daemon) in snapshot
         .daemons
         .iter()
         .enumerate()
         .filter(|(_, daemon)| tolerates(&daemon.shape, taints))
     {
-        let mut covered = Bits::default();
+        let mut covered = IdSet::default();
         for label_set in label_sets(&daemon.shape, interner) {
             if requirements.compatible(&label_set, may_be_undefined, interner).is_err() {
                 continue;
@@ -100,7 +102,7 @@ pub(crate) fn partitions(
     partitions
 }
 
-fn partition(snapshot: &Snapshot, resources: &ResourceIndex, row: usize, daemons: Bits) -> DaemonPartition {
+fn partition(snapshot: &Snapshot, resources: &ResourceIndex, row: RowId, daemons: Bits) -> DaemonPartition {
     let mut requests = Resources::new();
     let mut ports = Vec::new();
     for daemon in daemons.iter() {

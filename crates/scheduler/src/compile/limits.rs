@@ -1,7 +1,8 @@
 //! Pool limits (section 11.4 of `docs/behaviour/scheduling.md`): what the claims of a pass leave of them.
 
+use crate::compile::catalogue::TypeRow;
 use crate::compile::templates::{LimitedResource, Template, TemplateId};
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::IdVec;
 use kerf_model::intern::sym;
 use kerf_model::resources::Resources;
@@ -23,7 +24,7 @@ pub(crate) enum RowsWithinLimits {
     /// Limits exclude no row.
     All,
     /// Only these rows; possibly none.
-    Rows(Bits),
+    Rows(IdSet<TypeRow>),
     /// The limit on the number of nodes is reached.
     NoNode,
 }
@@ -97,13 +98,13 @@ impl Limits {
     }
 
     /// Subtracts the largest of `rows` for a new claim (SCH-148), and one node (SCH-149).
-    pub(crate) fn take(&mut self, templates: &IdVec<Template, Template>, template: TemplateId, rows: &Bits) {
+    pub(crate) fn take(&mut self, templates: &IdVec<Template, Template>, template: TemplateId, rows: &IdSet<TypeRow>) {
         for (limit, left) in templates[template].limited.iter().zip(&mut self.left[template]) {
             let largest = || {
                 limit
                     .largest
                     .iter()
-                    .find(|(_, row)| rows.get(*row as usize))
+                    .find(|(_, row)| rows.get(*row))
                     .map_or(0, |(capacity, _)| *capacity)
             };
             *left = left.saturating_sub(if limit.name == sym::NODES { 1 } else { largest() });
@@ -113,7 +114,7 @@ impl Limits {
 
 /// The rows of a template that need no more than what is left of each of these limits.
 fn rows_within<'x>(template: &Template, limits: impl Iterator<Item = (&'x LimitedResource, i64)>) -> RowsWithinLimits {
-    let mut rows: Option<Bits> = None;
+    let mut rows: Option<IdSet<TypeRow>> = None;
     for (limit, left) in limits {
         let all = left >= 0 && limit.largest.first().is_none_or(|(capacity, _)| *capacity <= left);
         if all || (limit.name == sym::NODES && left > 0) {
@@ -125,7 +126,7 @@ fn rows_within<'x>(template: &Template, limits: impl Iterator<Item = (&'x Limite
             .iter()
             .take_while(|(capacity, _)| left < 0 || *capacity > left)
         {
-            rows.remove(*row as usize);
+            rows.remove(*row);
         }
     }
     rows.map_or(RowsWithinLimits::All, RowsWithinLimits::Rows)

@@ -1,6 +1,6 @@
 //! A compiled snapshot: everything that does not depend on the pods of a question is computed once.
 
-use crate::compile::catalogue::OffersByPrice;
+use crate::compile::catalogue::{Offer, OfferId, OffersByPrice, TypeRow};
 use crate::compile::labels::LabelIndex;
 use crate::compile::requirements::ReqSet;
 use crate::compile::running_pods::RunningPods;
@@ -9,7 +9,6 @@ use crate::compile::targets::{SnapshotDiff, Target, Targets};
 use crate::compile::templates::{Template, TemplateId, Templates};
 use crate::compile::topology::{Domain, GroupCounts, KeyTable, Selection};
 use crate::dense::amounts::ResourceIndex;
-use crate::dense::bits::Bits;
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::IdVec;
 use crate::dense::memo::Memo;
@@ -37,7 +36,7 @@ pub struct Prepared {
     pub(crate) soft_taints: bool,
     pub(crate) templates: Templates,
     /// Per catalogue: offers, and the keys they need a claim to define.
-    pub(crate) required_keys: Vec<Vec<(usize, Sym)>>,
+    pub(crate) required_keys: Vec<Vec<(OfferId, Sym)>>,
     pub(crate) targets: Targets,
     pub(crate) running_pods: RunningPods,
     node_caches: Arc<NodeCaches>,
@@ -48,7 +47,7 @@ pub struct Prepared {
     /// Per catalogue: the rows and offers that meet a requirement.
     matching: Arc<Memo<(usize, Requirement), Matching>>,
     /// Per catalogue: offers by price, for a set of offers.
-    offers_by_price: Arc<Memo<(usize, Bits), OffersByPrice>>,
+    offers_by_price: Arc<Memo<(usize, IdSet<Offer>), OffersByPrice>>,
 }
 
 /// A cache with at least this many entries is dropped at the next snapshot. Bounds memory where keys change constantly.
@@ -95,8 +94,8 @@ fn requests_of_waiting(snapshot: &Snapshot) -> impl Iterator<Item = &Resources> 
 /// The rows and offers of a catalogue that meet a requirement.
 #[derive(Debug)]
 pub(crate) struct Matching {
-    pub(crate) rows: Bits,
-    pub(crate) offers: Bits,
+    pub(crate) rows: IdSet<TypeRow>,
+    pub(crate) offers: IdSet<Offer>,
 }
 
 impl Prepared {
@@ -333,7 +332,7 @@ impl Prepared {
     }
 
     /// The cheapest of some offers for each row, by price.
-    pub(crate) fn offers_by_price(&self, catalogue: usize, offers: &Bits) -> Arc<OffersByPrice> {
+    pub(crate) fn offers_by_price(&self, catalogue: usize, offers: &IdSet<Offer>) -> Arc<OffersByPrice> {
         self.offers_by_price
             .get((catalogue, offers.clone()), |(catalogue, offers)| {
                 self.templates.catalogues[*catalogue].offers_by_price(offers)

@@ -1,5 +1,6 @@
 //! The compiled question: everything that does not change while pods are placed, as dense numbers.
 
+use crate::compile::catalogue::{OfferId, RowId};
 use crate::compile::classes::{ClassId, CompileContext, PodClass, PodClasses};
 use crate::compile::limits::{LimitAmounts, Limits};
 use crate::compile::prepared::Prepared;
@@ -30,7 +31,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) resources: &'a ResourceIndex,
     pub(crate) catalogues: &'a [SharedTypeIndex],
     /// Per catalogue: offers, and the keys they need a claim to define.
-    pub(crate) required_keys: &'a [Vec<(usize, Sym)>],
+    pub(crate) required_keys: &'a [Vec<(OfferId, Sym)>],
     pub(crate) templates: &'a IdVec<Template, Template>,
     pub(crate) empty_pools: &'a [(Arc<str>, bool)],
     pub(crate) targets: &'a Targets,
@@ -71,7 +72,7 @@ impl<'a> Problem<'a> {
     }
 
     /// What pods may use of a node of a row, by resource: allocatable minus the overhead of DaemonSets.
-    pub(crate) fn usable(&self, template: TemplateId, row: usize) -> impl Iterator<Item = i64> + use<'a> {
+    pub(crate) fn usable(&self, template: TemplateId, row: RowId) -> impl Iterator<Item = i64> + use<'a> {
         let partition = self.templates[template].partition_of(row);
         let amounts = self.types(template).amounts.iter().enumerate();
         amounts
@@ -79,7 +80,7 @@ impl<'a> Problem<'a> {
     }
 
     /// What a node of a row uses of the limits of its pool.
-    pub(crate) fn limit_amounts(&self, template: TemplateId, row: usize) -> LimitAmounts {
+    pub(crate) fn limit_amounts(&self, template: TemplateId, row: RowId) -> LimitAmounts {
         let capacity = &self.types(template).instance_type(row).capacity;
         let limited = self.templates[template].limited.iter();
         let amount = |limit: &LimitedResource| {

@@ -1,9 +1,9 @@
 //! Templates: what a new node of each pool can be (section 11 of `docs/behaviour/scheduling.md`).
 
-use crate::compile::catalogue::TypeIndex;
+use crate::compile::catalogue::{Offer, RowId, TypeIndex, TypeRow};
 use crate::compile::daemons::{DaemonPartition, partitions};
 use crate::dense::amounts::{Amounts, ResourceIndex};
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::{Id, IdVec};
 use kerf_model::intern::{Sym, sym};
 use kerf_model::nodepool::{Eligibility, NodePool};
@@ -24,7 +24,7 @@ pub(crate) struct Template {
     /// The pool's requirements, and those that exist only to match DaemonSets that ask for them (SCH-112).
     pub(crate) requirements: Requirements,
     /// Rows that no pod is needed to exclude: without negative amounts, and meeting the requirements.
-    pub(crate) rows: Bits,
+    pub(crate) rows: IdSet<TypeRow>,
     /// The id of its taint set.
     pub(crate) taints: usize,
     pub(crate) partitions: Vec<DaemonPartition>,
@@ -36,7 +36,7 @@ pub(crate) struct Template {
 
 impl Template {
     /// The DaemonSets that run on nodes of a row.
-    pub(crate) fn partition_of(&self, row: usize) -> Option<&DaemonPartition> {
+    pub(crate) fn partition_of(&self, row: RowId) -> Option<&DaemonPartition> {
         self.partitions.iter().find(|partition| partition.rows.get(row))
     }
 }
@@ -48,15 +48,15 @@ pub(crate) struct LimitedResource {
     /// The limit minus usage, in the model's units (SCH-145).
     pub(crate) left: i64,
     /// Rows by raw capacity, largest first: capacity, row.
-    pub(crate) largest: Vec<(i64, u32)>,
+    pub(crate) largest: Vec<(i64, RowId)>,
 }
 
 /// The resources a pool limits, with what its usage leaves.
-fn limited(pool: &NodePool, types: &TypeIndex, rows: &Bits) -> Vec<LimitedResource> {
+fn limited(pool: &NodePool, types: &TypeIndex, rows: &IdSet<TypeRow>) -> Vec<LimitedResource> {
     let remaining = pool.remaining().unwrap_or_default();
     let limited = remaining.iter().map(|(name, left)| {
-        let capacity = |row: usize| types.instance_type(row).capacity.get(name);
-        let mut largest: Vec<(i64, u32)> = rows.iter().map(|row| (capacity(row), row as u32)).collect();
+        let capacity = |row: RowId| types.instance_type(row).capacity.get(name);
+        let mut largest: Vec<(i64, RowId)> = rows.iter().map(|row| (capacity(row), row)).collect();
         largest.sort_unstable_by(|a, b| b.cmp(a));
         LimitedResource { name, left, largest }
     });
@@ -219,9 +219,9 @@ fn prefilter(
     types: &TypeIndex,
     requirements: &Requirements,
     may_be_undefined: impl Fn(Sym) -> bool,
-) -> (Bits, Bits) {
+) -> (IdSet<TypeRow>, IdSet<TypeRow>) {
     let mut rows = types.sound.clone();
-    let mut offers = Bits::full(types.offers.len());
+    let mut offers: IdSet<Offer> = IdSet::full(types.offers.len());
     for requirement in requirements {
         rows.and(&types.rows_meeting(requirement, &snapshot.interner));
         offers.and(&types.offers_meeting(requirement, &snapshot.interner));
@@ -231,13 +231,13 @@ fn prefilter(
             offers.remove(offer);
         }
     }
-    let mut offered: Bits = offers.iter().map(|at| types.offers[at].row).collect();
+    let mut offered: IdSet<TypeRow> = offers.iter().map(|at| types.offers[at].row).collect();
     offered.and(&rows);
     (rows, offered)
 }
 
 /// The keys whose `minValues` these rows do not meet, with the number of values they have (SCH-275).
-pub(crate) fn unmet(types: &TypeIndex, requirements: &Requirements, rows: &Bits) -> Vec<(Sym, u32)> {
+pub(crate) fn unmet(types: &TypeIndex, requirements: &Requirements, rows: &IdSet<TypeRow>) -> Vec<(Sym, u32)> {
     let mut unmet = Vec::new();
     for requirement in requirements {
         let Some(least) = requirement.min_values else { continue };

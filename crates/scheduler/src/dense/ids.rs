@@ -188,6 +188,12 @@ impl<K, V> FromIterator<V> for IdVec<K, V> {
     }
 }
 
+impl<K, V> Extend<V> for IdVec<K, V> {
+    fn extend<I: IntoIterator<Item = V>>(&mut self, values: I) {
+        self.values.extend(values);
+    }
+}
+
 impl<'x, K, V> IntoIterator for &'x IdVec<K, V> {
     type Item = &'x V;
     type IntoIter = std::slice::Iter<'x, V>;

@@ -1,12 +1,13 @@
 //! From claims to launches: final requirements, instance types and requests (section 20 of `docs/behaviour/scheduling.md`). Claims with equal
 //! spec, reservations and rows have equal launch options, which are computed once.
 
-use crate::compile::catalogue::TypeIndex;
+use crate::compile::catalogue::{RowId, TypeIndex, TypeRow};
 use crate::compile::daemons::least;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::templates::unmet;
 use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::search::assignment::Assignment;
 use crate::search::claims::Claim;
 use crate::search::launch_spec::launch_spec;
@@ -37,7 +38,7 @@ struct LaunchOptions {
 /// Builds launches, and caches their options.
 #[derive(Debug, Default)]
 pub(crate) struct LaunchBuilder {
-    cache: FxHashMap<(SpecId, HeldReservations, Bits), Result<LaunchOptions, Cause>>,
+    cache: FxHashMap<(SpecId, HeldReservations, IdSet<TypeRow>), Result<LaunchOptions, Cause>>,
 }
 
 impl LaunchBuilder {
@@ -112,8 +113,8 @@ fn launch_options(
         .cheapest(problem, spec, &kept_rows)
         .map(|(_, row, offer)| {
             (
-                types.rows[row as usize].instance_type as u32,
-                types.offers[offer as usize].offering as u32,
+                types.rows[row].instance_type as u32,
+                types.offers[offer].offering as u32,
             )
         });
     let capacity = assignment.specs.capacity_types(problem, spec, &kept_rows);
@@ -135,7 +136,7 @@ fn cheapest_first(
 ) -> Vec<u32> {
     let mut order: Vec<u32> = Vec::with_capacity(claim.rows.len().min(TYPES_MAX));
     let (mut seen, mut unpriced) = (Bits::default(), claim.rows.clone());
-    let mut offer = |row: usize| {
+    let mut offer = |row: RowId| {
         let number = types.rows[row].instance_type;
         if order.len() < TYPES_MAX && !seen.get(number) {
             seen.insert(number);
@@ -143,13 +144,12 @@ fn cheapest_first(
         }
     };
     for (_, row, _) in assignment.specs.offers_by_price(problem, spec) {
-        let row = *row as usize;
-        if claim.rows.get(row) {
-            unpriced.remove(row);
-            offer(row);
+        if claim.rows.get(*row) {
+            unpriced.remove(*row);
+            offer(*row);
         }
     }
-    let mut unpriced: Vec<usize> = unpriced.iter().collect();
+    let mut unpriced: Vec<RowId> = unpriced.iter().collect();
     unpriced.sort_by_key(|row| types.name_rank[types.rows[*row].instance_type]);
     unpriced.into_iter().for_each(offer);
     order

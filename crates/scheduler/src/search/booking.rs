@@ -1,5 +1,6 @@
 //! Places pods on claims and updates counts, limits and reservations.
 
+use crate::compile::catalogue::TypeRow;
 use crate::compile::classes::ClassId;
 use crate::compile::limits::LimitAmounts;
 use crate::compile::problem::Problem;
@@ -7,7 +8,7 @@ use crate::compile::queue::PodId;
 use crate::compile::templates::{TemplateId, unmet};
 use crate::compile::topology::{ClaimDomains, ClaimId, Destination, GroupId, KeyId, TopologyKey};
 use crate::dense::amounts::add;
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::search::assignment::Assignment;
 use crate::search::claims::Claim;
 use crate::search::query::Narrowed;
@@ -131,7 +132,7 @@ impl Assignment<'_, '_> {
 
     /// Restricts a claim to some of its rows and the reservations they have. Does nothing where the claim would lose all its reservations
     /// (SCH-295).
-    pub(crate) fn restrict_rows(&mut self, at: ClaimId, rows: Bits) {
+    pub(crate) fn restrict_rows(&mut self, at: ClaimId, rows: IdSet<TypeRow>) {
         let problem = self.problem;
         let claim = &mut self.claims[at];
         let spec = self.specs.get(claim.spec);
@@ -148,7 +149,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Restricts a claim to some of its rows where these are enough for its `minValues`.
-    pub(crate) fn try_restrict_rows(&mut self, at: ClaimId, rows: Bits) {
+    pub(crate) fn try_restrict_rows(&mut self, at: ClaimId, rows: IdSet<TypeRow>) {
         let spec = self.specs.get(self.claims[at].spec);
         let enough = !rows.is_empty() && unmet(self.problem.types(spec.template), &spec.requirements, &rows).is_empty();
         if enough {

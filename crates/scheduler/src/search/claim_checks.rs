@@ -1,11 +1,13 @@
 //! Whether an open claim, or a new claim of a template, accepts a pod (section 16.4 of `docs/behaviour/scheduling.md`).
 
+use crate::compile::catalogue::TypeRow;
 use crate::compile::limits::RowsWithinLimits;
 use crate::compile::problem::Problem;
 use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimId, DomainId, KeyId};
 use crate::dense::amounts::{Amounts, add, fits};
 use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::search::allowed::HostSpread;
 use crate::search::assignment::{Assignment, ports_conflict};
 use crate::search::claims::ClaimCursor;
@@ -240,10 +242,16 @@ impl Assignment<'_, '_> {
 }
 
 /// The rows that have `used` besides the overhead of their DaemonSets, and whose DaemonSets leave the ports free (SCH-131, SCH-166).
-fn fitting_rows(problem: &Problem<'_>, template: TemplateId, rows: &Bits, used: &[i64], ports: &[HostPort]) -> Bits {
+fn fitting_rows(
+    problem: &Problem<'_>,
+    template: TemplateId,
+    rows: &IdSet<TypeRow>,
+    used: &[i64],
+    ports: &[HostPort],
+) -> IdSet<TypeRow> {
     let types = problem.types(template);
     let template = &problem.templates[template];
-    let mut fitting = Bits::default();
+    let mut fitting = IdSet::default();
     for partition in &template.partitions {
         if !rows.intersects(&partition.rows) || ports_conflict(ports, &partition.ports) {
             continue;

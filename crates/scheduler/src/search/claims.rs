@@ -1,6 +1,6 @@
 //! Open claims, and the index by pod count in which the greedy visits them.
 
-use crate::compile::catalogue::ThresholdCounts;
+use crate::compile::catalogue::{ThresholdCounts, TypeRow};
 use crate::compile::classes::ClassId;
 use crate::compile::limits::LimitAmounts;
 use crate::compile::queue::PodId;
@@ -20,7 +20,7 @@ pub(crate) struct Claim {
     pub(crate) template: TemplateId,
     pub(crate) spec: SpecId,
     /// The rows that still fit its pods.
-    pub(crate) rows: Bits,
+    pub(crate) rows: IdSet<TypeRow>,
     /// The [`ThresholdCounts`] of these rows.
     pub(crate) threshold_counts: ThresholdCounts,
     /// The sum of its pods' requests.

@@ -1,10 +1,11 @@
 //! What claims use of pool limits. Upstream subtracts the largest type a claim may become (SCH-148), usually far more than it is launched
 //! as. Here a claim may instead use what its cheapest row needs, and claims are narrowed at the end so that every row they keep fits.
 
+use crate::compile::catalogue::TypeRow;
 use crate::compile::limits::{LimitAmounts, RowsWithinLimits};
 use crate::compile::templates::TemplateId;
 use crate::compile::topology::ClaimId;
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::search::assignment::Assignment;
 use crate::search::query::Narrowed;
 use kerf_model::intern::sym;
@@ -28,7 +29,7 @@ impl Assignment<'_, '_> {
 
     /// The rows of an open claim that limits leave it, if the template's claims use what their cheapest row needs. `None` if they exclude
     /// none.
-    pub(super) fn rows_within_limits(&self, claim: ClaimId) -> Option<Bits> {
+    pub(super) fn rows_within_limits(&self, claim: ClaimId) -> Option<IdSet<TypeRow>> {
         let claim = &self.claims[claim];
         if !self.uses_cheapest.get(claim.template) {
             return None;
@@ -52,7 +53,7 @@ impl Assignment<'_, '_> {
         let Some((_, row, _)) = self.specs.cheapest(problem, narrowed.spec, &narrowed.rows) else {
             return;
         };
-        let after = problem.limit_amounts(template, row as usize);
+        let after = problem.limit_amounts(template, row);
         let before = std::mem::replace(&mut self.claims[claim].limit_use, after.clone());
         self.limits.exchange(template, &before, &after);
     }
@@ -93,7 +94,7 @@ impl Assignment<'_, '_> {
         let mut rows = self.claims[at].rows.clone();
         for (limit, most) in limited.iter().zip(&most).filter(|(limit, _)| limit.name != sym::NODES) {
             for (_, row) in limit.largest.iter().take_while(|(capacity, _)| capacity > most) {
-                rows.remove(*row as usize);
+                rows.remove(*row);
             }
         }
         if rows.is_empty() {
@@ -107,7 +108,7 @@ impl Assignment<'_, '_> {
             .filter(|(_, limit)| limit.name != sym::NODES)
         {
             let kept = &self.claims[at].rows;
-            let largest = limit.largest.iter().find(|(_, row)| kept.get(*row as usize));
+            let largest = limit.largest.iter().find(|(_, row)| kept.get(*row));
             *amount = largest.map_or(0, |(capacity, _)| *capacity);
         }
         self.limits.exchange(template, &before, &after);

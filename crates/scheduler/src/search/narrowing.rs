@@ -1,9 +1,10 @@
 //! What a claim becomes when it accepts a pod: it chooses volume alternatives, domains and node filter terms, then checks `minValues` and
 //! reservations.
 
+use crate::compile::catalogue::TypeRow;
 use crate::compile::templates::unmet;
 use crate::compile::topology::{DomainId, GroupId, NodeFilterId, TopologyKey};
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::options::ReservedMode;
 use crate::search::assignment::Assignment;
 use crate::search::query::{Narrowed, Query, Rejection};
@@ -21,7 +22,7 @@ const VOLUME_COMBINATIONS_MAX: u32 = 4096;
 /// A claim with the pod's requirements and requests added, before volumes and topology narrow it.
 pub(super) struct NarrowInput<'x> {
     pub(super) spec: SpecId,
-    pub(super) rows: &'x Bits,
+    pub(super) rows: &'x IdSet<TypeRow>,
     pub(super) held_reservations: &'x HeldReservations,
     pub(super) fresh: bool,
 }
@@ -228,7 +229,12 @@ impl Assignment<'_, '_> {
     }
 
     /// Checks `minValues` for these rows and lowers it if the policy allows that. Returns whether it was lowered.
-    fn meet_min_values(&mut self, base: &NarrowInput<'_>, spec: &mut SpecId, rows: &Bits) -> Result<bool, Rejection> {
+    fn meet_min_values(
+        &mut self,
+        base: &NarrowInput<'_>,
+        spec: &mut SpecId,
+        rows: &IdSet<TypeRow>,
+    ) -> Result<bool, Rejection> {
         let have = self.specs.get(*spec);
         if !have.requirements.has_min_values() {
             return Ok(false);
@@ -258,7 +264,7 @@ impl Assignment<'_, '_> {
     }
 
     /// Restricts a new claim to some of its rows. Returns `None` where `minValues` or reservations need more rows.
-    pub(crate) fn restrict(&self, narrowed: &Narrowed, rows: Bits) -> Option<Narrowed> {
+    pub(crate) fn restrict(&self, narrowed: &Narrowed, rows: IdSet<TypeRow>) -> Option<Narrowed> {
         let problem = self.problem;
         let spec = self.specs.get(narrowed.spec);
         let types = problem.types(spec.template);

@@ -1,7 +1,8 @@
 //! A question to the search, and its answers: does a claim accept this class, and what would it become?
 
+use crate::compile::catalogue::TypeRow;
 use crate::compile::classes::{CompiledLevel, LevelId, PodClass};
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::search::allowed::AllowedPlacement;
 use crate::search::reservations::{HeldReservations, ReservedConflict};
 use crate::search::specs::SpecId;
@@ -10,7 +11,7 @@ use crate::search::specs::SpecId;
 #[derive(Clone, Debug)]
 pub(crate) struct Narrowed {
     pub(crate) spec: SpecId,
-    pub(crate) rows: Bits,
+    pub(crate) rows: IdSet<TypeRow>,
     pub(super) held_reservations: HeldReservations,
     pub(super) min_values_lowered: bool,
 }

@@ -1,7 +1,8 @@
 //! Reserved capacity (section 19 of `docs/behaviour/scheduling.md`): which claim has which reservation.
 
+use crate::compile::catalogue::TypeRow;
 use crate::compile::problem::Problem;
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::options::ReservedMode;
 use crate::search::specs::ClaimSpec;
 use kerf_model::intern::Sym;
@@ -62,7 +63,7 @@ impl Reservations {
         &self,
         problem: &Problem<'_>,
         spec: &ClaimSpec,
-        rows: &Bits,
+        rows: &IdSet<TypeRow>,
         held_reservations: &HeldReservations,
     ) -> Result<HeldReservations, ReservedConflict> {
         if self.left.is_empty() || (spec.reserved.is_empty() && held_reservations.is_empty()) {
@@ -71,7 +72,7 @@ impl Reservations {
         let compatible = spec
             .reserved
             .iter()
-            .filter(|(row, _)| rows.get(*row as usize))
+            .filter(|(row, _)| rows.get(*row))
             .map(|(_, id)| *id);
         let mut some = false;
         let mut hold: HeldReservations = compatible

@@ -1,12 +1,12 @@
 //! Claim specs: the requirements of a template after pods, volumes and topology were merged. Equal specs share one id and merges are
 //! cached, so that the cost depends on the number of *distinct* merges.
 
-use crate::compile::catalogue::OffersByPrice;
+use crate::compile::catalogue::{Offer, OfferId, OffersByPrice, RowId, TypeRow};
 use crate::compile::problem::Problem;
 use crate::compile::requirements::{ReqId, ReqSet};
 use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimDomains, DomainId, KeyId};
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::{Id, IdVec};
 use kerf_model::intern::Sym;
 use kerf_model::price::Price;
@@ -24,16 +24,16 @@ pub(crate) struct ClaimSpec {
     pub(crate) template: TemplateId,
     pub(crate) requirements: Requirements,
     /// The rows that meet the requirements and have a compatible available offering.
-    pub(crate) rows: Bits,
+    pub(crate) rows: IdSet<TypeRow>,
     /// Those offerings.
-    pub(crate) offers: Bits,
+    pub(crate) offers: IdSet<Offer>,
     /// By topology key: the domains a claim may still be in.
     domains: SmallVec<[ClaimDomains; 2]>,
     /// The rows with compatible available reserved offerings, and the ids of the reservations.
-    pub(crate) reserved: Vec<(u32, Sym)>,
+    pub(crate) reserved: Vec<(RowId, Sym)>,
     offers_by_price: Option<Arc<OffersByPrice>>,
     /// Per capacity type, by id: the rows with a compatible available offering.
-    capacity_types: Option<Vec<(Sym, Bits)>>,
+    capacity_types: Option<Vec<(Sym, IdSet<TypeRow>)>>,
 }
 
 impl ClaimSpec {
@@ -134,7 +134,7 @@ impl ClaimSpecs {
         let catalogue = problem.templates[template].catalogue;
         let types = &problem.catalogues[catalogue];
         let mut rows = problem.templates[template].rows.clone();
-        let mut offers = Bits::full(types.offers.len());
+        let mut offers: IdSet<Offer> = IdSet::full(types.offers.len());
         for requirement in &requirements {
             let matching = problem
                 .prepared
@@ -147,13 +147,13 @@ impl ClaimSpecs {
                 offers.remove(*offer);
             }
         }
-        let mut offered = Bits::default();
+        let mut offered = IdSet::default();
         let mut reserved = Vec::new();
         for at in offers.iter() {
             let offer = &types.offers[at];
             if rows.get(offer.row) {
                 offered.insert(offer.row);
-                reserved.extend(offer.reservation.map(|id| (offer.row as u32, id)));
+                reserved.extend(offer.reservation.map(|id| (offer.row, id)));
             }
         }
         rows.and(&offered);
@@ -176,7 +176,7 @@ impl ClaimSpecs {
     }
 
     /// The rows of a spec with an offering that uses no reservation.
-    pub(crate) fn unreserved(&self, problem: &Problem<'_>, id: SpecId) -> Bits {
+    pub(crate) fn unreserved(&self, problem: &Problem<'_>, id: SpecId) -> IdSet<TypeRow> {
         let spec = self.get(id);
         let types = problem.types(spec.template);
         let offers = spec.offers.iter().map(|at| &types.offers[at]);
@@ -185,19 +185,24 @@ impl ClaimSpecs {
     }
 
     /// The cheapest offer of a spec among these rows: price, row, offer (SCH-132; ties by type name, then offering).
-    pub(crate) fn cheapest(&mut self, problem: &Problem<'_>, id: SpecId, rows: &Bits) -> Option<(Price, u32, u32)> {
+    pub(crate) fn cheapest(
+        &mut self,
+        problem: &Problem<'_>,
+        id: SpecId,
+        rows: &IdSet<TypeRow>,
+    ) -> Option<(Price, RowId, OfferId)> {
         self.offers_by_price(problem, id)
             .iter()
-            .find(|(_, row, _)| rows.get(*row as usize))
+            .find(|(_, row, _)| rows.get(*row))
             .copied()
     }
 
     /// The capacity types with which at least one of these rows is offered, by id.
-    pub(crate) fn capacity_types(&mut self, problem: &Problem<'_>, id: SpecId, rows: &Bits) -> Vec<Sym> {
+    pub(crate) fn capacity_types(&mut self, problem: &Problem<'_>, id: SpecId, rows: &IdSet<TypeRow>) -> Vec<Sym> {
         let spec = &mut self.list[id];
         let types = problem.types(spec.template);
         let all = spec.capacity_types.get_or_insert_with(|| {
-            let mut all: Vec<(Sym, Bits)> = Vec::new();
+            let mut all: Vec<(Sym, IdSet<TypeRow>)> = Vec::new();
             for offer in spec.offers.iter().map(|at| &types.offers[at]) {
                 let Some(capacity_type) = offer.capacity_type else {
                     continue;
@@ -228,7 +233,7 @@ fn domains(
     problem: &Problem<'_>,
     requirements: &Requirements,
     key: KeyId,
-    (catalogue, rows): (usize, &Bits),
+    (catalogue, rows): (usize, &IdSet<TypeRow>),
 ) -> ClaimDomains {
     let table = &problem.keys.tables[key];
     match requirements.get(table.key) {

@@ -1,13 +1,13 @@
 //! Best fit: a pod goes to the claim whose slack it fills best without raising the claim's price. Otherwise a claim grows or a new one is
 //! opened, whichever buys capacity at the lower price. It handles all constraints; a pod costs a bounded number of attempts.
 
+use crate::compile::catalogue::TypeRow;
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::templates::TemplateId;
 use crate::compile::topology::{ClaimId, GroupKind, NewNode, TopologyKey};
 use crate::dense::amounts::{Amounts, add};
-use crate::dense::bits::Bits;
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::IdVec;
 use crate::search::assignment::Assignment;
@@ -46,13 +46,13 @@ impl Slack {
     fn new(
         assignment: &mut Assignment<'_, '_>,
         template: TemplateId,
-        (spec, rows): (SpecId, &Bits),
+        (spec, rows): (SpecId, &IdSet<TypeRow>),
         used: &[i64],
         node_costs: &NodeCosts,
     ) -> Option<Self> {
         let problem = assignment.problem;
         let (price, row, _) = assignment.specs.cheapest(problem, spec, rows)?;
-        let usable = problem.usable(template, row as usize).zip(used);
+        let usable = problem.usable(template, row).zip(used);
         let amounts = usable.map(|(usable, used)| usable.saturating_sub(*used));
         Some(Self {
             price: price.pico() as f64 + node_costs[template] as f64,

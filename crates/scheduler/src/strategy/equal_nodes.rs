@@ -2,12 +2,13 @@
 //! node first, so it fills equal nodes evenly, and pods that need a node each find room on all of them. Small nodes beside large ones are
 //! full when such pods come.
 
+use crate::compile::catalogue::{RowId, TypeRow};
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::templates::TemplateId;
 use crate::compile::topology::ClaimId;
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::IdVec;
 use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
@@ -62,7 +63,7 @@ pub(crate) fn equal_nodes<'w, 'a>(
 /// Nodes of one size.
 #[derive(Clone, Copy, Debug)]
 struct Size {
-    row: u32,
+    row: RowId,
     /// The number of nodes that hold all pods, as far as resources matter.
     nodes: i64,
 }
@@ -73,7 +74,7 @@ struct Demand {
     /// The fewest nodes that hold the pods that need a node each.
     nodes_min: i64,
     /// The rows that some of these nodes may have, with their lowest prices.
-    prices: BTreeMap<u32, Price>,
+    prices: BTreeMap<RowId, Price>,
 }
 
 /// The sizes to try, by template; see [`cheapest_sizes`].
@@ -98,7 +99,7 @@ fn demand(assignment: &mut Assignment<'_, '_>, claims: &[ClaimId], alone: &IdVec
     let problem = assignment.problem;
     let mut requests: Vec<i64> = Vec::new();
     let mut of_class: IdVec<PodClass, u32> = IdVec::filled(0, problem.classes.len());
-    let mut prices: BTreeMap<u32, Price> = BTreeMap::new();
+    let mut prices: BTreeMap<RowId, Price> = BTreeMap::new();
     for at in claims {
         let claim = &assignment.claims[*at];
         requests.resize(claim.used.len(), 0);
@@ -125,8 +126,8 @@ fn demand(assignment: &mut Assignment<'_, '_>, claims: &[ClaimId], alone: &IdVec
 
 /// The sizes whose nodes cost least if they are filled, the cheapest first, each with another number of nodes.
 fn cheapest_sizes(problem: &Problem<'_>, template: TemplateId, demand: &Demand, overhead: i64) -> Vec<Size> {
-    let sized = |(row, price): (&u32, &Price)| {
-        let usable = problem.usable(template, *row as usize).zip(&demand.requests);
+    let sized = |(row, price): (&RowId, &Price)| {
+        let usable = problem.usable(template, *row).zip(&demand.requests);
         let needed = usable.filter(|(_, sum)| **sum > 0).map(|(usable, sum)| match usable {
             ..=0 => i64::MAX,
             _ => sum.saturating_add(usable - 1) / usable,
@@ -183,7 +184,7 @@ impl ClaimChooser for EqualNodes {
         }
         let keeps_size = |assignment: &mut Assignment<'_, '_>, claim: ClaimId, narrowed: &Narrowed| {
             let claim = &assignment.claims[claim];
-            let size = self.sizes.get(&claim.template).map(|size| size.row as usize);
+            let size = self.sizes.get(&claim.template).map(|size| size.row);
             // A node that is larger already may grow.
             size.is_none_or(|row| narrowed.rows.get(row) || !claim.rows.get(row))
         };
@@ -228,7 +229,7 @@ impl EqualNodes {
         for at in assignment.claims.ids() {
             let claim = &assignment.claims[at];
             let template = claim.template;
-            let size = self.sizes.get(&template).map(|size| size.row as usize);
+            let size = self.sizes.get(&template).map(|size| size.row);
             let Some(size) = size.filter(|row| claim.rows.get(*row)) else {
                 continue;
             };
@@ -237,13 +238,13 @@ impl EqualNodes {
             if !used.any(|(usable, used)| used.saturating_mul(2) >= *usable) {
                 continue;
             }
-            let is_as_large = |row: &usize| {
+            let is_as_large = |row: &RowId| {
                 problem
                     .usable(template, *row)
                     .zip(&usable)
                     .all(|(of_row, size)| of_row >= *size)
             };
-            let rows: Bits = claim.rows.iter().filter(is_as_large).collect();
+            let rows: IdSet<TypeRow> = claim.rows.iter().filter(is_as_large).collect();
             assignment.try_restrict_rows(at, rows);
         }
     }

@@ -2,11 +2,12 @@
 //! (SCH-148), usually far more than it is launched as. Here claims give up rows that are much larger than their cheapest one, and failed
 //! pods are tried again, until no more can be placed.
 
+use crate::compile::catalogue::{RowId, TypeRow};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::templates::{Template, TemplateId, unmet};
 use crate::compile::topology::ClaimId;
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::search::assignment::Assignment;
 use crate::search::launch_spec::launch_spec;
 use crate::strategy::greedy::{FewestPods, solve};
@@ -98,7 +99,12 @@ fn narrow_claims(assignment: &mut Assignment<'_, '_>, keep: KeptTypes, first: Cl
 }
 
 /// The rows a claim keeps, if these are fewer than it has. It keeps more rows where `minValues` needs them.
-fn kept_rows(assignment: &mut Assignment<'_, '_>, at: ClaimId, template: &Template, keep: KeptTypes) -> Option<Bits> {
+fn kept_rows(
+    assignment: &mut Assignment<'_, '_>,
+    at: ClaimId,
+    template: &Template,
+    keep: KeptTypes,
+) -> Option<IdSet<TypeRow>> {
     let problem = assignment.problem;
     let claim = assignment.claims[at].clone();
     let (_, spec) = launch_spec(problem, &mut assignment.specs, &claim);
@@ -110,7 +116,7 @@ fn kept_rows(assignment: &mut Assignment<'_, '_>, at: ClaimId, template: &Templa
             let usable = offers_by_price
                 .iter()
                 .map(|(_, row, _)| *row)
-                .filter(|row| claim.rows.get(*row as usize));
+                .filter(|row| claim.rows.get(*row));
             // The first of equal rows is the cheapest.
             usable.min_by(|a, b| share(problem, claim.template, *a).total_cmp(&share(problem, claim.template, *b)))?
         }
@@ -125,24 +131,28 @@ fn kept_rows(assignment: &mut Assignment<'_, '_>, at: ClaimId, template: &Templa
 }
 
 /// The rows that are at most `times` as large as `model` in every limited resource.
-pub(crate) fn within(problem: &Problem<'_>, template: &Template, rows: &Bits, model: u32, times: i64) -> Bits {
-    let model = &problem.catalogues[template.catalogue]
-        .instance_type(model as usize)
-        .capacity;
+pub(crate) fn within(
+    problem: &Problem<'_>,
+    template: &Template,
+    rows: &IdSet<TypeRow>,
+    model: RowId,
+    times: i64,
+) -> IdSet<TypeRow> {
+    let model = &problem.catalogues[template.catalogue].instance_type(model).capacity;
     let mut rows = rows.clone();
     for limit in &template.limited {
         let most = model.get(limit.name).saturating_mul(times);
         for (_, row) in limit.largest.iter().take_while(|(capacity, _)| *capacity > most) {
-            rows.remove(*row as usize);
+            rows.remove(*row);
         }
     }
     rows
 }
 
 /// The largest fraction of a remaining limit that one node of a row uses.
-pub(crate) fn share(problem: &Problem<'_>, id: TemplateId, row: u32) -> f64 {
+pub(crate) fn share(problem: &Problem<'_>, id: TemplateId, row: RowId) -> f64 {
     let template = &problem.templates[id];
-    let capacity = &problem.types(id).instance_type(row as usize).capacity;
+    let capacity = &problem.types(id).instance_type(row).capacity;
     let limits = template.limited.iter().zip(problem.limits.left(id));
     let taken = |name| if name == sym::NODES { 1 } else { capacity.get(name) };
     let parts = limits.map(|(limit, left)| taken(limit.name) as f64 / (*left).max(1) as f64);

@@ -1,7 +1,8 @@
 //! Unit prices of resources: the dual prices of a linear program that buys capacity for all pods to be placed.
 
+use crate::compile::catalogue::TypeRow;
 use crate::dense::amounts::Amounts;
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::search::assignment::Assignment;
 use crate::search::specs::SpecId;
 use crate::strategy::objective::NodeCosts;
@@ -23,22 +24,17 @@ pub(crate) struct PricedType {
 pub(crate) fn priced_types(
     assignment: &mut Assignment<'_, '_>,
     spec: SpecId,
-    rows: &Bits,
+    rows: &IdSet<TypeRow>,
     node_costs: &NodeCosts,
 ) -> Vec<PricedType> {
     let problem = assignment.problem;
     let template = assignment.specs.get(spec).template;
     let offers_by_price = assignment.specs.offers_by_price(problem, spec).clone();
-    let priced = offers_by_price
-        .into_iter()
-        .filter(|(_, row, _)| rows.get(*row as usize));
+    let priced = offers_by_price.into_iter().filter(|(_, row, _)| rows.get(*row));
     priced
         .map(|(price, row, _)| PricedType {
             price: price.pico() as f64 + node_costs[template] as f64,
-            room: problem
-                .usable(template, row as usize)
-                .map(|usable| usable.max(0))
-                .collect(),
+            room: problem.usable(template, row).map(|usable| usable.max(0)).collect(),
         })
         .collect()
 }

@@ -1,11 +1,12 @@
 //! Max pods: places as many pods as possible where limits or capacity run out. A claim is opened with the row that fits most pods of the
 //! class per share of the limits, and stays that small. Besides the order by size, other orders are tried.
 
+use crate::compile::catalogue::{RowId, TypeRow};
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::templates::TemplateId;
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::IdVec;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
@@ -118,20 +119,20 @@ impl MaxPods {
         } else {
             self.left[class].max(1)
         };
-        let mut best: Option<(f64, u32)> = None;
+        let mut best: Option<(f64, RowId)> = None;
         // Cheapest first, so that the cheapest of equals is chosen.
         for (_, row, _) in assignment.specs.offers_by_price(problem, narrowed.spec) {
-            if !narrowed.rows.get(*row as usize) {
+            if !narrowed.rows.get(*row) {
                 continue;
             }
-            let pods = pods_per_node(problem, id, *row as usize, query.class).min(most) as f64;
+            let pods = pods_per_node(problem, id, *row, query.class).min(most) as f64;
             let density = pods / share(problem, id, *row).max(f64::MIN_POSITIVE);
             if best.is_none_or(|(known, _)| density > known * (1.0 + f64::EPSILON)) {
                 best = Some((density, *row));
             }
         }
         let Some((_, model)) = best else { return narrowed };
-        let rows: Bits = within(problem, template, &narrowed.rows, model, 1);
+        let rows: IdSet<TypeRow> = within(problem, template, &narrowed.rows, model, 1);
         assignment.restrict(&narrowed, rows).unwrap_or(narrowed)
     }
 }
@@ -144,7 +145,7 @@ pub(super) fn one_per_node(query: &Query<'_>) -> bool {
 }
 
 /// The number of pods of a class that fit an empty node of a row.
-fn pods_per_node(problem: &Problem<'_>, id: TemplateId, row: usize, class: &PodClass) -> i64 {
+fn pods_per_node(problem: &Problem<'_>, id: TemplateId, row: RowId, class: &PodClass) -> i64 {
     let of_each = problem.usable(id, row).zip(&class.requests);
     let counts = of_each.filter(|(_, wanted)| **wanted > 0);
     counts.map(|(usable, wanted)| usable / wanted).min().unwrap_or(i64::MAX)

@@ -1,9 +1,10 @@
 //! The value of pods, by class: their requests at the unit prices of the spec a new claim for them has.
 
+use crate::compile::catalogue::TypeRow;
 use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::queue::PodId;
 use crate::dense::amounts::Amounts;
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::dense::ids::IdVec;
 use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
@@ -37,7 +38,7 @@ impl PodValues {
         for class in queue.iter().filter_map(|pod| problem.of_pod[*pod]) {
             *counts.entry(class).or_default() += 1;
         }
-        let mut demand: BTreeMap<SpecId, (Amounts, Bits)> = BTreeMap::new();
+        let mut demand: BTreeMap<SpecId, (Amounts, IdSet<TypeRow>)> = BTreeMap::new();
         let mut specs: IdVec<PodClass, Option<SpecId>> = IdVec::filled(None, problem.classes.len());
         for (class, count) in counts {
             let Some((spec, rows)) = start(assignment, class) else {
@@ -46,7 +47,7 @@ impl PodValues {
             specs[class] = Some(spec);
             let (sum, all) = demand
                 .entry(spec)
-                .or_insert_with(|| (problem.resources.zero(), Bits::default()));
+                .or_insert_with(|| (problem.resources.zero(), IdSet::default()));
             for (sum, amount) in sum.iter_mut().zip(problem.requests(class)) {
                 *sum = sum.saturating_add(amount.saturating_mul(count));
             }
@@ -80,7 +81,7 @@ impl PodValues {
 }
 
 /// The spec and rows of a new claim for a class in the first pool that accepts it, before topology.
-fn start(assignment: &mut Assignment<'_, '_>, class: ClassId) -> Option<(SpecId, Bits)> {
+fn start(assignment: &mut Assignment<'_, '_>, class: ClassId) -> Option<(SpecId, IdSet<TypeRow>)> {
     let problem = assignment.problem;
     let allowed = AllowedPlacement::default();
     let query = assignment.query(class, 0, &allowed)?;

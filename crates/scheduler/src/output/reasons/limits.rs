@@ -1,9 +1,10 @@
 //! What is missing in a pool's limits for one more node.
 
+use crate::compile::catalogue::TypeRow;
 use crate::compile::limits::Limits;
 use crate::compile::problem::Problem;
 use crate::compile::templates::TemplateId;
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::output::reasons::text::{amount, amounts};
 use kerf_model::intern::sym;
 use kerf_model::nodepool::NodePool;
@@ -18,11 +19,16 @@ pub(super) fn node_limit(pool: &NodePool) -> Option<String> {
 }
 
 /// The text for the first limited resource of which even the smallest of `rows` has more than is left.
-pub(super) fn nearest_limit(problem: &Problem<'_>, limits: &Limits, id: TemplateId, rows: &Bits) -> Option<String> {
+pub(super) fn nearest_limit(
+    problem: &Problem<'_>,
+    limits: &Limits,
+    id: TemplateId,
+    rows: &IdSet<TypeRow>,
+) -> Option<String> {
     let template = &problem.templates[id];
     let limited = template.limited.iter().zip(limits.left(id));
     for (limit, left) in limited {
-        let capacities = limit.largest.iter().filter(|(_, row)| rows.get(*row as usize));
+        let capacities = limit.largest.iter().filter(|(_, row)| rows.get(*row));
         let Some(least) = capacities.map(|(capacity, _)| *capacity).min() else {
             continue;
         };

@@ -1,14 +1,14 @@
 //! The instance-type filter (section 22.2 of `docs/behaviour/scheduling.md`): which of requirements, resources and offering some type met, and
 //! what would help.
 
-use crate::compile::catalogue::TypeIndex;
+use crate::compile::catalogue::{RowId, TypeIndex, TypeRow};
 use crate::compile::classes::PodClass;
 use crate::compile::daemons::least;
 use crate::compile::problem::Problem;
 use crate::compile::requirements::{ReqSet, requirements_overlap};
 use crate::compile::templates::{Template, unmet};
 use crate::dense::amounts::{Amounts, add};
-use crate::dense::bits::Bits;
+use crate::dense::id_set::IdSet;
 use crate::output::launches::keys_text;
 use crate::output::reasons::reason::{Depth, Reason};
 use crate::output::reasons::text::first_short;
@@ -26,7 +26,7 @@ pub(super) struct TypeSearch<'x> {
     pub(super) template: &'x Template,
     pub(super) class: &'x PodClass,
     /// The rows that pool and limits leave.
-    pub(super) options: &'x Bits,
+    pub(super) options: &'x IdSet<TypeRow>,
     pub(super) depth: Depth,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct TypeSearch<'x> {
 struct TypeScan<'x> {
     filter: TypeFilter,
     /// Rows that met everything together.
-    survivors: Bits,
+    survivors: IdSet<TypeRow>,
     /// The requests of DaemonSets, by examined partition.
     overheads: Vec<&'x Resources>,
     /// A host port of a DaemonSet that excludes a partition.
@@ -136,10 +136,10 @@ impl<'x> TypeSearch<'x> {
     }
 
     /// The first resource of which no row of `rows` has enough, as text.
-    fn largest(&self, rows: &Bits, which: &str) -> String {
+    fn largest(&self, rows: &IdSet<TypeRow>, which: &str) -> String {
         let types = self.types();
         let free = |at: usize| {
-            let left = |row: usize| {
+            let left = |row: RowId| {
                 let mine = self.template.partition_of(row);
                 types.amounts[at][row].saturating_sub(mine.map_or(0, |partition| partition.overhead[at]))
             };
@@ -199,7 +199,7 @@ impl<'x> TypeSearch<'x> {
     }
 
     /// The number of distinct instance types among some rows.
-    fn count(&self, rows: &Bits) -> usize {
+    fn count(&self, rows: &IdSet<TypeRow>) -> usize {
         let types = self.types();
         let mut numbers: Vec<usize> = rows.iter().map(|row| types.rows[row].instance_type).collect();
         numbers.dedup();
@@ -223,11 +223,10 @@ impl<'x> TypeSearch<'x> {
                 let own = kind.requirements.get(want.key);
                 own.is_none_or(|own| requirements_overlap(own, want, interner))
             });
-            let fits = types
-                .rows
-                .iter()
-                .position(|row| row.instance_type == *number)
-                .is_some_and(|row| types.row_fits(row, &self.class.requests));
+            let mut rows = types.rows.entries();
+            let fits = rows
+                .find(|(_, row)| row.instance_type == *number)
+                .is_some_and(|(row, _)| types.row_fits(row, &self.class.requests));
             let mut off = kind.offerings.iter().filter(|offering| !offering.available);
             meets && fits && off.any(|offering| offers(self.problem, offering, merged))
         };
@@ -288,12 +287,12 @@ pub(super) fn emptied_pool(problem: &Problem<'_>, pool: &NodePool) -> Option<Str
 fn examine(
     problem: &Problem<'_>,
     types: &TypeIndex,
-    rows: &Bits,
+    rows: &IdSet<TypeRow>,
     total: &[i64],
     merged: &Requirements,
     filter: &mut TypeFilter,
-) -> Bits {
-    let mut survivors = Bits::default();
+) -> IdSet<TypeRow> {
+    let mut survivors = IdSet::default();
     let mut last = usize::MAX;
     for first in rows.iter() {
         let number = types.rows[first].instance_type;
@@ -307,16 +306,10 @@ fn examine(
                 .is_none_or(|own| requirements_overlap(own, want, problem.interner()))
         });
         let (mut fits, mut offered, mut together) = (false, false, false);
-        // The rows of a type are adjacent.
-        let same = |row: &usize| types.rows[*row].instance_type == number;
-        let start = (0..=first).rev().take_while(same).last().unwrap_or(first);
-        let group = (start..types.rows.len()).take_while(same);
-        for row in group {
+        for row in types.rows_of_type(first) {
             let big = types.row_fits(row, total);
-            let had = types.rows[row]
-                .offers
-                .clone()
-                .any(|at| offers(problem, types.offering(&types.offers[at]), merged));
+            let mut offered_by_row = types.offers_of(row);
+            let had = offered_by_row.any(|offer| offers(problem, types.offering(offer), merged));
             (fits, offered) = (fits || big, offered || had);
             if meets && big && had {
                 together = true;

@@ -1,5 +1,6 @@
 //! The cheapest row for the pods of a node.
 
+use crate::compile::catalogue::RowId;
 use crate::compile::classes::ClassId;
 use crate::compile::templates::TemplateId;
 use crate::dense::amounts::{Amounts, fits};
@@ -15,7 +16,7 @@ use std::rc::Rc;
 pub(super) struct Offer {
     /// The price plus the node cost, in 10⁻¹² dollars per hour.
     pub(super) price: i64,
-    pub(super) row: usize,
+    pub(super) row: RowId,
     /// What pods may use.
     pub(super) room: Amounts,
 }
@@ -44,7 +45,7 @@ impl Quotes {
         let rows = assignment.specs.get(spec).rows.clone();
         let mut offers: Vec<Offer> = Vec::new();
         for (price, row, _) in assignment.specs.offers_by_price(problem, spec) {
-            let row = *row as usize;
+            let row = *row;
             if !rows.get(row) {
                 continue;
             }

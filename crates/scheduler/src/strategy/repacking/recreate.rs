@@ -1,5 +1,6 @@
 //! Ruin and recreate: takes a few nodes apart and packs their movable pods anew, always onto the node with the highest value per dollar.
 
+use crate::compile::catalogue::RowId;
 use crate::compile::classes::ClassId;
 use crate::compile::problem::Problem;
 use crate::compile::templates::TemplateId;
@@ -288,7 +289,7 @@ impl Recreator<'_, '_, '_, '_> {
         available: u32,
         left: &[i64],
         members: &Members,
-        (spec, row): (&mut SpecId, usize),
+        (spec, row): (&mut SpecId, RowId),
     ) -> Option<u32> {
         if !self.rules.allow(members, class) {
             return None;
