@@ -14,6 +14,8 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// The id of a catalogue.
+pub(crate) type CatalogueId = Id<TypeIndex>;
 /// The id of a row.
 pub(crate) type RowId = Id<TypeRow>;
 /// The id of an available offering.

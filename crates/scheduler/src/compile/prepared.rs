@@ -1,6 +1,6 @@
 //! A compiled snapshot: everything that does not depend on the pods of a question is computed once.
 
-use crate::compile::catalogue::{Offer, OfferId, OffersByPrice, TypeRow};
+use crate::compile::catalogue::{CatalogueId, Offer, OfferId, OffersByPrice, TypeIndex, TypeRow};
 use crate::compile::labels::LabelIndex;
 use crate::compile::requirements::ReqSet;
 use crate::compile::running_pods::RunningPods;
@@ -35,8 +35,8 @@ pub struct Prepared {
     /// Whether some pool or node has a `PreferNoSchedule` taint (SCH-119; upstream looks at pools only).
     pub(crate) soft_taints: bool,
     pub(crate) templates: Templates,
-    /// Per catalogue: offers, and the keys they need a claim to define.
-    pub(crate) required_keys: Vec<Vec<(OfferId, Sym)>>,
+    /// Offers, and the keys they need a claim to define.
+    pub(crate) required_keys: IdVec<TypeIndex, Vec<(OfferId, Sym)>>,
     pub(crate) targets: Targets,
     pub(crate) running_pods: RunningPods,
     node_caches: Arc<NodeCaches>,
@@ -45,9 +45,9 @@ pub struct Prepared {
     /// The counts of the previous snapshot, and the nodes replaced since.
     counts_before: Option<CountsBefore>,
     /// Per catalogue: the rows and offers that meet a requirement.
-    matching: Arc<Memo<(usize, Requirement), Matching>>,
+    matching: Arc<Memo<(CatalogueId, Requirement), Matching>>,
     /// Per catalogue: offers by price, for a set of offers.
-    offers_by_price: Arc<Memo<(usize, IdSet<Offer>), OffersByPrice>>,
+    offers_by_price: Arc<Memo<(CatalogueId, IdSet<Offer>), OffersByPrice>>,
 }
 
 /// A cache with at least this many entries is dropped at the next snapshot. Bounds memory where keys change constantly.
@@ -332,7 +332,7 @@ impl Prepared {
     }
 
     /// The cheapest of some offers for each row, by price.
-    pub(crate) fn offers_by_price(&self, catalogue: usize, offers: &IdSet<Offer>) -> Arc<OffersByPrice> {
+    pub(crate) fn offers_by_price(&self, catalogue: CatalogueId, offers: &IdSet<Offer>) -> Arc<OffersByPrice> {
         self.offers_by_price
             .get((catalogue, offers.clone()), |(catalogue, offers)| {
                 self.templates.catalogues[*catalogue].offers_by_price(offers)
@@ -340,7 +340,7 @@ impl Prepared {
     }
 
     /// The rows and offers of a catalogue that meet a requirement; `minValues` is ignored.
-    pub(crate) fn matching(&self, catalogue: usize, requirement: Requirement) -> Arc<Matching> {
+    pub(crate) fn matching(&self, catalogue: CatalogueId, requirement: Requirement) -> Arc<Matching> {
         self.matching.get((catalogue, requirement), |(catalogue, requirement)| {
             let types = &self.templates.catalogues[*catalogue];
             Matching {
@@ -422,7 +422,10 @@ mod tests {
         for step in 0..CACHE_MAX + 64 {
             snapshot.pools = vec![pool(&interner, step, &catalogue)];
             prepared = prepared.next(&snapshot, &options);
-            prepared.matching(0, Requirement::exists(interner.intern(&format!("key-{step}"))));
+            prepared.matching(
+                CatalogueId::new(0),
+                Requirement::exists(interner.intern(&format!("key-{step}"))),
+            );
             most_taints = most_taints.max(prepared.taint_sets.list.len());
             most_met = most_met.max(prepared.matching.len());
         }

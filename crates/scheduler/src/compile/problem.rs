@@ -1,6 +1,6 @@
 //! The compiled question: everything that does not change while pods are placed, as dense numbers.
 
-use crate::compile::catalogue::{OfferId, RowId};
+use crate::compile::catalogue::{OfferId, RowId, TypeIndex};
 use crate::compile::classes::{ClassId, CompileContext, PodClass, PodClasses};
 use crate::compile::limits::{LimitAmounts, Limits};
 use crate::compile::prepared::Prepared;
@@ -29,9 +29,9 @@ pub(crate) struct Problem<'a> {
     /// The valid pods in the order they are tried (SCH-241), as indices into `pods`.
     pub(crate) queue: Vec<PodId>,
     pub(crate) resources: &'a ResourceIndex,
-    pub(crate) catalogues: &'a [SharedTypeIndex],
-    /// Per catalogue: offers, and the keys they need a claim to define.
-    pub(crate) required_keys: &'a [Vec<(OfferId, Sym)>],
+    pub(crate) catalogues: &'a IdVec<TypeIndex, SharedTypeIndex>,
+    /// Offers, and the keys they need a claim to define.
+    pub(crate) required_keys: &'a IdVec<TypeIndex, Vec<(OfferId, Sym)>>,
     pub(crate) templates: &'a IdVec<Template, Template>,
     pub(crate) empty_pools: &'a [(Arc<str>, bool)],
     pub(crate) targets: &'a Targets,

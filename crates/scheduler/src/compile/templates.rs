@@ -1,6 +1,6 @@
 //! Templates: what a new node of each pool can be (section 11 of `docs/behaviour/scheduling.md`).
 
-use crate::compile::catalogue::{Offer, RowId, TypeIndex, TypeRow};
+use crate::compile::catalogue::{CatalogueId, Offer, RowId, TypeIndex, TypeRow};
 use crate::compile::daemons::{DaemonPartition, partitions};
 use crate::dense::amounts::{Amounts, ResourceIndex};
 use crate::dense::id_set::IdSet;
@@ -19,8 +19,7 @@ pub(crate) type TemplateId = Id<Template>;
 #[derive(Clone, Debug)]
 pub(crate) struct Template {
     pub(crate) pool: Arc<NodePool>,
-    /// The index of its catalogue.
-    pub(crate) catalogue: usize,
+    pub(crate) catalogue: CatalogueId,
     /// The pool's requirements, and those that exist only to match DaemonSets that ask for them (SCH-112).
     pub(crate) requirements: Requirements,
     /// Rows that no pod is needed to exclude: without negative amounts, and meeting the requirements.
@@ -67,7 +66,7 @@ fn limited(pool: &NodePool, types: &TypeIndex, rows: &IdSet<TypeRow>) -> Vec<Lim
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Templates {
     pub(crate) list: IdVec<Template, Template>,
-    pub(crate) catalogues: Vec<SharedTypeIndex>,
+    pub(crate) catalogues: IdVec<TypeIndex, SharedTypeIndex>,
     pub(crate) empty_pools: Vec<(Arc<str>, bool)>,
 }
 
@@ -102,18 +101,18 @@ impl Templates {
         let mut templates = Self::default();
         for pool in eligible(snapshot) {
             let Ok(catalogue) = &pool.catalogue else { continue };
-            let index = templates.index_of(catalogue, resources, snapshot, before);
+            let id = templates.intern_catalogue(catalogue, resources, snapshot, before);
             if let Some(previous) = before.and_then(|before| before.template_of(pool, catalogue)) {
-                let limited = limited(pool, &templates.catalogues[index], &previous.rows);
+                let limited = limited(pool, &templates.catalogues[id], &previous.rows);
                 templates.list.push(Template {
                     pool: Arc::clone(pool),
-                    catalogue: index,
+                    catalogue: id,
                     limited,
                     ..previous.clone()
                 });
                 continue;
             }
-            let types = Arc::clone(&templates.catalogues[index]);
+            let types = Arc::clone(&templates.catalogues[id]);
             let mut requirements = pool.requirements.clone();
             for key in [sym::REGISTERED, sym::INITIALIZED] {
                 requirements.add(Requirement::is(key, sym::TRUE), &snapshot.interner);
@@ -145,7 +144,7 @@ impl Templates {
                 }
             }
             let limited = limited(pool, &types, &rows);
-            let (pool, catalogue) = (Arc::clone(pool), index);
+            let (pool, catalogue) = (Arc::clone(pool), id);
             let template = Template {
                 pool,
                 catalogue,
@@ -162,20 +161,20 @@ impl Templates {
         templates
     }
 
-    fn index_of(
+    /// The id of a catalogue, which is indexed if it is new.
+    fn intern_catalogue(
         &mut self,
         catalogue: &Arc<kerf_model::instance_type::Catalogue>,
         resources: &ResourceIndex,
         snapshot: &Snapshot,
         before: Option<&Self>,
-    ) -> usize {
+    ) -> CatalogueId {
         let same = |index: &&SharedTypeIndex| Arc::ptr_eq(&index.catalogue, catalogue);
-        let position = self.catalogues.iter().position(|index| same(&index));
-        position.unwrap_or_else(|| {
+        let known = self.catalogues.ids().find(|id| same(&&self.catalogues[*id]));
+        known.unwrap_or_else(|| {
             let previous = before.and_then(|before| before.catalogues.iter().find(same).cloned());
             let index = previous.unwrap_or_else(|| Arc::new(TypeIndex::new(catalogue, resources, &snapshot.interner)));
-            self.catalogues.push(index);
-            self.catalogues.len() - 1
+            self.catalogues.push(index)
         })
     }
 

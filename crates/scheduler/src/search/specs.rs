@@ -1,7 +1,7 @@
 //! Claim specs: the requirements of a template after pods, volumes and topology were merged. Equal specs share one id and merges are
 //! cached, so that the cost depends on the number of *distinct* merges.
 
-use crate::compile::catalogue::{Offer, OfferId, OffersByPrice, RowId, TypeRow};
+use crate::compile::catalogue::{CatalogueId, Offer, OfferId, OffersByPrice, RowId, TypeRow};
 use crate::compile::problem::Problem;
 use crate::compile::requirements::{ReqId, ReqSet};
 use crate::compile::templates::TemplateId;
@@ -233,7 +233,7 @@ fn domains(
     problem: &Problem<'_>,
     requirements: &Requirements,
     key: KeyId,
-    (catalogue, rows): (usize, &IdSet<TypeRow>),
+    (catalogue, rows): (CatalogueId, &IdSet<TypeRow>),
 ) -> ClaimDomains {
     let table = &problem.keys.tables[key];
     match requirements.get(table.key) {
