@@ -160,12 +160,12 @@ impl Prepared {
         let mut templates =
             Templates::compile(snapshot, &resources, options.min_values_policy, may_be_undefined, pools);
         for template in &mut templates.list {
-            template.taints = taint_sets.number(&template.pool.taints) as usize;
+            template.taints = taint_sets.intern(&template.pool.taints);
         }
         let nodes = before.map(|(before, unchanged)| (&before.targets, unchanged));
         let targets = Targets::new(snapshot, &resources, &mut taint_sets, nodes);
         let anti_affinity = templates.list.iter().map(|template| template.taints);
-        let soft_taints = taint_sets.soft(anti_affinity.chain(targets.iter().map(|target| target.taints as usize)));
+        let soft_taints = taint_sets.soft(anti_affinity.chain(targets.iter().map(|target| target.taints)));
         let running_before = before.map(|(before, unchanged)| (&before.running_pods, unchanged));
         let same = before.filter(|(before, _)| before.templates.share_catalogues(&templates));
         let required_keys = same.map_or_else(

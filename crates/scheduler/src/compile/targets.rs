@@ -1,7 +1,7 @@
 //! Existing nodes as targets of placements, compiled (sections 5 and 16.3 of `docs/behaviour/scheduling.md`).
 
 use crate::compile::daemons::DaemonOverhead;
-use crate::compile::taints::TaintSets;
+use crate::compile::taints::{TaintSetId, TaintSets};
 use crate::dense::amounts::{Amounts, ResourceIndex, fits, subtract};
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::{Id, IdVec};
@@ -21,8 +21,7 @@ pub(crate) type TargetId = Id<Target>;
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) node: Arc<Node>,
-    /// The id of its taint set.
-    pub(crate) taints: u32,
+    pub(crate) taints: TaintSetId,
     /// Whether it is overcommitted or over an attach limit, so that it takes no pod (SCH-480, SCH-481).
     pub(crate) closed: bool,
     /// Host ports of bound pods and of DaemonSets.
@@ -150,7 +149,7 @@ impl Targets {
             }
             let mut placeable = resources.dense(&node.available());
             subtract(&mut placeable, &expected.reserve(node, resources, &snapshot.interner));
-            let mut target = target(node, taints.number(&node.taints), &placeable);
+            let mut target = target(node, taints.intern(&node.taints), &placeable);
             target.ports.extend(expected.ports(node, &snapshot.interner));
             targets.push(Arc::new(target), &placeable);
         }
@@ -215,7 +214,7 @@ impl std::ops::Index<TargetId> for Targets {
 }
 
 /// Compiles one node.
-fn target(node: &Arc<Node>, taints: u32, placeable: &Amounts) -> Target {
+fn target(node: &Arc<Node>, taints: TaintSetId, placeable: &Amounts) -> Target {
     let attached = attached(node);
     let over = node.volume_limits.iter().any(|(driver, limit)| {
         attached

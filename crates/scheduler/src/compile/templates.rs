@@ -2,6 +2,7 @@
 
 use crate::compile::catalogue::{CatalogueId, Offer, RowId, TypeIndex, TypeRow};
 use crate::compile::daemons::{DaemonPartition, partitions};
+use crate::compile::taints::TaintSetId;
 use crate::dense::amounts::{Amounts, ResourceIndex};
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::{Id, IdVec};
@@ -24,8 +25,7 @@ pub(crate) struct Template {
     pub(crate) requirements: Requirements,
     /// Rows that no pod is needed to exclude: without negative amounts, and meeting the requirements.
     pub(crate) rows: IdSet<TypeRow>,
-    /// The id of its taint set.
-    pub(crate) taints: usize,
+    pub(crate) taints: TaintSetId,
     pub(crate) partitions: Vec<DaemonPartition>,
     /// The smallest overhead of any partition, per resource. Used for quick rejections.
     pub(crate) overhead_min: Amounts,
@@ -150,7 +150,7 @@ impl Templates {
                 catalogue,
                 requirements,
                 rows,
-                taints: 0,
+                taints: TaintSetId::new(0),
                 partitions,
                 overhead_min,
                 limited,

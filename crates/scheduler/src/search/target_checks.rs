@@ -117,7 +117,7 @@ impl Assignment<'_, '_> {
             Some(TargetRejection::Closed)
         } else if query.class.moved && self.problem.settling.get(at) {
             Some(TargetRejection::Settling)
-        } else if !query.level.tolerated.get(target.taints as usize) {
+        } else if !query.level.tolerated.get(target.taints) {
             Some(TargetRejection::Taint)
         } else if !self.volumes_attach(query.class, at) {
             Some(TargetRejection::Volumes)

@@ -2,9 +2,9 @@
 
 use crate::compile::classes::volume_topology::VolumeTopology;
 use crate::compile::requirements::ReqId;
+use crate::compile::taints::TaintSet;
 use crate::compile::topology::{Domain, GroupId, KeyId, NodeFilterId};
 use crate::dense::amounts::Amounts;
-use crate::dense::bits::Bits;
 use crate::dense::id_set::IdSet;
 use crate::dense::ids::Id;
 use kerf_model::pod::{PodShape, PodVolume};
@@ -34,8 +34,8 @@ pub(crate) struct CompiledLevel {
     pub(crate) full: ReqId,
     /// The hard constraints only.
     pub(crate) strict: ReqId,
-    /// The ids of the taint sets that are tolerated.
-    pub(crate) tolerated: Arc<Bits>,
+    /// The taint sets that are tolerated.
+    pub(crate) tolerated: Arc<IdSet<TaintSet>>,
     pub(crate) tolerations: Arc<[Toleration]>,
     pub(crate) own_groups: Vec<OwnGroup>,
     /// Whether upstream stops before this level (`RelaxationLevel::kerf_only`).

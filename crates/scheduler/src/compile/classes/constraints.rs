@@ -161,10 +161,10 @@ fn compile_level(
     if relaxation.tolerates_soft_taints {
         tolerations.push(Toleration::prefer_no_schedule());
     }
-    let tolerated = context.taint_sets.iter().enumerate();
+    let tolerated = context.taint_sets.entries();
     let tolerated = tolerated
         .filter(|(_, taints)| first_untolerated(taints, &tolerations).is_none())
-        .map(|(at, _)| at);
+        .map(|(id, _)| id);
     CompiledLevel {
         full: context.req_sets.intern(full),
         strict: context.req_sets.intern(strict),
