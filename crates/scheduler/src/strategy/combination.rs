@@ -1,7 +1,7 @@
 //! Combines outcomes. Pools that share no pods do not affect each other, so each group of such pools takes the outcome that is cheapest there:
 //! a plan for several such groups costs no more than the outcomes of the strategies for each of them.
 
-use crate::compile::classes::ClassId;
+use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::targets::TargetId;
@@ -15,6 +15,7 @@ use crate::strategy::objective::NodeCosts;
 use crate::strategy::outcome::{Outcome, Stop, Strategy};
 use crate::strategy::priced_start::PricedStart;
 use crate::strategy::repacking::{Pins, place_on_node};
+use kerf_model::pod::Pod;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -33,13 +34,13 @@ enum Shared {
 /// The pod classes in parts: classes of two parts share nothing in any of the outcomes.
 struct Parts {
     /// By class: the class that stands for its part.
-    representatives: Vec<usize>,
+    representatives: IdVec<PodClass, ClassId>,
 }
 
 impl Parts {
     fn new(problem: &Problem<'_>, outcomes: &[&mut Outcome<'_, '_>]) -> Self {
         let mut parts = Self {
-            representatives: (0..problem.classes.len()).collect(),
+            representatives: problem.classes.ids().collect(),
         };
         let mut first: FxHashMap<Shared, ClassId> = FxHashMap::default();
         let mut join = |shared: Shared, class: ClassId| {
@@ -71,8 +72,8 @@ impl Parts {
     }
 
     /// The class that stands for the part of a class.
-    fn of(&self, class: ClassId) -> usize {
-        let mut at = class.index();
+    fn of(&self, class: ClassId) -> ClassId {
+        let mut at = class;
         while self.representatives[at] != at {
             at = self.representatives[at];
         }
@@ -81,7 +82,7 @@ impl Parts {
 
     fn join(&mut self, one: ClassId, other: ClassId) {
         let (one, other) = (self.of(one), self.of(other));
-        // The smaller number stands for both, so that equal input gives equal parts.
+        // The smaller id stands for both, so that equal input gives equal parts.
         self.representatives[one.max(other)] = one.min(other);
     }
 }
@@ -90,8 +91,8 @@ impl Parts {
 type PartRank = (Reverse<u64>, i64);
 
 /// The rank of an outcome for each part, with `node_costs` added to the price of each node.
-fn ranks(outcome: &mut Outcome<'_, '_>, parts: &Parts, node_costs: &NodeCosts) -> BTreeMap<usize, PartRank> {
-    let mut ranks: BTreeMap<usize, PartRank> = BTreeMap::new();
+fn ranks(outcome: &mut Outcome<'_, '_>, parts: &Parts, node_costs: &NodeCosts) -> BTreeMap<ClassId, PartRank> {
+    let mut ranks: BTreeMap<ClassId, PartRank> = BTreeMap::new();
     let assignment = &mut outcome.assignment;
     for at in assignment.claims.ids() {
         let price = assignment.price_of(at).pico();
@@ -129,7 +130,7 @@ pub(super) fn combine<'w, 'a>(
         .map(|outcome| ranks(outcome, &parts, node_costs))
         .collect();
     // By part: the best outcome.
-    let mut best: BTreeMap<usize, (PartRank, usize)> = BTreeMap::new();
+    let mut best: BTreeMap<ClassId, (PartRank, usize)> = BTreeMap::new();
     for (at, ranks) in of_outcomes.iter().enumerate() {
         for (part, rank) in ranks {
             let known = best.entry(*part).or_insert((*rank, at));
@@ -144,7 +145,7 @@ pub(super) fn combine<'w, 'a>(
         return None;
     }
     let mut assignment = start.assignment.clone();
-    let mut placed = vec![false; problem.pods.len()];
+    let mut placed = IdVec::filled(false, problem.pods.len());
     for (at, outcome) in outcomes.iter().enumerate() {
         let belongs = |class: ClassId| best.get(&parts.of(class)).is_some_and(|(_, winner)| *winner == at);
         take(&outcome.assignment, belongs, &mut assignment, &mut placed);
@@ -161,7 +162,7 @@ pub(super) fn join<'w, 'a>(
 ) -> Outcome<'w, 'a> {
     let mut assignment = Assignment::by_price(instance);
     assignment.use_limits_by_cheapest_row(queue.len());
-    let mut placed = vec![false; instance.problem.pods.len()];
+    let mut placed = IdVec::filled(false, instance.problem.pods.len());
     for outcome in outcomes {
         take(&outcome.assignment, |_| true, &mut assignment, &mut placed);
     }
@@ -171,12 +172,12 @@ pub(super) fn join<'w, 'a>(
 /// Places the pods without a place as the greedy does.
 fn place_rest<'w, 'a>(
     assignment: Assignment<'w, 'a>,
-    placed: &[bool],
+    placed: &IdVec<Pod, bool>,
     queue: &[PodId],
     stop: Stop<'_>,
 ) -> Outcome<'w, 'a> {
     let mut left: Vec<PodId> = queue.to_vec();
-    left.retain(|pod| !placed[pod.index()]);
+    left.retain(|pod| !placed[*pod]);
     let mut outcome = solve(assignment, &left, &mut FewestPods, stop);
     outcome.strategy = Strategy::Combination;
     outcome
@@ -187,7 +188,7 @@ fn take(
     from: &Assignment<'_, '_>,
     belongs: impl Fn(ClassId) -> bool,
     to: &mut Assignment<'_, '_>,
-    placed: &mut [bool],
+    placed: &mut IdVec<Pod, bool>,
 ) {
     let problem = from.problem;
     let mut target_of: FxHashMap<PodId, TargetId> = FxHashMap::default();
@@ -217,7 +218,7 @@ fn take(
         } else {
             false
         };
-        placed[pod.index()] = is_placed;
+        placed[*pod] = is_placed;
         if is_placed && level > 0 {
             to.relaxed_pods.push((*pod, level));
         }

@@ -1,11 +1,12 @@
 //! Independent parts of a queue: pods of two parts share no pool, no existing node and no topology group, so they do not affect each other.
 //! Each part is planned as if it were alone, so that a plan for several parts costs no more than the plans for each.
 
-use crate::compile::classes::ClassId;
+use crate::compile::classes::{ClassId, PodClass};
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::templates::TemplateId;
 use crate::compile::topology::GroupId;
+use crate::dense::ids::IdVec;
 use crate::search::allowed::AllowedPlacement;
 use crate::search::assignment::Assignment;
 use crate::search::instance::Instance;
@@ -26,13 +27,13 @@ enum Shared {
 /// Classes joined into parts.
 struct Parts {
     /// By class: another class of its part, or itself if it stands for the part.
-    representatives: Vec<usize>,
-    first: FxHashMap<Shared, usize>,
+    representatives: IdVec<PodClass, ClassId>,
+    first: FxHashMap<Shared, ClassId>,
 }
 
 impl Parts {
     /// The class that stands for the part of a class.
-    fn of(&self, class: usize) -> usize {
+    fn of(&self, class: ClassId) -> ClassId {
         let mut at = class;
         while self.representatives[at] != at {
             at = self.representatives[at];
@@ -42,9 +43,9 @@ impl Parts {
 
     /// Joins the part of a class with that of the classes that share something with it.
     fn join(&mut self, shared: Shared, class: ClassId) {
-        let other = *self.first.entry(shared).or_insert(class.index());
-        let (one, other) = (self.of(class.index()), self.of(other));
-        // The smaller number stands for both, so that equal input gives equal parts.
+        let other = *self.first.entry(shared).or_insert(class);
+        let (one, other) = (self.of(class), self.of(other));
+        // The smaller id stands for both, so that equal input gives equal parts.
         self.representatives[one.max(other)] = one.min(other);
     }
 }
@@ -56,13 +57,13 @@ pub(super) fn independent_parts(instance: &Instance<'_>, queue: &[PodId]) -> Opt
         return None;
     }
     let mut parts = Parts {
-        representatives: (0..problem.classes.len()).collect(),
+        representatives: problem.classes.ids().collect(),
         first: FxHashMap::default(),
     };
     let mut assignment = Assignment::new(instance);
-    let mut seen = vec![false; problem.classes.len()];
+    let mut seen = IdVec::filled(false, problem.classes.len());
     for class in queue.iter().filter_map(|pod| problem.of_pod[*pod]) {
-        if std::mem::replace(&mut seen[class.index()], true) {
+        if std::mem::replace(&mut seen[class], true) {
             continue;
         }
         for group in topology_groups(problem, class) {
@@ -80,10 +81,10 @@ pub(super) fn independent_parts(instance: &Instance<'_>, queue: &[PodId]) -> Opt
             parts.join(Shared::Targets, class);
         }
     }
-    let mut queues: BTreeMap<usize, Vec<PodId>> = BTreeMap::new();
+    let mut queues: BTreeMap<ClassId, Vec<PodId>> = BTreeMap::new();
     for pod in queue {
         if let Some(class) = problem.of_pod[*pod] {
-            queues.entry(parts.of(class.index())).or_default().push(*pod);
+            queues.entry(parts.of(class)).or_default().push(*pod);
         }
     }
     (queues.len() > 1 && !has_reservations(problem)).then(|| queues.into_values().collect())

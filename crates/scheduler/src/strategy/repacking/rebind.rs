@@ -43,7 +43,7 @@ pub(crate) fn rebind<'w, 'a>(
     };
     let mut claims: IdVec<NewNode, Option<ClaimId>> = IdVec::filled(None, before.claims.len());
     let mut second_claims: Vec<Option<ClaimId>> = vec![None; second_round.len()];
-    let mut placed = vec![false; problem.pods.len()];
+    let mut placed = IdVec::filled(false, problem.pods.len());
     for (pod, place) in bound {
         let Some(class) = problem.of_pod[*pod] else {
             continue;
@@ -51,7 +51,7 @@ pub(crate) fn rebind<'w, 'a>(
         let (template, pins, claim) = match *place {
             BoundPlace::Target(target) => {
                 assignment.place_on_target(target, class, *pod);
-                placed[pod.index()] = true;
+                placed[*pod] = true;
                 continue;
             }
             BoundPlace::Claim(claim) => (before.claims[claim].template, pins_of(claim), &mut claims[claim]),
@@ -59,7 +59,7 @@ pub(crate) fn rebind<'w, 'a>(
         };
         for level_index in 0..problem.class(class).levels.len() {
             if place_on_node(&mut assignment, template, &pins, claim, class, *pod, level_index) {
-                placed[pod.index()] = true;
+                placed[*pod] = true;
                 if level_index > 0 {
                     assignment.relaxed_pods.push((*pod, level_index));
                 }
@@ -76,7 +76,7 @@ pub(crate) fn rebind<'w, 'a>(
         assignment.try_restrict_rows(at, rows);
     }
     let mut refused = problem.queue.clone();
-    refused.retain(|pod| !placed[pod.index()]);
+    refused.retain(|pod| !placed[*pod]);
     let mut outcome = solve(assignment, &refused, &mut FewestPods, stop);
     outcome.strategy = Strategy::Rebinding;
     outcome
