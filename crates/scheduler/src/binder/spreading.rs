@@ -6,6 +6,7 @@ use crate::compile::classes::ClassId;
 use crate::compile::problem::Problem;
 use crate::compile::queue::PodId;
 use crate::compile::targets::TargetId;
+use crate::dense::ids::{Id, IdVec};
 use kerf_model::intern::{Sym, sym};
 use kerf_model::node::Node;
 use kerf_model::pod::{Owner, Pod};
@@ -20,7 +21,15 @@ const DEFAULTS: [(Sym, u32); 2] = [(sym::HOSTNAME, 3), (sym::ZONE, 5)];
 const LABELS_OF_ONE_POD: [&str; 2] = ["apps.kubernetes.io/pod-index", "statefulset.kubernetes.io/pod-name"];
 
 /// Namespace and labels: what selectors see of a pod.
-type KindKey<'a> = (&'a str, Vec<(&'a str, &'a str)>);
+type Kind<'a> = (&'a str, Vec<(&'a str, &'a str)>);
+/// The id of a kind of pods.
+type KindId<'a> = Id<Kind<'a>>;
+/// The id of a constraint.
+type ConstraintId<'a> = Id<Constraint<'a>>;
+/// The constraints of a pod.
+type Rule<'a> = SmallVec<[ConstraintId<'a>; 2]>;
+/// The id of a rule.
+type RuleId<'a> = Id<Rule<'a>>;
 
 /// The domain of each target under a key.
 #[derive(Clone)]
@@ -37,7 +46,7 @@ impl TargetDomains {
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Counted<'a> {
     /// Pods of one kind: those of the same controller.
-    Kind(u32),
+    Kind(KindId<'a>),
     /// Pods of a namespace that a selector matches.
     Selected(&'a str, &'a LabelSelector),
 }
@@ -57,20 +66,17 @@ struct Constraint<'a> {
 /// The soft constraints of all pods of a problem.
 #[derive(Clone)]
 pub(super) struct Spreading<'a> {
-    constraints: Vec<Constraint<'a>>,
-    /// Per pod: its kind.
-    kinds: Vec<u32>,
-    /// Per pod: its rules, as an index into `rules`.
-    rule_of: Vec<u32>,
-    /// The constraints of a pod.
-    rules: Vec<SmallVec<[u32; 2]>>,
-    /// Per kind: the constraints that count its pods.
-    counted_by: Vec<SmallVec<[u32; 2]>>,
+    constraints: IdVec<Constraint<'a>, Constraint<'a>>,
+    kinds: IdVec<Pod, KindId<'a>>,
+    rule_of: IdVec<Pod, RuleId<'a>>,
+    rules: IdVec<Rule<'a>, Rule<'a>>,
+    /// The constraints that count the pods of each kind.
+    counted_by: IdVec<Kind<'a>, SmallVec<[ConstraintId<'a>; 2]>>,
     penalties: Vec<Option<i64>>,
     seen: Vec<u32>,
 }
 
-fn kind_key(pod: &Pod) -> KindKey<'_> {
+fn kind(pod: &Pod) -> Kind<'_> {
     let labels = pod.labels.iter().filter(|(key, _)| !LABELS_OF_ONE_POD.contains(key));
     (&pod.namespace, labels.collect())
 }
@@ -78,49 +84,47 @@ fn kind_key(pod: &Pod) -> KindKey<'_> {
 impl<'a> Spreading<'a> {
     /// The constraints of the pods of a problem, with the pods that run on its targets counted.
     pub(super) fn new(problem: &Problem<'a>) -> Self {
-        let mut numbers: FxHashMap<KindKey<'a>, u32> = FxHashMap::default();
-        let mut examples: Vec<&'a Pod> = Vec::new();
-        let mut kinds = Vec::with_capacity(problem.pods.len());
+        let mut ids: FxHashMap<Kind<'a>, KindId<'a>> = FxHashMap::default();
+        let mut examples: IdVec<Kind<'a>, &'a Pod> = IdVec::new();
+        let mut kinds = IdVec::with_capacity(problem.pods.len());
         for pod in problem.pods {
-            let number = *numbers.entry(kind_key(pod)).or_insert_with(|| {
-                examples.push(pod);
-                examples.len() as u32 - 1
-            });
-            kinds.push(number);
+            kinds.push(*ids.entry(kind(pod)).or_insert_with(|| examples.push(pod)));
         }
+        let mut rules = IdVec::new();
+        let no_constraints = rules.push(Rule::new());
         let mut all = Self {
-            constraints: Vec::new(),
-            rule_of: vec![0; kinds.len()],
+            constraints: IdVec::new(),
+            rule_of: IdVec::filled(no_constraints, kinds.len()),
             kinds,
-            rules: vec![SmallVec::new()],
-            counted_by: vec![SmallVec::new(); examples.len()],
+            rules,
+            counted_by: IdVec::filled(SmallVec::new(), examples.len()),
             penalties: Vec::new(),
             seen: Vec::new(),
         };
-        all.make_rules(problem);
-        for (kind, example) in examples.iter().enumerate() {
-            let counting = (0..all.constraints.len()).filter(|at| match &all.constraints[*at].counted {
-                Counted::Kind(other) => *other as usize == kind,
+        all.make_rules(problem, no_constraints);
+        for (kind, example) in examples.entries() {
+            let counting = all.constraints.ids().filter(|id| match &all.constraints[*id].counted {
+                Counted::Kind(other) => *other == kind,
                 Counted::Selected(namespace, selector) => {
                     *example.namespace == **namespace && selector.matches(&example.labels)
                 }
             });
-            all.counted_by[kind] = counting.map(|at| at as u32).collect();
+            all.counted_by[kind] = counting.collect();
         }
         if !all.constraints.is_empty() {
-            all.count_running(problem, &numbers);
+            all.count_running(problem, &ids);
         }
         all
     }
 
-    /// Finds the constraints of each pod.
-    fn make_rules(&mut self, problem: &Problem<'a>) {
-        let mut known: FxHashMap<(u32, Option<ClassId>, bool), u32> = FxHashMap::default();
-        let mut places: FxHashMap<(Sym, u32, bool, Counted<'a>), u32> = FxHashMap::default();
+    /// Finds the constraints of each pod. `no_constraints` is the empty rule.
+    fn make_rules(&mut self, problem: &Problem<'a>, no_constraints: RuleId<'a>) {
+        let mut known: FxHashMap<(KindId<'a>, Option<ClassId>, bool), RuleId<'a>> = FxHashMap::default();
+        let mut places: FxHashMap<(Sym, u32, bool, Counted<'a>), ConstraintId<'a>> = FxHashMap::default();
         let mut tables: FxHashMap<Sym, (TargetDomains, usize)> = FxHashMap::default();
-        for (at, pod) in problem.pods.iter().enumerate() {
+        for (at, pod) in problem.of_pod.ids().zip(problem.pods) {
             let controlled = matches!(pod.owner, Owner::ReplicaSet | Owner::StatefulSet);
-            let key = (self.kinds[at], problem.of_pod[PodId::new(at)], controlled);
+            let key = (self.kinds[at], problem.of_pod[at], controlled);
             if let Some(rule) = known.get(&key) {
                 self.rule_of[at] = *rule;
                 continue;
@@ -140,9 +144,9 @@ impl<'a> Spreading<'a> {
                 })
                 .collect()
             };
-            let mut rule = SmallVec::new();
+            let mut rule = Rule::new();
             for wanted in wanted {
-                let number = *places.entry(wanted.clone()).or_insert_with(|| {
+                let id = *places.entry(wanted.clone()).or_insert_with(|| {
                     let (key, max_skew, needs_keys, counted) = wanted;
                     let (domains, number) = tables.entry(key).or_insert_with(|| domains(problem, key));
                     self.constraints.push(Constraint {
@@ -151,48 +155,45 @@ impl<'a> Spreading<'a> {
                         needs_keys,
                         domains: domains.clone(),
                         counts: vec![0; *number],
-                    });
-                    self.constraints.len() as u32 - 1
+                    })
                 });
-                rule.push(number);
+                rule.push(id);
             }
-            let number = if rule.is_empty() {
-                0
+            let id = if rule.is_empty() {
+                no_constraints
             } else {
-                self.rules.push(rule);
-                self.rules.len() as u32 - 1
+                self.rules.push(rule)
             };
-            known.insert(key, number);
-            self.rule_of[at] = number;
+            known.insert(key, id);
+            self.rule_of[at] = id;
         }
     }
 
     /// Counts the pods that run on targets and stay there.
-    fn count_running(&mut self, problem: &Problem<'a>, numbers: &FxHashMap<KindKey<'_>, u32>) {
-        let selected: Vec<usize> = (0..self.constraints.len())
-            .filter(|at| matches!(self.constraints[*at].counted, Counted::Selected(..)))
-            .collect();
+    fn count_running(&mut self, problem: &Problem<'a>, ids: &FxHashMap<Kind<'_>, KindId<'a>>) {
+        let selects = |id: &ConstraintId<'a>| matches!(self.constraints[*id].counted, Counted::Selected(..));
+        let selected: Vec<ConstraintId<'a>> = self.constraints.ids().filter(selects).collect();
         for (target, running) in problem.targets.entries() {
             for pod in running.node.pods.iter().filter(|pod| pod.deletion.is_none()) {
-                if let Some(kind) = numbers.get(&kind_key(pod)) {
-                    for at in self.counted_by[*kind as usize].clone() {
-                        self.count(at as usize, target);
+                if let Some(kind) = ids.get(&kind(pod)) {
+                    for id in self.counted_by[*kind].clone() {
+                        self.count(id, target);
                     }
                     continue;
                 }
-                for at in &selected {
-                    if let Counted::Selected(namespace, selector) = self.constraints[*at].counted
+                for id in &selected {
+                    if let Counted::Selected(namespace, selector) = self.constraints[*id].counted
                         && *pod.namespace == *namespace
                         && selector.matches(&pod.labels)
                     {
-                        self.count(*at, target);
+                        self.count(*id, target);
                     }
                 }
             }
         }
     }
 
-    fn count(&mut self, constraint: usize, target: TargetId) {
+    fn count(&mut self, constraint: ConstraintId<'a>, target: TargetId) {
         let constraint = &mut self.constraints[constraint];
         if let Some(domain) = constraint.domains.of(target) {
             constraint.counts[domain as usize] += 1;
@@ -201,18 +202,18 @@ impl<'a> Spreading<'a> {
 
     /// Counts a pod that was bound to a target.
     pub(super) fn bind(&mut self, pod: PodId, target: TargetId) {
-        for at in self.counted_by[self.kinds[pod.index()] as usize].clone() {
-            self.count(at as usize, target);
+        for id in self.counted_by[self.kinds[pod]].clone() {
+            self.count(id, target);
         }
     }
 
     /// The scores of the targets that fit a pod, in their order. `None` where the pod has no soft constraint.
     pub(super) fn scores(&mut self, pod: PodId, fitting: &[TargetId]) -> Option<impl Iterator<Item = i64> + '_> {
-        let rule = &self.rules[self.rule_of[pod.index()] as usize];
+        let rule = &self.rules[self.rule_of[pod]];
         if rule.is_empty() {
             return None;
         }
-        let constraints = || rule.iter().map(|at| &self.constraints[*at as usize]);
+        let constraints = || rule.iter().map(|id| &self.constraints[*id]);
         let counts = |target: TargetId| constraints().all(|own| !own.needs_keys || own.domains.of(target).is_some());
         let mut domains: SmallVec<[usize; 2]> = SmallVec::new();
         for own in constraints() {
