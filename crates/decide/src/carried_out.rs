@@ -1,10 +1,7 @@
 //! The cluster once commands are carried out: their nodes are gone, replacements are ready, and pods run where they were planned.
 
 use kerf_disruption::Command;
-use kerf_model::instance_type::{InstanceType, Offering};
-use kerf_model::intern::{Sym, sym};
 use kerf_model::node::{Node, NodeLifecycle};
-use kerf_model::nodepool::NodePool;
 use kerf_model::plan::Launch;
 use kerf_model::pod::Pod;
 use kerf_model::price::Price;
@@ -67,58 +64,21 @@ fn bind(node: &mut Node, pods: &[Arc<Pod>], moving: &BTreeMap<&str, &Arc<Pod>>) 
 /// The ready node that a launch becomes if the provider gives its cheapest type, without pods but with room taken by DaemonSets. `None` where no
 /// type is known.
 fn node_of(snapshot: &Snapshot, launch: &Launch, name: Arc<str>) -> Option<Node> {
-    let (kind, offering) = launch.cheapest?;
-    let kind = launch.catalogue.types.get(kind as usize)?;
-    let offering = kind.offerings.get(offering as usize)?;
     let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool)?;
-    let hostname = snapshot.interner.intern(&name);
+    let mut node = launch.cheapest_node(pool, name, &snapshot.interner)?;
     let mut daemons = launch.requests.clone();
     for pod in &launch.pods {
         daemons.subtract(&pod.shape.requests);
     }
-    let huge_pages = |name: Sym| snapshot.interner.text(name).starts_with("hugepages-");
-    Some(Node {
-        node_name: Some(Arc::clone(&name)),
-        claim_name: Some(Arc::clone(&name)),
-        provider_id: Some(Arc::clone(&name)),
-        pool: Some(pool.label),
-        registered: true,
-        initialized: true,
-        labels: labels(pool, launch, kind, offering, hostname),
-        taints: pool.taints.clone(),
-        allocatable: kind.allocatable_of(offering, huge_pages),
-        capacity: kind.capacity_of(offering).with(sym::NODES, 1),
-        requested: daemons.clone(),
-        daemon_requested: daemons,
-        price: Some(offering.price),
-        managed: true,
-        lifecycle: NodeLifecycle {
-            claim_uid: Some(Arc::clone(&name)),
-            consolidatable: true,
-            ready: true,
-            ..NodeLifecycle::default()
-        },
-        ..Node::empty(name, hostname)
-    })
-}
-
-/// The labels of a node, sorted by key.
-fn labels(
-    pool: &NodePool,
-    launch: &Launch,
-    kind: &InstanceType,
-    offering: &Offering,
-    hostname: Sym,
-) -> Vec<(Sym, Sym)> {
-    let of_offering = offering.requirements.iter().chain(kind.requirements.iter());
-    let requirements = of_offering.chain(launch.requirements.iter());
-    let mut labels: Vec<(Sym, Sym)> = vec![(sym::HOSTNAME, hostname), (sym::INSTANCE_TYPE, kind.name)];
-    labels.extend(requirements.filter_map(|requirement| Some((requirement.key, requirement.single()?))));
-    labels.extend(pool.labels.iter().copied());
-    // Of several values for a key the first stays.
-    labels.sort_by_key(|(key, _)| *key);
-    labels.dedup_by_key(|(key, _)| *key);
-    labels
+    node.requested = daemons.clone();
+    node.daemon_requested = daemons;
+    node.lifecycle = NodeLifecycle {
+        claim_uid: Some(Arc::clone(&node.name)),
+        consolidatable: true,
+        ready: true,
+        ..NodeLifecycle::default()
+    };
+    Some(node)
 }
 
 /// What nodes cost per hour, as far as prices are known, without those that go anyway.

@@ -19,6 +19,7 @@ pub mod consolidation_back_off;
 pub mod in_flight;
 pub mod instance_type;
 pub mod intern;
+mod launched_node;
 pub mod node;
 pub mod nodepool;
 pub mod plan;
