@@ -10,10 +10,9 @@ use crate::method::Method;
 use crate::static_drift::replace_drifted;
 use crate::verify::Refusals;
 use kerf_disruption::{drift, drifted, emptiness, empty, statically_drifted, what_if_options};
-use kerf_units::policy::CommandsPerPass;
 
-/// Evaluates the methods in their order, beginning with `from`, until one has commands or fails. Emptiness with commands ends the round only
-/// if a pass is to start one command; otherwise it goes on up to multi-node consolidation. Single-node consolidation, whose search takes
+/// Evaluates the methods in their order, beginning with `from`, until one has commands or fails. After commands of emptiness the round goes on
+/// up to multi-node consolidation, so that empty nodes do not delay a command that saves more. Single-node consolidation, whose search takes
 /// longest and saves least, does not keep empty nodes waiting.
 pub fn disrupt(inputs: &Inputs<'_>, from: Method, memory: &mut Memory, progress: &dyn Progress) -> Round {
     let mut round = Round::default();
@@ -25,8 +24,7 @@ pub fn disrupt(inputs: &Inputs<'_>, from: Method, memory: &mut Memory, progress:
         }
         let evaluation = evaluate(&after.view(inputs), method, memory, progress);
         let fails = evaluation.error.is_some() && method != Method::SingleNodeConsolidation;
-        let goes_on = evaluation.commands.is_empty()
-            || (method == Method::Emptiness && inputs.settings.commands_per_pass == CommandsPerPass::Independent);
+        let goes_on = evaluation.commands.is_empty() || method == Method::Emptiness;
         next = method.next().filter(|_| goes_on && !fails);
         if next == Some(Method::SingleNodeConsolidation) && !after.is_unchanged() {
             next = None;

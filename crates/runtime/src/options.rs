@@ -84,7 +84,7 @@ pub struct Options {
     pub consolidation_savings_per_pod: SavingsPerPod,
     /// Kerf's own: how many nodes may replace those of a consolidation command.
     pub consolidation_replacements: Replacements,
-    /// Kerf's own: how many disruption commands a pass may start.
+    /// Kerf's own: how many commands of consolidation a pass may start.
     pub commands_per_pass: CommandsPerPass,
     /// Kerf's own: taint keys nodes lose by themselves while they start, besides the well-known ones.
     pub startup_taints: Vec<String>,

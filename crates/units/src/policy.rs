@@ -216,12 +216,12 @@ pub enum Destinations {
 
 policy!(Destinations: Settled = "Settled", Any = "Any");
 
-/// How many disruption commands a pass may start; Kerf's own (DIS-006, DIS-171, DIS-178).
+/// How many commands of consolidation a pass may start; Kerf's own (DIS-171, DIS-178).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CommandsPerPass {
-    /// All that touch different nodes and move pods to different nodes, up to ten. Removing empty nodes does not delay consolidation.
+    /// All that touch different nodes and move pods to different nodes, up to ten.
     Independent,
-    /// The commands of the first method that has any, and one if that method consolidates, as upstream.
+    /// One if the method consolidates, as upstream.
     #[default]
     One,
 }

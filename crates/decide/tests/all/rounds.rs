@@ -6,7 +6,6 @@ use kerf_decide::{Memory, Method, Progress, disrupt};
 use kerf_model::in_flight::{MachineKind, StaticPool, UndoneMove};
 use kerf_model::nodepool::Eligibility;
 use kerf_testkit::disruption::{Cluster, now, sized};
-use kerf_units::policy::CommandsPerPass;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -23,18 +22,14 @@ impl Progress for NoTime {
 
 // DIS-005, DIS-007
 #[test]
-fn the_first_method_with_something_to_do_ends_the_round() {
+fn the_first_method_after_emptiness_with_something_to_do_ends_the_round() {
     let mut cluster = Cluster::new();
     open_pool(&mut cluster);
     cluster.of_kind("a-empty", "small", |_| {});
     cluster.of_kind("a-old", "small", drifted);
     cluster.bound("a-old", "web", sized(1900));
-    let (mut case, mut memory) = (Case::of(cluster), Memory::default());
-    case.settings.commands_per_pass = CommandsPerPass::One;
-    let round = case.round(Method::Emptiness, &mut memory);
-    assert_eq!(methods(&round), [Method::Emptiness]);
-    assert_eq!(commands(&round), ["Empty: delete: [a-empty]"]);
-    let round = case.round(Method::StaticDrift, &mut memory);
+    let case = Case::of(cluster);
+    let round = case.round(Method::StaticDrift, &mut Memory::default());
     assert_eq!(methods(&round), [Method::StaticDrift, Method::Drift]);
     assert_eq!(
         commands(&round),

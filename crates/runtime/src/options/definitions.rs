@@ -322,7 +322,7 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "DISRUPTION_COMMANDS_PER_PASS",
         OptionKind::Text,
         "One",
-        "how many disruption commands a pass may start: One (as Karpenter) or Independent (up to ten that touch different nodes)",
+        "how many commands of consolidation a pass may start: One (as Karpenter) or Independent (up to ten that touch different nodes)",
     )
     .of_kerf(),
     option(
