@@ -138,7 +138,7 @@ impl Cluster {
 
     /// How many pods are known.
     pub(crate) fn pod_count(&self) -> usize {
-        self.lock().mirror.count(Kind::Pod)
+        self.read().mirror.count(Kind::Pod)
     }
 
     /// Whether the last lists of the objects were suspicious.

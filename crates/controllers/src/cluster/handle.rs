@@ -90,7 +90,7 @@ impl Cluster {
     }
 
     /// Waits for all readers and writers.
-    pub(super) fn lock(&self) -> WriteGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> WriteGuard<'_> {
         // After a panic in a fold at most one object is half indexed; the next relist corrects it.
         let inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         self.published.guard(inner)
@@ -127,9 +127,7 @@ impl Cluster {
     pub fn snapshot(&self, now: Timestamp) -> Arc<Snapshot> {
         self.published.current().unwrap_or_else(|| {
             let mut inner = self.lock();
-            let snapshot = inner.mirror.snapshot(now);
-            inner.publish(&snapshot);
-            snapshot
+            inner.mirror.snapshot(now)
         })
     }
 
@@ -263,9 +261,7 @@ impl Cluster {
     pub(crate) fn decision_state(&self, now: Timestamp) -> (Arc<Snapshot>, InFlight) {
         let mut inner = self.lock();
         inner.expire(now, self.uptime());
-        let (snapshot, in_flight) = inner.mirror.decision_state(now);
-        inner.publish(&snapshot);
-        (snapshot, in_flight)
+        inner.mirror.decision_state(now)
     }
 
     /// Takes in a disruption command; see [`Mirror::insert_command`].
@@ -434,7 +430,7 @@ impl Cluster {
 impl Cluster {
     /// Whether a snapshot is the last that was taken.
     pub(crate) fn is_last_snapshot(&self, snapshot: &Arc<Snapshot>) -> bool {
-        self.published.last().is_some_and(|last| Arc::ptr_eq(&last, snapshot))
+        Arc::ptr_eq(self.read().mirror.last_snapshot(), snapshot)
     }
 }
 

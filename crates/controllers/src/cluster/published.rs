@@ -1,117 +1,142 @@
 //! The last snapshot, for readers that need not wait for writers.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLockWriteGuard};
 
 use kerf_model::snapshot::Snapshot;
 
-/// The last snapshot and the version of the cluster that it shows.
+use super::handle::Inner;
+
+/// The last snapshot, `None` from the end of a write that changed what it shows until the next one.
 #[derive(Default, Debug)]
-pub(super) struct Published {
-    /// Rises with every write, before its lock is released.
-    version: AtomicU64,
-    last: Mutex<Option<(u64, Arc<Snapshot>)>>,
-}
+pub(super) struct Published(Mutex<Option<Arc<Snapshot>>>);
 
 impl Published {
-    /// The last snapshot, if nothing was written since. A write that is under way counts once it has ended.
+    /// The last snapshot, if no write has changed anything since. A write that is under way counts once it has ended.
     pub(super) fn current(&self) -> Option<Arc<Snapshot>> {
-        let version = self.version.load(Ordering::Acquire);
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, snapshot) = last.as_ref().filter(|(of, _)| *of == version)?;
-        Some(Arc::clone(snapshot))
-    }
-
-    /// The last snapshot, current or not.
-    #[cfg(test)]
-    pub(super) fn last(&self) -> Option<Arc<Snapshot>> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().map(|(_, snapshot)| Arc::clone(snapshot))
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Watches over a write.
-    pub(super) const fn guard<'a, T>(&'a self, inner: RwLockWriteGuard<'a, T>) -> WriteGuard<'a, T> {
-        WriteGuard {
-            inner,
-            published: self,
-            snapshot: None,
-        }
+    pub(super) const fn guard<'a>(&'a self, inner: RwLockWriteGuard<'a, Inner>) -> WriteGuard<'a> {
+        WriteGuard { inner, published: self }
     }
 }
 
-/// Exclusive access to the cluster. When it ends, the last snapshot is out of date, unless one was published after all changes.
-#[derive(Debug)]
-pub(super) struct WriteGuard<'a, T> {
-    inner: RwLockWriteGuard<'a, T>,
+/// Exclusive access to the cluster. When it ends, readers get the mirror's last snapshot if nothing has changed since that was taken, none
+/// otherwise.
+pub(super) struct WriteGuard<'a> {
+    inner: RwLockWriteGuard<'a, Inner>,
     published: &'a Published,
-    /// Published after all changes so far.
-    snapshot: Option<Arc<Snapshot>>,
 }
 
-impl<T> WriteGuard<'_, T> {
-    /// Publishes a snapshot that shows everything written so far.
-    pub(super) fn publish(&mut self, snapshot: &Arc<Snapshot>) {
-        self.snapshot = Some(Arc::clone(snapshot));
-    }
-}
+impl Deref for WriteGuard<'_> {
+    type Target = Inner;
 
-impl<T> Deref for WriteGuard<'_, T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
+    fn deref(&self) -> &Inner {
         &self.inner
     }
 }
 
-impl<T> DerefMut for WriteGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        self.snapshot = None;
+impl DerefMut for WriteGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Inner {
         &mut self.inner
     }
 }
 
-impl<T> Drop for WriteGuard<'_, T> {
+impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
-        let version = self.published.version.fetch_add(1, Ordering::AcqRel) + 1;
-        if let Some(snapshot) = self.snapshot.take() {
-            *self.published.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((version, snapshot));
-        }
+        let mirror = &self.inner.mirror;
+        let current = (!mirror.has_changes()).then(|| Arc::clone(mirror.last_snapshot()));
+        let mut last = self.published.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *last, current);
+        // A snapshot that nobody else holds is freed after readers can go on.
+        drop(last);
+        drop(before);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use kerf_model::intern::Interner;
     use std::sync::RwLock;
+    use std::time::Duration;
 
-    fn snapshot() -> Arc<Snapshot> {
-        Arc::new(Snapshot::new(Arc::new(Interner::default())))
+    use jiff::Timestamp;
+    use kerf_api::NodePool;
+    use kerf_model::intern::Interner;
+    use kerf_state::{Mirror, MirrorOptions, Now};
+
+    use super::*;
+
+    fn cluster() -> RwLock<Inner> {
+        RwLock::new(Inner {
+            mirror: Mirror::new(Arc::new(Interner::default()), &MirrorOptions::default()),
+            synced_once: false,
+        })
     }
 
     #[test]
-    fn a_snapshot_is_current_until_the_next_write_ends_and_nobody_waits_for_it() {
-        let (published, inner) = (Published::default(), RwLock::new(0));
+    fn a_snapshot_is_current_until_a_write_that_changed_something_ends_and_nobody_waits_for_it() {
+        let (published, inner) = (Published::default(), cluster());
         let write = || published.guard(inner.write().unwrap());
         assert!(published.current().is_none(), "none was taken");
-        let first = snapshot();
-        write().publish(&first);
+        let first = write().mirror.snapshot(Timestamp::UNIX_EPOCH);
         let is_current =
             |snapshot: &Arc<Snapshot>| published.current().is_some_and(|last| Arc::ptr_eq(&last, snapshot));
         assert!(is_current(&first));
+
+        let pool: NodePool = serde_json::from_str(POOL).expect("a pool");
         let mut writing = write();
-        *writing = 1;
+        writing.mirror.apply(pool);
         assert!(is_current(&first), "the lock is held");
         drop(writing);
         assert!(published.current().is_none());
+
         let mut writing = write();
-        writing.publish(&first);
-        *writing = 2;
+        let second = writing.mirror.snapshot(Timestamp::UNIX_EPOCH);
+        writing
+            .mirror
+            .delete(&serde_json::from_str::<NodePool>(POOL).expect("a pool"));
         drop(writing);
         assert!(
             published.current().is_none(),
             "it was changed after the snapshot was taken"
         );
+        assert!(!is_current(&second));
     }
+
+    #[test]
+    fn a_write_that_changes_nothing_leaves_the_snapshot_current() {
+        let (published, inner) = (Published::default(), cluster());
+        let write = || published.guard(inner.write().unwrap());
+        write()
+            .mirror
+            .apply(serde_json::from_str::<NodePool>(POOL).expect("a pool"));
+        let last = write().mirror.snapshot(Timestamp::UNIX_EPOCH);
+        let now = Timestamp::UNIX_EPOCH;
+        let writes: [&dyn Fn(&mut Mirror); 4] = [
+            &|mirror| {
+                mirror.expire(Now {
+                    wall: now,
+                    uptime: Duration::ZERO,
+                });
+            },
+            &|mirror| assert!(mirror.pool("a", now).is_some()),
+            &|mirror| mirror.set_buffer_pods_on_machines([]),
+            &|mirror| mirror.apply(serde_json::from_str::<NodePool>(POOL).expect("a pool")),
+        ];
+        for (number, one) in writes.into_iter().enumerate() {
+            one(&mut write().mirror);
+            let current = published.current();
+            assert!(
+                current.is_some_and(|current| Arc::ptr_eq(&current, &last)),
+                "write {number}"
+            );
+        }
+    }
+
+    const POOL: &str = r#"{
+        "metadata": {"name": "a", "uid": "a"},
+        "spec": {"template": {"spec": {"nodeClassRef": {"group": "g", "kind": "K", "name": "c"}, "requirements": []}}}
+    }"#;
 }

@@ -85,6 +85,22 @@ pub(super) struct Dirty {
     pub(super) namespaces: bool,
 }
 
+impl Dirty {
+    /// Whether anything is different, or may be once the machines are rebuilt.
+    pub(super) fn is_any(&self) -> bool {
+        let Self {
+            machines,
+            shown,
+            pending,
+            pools,
+            daemons,
+            pdbs,
+            namespaces,
+        } = self;
+        !machines.is_empty() || *shown || *pending || *pools || *daemons || *pdbs || *namespaces
+    }
+}
+
 impl Mirror {
     /// An empty mirror.
     pub fn new(interner: Arc<Interner>, options: &MirrorOptions) -> Self {

@@ -15,12 +15,11 @@ impl Mirror {
     /// [`Mirror::expire`] does. `now` decides only whether a machine that changed still settles. Without a change it is the snapshot given last.
     pub fn snapshot(&mut self, now: Timestamp) -> Arc<Snapshot> {
         self.update_machines(now);
-        let dirty = std::mem::take(&mut self.dirty);
-        let machines = dirty.shown;
-        let anything = machines || dirty.pending || dirty.pools || dirty.daemons || dirty.pdbs || dirty.namespaces;
-        if !anything {
+        if !self.has_changes() {
             return Arc::clone(&self.published);
         }
+        let dirty = std::mem::take(&mut self.dirty);
+        let machines = dirty.shown;
         let last = &self.published;
         let next = Snapshot {
             interner: Arc::clone(&last.interner),
@@ -69,6 +68,16 @@ impl Mirror {
         };
         self.published = Arc::new(next);
         Arc::clone(&self.published)
+    }
+
+    /// The snapshot given last.
+    pub const fn last_snapshot(&self) -> &Arc<Snapshot> {
+        &self.published
+    }
+
+    /// Whether the next snapshot may differ from the one given last.
+    pub fn has_changes(&self) -> bool {
+        self.dirty.is_any()
     }
 
     /// A pool with its usage and its limits. It ends nothing by time, as [`Mirror::snapshot`]. It costs what changed since the last call or snapshot, not the size of the
