@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::NodeClaim;
-use kerf_runtime::client::found;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
-use kube::Api;
-use kube::api::{Patch, PatchParams};
-use serde_json::json;
 
 use crate::changes::Change;
 use crate::claim_facts;
 use crate::claim_writes::set_label;
 use crate::context::Context;
+use crate::node_writes::label_node;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 /// Parallel reconciliations, as upstream has it: at least and at most (LIF-223).
@@ -92,9 +89,7 @@ impl Hydration {
         };
         let (key, value) = label_of(claim);
         if claim_facts::label(node.metadata.labels.as_ref(), &key) != value {
-            let api: Api<Node> = Api::all(self.context.client.clone());
-            let patch = Patch::Merge(json!({"metadata": {"labels": {key: value}}}));
-            found(api.patch(name, &PatchParams::default(), &patch).await)?;
+            label_node(&self.context, name, &key, value).await?;
         }
         Ok(())
     }
