@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-pub use definitions::{DEFINITIONS, OptionDef, OptionKind, OptionOrigin, SCHEDULING, usage};
+pub use definitions::{DEFINITIONS, OptionDef, OptionKind, OptionOrigin, usage};
 pub use gates::{FeatureGates, GateError};
 pub use parse::{FlagError, Values, go_bool};
 pub use remarks::{Remark, unknown_gates};
@@ -165,7 +165,6 @@ impl Options {
     /// built-in default. The error has every problem, those of the command line included.
     pub fn from_values(values: &Values) -> Result<Self, OptionsErrors> {
         let mut check = Check::new(values);
-        let scheduling = SchedulingOptions::check(&mut check);
         let options = Self {
             karpenter_service: values.string("karpenter-service").to_owned(),
             metrics_port: check.port("metrics-port", "METRICS_PORT"),
@@ -179,20 +178,20 @@ impl Options {
             leader_election_name: values.string("leader-election-name").to_owned(),
             leader_election_namespace: non_empty(values.string("leader-election-namespace")),
             memory_limit: values.int("memory-limit"),
-            cpu_requests: scheduling.cpu_requests,
+            cpu_requests: check.cpu_requests(),
             log_level: check.one_of("log-level", "LOG_LEVEL"),
             log_output_paths: check.sinks("log-output-paths", "LOG_OUTPUT_PATHS"),
             log_error_output_paths: check.sinks("log-error-output-paths", "LOG_ERROR_OUTPUT_PATHS"),
             batch_max_duration: values.duration("batch-max-duration").to_std(),
             batch_idle_duration: values.duration("batch-idle-duration").to_std(),
-            preference_policy: scheduling.preference_policy,
-            min_values_policy: scheduling.min_values_policy,
-            ignore_dra_requests: scheduling.ignore_dra_requests,
-            feature_gates: scheduling.feature_gates,
+            preference_policy: check.one_of("preference-policy", "PREFERENCE_POLICY"),
+            min_values_policy: check.one_of("min-values-policy", "MIN_VALUES_POLICY"),
+            ignore_dra_requests: values.bool("ignore-dra-requests"),
+            feature_gates: check.gates(),
             instance_types_file_path: non_empty(values.string("instance-types-file-path")),
-            packing: scheduling.packing,
-            node_overhead_cost: scheduling.node_overhead_cost,
-            forecast_binding: scheduling.forecast_binding,
+            packing: check.own("packing", "PACKING"),
+            node_overhead_cost: check.own("node-overhead-cost", "NODE_OVERHEAD_COST"),
+            forecast_binding: check.one_of("forecast-binding", "FORECAST_BINDING"),
             consolidation_destinations: check.one_of("consolidation-destinations", "CONSOLIDATION_DESTINATIONS"),
             consolidation_savings_per_pod: check
                 .one_of("consolidation-savings-per-pod", "CONSOLIDATION_SAVINGS_PER_POD"),
@@ -208,7 +207,10 @@ impl Options {
 
     /// How many candidates the simulations of provisioning and disruption evaluate in parallel (SCH-004).
     pub fn simulation_workers(&self) -> usize {
-        workers(self.cpu_requests)
+        // One per started processor.
+        usize::try_from(self.cpu_requests.saturating_add(999) / 1000)
+            .unwrap_or(1)
+            .max(1)
     }
 }
 
@@ -218,55 +220,6 @@ impl Default for Options {
             Ok(Parsed::Run(options)) => options,
             Ok(Parsed::Help) | Err(_) => unreachable!("the defaults are valid, a test says so"),
         }
-    }
-}
-
-/// The options that decide how pods are scheduled: shared with the commands that only simulate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SchedulingOptions {
-    /// CPU requested for this process in millicores, always positive; decides how many workers run (OPS-014).
-    pub cpu_requests: i64,
-    /// How preferences of pods count (OPS-020).
-    pub preference_policy: PreferencePolicy,
-    /// What happens if `minValues` cannot be met (OPS-021).
-    pub min_values_policy: MinValuesPolicy,
-    /// Whether pods with resource claims are left alone; otherwise they are planned as if they had none (OPS-022).
-    pub ignore_dra_requests: bool,
-    /// Feature gates (OPS-023).
-    pub feature_gates: FeatureGates,
-    /// Kerf's own: how nodes are chosen.
-    pub packing: Packing,
-    /// Kerf's own: what a node costs besides its price.
-    pub node_overhead_cost: NodeOverheadCost,
-    /// Kerf's own: whether plans are chosen by what they cost after kube-scheduler has bound their pods.
-    pub forecast_binding: ForecastBinding,
-}
-
-impl SchedulingOptions {
-    /// Validates values that were parsed with at least [`SCHEDULING`].
-    pub fn from_values(values: &Values) -> Result<Self, OptionsErrors> {
-        let mut check = Check::new(values);
-        let options = Self::check(&mut check);
-        check.end(options)
-    }
-
-    fn check(check: &mut Check<'_>) -> Self {
-        let cpu_requests = check.values.int("cpu-requests");
-        Self {
-            cpu_requests: if cpu_requests > 0 { cpu_requests } else { 1000 },
-            preference_policy: check.one_of("preference-policy", "PREFERENCE_POLICY"),
-            min_values_policy: check.one_of("min-values-policy", "MIN_VALUES_POLICY"),
-            ignore_dra_requests: check.values.bool("ignore-dra-requests"),
-            feature_gates: check.gates(),
-            packing: check.own("packing", "PACKING"),
-            node_overhead_cost: check.own("node-overhead-cost", "NODE_OVERHEAD_COST"),
-            forecast_binding: check.one_of("forecast-binding", "FORECAST_BINDING"),
-        }
-    }
-
-    /// How many candidates the provisioner's simulation evaluates in parallel (SCH-004).
-    pub fn simulation_workers(&self) -> usize {
-        workers(self.cpu_requests)
     }
 }
 
@@ -281,13 +234,6 @@ pub fn taint_keys(text: &str) -> Option<Vec<String>> {
     let keys: Vec<String> = keys.map(str::to_owned).collect();
     let plain = keys.iter().all(|key| !key.contains(['=', ':', ' ']) && key != "/");
     plain.then_some(keys)
-}
-
-/// One per started processor (SCH-004).
-fn workers(cpu_requests: i64) -> usize {
-    usize::try_from(cpu_requests.saturating_add(999) / 1000)
-        .unwrap_or(1)
-        .max(1)
 }
 
 /// Validates values and collects what is wrong with them. A value that is wrong counts as its type's default until [`Check::end`].
@@ -342,6 +288,14 @@ impl<'a> Check<'a> {
     fn gates(&mut self) -> FeatureGates {
         let gates = self.values.string("feature-gates").parse::<FeatureGates>();
         self.or_default(gates.map_err(OptionsError::Gates))
+    }
+
+    /// Millicores, always positive (OPS-014).
+    fn cpu_requests(&self) -> i64 {
+        match self.values.int("cpu-requests") {
+            positive @ 1.. => positive,
+            _ => 1000,
+        }
     }
 
     fn port(&mut self, flag: &str, variable: &'static str) -> u16 {

@@ -79,80 +79,6 @@ impl OptionDef {
     }
 }
 
-const CPU_REQUESTS: OptionDef = option(
-    "cpu-requests",
-    "CPU_REQUESTS",
-    OptionKind::Int,
-    "1000",
-    "CPU requested for this process in millicores; decides how many workers run",
-);
-const PREFERENCE_POLICY: OptionDef = option(
-    "preference-policy",
-    "PREFERENCE_POLICY",
-    OptionKind::Text,
-    "Respect",
-    "how preferences of pods count: Respect or Ignore",
-);
-const MIN_VALUES_POLICY: OptionDef = option(
-    "min-values-policy",
-    "MIN_VALUES_POLICY",
-    OptionKind::Text,
-    "Strict",
-    "what to do when minValues cannot be met: Strict or BestEffort",
-);
-const IGNORE_DRA_REQUESTS: OptionDef = option(
-    "ignore-dra-requests",
-    "IGNORE_DRA_REQUESTS",
-    OptionKind::Bool,
-    "true",
-    "leave pods with resource claims alone; false plans them as if they had none, since devices are not planned yet",
-);
-const FEATURE_GATES: OptionDef = option(
-    "feature-gates",
-    "FEATURE_GATES",
-    OptionKind::Text,
-    "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false",
-    "features to turn on or off, as Name=true,Name=false; gates not named keep their defaults",
-);
-
-const PACKING: OptionDef = option(
-    "packing",
-    "PACKING",
-    OptionKind::Text,
-    "balanced",
-    "how nodes are chosen: balanced (lowest price plus node overhead cost, with few more nodes than Karpenter), cheapest (lowest price) or upstream (Karpenter's greedy alone)",
-)
-.of_kerf();
-const NODE_OVERHEAD_COST: OptionDef = option(
-    "node-overhead-cost",
-    "NODE_OVERHEAD_COST",
-    OptionKind::Text,
-    "0.02",
-    "dollars per hour that a node costs besides its price, such as licences and agents; counts for balanced packing",
-)
-.of_kerf();
-
-const FORECAST_BINDING: OptionDef = option(
-    "forecast-binding",
-    "FORECAST_BINDING",
-    OptionKind::Text,
-    "On",
-    "On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over, Off by what they cost as planned; has no effect on upstream packing",
-)
-.of_kerf();
-
-/// The options that decide how pods are scheduled.
-pub const SCHEDULING: &[OptionDef] = &[
-    CPU_REQUESTS,
-    PREFERENCE_POLICY,
-    MIN_VALUES_POLICY,
-    IGNORE_DRA_REQUESTS,
-    FEATURE_GATES,
-    PACKING,
-    NODE_OVERHEAD_COST,
-    FORECAST_BINDING,
-];
-
 /// The controller's options in the order of section 1 of `docs/behaviour/operations.md`.
 pub const DEFINITIONS: &[OptionDef] = &[
     option(
@@ -243,7 +169,13 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "bytes that Go's garbage collector aims at; Kerf has none",
     )
     .without_effect(),
-    CPU_REQUESTS,
+    option(
+        "cpu-requests",
+        "CPU_REQUESTS",
+        OptionKind::Int,
+        "1000",
+        "CPU requested for this process in millicores; decides how many workers run",
+    ),
     option(
         "log-level",
         "LOG_LEVEL",
@@ -279,10 +211,34 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "1s",
         "time without a new pod after which collecting ends",
     ),
-    PREFERENCE_POLICY,
-    MIN_VALUES_POLICY,
-    IGNORE_DRA_REQUESTS,
-    FEATURE_GATES,
+    option(
+        "preference-policy",
+        "PREFERENCE_POLICY",
+        OptionKind::Text,
+        "Respect",
+        "how preferences of pods count: Respect or Ignore",
+    ),
+    option(
+        "min-values-policy",
+        "MIN_VALUES_POLICY",
+        OptionKind::Text,
+        "Strict",
+        "what to do when minValues cannot be met: Strict or BestEffort",
+    ),
+    option(
+        "ignore-dra-requests",
+        "IGNORE_DRA_REQUESTS",
+        OptionKind::Bool,
+        "true",
+        "leave pods with resource claims alone; false plans them as if they had none, since devices are not planned yet",
+    ),
+    option(
+        "feature-gates",
+        "FEATURE_GATES",
+        OptionKind::Text,
+        "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false,StaticCapacity=false,CapacityBuffer=false",
+        "features to turn on or off, as Name=true,Name=false; gates not named keep their defaults",
+    ),
     option(
         "instance-types-file-path",
         "INSTANCE_TYPES_FILE_PATH",
@@ -290,9 +246,30 @@ pub const DEFINITIONS: &[OptionDef] = &[
         "",
         "JSON file with instance types for the kwok provider; the built-in list when empty",
     ),
-    PACKING,
-    NODE_OVERHEAD_COST,
-    FORECAST_BINDING,
+    option(
+        "packing",
+        "PACKING",
+        OptionKind::Text,
+        "balanced",
+        "how nodes are chosen: balanced (lowest price plus node overhead cost, with few more nodes than Karpenter), cheapest (lowest price) or upstream (Karpenter's greedy alone)",
+    )
+    .of_kerf(),
+    option(
+        "node-overhead-cost",
+        "NODE_OVERHEAD_COST",
+        OptionKind::Text,
+        "0.02",
+        "dollars per hour that a node costs besides its price, such as licences and agents; counts for balanced packing",
+    )
+    .of_kerf(),
+    option(
+        "forecast-binding",
+        "FORECAST_BINDING",
+        OptionKind::Text,
+        "On",
+        "On chooses among plans by what they cost after kube-scheduler has bound their pods and machines are launched for pods left over, Off by what they cost as planned; has no effect on upstream packing",
+    )
+    .of_kerf(),
     option(
         "consolidation-destinations",
         "CONSOLIDATION_DESTINATIONS",

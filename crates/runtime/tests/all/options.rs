@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use kerf_runtime::Options;
 use kerf_runtime::logging::LogLevel;
-use kerf_runtime::options::{
-    DEFINITIONS, FeatureGates, OptionKind, OptionOrigin, Parsed, SCHEDULING, SchedulingOptions, Values, usage,
-};
+use kerf_runtime::options::{DEFINITIONS, FeatureGates, OptionKind, OptionOrigin, Parsed, usage};
 use kerf_units::policy::{ForecastBinding, MinValuesPolicy, NodeOverheadCost, Packing, PreferencePolicy};
 
 fn parse(args: &[&str], env: &[(&str, &str)]) -> Result<Parsed<Options>, String> {
@@ -478,11 +476,7 @@ fn cpu_requests_set_the_simulations_parallelism() {
         ("1001", 1001, 2),
         ("16000", 16_000, 16),
     ] {
-        let env = |name: &str| (name == "CPU_REQUESTS").then(|| value.to_owned());
-        let Parsed::Run(values) = Values::parse(SCHEDULING, [], env) else {
-            panic!("{value}")
-        };
-        let options = SchedulingOptions::from_values(&values).expect("valid");
+        let options = options(&[], &[("CPU_REQUESTS", value)]);
         // OPS-014, SCH-004
         assert_eq!(
             (options.cpu_requests, options.simulation_workers()),
