@@ -68,6 +68,6 @@ pub use kerf_lifecycle::liveness::Timeouts;
 pub use kerf_lifecycle::registration_health::Health;
 pub use patch::{Lock, Patchable, patch_object, patch_status};
 pub use pools::RegistrationHealth;
-pub use repair::{node_conditions, read_repair_policy};
+pub use repair::{carrier, fleet_node, node_conditions, read_repair_policy, unhealthy_conditions};
 pub use search_limits::SearchLimits;
 pub use shadow::{Machine, RecordFileError, ShadowRecord};

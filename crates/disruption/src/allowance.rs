@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::intern::Sym;
+use kerf_model::node::Node;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ pub struct PoolAllowance {
     /// The pool's unique id, for events.
     pub uid: Arc<str>,
     left: u32,
+    /// The pool's name as a label value.
+    label: Sym,
 }
 
 impl PoolAllowance {
@@ -41,14 +44,11 @@ impl Allowance {
     /// Computes the allowances for a reason at `now`.
     pub fn new(snapshot: &Snapshot, reason: DisruptionReason, now: Timestamp) -> Self {
         let mut counts: BTreeMap<Sym, (u32, u32)> = BTreeMap::new();
-        let counted = |node: &&Arc<kerf_model::node::Node>| {
-            node.managed && node.was_initialized() && node.node_name.is_some() && !node.lifecycle.instance_terminating
-        };
-        for node in snapshot.nodes.iter().filter(counted) {
+        for node in snapshot.nodes.iter().filter(|node| is_counted(node)) {
             let Some(pool) = node.pool else { continue };
             let (counted, away) = counts.entry(pool).or_default();
             *counted += 1;
-            *away += u32::from(!node.lifecycle.ready || node.marked_for_deletion || node.lifecycle.deleting);
+            *away += away_count(node);
         }
         let pools = snapshot
             .pools
@@ -70,6 +70,7 @@ impl Allowance {
                     fault,
                     uid: Arc::clone(&pool.uid),
                     left,
+                    label: pool.label,
                 },
             )
         });
@@ -92,10 +93,29 @@ impl Allowance {
         }
     }
 
+    /// Whether a pool's budgets allow a node of it to be drained that may itself be among those that are away: it does not use up what its own
+    /// drain needs. `None` for an unknown pool.
+    pub fn allows_drain(&self, pool: &str, node: Option<&Node>) -> Option<bool> {
+        let pool = self.0.get(pool)?;
+        let node = node.filter(|node| node.pool == Some(pool.label) && is_counted(node));
+        let own = node.map_or(0, away_count);
+        Some(pool.consumed.saturating_sub(own) < pool.allowed)
+    }
+
     /// The allowance of each pool, ordered by name.
     pub fn pools(&self) -> impl Iterator<Item = &PoolAllowance> {
         self.0.values()
     }
+}
+
+/// Whether a node is counted among those of its pool (DIS-080).
+fn is_counted(node: &Node) -> bool {
+    node.managed && node.was_initialized() && node.node_name.is_some() && !node.lifecycle.instance_terminating
+}
+
+/// 1 for a counted node that is unavailable already, else 0 (DIS-081).
+fn away_count(node: &Node) -> u32 {
+    u32::from(!node.lifecycle.ready || node.marked_for_deletion || node.lifecycle.deleting)
 }
 
 /// The name of each pool that has an invalid budget, with the fault (DIS-020).

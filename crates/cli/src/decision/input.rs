@@ -28,6 +28,8 @@ pub(crate) struct Cluster {
     pub(crate) repair_policies: Vec<NodeRepairPolicy>,
     /// What could not be read and may protect nodes.
     pub(crate) unread: Vec<Unread>,
+    /// Kind and name of objects that were left out.
+    pub(super) left_out: BTreeSet<(String, String)>,
 }
 
 /// A definition with the fields of the features that are on.
@@ -90,7 +92,7 @@ impl Input {
                 error.remedy("correct it; an API server would refuse the object too")
             });
             let unread = Unread::of(&object.kind, &object.value);
-            self.leave_out(unread, errors.collect());
+            self.leave_out(object, unread, errors.collect());
             false
         });
         objects
@@ -106,12 +108,14 @@ impl Input {
                     _ => problem.path().to_string(),
                 };
                 let error = object.error(&field, format!("cannot be read: {}", problem.inner()));
-                self.leave_out(unread, vec![error.remedy("correct it")]);
+                self.leave_out(&object, unread, vec![error.remedy("correct it")]);
             }
         }
     }
 
-    fn leave_out(&mut self, unread: Option<Unread>, errors: Vec<InputError>) {
+    fn leave_out(&mut self, object: &Object, unread: Option<Unread>, errors: Vec<InputError>) {
+        let key = (object.kind.clone(), object.name.clone());
+        self.cluster.left_out.insert(key);
         let unread = unread.map(|unread| unread.because(&errors));
         self.cluster.unread.extend(unread);
         self.errors.extend(errors);
@@ -128,6 +132,12 @@ fn with_uid(object: &mut Object) -> &mut Value {
 }
 
 impl Cluster {
+    /// The names of objects of a kind that were left out because they cannot be read.
+    pub(crate) fn left_out(&self, kind: &str) -> impl Iterator<Item = &str> {
+        let of_kind = self.left_out.iter().filter(move |(of, _)| of == kind);
+        of_kind.map(|(_, name)| name.as_str())
+    }
+
     /// A pod, as its object says.
     pub(crate) fn pod(&self, namespace: &str, name: &str) -> Option<&LeanPod> {
         self.world.pods.iter().find(|pod| {

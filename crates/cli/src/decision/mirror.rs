@@ -26,6 +26,7 @@ pub(super) fn mirror(
         nominations,
         repair_policies: _,
         unread: _,
+        left_out: _,
     } = cluster;
     if !settings.overlays {
         overlays.clear();

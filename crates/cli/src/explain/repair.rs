@@ -2,98 +2,182 @@
 
 use crate::decision::Cluster;
 use jiff::Timestamp;
-use kerf_api::labels::NODE_POOL;
-use kerf_controllers::{node_conditions, read_repair_policy};
+use kerf_api::ec2_node_class::KIND;
+use kerf_api::{NodeClaim, annotations, labels};
+use kerf_controllers::{carrier, fleet_node, node_conditions, read_repair_policy, unhealthy_conditions};
 use kerf_lifecycle::repair::{
-    Action, Finding, Health, Policy, Rule, UnhealthyCondition, findings, is_unhealthy, is_within_provider_cap,
+    Action, Block, Carrier, DrainBudget, DrainLimits, Finding, Fleet, Pause, Policy, Reason, Rule, UnhealthyCondition,
+    decide, findings,
 };
+use kerf_model::snapshot::Snapshot;
 use kerf_state::lean::LeanNode;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One sentence for each condition of a Node that is unhealthy by a rule of the provider or by a NodeRepairPolicy: what is done about it, and
-/// when. `gate` is the feature gate `NodeRepair`. Empty for a healthy Node.
-pub(super) fn repairs(cluster: &Cluster, node: &str, gate: bool, now: Timestamp) -> Vec<String> {
-    let mut nodes = cluster.world.nodes.iter();
-    let Some(node) = nodes.find(|one| one.metadata.name.as_deref() == Some(node)) else {
-        return Vec::new();
-    };
-    let rules: Vec<UnhealthyCondition> = kerf_kwok::repair_policies()
-        .into_iter()
-        .map(|rule| UnhealthyCondition {
-            condition_type: rule.condition_type,
-            status: rule.status,
-            toleration: rule.toleration,
-        })
-        .collect();
-    let policies: Vec<Arc<Policy>> = cluster
-        .repair_policies
-        .iter()
-        .map(|policy| Arc::new(read_repair_policy(policy)))
-        .collect();
-    let found = findings(&node_conditions(node), &rules, &policies);
-    let sentence = |finding: &Finding<'_>| {
-        let condition = finding.rule.condition();
-        let (what, by) = match finding.rule {
-            Rule::Provider(_) if !gate => (
-                "is not repaired".to_owned(),
-                "the feature gate NodeRepair is off".to_owned(),
-            ),
-            rule => {
-                let what = match rule.action() {
-                    Action::Report => "reported in an event",
-                    Action::Drain => "drained",
-                    Action::Replace => "replaced",
-                };
-                let held = held(cluster, node, rule, &rules, now);
-                let what = match &held {
-                    Some(_) => format!("would be {what}"),
-                    None if finding.at <= now => format!("is {what} now"),
-                    None => format!("is {what} from {} on", finding.at),
-                };
-                let by = match rule {
-                    Rule::Provider(_) => "the provider's rule".to_owned(),
-                    Rule::Policy(policy, _) => format!("NodeRepairPolicy {}", policy.name),
-                };
-                (what, by + held.as_deref().unwrap_or_default())
-            }
-        };
-        format!(
-            "{} is {}: the node {what} ({by})",
-            condition.condition_type, condition.status
-        )
-    };
-    found.iter().map(sentence).collect()
+/// What node auto-repair looks at, apart from the snapshot.
+pub(super) struct RepairFacts {
+    nodes: Vec<LeanNode>,
+    /// By provider id.
+    claims: BTreeMap<String, Vec<NodeClaim>>,
+    policies: Vec<Arc<Policy>>,
+    /// The name of a policy that cannot be read.
+    unread_policy: Option<String>,
+    /// The names of the NodePools that cannot be read.
+    unread_pools: Vec<String>,
+    has_ec2_classes: bool,
 }
 
-/// What keeps a rule from being followed now.
-fn held(
-    cluster: &Cluster,
-    node: &LeanNode,
-    rule: Rule<'_>,
-    rules: &[UnhealthyCondition],
-    now: Timestamp,
-) -> Option<String> {
-    let nodes = cluster.world.nodes.iter();
-    match rule {
-        Rule::Policy(policy, _) if !policy.is_open(now) => Some(policy.opens_after(now).map_or_else(
-            || ", whose maintenance windows never open".to_owned(),
-            |open| format!(", whose next maintenance window opens at {open}"),
-        )),
-        Rule::Policy(policy, _) => {
-            let health = Health::of(policy, nodes.map(node_conditions), now);
-            let many = !health.is_within(policy) && policy.action != Action::Report;
-            many.then(|| ", which waits: more nodes are unhealthy than maxUnhealthy allows".to_owned())
+impl RepairFacts {
+    /// Takes them from a cluster.
+    pub(super) fn of(cluster: &Cluster) -> Self {
+        let mut claims: BTreeMap<String, Vec<NodeClaim>> = BTreeMap::new();
+        for claim in &cluster.world.claims {
+            let id = claim.status.as_ref().and_then(|status| status.provider_id.clone());
+            if let Some(id) = id.filter(|id| !id.is_empty()) {
+                claims.entry(id).or_default().push(claim.clone());
+            }
         }
-        Rule::Provider(_) => {
-            let pool = pool_of(node);
-            let of_pool: Vec<&LeanNode> = nodes.filter(|one| pool_of(one) == pool).collect();
-            let unhealthy = of_pool.iter().filter(|one| is_unhealthy(&node_conditions(one), rules));
-            let within = is_within_provider_cap(unhealthy.count(), of_pool.len());
-            (!within).then(|| ", which waits: more than 20 % of the NodePool's nodes are unhealthy".to_owned())
+        let policies = cluster.repair_policies.iter();
+        Self {
+            nodes: cluster.world.nodes.clone(),
+            claims,
+            policies: policies.map(|policy| Arc::new(read_repair_policy(policy))).collect(),
+            unread_policy: cluster.left_out("NodeRepairPolicy").next().map(str::to_owned),
+            unread_pools: cluster.left_out("NodePool").map(str::to_owned).collect(),
+            has_ec2_classes: !cluster.ec2_classes.is_empty(),
         }
+    }
+
+    /// One sentence for each condition of a Node that is unhealthy by a rule of the provider or by a NodeRepairPolicy: what is done about it,
+    /// and when. `gate` is the feature gate `NodeRepair`. Empty for a healthy Node.
+    pub(super) fn sentences(&self, node: &str, snapshot: &Snapshot, gate: bool, now: Timestamp) -> Vec<String> {
+        let mut nodes = self.nodes.iter();
+        let Some(node) = nodes.find(|one| one.metadata.name.as_deref() == Some(node)) else {
+            return Vec::new();
+        };
+        let rules = self.provider_rules(node);
+        let found = findings(&node_conditions(node), &rules, &self.policies);
+        let sentence = |finding: &Finding<'_>| {
+            let condition = finding.rule.condition();
+            let (what, by) = match (finding.rule, self.claims_of(node)) {
+                (Rule::Provider(_), _) if !gate => not_repaired("the feature gate NodeRepair is off".to_owned()),
+                (_, [claim]) => {
+                    let block = self.block(node, claim, finding, &rules, snapshot, now);
+                    followed(finding, claim, block.as_ref(), now)
+                }
+                (_, []) => not_repaired("no NodeClaim has its provider id".to_owned()),
+                (_, several) => not_repaired(format!("{} NodeClaims have its provider id", several.len())),
+            };
+            format!(
+                "{} is {}: the node {what} ({by})",
+                condition.condition_type, condition.status
+            )
+        };
+        found.iter().map(sentence).collect()
+    }
+
+    fn claims_of(&self, node: &LeanNode) -> &[NodeClaim] {
+        let claims = self.claims.get(&node.spec.provider_id);
+        claims.map_or(&[], Vec::as_slice)
+    }
+
+    /// What the provider of a node's class calls unhealthy.
+    fn provider_rules(&self, node: &LeanNode) -> Vec<UnhealthyCondition> {
+        let claim = self.claims_of(node).first();
+        let is_ec2 = claim.map_or(self.has_ec2_classes, |claim| claim.spec.node_class_ref.kind == KIND);
+        unhealthy_conditions(&match is_ec2 {
+            true => kerf_aws::repair::repair_policies(),
+            false => kerf_kwok::repair_policies(),
+        })
+    }
+
+    /// What keeps a finding from being followed now.
+    fn block(
+        &self,
+        node: &LeanNode,
+        claim: &NodeClaim,
+        finding: &Finding<'_>,
+        rules: &[UnhealthyCondition],
+        snapshot: &Snapshot,
+        now: Timestamp,
+    ) -> Option<Block> {
+        let fleet = Fleet {
+            nodes: self
+                .nodes
+                .iter()
+                .map(|node| fleet_node(node, self.claims_of(node).len() == 1))
+                .collect(),
+            provider: rules,
+        };
+        let (pool, id) = (pool_of(claim), node.spec.provider_id.as_str());
+        let is_readable = |pool: &str| !self.unread_pools.iter().any(|unread| unread == pool);
+        let limits = || DrainLimits {
+            protected_by: carrier(Some(&node.metadata), Some(&claim.metadata)),
+            budget: match claim.metadata.deletion_timestamp {
+                Some(_) => DrainBudget::Open,
+                None => DrainBudget::of(pool, id, snapshot, is_readable, now),
+            },
+        };
+        decide(finding, pool, &fleet, &limits, self.unread_policy.as_deref(), now).err()
     }
 }
 
-fn pool_of(node: &LeanNode) -> Option<&str> {
-    node.metadata.labels.as_ref()?.get(NODE_POOL).map(String::as_str)
+fn not_repaired(why: String) -> (String, String) {
+    ("is not repaired".to_owned(), why)
+}
+
+/// What is done about a finding and when, and by which rule.
+fn followed(finding: &Finding<'_>, claim: &NodeClaim, block: Option<&Block>, now: Timestamp) -> (String, String) {
+    let what = match finding.rule.action() {
+        Action::Report => "reported in an event",
+        Action::Drain => "drained",
+        Action::Replace => "replaced",
+    };
+    let what = match block {
+        Some(_) => format!("would be {what}"),
+        None if finding.at <= now => format!("is {what} now"),
+        None => format!("is {what} from {} on", finding.at),
+    };
+    let by = match finding.rule {
+        Rule::Provider(_) => "the provider's rule".to_owned(),
+        Rule::Policy(policy, _) => format!("NodeRepairPolicy {}", policy.name),
+    };
+    let held = block.map(|block| held(block, pool_of(claim)));
+    (what, by + held.as_deref().unwrap_or_default())
+}
+
+/// What a rule waits for, as the end of a sentence about it. `pool` is that of the node's claim.
+fn held(block: &Block, pool: Option<&str>) -> String {
+    let (policy, reason) = match block {
+        Block::ProviderCap => {
+            let nodes = pool.map_or("cluster's", |_| "NodePool's");
+            return format!(", which waits: more than 20 % of the {nodes} nodes are unhealthy");
+        }
+        Block::Policy(policy, reason) => (policy, reason),
+    };
+    let pool = pool.unwrap_or_default();
+    let waits = match reason {
+        Reason::Paused(Pause::Window(None)) => return ", whose maintenance windows never open".to_owned(),
+        Reason::Paused(Pause::Window(Some(open))) => return format!(", whose next maintenance window opens at {open}"),
+        Reason::Paused(Pause::Cap(_)) => "more nodes are unhealthy than maxUnhealthy allows".to_owned(),
+        Reason::Annotation(carrier) => {
+            let carrier = match carrier {
+                Carrier::Node => "the Node",
+                Carrier::Claim => "its NodeClaim",
+            };
+            format!("{carrier} carries {}", annotations::DO_NOT_DISRUPT)
+        }
+        Reason::Budget => format!("disruption budgets of NodePool {pool} allow no more nodes to go"),
+        Reason::NoPool { readable: true } => format!("NodePool {pool}, whose disruption budgets it needs, is missing"),
+        Reason::NoPool { readable: false } => {
+            format!("NodePool {pool}, whose disruption budgets it needs, cannot be read")
+        }
+        Reason::Unread => format!("NodeRepairPolicy {policy}, which may take its place, cannot be read"),
+    };
+    format!(", which waits: {waits}")
+}
+
+fn pool_of(claim: &NodeClaim) -> Option<&str> {
+    let pool = claim.metadata.labels.as_ref()?.get(labels::NODE_POOL)?;
+    Some(pool.as_str()).filter(|pool| !pool.is_empty())
 }

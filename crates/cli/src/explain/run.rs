@@ -1,6 +1,6 @@
 //! The steps of an explanation: read, find the object, decide, print.
 
-use super::repair::repairs;
+use super::repair::RepairFacts;
 use super::subject::Subject;
 use super::{node, pod};
 use crate::args::{ExplainArgs, TextOutput};
@@ -74,10 +74,11 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Exit> {
         }
         Subject::Node { name } => {
             let id = node::provider_id(&input.cluster, &name);
-            let repairs = repairs(&input.cluster, &name, settings.node_repair, settings.now);
+            let repair = RepairFacts::of(&input.cluster);
             let inputs = DecisionInputs::new(input.cluster, &settings, &interner, &mut errors);
             let snapshot = &inputs.snapshot;
             let found = node::find(snapshot, &name, id.as_deref());
+            let repairs = repair.sentences(&name, snapshot, settings.node_repair, settings.now);
             let Some((index, explanation)) =
                 found.and_then(|index| Some((index, node::explain(&inputs, index, repairs)?)))
             else {

@@ -140,12 +140,33 @@ fn unhealthy() -> Vec<Value> {
     items
 }
 
+/// What becomes of the unhealthy conditions of node one.
+fn repairs(items: &[Value], gate: &str) -> Value {
+    let gate = format!("NodeRepair={gate}");
+    document(&["explain", "node/one", "--feature-gates", &gate], items).1["repairs"].clone()
+}
+
+/// A policy about nodes that are not ready for an hour.
+fn repair_policy(spec: Value) -> Value {
+    let mut full = json!({"unhealthyConditions": [{"type": "Ready", "status": "False", "toleration": "1h"}]});
+    if let (Some(full), Value::Object(spec)) = (full.as_object_mut(), spec) {
+        full.extend(spec);
+    }
+    json!({"apiVersion": "kerf.sh/v1alpha1", "kind": "NodeRepairPolicy", "metadata": {"name": "p"}, "spec": full})
+}
+
+/// A Node without a claim.
+fn stranger(name: &str, ready: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"providerID": format!("other://{name}")},
+        "status": {"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": DAY}]}})
+}
+
+fn claims(items: &mut [Value]) -> impl Iterator<Item = &mut Value> {
+    items.iter_mut().filter(|item| item["kind"] == "NodeClaim")
+}
+
 #[test]
 fn repair_says_what_it_does_when_and_by_which_rule() {
-    let repairs = |items: &[Value], gate: &str| {
-        let gate = format!("NodeRepair={gate}");
-        document(&["explain", "node/one", "--feature-gates", &gate], items).1["repairs"].clone()
-    };
     let mut items = unhealthy();
     assert_eq!(
         repairs(&items, "false"),
@@ -169,4 +190,131 @@ fn repair_says_what_it_does_when_and_by_which_rule() {
         "{text}"
     );
     assert!(repairs(&drifted(&json!([])), "true").is_null(), "a healthy node");
+}
+
+// LIF-147
+#[test]
+fn a_node_without_exactly_one_claim_is_not_repaired() {
+    let said = |why: &str| json!([format!("Ready is False: the node is not repaired ({why})")]);
+    let mut items = unhealthy();
+    let claim = items
+        .iter()
+        .position(|item| item["kind"] == "NodeClaim")
+        .expect("a claim");
+    let mut twin = items[claim].clone();
+    twin["metadata"]["name"] = json!("twin");
+    items.push(twin);
+    assert_eq!(repairs(&items, "true"), said("2 NodeClaims have its provider id"));
+    items.retain(|item| item["kind"] != "NodeClaim");
+    assert_eq!(repairs(&items, "true"), said("no NodeClaim has its provider id"));
+}
+
+// LIF-149
+#[test]
+fn repair_is_held_by_unhealthy_nodes_of_the_pool_or_without_a_pool_of_the_cluster() {
+    let waits = |whose: &str| {
+        json!([format!(
+            "Ready is False: the node would be replaced (the provider's rule, which waits: more than 20 % of the {whose} nodes are unhealthy)"
+        )])
+    };
+    let replaced = json!(["Ready is False: the node is replaced now (the provider's rule)"]);
+    let mut items = unhealthy();
+    items.push(stranger("sick", "False"));
+    assert_eq!(repairs(&items, "true"), replaced, "it is of no concern to the pool");
+    let mut more = items.clone();
+    more.extend(node("two", "m5.large", 2));
+    for item in more.iter_mut().filter(|item| item["metadata"]["name"] == "two") {
+        item["status"]["conditions"] = json!([{"type": "Ready", "status": "False", "lastTransitionTime": DAY}]);
+    }
+    assert_eq!(repairs(&more, "true"), waits("NodePool's"));
+    for item in items
+        .iter_mut()
+        .filter(|item| item["metadata"]["labels"]["karpenter.sh/nodepool"] == "default")
+    {
+        let labels = item["metadata"]["labels"].as_object_mut().expect("labels");
+        labels.remove("karpenter.sh/nodepool");
+    }
+    assert_eq!(repairs(&items, "true"), waits("cluster's"));
+    items.extend((0..4).map(|number| stranger(&format!("sound-{number}"), "True")));
+    assert_eq!(repairs(&items, "true"), replaced);
+}
+
+#[test]
+fn a_repair_policy_counts_nodes_with_a_claim() {
+    let mut items = unhealthy();
+    items.extend(node("two", "m5.large", 2));
+    items.extend([stranger("sick", "False"), stranger("sick-too", "False")]);
+    items.push(repair_policy(json!({"maxUnhealthy": "50%"})));
+    let replaced = json!(["Ready is False: the node is replaced now (NodeRepairPolicy p)"]);
+    assert_eq!(repairs(&items, "false"), replaced);
+    let last = items.len() - 1;
+    items[last] = repair_policy(json!({"maxUnhealthy": "0"}));
+    let waits = "Ready is False: the node would be replaced (NodeRepairPolicy p, which waits: more nodes are unhealthy than maxUnhealthy allows)";
+    assert_eq!(repairs(&items, "false"), json!([waits]));
+    items[last] = repair_policy(json!({"maxUnhealthy": "0", "action": "Report"}));
+    let reported = json!(["Ready is False: the node is reported in an event now (NodeRepairPolicy p)"]);
+    assert_eq!(repairs(&items, "false"), reported);
+}
+
+#[test]
+fn a_drain_heeds_annotations_and_budgets() {
+    let waits = |why: &str| {
+        json!([format!(
+            "Ready is False: the node would be drained (NodeRepairPolicy p, which waits: {why})"
+        )])
+    };
+    let mut items = unhealthy();
+    items.push(repair_policy(json!({"action": "Drain"})));
+    let budgets = waits("disruption budgets of NodePool default allow no more nodes to go");
+    assert_eq!(repairs(&items, "false"), budgets);
+    let protection = json!({"karpenter.sh/do-not-disrupt": "true"});
+    for claim in claims(&mut items) {
+        claim["metadata"]["annotations"] = protection.clone();
+    }
+    let carries = |carrier: &str| waits(&format!("{carrier} carries karpenter.sh/do-not-disrupt"));
+    assert_eq!(repairs(&items, "false"), carries("its NodeClaim"));
+    for item in items.iter_mut().filter(|item| item["kind"] == "Node") {
+        item["metadata"]["annotations"] = protection.clone();
+    }
+    assert_eq!(repairs(&items, "false"), carries("the Node"));
+    // DIS-086
+    let mut items = unhealthy();
+    items.push(repair_policy(json!({"action": "Drain"})));
+    items.retain(|item| item["kind"] != "NodePool");
+    let missing = waits("NodePool default, whose disruption budgets it needs, is missing");
+    assert_eq!(repairs(&items, "false"), missing);
+    // The node itself is not ready, and does not use up what its own drain needs.
+    let mut items = unhealthy();
+    items.push(repair_policy(json!({"action": "Drain"})));
+    for item in items.iter_mut().filter(|item| item["kind"] == "NodePool") {
+        item["spec"]["disruption"]["budgets"] = json!([{"nodes": "1"}]);
+    }
+    let drained = json!(["Ready is False: the node is drained now (NodeRepairPolicy p)"]);
+    assert_eq!(repairs(&items, "false"), drained);
+}
+
+#[test]
+fn a_repair_policy_that_cannot_be_read_holds_the_providers_rule() {
+    let mut items = unhealthy();
+    items.push(repair_policy(json!({"unhealthyConditions": "Ready=False"})));
+    let waits = "Ready is False: the node would be replaced (the provider's rule, which waits: NodeRepairPolicy p, which may take its place, cannot be read)";
+    assert_eq!(repairs(&items, "true"), json!([waits]));
+}
+
+// LIF-146
+#[test]
+fn the_class_of_a_node_decides_whose_rules_count() {
+    let mut items = unhealthy();
+    for item in items.iter_mut().filter(|item| item["kind"] == "Node") {
+        let since = "2026-01-05T07:40:00Z";
+        item["status"]["conditions"] = json!([{"type": "Ready", "status": "False", "lastTransitionTime": since}]);
+    }
+    let now = json!(["Ready is False: the node is replaced now (the provider's rule)"]);
+    assert_eq!(repairs(&items, "true"), now, "ten minutes of the KWOK provider");
+    for claim in claims(&mut items) {
+        let class = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+        claim["spec"]["nodeClassRef"] = class;
+    }
+    let later = json!(["Ready is False: the node is replaced from 2026-01-05T08:10:00Z on (the provider's rule)"]);
+    assert_eq!(repairs(&items, "true"), later, "half an hour of the AWS provider");
 }

@@ -7,21 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_api::{NodeClaim, NodePool, annotations, labels};
-use kerf_disruption::Allowance;
 use kerf_lifecycle::repair::{
-    Action, Finding, Health, Rule, UnhealthyCondition, findings, is_unhealthy, is_within_provider_cap,
+    Action, Block, DrainBudget, DrainLimits, Finding, Rule, UnhealthyCondition, decide, findings,
 };
-use kerf_model::budget::DisruptionReason;
 use kerf_runtime::metrics::catalogue::NODECLAIMS_UNHEALTHY_DISRUPTED;
 use kerf_runtime::{CancellationToken, ObjectRef, Outcome, RateLimit, ReconcileError};
 use kerf_state::lean::LeanNode;
 use kube::Resource;
 use tokio::sync::Mutex;
 
-use super::conditions::{conditions_of, node_conditions, nodes_with_claims, provider_rules};
-use super::events::{self, Block, Reason};
+use super::conditions::{carrier, conditions_of, fleet, node_conditions, provider_rules};
+use super::events;
 use super::policies::{Followed, Policies};
 use crate::changes::Change;
 use crate::claim_facts;
@@ -79,120 +76,56 @@ impl Repair {
         unread: Option<&str>,
         now: Timestamp,
     ) -> Result<Option<Block>, ReconcileError> {
-        let Rule::Policy(policy, _) = finding.rule else {
-            if let Some(name) = unread {
-                return Ok(Some(Block::Policy(name.into(), Reason::Unread)));
-            }
-            if !self.is_within_cap(claim) {
-                return Ok(Some(Block::ProviderCap));
-            }
-            self.replace(node, claim, finding).await?;
-            return Ok(None);
+        let _one_at_a_time = match finding.rule.action() {
+            Action::Drain => Some(self.draining.lock().await),
+            Action::Replace | Action::Report => None,
         };
-        let blocked = |reason| Block::Policy(Arc::clone(&policy.name), reason);
-        if !policy.is_open(now) {
-            return Ok(Some(blocked(Reason::Window(policy.opens_after(now)))));
+        let nodes = self.context.cluster.nodes();
+        let fleet = fleet(&self.context, &nodes, &self.provider_rules);
+        let pool = Some(claim_facts::pool(claim)).filter(|pool| !pool.is_empty());
+        let limits = || self.drain_limits(node, claim, pool, now);
+        if let Err(block) = decide(finding, pool, &fleet, &limits, unread, now) {
+            return Ok(Some(block));
         }
-        let nodes = nodes_with_claims(&self.context);
-        let health = Health::of(policy, nodes.iter().map(|node| node_conditions(node)), now);
-        if !health.is_within(policy) {
-            return Ok(Some(blocked(Reason::Cap(policy.max_unhealthy.of(health.nodes)))));
-        }
-        if policy.action == Action::Replace {
-            self.replace(node, claim, finding).await?;
-            return Ok(None);
-        }
-        Ok(self.drain(node, claim, finding, now).await?.map(blocked))
-    }
-
-    /// Whether few enough nodes of the claim's pool, or of the cluster for a claim without pool, are unhealthy (LIF-149).
-    fn is_within_cap(&self, claim: &NodeClaim) -> bool {
-        let pool = claim_facts::pool(claim);
-        let of_pool =
-            |node: &Arc<LeanNode>| claim_facts::label(node.metadata.labels.as_ref(), labels::NODE_POOL) == pool;
-        let mut nodes = self.context.cluster.nodes();
-        nodes.retain(|node| pool.is_empty() || of_pool(node));
-        let is_unhealthy = |node: &&Arc<LeanNode>| is_unhealthy(&node_conditions(node), &self.provider_rules);
-        let unhealthy = nodes.iter().filter(is_unhealthy).count();
-        is_within_provider_cap(unhealthy, nodes.len())
-    }
-
-    /// Deletes the claim with a drain deadline of now, whatever its termination grace period (LIF-153).
-    async fn replace(&self, node: &LeanNode, claim: &NodeClaim, finding: &Finding<'_>) -> Result<(), ReconcileError> {
-        let now = self.context.now();
-        let over = deadline(claim).is_ok_and(|deadline| deadline.is_some_and(|deadline| deadline < now));
-        if !over {
-            set_annotation(&self.context, claim, annotations::TERMINATION_TIMESTAMP, &rfc3339(now)).await?;
-        }
-        self.end(node, claim, finding).await
-    }
-
-    /// Deletes the claim unless Node or claim carry do-not-disrupt or the pool's disruption budgets for drift are used up. The pods are
-    /// evicted as in any drain. Returns what prevents it.
-    async fn drain(
-        &self,
-        node: &LeanNode,
-        claim: &NodeClaim,
-        finding: &Finding<'_>,
-        now: Timestamp,
-    ) -> Result<Option<Reason>, ReconcileError> {
-        let _one_at_a_time = self.draining.lock().await;
-        if let Some(carrier) = self.protected(node, claim) {
-            return Ok(Some(Reason::Annotation(carrier)));
-        }
-        if !claim_facts::is_deleting(claim)
-            && let Some(reason) = self.outside_budgets(node, claim, now)
-        {
-            return Ok(Some(reason));
+        if finding.rule.action() == Action::Replace {
+            self.hurry(claim).await?;
         }
         self.end(node, claim, finding).await?;
         Ok(None)
     }
 
-    /// Which of Node and claim carries do-not-disrupt now.
-    fn protected(&self, node: &LeanNode, claim: &NodeClaim) -> Option<&'static str> {
+    /// What a drain heeds, as it is now.
+    fn drain_limits(&self, node: &LeanNode, claim: &NodeClaim, pool: Option<&str>, now: Timestamp) -> DrainLimits {
         let cluster = &self.context.cluster;
-        let asks = |meta: &ObjectMeta| {
-            claim_facts::label(meta.annotations.as_ref(), annotations::DO_NOT_DISRUPT) == labels::TRUE
+        let known = cluster.node(node.metadata.name.as_deref().unwrap_or_default());
+        let known_claim = cluster.claim(claim_facts::name(claim));
+        let budget = if claim_facts::is_deleting(claim) {
+            DrainBudget::Open
+        } else {
+            cluster.expire(now);
+            let is_readable = |pool: &str| {
+                let is_it = |object: &ObjectRef| object.kind == NodePool::kind(&()) && object.name == pool;
+                !cluster.unreadable().iter().any(|one| is_it(&one.object))
+            };
+            DrainBudget::of(pool, &node.spec.provider_id, &cluster.snapshot(now), is_readable, now)
         };
-        let name = node.metadata.name.as_deref().unwrap_or_default();
-        if cluster.node(name).is_some_and(|node| asks(&node.metadata)) {
-            return Some("the node");
+        DrainLimits {
+            protected_by: carrier(
+                known.as_ref().map(|node| &node.metadata),
+                known_claim.as_ref().map(|claim| &claim.metadata),
+            ),
+            budget,
         }
-        let claim = cluster.claim(claim_facts::name(claim));
-        claim
-            .is_some_and(|claim| asks(&claim.metadata))
-            .then_some("its NodeClaim")
     }
 
-    /// What of the node's pool prevents a drain. A node without pool has no budgets; for a pool that is missing or unreadable, the budgets
-    /// count as used up (DIS-086).
-    fn outside_budgets(&self, node: &LeanNode, claim: &NodeClaim, now: Timestamp) -> Option<Reason> {
-        let name = claim_facts::pool(claim);
-        if name.is_empty() {
-            return None;
+    /// Sets a drain deadline of now, whatever the termination grace period of the claim (LIF-153).
+    async fn hurry(&self, claim: &NodeClaim) -> Result<(), ReconcileError> {
+        let now = self.context.now();
+        let over = deadline(claim).is_ok_and(|deadline| deadline.is_some_and(|deadline| deadline < now));
+        if !over {
+            set_annotation(&self.context, claim, annotations::TERMINATION_TIMESTAMP, &rfc3339(now)).await?;
         }
-        self.context.cluster.expire(now);
-        let snapshot = self.context.cluster.snapshot(now);
-        let allowance = Allowance::new(&snapshot, DisruptionReason::Drifted, now);
-        let Some(pool) = allowance.pools().find(|pool| *pool.pool == *name) else {
-            let unreadable = self.context.cluster.unreadable();
-            let is_it = |object: &ObjectRef| object.kind == NodePool::kind(&()) && object.name == name;
-            let readable = !unreadable.iter().any(|one| is_it(&one.object));
-            return Some(Reason::NoPool { readable });
-        };
-        let id = node.spec.provider_id.as_str();
-        let machine = snapshot
-            .nodes
-            .iter()
-            .find(|node| node.provider_id.as_deref() == Some(id));
-        // A node that is not ready uses up budget itself; that must not prevent its own drain.
-        let own = machine.is_some_and(|machine| {
-            machine.initialized
-                && (!machine.lifecycle.ready || machine.marked_for_deletion || machine.lifecycle.deleting)
-        });
-        let others = pool.consumed.saturating_sub(u32::from(own));
-        (pool.allowed <= others).then_some(Reason::Budget)
+        Ok(())
     }
 
     /// Deletes the claim, counts it and publishes why (LIF-155).

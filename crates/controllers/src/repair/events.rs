@@ -1,11 +1,9 @@
 //! Events about unhealthy nodes.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use kerf_api::{NodeClaim, annotations};
-use kerf_lifecycle::repair::{Action, Policy, Rule, UnhealthyCondition};
+use kerf_lifecycle::repair::{Action, Block, Carrier, Pause, Policy, Reason, Rule, UnhealthyCondition};
 use kerf_runtime::{Event, EventType, ObjectRef};
 use kerf_state::lean::LeanNode;
 
@@ -18,30 +16,6 @@ const BLOCKED: Duration = Duration::from_secs(5 * 60);
 const EVENT_EVERY: Duration = Duration::from_secs(15 * 60);
 /// The time until a drain is tried again that disruption budgets did not allow.
 const NO_BUDGET: Duration = Duration::from_secs(30);
-
-/// What prevents a node from being taken away now.
-pub(super) enum Block {
-    /// More nodes are unhealthy than the provider's rules allow.
-    ProviderCap,
-    /// A reason of the policy of this name.
-    Policy(Arc<str>, Reason),
-}
-
-/// Why a policy takes nothing away now.
-pub(super) enum Reason {
-    /// More nodes are unhealthy than it allows; how many may be.
-    Cap(u32),
-    /// No maintenance window is open; when the next opens.
-    Window(Option<Timestamp>),
-    /// Node or claim carry do-not-disrupt; which of them.
-    Annotation(&'static str),
-    /// The budgets of the node's pool.
-    Budget,
-    /// The node's pool, and with it the budgets, is missing or cannot be read.
-    NoPool { readable: bool },
-    /// It could never be read, and may take the place of the provider's rules.
-    Unread,
-}
 
 /// Publishes that a node is unhealthy by a policy that only reports. Returns how soon to look again.
 pub(super) fn unhealthy(
@@ -96,8 +70,8 @@ pub(super) fn blocked(context: &Context, node: &LeanNode, claim: &NodeClaim, blo
     let message = format!("{} (NodeRepairPolicy={policy})", explain(claim, reason));
     warn(context, node, "NodeRepairBlocked", message, vec![policy.to_string()]);
     match reason {
-        Reason::Window(Some(opens)) => context.clock.until(*opens).max(Duration::from_secs(1)),
-        Reason::Cap(_) | Reason::Window(None) | Reason::Unread => BLOCKED,
+        Reason::Paused(Pause::Window(Some(opens))) => context.clock.until(*opens).max(Duration::from_secs(1)),
+        Reason::Paused(Pause::Cap(_) | Pause::Window(None)) | Reason::Unread => BLOCKED,
         Reason::Annotation(_) | Reason::Budget | Reason::NoPool { .. } => NO_BUDGET,
     }
 }
@@ -105,11 +79,15 @@ pub(super) fn blocked(context: &Context, node: &LeanNode, claim: &NodeClaim, blo
 fn explain(claim: &NodeClaim, reason: &Reason) -> String {
     let (pool, name) = (claim_facts::pool(claim), claim_facts::name(claim));
     match reason {
-        Reason::Cap(most) => format!("more than {most} of the selected nodes are unhealthy"),
-        Reason::Window(Some(opens)) => format!("the next maintenance window opens at {opens}"),
-        Reason::Window(None) => "no maintenance window opens".to_owned(),
+        Reason::Paused(Pause::Cap(most)) => format!("more than {most} of the selected nodes are unhealthy"),
+        Reason::Paused(Pause::Window(Some(opens))) => format!("the next maintenance window opens at {opens}"),
+        Reason::Paused(Pause::Window(None)) => "no maintenance window opens".to_owned(),
         Reason::Annotation(carrier) => {
             let annotation = annotations::DO_NOT_DISRUPT;
+            let carrier = match carrier {
+                Carrier::Node => "the node",
+                Carrier::Claim => "its NodeClaim",
+            };
             format!("{carrier} carries {annotation}, which keeps it from being drained")
         }
         Reason::Budget => format!("disruption budgets of NodePool {pool:?} allow no more nodes to go"),

@@ -14,7 +14,7 @@ mod policies;
 mod policy;
 mod status;
 
-pub use conditions::node_conditions;
+pub use conditions::{carrier, fleet_node, node_conditions, unhealthy_conditions};
 pub(crate) use controller::Repair;
 pub(crate) use policies::Policies;
 pub use policy::read as read_repair_policy;

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use kerf_api::conditions::VALIDATION_SUCCEEDED;
 use kerf_api::conditions::node_repair_policy as condition;
 use kerf_api::{ConditionSet, NodeRepairPolicy};
-use kerf_lifecycle::repair::Health;
+use kerf_lifecycle::repair::{Health, Pause, pauses};
 use kerf_runtime::client::found;
 use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError};
 
-use super::conditions::{conditions_of, node_conditions, nodes_with_claims};
+use super::conditions::{conditions_of, fleet};
 use super::policies::{Policies, StoredPolicy};
 use crate::changes::Change;
 use crate::context::Context;
@@ -62,22 +62,25 @@ fn set_status(after: &mut NodeRepairPolicy, known: &StoredPolicy, health: &Healt
         return;
     }
     conditions.set_true(VALIDATION_SUCCEEDED);
-    if !health.is_within(policy) {
-        let most = policy.max_unhealthy.of(health.nodes);
-        let message = format!(
-            "{} of {} nodes are unhealthy, at most {most} may be",
-            health.unhealthy, health.nodes
-        );
-        refuse(&mut conditions, condition::TOO_MANY_UNHEALTHY, &message);
-    } else if !policy.is_open(now) {
-        let opens = policy.opens_after(now);
-        let message = opens.map_or_else(
-            || "no maintenance window opens".to_owned(),
-            |opens| format!("the next maintenance window opens at {opens}"),
-        );
-        refuse(&mut conditions, condition::OUTSIDE_MAINTENANCE_WINDOW, &message);
-    } else {
-        conditions.set_true(condition::REPAIR_ALLOWED);
+    // Too many unhealthy nodes are the worse news.
+    let pauses: Vec<Pause> = pauses(policy, health, now).collect();
+    let cap = pauses.iter().find(|pause| matches!(pause, Pause::Cap(_)));
+    match cap.or(pauses.first()) {
+        None => conditions.set_true(condition::REPAIR_ALLOWED),
+        Some(Pause::Cap(most)) => {
+            let message = format!(
+                "{} of {} nodes are unhealthy, at most {most} may be",
+                health.unhealthy, health.nodes
+            );
+            refuse(&mut conditions, condition::TOO_MANY_UNHEALTHY, &message);
+        }
+        Some(Pause::Window(opens)) => {
+            let message = opens.map_or_else(
+                || "no maintenance window opens".to_owned(),
+                |opens| format!("the next maintenance window opens at {opens}"),
+            );
+            refuse(&mut conditions, condition::OUTSIDE_MAINTENANCE_WINDOW, &message);
+        }
     }
 }
 
@@ -106,8 +109,8 @@ impl Reconciler for RepairStatus {
             return Ok(Outcome::Done);
         };
         let now = self.context.now();
-        let nodes = nodes_with_claims(&self.context);
-        let health = Health::of(&known.policy, nodes.iter().map(|node| node_conditions(node)), now);
+        let nodes = self.context.cluster.nodes();
+        let health = fleet(&self.context, &nodes, &[]).health(&known.policy, now);
         let mut after = NodeRepairPolicy::clone(&known.object);
         set_status(&mut after, &known, &health, now);
         let written = patch_status(&self.context.client, &*known.object, &after, Lock::Optimistic).await;

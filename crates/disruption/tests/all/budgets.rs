@@ -106,6 +106,64 @@ fn which_nodes_count_and_which_are_away() {
     }
 }
 
+#[test]
+fn a_node_does_not_use_up_what_its_own_drain_needs() {
+    let starts_again = |node: &mut Node| {
+        node.initialized = false;
+        node.labels.push((sym::INITIALIZED, sym::TRUE));
+        node.labels.sort_unstable();
+    };
+    let table: [(&str, &dyn Fn(&mut Node)); 8] = [
+        ("usual", &|_| {}),
+        ("not ready", &|node| node.lifecycle.ready = false),
+        ("marked", &|node| node.marked_for_deletion = true),
+        ("not ready soon after its initialisation", &|node| {
+            node.lifecycle.ready = false;
+            starts_again(node);
+        }),
+        ("not initialised", &|node| {
+            (node.initialized, node.lifecycle.ready) = (false, false)
+        }),
+        ("unmanaged", &|node| {
+            (node.managed, node.lifecycle.ready) = (false, false)
+        }),
+        ("instance going", &|node| {
+            (node.lifecycle.instance_terminating, node.lifecycle.ready) = (true, false)
+        }),
+        ("of another pool", &|node| {
+            (node.pool, node.lifecycle.ready) = (None, false)
+        }),
+    ];
+    for (what, change) in table {
+        // Another node is away.
+        for (budget, expected) in [("0", false), ("1", false), ("2", true)] {
+            let mut cluster = with_budget(budget, 5);
+            cluster.node("a-away", |node| node.lifecycle.ready = false);
+            cluster.node("a-own", change);
+            let allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Drifted, now());
+            let own = cluster.snapshot.nodes.iter().find(|node| &*node.name == "a-own");
+            let allows = |pool: &str| allowance.allows_drain(pool, own.map(|node| &**node));
+            assert_eq!(allows("a"), Some(expected), "{what}, {budget}");
+            assert_eq!(allows("b"), None, "no such pool");
+        }
+    }
+    // Alone, it needs no room besides its own.
+    for change in [
+        &(|node: &mut Node| node.lifecycle.ready = false) as &dyn Fn(&mut Node),
+        &|node| {
+            node.lifecycle.ready = false;
+            starts_again(node);
+        },
+    ] {
+        let mut cluster = with_budget("1", 5);
+        cluster.node("a-own", change);
+        let allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Drifted, now());
+        assert_eq!(allowance.left("a"), 0);
+        let own = cluster.snapshot.nodes.iter().find(|node| &*node.name == "a-own");
+        assert_eq!(allowance.allows_drain("a", own.map(|node| &**node)), Some(true));
+    }
+}
+
 // DIS-081, DIS-082
 #[test]
 fn what_is_away_is_taken_off_every_reason_and_never_below_zero() {

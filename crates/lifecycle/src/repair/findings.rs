@@ -125,12 +125,12 @@ pub fn findings<'a>(
 }
 
 /// Whether any of the provider's rules calls a node unhealthy, tolerated or not (LIF-149).
-pub fn is_unhealthy(node: &NodeConditions<'_>, provider: &[UnhealthyCondition]) -> bool {
+pub(super) fn is_unhealthy(node: &NodeConditions<'_>, provider: &[UnhealthyCondition]) -> bool {
     provider.iter().any(|condition| condition.due(node).is_some())
 }
 
 /// Whether the provider's rules may take nodes away when `unhealthy` of `nodes` are (LIF-149, LIF-150): up to a fifth, rounded up.
-pub const fn is_within_provider_cap(unhealthy: usize, nodes: usize) -> bool {
+pub(super) const fn is_within_provider_cap(unhealthy: usize, nodes: usize) -> bool {
     unhealthy <= (nodes * PROVIDER_CAP_PERCENT).div_ceil(100)
 }
 
@@ -149,11 +149,15 @@ pub struct Health {
 
 impl Health {
     /// Counts the nodes a policy selects; `nodes` are those with a claim.
-    pub fn of<'n>(policy: &Policy, nodes: impl IntoIterator<Item = NodeConditions<'n>>, now: Timestamp) -> Self {
+    pub(super) fn of<'n, 'c: 'n>(
+        policy: &Policy,
+        nodes: impl IntoIterator<Item = &'n NodeConditions<'c>>,
+        now: Timestamp,
+    ) -> Self {
         let mut health = Self::default();
         for node in nodes.into_iter().filter(|node| policy.selects(&node.labels)) {
             health.nodes += 1;
-            let due = policy.conditions.iter().filter_map(|condition| condition.due(&node));
+            let due = policy.conditions.iter().filter_map(|condition| condition.due(node));
             let Some(at) = due.min() else {
                 continue;
             };
@@ -310,7 +314,7 @@ mod tests {
             node(&[("Ready", "False", "12:05:00")]),
             NodeConditions::default(),
         ];
-        let health = Health::of(&policy, nodes, at("2026-01-01T12:10:00Z"));
+        let health = Health::of(&policy, &nodes, at("2026-01-01T12:10:00Z"));
         assert_eq!(
             health,
             Health {

@@ -284,25 +284,6 @@ async fn a_gentle_policy_takes_no_node_of_a_pool_nobody_can_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_gentle_policy_needs_no_budget_for_a_claim_without_a_pool() {
-    let simulation = Simulation::start().await;
-    policy(&simulation, "gentle", json!({"action": "Drain"})).await;
-    let spec = json!({
-        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
-        "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["c-1x-amd64-linux"]}],
-        "expireAfter": "Never",
-    });
-    let alone = json!({"metadata": {"name": "alone"}, "spec": spec});
-    create::<NodeClaim>(&simulation.client(), alone).await;
-    let initialized = async |s: &Simulation| s.claims().await[0].condition_is_true("Initialized");
-    simulation.until("it is initialized", 60, initialized).await;
-    let nodes = simulation.nodes().await;
-    spoil(&simulation, &nodes).await;
-    simulation.until_node_gone(&nodes[0], 420).await;
-    simulation.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_policy_stops_when_too_many_nodes_are_unhealthy() {
     let simulation = with_nodes(4, false).await;
     policy(&simulation, "disks", json!({"maxUnhealthy": "25%"})).await;
