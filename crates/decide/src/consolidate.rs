@@ -47,13 +47,13 @@ pub(crate) fn consolidate(
         // Nodes that stay although no command was started yet are not tried again in this pass.
         next.held.clone_from(&evaluation.held);
         search(&inputs, &sorted, memory, progress, &mut next);
+        evaluation.refused_plans.append(&mut next.refused_plans);
         if next.commands.is_empty() {
             break;
         }
         evaluation.commands.append(&mut next.commands);
         evaluation.approvals.append(&mut next.approvals);
         evaluation.judgements.append(&mut next.judgements);
-        evaluation.refused_plans.append(&mut next.refused_plans);
         evaluation.held = next.held;
         evaluation.timed_out = next.timed_out;
     }
@@ -113,22 +113,26 @@ fn search(
     }
 }
 
+/// The plan checker for plans of consolidation.
+pub(crate) fn refusals(inputs: &Inputs<'_>) -> Refusals {
+    Refusals::new(consolidation_options(&inputs.settings.solver))
+}
+
 /// Lets `look` search with the solver prepared for the snapshot. `all` are the candidates before any filter, for the totals of pools.
 pub(crate) fn with_consolidation<T>(
     inputs: &Inputs<'_>,
     prepared: &PreparedCache,
     all: &[Candidate],
     closed: Vec<usize>,
-    refused_plans: &mut Vec<String>,
+    refusals: &Refusals,
     look: impl FnOnce(&Consolidation<'_>) -> T,
 ) -> Result<T, SimulationError> {
-    let options = consolidation_options(&inputs.settings.solver);
-    let read = || prepared.read(inputs.snapshot, &options);
-    let what_if = WhatIf::reading(inputs.snapshot, read, closed, inputs.now, &options)?;
+    let options = refusals.options();
+    let read = || prepared.read(inputs.snapshot, options);
+    let what_if = WhatIf::reading(inputs.snapshot, read, closed, inputs.now, options)?;
     let balance = Balance::new(inputs.snapshot, all);
-    let refusals = Refusals::new(&options);
     let checker = |snapshot: &_, pods: &[_], plan: &_| refusals.check(snapshot, pods, plan);
-    let found = look(&Consolidation {
+    Ok(look(&Consolidation {
         what_if: &what_if,
         balance: &balance,
         settings: Settings {
@@ -140,9 +144,7 @@ pub(crate) fn with_consolidation<T>(
         },
         undone: &inputs.in_flight.undone,
         checker: &checker,
-    });
-    refused_plans.extend(refusals.into_texts());
-    Ok(found)
+    }))
 }
 
 /// A search among candidates.
@@ -164,10 +166,12 @@ impl Search<'_> {
         progress: &dyn Progress,
         evaluation: &mut Evaluation,
     ) -> Result<SearchOutcome, SimulationError> {
-        let (closed, refused) = (self.closed.clone(), &mut evaluation.refused_plans);
-        let found = with_consolidation(&self.inputs, &memory.prepared, self.all, closed, refused, |all| {
+        let (closed, refusals) = (self.closed.clone(), refusals(&self.inputs));
+        let found = with_consolidation(&self.inputs, &memory.prepared, self.all, closed, &refusals, |all| {
             all.multi(self.eligible, &mut self.allowance, &|| progress.is_over())
-        })?;
+        });
+        evaluation.refused_plans.extend(refusals.into_texts());
+        let found = found?;
         let outcome = SearchOutcome {
             found: found.command.is_some(),
             constrained: found.constrained,
@@ -201,10 +205,12 @@ impl Search<'_> {
         let known = known.map(|known| known.results).unwrap_or_default();
         evaluation.first_pools.clone_from(&memory.unreached_pools);
         let order = interleaved(self.eligible, &evaluation.first_pools);
-        let (closed, refused) = (self.closed.clone(), &mut evaluation.refused_plans);
-        let found = with_consolidation(&self.inputs, &memory.prepared, self.all, closed, refused, |all| {
+        let (closed, refusals) = (self.closed.clone(), refusals(&self.inputs));
+        let found = with_consolidation(&self.inputs, &memory.prepared, self.all, closed, &refusals, |all| {
             all.single(&order, &self.allowance, &known, &|| progress.is_over())
-        })?;
+        });
+        evaluation.refused_plans.extend(refusals.into_texts());
+        let found = found?;
         let outcome = SearchOutcome {
             found: found.command.is_some(),
             constrained: found.constrained,

@@ -68,10 +68,10 @@ fn replace_by_need(inputs: &Inputs<'_>, sorted: &SortedNodes, evaluation: &mut E
     let Some(allowance) = evaluation.admit(inputs, eligible.len()) else {
         return;
     };
-    let options = what_if_options(&inputs.settings.solver);
-    let refusals = Refusals::new(&options);
+    let refusals = Refusals::new(what_if_options(&inputs.settings.solver));
     let checker = |snapshot: &_, pods: &[_], plan: &_| refusals.check(snapshot, pods, plan);
-    match drift(inputs.snapshot, &eligible, &allowance, inputs.now, &options, &checker) {
+    let options = refusals.options();
+    match drift(inputs.snapshot, &eligible, &allowance, inputs.now, options, &checker) {
         Ok((command, held)) => {
             evaluation.commands.extend(command);
             evaluation.held = held;

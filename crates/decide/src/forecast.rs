@@ -2,12 +2,13 @@
 
 use crate::after_commands::AfterCommands;
 use crate::candidate_cache::SortedNodes;
-use crate::consolidate::with_consolidation;
+use crate::consolidate::{refusals, with_consolidation};
 use crate::disrupt::disrupt;
 use crate::drift_obstacles::DriftObstacles;
 use crate::inputs::Inputs;
 use crate::memory::Memory;
 use crate::method::Method;
+use crate::verify::Refusals;
 use kerf_disruption::{Allowance, Class, Command, Consolidation, Explainer, Obstacle, unchecked};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::node::Node;
@@ -22,20 +23,21 @@ pub struct Forecast {
     /// Nodes that stay, by index in the snapshot, with everything that keeps each from consolidation, and from replacement if it drifted;
     /// empty for a node that consolidation would take too, but only after the commands above.
     pub obstacles: Vec<(usize, Vec<Obstacle>)>,
+    /// The plan checker's objections to plans that were therefore not taken. Each is a bug of the solver.
+    pub refused_plans: Vec<String>,
 }
 
 /// Runs rounds of [`disrupt`] as if each command succeeded, until one consolidates or nothing is left to do. Obstacles are computed for all
 /// nodes, or for the node of index `only`.
 pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>) -> Forecast {
     let mut after = AfterCommands::new(inputs);
-    let (mut commands, mut memory) = (Vec::new(), Memory::default());
+    let (mut commands, mut refused_plans, mut memory) = (Vec::new(), Vec::new(), Memory::default());
     let mut consolidates = false;
     while !consolidates {
         let round = disrupt(&after.view(inputs), Method::ORDER[0], &mut memory, &());
-        if round.commands().next().is_none() {
-            break;
-        }
+        let is_last_round = round.commands().next().is_none();
         for evaluation in round.evaluations {
+            refused_plans.extend(evaluation.refused_plans);
             // What keeps the others is said of the cluster in which the commands that consolidate were chosen.
             let is_last = evaluation.method.consolidates() && !evaluation.commands.is_empty();
             if !is_last {
@@ -44,6 +46,9 @@ pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>) -> Forecast {
             consolidates |= is_last;
             commands.extend(evaluation.commands);
         }
+        if is_last_round {
+            break;
+        }
     }
     let now = after.view(inputs);
     let going: BTreeSet<usize> = commands
@@ -51,8 +56,14 @@ pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>) -> Forecast {
         .flat_map(|command| &command.candidates)
         .map(|candidate| candidate.index)
         .collect();
-    let obstacles = obstacles(&now, inputs.snapshot.nodes.len(), &going, only, &memory);
-    Forecast { commands, obstacles }
+    let refusals = refusals(&now);
+    let obstacles = obstacles(&now, inputs.snapshot.nodes.len(), &going, only, &memory, &refusals);
+    refused_plans.extend(refusals.into_texts());
+    Forecast {
+        commands,
+        obstacles,
+        refused_plans,
+    }
 }
 
 /// What keeps the first `nodes` nodes, without those that go. Planned replacements come after them.
@@ -62,6 +73,7 @@ fn obstacles(
     going: &BTreeSet<usize>,
     only: Option<usize>,
     memory: &Memory,
+    refusals: &Refusals,
 ) -> Vec<(usize, Vec<Obstacle>)> {
     let (snapshot, now) = (inputs.snapshot, inputs.now);
     let sorted = SortedNodes::new(inputs, Class::Graceful);
@@ -91,19 +103,12 @@ fn obstacles(
     // A plan is checked before it is carried out. To check those of all nodes that come later takes longer than to find them.
     let check = only.is_some() || going.is_empty();
     let free = &sorted.candidates.free;
-    let all = with_consolidation(
-        inputs,
-        &memory.prepared,
-        free,
-        inputs.closed(),
-        &mut Vec::new(),
-        |all| {
-            let unchecked = Consolidation {
-                checker: &unchecked,
-                ..*all
-            };
-            explain(Some(if check { all } else { &unchecked }))
-        },
-    );
+    let all = with_consolidation(inputs, &memory.prepared, free, inputs.closed(), refusals, |all| {
+        let unchecked = Consolidation {
+            checker: &unchecked,
+            ..*all
+        };
+        explain(Some(if check { all } else { &unchecked }))
+    });
     all.unwrap_or_else(|_| explain(None))
 }

@@ -2,10 +2,11 @@
 
 use crate::after_commands::AfterCommands;
 use crate::candidate_cache::SortedNodes;
-use crate::consolidate::with_consolidation;
+use crate::consolidate::{refusals, with_consolidation};
 use crate::inputs::Inputs;
 use crate::memory::Memory;
 use crate::method::Method;
+use crate::verify::Refusals;
 use kerf_disruption::{
     Allowance, Candidate, Command, Invalid, empty, remaining_candidates, revalidate, still_candidates, still_fits,
 };
@@ -25,6 +26,8 @@ pub struct Validation {
     pub planned_anew: bool,
     /// By how much the count of failed validations grows (DIS-156, DIS-189).
     pub failed: usize,
+    /// The plan checker's objections to plans that were therefore not taken. Each is a bug of the solver.
+    pub refused_plans: Vec<String>,
 }
 
 /// Validates a command with the inputs of a later moment, as if the commands `before` it had been started.
@@ -35,7 +38,19 @@ pub fn validate(
     before: &[Command],
     memory: &mut Memory,
 ) -> Validation {
-    validation(
+    validate_with(inputs, method, command, before, memory, refusals(inputs))
+}
+
+/// The same with the plan checker that asks about plans.
+fn validate_with(
+    inputs: &Inputs<'_>,
+    method: Method,
+    command: &Command,
+    before: &[Command],
+    memory: &mut Memory,
+    refusals: Refusals,
+) -> Validation {
+    let mut validation = validation(
         inputs,
         method,
         before,
@@ -51,21 +66,24 @@ pub fn validate(
                 // They start at once.
                 Method::StaticDrift | Method::Drift => Judged::as_planned(Ok(command.clone()), 0),
                 Method::SingleNodeConsolidation => {
-                    Judged::whole(command, still_stands(inputs, sorted, command, &mut allowance, memory))
+                    let stands = still_stands(inputs, sorted, command, &mut allowance, memory, &refusals);
+                    Judged::whole(command, stands)
                 }
                 Method::MultiNodeConsolidation => {
-                    let stands = still_stands(inputs, sorted, command, &mut allowance.clone(), memory);
+                    let stands = still_stands(inputs, sorted, command, &mut allowance.clone(), memory, &refusals);
                     let Err(invalid) = stands else {
                         return Judged::as_planned(Ok(command.clone()), 0);
                     };
-                    match remaining_command(inputs, sorted, command, &mut allowance, memory) {
+                    match remaining_command(inputs, sorted, command, &mut allowance, memory, &refusals) {
                         Some(left) => Judged::reduced(command, left, &invalid),
                         None => Judged::whole(command, Err(invalid)),
                     }
                 }
             }
         },
-    )
+    );
+    validation.refused_plans = refusals.into_texts();
+    validation
 }
 
 /// Looks once more whether a consolidation command's nodes may go, without a simulation: a pod may have come while the simulation of
@@ -136,6 +154,7 @@ fn validation(
         result: judged.result,
         planned_anew: judged.planned_anew,
         failed: judged.failed,
+        refused_plans: Vec::new(),
     }
 }
 
@@ -146,9 +165,10 @@ fn still_stands(
     command: &Command,
     allowance: &mut Allowance,
     memory: &Memory,
+    refusals: &Refusals,
 ) -> Result<(), Invalid> {
     let current = candidates_again(inputs, sorted, command, allowance)?;
-    fits(inputs, command, &current, memory)
+    fits(inputs, command, &current, memory, refusals)
 }
 
 /// The command's nodes as they are now, if consolidation may still choose all of them.
@@ -170,26 +190,80 @@ fn remaining_command(
     command: &Command,
     allowance: &mut Allowance,
     memory: &Memory,
+    refusals: &Refusals,
 ) -> Option<Command> {
     let (eligible, _) = sorted.underutilized();
     let left = remaining_candidates(command, eligible, &|name| inputs.is_nominated(name));
     let (all, closed) = (&sorted.candidates.free, inputs.closed());
-    let found = with_consolidation(
-        inputs,
-        &memory.prepared,
-        all,
-        closed,
-        &mut Vec::new(),
-        |consolidation| consolidation.multi(&left, allowance, &|| false).command,
-    );
+    let found = with_consolidation(inputs, &memory.prepared, all, closed, refusals, |consolidation| {
+        consolidation.multi(&left, allowance, &|| false).command
+    });
     found.ok().flatten()
 }
 
 /// Whether the pods of the command's nodes still have the places that were planned for them.
-fn fits(inputs: &Inputs<'_>, command: &Command, current: &[Candidate], memory: &Memory) -> Result<(), Invalid> {
-    let mut refused = Vec::new();
-    let fits = with_consolidation(inputs, &memory.prepared, &[], inputs.closed(), &mut refused, |all| {
+fn fits(
+    inputs: &Inputs<'_>,
+    command: &Command,
+    current: &[Candidate],
+    memory: &Memory,
+    refusals: &Refusals,
+) -> Result<(), Invalid> {
+    let fits = with_consolidation(inputs, &memory.prepared, &[], inputs.closed(), refusals, |all| {
         still_fits(command, current, all.what_if)
     });
     fits.unwrap_or_else(|error| Err(Invalid::NoSimulation(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disrupt::disrupt;
+    use crate::inputs::Settings;
+    use jiff::SignedDuration;
+    use kerf_model::in_flight::InFlight;
+    use kerf_model::snapshot::Snapshot;
+    use kerf_testkit::disruption::{Cluster, budget, now, sized};
+
+    #[test]
+    fn objections_to_what_is_left_of_a_command_are_reported() {
+        let mut cluster = Cluster::new();
+        cluster.typed("a", &[("small", 2000, 0.1), ("large", 4000, 0.2)], |pool| {
+            pool.disruption.budgets = vec![budget("100%")];
+        });
+        for node in ["a-1", "a-2", "a-3", "a-4"] {
+            cluster.of_kind(node, "small", |_| {});
+            cluster.bound(node, &format!("web-{node}"), sized(300));
+        }
+        let snapshot = Arc::new(cluster.snapshot);
+        let (in_flight, settings) = (InFlight::default(), Settings::default());
+        let inputs = |snapshot| Inputs {
+            snapshot,
+            in_flight: &in_flight,
+            settings: &settings,
+            now: now(),
+        };
+        let method = Method::MultiNodeConsolidation;
+        let round = disrupt(&inputs(&snapshot), method, &mut Memory::default(), &());
+        let command = round.commands().next().expect("a command");
+        let mut later = Snapshot::clone(&snapshot);
+        let nominated = command.candidates[1].index;
+        Arc::make_mut(&mut later.nodes[nominated]).nominated_until = Some(now() + SignedDuration::from_secs(20));
+        let later = Arc::new(later);
+        let inputs = inputs(&later);
+        let validated = |refusals| validate_with(&inputs, method, command, &[], &mut Memory::default(), refusals);
+        let fine = validated(refusals(&inputs));
+        assert!(fine.planned_anew && fine.refused_plans.is_empty(), "{:?}", fine.result);
+        let failing = Refusals::by(refusals(&inputs).options().clone(), |_, _, _, _| {
+            vec!["one".to_owned(), "two".to_owned()]
+        });
+        let refused = validated(failing);
+        assert_eq!(refused.result.err(), Some(Invalid::Nominated));
+        assert!(!refused.refused_plans.is_empty());
+        assert!(
+            refused.refused_plans.iter().all(|text| text == "one; two"),
+            "{:?}",
+            refused.refused_plans
+        );
+    }
 }

@@ -18,28 +18,45 @@ pub fn violations(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, options: 
     kerf_check::verify(snapshot, pods, plan, &check)
 }
 
-/// The plan checker as disruption asks it, with a list of its objections.
-pub(crate) struct Refusals<'a> {
-    options: &'a Options,
+/// What is wrong with a plan, a text for each broken rule.
+type PlanCheck = fn(&Snapshot, &[Arc<Pod>], &Plan, &Options) -> Vec<String>;
+
+/// The plan checker as disruption asks it about plans made with some options, with a list of its objections.
+pub(crate) struct Refusals {
+    options: Options,
+    check: PlanCheck,
     found: Mutex<Vec<String>>,
 }
 
-impl<'a> Refusals<'a> {
-    pub(crate) fn new(options: &'a Options) -> Self {
+impl Refusals {
+    pub(crate) fn new(options: Options) -> Self {
+        Self::by(options, |snapshot, pods, plan, options| {
+            let found = violations(snapshot, pods, plan, options);
+            found.iter().map(ToString::to_string).collect()
+        })
+    }
+
+    /// The same with another checker.
+    pub(crate) fn by(options: Options, check: PlanCheck) -> Self {
         Self {
             options,
+            check,
             found: Mutex::default(),
         }
     }
 
+    /// The options with which the plans are made.
+    pub(crate) const fn options(&self) -> &Options {
+        &self.options
+    }
+
     /// Refuses a plan that breaks a rule, and notes what is wrong with it.
     pub(crate) fn check(&self, snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan) -> Result<(), String> {
-        let found = violations(snapshot, pods, plan, self.options);
+        let found = (self.check)(snapshot, pods, plan, &self.options);
         if found.is_empty() {
             return Ok(());
         }
-        let texts: Vec<String> = found.iter().map(ToString::to_string).collect();
-        let text = texts.join("; ");
+        let text = found.join("; ");
         let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(text.clone());
         Err(text)

@@ -4,7 +4,7 @@ use crate::allowance::Allowance;
 use crate::candidate::Candidate;
 use crate::command::Command;
 use crate::unconsolidatable::{Unconsolidatable, UnconsolidatableNode};
-use crate::validation::is_same;
+use crate::validation::remaining_candidates;
 use kerf_model::budget::DisruptionReason;
 use kerf_model::nodepool::Eligibility;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ pub fn empty(candidates: &[Candidate]) -> (Vec<Candidate>, Vec<UnconsolidatableN
 
 /// One command with every eligible node that budgets allow; `None` if there is none (DIS-087, DIS-153).
 pub fn emptiness(eligible: &[Candidate], allowance: &mut Allowance) -> Option<Command> {
-    command(eligible.iter().filter(|candidate| allowance.take(&candidate.pool.name)))
+    let taken = eligible.iter().filter(|candidate| allowance.take(&candidate.pool.name));
+    command(taken.cloned().collect())
 }
 
-fn command<'a>(taken: impl Iterator<Item = &'a Candidate>) -> Option<Command> {
-    let candidates: Vec<Candidate> = taken.cloned().collect();
+fn command(candidates: Vec<Candidate>) -> Option<Command> {
     (!candidates.is_empty()).then(|| Command {
         reason: DisruptionReason::Empty,
         candidates,
@@ -68,8 +68,7 @@ pub fn revalidate(
     nominated: &dyn Fn(&str) -> bool,
     allowance: &mut Allowance,
 ) -> Revalidated {
-    let survives = |candidate: &&Candidate| command.candidates.iter().any(|one| is_same(one, candidate));
-    let survivors: Vec<&Candidate> = eligible.iter().filter(survives).collect();
+    let survivors = remaining_candidates(command, eligible, &|_| false);
     if survivors.is_empty() {
         return Revalidated {
             command: None,
@@ -81,18 +80,16 @@ pub fn revalidate(
         .iter()
         .filter(|one| nominated(&one.node.name))
         .count();
-    let within: Vec<&Candidate> = survivors
-        .iter()
-        .filter(|candidate| !nominated(&candidate.node.name) && allowance.take(&candidate.pool.name))
-        .copied()
-        .collect();
-    let over_budget = survivors
+    let free = survivors
         .iter()
         .filter(|candidate| !nominated(&candidate.node.name))
-        .count()
-        - within.len();
+        .count();
+    let within: Vec<Candidate> = survivors
+        .into_iter()
+        .filter(|candidate| !nominated(&candidate.node.name) && allowance.take(&candidate.pool.name))
+        .collect();
     Revalidated {
-        command: self::command(within.into_iter()),
-        failed: lost_to_pods + over_budget,
+        failed: lost_to_pods + free - within.len(),
+        command: self::command(within),
     }
 }

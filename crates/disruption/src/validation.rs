@@ -89,7 +89,7 @@ pub fn remaining_candidates(
 }
 
 /// Whether two candidates are the same machine.
-pub(crate) fn is_same(one: &Candidate, other: &Candidate) -> bool {
+fn is_same(one: &Candidate, other: &Candidate) -> bool {
     other.node.name == one.node.name && other.node.lifecycle.claim_uid == one.node.lifecycle.claim_uid
 }
 

@@ -1,6 +1,7 @@
 //! The forecast of the crate `decide`, completed by what could not be read.
 
 use crate::decision::DecisionInputs;
+use crate::messages::say;
 use kerf_decide::Forecast;
 use kerf_disruption::{Object, Obstacle};
 use kerf_model::budget::DisruptionReason;
@@ -10,6 +11,9 @@ use std::sync::Arc;
 /// The commands a controller would start now, and everything that keeps the other nodes: all of them, or `only` one by its index.
 pub(crate) fn forecast(inputs: &DecisionInputs, only: Option<usize>) -> Forecast {
     let mut forecast = kerf_decide::forecast(&inputs.view(), only);
+    for violations in &forecast.refused_plans {
+        say!("note: a plan breaks a rule and is not carried out: {violations}");
+    }
     for (index, obstacles) in &mut forecast.obstacles {
         let Some(node) = inputs.snapshot.nodes.get(*index) else {
             continue;

@@ -72,7 +72,9 @@ pub(super) fn find(snapshot: &Snapshot, name: &str, id: Option<&str>) -> Option<
 pub(super) fn explain(inputs: &DecisionInputs, index: usize, repairs: Vec<String>) -> Option<NodeExplanation> {
     let snapshot = &inputs.snapshot;
     let node = snapshot.nodes.get(index)?;
-    let Forecast { commands, obstacles } = forecast(inputs, Some(index));
+    let Forecast {
+        commands, obstacles, ..
+    } = forecast(inputs, Some(index));
     let of_it = |command: &&Command| command.candidates.iter().any(|candidate| candidate.index == index);
     let command = commands.iter().find(of_it);
     let obstacles: Vec<ObstacleReport> = obstacles

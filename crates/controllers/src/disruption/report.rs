@@ -24,13 +24,7 @@ pub(super) fn evaluation(context: &Context, inputs: &DecisionInputs, evaluation:
     if let Some(of_pools) = &evaluation.allowance {
         allowance(context, method, of_pools);
     }
-    for violations in &evaluation.refused_plans {
-        tracing::error!(
-            violations,
-            method = method.name(),
-            "a plan breaks a rule and is not carried out"
-        );
-    }
+    refused_plans(method, &evaluation.refused_plans);
     if !evaluation.first_pools.is_empty() {
         let pools: Vec<&str> = evaluation.first_pools.iter().map(|pool| &**pool).collect();
         tracing::debug!(
@@ -46,6 +40,17 @@ pub(super) fn evaluation(context: &Context, inputs: &DecisionInputs, evaluation:
     }
     for (command, judgement) in evaluation.commands.iter().zip(&evaluation.approvals) {
         approval(context, snapshot, method, command, judgement);
+    }
+}
+
+/// Logs the plan checker's objections.
+fn refused_plans(method: Method, objections: &[String]) {
+    for violations in objections {
+        tracing::error!(
+            violations,
+            method = method.name(),
+            "a plan breaks a rule and is not carried out"
+        );
     }
 }
 
@@ -211,6 +216,7 @@ pub(super) fn validation(
         sorted(context, inputs, &validation.sorted);
     }
     allowance(context, method, &validation.allowance);
+    refused_plans(method, &validation.refused_plans);
     let failed = context.metrics.counter(&catalogue::DISRUPTION_FAILED_VALIDATIONS);
     failed.add(&[method.consolidation_type()], validation.failed as f64);
     let short = command.short();
