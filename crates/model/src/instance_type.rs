@@ -113,6 +113,17 @@ pub struct Catalogue {
     pub types: Vec<InstanceType>,
 }
 
+impl Catalogue {
+    /// The most a machine may have per resource whose type is one of these rows, as limits count it (SCH-148).
+    pub fn capacity_max(&self, rows: impl IntoIterator<Item = u32>) -> Resources {
+        let mut most = Resources::new();
+        for kind in rows.into_iter().filter_map(|row| self.types.get(row as usize)) {
+            most.max_with(&kind.capacity);
+        }
+        most
+    }
+}
+
 /// Why a pool has no usable catalogue (SCH-139).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CatalogueFault {
@@ -125,4 +136,31 @@ pub enum CatalogueFault {
     /// The provider returned no type at all.
     #[error("no instance types found")]
     Empty,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::intern::Interner;
+
+    // SCH-148
+    #[test]
+    fn a_machine_of_several_types_may_have_the_most_of_each_resource() {
+        let interner = Interner::default();
+        let kind = |name: &str, cpu, memory| InstanceType {
+            name: interner.intern(name),
+            requirements: Requirements::default(),
+            capacity: Resources::new().with(sym::CPU, cpu).with(sym::MEMORY, memory),
+            overhead: Resources::new(),
+            offerings: Vec::new(),
+            price_overlaid: false,
+            capacity_overlaid: false,
+        };
+        let catalogue = Catalogue {
+            types: vec![kind("a", 1, 8), kind("b", 2, 4), kind("c", 9, 9)],
+        };
+        let most = Resources::new().with(sym::CPU, 2).with(sym::MEMORY, 8);
+        assert_eq!(catalogue.capacity_max([0, 1, 7]), most);
+        assert_eq!(catalogue.capacity_max([]), Resources::new());
+    }
 }

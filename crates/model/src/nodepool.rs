@@ -124,11 +124,79 @@ impl NodePool {
         }
         Some(left)
     }
+
+    /// A limit that current usage and `more` together exceed; none if they just reach it.
+    pub fn exceeded_limit(&self, more: &Resources) -> Option<ExceededLimit> {
+        let mut limits = self.limits.iter().flat_map(Resources::iter);
+        limits.find_map(|(resource, limit)| {
+            let usage = self.usage.get(resource).saturating_add(more.get(resource));
+            (usage > limit).then_some(ExceededLimit { resource, limit, usage })
+        })
+    }
+}
+
+/// A limit of a pool that is exceeded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExceededLimit {
+    /// The resource it limits.
+    pub resource: Sym,
+    /// The most of it that the nodes of the pool may have.
+    pub limit: i64,
+    /// What they have.
+    pub usage: i64,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::intern::{Interner, sym};
+
+    fn limited(limits: Option<Resources>, usage: Resources) -> NodePool {
+        NodePool {
+            name: "web".into(),
+            label: Interner::default().intern("web"),
+            uid: "web".into(),
+            weight: 0,
+            eligibility: Eligibility::Eligible,
+            requirements: Requirements::default(),
+            labels: Vec::new(),
+            template_labels: Arc::default(),
+            taints: Vec::new(),
+            startup_taints: Vec::new(),
+            limits,
+            usage,
+            catalogue: Err(CatalogueFault::Empty),
+            registration_healthy: None,
+            packing: PoolPacking::default(),
+            disruption: DisruptionPolicy::default(),
+        }
+    }
+
+    // SCH-150, SCH-467
+    #[test]
+    fn a_limit_is_reached_before_it_is_exceeded() {
+        let limits = Resources::new().with(sym::CPU, 4000).with(sym::MEMORY, 1024);
+        let used = |cpu| Resources::new().with(sym::CPU, cpu).with(sym::PODS, 110);
+        let exceeded = |usage| {
+            Some(ExceededLimit {
+                resource: sym::CPU,
+                limit: 4000,
+                usage,
+            })
+        };
+        let table = [
+            (used(4000), Resources::new(), None),
+            (used(4001), Resources::new(), exceeded(4001)),
+            (used(3000), used(1000), None),
+            (used(3000), used(1001), exceeded(4001)),
+            (used(i64::MAX), used(i64::MAX), exceeded(i64::MAX)),
+        ];
+        for (usage, more, expected) in table {
+            let pool = limited(Some(limits.clone()), usage.clone());
+            assert_eq!(pool.exceeded_limit(&more), expected, "{usage:?} {more:?}");
+            assert_eq!(limited(None, usage).exceeded_limit(&more), None, "without limits");
+        }
+    }
 
     #[test]
     fn an_annotation_that_cannot_be_read_means_the_packing_of_upstream() {

@@ -118,12 +118,9 @@ fn largest(mirror: &Mirror, claim: &NodeClaim, catalogue: &Catalogue) -> Resourc
         .filter(|requirement| requirement.key == labels::INSTANCE_TYPE)
         .flat_map(|requirement| requirement.values.iter().map(String::as_str))
         .collect();
-    let types = catalogue.types.iter();
-    let types = types.filter(|kind| offered.contains(&mirror.interner().text(kind.name)));
-    types.fold(Resources::new(), |mut most, kind| {
-        most.max_with(&kind.capacity);
-        most
-    })
+    let rows = (0..).zip(&catalogue.types);
+    let rows = rows.filter(|(_, kind)| offered.contains(&mirror.interner().text(kind.name)));
+    catalogue.capacity_max(rows.map(|(row, _)| row))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kerf_api::{NodeClaim, NodePool, annotations};
 use kerf_model::intern::Interner;
-use kerf_model::nodepool::NodePool as Pool;
+use kerf_model::nodepool::ExceededLimit;
 use kerf_model::plan::Launch;
 use kerf_model::pod::Pod;
 use kerf_model::resources::Resources;
@@ -66,6 +66,17 @@ pub(crate) enum CreationError {
     Api(#[from] kube::Error),
 }
 
+impl CreationError {
+    fn limit(exceeded: ExceededLimit, interner: &Interner) -> Self {
+        let ExceededLimit { resource, limit, usage } = exceeded;
+        Self::Limit {
+            limit: Resources::print(resource, limit),
+            resource: interner.text(resource).to_owned(),
+            usage: Resources::print(resource, usage),
+        }
+    }
+}
+
 /// Creates a claim and adds it to the cluster's memory at once, so that the next decision includes it (SCH-323).
 pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<NodeClaim, CreationError> {
     let Creation {
@@ -78,8 +89,10 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     if current.is_none_or(|current| current.metadata.uid != pool.metadata.uid) {
         return Err(CreationError::PoolGone(Arc::clone(&launch.pool)));
     }
-    if let Some(pool) = context.cluster.pool_usage(&launch.pool, context.now()) {
-        check_limits(&pool, &context.interner)?;
+    // Usage may have grown since the plan (SCH-150).
+    let usage = context.cluster.pool_usage(&launch.pool, context.now());
+    if let Some(exceeded) = usage.and_then(|pool| pool.exceeded_limit(&Resources::new())) {
+        return Err(CreationError::limit(exceeded, &context.interner));
     }
     let claim = build(Blueprint {
         launch,
@@ -92,7 +105,8 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     context.cluster.created(created.clone());
     let (keep_room, promised): (Vec<_>, Vec<_>) = promised.iter().cloned().partition(|pod| pod.is_virtual());
     if !pool.spec.is_static() {
-        context.cluster.promise(&name, &promised, capacity_max(launch));
+        let capacity = launch.catalogue.capacity_max(launch.types.iter().copied());
+        context.cluster.promise(&name, &promised, capacity);
         context.cluster.free_buffer_room(&name, &keep_room);
     }
     for pod in &promised {
@@ -151,33 +165,6 @@ fn new_name(context: &Context, claim: &NodeClaim) -> String {
     let prefix = claim.metadata.generate_name.as_deref().unwrap_or_default();
     let kept: String = prefix.chars().take(NAME_MAX - SUFFIX).collect();
     format!("{kept}{}", context.names.name_suffix(SUFFIX))
-}
-
-/// Compares the launch with the pool's limits as they are now (SCH-150): usage may have grown since the plan.
-fn check_limits(pool: &Pool, interner: &Interner) -> Result<(), CreationError> {
-    for (name, limit) in pool.limits.iter().flat_map(Resources::iter) {
-        let usage = pool.usage.get(name);
-        if usage > limit {
-            return Err(CreationError::Limit {
-                limit: Resources::print(name, limit),
-                resource: interner.text(name).to_owned(),
-                usage: Resources::print(name, usage),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// The most the machine may have per resource, as limits count it (SCH-148).
-fn capacity_max(launch: &Launch) -> Resources {
-    let types = launch
-        .types
-        .iter()
-        .filter_map(|at| launch.catalogue.types.get(*at as usize));
-    types.fold(Resources::new(), |mut most, kind| {
-        most.max_with(&kind.capacity);
-        most
-    })
 }
 
 /// The instance types of a launch for a log line (SCH-326).
@@ -255,25 +242,16 @@ mod tests {
         assert!(counted.get(&["provisioned", "web", "false"]) < 1.0);
     }
 
-    // SCH-150, SCH-467, DIS-291
+    // SCH-150, DIS-291
     #[test]
-    fn a_limit_is_reached_before_it_is_exceeded() {
-        let interner = std::sync::Arc::new(Interner::default());
-        let mut converter = kerf_state::Converter::new(Arc::clone(&interner), &kerf_state::Conventions::default());
-        let class = serde_json::json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"});
-        let written: NodePool = serde_json::from_value(serde_json::json!({
-            "metadata": {"name": "web", "uid": "web"},
-            "spec": {"limits": {"cpu": "4", "memory": "1Gi"}, "template": {"spec": {"requirements": [], "nodeClassRef": class}}},
-        }))
-        .expect("a pool");
-        let mut pool = converter.pool(&written, true).pool;
-        let cpu = kerf_model::intern::sym::CPU;
-        pool.usage.set(cpu, 4000);
-        assert!(check_limits(&pool, &interner).is_ok());
-        pool.usage.set(cpu, 4001);
-        let error = check_limits(&pool, &interner).expect_err("more than the limit is used");
+    fn an_exceeded_limit_is_named() {
+        let exceeded = ExceededLimit {
+            resource: kerf_model::intern::sym::CPU,
+            limit: 4000,
+            usage: 4001,
+        };
         assert_eq!(
-            error.to_string(),
+            CreationError::limit(exceeded, &Interner::default()).to_string(),
             "resource usage exceeds limit (limit=4, resource-name=cpu, usage=4001m)"
         );
     }

@@ -167,13 +167,10 @@ pub(crate) fn breached_limits(snapshot: &Snapshot) {
         .iter()
         .filter(|pool| pool.eligibility == Eligibility::Eligible)
     {
-        let (Some(limits), Ok(catalogue)) = (&pool.limits, &pool.catalogue) else {
+        let Ok(catalogue) = &pool.catalogue else {
             continue;
         };
-        let breaches = |kind: &&InstanceType| {
-            let most = |name| kind.capacity.get(name).saturating_add(pool.usage.get(name));
-            limits.iter().any(|(name, limit)| most(name) > limit)
-        };
+        let breaches = |kind: &&InstanceType| pool.exceeded_limit(&kind.capacity).is_some();
         let excluded = catalogue.types.iter().filter(breaches).count();
         if excluded > 0 {
             tracing::debug!(
