@@ -111,6 +111,9 @@ async fn play_all(files: impl IntoIterator<Item = PathBuf>) {
         all += tally;
     }
     assert!(all.with_commands > 0 && all.passes > 0, "{all:?}");
+    // What the command line could not be asked about says nothing.
+    assert!(all.compared > 2 * all.skipped, "{all:?}");
+    assert!(all.passes > 2 * all.passes_skipped, "{all:?}");
 }
 
 fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
