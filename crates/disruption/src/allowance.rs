@@ -1,7 +1,7 @@
 //! How many nodes of each pool may still be disrupted for a reason (DIS-080 to DIS-087).
 
 use jiff::Timestamp;
-use kerf_model::budget::DisruptionReason;
+use kerf_model::budget::{BudgetFault, DisruptionReason};
 use kerf_model::intern::Sym;
 use kerf_model::node::Node;
 use kerf_model::nodepool::Eligibility;
@@ -118,18 +118,32 @@ fn away_count(node: &Node) -> u32 {
     u32::from(!node.lifecycle.ready || node.marked_for_deletion || node.lifecycle.deleting)
 }
 
-/// The name of each pool that has an invalid budget, with the fault (DIS-020).
-pub fn budget_faults(snapshot: &Snapshot, now: Timestamp) -> Vec<(Arc<str>, Arc<str>)> {
-    /// The number of nodes each pool is assumed to have. Any number gives the same faults.
-    const NODES: u32 = 100;
+/// A budget that cannot be read. It closes its pool (DIS-079).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InvalidBudget {
+    /// The name of the pool.
+    pub pool: Arc<str>,
+    /// Which of the pool's budgets it is, from 0.
+    pub index: usize,
+    /// What is wrong with it.
+    pub fault: BudgetFault,
+}
+
+/// All budgets that cannot be read, those of one pool together (DIS-020).
+pub fn budget_faults(snapshot: &Snapshot) -> Vec<InvalidBudget> {
     let ours = snapshot
         .pools
         .iter()
         .filter(|pool| pool.eligibility != Eligibility::ForeignNodeClass);
-    ours.filter_map(|pool| {
-        let mut reasons = DisruptionReason::ALL.into_iter();
-        let fault = reasons.find_map(|reason| pool.disruption.allowed(reason, NODES, now).err())?;
-        Some((Arc::clone(&pool.name), fault.0))
-    })
-    .collect()
+    let faults = ours.flat_map(|pool| {
+        let budgets = pool.disruption.budgets.iter().enumerate();
+        budgets.filter_map(|(index, budget)| {
+            Some(InvalidBudget {
+                pool: Arc::clone(&pool.name),
+                index,
+                fault: budget.as_ref().err()?.clone(),
+            })
+        })
+    });
+    faults.collect()
 }

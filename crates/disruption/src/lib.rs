@@ -50,7 +50,7 @@ mod text;
 mod unconsolidatable;
 mod validation;
 
-pub use allowance::{Allowance, PoolAllowance, budget_faults};
+pub use allowance::{Allowance, InvalidBudget, PoolAllowance, budget_faults};
 pub use balance::{Balance, Judgement, K, PoolJudgement, Score, Totals};
 pub use blocker::Blocker;
 pub use candidate::{Candidate, Candidates, Class, candidates};

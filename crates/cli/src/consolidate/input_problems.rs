@@ -1,25 +1,20 @@
 //! What is wrong with the input of a disruption decision, though it could be read.
 
 use crate::manifests::InputError;
+use kerf_disruption::InvalidBudget;
 use kerf_model::node::Node;
-use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::DoNotDisrupt;
 use kerf_model::snapshot::Snapshot;
 use std::sync::Arc;
 
 /// Budgets that cannot be read: each closes its pool (DIS-079).
 pub(crate) fn budget_faults(snapshot: &Snapshot) -> Vec<InputError> {
-    let pools = snapshot.pools.iter();
-    let ours = pools.filter(|pool| pool.eligibility != Eligibility::ForeignNodeClass);
-    let faults = ours.flat_map(|pool| {
-        let budgets = pool.disruption.budgets.iter().enumerate();
-        budgets.filter_map(move |(at, budget)| {
-            let error = InputError::new(format!("NodePool {}", pool.name), budget.as_ref().err()?.to_string());
-            let error = error.field(format!("spec.disruption.budgets[{at}]"));
-            Some(error.remedy("correct it: until then no node of the pool is disrupted voluntarily"))
-        })
-    });
-    faults.collect()
+    let problem = |one: &InvalidBudget| {
+        let error = InputError::new(format!("NodePool {}", one.pool), one.fault.to_string());
+        let error = error.field(format!("spec.disruption.budgets[{}]", one.index));
+        error.remedy("correct it: until then no node of the pool is disrupted voluntarily")
+    };
+    kerf_disruption::budget_faults(snapshot).iter().map(problem).collect()
 }
 
 /// Annotations that were meant to protect pods of these nodes and do not (DIS-053).

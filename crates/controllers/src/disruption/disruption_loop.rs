@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kerf_decide::{Evaluation, Memory, Method, Validation, disrupt, revalidate_candidates, validate};
-use kerf_disruption::{Command, budget_faults};
+use kerf_disruption::{Command, InvalidBudget, budget_faults};
 use kerf_model::snapshot::Snapshot;
 use kerf_runtime::metrics::catalogue;
 use kerf_runtime::{CancellationToken, Outcome, RateLimit, ReconcileError};
@@ -307,14 +307,18 @@ impl Disruption {
     fn report_budget_faults(&self) {
         let now = self.context.now();
         let snapshot = self.context.cluster.snapshot(now);
-        let faults = budget_faults(&snapshot, now);
-        for (pool, fault) in &faults {
-            if let Some(pool) = snapshot.pools.iter().find(|known| known.name == *pool) {
-                self.context.recorder.publish(events::invalid_budget(pool, fault));
+        let mut faults = budget_faults(&snapshot);
+        faults.dedup_by(|one, before| one.pool == before.pool);
+        for one in &faults {
+            if let Some(pool) = snapshot.pools.iter().find(|known| known.name == one.pool) {
+                self.context
+                    .recorder
+                    .publish(events::invalid_budget(pool, &one.fault.0));
             }
         }
         if !faults.is_empty() {
-            let texts: Vec<String> = faults.iter().map(|(pool, fault)| format!("{pool}: {fault}")).collect();
+            let text = |one: &InvalidBudget| format!("{}: {}", one.pool, one.fault);
+            let texts: Vec<String> = faults.iter().map(text).collect();
             tracing::error!(error = texts.join("; "), "detected disruption budget errors");
         }
     }
