@@ -2,7 +2,7 @@
 
 use crate::candidate_cache::SortedNodes;
 use crate::inputs::Inputs;
-use kerf_disruption::{Allowance, Candidate, Class, Object, Obstacle, WhatIf, what_if_options};
+use kerf_disruption::{Allowance, Bearing, Candidate, Class, Object, Obstacle, WhatIf, what_if_options};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::in_flight::StaticPool;
 use kerf_model::nodepool::Eligibility;
@@ -34,7 +34,7 @@ impl<'a> DriftObstacles<'a> {
             return;
         };
         // Pods that would block a node without a termination grace period do not keep it from being replaced (DIS-038, DIS-039).
-        let of_pods = |obstacle: &&mut Obstacle| matches!(obstacle.code, "PodAnnotation" | "Pdb" | "MultiplePdbs");
+        let of_pods = |obstacle: &&mut Obstacle| obstacle.bearing == Bearing::Pods;
         for of_pods in obstacles.iter_mut().filter(of_pods) {
             of_pods.reason = Some(DisruptionReason::Underutilized);
         }
@@ -141,6 +141,7 @@ fn about(kind: &'static str, name: &Arc<str>) -> Obstacle {
         name: Arc::clone(name),
     };
     Obstacle {
+        bearing: Bearing::Plain,
         code: "",
         reason: Some(DisruptionReason::Drifted),
         objects: vec![object],

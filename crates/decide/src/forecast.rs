@@ -9,10 +9,11 @@ use crate::inputs::Inputs;
 use crate::memory::Memory;
 use crate::method::Method;
 use crate::verify::Refusals;
-use kerf_disruption::{Allowance, Class, Command, Consolidation, Explainer, Obstacle, unchecked};
+use kerf_disruption::{Allowance, Bearing, Class, Command, Consolidation, Explainer, Object, Obstacle, unchecked};
 use kerf_model::budget::DisruptionReason;
 use kerf_model::node::Node;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The commands a controller would start now, and what keeps the other nodes.
 #[derive(Debug)]
@@ -20,16 +21,16 @@ pub struct Forecast {
     /// The commands in the order in which a controller would start them, up to those of the first pass that consolidates: what comes after
     /// them depends on where kube-scheduler puts the pods.
     pub commands: Vec<Command>,
-    /// Nodes that stay, by index in the snapshot, with everything that keeps each from consolidation, and from replacement if it drifted;
-    /// empty for a node that consolidation would take too, but only after the commands above.
+    /// Nodes that stay, by index in the snapshot, with everything that keeps each from consolidation, and from replacement if it drifted. A
+    /// node that consolidation would take too, but only after the commands above, is kept by that.
     pub obstacles: Vec<(usize, Vec<Obstacle>)>,
     /// The plan checker's objections to plans that were therefore not taken. Each is a bug of the solver.
     pub refused_plans: Vec<String>,
 }
 
 /// Runs rounds of [`disrupt`] as if each command succeeded, until one consolidates or nothing is left to do. Obstacles are computed for all
-/// nodes, or for the node of index `only`.
-pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>) -> Forecast {
+/// nodes, or for the node of index `only`. `unread` is what cannot be read and may protect a node.
+pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>, unread: &dyn Fn(&Node) -> Vec<Obstacle>) -> Forecast {
     let mut after = AfterCommands::new(inputs);
     let (mut commands, mut refused_plans, mut memory) = (Vec::new(), Vec::new(), Memory::default());
     let mut consolidates = false;
@@ -57,12 +58,46 @@ pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>) -> Forecast {
         .map(|candidate| candidate.index)
         .collect();
     let refusals = refusals(&now);
-    let obstacles = obstacles(&now, inputs.snapshot.nodes.len(), &going, only, &memory, &refusals);
+    let mut obstacles = obstacles(&now, inputs.snapshot.nodes.len(), &going, only, &memory, &refusals);
+    for (index, of_node) in &mut obstacles {
+        if let Some(node) = inputs.snapshot.nodes.get(*index) {
+            complete(of_node, node, unread);
+        }
+    }
     refused_plans.extend(refusals.into_texts());
     Forecast {
         commands,
         obstacles,
         refused_plans,
+    }
+}
+
+/// Adds to the obstacles of a node what cannot be read, and if nothing else keeps it, that it has to wait for others.
+fn complete(obstacles: &mut Vec<Obstacle>, node: &Node, unread: &dyn Fn(&Node) -> Vec<Obstacle>) {
+    if !obstacles.iter().any(|obstacle| obstacle.bearing == Bearing::LastWord) {
+        // Like others that block every voluntary disruption, before what keeps consolidation alone.
+        let at = obstacles.iter().position(|obstacle| obstacle.reason.is_some());
+        let at = at.unwrap_or(obstacles.len());
+        obstacles.splice(at..at, unread(node));
+    }
+    if obstacles.is_empty() {
+        obstacles.push(later(node));
+    }
+}
+
+/// Nothing keeps the node but that others go first.
+fn later(node: &Node) -> Obstacle {
+    Obstacle {
+        bearing: Bearing::Plain,
+        code: "Later",
+        reason: Some(DisruptionReason::Underutilized),
+        objects: vec![Object {
+            kind: "Node",
+            namespace: Arc::from(""),
+            name: Arc::clone(&node.name),
+        }],
+        message: "Consolidation would take it too, but carries out one command at a time".to_owned(),
+        remedy: "none: its turn comes once the nodes that go now are gone".to_owned(),
     }
 }
 

@@ -60,9 +60,39 @@ impl Object {
     }
 }
 
+/// How an obstacle bears on the others of its node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bearing {
+    /// No other matters: the node is being disrupted already, or is not managed.
+    LastWord,
+    /// It comes from pods, which a termination grace period overrules where the node drifted (DIS-038, DIS-039).
+    Pods,
+    /// It is one of several.
+    Plain,
+}
+
+impl Bearing {
+    const fn of(blocker: &Blocker) -> Self {
+        match blocker {
+            Blocker::Queued | Blocker::Unmanaged | Blocker::Deleting => Self::LastWord,
+            Blocker::PodAnnotation(_) | Blocker::Pdb(_) | Blocker::MultiplePdbs(_) => Self::Pods,
+            Blocker::NoNode
+            | Blocker::Uninitialized
+            | Blocker::Doubled
+            | Blocker::Nominated
+            | Blocker::NodeAnnotation
+            | Blocker::NoPoolLabel
+            | Blocker::NoPool(_)
+            | Blocker::OtherPool(_) => Self::Plain,
+        }
+    }
+}
+
 /// One obstacle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Obstacle {
+    /// How it bears on the others.
+    pub bearing: Bearing,
     /// A stable name for scripts: that of [`Blocker::code`] or [`Unconsolidatable::code`].
     pub code: &'static str,
     /// The kind of disruption it prevents; `None` for every voluntary one.
@@ -100,7 +130,10 @@ impl Explainer<'_> {
         let (now, queued) = (self.now, self.queued);
         let moment = Moment { snapshot, now, queued };
         let blockers: Vec<(Option<&Arc<Pod>>, Blocker)> = blockers(&moment, node).collect();
-        if let Some((pod, last_word)) = blockers.iter().find(|(_, blocker)| is_last_word(blocker)) {
+        if let Some((pod, last_word)) = blockers
+            .iter()
+            .find(|(_, blocker)| Bearing::of(blocker) == Bearing::LastWord)
+        {
             return vec![blocked(node, *pod, last_word, now)];
         }
         let mut found = all_blocked(node, &blockers, now);
@@ -185,11 +218,6 @@ impl Consolidation<'_> {
             .objection()
             .map(|score| Unconsolidatable::Unbalanced(Box::new(score.clone())))
     }
-}
-
-/// Whether no other obstacle matters: the node is being disrupted already, or is not managed.
-const fn is_last_word(blocker: &Blocker) -> bool {
-    matches!(blocker, Blocker::Queued | Blocker::Unmanaged | Blocker::Deleting)
 }
 
 /// Whether consolidation of the node cannot be evaluated: labels or conditions are still missing, or its pool or pods are unknown.
@@ -308,6 +336,7 @@ fn blocked(node: &Node, pod: Option<&Arc<Pod>>, blocker: &Blocker, now: Timestam
         ),
     };
     Obstacle {
+        bearing: Bearing::of(blocker),
         code: blocker.code(),
         reason: None,
         objects,
@@ -423,6 +452,7 @@ fn held(
         Unconsolidatable::Refused(_) => (own(), "none: it is a bug in Kerf, please report this plan".to_owned()),
     };
     Obstacle {
+        bearing: Bearing::Plain,
         code: why.code(),
         reason: Some(reason).filter(|_| !matches!(why, Unconsolidatable::InvalidBudget { .. })),
         objects: vec![object],

@@ -2,7 +2,7 @@
 
 use crate::manifests::{ProtectedNodes, Unread};
 use jiff::Timestamp;
-use kerf_disruption::{Object, Obstacle, evictable};
+use kerf_disruption::{Bearing, Object, Obstacle, evictable};
 use kerf_model::node::Node;
 
 impl Unread {
@@ -33,6 +33,7 @@ impl Unread {
             namespace => format!("{namespace}/{name}"),
         };
         Obstacle {
+            bearing: Bearing::Plain,
             code: "Unreadable",
             reason: None,
             objects: vec![Object {

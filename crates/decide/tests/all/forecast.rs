@@ -1,11 +1,17 @@
 //! What disruption would do from here on, as `kerf simulate --consolidate` prints it.
 
 use crate::case::{Case, commands, drifted, open_pool, texts};
-use kerf_decide::{Memory, Method, forecast};
+use kerf_decide::{Forecast, Memory, Method, forecast};
+use kerf_disruption::{Bearing, Obstacle};
 use kerf_model::in_flight::StaticPool;
 use kerf_model::nodepool::Eligibility;
 use kerf_testkit::disruption::{Cluster, budget, sized};
 use std::collections::BTreeMap;
+
+/// The forecast for all nodes where everything could be read.
+fn all(case: &Case) -> Forecast {
+    forecast(&case.view(), None, &|_| Vec::new())
+}
 
 #[test]
 fn commands_follow_each_other_up_to_the_first_consolidation() {
@@ -21,23 +27,27 @@ fn commands_follow_each_other_up_to_the_first_consolidation() {
     cluster.of_kind("a-full", "small", |node| node.lifecycle.do_not_disrupt = true);
     cluster.bound("a-full", "db", sized(1900));
     let case = Case::of(cluster);
-    let found = forecast(&case.view(), None);
-    let all = texts(&found.commands);
+    let found = all(&case);
+    let commands_found = texts(&found.commands);
     assert_eq!(
-        &all[..2],
+        &commands_found[..2],
         [
             "Empty: delete: [a-empty]",
             "Drifted: replace: [a-drifted] -> [1 replacement]"
         ]
     );
-    assert_eq!(all.len(), 3, "{all:?}");
-    assert!(all[2].starts_with("Underutilized: "), "{all:?}");
+    assert_eq!(commands_found.len(), 3, "{commands_found:?}");
+    assert!(commands_found[2].starts_with("Underutilized: "), "{commands_found:?}");
     let first = commands(&case.round(Method::Emptiness, &mut Memory::default()));
-    assert_eq!(first, all[..2], "a round of a controller begins with the same");
+    assert_eq!(
+        first,
+        commands_found[..2],
+        "a round of a controller begins with the same"
+    );
     let full = case.snapshot.position("a-full").unwrap();
     let (_, obstacles) = found.obstacles.iter().find(|(index, _)| *index == full).unwrap();
     assert!(!obstacles.is_empty());
-    let only = forecast(&case.view(), Some(full));
+    let only = forecast(&case.view(), Some(full), &|_| Vec::new());
     assert_eq!(only.obstacles.len(), 1);
     assert_eq!(only.obstacles[0].0, full);
 }
@@ -62,5 +72,39 @@ fn replacements_in_a_static_pool_take_its_room_once() {
         room,
     };
     case.in_flight.static_pools = BTreeMap::from([("a".into(), pool)]);
-    assert_eq!(forecast(&case.view(), None).commands.len(), 2);
+    assert_eq!(all(&case).commands.len(), 2);
+}
+
+#[test]
+fn what_cannot_be_read_comes_before_what_keeps_consolidation_alone() {
+    let mut cluster = Cluster::new();
+    open_pool(&mut cluster);
+    for node in ["a-1", "a-2"] {
+        cluster.of_kind(node, "small", |_| {});
+        cluster.bound(node, &format!("web-{node}"), sized(1900));
+    }
+    cluster.of_kind("a-foreign", "small", |node| node.managed = false);
+    cluster.of_kind("a-held", "small", |node| node.lifecycle.do_not_disrupt = true);
+    let case = Case::of(cluster);
+    let unread = |node: &kerf_model::node::Node| {
+        vec![Obstacle {
+            bearing: Bearing::Plain,
+            code: "Unreadable",
+            reason: None,
+            objects: Vec::new(),
+            message: node.name.to_string(),
+            remedy: String::new(),
+        }]
+    };
+    let codes = |found: Forecast, node: &str| -> Vec<&str> {
+        let at = case.snapshot.position(node).unwrap();
+        let mut obstacles = found.obstacles.into_iter();
+        let (_, of_node) = obstacles.find(|(index, _)| *index == at).unwrap();
+        of_node.iter().map(|obstacle| obstacle.code).collect()
+    };
+    let of = |node: &str| codes(forecast(&case.view(), None, &unread), node);
+    assert_eq!(of("a-1").first(), Some(&"Unreadable"));
+    assert!(of("a-1").len() > 1, "it is not cheaper either");
+    assert_eq!(of("a-held"), ["NodeAnnotation", "Unreadable"]);
+    assert_eq!(of("a-foreign"), ["Unmanaged"], "nothing else matters");
 }
