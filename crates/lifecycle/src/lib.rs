@@ -3,6 +3,7 @@
 //! - [`liveness`]: how long a claim may take to launch and to register.
 //! - [`registration_health`]: whether the latest nodes of a pool registered.
 //! - [`expiration`]: when a claim is too old.
+//! - [`claim_conditions`]: when a claim is drifted or consolidatable.
 //! - [`repair`]: which nodes are unhealthy for too long, and what NodeRepairPolicies say about them.
 //! - [`deletion_order`]: which nodes of a pool with a fixed number of nodes go first.
 //! - [`drain`], [`deadline`], [`volumes`]: which pods leave a node next, by when, and which volumes its end waits for.
@@ -22,6 +23,7 @@
     )
 )]
 
+pub mod claim_conditions;
 pub mod deadline;
 pub mod deletion_order;
 pub mod drain;

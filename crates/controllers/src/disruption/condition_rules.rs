@@ -1,6 +1,9 @@
-//! What a claim's conditions `Drifted` and `Consolidatable` should be: pure.
+//! Reads what the rules of the conditions `Drifted` and `Consolidatable` depend on from claims and pools, and writes the conditions. The rules
+//! are in [`kerf_lifecycle::claim_conditions`].
 
-use jiff::{SignedDuration, Timestamp};
+use std::time::Duration;
+
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kerf_api::conditions::node_claim::{
     CONSOLIDATABLE, DRIFTED, INITIALIZED, INSTANCE_TYPE_NOT_FOUND, LAUNCHED, NODE_POOL_DRIFTED, REQUIREMENTS_DRIFTED,
@@ -8,11 +11,9 @@ use kerf_api::conditions::node_claim::{
 use kerf_api::hash;
 use kerf_api::status::{Conditioned, RemovalError};
 use kerf_api::{Condition, ConditionSet, LabelRules, NodeClaim, NodePool};
+use kerf_lifecycle::claim_conditions::{self, Consolidatable, ConsolidatableFacts, TemplateDrift};
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::{Interner, Sym};
-
-/// Claims younger than this are not held against the catalogue (DIS-237).
-const TYPE_CHECK_FROM: SignedDuration = SignedDuration::from_hours(1);
 
 /// What the drift condition should be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,19 +24,6 @@ pub(super) enum Drift {
     None,
     /// True for this reason.
     For(String),
-}
-
-/// What the consolidatable condition should be, and when to look again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Consolidatable {
-    /// The pool is static: not touched (LIF-144).
-    Untouched,
-    /// Removed; the text says why.
-    No(&'static str),
-    /// Removed until then: something happened on the node too recently.
-    NotBefore(Timestamp),
-    /// True.
-    Yes,
 }
 
 /// The words claims, pools and catalogues are compared in.
@@ -67,23 +55,24 @@ pub(super) fn is_launched(claim: &NodeClaim) -> bool {
     claim.condition_is_true(LAUNCHED)
 }
 
-/// Whether the claim is no longer what its pool's template asks for (DIS-218: hash, then requirements).
+/// Whether the claim is no longer what its pool's template asks for (DIS-218, DIS-221).
 pub(super) fn template_drift(claim: &NodeClaim, pool: &NodePool, words: Words<'_>) -> Option<&'static str> {
     let none = std::collections::BTreeMap::new();
     let of_pool = pool.metadata.annotations.as_ref().unwrap_or(&none);
     let of_claim = claim.metadata.annotations.as_ref().unwrap_or(&none);
-    if hash::has_drifted(of_pool, of_claim) {
-        return Some(NODE_POOL_DRIFTED);
-    }
+    let hash_differs = hash::has_drifted(of_pool, of_claim);
     let template = kerf_cloud::requirements(&pool.spec.template.spec.requirements, words.rules, words.interner);
-    let drifted = kerf_disruption::requirements_drifted(&words.labels(claim), &template, words.interner);
-    drifted.then_some(REQUIREMENTS_DRIFTED)
+    let drift = claim_conditions::template_drift(hash_differs, &words.labels(claim), &template, words.interner)?;
+    Some(match drift {
+        TemplateDrift::Hash => NODE_POOL_DRIFTED,
+        TemplateDrift::Requirements => REQUIREMENTS_DRIFTED,
+    })
 }
 
-/// Whether a claim is old enough to be held against the catalogue (DIS-237).
-pub(super) fn type_check_is_due(claim: &NodeClaim, now: Timestamp) -> bool {
+/// Whether the claim is checked against the catalogue now. `passed` is how long ago it passed the last check (DIS-237).
+pub(super) fn type_check_is_due(claim: &NodeClaim, passed: Option<Duration>, now: Timestamp) -> bool {
     let created = claim.metadata.creation_timestamp.as_ref();
-    created.is_some_and(|created| now.duration_since(created.0) > TYPE_CHECK_FROM)
+    claim_conditions::type_check_is_due(created.map(|created| created.0), passed, now)
 }
 
 /// Whether the catalogue no longer has what the claim runs on (DIS-237, DIS-238).
@@ -95,29 +84,18 @@ pub(super) fn type_drift(claim: &NodeClaim, catalogue: &Catalogue, words: Words<
     gone.then_some(INSTANCE_TYPE_NOT_FOUND)
 }
 
-/// Whether consolidation may look at the claim (LIF-142, DIS-121).
+/// Whether consolidation may look at the claim (LIF-142).
 pub(super) fn consolidatable(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Consolidatable {
-    if pool.spec.is_static() {
-        return Consolidatable::Untouched;
-    }
-    let Some(after) = pool.spec.disruption().consolidate_after.value() else {
-        return Consolidatable::No("consolidation disabled");
-    };
     let initialized = claim.condition(INITIALIZED).filter(|condition| condition.is_true());
-    let event = claim
-        .status
-        .as_ref()
-        .and_then(|status| status.last_pod_event_time.as_ref());
-    let settles = kerf_disruption::settles_at(
-        initialized.map(Condition::transitioned),
-        event.map(|event| event.0),
-        after,
-    );
-    match settles {
-        None => Consolidatable::No("isn't initialized"),
-        Some(at) if now < at => Consolidatable::NotBefore(at),
-        Some(_) => Consolidatable::Yes,
-    }
+    let status = claim.status.as_ref();
+    let event = status.and_then(|status| status.last_pod_event_time.as_ref());
+    let facts = ConsolidatableFacts {
+        is_static: pool.spec.is_static(),
+        consolidate_after: pool.spec.disruption().consolidate_after.value(),
+        initialized_at: initialized.map(Condition::transitioned),
+        last_pod_event: event.map(|event| event.0),
+    };
+    claim_conditions::consolidatable(&facts, now)
 }
 
 /// Writes into a copy when a pod last came to or left the node, and what follows for consolidation.
@@ -167,7 +145,8 @@ pub(super) fn apply_consolidatable(
             }
             return Ok(());
         }
-        Consolidatable::No(why) => why,
+        Consolidatable::Disabled => "consolidation disabled",
+        Consolidatable::Uninitialized => "isn't initialized",
         Consolidatable::NotBefore(_) => "pod event within consolidateAfter",
     };
     if remove(claim, CONSOLIDATABLE, now)? {
@@ -241,39 +220,27 @@ mod tests {
         })
     }
 
-    // DIS-121, LIF-142, LIF-144
+    // LIF-142, LIF-144
     #[test]
-    fn when_consolidation_may_look_at_a_claim() {
+    fn conditions_times_and_pools_are_read() {
         let at = |text: &str| -> Timestamp { format!("2026-01-01T{text}Z").parse().expect("a timestamp") };
-        let event = |text: &str| {
-            let time = at(text);
-            move |claim: &mut NodeClaim| {
-                let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time);
-                claim.status.get_or_insert_default().last_pod_event_time = Some(time);
-            }
-        };
-        let verdict = |after: &str, claim: NodeClaim| {
-            consolidatable(&claim, &pool(&json!({"consolidateAfter": after}), &json!([])), now())
-        };
-        assert_eq!(
-            verdict("Never", claim(|_| {})),
-            Consolidatable::No("consolidation disabled")
-        );
-        assert_eq!(verdict("0s", claim(|_| {})), Consolidatable::Yes);
-        assert_eq!(verdict("1h", claim(|_| {})), Consolidatable::Yes);
-        assert_eq!(verdict("61m", claim(|_| {})), Consolidatable::NotBefore(at("12:01:00")));
-        assert_eq!(
-            verdict("30m", claim(event("11:45:00"))),
-            Consolidatable::NotBefore(at("12:15:00"))
-        );
-        assert_eq!(verdict("30m", claim(event("11:30:00"))), Consolidatable::Yes);
+        let eventful = claim(|claim| {
+            claim.status.get_or_insert_default().last_pod_event_time = Some(Time(at("11:45:00")));
+        });
         let unready = claim(|claim| {
             ConditionSet::new(claim, now()).set_unknown(INITIALIZED, "x", "");
         });
-        assert_eq!(verdict("0s", unready), Consolidatable::No("isn't initialized"));
+        let plain = claim(|_| {});
+        let verdict = |after: &str, claim: &NodeClaim| {
+            consolidatable(claim, &pool(&json!({"consolidateAfter": after}), &json!([])), now())
+        };
+        assert_eq!(verdict("Never", &plain), Consolidatable::Disabled);
+        assert_eq!(verdict("61m", &plain), Consolidatable::NotBefore(at("12:01:00")));
+        assert_eq!(verdict("30m", &eventful), Consolidatable::NotBefore(at("12:15:00")));
+        assert_eq!(verdict("0s", &unready), Consolidatable::Uninitialized);
         let mut fixed = pool(&json!({"consolidateAfter": "0s"}), &json!([]));
         fixed.spec.replicas = Some(1);
-        assert_eq!(consolidatable(&claim(|_| {}), &fixed, now()), Consolidatable::Untouched);
+        assert_eq!(consolidatable(&plain, &fixed, now()), Consolidatable::Untouched);
     }
 
     // LIF-143, API-112
@@ -345,15 +312,7 @@ mod tests {
 
     // DIS-237
     #[test]
-    fn the_catalogue_is_asked_about_claims_older_than_an_hour() {
-        let created = |text: &str| {
-            let time = text.parse().expect("a timestamp");
-            claim(move |claim| {
-                claim.metadata.creation_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(time));
-            })
-        };
-        assert!(type_check_is_due(&created("2026-01-01T10:59:59Z"), now()));
-        assert!(!type_check_is_due(&created("2026-01-01T11:00:00Z"), now()));
+    fn a_type_without_an_offering_for_the_claim_is_gone() {
         with_words(|words| {
             let kind = |zone: &str| {
                 TypeBuilder::new(words.interner, "small")

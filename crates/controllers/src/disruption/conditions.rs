@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kerf_api::{NodeClaim, NodePool};
+use kerf_lifecycle::claim_conditions::Consolidatable;
 use kerf_runtime::{Outcome, RateLimit, ReconcileError};
 use tokio::time::Instant;
 
-use super::condition_rules::{self, Consolidatable, Drift, Words};
+use super::condition_rules::{self, Drift, Words};
 use crate::changes::Change;
 use crate::claim_facts;
 use crate::claim_writes::write_status;
@@ -18,8 +19,6 @@ use crate::reconciler::{Reconciler, WorkLoop};
 const NAME: &str = "nodeclaim.disruption";
 /// How often a claim is looked at though nothing changed.
 const AGAIN: Duration = Duration::from_secs(5 * 60);
-/// How long a claim that passed the check against the catalogue is spared the next one (DIS-237).
-const TYPE_CHECK_EVERY: Duration = Duration::from_secs(30 * 60);
 
 /// Keeps the conditions.
 pub(crate) struct ClaimConditions {
@@ -73,11 +72,8 @@ impl ClaimConditions {
         words: Words<'_>,
     ) -> Result<Option<&'static str>, ReconcileError> {
         let uid = claim_facts::uid(claim);
-        let spared = self
-            .passed()
-            .get(uid)
-            .is_some_and(|passed| passed.elapsed() < TYPE_CHECK_EVERY);
-        if spared || !condition_rules::type_check_is_due(claim, self.context.now()) {
+        let passed = self.passed().get(uid).map(Instant::elapsed);
+        if !condition_rules::type_check_is_due(claim, passed, self.context.now()) {
             return Ok(None);
         }
         let name = pool.metadata.name.as_deref().unwrap_or_default();
@@ -157,7 +153,10 @@ impl Reconciler for ClaimConditions {
         drift?;
         Ok(Outcome::RequeueAfter(match verdict {
             Consolidatable::NotBefore(at) => self.context.clock.until(at).min(AGAIN),
-            Consolidatable::Untouched | Consolidatable::No(_) | Consolidatable::Yes => AGAIN,
+            Consolidatable::Untouched
+            | Consolidatable::Disabled
+            | Consolidatable::Uninitialized
+            | Consolidatable::Yes => AGAIN,
         }))
     }
 }
