@@ -71,6 +71,6 @@ pub use settling::{closed, settles_at, settling_nodes};
 pub use simulation::{Simulation, SimulationError, Unplaced, WhatIf, consolidation_options, what_if_options};
 pub use single::{SingleNodeOutcome, interleaved};
 pub use single_node_results::{SingleNodeResult, SingleNodeResults};
-pub use static_drift::{Replicas, StaticDrift, static_drift, statically_drifted};
+pub use static_drift::{static_drift, statically_drifted};
 pub use unconsolidatable::{Unconsolidatable, UnconsolidatableNode};
 pub use validation::{Invalid, remaining_candidates, still_candidates, still_fits};

@@ -1,20 +1,17 @@
 //! Section 9.5: drift of pools with a fixed number of nodes.
 
 use crate::fixture::{Cluster, ago, budget, names, now};
-use kerf_disruption::{Allowance, Class, Command, Replicas, static_drift, statically_drifted};
+use kerf_disruption::{Allowance, Class, Command, static_drift, statically_drifted};
 use kerf_model::budget::DisruptionReason;
-use kerf_model::intern::sym;
+use kerf_model::in_flight::StaticPool;
 use kerf_model::nodepool::Eligibility;
 use kerf_model::pod::DoNotDisrupt;
-use kerf_model::resources::Resources;
+use std::collections::BTreeMap;
 
 /// A static pool "a" of so many nodes, all drifted, the last by name first.
-fn cluster(nodes: i64, limit: Option<i64>) -> Cluster {
+fn cluster(nodes: i64) -> Cluster {
     let mut cluster = Cluster::new();
-    cluster.pool("a", |pool| {
-        pool.eligibility = Eligibility::Static;
-        pool.limits = limit.map(|limit| Resources::new().with(sym::NODES, limit));
-    });
+    cluster.pool("a", |pool| pool.eligibility = Eligibility::Static);
     for number in 0..nodes {
         cluster.node(&format!("a-{number}"), |node| {
             node.lifecycle.drifted = Some(("NodePoolDrifted".into(), ago(number)));
@@ -23,25 +20,22 @@ fn cluster(nodes: i64, limit: Option<i64>) -> Cluster {
     cluster
 }
 
-/// What is decided when so many nodes are wanted and so many stay, with a grant as the limit leaves it.
-fn decide(cluster: &Cluster, wanted: u64, staying: u64) -> Vec<Command> {
+/// What is decided when so many nodes are wanted, so many stay, and the pool's limit leaves so much room.
+fn decide(cluster: &Cluster, replicas: u64, staying: u64, room: u64) -> Vec<Command> {
     let drifted = statically_drifted(&cluster.sorted(Class::Eventual).free);
     let allowance = Allowance::new(&cluster.snapshot, DisruptionReason::Drifted, now());
-    let drifts = static_drift(&drifted, &allowance, &|_| Some(Replicas { wanted, staying }));
-    let commands = drifts.into_iter().flat_map(|drift| {
-        let most = drift.candidates.len() as u64;
-        let granted = drift
-            .limit()
-            .map_or(most, |limit| most.min(limit.saturating_sub(staying)));
-        drift.commands(granted)
-    });
-    commands.collect()
+    let pool = StaticPool {
+        replicas,
+        staying,
+        room,
+    };
+    static_drift(&drifted, &allowance, &BTreeMap::from([("a".into(), pool)]))
 }
 
 // DIS-249
 #[test]
 fn each_node_gets_a_replacement_made_from_the_template() {
-    let commands = decide(&cluster(3, None), 3, 3);
+    let commands = decide(&cluster(3), 3, 3, u64::MAX);
     let short: Vec<String> = commands.iter().map(Command::short).collect();
     // The oldest drift first.
     let one = |name: &str| format!("replace: [{name}] -> [1 replacement]");
@@ -56,7 +50,7 @@ fn each_node_gets_a_replacement_made_from_the_template() {
 // DIS-249
 #[test]
 fn dynamic_pools_and_nodes_without_drift_are_not_its_business() {
-    let mut cluster = cluster(1, None);
+    let mut cluster = cluster(1);
     cluster.node("a-9", |_| {});
     cluster.pool("b", |_| {});
     cluster.node("b-1", |node| node.lifecycle.drifted = Some(("x".into(), ago(1))));
@@ -67,37 +61,37 @@ fn dynamic_pools_and_nodes_without_drift_are_not_its_business() {
 // DIS-250, DIS-251
 #[test]
 fn budget_and_limit_bound_how_many_go_at_once() {
-    let at_once = |nodes: &str, limit: Option<i64>| {
-        let mut cluster = cluster(5, limit);
+    let at_once = |nodes: &str, room: u64| {
+        let mut cluster = cluster(5);
         let pool = cluster.snapshot.pools[0].clone();
         cluster.pool("a", |changed| {
             *changed = (*pool).clone();
             changed.disruption.budgets = vec![budget(nodes)];
         });
-        decide(&cluster, 5, 5).len()
+        decide(&cluster, 5, 5, room).len()
     };
-    assert_eq!(at_once("100%", None), 5);
-    assert_eq!(at_once("2", None), 2);
-    assert_eq!(at_once("0", None), 0);
+    assert_eq!(at_once("100%", u64::MAX), 5);
+    assert_eq!(at_once("2", u64::MAX), 2);
+    assert_eq!(at_once("0", u64::MAX), 0);
     // No room to surge, no drift; else as much as there is room for.
-    assert_eq!(at_once("100%", Some(5)), 0);
-    assert_eq!(at_once("100%", Some(6)), 1);
-    assert_eq!(at_once("100%", Some(7)), 2);
-    assert_eq!(at_once("1", Some(7)), 1);
+    assert_eq!(at_once("100%", 0), 0);
+    assert_eq!(at_once("100%", 1), 1);
+    assert_eq!(at_once("100%", 2), 2);
+    assert_eq!(at_once("1", 2), 1);
 }
 
 // DIS-250, DIS-252
 #[test]
 fn a_pool_that_is_to_shrink_does_that_first() {
-    assert_eq!(decide(&cluster(3, None), 2, 3).len(), 0);
-    assert_eq!(decide(&cluster(1, None), 0, 1).len(), 0);
-    assert_eq!(decide(&cluster(3, None), 3, 3).len(), 3);
+    assert_eq!(decide(&cluster(3), 2, 3, u64::MAX).len(), 0);
+    assert_eq!(decide(&cluster(1), 0, 1, u64::MAX).len(), 0);
+    assert_eq!(decide(&cluster(3), 3, 3, u64::MAX).len(), 3);
 }
 
 // DIS-253
 #[test]
 fn protection_keeps_a_node_and_a_grace_period_overrules_that_of_pods() {
-    let mut cluster = cluster(0, None);
+    let mut cluster = cluster(0);
     cluster.node("a-0", |node| {
         node.lifecycle.drifted = Some(("x".into(), ago(1)));
         node.lifecycle.do_not_disrupt = true;
