@@ -49,10 +49,15 @@ impl<'a> ClassConditions<'a> {
         self.write(kind.as_str(), status, reason, message);
     }
 
-    /// Says why a condition is not known. One that was found before stays as it is.
+    /// Says why a condition is not known. One that was found for this generation stays as it is; one of an earlier generation says nothing of
+    /// this one.
     pub(super) fn explain_unknown(&mut self, kind: ConditionType, reason: &str, message: &str) {
-        let is_unknown = |one: &Condition| one.type_ == kind.as_str() && one.status == ConditionStatus::Unknown;
-        if self.conditions.iter().any(is_unknown) {
+        let is_known = |one: &Condition| {
+            one.type_ == kind.as_str()
+                && one.status != ConditionStatus::Unknown
+                && one.observed_generation == self.generation
+        };
+        if !self.conditions.iter().any(is_known) {
             self.write(kind.as_str(), ConditionStatus::Unknown, reason, message);
         }
     }

@@ -151,7 +151,9 @@ fn images_in_status(
     variants: Vec<Vec<Requirement>>,
 ) -> impl Iterator<Item = (String, Vec<Requirement>)> + use<'_> {
     let is_current = |condition: &Condition| {
-        condition.type_ == ConditionType::Amis.as_str() && condition.observed_generation == class.metadata.generation
+        condition.type_ == ConditionType::Amis.as_str()
+            && condition.is_true()
+            && condition.observed_generation == class.metadata.generation
     };
     let is_current = class.status.conditions.iter().any(is_current);
     variants

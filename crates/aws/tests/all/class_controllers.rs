@@ -274,7 +274,7 @@ async fn a_class_is_not_ready_with_what_was_found_for_an_earlier_generation() {
     let controller = NodeClassController::new(&world.cloud);
     controller.reconcile("nodes").await.unwrap();
     assert_eq!(condition(&get(&world).await, "Ready").0, YES);
-    world.aws.fail("DescribeSecurityGroups", "InternalError", "");
+    world.aws.fail("DescribeSecurityGroups", "UnauthorizedOperation", "");
     let api = Api::<EC2NodeClass>::all(world.client.clone());
     let other = json!({"spec": {"securityGroupSelectorTerms": [{"tags": {"team": "other"}}]}});
     api.patch("nodes", &PatchParams::default(), &Patch::Merge(other))
@@ -282,7 +282,21 @@ async fn a_class_is_not_ready_with_what_was_found_for_an_earlier_generation() {
         .unwrap();
     // The failed call is an error of the pass.
     let _ = controller.reconcile("nodes").await;
-    assert_ne!(condition(&get(&world).await, "Ready").0, YES);
+    let class = get(&world).await;
+    assert_ne!(condition(&class, "Ready").0, YES);
+    let unknown = (ConditionStatus::Unknown, "UnauthorizedOperation".to_owned());
+    assert_eq!(
+        condition(&class, "SecurityGroupsReady"),
+        unknown,
+        "the cause is not only in the log"
+    );
+    let said = class
+        .status
+        .conditions
+        .iter()
+        .find(|one| one.type_ == "SecurityGroupsReady")
+        .unwrap();
+    assert!(said.message().contains("kerf manifests --iam"), "{}", said.message());
     controller.reconcile("nodes").await.unwrap();
     assert_eq!(condition(&get(&world).await, "Ready").0, YES);
 }

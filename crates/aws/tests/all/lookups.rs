@@ -211,6 +211,9 @@ async fn a_new_leader_keeps_the_images_of_a_status_while_ssm_answers_with_errors
     assert_eq!(found(&class).await.unwrap(), before);
     class.metadata.generation = Some(2);
     assert_eq!(found(&class).await.unwrap_err(), nothing);
+    // Nothing was found for the new spec yet.
+    class.status.conditions = vec![serde_json::from_value(condition("AMIsReady", "Unknown", 2)).unwrap()];
+    assert_eq!(found(&class).await.unwrap_err(), nothing);
 }
 
 // AWS-123
