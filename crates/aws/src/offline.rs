@@ -79,6 +79,21 @@ pub fn guesses(class: &EC2NodeClass, settings: &OfflineSettings, now: Timestamp)
             ids.join(", ")
         ));
     }
+    let region = settings.resolve.region.as_str();
+    let zones: BTreeSet<&str> = class.status.subnets.iter().map(|subnet| subnet.zone.as_str()).collect();
+    let others: Vec<&str> = zones.into_iter().filter(|zone| !zone.starts_with(region)).collect();
+    if !others.is_empty() {
+        all.push(format!(
+            "its status has subnets in {}, and prices are those of {region}; --region names the region of the class",
+            others.join(", ")
+        ));
+    }
+    if class.spec.placement_group_selector.is_some() {
+        all.push(
+            "the placement group is not known: its strategy, which some instance types do not support, and its partitions do not count"
+                .to_owned(),
+        );
+    }
     all
 }
 

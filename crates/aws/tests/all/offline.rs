@@ -67,6 +67,31 @@ fn with_reservation() -> EC2NodeClass {
     class_with_status(json!({}), json!({ "capacityReservations": [reservation] }))
 }
 
+#[test]
+fn a_class_of_another_region_or_with_a_placement_group_says_what_is_guessed() {
+    let in_zone = |spec: serde_json::Value, zone: &str| {
+        let subnet = json!({"id": "subnet-1", "zone": zone});
+        class_with_status(spec, json!({"subnets": [subnet]}))
+    };
+    let group = || json!({"placementGroupSelector": {"name": "near"}});
+    for (class, parts) in [
+        (in_zone(json!({}), "us-east-1a"), [].as_slice()),
+        (in_zone(json!({}), "us-east-1-bos-1a"), &[]),
+        (
+            in_zone(json!({}), "eu-west-1a"),
+            &["eu-west-1a", "us-east-1", "--region"],
+        ),
+        (
+            in_zone(group(), "us-east-1a"),
+            &["placement group", "strategy", "partitions"],
+        ),
+    ] {
+        let said = guesses(&class, &defaults(), Timestamp::UNIX_EPOCH);
+        assert_eq!(said.len(), usize::from(!parts.is_empty()), "{said:?}");
+        assert!(parts.iter().all(|part| said.concat().contains(part)), "{said:?}");
+    }
+}
+
 // AWS-273
 #[test]
 fn reservations_of_the_status_are_offered_with_the_instances_that_ec2_says_are_left() {
