@@ -98,6 +98,7 @@ mod tests {
     use super::*;
     use jiff::SignedDuration;
 
+    // AWS-475
     #[test]
     fn a_burst_passes_and_then_so_many_calls_each_second() {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
@@ -115,5 +116,17 @@ mod tests {
         assert_eq!(passed("DescribeSubnets", 1049), 0);
         assert_eq!(passed("DescribeSubnets", 1050), 1);
         assert_eq!(passed("CreateLaunchTemplate", 3_600_000), 50);
+        for (action, each_second) in [
+            ("CreateFleet", 5),
+            ("RunInstances", 2),
+            ("TerminateInstances", 5),
+            ("CreateTags", 10),
+        ] {
+            let hour = 3_600_000 * 2;
+            passed(action, hour);
+            assert_eq!(passed(action, hour + 1000), each_second, "{action}");
+        }
+        let refused = throttle.take("CreateTags", start + SignedDuration::from_millis(3_600_000 * 2 + 1000));
+        assert_eq!(refused.unwrap_err().code, "RequestLimitExceeded");
     }
 }
