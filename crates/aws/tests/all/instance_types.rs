@@ -260,10 +260,10 @@ fn allocatable_of_well_known_types() {
 #[test]
 fn estimates_do_not_exceed_what_kubelet_reports() {
     for (name, reported_kib) in [
-        ("m5.large", 7_220_184 + 1024 * 1024),
-        ("t4g.small", 1_408_312 + 1024 * 1024),
-        ("t4g.medium", 3_377_496 + 1024 * 1024),
-        ("t4g.xlarge", 15_136_012 + 1024 * 1024),
+        ("m5.large", 7_220_184),
+        ("t4g.small", 1_408_312),
+        ("t4g.medium", 3_377_496),
+        ("t4g.xlarge", 15_136_012),
     ] {
         let interner = Interner::default();
         let kind = resolved(name, &class(json!({})), &interner);
@@ -501,18 +501,45 @@ fn extended_resources() {
     assert_eq!(kind.capacity.get(interner.intern("aws.amazon.com/neuroncore")), 24);
 }
 
+/// What is kept from pods on a node of so many cores, with memory for kubelet for so many pods and a disk of 20 GiB: CPU, memory, storage.
+fn kept(cores: i64, pods: i64) -> [i64; 3] {
+    let first_four = [0, 60, 70, 75, 80];
+    let cpu = match usize::try_from(cores).ok().and_then(|cores| first_four.get(cores)) {
+        Some(milli) => *milli,
+        None => 80 + (cores - 4) * 5 / 2,
+    };
+    [cpu, (11 * pods + 255 + 100) * MIB, GIB + 2 * GIB]
+}
+
+// AWS-207, AWS-208, AWS-210, AWS-211
 #[test]
 fn every_built_in_type_resolves_as_published() {
     let interner = Interner::default();
     let table = include_str!("../../data/instance_types.csv");
     assert_eq!(builtin_types().len() + 1, table.lines().count());
-    let class = class(json!({}));
+    let linux = class(json!({}));
+    let bottlerocket = class(json!({"amiSelectorTerms": [{"alias": "bottlerocket@latest"}]}));
+    let few = |alias: &str| class(json!({"amiSelectorTerms": [{"alias": alias}], "kubelet": {"maxPods": 10}}));
+    let (few_linux, few_bottlerocket) = (few("al2023@latest"), few("bottlerocket@latest"));
+    let header: Vec<&str> = table.lines().next().unwrap().split(',').collect();
+    let column = |name: &str| header.iter().position(|one| *one == name).unwrap();
+    let (cores, max_pods) = (column("vcpu"), column("max_pods_eni"));
     for line in table.lines().skip(1) {
         let cells: Vec<&str> = line.split(',').collect();
-        let kind = resolved(cells[0], &class, &interner);
-        let pods: i64 = cells.last().unwrap().parse().unwrap();
-        assert_eq!(kind.capacity.get(sym::PODS), pods, "{}", cells[0]);
-        let left = left(&kind);
+        let (cores, pods): (i64, i64) = (cells[cores].parse().unwrap(), cells[max_pods].parse().unwrap());
+        // Bottlerocket reserves for the pods that a node can have, the others for those of its network interfaces.
+        for (class, runs, reserves_for) in [
+            (&linux, pods, pods),
+            (&bottlerocket, pods, pods),
+            (&few_linux, 10, pods),
+            (&few_bottlerocket, 10, 10),
+        ] {
+            let kind = resolved(cells[0], class, &interner);
+            assert_eq!(kind.capacity.get(sym::PODS), runs, "{}", cells[0]);
+            let overhead = [sym::CPU, sym::MEMORY, sym::EPHEMERAL_STORAGE].map(|one| kind.overhead.get(one));
+            assert_eq!(overhead, kept(cores, reserves_for), "{}", cells[0]);
+        }
+        let left = left(&resolved(cells[0], &linux, &interner));
         assert!(left.get(sym::CPU) > 0 && left.get(sym::MEMORY) > 0, "{}", cells[0]);
     }
 }
