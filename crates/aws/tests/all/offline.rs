@@ -3,11 +3,15 @@
 use crate::class::{class, class_with_status, label, settings, single};
 use jiff::Timestamp;
 use kerf_api::EC2NodeClass;
+use kerf_api::ec2_node_class::NodeClassSubnet;
+use kerf_aws::catalogue::InstanceTypes;
 use kerf_aws::discovered_memory::{DiscoveredMemory, images_key};
-use kerf_aws::instance_type::builtin_types;
+use kerf_aws::instance_type::{BUILTIN_ZONES, builtin_types};
+use kerf_aws::market::Market;
 use kerf_aws::offline::{OfflineSettings, guesses, offline_catalogue};
 use kerf_aws::pricing::{PriceBook, SpotPrices};
-use kerf_aws::reservation::described_counts;
+use kerf_aws::reservation::{DescribedReservation, ReservationCounts, described_counts};
+use kerf_aws::services::InstanceTypeZone;
 use kerf_model::instance_type::{Catalogue, InstanceType};
 use kerf_model::intern::{Interner, sym};
 use serde_json::json;
@@ -43,6 +47,113 @@ fn types_are_those_of_the_class() {
         .capacity
         .get(sym::EPHEMERAL_STORAGE);
     assert_eq!(nvme, 75_000_000_000);
+}
+
+/// The types of a class as the running provider has them, where every type is offered in every zone.
+fn running(
+    class: &EC2NodeClass,
+    market: &Market,
+    left: &BTreeMap<String, u32>,
+    interner: &Arc<Interner>,
+) -> Arc<Catalogue> {
+    let zones = builtin_types().keys().flat_map(|name| {
+        BUILTIN_ZONES.map(|zone| InstanceTypeZone {
+            instance_type: name.clone(),
+            zone: zone.to_owned(),
+        })
+    });
+    let types = InstanceTypes::new(settings(), Arc::clone(interner));
+    types.report(builtin_types().values().cloned().collect(), zones.collect());
+    let mut counts = ReservationCounts::default();
+    let described = left.iter().map(|(id, available)| DescribedReservation {
+        id: id.clone(),
+        zone: String::new(),
+        instance_type: String::new(),
+        owner_id: String::new(),
+        instance_match_criteria: String::new(),
+        reservation_type: String::new(),
+        interruptible: None,
+        end: None,
+        available: *available,
+    });
+    counts.report(&described.collect::<Vec<_>>(), Timestamp::UNIX_EPOCH);
+    let list = types.list(class, None, market, &counts, Arc::default(), Timestamp::UNIX_EPOCH);
+    list.unwrap()
+}
+
+#[test]
+fn offline_types_are_exactly_those_of_the_running_provider() {
+    let disk = |device: &str, size: &str| json!({"deviceName": device, "ebs": {"volumeSize": size}});
+    let interface =
+        |device: i32, kind: &str| json!({"networkCardIndex": 0, "deviceIndex": device, "interfaceType": kind});
+    let reservation = |id: &str, kind: &str, of: &str| {
+        json!({
+            "availabilityZone": "us-east-1b", "id": id, "instanceMatchCriteria": "targeted", "instanceType": kind,
+            "ownerID": "123456789012", "reservationType": of, "endTime": "1970-01-01T12:00:00Z",
+        })
+    };
+    let reservations = json!({"capacityReservations": [
+        reservation("cr-1", "m5.large", "default"), reservation("cr-2", "p5.48xlarge", "capacity-block"),
+        reservation("cr-3", "c6g.xlarge", "default"),
+    ]});
+    let left = BTreeMap::from([("cr-1".to_owned(), 3), ("cr-2".to_owned(), 1)]);
+    let kubelet = json!({
+        "maxPods": 20, "podsPerCore": 7, "kubeReserved": {"cpu": "200m", "memory": "1Gi"},
+        "systemReserved": {"memory": "300Mi", "ephemeral-storage": "2Gi"}, "evictionHard": {"memory.available": "5%", "nodefs.available": "7%"},
+    });
+    let alias = |alias: &str| json!([{ "alias": alias }]);
+    for (spec, status) in [
+        (json!({}), json!({})),
+        (json!({"kubelet": kubelet}), json!({})),
+        (
+            json!({"blockDeviceMappings": [disk("/dev/xvda", "123Gi"), disk("/dev/xvdb", "7Gi")]}),
+            json!({}),
+        ),
+        (json!({"instanceStorePolicy": "RAID0"}), json!({})),
+        (
+            json!({"amiSelectorTerms": alias("bottlerocket@latest"), "kubelet": {"maxPods": 30},
+                "blockDeviceMappings": [disk("/dev/xvda", "4Gi"), disk("/dev/xvdb", "90Gi")]}),
+            json!({}),
+        ),
+        (json!({"amiSelectorTerms": alias("windows2022@latest")}), json!({})),
+        (json!({}), reservations),
+        (
+            json!({"networkInterfaces": [interface(0, "interface"), interface(1, "efa-only")]}),
+            json!({}),
+        ),
+        (json!({"connectionTracking": {"udpTimeout": 30}}), json!({})),
+    ] {
+        let mut class = class_with_status(spec.clone(), status);
+        let subnets = BUILTIN_ZONES.iter().enumerate().map(|(at, zone)| NodeClassSubnet {
+            id: format!("subnet-{at}"),
+            zone: (*zone).to_owned(),
+            zone_id: Some(format!("use1-az{at}")),
+        });
+        class.status.subnets = subnets.collect();
+        let interner = Arc::new(Interner::default());
+        let market = Market::new("us-east-1", false);
+        let offline = OfflineSettings {
+            reservation_counts: Some(left.clone()),
+            ..OfflineSettings::new(settings(), market.prices())
+        };
+        let offline = offline_catalogue(&class, &offline, Timestamp::UNIX_EPOCH, &interner);
+        let running = running(&class, &market, &left, &interner);
+        assert_eq!(offline.types.len(), running.types.len());
+        for (offline, running) in offline.types.iter().zip(&running.types) {
+            let name = interner.text(running.name);
+            assert_eq!(offline.capacity, running.capacity, "{name} {spec}");
+            assert_eq!(offline.overhead, running.overhead, "{name} {spec}");
+            assert_eq!(offline.requirements, running.requirements, "{name} {spec}");
+            assert_eq!(offline.offerings, running.offerings, "{name} {spec}");
+            assert_eq!(offline, running, "{name} {spec}");
+        }
+        let reserved = running
+            .types
+            .iter()
+            .flat_map(|kind| &kind.offerings)
+            .filter(|one| one.reservation.is_some());
+        assert_eq!(reserved.count(), class.status.capacity_reservations.len(), "{spec}");
+    }
 }
 
 #[test]
