@@ -166,7 +166,7 @@ impl<'a> ReplacementOptions<'a> {
         if !self.launch.requirements.has_min_values() {
             return 0;
         }
-        // More types meet no fewer: the least number can be halved in on.
+        // Feasibility is monotone in the number of types: binary search finds the smallest one.
         let (mut low, mut high) = (1, self.len());
         while low < high {
             let middle = low.midpoint(high);

@@ -87,7 +87,7 @@ impl SchedulerCache {
         }
     }
 
-    fn soil(&mut self, node: &str) {
+    fn mark_dirty(&mut self, node: &str) {
         self.refusals.clear();
         self.dirty.insert(Arc::from(node));
     }
@@ -101,7 +101,7 @@ impl SchedulerCache {
             }
             None => drop(self.nodes.remove(&name)),
         }
-        self.soil(&name);
+        self.mark_dirty(&name);
     }
 
     pub(super) fn pod(&mut self, key: &ObjectKey, pod: Option<&ApiPod>) {
@@ -149,7 +149,7 @@ impl SchedulerCache {
                 self.bound.remove(&node);
             }
         }
-        self.soil(&node);
+        self.mark_dirty(&node);
     }
 
     fn occupy(&mut self, key: &ObjectKey, node: &str, known: Known) {
@@ -158,7 +158,7 @@ impl SchedulerCache {
             .or_default()
             .insert(key.clone(), known);
         self.places.insert(key.clone(), node.to_owned());
-        self.soil(node);
+        self.mark_dirty(node);
     }
 
     /// Assumes a pod: counts it as bound before the watch delivers the binding.
@@ -211,7 +211,7 @@ impl SchedulerCache {
             Some(limits) => drop(self.limits.insert(key.name.clone(), limits)),
             None => drop(self.limits.remove(&key.name)),
         }
-        self.soil(&key.name);
+        self.mark_dirty(&key.name);
     }
 
     pub(super) fn claim(&mut self, key: &ObjectKey, claim: Option<&PersistentVolumeClaim>) {
@@ -219,11 +219,11 @@ impl SchedulerCache {
             Some(facts) => drop(self.claims.insert(key.clone(), facts)),
             None => drop(self.claims.remove(key)),
         }
-        self.soil_users(key);
+        self.mark_nodes_of_claim_dirty(key);
     }
 
-    /// Recounts the volumes of nodes whose pods use the claim.
-    fn soil_users(&mut self, key: &ObjectKey) {
+    /// Marks the nodes whose pods use the volume claim, so that their volumes are counted again.
+    fn mark_nodes_of_claim_dirty(&mut self, key: &ObjectKey) {
         let uses = |(pod, known): (&ObjectKey, &Known)| {
             pod.namespace == key.namespace && known.claims.iter().any(|name| **name == *key.name)
         };

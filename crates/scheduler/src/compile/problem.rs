@@ -39,7 +39,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) open: IdSet<Target>,
     /// Targets that the question excludes.
     pub(crate) excluded: IdSet<Target>,
-    /// Targets that take no pod bound_pods from a healthy node (SCH-251).
+    /// Targets that take no pod that moves from a healthy node (SCH-251).
     pub(crate) settling: IdSet<Target>,
     pub(crate) req_sets: ReqSets,
     /// Per requirement set: the targets whose labels and name satisfy it, computed on first use.

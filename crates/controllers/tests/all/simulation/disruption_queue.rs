@@ -138,7 +138,7 @@ async fn a_node_that_cannot_be_marked_is_left_out_of_a_deletion() {
     let decisions = simulation.context.metrics.counter(&DISRUPTION_DECISIONS);
     assert_eq!(decisions.get(&["delete", "empty", "empty"]), 1.0);
     simulation.until_nodes(1, 30).await;
-    // SingleNodeResult it cannot even begin to go.
+    // Its only node cannot be marked, so no command for it can start.
     simulation
         .until("another start fails", 60, async |_| {
             !logs.with("ERROR Reconciler error error=marking disrupted, ").is_empty()
