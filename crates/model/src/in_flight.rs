@@ -16,7 +16,7 @@ pub type PodKey = (Arc<str>, Arc<str>);
 /// The actions under way at the moment of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct InFlight {
-    /// Provider ids of the machines that disruption commands under way hold (DIS-023).
+    /// Provider ids of the machines that disruption commands in flight hold (DIS-023).
     pub held: Arc<BTreeSet<Arc<str>>>,
     /// Names of nodes to which commands of the same pass move pods: later commands neither disrupt them nor move pods there.
     pub receiving: BTreeSet<Arc<str>>,
@@ -109,7 +109,7 @@ impl MachineKind {
 }
 
 impl InFlight {
-    /// Whether a disruption command under way holds the machine or moves pods to it.
+    /// Whether a disruption command in flight holds the machine or moves pods to it.
     pub fn holds(&self, node: &Node) -> bool {
         let held = node.provider_id.as_ref().is_some_and(|id| self.held.contains(id));
         held || self.receiving.contains(&node.name)

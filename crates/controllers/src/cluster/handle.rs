@@ -284,7 +284,7 @@ impl Cluster {
         self.lock().mirror.remove_command(id);
     }
 
-    /// Whether a command under way holds a machine (DIS-023).
+    /// Whether a command in flight holds a machine (DIS-023).
     pub(crate) fn holds(&self, machine: &kerf_model::node::Node) -> bool {
         self.read().mirror.holds(machine)
     }

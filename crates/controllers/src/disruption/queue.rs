@@ -36,7 +36,7 @@ enum Finding {
     Lost(String),
 }
 
-/// The queue of commands under way.
+/// The queue of commands in flight.
 pub(crate) struct CommandQueue {
     context: Context,
     taints: DisruptionTaints,

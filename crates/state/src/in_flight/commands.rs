@@ -1,4 +1,4 @@
-//! The disruption commands under way.
+//! The disruption commands in flight.
 //!
 //! A command lives in memory only. After a restart the disruption loop removes the taints and conditions it left (DIS-004, DIS-014).
 
@@ -62,7 +62,7 @@ pub struct Replacement {
     pub initialized: bool,
 }
 
-/// All commands under way.
+/// All commands in flight.
 #[derive(Default, Debug)]
 pub(crate) struct Commands {
     by_id: BTreeMap<Arc<str>, Arc<CommandInFlight>>,

@@ -48,7 +48,7 @@ pub(crate) struct InFlightStore {
     pub(crate) deletion_marks: deletion_marks::DeletionMarks,
     /// Initialised machines that count as starting again.
     pub(crate) restarts: restarts::Restarts,
-    /// The disruption commands under way.
+    /// The disruption commands in flight.
     pub(crate) commands: commands::Commands,
     /// What consolidation moved, and the moves that did not last.
     pub(crate) consolidation_back_off: ConsolidationBackOff,

@@ -54,7 +54,7 @@ impl Mirror {
         self.in_flight.commands.remove(id);
     }
 
-    /// Whether a command under way holds a machine (DIS-023).
+    /// Whether a command in flight holds a machine (DIS-023).
     pub fn holds(&self, machine: &Node) -> bool {
         let held = self.in_flight.commands.held();
         machine.provider_id.as_ref().is_some_and(|id| held.contains(id))

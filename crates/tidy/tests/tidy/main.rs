@@ -7,6 +7,7 @@ mod comments;
 mod coverage;
 mod cycles;
 mod files;
+mod glossary;
 mod independence;
 mod layers;
 mod links;
