@@ -1,4 +1,4 @@
-//! The cluster as if commands had been started: what later commands of the same pass are decided on.
+//! The cluster as if commands had been started. Later commands of the same pass are decided on it.
 
 use crate::inputs::Inputs;
 use kerf_disruption::Command;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// A cluster after commands.
 ///
 /// The nodes of a command are marked for deletion. Its pods are where its plan puts them, and its replacements are planned machines that are
-/// full of their pods. No later command chooses a node that receives pods, or moves pods there: so commands of one pass do not depend on where
+/// full of their pods. No later command chooses a node that receives pods, or moves pods there, so commands of one pass do not depend on where
 /// kube-scheduler puts each other's pods.
 #[derive(Debug)]
 pub(crate) struct AfterCommands {
@@ -56,7 +56,7 @@ impl AfterCommands {
         }
     }
 
-    /// Starts commands. Nodes that no longer exist are passed over.
+    /// Starts commands. Skips nodes that no longer exist.
     pub(crate) fn start(&mut self, commands: &[Command]) {
         if commands.is_empty() {
             return;

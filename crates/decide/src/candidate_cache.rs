@@ -1,4 +1,4 @@
-//! The nodes of a snapshot sorted into candidates and blocked nodes, kept while sorting them again would give the same.
+//! The nodes of a snapshot, sorted into candidates and blocked nodes. The result is kept while the snapshot is the same.
 
 use crate::inputs::Inputs;
 use jiff::Timestamp;
@@ -62,7 +62,7 @@ impl SortedNodes {
             && self.awaited == inputs.awaited_claims()
     }
 
-    /// What consolidation may choose from, and the other candidates with why they stay.
+    /// The candidates that consolidation may choose, and the others with the reason why each stays.
     pub(crate) fn underutilized(&self) -> &(Vec<Candidate>, Vec<UnconsolidatableNode>) {
         self.underutilized
             .get_or_init(|| underutilized(&self.snapshot, &self.candidates.free))

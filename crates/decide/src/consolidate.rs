@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How many commands of one method a pass starts at the most. Each takes a search, and the first one waits for the last.
+/// The largest number of commands of one method that a pass starts. Each takes a search, and the first one waits for the last.
 const MOST_COMMANDS: usize = 10;
 
 /// Evaluates a method of consolidation (DIS-124 to DIS-126, DIS-158 to DIS-178). After a command it searches again, as if that one had been
@@ -33,7 +33,7 @@ pub(crate) fn consolidate(
         CommandsPerPass::One => 1,
     };
     let mut after = AfterCommands::new(inputs);
-    // What a search that comes later leaves is about another cluster.
+    // The searches below are about a cluster after commands, so their unreached pools are not kept.
     let unreached_pools = memory.unreached_pools.clone();
     while let Some(last) = evaluation.commands.last()
         && evaluation.commands.len() < most
@@ -105,10 +105,10 @@ fn search(
         }
     };
     match found {
-        // In a cluster as it will be after commands, nothing is remembered.
+        // A search on the cluster after commands is not cached.
         Ok(_) if !inputs.in_flight.receiving.is_empty() => {}
         Ok(outcome) => memory.fruitless.note(evaluation.method, basis, outcome, inputs.now),
-        // It is no search in vain, which would be remembered (DIS-094).
+        // The cache does not hold a search that failed (DIS-094).
         Err(error) => evaluation.error = Some(error),
     }
 }
@@ -118,7 +118,8 @@ pub(crate) fn refusals(inputs: &Inputs<'_>) -> Refusals {
     Refusals::new(consolidation_options(&inputs.settings.solver))
 }
 
-/// Lets `look` search with the solver prepared for the snapshot. `all` are the candidates before any filter, for the totals of pools.
+/// Calls `look` with the consolidation of the snapshot and returns its result. `all` are the candidates before any filter, for the totals of
+/// pools.
 pub(crate) fn with_consolidation<T>(
     inputs: &Inputs<'_>,
     prepared: &PreparedCache,
@@ -159,7 +160,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks for nodes that go together.
+    /// Searches for nodes that can be removed together.
     fn several(
         mut self,
         memory: &mut Memory,
@@ -192,7 +193,7 @@ impl Search<'_> {
         Ok(outcome)
     }
 
-    /// Looks for one node that goes, pools that the last search did not reach first (DIS-174, DIS-177).
+    /// Searches for one node that can be removed. Pools that the last search did not reach come first (DIS-174, DIS-177).
     fn one_by_one(
         self,
         memory: &mut Memory,

@@ -22,15 +22,15 @@ pub enum Constraint {
     PodAffinity,
     /// The required and preferred pod anti-affinity terms, those of running pods included.
     PodAntiAffinity,
-    /// What node selectors and required node affinity of pods say about a label.
+    /// The node selectors and required node affinity terms of pods about a label.
     PodRequirement(Sym),
     /// The preferred node affinity of pods.
     PreferredNodeAffinity,
-    /// Where the volumes of pods are reachable.
+    /// The topology of the volumes of pods.
     VolumeTopology,
     /// The host ports of pods.
     HostPorts,
-    /// What a NodePool requires of its nodes about a label that its provider knows.
+    /// The requirement of a NodePool on a label that its provider knows.
     PoolRequirement(Arc<str>, Sym),
     /// The limits of a NodePool.
     PoolLimits(Arc<str>),
@@ -38,7 +38,7 @@ pub enum Constraint {
     MinValues,
     /// The pods that a DaemonSet, `namespace/name`, puts on new nodes.
     DaemonSet(Arc<str>),
-    /// The way to pack of the options and of annotations: this one is used instead.
+    /// The packing that options and annotations set; this one is used instead.
     Packing(Packing),
 }
 
@@ -154,7 +154,7 @@ impl Found {
     }
 }
 
-/// How many shapes back a pod's shape is looked for before it is examined again.
+/// How many of the last shapes are compared with that of a pod before it is examined again.
 const SHAPES_REMEMBERED: usize = 64;
 
 fn eligible(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<NodePool>> {
@@ -214,7 +214,8 @@ fn without_min_values(requirements: &Requirements, interner: &Interner) -> Requi
     Requirements::from_all(each.map(|requirement| requirement.with_min_values(None)), interner)
 }
 
-/// Takes what a pod requires about a label out of its shape. A term that says nothing any more accepts every node, and any term suffices.
+/// Removes the requirements about a label from the shape of a pod. If a term becomes empty, all terms are removed: it accepts every node, and
+/// one term suffices.
 fn drop_requirement(shape: &mut PodShape, key: Sym) {
     shape.node_selector.remove(key);
     let about = |requirement: &Requirement| requirement.key == key;
@@ -266,7 +267,7 @@ fn change_shapes(snapshot: &mut Snapshot, change: impl Fn(&mut PodShape)) {
     });
 }
 
-/// What a plan comes to.
+/// The cost of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlanCost {
     /// The price of what it launches.
@@ -288,7 +289,7 @@ impl PlanCost {
     }
 }
 
-/// What the plan for the pods of `inputs` would come to without a constraint.
+/// The cost of the plan for the pods of `inputs` without a constraint.
 pub fn cost_without(inputs: &Inputs<'_>, constraint: &Constraint) -> PlanCost {
     let (snapshot, settings) = constraint.lift(inputs);
     let lifted = Inputs {

@@ -1,4 +1,4 @@
-//! One round of disruption: the methods are evaluated in their order until one has something to do (DIS-005 to DIS-007).
+//! One round of disruption: the methods are evaluated in their order until one has commands (DIS-005 to DIS-007).
 
 use crate::after_commands::AfterCommands;
 use crate::candidate_cache::SortedNodes;

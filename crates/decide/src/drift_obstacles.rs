@@ -8,7 +8,7 @@ use kerf_model::in_flight::StaticPool;
 use kerf_model::nodepool::Eligibility;
 use std::sync::Arc;
 
-/// What keeps drifted nodes, apart from what keeps them from every voluntary disruption.
+/// The obstacles to the replacement of drifted nodes, apart from those to every voluntary disruption.
 pub(crate) struct DriftObstacles<'a> {
     inputs: &'a Inputs<'a>,
     /// The candidates of methods that may end a node in spite of its pods.
@@ -29,7 +29,7 @@ impl<'a> DriftObstacles<'a> {
     pub(crate) fn add(&self, index: usize, obstacles: &mut Vec<Obstacle>) {
         let mut candidates = self.sorted.candidates.free.iter();
         let candidate = candidates.find(|candidate| candidate.index == index);
-        // What blocks other nodes blocks this one for every reason.
+        // A node that is no candidate is blocked for every reason; that obstacle is listed already.
         let Some(candidate) = candidate.filter(|candidate| candidate.node.lifecycle.drifted.is_some()) else {
             return;
         };
@@ -99,7 +99,7 @@ impl<'a> DriftObstacles<'a> {
     }
 }
 
-/// What keeps a drifted node of a pool with a fixed number of nodes (DIS-249 to DIS-252).
+/// The obstacle to the replacement of a drifted node of a static pool (DIS-249 to DIS-252).
 fn of_static_pool(candidate: &Candidate, counts: Option<&StaticPool>, gate: bool) -> Option<Obstacle> {
     let pool = &candidate.pool.name;
     let about = || about("NodePool", pool);

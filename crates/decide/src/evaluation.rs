@@ -1,4 +1,4 @@
-//! What a round of disruption, and the evaluation of one method, came to.
+//! The results of a round of disruption and of the evaluation of one method.
 
 use crate::candidate_cache::SortedNodes;
 use crate::inputs::Inputs;
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a round came to.
+/// The result of a round.
 #[derive(Debug, Default)]
 pub struct Round {
     /// The methods that were evaluated, in their order. Each was evaluated as if the commands before it had been started.
@@ -22,7 +22,7 @@ impl Round {
     }
 }
 
-/// What the evaluation of one method came to.
+/// The result of the evaluation of one method.
 #[derive(Debug)]
 pub struct Evaluation {
     /// The method.
@@ -33,20 +33,20 @@ pub struct Evaluation {
     pub eligible: usize,
     /// What budgets allowed when the evaluation began; `None` if there was nothing to choose from.
     pub allowance: Option<Allowance>,
-    /// The candidates that stay, with why, as far as the method found out.
+    /// The candidates that were evaluated and stay, each with the reason.
     pub held: Vec<UnconsolidatableNode>,
-    /// What Balanced pools said to the sets of nodes that were found, in the order they were asked (DIS-210).
+    /// The pools' judgements of the sets of nodes that were found, in the order of the search (DIS-210).
     pub judgements: Vec<Judgement>,
     /// The commands to start together. Each was found as if those before it had been started, and none moves pods to a node that another
     /// one disrupts or moves pods to.
     pub commands: Vec<Command>,
-    /// What Balanced pools said to each command; empty for methods that save no money.
+    /// The pools' judgement of each command; empty for methods that save no money.
     pub approvals: Vec<Judgement>,
     /// How long to wait before the commands are validated and started; zero if they start at once (DIS-127).
     pub wait: Duration,
-    /// The search ended before every candidate had been looked at.
+    /// Whether the search ended before every candidate was evaluated.
     pub timed_out: bool,
-    /// How many candidates were looked at.
+    /// How many candidates were evaluated.
     pub evaluated: usize,
     /// Pools that the last search did not reach in time and that therefore came first (DIS-175).
     pub first_pools: BTreeSet<Arc<str>>,
@@ -76,7 +76,7 @@ impl Evaluation {
         }
     }
 
-    /// Notes how many candidates there are to choose from, and what budgets allow if there are any (DIS-019).
+    /// Records how many candidates there are to choose from and, if there are any, what budgets allow (DIS-019). Returns the latter.
     pub(crate) fn admit(&mut self, inputs: &Inputs<'_>, eligible: usize) -> Option<Allowance> {
         self.eligible = eligible;
         if eligible > 0 {
@@ -98,7 +98,7 @@ pub trait Progress: Sync {
         true
     }
 
-    /// Whether the search of the current method has to end now. Asked between what-ifs.
+    /// Whether the search of the current method has to end now. Called between what-ifs.
     fn is_over(&self) -> bool {
         false
     }

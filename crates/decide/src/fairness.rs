@@ -1,7 +1,7 @@
-//! Fairness after a deadline: which pods the next pass is about if the last one did not reach all (SCH-047).
+//! Fairness after a deadline: the pods that the next pass plans if the last one did not reach all (SCH-047).
 //!
-//! The solver orders pods by itself, so the same pods would miss every deadline. The passes that follow are therefore about the pods that
-//! were not reached, about no more of them than the last pass reached, and with an equal share for every namespace.
+//! The solver orders pods by itself, so the same pods would miss every deadline. The passes that follow therefore plan the pods that
+//! were not reached, at most as many as the last pass reached, with an equal share for every namespace.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Fairness {
 }
 
 impl Fairness {
-    /// The pods a pass is about: all of them, unless some were not reached before. The order stays.
+    /// The pods that a pass plans, in the order of `pods`: all of them, unless some were not reached before.
     pub(crate) fn select(&mut self, pods: &[Arc<Pod>]) -> Vec<Arc<Pod>> {
         let waiting: BTreeSet<Arc<str>> = pods.iter().map(|pod| Arc::clone(&pod.uid)).collect();
         self.unreached.retain(|uid| waiting.contains(uid));
@@ -47,7 +47,7 @@ impl Fairness {
         pods.iter().filter(|pod| chosen.contains(&*pod.uid)).cloned().collect()
     }
 
-    /// Notes that a pass about these pods made this plan.
+    /// Records the plan that a pass made for these pods.
     pub(crate) fn note(&mut self, pods: &[Arc<Pod>], plan: &Plan) {
         for pod in pods {
             self.unreached.remove(&pod.uid);

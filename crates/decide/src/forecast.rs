@@ -1,4 +1,4 @@
-//! What disruption would do with a cluster from here on, and what keeps every other node.
+//! The commands that disruption would start in a cluster, and the obstacles of every other node.
 
 use crate::after_commands::AfterCommands;
 use crate::candidate_cache::SortedNodes;
@@ -15,14 +15,14 @@ use kerf_model::node::Node;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The commands a controller would start now, and what keeps the other nodes.
+/// The commands a controller would start now, and the obstacles of the other nodes.
 #[derive(Debug)]
 pub struct Forecast {
-    /// The commands in the order in which a controller would start them, up to those of the first pass that consolidates: what comes after
-    /// them depends on where kube-scheduler puts the pods.
+    /// The commands in the order in which a controller would start them, up to those of the first pass that consolidates. Later commands
+    /// depend on where kube-scheduler puts the pods.
     pub commands: Vec<Command>,
-    /// Nodes that stay, by index in the snapshot, with everything that keeps each from consolidation, and from replacement if it drifted. A
-    /// node that consolidation would take too, but only after the commands above, is kept by that.
+    /// Nodes that stay, by index in the snapshot, with every obstacle to the consolidation of each, and to its replacement if it drifted. A
+    /// node that consolidation would take too, but only after the commands above, has that as its obstacle.
     pub obstacles: Vec<(usize, Vec<Obstacle>)>,
     /// The plan checker's objections to plans that were therefore not taken. Each is a bug of the solver.
     pub refused_plans: Vec<String>,
@@ -39,7 +39,7 @@ pub fn forecast(inputs: &Inputs<'_>, only: Option<usize>, unread: &dyn Fn(&Node)
         let is_last_round = round.commands().next().is_none();
         for evaluation in round.evaluations {
             refused_plans.extend(evaluation.refused_plans);
-            // What keeps the others is said of the cluster in which the commands that consolidate were chosen.
+            // Obstacles are computed on the cluster in which the consolidating commands were chosen, so those are not started here.
             let is_last = evaluation.method.consolidates() && !evaluation.commands.is_empty();
             if !is_last {
                 after.start(&evaluation.commands);
@@ -101,7 +101,7 @@ fn later(node: &Node) -> Obstacle {
     }
 }
 
-/// What keeps the first `nodes` nodes, without those that go. Planned replacements come after them.
+/// The obstacles of the first `nodes` nodes, without those in `going`. Planned replacements have higher indices.
 fn obstacles(
     inputs: &Inputs<'_>,
     nodes: usize,
@@ -135,7 +135,7 @@ fn obstacles(
         });
         explained.collect()
     };
-    // A plan is checked before it is carried out. To check those of all nodes that come later takes longer than to find them.
+    // Plans of nodes that go later are not checked here: that takes longer than to find them, and each is checked before it is carried out.
     let check = only.is_some() || going.is_empty();
     let free = &sorted.candidates.free;
     let all = with_consolidation(inputs, &memory.prepared, free, inputs.closed(), refusals, |all| {

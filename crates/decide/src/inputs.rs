@@ -1,4 +1,4 @@
-//! What a decision is made from.
+//! The inputs of a decision.
 
 use jiff::Timestamp;
 use kerf_disruption::{SavingsPerPod, closed};
@@ -14,9 +14,9 @@ use std::sync::Arc;
 pub struct Inputs<'a> {
     /// The cluster at `now`.
     pub snapshot: &'a Arc<Snapshot>,
-    /// The actions under way at `now`.
+    /// The actions in flight at `now`.
     pub in_flight: &'a InFlight,
-    /// What the options of the process say.
+    /// The options of the process.
     pub settings: &'a Settings,
     /// Wall time.
     pub now: Timestamp,
@@ -39,13 +39,13 @@ pub struct Settings {
     pub commands_per_pass: CommandsPerPass,
     /// Where consolidation may move pods.
     pub destinations: Destinations,
-    /// Whether every plan is compared with that of a solver that remembers nothing. Takes as long as planning does.
+    /// Whether every plan is compared with that of a solver without memory. The comparison takes as long as planning.
     pub compare: bool,
     /// Nodes about which something could not be read. Empty in a running controller.
     pub unread: UnreadNodes,
 }
 
-/// Nodes about which the input says less than decisions need, by name.
+/// Nodes about which the input is incomplete, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UnreadNodes {
     /// An object that could not be read may protect them: they stay.
@@ -78,7 +78,7 @@ impl Inputs<'_> {
             || claim.is_some_and(|claim| self.awaited_claims().contains(claim))
     }
 
-    /// The NodeClaims onto which pods without a node are planned. Their nodes stay until the pods have come or are planned elsewhere: a nomination
+    /// The NodeClaims onto which pods without a node are planned. Their nodes stay until the pods are bound or planned elsewhere: a nomination
     /// alone ends while kube-scheduler still works through a long queue (deviation at DIS-028).
     pub(crate) fn awaited_claims(&self) -> BTreeSet<Arc<str>> {
         let going = self.snapshot.nodes.iter().filter(|node| node.marked_for_deletion);

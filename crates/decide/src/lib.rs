@@ -1,12 +1,12 @@
 //! The two decisions: which machines to launch for pods that wait, and which nodes to disrupt.
 //!
-//! In come a [`kerf_model::snapshot::Snapshot`], the actions under way ([`kerf_model::in_flight::InFlight`]), [`Settings`] and the time, as
-//! [`Inputs`]; out go a [`Provision`] (a plan) and a [`Round`] (commands, how long to wait before each is looked at again, and what keeps
-//! every other node). The controllers carry them out and report them; `kerf simulate` and `kerf explain` print them. Both call the same
+//! The input is a [`kerf_model::snapshot::Snapshot`], the actions in flight ([`kerf_model::in_flight::InFlight`]), [`Settings`] and the time, as
+//! [`Inputs`]. The output is a [`Provision`] (a plan) or a [`Round`] (commands, how long to wait before each is validated, and the obstacles
+//! of every other node). The controllers carry them out and report them; `kerf simulate` and `kerf explain` print them. Both call the same
 //! functions, so an offline answer is the answer of a running controller.
 //!
-//! Nothing here has a clock, I/O or randomness. What one decision leaves for the next is in [`Memory`]; it changes how long a decision takes
-//! and which candidates come first after a search that ran out of time, nothing else.
+//! Nothing here has a clock, I/O or randomness. [`Memory`] holds what one decision leaves for the next. It changes only how long a decision
+//! takes, and which candidates come first after a search that ran out of time.
 
 #![cfg_attr(
     not(test),

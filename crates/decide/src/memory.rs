@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// After this long a search is repeated even if nothing has changed (DIS-126).
 const REPEAT_AFTER: SignedDuration = SignedDuration::from_mins(5);
 
-/// What decisions remember. Provisioning and disruption each have their own.
+/// The memory of one kind of decision. Provisioning and disruption each have their own.
 #[derive(Debug, Default)]
 pub struct Memory {
     pub(crate) prepared: PreparedCache,
@@ -22,12 +22,12 @@ pub struct Memory {
     pub(crate) fruitless: FruitlessSearches,
     /// Pools of which single-node consolidation reached no candidate in time; they come first in the next search (DIS-177).
     pub(crate) unreached_pools: BTreeSet<Arc<str>>,
-    /// What the last search of multi-node consolidation found of each node alone, for the single-node search that follows.
+    /// The single-node results of the last search of multi-node consolidation, for the single-node search that follows.
     pub(crate) single_results: Option<SingleResults>,
 }
 
 impl Memory {
-    /// A memory that shares what the solver has read of the cluster with others.
+    /// An empty memory that shares the compiled snapshot of `prepared`.
     pub fn sharing(prepared: &PreparedCache) -> Self {
         Self {
             prepared: prepared.clone(),
@@ -35,8 +35,8 @@ impl Memory {
         }
     }
 
-    /// What this memory says about the cluster, without what belongs to one snapshot. From equal inputs, another process that starts with it
-    /// decides as the owner of this memory does.
+    /// The parts of this memory that do not belong to one snapshot. A process that starts with them decides as the owner of this memory does
+    /// from equal inputs.
     #[must_use]
     pub fn findings(&self) -> Self {
         Self {
@@ -48,16 +48,16 @@ impl Memory {
     }
 }
 
-/// What removing single nodes of a snapshot comes to.
+/// The single-node results of a snapshot.
 #[derive(Debug)]
 pub(crate) struct SingleResults {
     pub(crate) snapshot: Arc<Snapshot>,
-    /// The nodes that took no pods.
+    /// The nodes that took no pods, by index.
     pub(crate) closed: Vec<usize>,
     pub(crate) results: SingleNodeResults,
 }
 
-/// What a search was based on: while it is the same, another search finds the same.
+/// The inputs of a search. A search with an equal basis finds the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SearchBasis {
     /// See [`kerf_model::in_flight::InFlight::consolidation_epoch`].
@@ -66,7 +66,7 @@ pub(crate) struct SearchBasis {
     pub(crate) eligible: Vec<Arc<str>>,
     /// The nodes that took no pods.
     pub(crate) closed: Vec<usize>,
-    /// When the undone moves end that make moves dearer: after that more moves are worth it.
+    /// The times at which undone moves expire. From then on moves like them need not save more than others.
     pub(crate) undone_until: Vec<Timestamp>,
 }
 
@@ -75,13 +75,14 @@ pub(crate) struct SearchBasis {
 pub(crate) struct FruitlessSearches(Vec<(Method, SearchBasis, Timestamp)>);
 
 impl FruitlessSearches {
-    /// Whether a search on this basis was in vain, less than five minutes ago.
+    /// Whether a search with this basis found nothing less than five minutes ago.
     pub(crate) fn contains(&self, method: Method, basis: &SearchBasis, now: Timestamp) -> bool {
         let mut all = self.0.iter();
         all.any(|(of, last, at)| *of == method && last == basis && *at <= now && now.duration_since(*at) < REPEAT_AFTER)
     }
 
-    /// Notes the outcome of a search. Only one that was finished and in which every candidate had budget is in vain (DIS-125, DIS-172).
+    /// Records the outcome of a search. It is kept only if the search found nothing, was finished, and every candidate had budget (DIS-125,
+    /// DIS-172).
     pub(crate) fn note(&mut self, method: Method, basis: SearchBasis, outcome: SearchOutcome, now: Timestamp) {
         self.0.retain(|(of, _, _)| *of != method);
         if outcome.is_in_vain() {
@@ -94,7 +95,7 @@ impl FruitlessSearches {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SearchOutcome {
     pub(crate) found: bool,
-    /// Some candidate was left out because its pool's budget is used up.
+    /// Whether some candidate was left out because its pool's budget is used up.
     pub(crate) constrained: bool,
     pub(crate) timed_out: bool,
 }
@@ -105,8 +106,7 @@ impl SearchOutcome {
     }
 }
 
-/// The cluster as the solver last read it, so that the next decision reads only what has changed since. Clones share it. It holds the last
-/// snapshot, and no older one.
+/// The last compiled snapshot, so that the next decision compiles only what has changed since. Clones share it. No older snapshot is kept.
 #[derive(Clone, Default, Debug)]
 pub struct PreparedCache(Arc<Mutex<Option<Last>>>);
 
@@ -117,9 +117,9 @@ struct Last {
 }
 
 impl PreparedCache {
-    /// A snapshot made ready for the solver. Plans made with it are those of a solver that reads the snapshot anew.
+    /// Compiles a snapshot for the solver. Plans made with the result equal those of a solver that compiles the snapshot from nothing.
     pub(crate) fn read(&self, snapshot: &Arc<Snapshot>, options: &Options) -> Arc<Prepared> {
-        // If reading panics, or two read at the same time, the next reading begins anew.
+        // If `next` panics, or two threads read at the same time, the next call compiles from nothing.
         let last = self.lock().take();
         let prepared = match last {
             Some(last) if Arc::ptr_eq(&last.snapshot, snapshot) => last.prepared,

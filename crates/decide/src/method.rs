@@ -7,15 +7,15 @@ use std::time::Duration;
 /// One way to disrupt nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
-    /// Nodes on which nothing needs a place go without a replacement.
+    /// Nodes without reschedulable pods are deleted without a replacement.
     Emptiness,
     /// Drifted nodes of pools with a fixed number of nodes are replaced one for one.
     StaticDrift,
     /// Drifted nodes of other pools are replaced by what their pods need.
     Drift,
-    /// Several nodes go together, with at most one cheaper machine in their place.
+    /// Several nodes are deleted together, with at most one cheaper machine in their place.
     MultiNodeConsolidation,
-    /// One node goes, or is replaced by a cheaper machine.
+    /// One node is deleted, or replaced by a cheaper machine.
     SingleNodeConsolidation,
 }
 
@@ -40,7 +40,7 @@ impl Method {
         }
     }
 
-    /// The reason its commands have, and the one its budgets are read for.
+    /// The reason of its commands and of the budgets that apply.
     pub const fn reason(self) -> DisruptionReason {
         match self {
             Self::Emptiness => DisruptionReason::Empty,

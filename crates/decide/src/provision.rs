@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The pods of a pass, pending ones first (SCH-031).
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Pending pods, pods that kube-scheduler has not looked at yet, then pods of nodes that go.
+    /// Pending pods, untried pods, then pods of nodes that go.
     pub pods: Vec<Arc<Pod>>,
     /// How many of them have no node.
     pub pending: usize,
@@ -28,8 +28,8 @@ impl Batch {
     /// The pods of a snapshot that need a place: pending pods, and pods of nodes that go (SCH-025). Pods for which a NodeClaim was made are
     /// left out.
     ///
-    /// Where pods are pending, those that kube-scheduler has not looked at yet join them: it takes them one by one from the same queue, so
-    /// that the pods of one Deployment would otherwise be planned in many passes, each with machines of its own.
+    /// Where pods are pending, untried ones join them. kube-scheduler tries pods one by one, so the pods of one Deployment would otherwise be
+    /// planned in many passes, each with machines of its own.
     pub(crate) fn of(inputs: &Inputs<'_>) -> Self {
         let snapshot = inputs.snapshot;
         let mut pods = snapshot.pending.clone();
@@ -66,21 +66,21 @@ pub enum NoPlan {
     NoDynamicPools,
 }
 
-/// What a pass of provisioning came to.
+/// The result of a pass of provisioning.
 #[derive(Debug)]
 pub struct Provision {
-    /// The pods the pass was about.
+    /// The pods that the pass planned.
     pub batch: Batch,
     /// Where they go, or why that was not computed.
     pub plan: Result<Plan, NoPlan>,
     /// How many pods of the batch can use each zone (SCH-350).
     pub zones: BTreeMap<EffectiveZone, usize>,
-    /// The plan checker's objections. The plan is carried out all the same, as kube-scheduler has the last word on every placement; each
-    /// objection is a bug of the solver.
+    /// The plan checker's objections; each is a bug of the solver. The plan is carried out all the same, because kube-scheduler decides every
+    /// placement itself.
     pub violations: Vec<Violation>,
-    /// A solver that remembers nothing gives another plan, which is a bug. Looked at if [`crate::Settings::compare`] asks for it.
+    /// Whether a solver without memory gives another plan, which is a bug. Computed only if [`crate::Settings::compare`] is set.
     pub differs: bool,
-    /// Some pods were not reached before the end, so that another pass should follow at once (SCH-047).
+    /// Whether some pods were not reached before the end, so that another pass should follow at once (SCH-047).
     pub any_unreached: bool,
     /// The pods of the pass for which no machine is launched yet, because kube-scheduler still binds pods to the nodes they were planned
     /// onto. Another pass should follow soon.
@@ -101,8 +101,8 @@ impl Provision {
     }
 }
 
-/// Plans for the pods of a snapshot that need a place. Pods that are not reached when `stop` says so are in the plan as not attempted, and
-/// come first in the next pass.
+/// Plans for the pods of a snapshot that need a place. If `stop` returns true, pods not reached yet are in the plan as not attempted, and come
+/// first in the next pass.
 pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> bool + Sync)) -> Provision {
     let snapshot = inputs.snapshot;
     let mut batch = Batch::of(inputs);
@@ -143,7 +143,7 @@ pub fn provision(inputs: &Inputs<'_>, memory: &mut Memory, stop: &(dyn Fn() -> b
     }
 }
 
-/// A plan, with what the plan checker and a solver without memory say of it; see [`Provision`].
+/// A plan with the results of its checks; see [`Provision`].
 struct CheckedPlan {
     plan: Plan,
     violations: Vec<Violation>,
@@ -184,7 +184,7 @@ fn checked_plan(
     }
 }
 
-/// Takes out of a plan the pods that have no place and that kube-scheduler has not looked at: it has to say first that they have none.
+/// Removes untried pods without a place from a plan: only once kube-scheduler has found no place for them are they unschedulable.
 fn leave_to_kube_scheduler(plan: &mut Plan, snapshot: &Snapshot) {
     if snapshot.untried.is_empty() {
         return;

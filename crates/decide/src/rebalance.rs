@@ -1,4 +1,4 @@
-//! The cheapest nodes for the pods that run today, and the commands that lead there.
+//! The cheapest nodes for the pods that run today, and the commands that lead to them.
 
 use crate::candidate_cache::SortedNodes;
 use crate::carried_out::{carry_out, freed, price};
@@ -17,17 +17,17 @@ use kerf_units::policy::CommandsPerPass;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Rounds at the most. Each makes the cluster cheaper or smaller, so it ends without this bound, too.
+/// The largest number of rounds. Each round makes the cluster cheaper or smaller, so the loop ends without this bound, too.
 const ROUNDS_MAX: usize = 1000;
 
-/// What the pods that run today could cost.
+/// The nodes of today compared with the cheapest ones for the same pods.
 #[derive(Debug)]
 pub struct Rebalance {
     /// What the nodes cost per hour, as far as their prices are known.
     pub before: Price,
     /// The number of nodes.
     pub nodes: usize,
-    /// The cheapest nodes for the pods, whatever it takes to get there. `None` where some pod would have no place.
+    /// The cheapest nodes for the pods, however many moves it takes. `None` where some pod would have no place.
     pub target: Option<RebalanceTarget>,
     /// The commands in an order in which each may start once those before it are carried out.
     pub steps: Vec<RebalanceStep>,
@@ -124,7 +124,7 @@ pub fn rebalance(inputs: &Inputs<'_>) -> Rebalance {
     rebalance
 }
 
-/// The cluster with nothing under way: no pod waits, no node drifted or is nominated, and `consolidateAfter` has passed everywhere.
+/// The cluster at rest: no pod waits, no node drifted or is nominated, and `consolidateAfter` has passed everywhere.
 fn settled(snapshot: &Snapshot) -> Snapshot {
     let mut settled = snapshot.clone();
     settled.pending.clear();

@@ -12,7 +12,7 @@ use kerf_disruption::{
 };
 use std::sync::Arc;
 
-/// What looking at a command again came to.
+/// The result of the validation of a command.
 #[derive(Debug)]
 pub struct Validation {
     /// The nodes as they are now.
@@ -86,7 +86,7 @@ fn validate_with(
     validation
 }
 
-/// Looks once more whether a consolidation command's nodes may go, without a simulation: a pod may have come while the simulation of
+/// Checks once more, without a simulation, whether a consolidation command's nodes may go: a pod may have been bound while the simulation of
 /// [`validate`] ran (DIS-186).
 pub fn revalidate_candidates(
     inputs: &Inputs<'_>,
@@ -117,14 +117,14 @@ impl Judged {
         }
     }
 
-    /// All of a command may be started, or nothing.
+    /// The whole command, or none of it.
     fn whole(command: &Command, result: Result<(), Invalid>) -> Self {
         let of_all = |invalid: &Invalid| invalid.failed(command.candidates.len());
         let failed = result.as_ref().err().map_or(0, of_all);
         Self::as_planned(result.map(|()| command.clone()), failed)
     }
 
-    /// A command is started with fewer nodes.
+    /// A part of the command.
     fn reduced(command: &Command, left: Command, invalid: &Invalid) -> Self {
         let gone = command.candidates.len().saturating_sub(left.candidates.len());
         Self {

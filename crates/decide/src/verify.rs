@@ -1,4 +1,4 @@
-//! What the plan checker objects to in a plan of the solver. An objection is a bug of the solver.
+//! The plan checker's objections to a plan of the solver. Each is a bug of the solver.
 
 use kerf_check::{CheckOptions, Violation};
 use kerf_model::plan::Plan;
@@ -8,7 +8,7 @@ use kerf_scheduler::{Options, ReservedMode};
 use kerf_units::policy::MinValuesPolicy;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Checks a plan for these pods as strictly as the solver was asked to make it. Empty if the plan keeps every rule.
+/// Checks a plan for these pods under the options it was made with. Returns the broken rules.
 pub fn violations(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, options: &Options) -> Vec<Violation> {
     let check = CheckOptions {
         strict_min_values: options.min_values_policy == MinValuesPolicy::Strict,
@@ -21,7 +21,7 @@ pub fn violations(snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan, options: 
 /// What is wrong with a plan, a text for each broken rule.
 type PlanCheck = fn(&Snapshot, &[Arc<Pod>], &Plan, &Options) -> Vec<String>;
 
-/// The plan checker as disruption asks it about plans made with some options, with a list of its objections.
+/// The plan checker as disruption asks it about plans made with some options. Collects its objections.
 pub(crate) struct Refusals {
     options: Options,
     check: PlanCheck,
@@ -50,7 +50,7 @@ impl Refusals {
         &self.options
     }
 
-    /// Refuses a plan that breaks a rule, and notes what is wrong with it.
+    /// Refuses a plan that breaks a rule, and records the objection.
     pub(crate) fn check(&self, snapshot: &Snapshot, pods: &[Arc<Pod>], plan: &Plan) -> Result<(), String> {
         let found = (self.check)(snapshot, pods, plan, &self.options);
         if found.is_empty() {

@@ -9,7 +9,7 @@ pub enum Blocker {
     /// Another command holds the node (DIS-023).
     #[error("candidate is already being disrupted")]
     Queued,
-    /// No NodeClaim stands behind the node (DIS-024).
+    /// The node has no NodeClaim (DIS-024).
     #[error("node isn't managed by karpenter")]
     Unmanaged,
     /// The NodeClaim has no Node yet (DIS-025).

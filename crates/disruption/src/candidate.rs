@@ -201,7 +201,7 @@ impl Candidate {
         }
     }
 
-    /// A candidate made from a node without looking for blockers; `None` if its pool is unknown.
+    /// A candidate made from a node without a check for blockers; `None` if its pool is unknown.
     pub(crate) fn of_node(snapshot: &Snapshot, index: usize) -> Option<Self> {
         let node = snapshot.nodes.get(index)?;
         let label = node.pool?;

@@ -1,4 +1,4 @@
-//! Drift that labels and the catalogue show: whether a machine still is what its pool asks for (DIS-235 to DIS-238).
+//! Drift that labels and the catalogue show: whether a machine still meets the requirements of its pool (DIS-235 to DIS-238).
 //!
 //! `kerf-api` compares template hashes; the provider has checks of its own.
 
@@ -13,8 +13,8 @@ pub fn requirements_drifted(labels: &[(Sym, Sym)], template: &Requirements, inte
     labels.compatible(template, |_| false, interner).is_err()
 }
 
-/// Whether the catalogue no longer has what a claim runs on: its type, and an offering of it that goes with the claim's labels, available or
-/// not (DIS-237). A claim on reserved capacity may go over to on-demand capacity, so reservations do not count (DIS-238).
+/// Whether the catalogue no longer has the claim's instance type, or no offering of it, available or not, is compatible with the claim's
+/// labels (DIS-237). A claim on reserved capacity may become on-demand capacity, so reservations do not count (DIS-238).
 pub fn instance_type_gone(
     labels: &[(Sym, Sym)],
     catalogue: &Catalogue,

@@ -1,4 +1,4 @@
-//! Which nodes should go, what replaces them, and why not the others.
+//! Which nodes are disrupted, what replaces them, and why the others stay.
 //!
 //! In: a [`kerf_model::snapshot::Snapshot`], the time, and the nodes that other commands hold. Out: [`Command`]s and, for every node
 //! that stays, a typed [`Blocker`] or [`Unconsolidatable`]. Nothing here acts: the controllers taint, launch, wait and delete. Prices are those of the

@@ -26,7 +26,7 @@ pub fn evictable(pod: &Pod, now: Timestamp) -> bool {
     pod.is_active() && pod.owner != Owner::Node && !pod.do_not_disrupt_active(now) && !tolerates_disruption(pod)
 }
 
-/// Whether the pod tolerates the taint of disrupted nodes, and so stays on its node until the end.
+/// Whether the pod tolerates the taint of disrupted nodes, and so stays on its node until the node is deleted.
 pub fn tolerates_disruption(pod: &Pod) -> bool {
     pod.shape
         .tolerations

@@ -15,7 +15,7 @@ pub enum Protection {
     Open,
     /// It protects until then (DIS-055).
     Until(Timestamp),
-    /// Its duration is over (DIS-055, DIS-056).
+    /// Its duration has passed (DIS-055, DIS-056).
     Elapsed,
 }
 

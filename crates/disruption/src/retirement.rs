@@ -73,13 +73,13 @@ pub fn retiring(
     new.sort_by(Candidate::by_savings);
     let open = without_taint(snapshot);
     let what_if = WhatIf::new(&open, settling_nodes.to_vec(), now, options)?;
-    // Machines that are needed, and pods that have no place, whether or not anything retires.
+    // The machines that are needed and the pods that have no place even if no node retires.
     let needed = what_if.ask(&[], Protected::Move)?;
     let homeless: BTreeSet<&str> = needed.unplaced.iter().map(|left| &*left.pod.uid).collect();
     let fits = |set: &[&Candidate]| -> Result<bool, SimulationError> {
         let simulation = what_if.ask(set, Protected::Move)?;
         let all_stay_placed = simulation.unplaced.iter().all(|left| homeless.contains(&*left.pod.uid));
-        // Pending pods are not among those: where limits forbid a machine, the node may be all they can have.
+        // `unplaced` has no pending pods, so they are counted: where limits forbid a new machine, the node may be their only place.
         Ok(all_stay_placed
             && simulation.plan.left_over() <= needed.plan.left_over()
             && simulation.plan.launches.len() <= needed.plan.launches.len())
@@ -87,7 +87,7 @@ pub fn retiring(
     let all: Vec<&Candidate> = already.iter().collect();
     let (mut low, mut high) = (0, all.len());
     if !all.is_empty() && !fits(&all)? {
-        // Feasibility is monotone: if a set fits, so does each of its prefixes. So binary search.
+        // Feasibility is monotone: if a set fits, so does each of its prefixes. Binary search finds the longest one that fits.
         high -= 1;
         while low < high {
             let middle = (low + high).div_ceil(2);
@@ -170,7 +170,7 @@ fn is_protected(pod: &Pod, now: Timestamp) -> bool {
 fn would_go(snapshot: &Snapshot, candidate: &Candidate, now: Timestamp) -> bool {
     match obstacle(snapshot, candidate) {
         None | Some(Unconsolidatable::LeftToEmptiness | Unconsolidatable::Unsettled(_)) => true,
-        // Pools that let only empty nodes go: it will be empty.
+        // The policy `WhenEmpty`: the node is empty once its protected pods have finished.
         Some(Unconsolidatable::NotEmpty(_)) => candidate.pods.iter().all(|pod| is_protected(pod, now)),
         Some(_) => false,
     }

@@ -26,7 +26,7 @@ pub(crate) fn filter(snapshot: &Snapshot, candidates: &[&Candidate], replacement
         };
     }
     let mut choice = ReplacementOptions::new(snapshot, replacement);
-    // DIS-168: a price nobody knows is as good as nothing.
+    // DIS-168: an unknown price counts as zero.
     let common = choice
         .names()
         .filter_map(|name| Some(going.get(&name)?.unwrap_or(Price::ZERO)));

@@ -10,11 +10,11 @@ use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 use kerf_units::policy::Replacements;
 
-/// The most replacements of a command.
+/// The largest number of replacements of a command.
 const REPLACEMENTS_MAX: usize = 3;
-/// Nodes with more pods together are not looked at: packing them takes too long.
+/// Sets of nodes with more pods are not tried: packing them takes too long.
 const PODS_MAX: usize = 300;
-/// A command saves at least one part in so many of the price of the nodes that go. Less is not worth the pods' moves.
+/// A command must save at least the price of its nodes divided by this number. Less is not worth the pods' moves.
 const SAVINGS_PARTS: i64 = 10;
 
 impl Consolidation<'_> {
@@ -40,7 +40,8 @@ impl Consolidation<'_> {
         Some(replace(candidates, simulation.plan, replacements))
     }
 
-    /// The launches, each narrowed to a part of `most` in proportion to its price. A node more than went costs its overhead, too.
+    /// The launches, each narrowed to types that cost less than its part of `most`, in proportion to its price. Each launch beyond the number
+    /// of candidates also costs the overhead of a node. `None` if the launches cost too much.
     fn cheaper_together(&self, launches: &[Launch], most: Price, candidates: &[&Candidate]) -> Option<Vec<Launch>> {
         let prices: Option<Vec<Price>> = launches.iter().map(Launch::price).collect();
         let prices = prices?;

@@ -79,7 +79,7 @@ impl Consolidation<'_> {
                 found.timed_out = true;
                 return found;
             }
-            // The first often goes: what is looked at beside it is lost then.
+            // The first candidate can often be removed; then the evaluation of the others in its batch is wasted. So batches start small.
             let (batch, later) = rest.split_at(size.min(rest.len()));
             (rest, size) = (later, (size * 2).min(BATCH));
             let outcomes = self.each(batch, |candidate| self.evaluate(candidate, allowance, results));

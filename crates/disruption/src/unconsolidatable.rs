@@ -61,7 +61,7 @@ pub enum Unconsolidatable {
         savings: Price,
         /// What it must save more than, per hour.
         required: Price,
-        /// When the higher demand ends.
+        /// When the higher requirement ends.
         until: Timestamp,
     },
     /// The pool's budgets allow no more (DIS-158, DIS-178).

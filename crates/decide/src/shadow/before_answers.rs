@@ -1,4 +1,4 @@
-//! The cluster as it was before another autoscaler answered pods with machines.
+//! The cluster as it was before another autoscaler launched machines for pods.
 
 use kerf_disruption::reschedulable;
 use kerf_model::node::Node;
@@ -8,19 +8,19 @@ use kerf_model::snapshot::Snapshot;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A cluster without the machines with which another autoscaler answered the pods of a scale-up.
+/// A cluster without the machines that another autoscaler launched for the pods of a scale-up.
 #[derive(Clone, Debug)]
 pub struct Unanswered {
-    /// The cluster without the answers. Their pods wait again.
+    /// The cluster without these machines. Their pods wait again.
     pub snapshot: Arc<Snapshot>,
     /// The machines that were taken out, in the order of the snapshot.
     pub answers: Vec<Arc<Node>>,
 }
 
-/// Takes the machines out of a snapshot whose NodeClaim is not in `before`, so that a plan answers the same pods from the same beginning.
+/// Removes the machines whose NodeClaim is not in `before` from a snapshot, so that a plan for the same pods starts from the same cluster.
 ///
-/// The pods on these machines wait for a place again, and limits of pools do not count the machines. Machines of static pools stay: they
-/// answer no pods. A volume that was bound on such a machine stays in its zone.
+/// The pods on these machines wait for a place again, and limits of pools do not count the machines. Machines of static pools stay: they are
+/// not launched for pods. A volume that was bound on such a machine stays in its zone.
 pub fn before_answers(snapshot: &Arc<Snapshot>, before: &BTreeSet<Arc<str>>) -> Unanswered {
     let is_answer = |node: &Node| {
         let is_new = node.claim_name.as_ref().is_some_and(|claim| !before.contains(claim));

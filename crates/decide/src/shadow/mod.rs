@@ -1,4 +1,4 @@
-//! Decisions beside another autoscaler that carries out its own: what Kerf would have done in its place, on the same cluster.
+//! Decisions beside another autoscaler that carries out its own: what Kerf would have decided in its place, on the same cluster.
 
 mod before_answers;
 mod scale_up;

@@ -1,11 +1,11 @@
-//! What belongs to one scale-up of another autoscaler.
+//! The extent of one scale-up of another autoscaler.
 
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A scale-up ends when no pod has begun to wait and no NodeClaim has come for this long: several of the longest default batch (SCH-001), so
+/// A scale-up ends when no pod has begun to wait and no NodeClaim was created for this long: several of the longest default batch (SCH-001), so
 /// that the pods of one rollout and the machines for them are compared as a whole.
 const QUIET: Duration = Duration::from_secs(60);
 /// The longest scale-up, for clusters in which some pod always begins to wait.
@@ -18,7 +18,7 @@ pub struct ScaleUp {
     pub began: Timestamp,
     /// The NodeClaims there were then, by name.
     pub before: BTreeSet<Arc<str>>,
-    /// Whether a machine went meanwhile. Then machines may have been launched to replace it, and not for pods that waited.
+    /// Whether a machine was removed meanwhile. Then machines may have been launched to replace it, and not for pods that waited.
     pub disturbed: bool,
     begins: Duration,
     last_news: Duration,
@@ -36,12 +36,12 @@ impl ScaleUp {
         }
     }
 
-    /// Notes that a pod began to wait, or that a NodeClaim came.
+    /// Records that a pod began to wait, or that a NodeClaim was created.
     pub const fn note(&mut self, uptime: Duration) {
         self.last_news = uptime;
     }
 
-    /// Whether it is over.
+    /// Whether the scale-up has ended.
     pub fn is_over(&self, uptime: Duration) -> bool {
         uptime.saturating_sub(self.last_news) >= QUIET || uptime.saturating_sub(self.begins) >= LONGEST
     }

@@ -1,4 +1,4 @@
-//! Disruption commands that were decided, are not carried out, and are found again in every round.
+//! Disruption commands that were decided, are not carried out, and that every round finds again.
 
 use kerf_disruption::Command;
 use kerf_model::budget::DisruptionReason;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// What makes two commands the same: the reason and the NodeClaims that go.
 type Identity = (DisruptionReason, Vec<Arc<str>>);
 
-/// A command that holds.
+/// A command that is still right.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StandingCommand {
     /// A number that no other command has.
@@ -18,24 +18,24 @@ pub struct StandingCommand {
     pub savings: Price,
 }
 
-/// The commands that hold, from round to round.
+/// The commands that are still right, from round to round.
 #[derive(Debug, Default)]
 pub struct StandingCommands {
     last_id: u64,
     standing: BTreeMap<Identity, StandingCommand>,
 }
 
-/// What a round changes.
+/// The changes that a round makes.
 #[derive(Debug, Default)]
 pub struct StandingChange<'a> {
-    /// The commands that did not hold before.
+    /// The commands that the round before did not find.
     pub new: Vec<(StandingCommand, &'a Command)>,
-    /// The commands that hold no longer.
+    /// The commands that this round no longer finds.
     pub ended: Vec<StandingCommand>,
 }
 
 impl StandingCommands {
-    /// Takes the commands of a round. The same command is decided once, however often it is found.
+    /// Takes the commands of a round and returns the changes. A command that is found again is not new.
     pub fn update<'a>(&mut self, found: &'a [Command]) -> StandingChange<'a> {
         let mut change = StandingChange::default();
         let mut still = BTreeSet::new();
