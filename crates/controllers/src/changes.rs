@@ -92,13 +92,13 @@ impl<T: Resource> Diff<T> {
         name.unwrap_or_default()
     }
 
-    /// Whether its spec or its deletion changed, or it came or went.
+    /// Whether its spec or its deletion changed, or it was created or removed.
     pub fn generation_changed(&self) -> bool {
         self.differs(|object| (object.meta().uid.clone(), object.meta().generation))
     }
 }
 
-/// What changed about a pod. Neither side is there for a pod that vanished between two lists.
+/// What changed about a pod. Both sides are `None` for a pod that vanished between two lists.
 #[derive(Clone, Debug)]
 pub struct PodChange {
     /// Its namespace.
@@ -128,7 +128,7 @@ pub struct PodFacts {
     pub daemon: bool,
     /// It waits for capacity (SCH-008).
     pub provisionable: bool,
-    /// It waits for kube-scheduler to look at it for the first time.
+    /// kube-scheduler has not tried it yet.
     pub untried: bool,
 }
 
@@ -138,7 +138,7 @@ impl PodChange {
         priority(self.listed)
     }
 
-    /// The nodes it left, stayed on or came to.
+    /// The nodes it was and is bound to.
     pub fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
         let node = |facts: &Option<PodFacts>| facts.as_ref().and_then(|facts| facts.node.clone());
         let moved = node(&self.before) != node(&self.after);

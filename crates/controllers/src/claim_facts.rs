@@ -1,4 +1,4 @@
-//! What many controllers read from a NodeClaim or its Node.
+//! Facts that many controllers read from a NodeClaim or its Node.
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ impl ClaimLocks {
         if let Some(lock) = locks.get(uid).and_then(Weak::upgrade) {
             return lock;
         }
-        // Removes the locks that nobody holds or waits for.
+        // Removes the locks that no task holds or waits for.
         locks.retain(|_, lock| lock.strong_count() > 0);
         let lock = Arc::new(Mutex::new(()));
         locks.insert(uid.to_owned(), Arc::downgrade(&lock));

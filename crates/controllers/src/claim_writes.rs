@@ -1,9 +1,9 @@
 //! The one way to change or delete a NodeClaim.
 //!
 //! All functions treat the API server's answer alike. A claim that is gone is no error (OPS-105). The stored claim enters the
-//! [`Cluster`](crate::Cluster) at once, so the next look sees it before the watch delivers it. A conflict is an error: the reconciliation
+//! [`Cluster`](crate::Cluster) at once, so readers see it before the watch delivers it. A conflict is an error: the reconciliation
 //! fails and is repeated with the newest state. Writes of one claim follow one another, and a write that would conflict with one of this
-//! process's own is not sent: [`ClaimLocks`] lets the second see the first.
+//! process's own is not sent: [`ClaimLocks`] makes the second wait for the first.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ use crate::context::Context;
 use crate::deletion::delete_exactly;
 use crate::patch::{Lock, patch_object, patch_status};
 
-/// What became of a change.
+/// The result of a change.
 #[derive(Debug)]
 pub(crate) enum Written {
     /// The claim is gone.
     Gone,
-    /// There was nothing to change.
+    /// Nothing differed.
     Unchanged,
     /// The claim as it is stored now.
     Stored(Box<NodeClaim>),

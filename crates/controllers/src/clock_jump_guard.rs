@@ -1,7 +1,7 @@
 //! Detects jumps of the wall clock, so that no age computed from it is trusted right after one.
 //!
 //! Ages are differences between the wall clock and timestamps of the API server. After the clock is set, or the machine was suspended, a
-//! difference may be hours although minutes have passed, and every timeout would be over at once. The guard compares the wall clock with the
+//! difference may be hours although minutes have passed, and every timeout would expire at once. The guard compares the wall clock with the
 //! monotonic clock. After a jump, timeouts wait for as long as a claim may take to register. Longer times, such as `expireAfter`, rely on
 //! the API server's clock instead ([`Clock::heard`]), which corrects a wrong wall clock within moments.
 
@@ -60,7 +60,7 @@ impl ClockJumpGuard {
         (!left.is_zero()).then_some(left)
     }
 
-    /// Returns the time to compare deadlines with: now, or the Unix epoch after a jump, so that no deadline counts as over.
+    /// Returns the time to compare deadlines with: now, or the Unix epoch after a jump, so that no deadline counts as passed.
     pub(crate) fn judged_at(&self) -> Timestamp {
         match self.hold() {
             Some(_) => Timestamp::UNIX_EPOCH,

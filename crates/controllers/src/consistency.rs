@@ -29,7 +29,7 @@ const EVERY: Duration = Duration::from_secs(600);
 /// The least share of the promise that is good enough, in percent (LIF-133).
 const ENOUGH_PERCENT: f64 = 90.0;
 
-/// What is wrong with a claim's node (LIF-133, LIF-134). A claim that is not initialized or is going has nothing wrong (LIF-135).
+/// The differences between a claim and its node (LIF-133, LIF-134); none if the claim is not initialized or is being deleted (LIF-135).
 fn issues(claim: &NodeClaim, node: &LeanNode) -> Vec<String> {
     if claim_facts::is_deleting(claim) || !claim.condition_is_true(INITIALIZED) {
         return Vec::new();

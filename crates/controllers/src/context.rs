@@ -1,4 +1,4 @@
-//! What every controller is given.
+//! The values that all controllers share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,44 +24,44 @@ use crate::search_limits::SearchLimits;
 /// Shared by all controllers; clones are cheap.
 #[derive(Clone)]
 pub struct Context {
-    /// The way to the Kubernetes API.
+    /// The Kubernetes client.
     pub client: Client,
     /// Wall time.
     pub clock: Clock,
-    /// Where randomness comes from: derive one generator per use.
+    /// The source of randomness: derive one generator per use.
     pub seed: Seed,
-    /// Where the random parts of claims' names come from.
+    /// The generator of the random parts of claims' names.
     pub(crate) names: Rng,
-    /// Where Kubernetes Events go.
+    /// The recorder of Kubernetes Events.
     pub recorder: Recorder,
-    /// Where is counted.
+    /// The metrics registry.
     pub metrics: Metrics,
     /// The cloud, overlays included when the gate is on.
     pub provider: Arc<dyn CloudProvider>,
-    /// The cluster as far as it is known.
+    /// The cluster as the watches show it.
     pub cluster: Cluster,
     /// The options the process runs with.
     pub options: Arc<Options>,
-    /// The texts behind all ids.
+    /// The interner of all ids.
     pub interner: Arc<Interner>,
-    /// What the solver has read of the cluster.
+    /// The last snapshot, compiled for the solver.
     pub(crate) prepared: PreparedCache,
-    /// Which writes of claims are under way.
+    /// One lock per claim, held during its writes.
     pub(crate) claim_locks: ClaimLocks,
-    /// How many claims of pools without capacity may be under way.
+    /// How many launches of pools without capacity may run at the same time.
     pub(crate) launch_limits: SharedLaunchLimits,
-    /// What is Kerf's own to choose.
+    /// Settings that Karpenter does not have.
     pub tuning: Tuning,
-    /// Whether wall time may be taken for time that has passed.
+    /// Detects jumps of the wall clock.
     pub jump_guard: ClockJumpGuard,
 }
 
-/// Settings that are no options of upstream's.
+/// Settings that Karpenter does not have.
 #[derive(Clone, Debug)]
 pub struct Tuning {
     /// Whether heavy computing leaves the async threads. Never under a paused clock, which cannot see other threads (Law 2).
     pub blocking: bool,
-    /// Whether every plan is compared with that of a solver that remembers nothing; differences are logged as errors.
+    /// Whether every plan is compared with that of a solver without memory; differences are logged as errors.
     pub compare: bool,
     /// How long the solver may take in one provisioning pass (SCH-047).
     pub deadline: Duration,
@@ -69,7 +69,7 @@ pub struct Tuning {
     pub timeouts: Timeouts,
     /// How long consolidation may search.
     pub search: SearchLimits,
-    /// Who else looks at decisions.
+    /// A callback for each decision.
     pub decision_observer: DecisionObserver,
 }
 

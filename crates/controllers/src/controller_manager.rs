@@ -52,7 +52,7 @@ const RENEWAL_MAX: Duration = Duration::from_secs(120);
 
 /// What the controller runs with.
 pub struct ManagerConfig {
-    /// The way to the Kubernetes API, with its layers.
+    /// The Kubernetes client, with its layers.
     pub client: Client,
     /// Election; `None` leads at once, for a process that knows it is alone.
     pub election: Option<Election>,
@@ -62,15 +62,15 @@ pub struct ManagerConfig {
     pub options: Options,
     /// Wall time.
     pub clock: Clock,
-    /// Where all randomness comes from.
+    /// The source of all randomness.
     pub seed: Seed,
-    /// The texts behind the provider's ids.
+    /// The interner of the provider's ids.
     pub interner: Arc<Interner>,
-    /// Where is counted.
+    /// The metrics registry.
     pub metrics: Metrics,
-    /// Metrics and probes are served on the ports the options name.
+    /// Whether metrics and probes are served on the ports of the options.
     pub listen: bool,
-    /// What is Kerf's own to choose.
+    /// Settings that Karpenter does not have.
     pub tuning: Tuning,
 }
 
@@ -96,7 +96,7 @@ impl ManagerConfig {
 pub struct Election {
     /// A client with no limit in common with others (OPS-049).
     pub client: Client,
-    /// The lease and who we are.
+    /// The lease and the identity of this process.
     pub config: ElectionConfig,
 }
 
@@ -117,7 +117,7 @@ pub enum ManagerError {
     Records(#[from] RecordFileError),
 }
 
-/// Runs until `shutdown` is cancelled or something fails that only a restart cures.
+/// Runs until `shutdown` is cancelled or something fails that needs a restart.
 pub async fn run(config: ManagerConfig, shutdown: CancellationToken) -> Result<(), ManagerError> {
     let prepared = Manager::new(config);
     prepared.run(shutdown).await
@@ -187,7 +187,7 @@ impl Manager {
             context,
             controllers,
             events,
-            // Who only observes does not compete for the lease.
+            // A process that only observes does not compete for the lease.
             election: config.election.filter(|_| !observes),
             listen: config.listen,
             overlays: gates.node_overlay,
@@ -203,12 +203,12 @@ impl Manager {
         self
     }
 
-    /// What the controllers are given; for those who look on.
+    /// The values that the controllers share.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Runs until `shutdown` is cancelled or something fails that only a restart cures.
+    /// Runs until `shutdown` is cancelled or something fails that needs a restart.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), ManagerError> {
         let Self {
             context,
@@ -346,7 +346,7 @@ fn controllers(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Ve
     all
 }
 
-/// What decisions beside another autoscaler need besides the observer: instance types, overlays included.
+/// The loops of shadow mode besides the observer: they keep instance types up to date, overlays included.
 fn observing(context: &Context, overlaid: Option<&Arc<OverlayProvider>>) -> Vec<Arc<dyn LeaderTask>> {
     let mut all: Vec<Arc<dyn LeaderTask>> = vec![CatalogueRefresh::new(context)];
     if let Some(overlaid) = overlaid {
@@ -432,7 +432,7 @@ async fn renewed(written: &[Arc<Relist>]) -> Result<(), TaskError> {
     }
 }
 
-/// Starts a watch per kind; the gate opens when all have their first complete set. Gives back the lists of what leaders write.
+/// Starts a watch per kind; the gate opens when all have their first complete set. Returns the lists of the kinds that leaders write.
 fn watch_all(context: &Context, gate: &SyncGate, overlays: bool, tasks: &mut TaskGroup) -> Vec<Arc<Relist>> {
     watch::<LeanNamespace>(context, gate, tasks);
     watch::<LeanStorageClass>(context, gate, tasks);

@@ -1,4 +1,4 @@
-//! What decisions of the controllers are made from: the cluster, the actions under way and the options of the process.
+//! The inputs of the controllers' decisions: the cluster, the actions in flight and the options of the process.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Deletes exactly the object that was looked at.
+//! Deletes exactly the object that was read.
 
 use std::fmt::Debug;
 

@@ -53,7 +53,7 @@ fn instance<'a>(launched: &'a Launched, class_labels: &[String]) -> Instance<'a>
     }
 }
 
-/// Whether Nodes prove that the instance runs whatever the provider says: exactly one, and Ready (LIF-129, LIF-130).
+/// Whether Nodes prove that the instance runs, even if the provider does not find it: exactly one Node, and Ready (LIF-129, LIF-130).
 fn proves_life(nodes: &[Arc<LeanNode>]) -> bool {
     matches!(nodes, [only] if is_ready(only))
 }
@@ -182,7 +182,7 @@ impl Reconciler for GarbageCollection {
         let collected = futures::stream::iter(collections).buffer_unordered(PARALLEL);
         let results: Vec<Result<(), ReconcileError>> = collected.collect().await;
         self.collect_orphans(&instances).await?;
-        // LIF-243: deletions already made stand.
+        // LIF-243: deletions already made are not undone.
         results.into_iter().collect::<Result<(), _>>()?;
         Ok(Outcome::RequeueAfter(EVERY))
     }

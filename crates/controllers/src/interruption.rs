@@ -21,7 +21,7 @@ use crate::reconciler::LeaderTask;
 const NAME: &str = "interruption";
 /// Signals that are handled at the same time (AWS-301).
 const PARALLEL: usize = 10;
-/// The pauses after the provider's signals could not be read (AWS-302). They end far below the usual 1000 s: a warning that comes two minutes
+/// The pauses after the provider's signals could not be read (AWS-302). They end far below the usual 1000 s: a warning two minutes
 /// before the end of an instance must not wait behind a short failure.
 const RETRY: Backoff = Backoff::new(Duration::from_millis(5), Duration::from_secs(30));
 
@@ -88,7 +88,7 @@ impl Interruptions {
     }
 
     /// The claims of a signal's instances. The provider may know a claim that the watch has not delivered yet, and an acknowledged signal
-    /// never comes again: the API server is asked about instances whose claim the cluster state does not know.
+    /// is never sent again. So the API server is asked about instances whose claim the cluster state does not have.
     async fn claims(&self, signal: &Interruption) -> Result<Vec<Arc<NodeClaim>>, kube::Error> {
         let cluster = &self.context.cluster;
         let (mut claims, mut unknown) = (Vec::new(), Vec::new());

@@ -18,12 +18,12 @@ pub(crate) struct Permit {
 }
 
 impl SharedLaunchLimits {
-    /// The pools, for what has become of a launch.
+    /// The pools, to record the result of a launch.
     pub(crate) fn locked(&self) -> MutexGuard<'_, LaunchLimits> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Permits a launch in a pool, unless as many are under way as may be.
+    /// Permits a launch in a pool, unless as many launches run as its limit allows.
     pub(crate) fn permit(&self, pool: &str, now: Timestamp) -> Option<Permit> {
         let counted = match self.locked().permit(pool, now) {
             LaunchPermission::Unlimited => None,

@@ -1,6 +1,6 @@
 //! The controllers: they carry decisions out as API objects and machines, and report the results.
 //!
-//! In come watch events, through the [`Cluster`]; out go NodeClaims, patches, evictions and calls of a
+//! The input is watch events, through the [`Cluster`]; the output is NodeClaims, patches, evictions and calls of a
 //! [`CloudProvider`](kerf_cloud::CloudProvider). Pure functions, here and in the crates below, decide what to do; a `Reconciler` only
 //! carries it out. It can be killed between any two of its calls, since all intent is in the API server.
 //!

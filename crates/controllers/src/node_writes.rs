@@ -30,8 +30,8 @@ pub(crate) struct Edited {
     pub(crate) changed: bool,
 }
 
-/// Changes a Node that the cluster knows. If it has changed since, what the cluster knows by then is tried; the API server is asked for the
-/// Node only if that was not enough, or if it seems to need no change. `None` if the Node is gone or another one has its name.
+/// Changes a Node that the cluster knows. After a conflict the edit is repeated on the version the cluster knows by then. The Node is read from
+/// the API server only if that fails too, or if it seems to need no change. `None` if the Node is gone or another one has its name.
 pub(crate) async fn edit_node(
     context: &Context,
     known: &LeanNode,

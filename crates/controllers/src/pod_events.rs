@@ -1,4 +1,4 @@
-//! Records when pods last came to or left a claim's node (the controller `nodeclaim.podevents`; LIF-137 to LIF-140).
+//! Records when pods were last bound to or left a claim's node (the controller `nodeclaim.podevents`; LIF-137 to LIF-140).
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use kerf_runtime::{Event, EventType};
 use crate::deadline::rfc3339;
 use crate::pod_reference::pod_ref;
 
-/// What a pod's do-not-disrupt annotation means now, where users should know (DIS-053, DIS-055).
+/// The event about a pod's do-not-disrupt annotation: that it is invalid, or until when it protects (DIS-053, DIS-055).
 pub(crate) fn protection_event(pod: &Pod, now: Timestamp) -> Option<Event> {
     let (kind, reason, message, value) = match kerf_disruption::protection(pod, now) {
         Protection::None | Protection::Open => return None,

@@ -1,4 +1,4 @@
-//! Runs the loops that a provider brings along.
+//! Runs the loops of a provider.
 
 use std::sync::Arc;
 

@@ -199,7 +199,7 @@ async fn watch_classes(
         };
         let read = |object| NodeClass::read(kind, &object);
         match event {
-            // A list begins; whether it comes is not known yet.
+            // A list begins. It may still fail, so `failures` is not reset yet.
             Some(Ok(watcher::Event::Init)) => {
                 begun = relist.begin();
                 filling.clear();
@@ -221,7 +221,7 @@ async fn watch_classes(
             Some(Err(error)) => {
                 failures += 1;
                 let failure = watch_failure(kind.kind, &error);
-                // Every attempt fails for the same reason: it is said once.
+                // Attempts often fail for the same reason, which is logged once.
                 if reported.as_ref() != Some(&failure) {
                     tracing::warn!(kind = kind.kind, "{failure}");
                     reported = Some(failure);

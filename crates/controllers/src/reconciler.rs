@@ -1,4 +1,4 @@
-//! What a controller is: a queue of keys, the changes that add keys to it, and one function that reconciles a key.
+//! A controller: a queue of keys, the changes that add keys to it, and one function that reconciles a key.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -22,8 +22,8 @@ impl Retry {
         Self(context.seed.derive(user).rng())
     }
 
-    /// Returns the first success, or the error of the last attempt. An attempt returns as a success what the caller does not count as an
-    /// error, such as an object that is gone.
+    /// Returns the first success, or the error of the last attempt. An attempt returns as a success what is no error for the caller,
+    /// such as an object that is gone.
     pub(crate) async fn run<T, E, F>(&self, attempt: impl Fn() -> F + Send) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>> + Send,

@@ -7,9 +7,9 @@ use kerf_decide::Method;
 /// How long consolidation may search. Drift, and validating a command, have no limit (DIS-314).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SearchLimits {
-    /// For nodes that go together, all in all (DIS-163).
+    /// The limit of multi-node consolidation as a whole (DIS-163).
     pub multi: Duration,
-    /// For nodes that go one by one: the time is looked at between nodes only (DIS-176).
+    /// The limit of single-node consolidation. It is checked between batches of nodes only (DIS-176).
     pub single: Duration,
 }
 

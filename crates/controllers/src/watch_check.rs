@@ -2,7 +2,7 @@
 //!
 //! A watch that silently lost an event leaves the mirror wrong until the next relist. So every watched kind is compared with a fresh list
 //! at short intervals. It is listed again when an event is lost: the watch delivers events in the order of their versions, so one that is
-//! missing after a later one has come does not come any more. A watch that is behind but delivers events is slow, not wrong. One that
+//! missing after a later one was delivered is never delivered. A watch that is behind but delivers events is slow, not wrong. One that
 //! delivers nothing for a while although something changed may have stopped, or lost the last event, so the kind is listed again too.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ use crate::relist::Relist;
 const EVERY: Duration = Duration::from_secs(40);
 /// How often a kind is compared while its last list is suspicious.
 const EVERY_IN_DOUBT: Duration = Duration::from_secs(15);
-/// How often a watch that is behind a list is looked at: events usually arrive within a second.
+/// How often a watch that is behind a list is checked: events usually arrive within a second.
 const LAG: Duration = Duration::from_secs(5);
 /// A watch that is behind and delivers nothing for this long has stopped. Together with [`EVERY`] it keeps the minute.
 const STALLED: Duration = Duration::from_secs(15);
@@ -42,10 +42,10 @@ const PODS_MAX: usize = 4000;
 /// Compares one kind for as long as it is polled.
 pub(crate) struct WatchCheck {
     client: Client,
-    /// Where all objects of the kind are.
+    /// The path of the list request.
     path: String,
     checked: CheckedKind,
-    /// The kind, as unreadable objects are filed under it.
+    /// The name of the kind in the list of unreadable objects.
     kind: String,
     cluster: Cluster,
     gate: SyncGate,
@@ -110,7 +110,7 @@ impl WatchCheck {
         let (fresh, version) = self.list(unbound_only).await?;
         let mut found = compare(&before, &fresh, version);
         drop((before, fresh));
-        // The mirror keeps the last readable state of these, so they are behind by intention.
+        // The mirror keeps the last readable state of these objects, so they are behind on purpose.
         let unreadable = self.cluster.unreadable_keys(&self.kind);
         found.retain(|one| !unreadable.contains(one.key()));
         self.excused.retain(|one, _| found.contains(one));
@@ -138,7 +138,7 @@ impl WatchCheck {
         Ok(())
     }
 
-    /// Waits until the watch has caught up, or has lost an event, or has stopped. Only what is missing then is left. Returns whether it
+    /// Waits until the watch has caught up, or has lost an event, or has stopped. Keeps only discrepancies that persist. Returns whether it
     /// has stopped.
     async fn wait_until_lost(&self, found: &mut BTreeSet<Discrepancy>, unbound_only: bool) -> bool {
         let mut position = self.cluster.watch_position(self.checked);
@@ -146,7 +146,7 @@ impl WatchCheck {
         while !found.is_empty() {
             self.wait_for(found, LAG, unbound_only).await;
             let now_at = self.cluster.watch_position(self.checked);
-            // A list under way shows what the watch has not delivered. To ask for another one would begin it anew.
+            // A list that is being read shows what the watch has not delivered. Another request would restart it.
             let is_listing = self.relist.is_listing();
             if now_at != position || is_listing {
                 (position, moved) = (now_at, Instant::now());
@@ -164,7 +164,7 @@ impl WatchCheck {
         false
     }
 
-    /// Removes what a second list does not confirm. An object whose events came and went while the check waited is unknown as one whose
+    /// Removes what a second list does not confirm. An object that was created and deleted while the check waited is unknown as one whose
     /// event was lost is, but it is not listed any more.
     async fn keep_confirmed(
         &self,

@@ -170,7 +170,7 @@ impl Explainer<'_> {
             }
             false => {}
         }
-        // Pods are on their way to a nominated node: what becomes of it then is not known.
+        // Pods will be bound to a nominated node; what can be done with it then is not known.
         if !candidate.is_empty() && has_price && !blockers.contains(&&Blocker::Nominated) {
             all.extend(match self.consolidation {
                 None => Some(Unconsolidatable::NoSimulation(SimulationError::NoPools)),

@@ -56,7 +56,7 @@ impl CapacityBuffers {
         }
     }
 
-    /// Ends what is kept for a buffer. The pass that follows notes that no node keeps its room any more.
+    /// Releases the room that is kept for a buffer. The pass that follows records that no node keeps its room any more.
     fn drop_buffer(&self, ObjectKey { namespace, name }: &ObjectKey) {
         self.context.cluster.drop_buffer(namespace, name);
         self.batcher.trigger(format!("{namespace}/{name}").into());
@@ -80,7 +80,7 @@ impl Reconciler for CapacityBuffers {
     async fn reconcile(&self, key: &Self::Key) -> Result<Outcome, ReconcileError> {
         let Context { cluster, client, .. } = &self.context;
         let buffer = cluster.capacity_buffer(&key.namespace, &key.name);
-        // SCH-379: buffers of other strategies belong to somebody else.
+        // SCH-379: buffers of other strategies belong to another controller.
         let Some(before) = buffer.filter(|buffer| buffer.metadata.deletion_timestamp.is_none() && buffer.is_active())
         else {
             self.drop_buffer(key);
@@ -121,7 +121,7 @@ impl Reconciler for CapacityBuffers {
                 // SCH-385
                 self.batcher.trigger(before.uid().unwrap_or_default().into());
             }
-            // SCH-390: what was known before stays for the time being.
+            // SCH-390: the room that is kept stays until the retry.
             Err(why) if why.retry => return Err(ReconcileError::message(why.message)),
             Err(_) => self.context.cluster.drop_buffer(&key.namespace, &key.name),
         }

@@ -20,10 +20,10 @@ pub(super) struct Found {
 /// Why a reference leads nowhere.
 #[derive(Debug)]
 pub(super) struct Unresolved {
-    /// One word for programs.
+    /// The reason of the condition, one word.
     pub(super) reason: &'static str,
     pub(super) message: String,
-    /// Whether it is worth another try at once, with growing pauses; else it is looked at again after the usual time.
+    /// Whether to retry with growing pauses; else the buffer is resolved again after the usual time.
     pub(super) retry: bool,
 }
 

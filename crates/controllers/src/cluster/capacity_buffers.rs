@@ -20,7 +20,7 @@ fn key(buffer: &CapacityBuffer) -> (String, String) {
     (namespace, buffer.name_any())
 }
 
-/// What a change of the mirror by `act` means for one buffer.
+/// Changes the mirror by `act` and returns the change of the buffer.
 fn change(cluster: &Cluster, buffer: &CapacityBuffer, act: impl FnOnce(&mut Mirror)) -> Vec<Change> {
     let (namespace, name) = key(buffer);
     let mut inner = cluster.lock();
@@ -78,7 +78,7 @@ impl Cluster {
         self.read().mirror.capacity_buffers()
     }
 
-    /// Takes over the answer to a write of a CapacityBuffer.
+    /// Stores the answer to a write of a CapacityBuffer.
     pub(crate) fn wrote_buffer(&self, buffer: CapacityBuffer) {
         let shown = buffer.clone();
         let changes = change(self, &shown, |mirror| {
@@ -102,7 +102,7 @@ impl Cluster {
         self.lock().mirror.drop_buffer(namespace, name);
     }
 
-    /// Notes where the last pass placed virtual pods; see [`Mirror::set_buffer_pods_on_machines`].
+    /// Records where the last pass placed virtual pods; see [`Mirror::set_buffer_pods_on_machines`].
     pub(crate) fn set_buffer_pods<'a>(&self, figures: impl IntoIterator<Item = (&'a str, u32)>) {
         self.lock().mirror.set_buffer_pods_on_machines(figures);
     }

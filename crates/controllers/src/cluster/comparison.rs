@@ -31,7 +31,7 @@ impl CheckedKind {
     }
 }
 
-/// What a list says of one object.
+/// One object of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Listed {
     pub(crate) uid: Arc<str>,
@@ -146,7 +146,7 @@ impl Cluster {
         kind.mirrored().is_some_and(|kind| self.read().mirror.suspects(kind))
     }
 
-    /// Notes whether a fresh list of the objects agrees with the mirror.
+    /// Records whether a fresh list of the objects agrees with the mirror.
     pub(crate) fn note_comparison(&self, kind: CheckedKind, agrees: bool) {
         let Some(kind) = kind.mirrored() else { return };
         let believed = self.lock().mirror.compared(kind, agrees, self.uptime());

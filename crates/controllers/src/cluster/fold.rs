@@ -27,7 +27,7 @@ pub(crate) trait Watched: Resource<DynamicType = ()> + Sized {
     fn delete(cluster: &Cluster, object: &Self) -> Vec<Change>;
     /// A list of all objects was asked for.
     fn expect_list(_cluster: &Cluster) {}
-    /// These are all objects there are, but for those named in `unreadable`, which stay as they were known.
+    /// Replaces all objects by these, except those named in `unreadable`, which stay as they were known.
     fn reset(cluster: &Cluster, objects: &[Arc<Self>], unreadable: &Keys) -> Vec<Change>;
 }
 
@@ -133,8 +133,8 @@ pub(super) fn diff<T>(before: Option<Arc<T>>, after: Option<Arc<T>>) -> Option<D
     })
 }
 
-/// What a complete list changed, from all objects before and after it. An unchanged object makes a change as well, with equal sides: a
-/// relist is the occasion for controllers to look at everything again.
+/// The changes that a complete list makes, from all objects before and after it. An unchanged object makes a change too, with equal sides, so
+/// that controllers reconcile every object after a relist.
 pub(super) fn relisted<T>(
     before: Vec<Arc<T>>,
     after: Vec<Arc<T>>,

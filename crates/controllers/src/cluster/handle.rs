@@ -53,7 +53,7 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// Ends what has expired, and notes whether decisions may be made.
+    /// Removes what has expired, and records whether decisions may be made.
     fn expire(&mut self, now: Timestamp, uptime: Duration) {
         self.mirror.expire(Now { wall: now, uptime });
         self.synced_once |= self.mirror.sync_report().is_synced();
@@ -117,13 +117,13 @@ impl Cluster {
         }
     }
 
-    /// The texts behind all ids.
+    /// The interner of all ids.
     pub fn interner(&self) -> &Arc<Interner> {
         &self.interner
     }
 
-    /// The cluster as it is known; see [`Mirror::snapshot`]. While nothing has changed it is the last one, for which nobody waits. It ends
-    /// nothing by time; what acts on the snapshot calls [`Cluster::expire`] before.
+    /// The cluster as it is known; see [`Mirror::snapshot`]. While nothing has changed this returns the last snapshot without a lock. Nothing
+    /// expires here: loops that act on the snapshot call [`Cluster::expire`] before.
     pub fn snapshot(&self, now: Timestamp) -> Arc<Snapshot> {
         self.published.current().unwrap_or_else(|| {
             let mut inner = self.lock();
@@ -136,7 +136,7 @@ impl Cluster {
         self.lock().mirror.pool(pool, now)
     }
 
-    /// Rises whenever consolidation should look again (LIF-207); up to date after [`Cluster::snapshot`].
+    /// Rises with every change that can make another node consolidatable (LIF-207); up to date after [`Cluster::snapshot`].
     pub fn consolidation_epoch(&self) -> u64 {
         self.read().mirror.consolidation_epoch()
     }
@@ -226,7 +226,7 @@ impl Cluster {
             .collect()
     }
 
-    /// Whether a pod waits for capacity (SCH-008) that nothing was launched for yet.
+    /// Whether a pod waits for capacity (SCH-008) and no NodeClaim was created for it yet.
     pub fn is_provisionable(&self, namespace: &str, name: &str) -> bool {
         self.read().mirror.is_provisionable(namespace, name)
     }
@@ -246,18 +246,18 @@ impl Cluster {
         self.read().mirror.waiting_pods()
     }
 
-    /// Ends what has expired of what is in flight (see [`Mirror::expire`]), and notes whether decisions may be made. Loops that decide call it
+    /// Removes what has expired from the in-flight store (see [`Mirror::expire`]), and records whether decisions may be made. Loops that decide call it
     /// before they ask whether the cluster is synced.
     pub fn expire(&self, now: Timestamp) {
         self.lock().expire(now, self.uptime());
     }
 
-    /// How long this cluster has been followed, by the clock that does not jump.
+    /// How long this cluster has been watched, by the monotonic clock.
     pub(crate) fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Ends what has expired, then returns what decisions are made from at one moment; see [`Mirror::decision_state`].
+    /// Removes what has expired, then returns the inputs of a decision as of one moment; see [`Mirror::decision_state`].
     pub(crate) fn decision_state(&self, now: Timestamp) -> (Arc<Snapshot>, InFlight) {
         let mut inner = self.lock();
         inner.expire(now, self.uptime());
@@ -269,12 +269,12 @@ impl Cluster {
         self.lock().mirror.insert_command(command);
     }
 
-    /// The disruption command of an id, while it is under way.
+    /// The disruption command of an id, while it is in flight.
     pub(crate) fn command(&self, id: &str) -> Option<Arc<CommandInFlight>> {
         self.read().mirror.command(id).cloned()
     }
 
-    /// Notes that a replacement of a command is initialised.
+    /// Records that a replacement of a command is initialised.
     pub(crate) fn note_replacement_initialized(&self, id: &str, claim: &str) {
         self.lock().mirror.note_replacement_initialized(id, claim);
     }
@@ -294,7 +294,7 @@ impl Cluster {
         self.read().mirror.command_time_limit(least)
     }
 
-    /// Notes what consolidation moves; see [`Mirror::note_moved`].
+    /// Records the moves of consolidation; see [`Mirror::note_moved`].
     pub(crate) fn note_moved<'a>(
         &self,
         from: Vec<Arc<str>>,
@@ -306,7 +306,7 @@ impl Cluster {
         self.lock().mirror.note_moved(from, pods, plan, snapshot, at);
     }
 
-    /// Notes that provisioning launched a machine; see [`Mirror::note_launched`].
+    /// Records that provisioning launched a machine; see [`Mirror::note_launched`].
     pub(crate) fn note_launched(&self, launch: &Launch, at: Timestamp) {
         self.lock().mirror.note_launched(&launch.pods, launch.price(), at);
     }
@@ -339,13 +339,13 @@ impl Cluster {
         }
     }
 
-    /// Takes over the answer to a write or a read of a claim; see [`Mirror::wrote`].
+    /// Stores the answer to a write or a read of a claim; see [`Mirror::wrote`].
     pub fn wrote_claim(&self, claim: NodeClaim) {
         let change = fold::written(&mut self.lock().mirror, claim, Mirror::wrote);
         self.notify(change.map(Change::Claim));
     }
 
-    /// Takes over the answer to a write of a Node, so that nothing is written again that the watch has not delivered yet; see
+    /// Stores the answer to a write of a Node, so that nothing is written again that the watch has not delivered yet; see
     /// [`Mirror::wrote`].
     pub(crate) fn wrote_node(&self, node: &Node) {
         let lean = serde_json::to_value(node).and_then(serde_json::from_value::<LeanNode>);
@@ -354,7 +354,7 @@ impl Cluster {
         self.notify(change.map(Change::Node));
     }
 
-    /// Takes over the answer to a write of a pool; see [`Mirror::wrote`].
+    /// Stores the answer to a write of a pool; see [`Mirror::wrote`].
     pub fn wrote_pool(&self, pool: NodePool) {
         let change = fold::written(&mut self.lock().mirror, pool, Mirror::wrote);
         self.notify(change.map(Change::Pool));
@@ -380,7 +380,7 @@ impl Cluster {
         self.lock().mirror.mark_for_deletion(provider_id);
     }
 
-    /// Takes that mark away; see [`Mirror::unmark_for_deletion`].
+    /// Removes that mark; see [`Mirror::unmark_for_deletion`].
     pub fn unmark_for_deletion(&self, provider_id: &str) {
         self.lock().mirror.unmark_for_deletion(provider_id);
     }
@@ -390,7 +390,7 @@ impl Cluster {
         self.read().mirror.pool_claims(pool)
     }
 
-    /// Notes that a claim's replacement is being made, or not any more (LIF-211).
+    /// Records whether a claim's replacement is being created (LIF-211).
     pub(crate) fn set_pending_disruption(&self, claim: &str, pending: bool) {
         self.lock().mirror.set_pending_disruption(claim, pending);
     }
@@ -405,7 +405,7 @@ impl Cluster {
         self.lock().mirror.release_claims(pool, count);
     }
 
-    /// Makes consolidation look again (SCH-377).
+    /// Makes consolidation search again (SCH-377).
     pub fn reconsider_consolidation(&self) {
         self.lock().mirror.reconsider_consolidation();
     }
@@ -415,7 +415,7 @@ impl Cluster {
         self.lock().mirror.set_catalogue(pool, catalogue);
     }
 
-    /// Notes when a pod was seen, decided on or planned, if it is still there.
+    /// Records when a pod was seen, decided on or planned, if it still exists.
     pub(crate) fn note_times<T>(&self, pod: &Pod, note: impl FnOnce(&mut PodTimes) -> T) -> Option<T> {
         self.lock().mirror.times_of(pod).map(note)
     }

@@ -1,6 +1,6 @@
-//! The cluster as controllers see it: the mirror behind one lock, and those who are notified of changes.
+//! The cluster as controllers see it: the mirror behind one lock, and the listeners that are notified of changes.
 //!
-//! The lock is held for one fold or one look-up and never across an await. Queries share it; only what changes the mirror takes it alone.
+//! The lock is held for one fold or one look-up and never across an await. Queries share it; only changes of the mirror need it exclusively.
 //! Readers get `Arc`s and snapshots, which never change.
 
 mod capacity_buffers;

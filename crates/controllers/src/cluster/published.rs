@@ -17,7 +17,7 @@ impl Published {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Watches over a write.
+    /// Wraps the lock of a write, so that the end of one that changes something makes the last snapshot out of date.
     pub(super) const fn guard<'a>(&'a self, inner: RwLockWriteGuard<'a, Inner>) -> WriteGuard<'a> {
         WriteGuard { inner, published: self }
     }

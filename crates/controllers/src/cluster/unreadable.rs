@@ -38,7 +38,7 @@ impl Unreadables {
         self.known = self.listing.take().unwrap_or_default();
     }
 
-    /// Takes note of an object.
+    /// Adds an object.
     pub(crate) fn note<K: Resource<DynamicType = ()>>(
         &mut self,
         namespace: String,
@@ -72,7 +72,7 @@ impl Unreadables {
         self.known.remove(&key).is_some()
     }
 
-    /// Which they are.
+    /// Their namespaces and names.
     pub(crate) fn keys(&self) -> Keys {
         self.known.keys().cloned().collect()
     }

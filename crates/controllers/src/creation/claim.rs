@@ -23,7 +23,7 @@ pub(crate) struct Blueprint<'a> {
     pub pool: &'a NodePool,
     /// The provider's label keys.
     pub vocabulary: &'a Vocabulary,
-    /// The texts behind all ids.
+    /// The interner of all ids.
     pub interner: &'a Interner,
 }
 

@@ -23,7 +23,7 @@ use crate::context::Context;
 /// How many instance types a log line names.
 const TYPES_NAMED: usize = 5;
 
-/// How often a creation without a clear answer is tried, and the pauses in between.
+/// How often a creation without a clear answer is attempted, and the pauses in between.
 const ATTEMPTS: u32 = 8;
 const PAUSE: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
 
@@ -38,7 +38,7 @@ pub(crate) struct Creation<'a> {
     pub launch: &'a Launch,
     /// The pool as it was when the plan was made.
     pub pool: &'a NodePool,
-    /// Why, as the label of the metric: `provisioned`, or a disruption reason in lower case (SCH-325).
+    /// The reason, as the label of the metric: `provisioned`, or a disruption reason in lower case (SCH-325).
     pub reason: &'static str,
     /// The pods planned onto this node; they count as placed until it is launched. Empty for nodes of static pools: any pod may run
     /// there.
@@ -128,7 +128,7 @@ pub(crate) async fn create(context: &Context, creation: Creation<'_>) -> Result<
     Ok(created)
 }
 
-/// Creates a claim under a name that Kerf chooses. A call without an answer can so be repeated without creating two claims, and its pods do
+/// Creates a claim under a name that Kerf chooses. So a call without an answer can be repeated without creating two claims, and its pods do
 /// not get a second node.
 async fn write(context: &Context, mut claim: NodeClaim) -> Result<NodeClaim, kube::Error> {
     let api: Api<NodeClaim> = Api::all(context.client.clone());

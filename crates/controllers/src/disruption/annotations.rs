@@ -10,10 +10,10 @@ use kube::Resource;
 
 use crate::context::Context;
 
-/// How often it is said.
+/// The time between two equal events.
 const AGAIN: Duration = Duration::from_secs(15 * 60);
 
-/// What an annotation has to be.
+/// The rule for the value of an annotation.
 struct Rule {
     key: &'static str,
     /// The reason of the Warning.
@@ -57,7 +57,7 @@ fn is_flag(text: &str) -> bool {
     matches!(text, "true" | "false")
 }
 
-/// What is wrong with an annotation of an object.
+/// Why the value of an object's annotation is not valid; `None` if it is valid or absent.
 fn fault<K: Resource>(object: &K, rule: &Rule) -> Option<String> {
     let annotations = object.meta().annotations.as_ref()?;
     let value = annotations.get(rule.key).filter(|value| !(rule.is_sound)(value))?;

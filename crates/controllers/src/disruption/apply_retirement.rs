@@ -1,6 +1,6 @@
 //! Carrying out retirement: the taint of blocked nodes that take no more pods (`kerf.sh/retire-blocked` on their pool).
 //!
-//! The taint is all there is: every pass works out anew who should carry it, so that a restart between any two writes loses nothing.
+//! The taint is the only state: every pass computes anew which nodes should carry it, so a restart between any two writes loses nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,8 @@ use super::taints::DisruptionTaints;
 use crate::context::Context;
 use crate::decision_inputs::DecisionInputs;
 
-/// Taints the nodes that retire, at most one more per pass, and frees those that no longer do. Costs nothing where no pool asks for it.
+/// Taints the nodes that retire, at most one more per pass, and removes the taint from those that no longer do. Returns at once where no pool
+/// asks for retirement.
 pub(super) async fn apply_retirement(
     context: &Context,
     memory: &Arc<Mutex<Memory>>,
@@ -48,7 +49,7 @@ async fn apply(context: &Context, snapshot: &Snapshot, wanted: &[usize], taints:
             continue;
         }
         let edit = if should { add_taint } else { remove_taint };
-        // What fails is found again by the next pass.
+        // The next pass repeats a write that fails.
         if let Err(error) = taints.edit_node(node.node_name.as_deref(), edit).await {
             tracing::debug!(
                 node = &*node.name,

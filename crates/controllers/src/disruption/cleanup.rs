@@ -1,4 +1,4 @@
-//! Removes the taints and conditions of commands that are not under way: of an earlier run of the process, and of starts that failed
+//! Removes the taints and conditions of commands that are not in flight: of an earlier run of the process, and of starts that failed
 //! (DIS-010 to DIS-014).
 
 use futures::future::join_all;
@@ -13,7 +13,8 @@ use crate::context::Context;
 /// Nodes cleaned at once; the client's own limit sets the pace.
 const AT_ONCE: usize = 100;
 
-/// Takes the marks off every node that no command holds and that is not going. A conflict that remains is returned as such.
+/// Removes the marks of every node that no command holds and that is not being deleted. A conflict is returned only if all errors are
+/// conflicts.
 pub(super) async fn clean_up(
     context: &Context,
     taints: &DisruptionTaints,
@@ -30,18 +31,18 @@ pub(super) async fn clean_up(
         let results = join_all(some.iter().map(clean)).await;
         errors.extend(results.into_iter().filter_map(Result::err));
     }
-    // An error that is no conflict says more.
+    // Another error says more than a conflict.
     errors.sort_by_key(|error| ApiErrorKind::of(error) == ApiErrorKind::Conflict);
     errors.into_iter().next().map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// A node that bears marks.
+/// A node with marks that no command needs.
 struct Stale {
     node: CommandNode,
     is_initialized: bool,
 }
 
-/// The nodes that bear marks without being about to go.
+/// The nodes with marks that no command holds and that are not marked for deletion.
 fn stale(context: &Context, now: Timestamp) -> Vec<Stale> {
     let cluster = &context.cluster;
     let is_any_marked = cluster.nodes().iter().any(|node| bears_taint(node))

@@ -15,7 +15,7 @@ use kerf_lifecycle::claim_conditions::{self, Consolidatable, ConsolidatableFacts
 use kerf_model::instance_type::Catalogue;
 use kerf_model::intern::{Interner, Sym};
 
-/// What the drift condition should be.
+/// The state that the drift condition should have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Drift {
     /// Removed: there is no instance yet that could have drifted (DIS-217).
@@ -26,7 +26,7 @@ pub(super) enum Drift {
     For(String),
 }
 
-/// The words claims, pools and catalogues are compared in.
+/// What the comparison of claims with pools and catalogues needs: the label rules, the interner, and the label key of reservations.
 #[derive(Clone, Copy)]
 pub(super) struct Words<'a> {
     pub(super) rules: &'a LabelRules,
@@ -55,7 +55,7 @@ pub(super) fn is_launched(claim: &NodeClaim) -> bool {
     claim.condition_is_true(LAUNCHED)
 }
 
-/// Whether the claim is no longer what its pool's template asks for (DIS-218, DIS-221).
+/// The reason if the claim no longer matches its pool's template (DIS-218, DIS-221).
 pub(super) fn template_drift(claim: &NodeClaim, pool: &NodePool, words: Words<'_>) -> Option<&'static str> {
     let none = std::collections::BTreeMap::new();
     let of_pool = pool.metadata.annotations.as_ref().unwrap_or(&none);
@@ -75,7 +75,7 @@ pub(super) fn type_check_is_due(claim: &NodeClaim, passed: Option<Duration>, now
     claim_conditions::type_check_is_due(created.map(|created| created.0), passed, now)
 }
 
-/// Whether the catalogue no longer has what the claim runs on (DIS-237, DIS-238).
+/// The reason if the catalogue no longer has the claim's instance type or offering (DIS-237, DIS-238).
 pub(super) fn type_drift(claim: &NodeClaim, catalogue: &Catalogue, words: Words<'_>) -> Option<&'static str> {
     let reservation = words.reservation_key.map(|key| words.interner.intern(key));
     let known = |key: Sym| words.rules.is_well_known(words.interner.text(key));
@@ -84,7 +84,7 @@ pub(super) fn type_drift(claim: &NodeClaim, catalogue: &Catalogue, words: Words<
     gone.then_some(INSTANCE_TYPE_NOT_FOUND)
 }
 
-/// Whether consolidation may look at the claim (LIF-142).
+/// Whether consolidation may choose the claim (LIF-142).
 pub(super) fn consolidatable(claim: &NodeClaim, pool: &NodePool, now: Timestamp) -> Consolidatable {
     let initialized = claim.condition(INITIALIZED).filter(|condition| condition.is_true());
     let status = claim.status.as_ref();
@@ -98,7 +98,7 @@ pub(super) fn consolidatable(claim: &NodeClaim, pool: &NodePool, now: Timestamp)
     claim_conditions::consolidatable(&facts, now)
 }
 
-/// Writes into a copy when a pod last came to or left the node, and what follows for consolidation.
+/// Writes the time of a pod event into a copy of the claim, and updates its consolidatable condition.
 pub(crate) fn note_pod_event(claim: &mut NodeClaim, pool: &NodePool, now: Timestamp) -> Result<(), RemovalError> {
     let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
     claim.status.get_or_insert_default().last_pod_event_time = Some(Time(seconds));
@@ -106,7 +106,7 @@ pub(crate) fn note_pod_event(claim: &mut NodeClaim, pool: &NodePool, now: Timest
     apply_consolidatable(claim, verdict, now)
 }
 
-/// Brings the drift condition of a copy to what it should be.
+/// Writes the drift condition into a copy of the claim.
 pub(super) fn apply_drift(claim: &mut NodeClaim, drift: &Drift, now: Timestamp) -> Result<(), RemovalError> {
     match drift {
         Drift::For(reason) => {
@@ -131,7 +131,7 @@ pub(super) fn apply_drift(claim: &mut NodeClaim, drift: &Drift, now: Timestamp) 
     Ok(())
 }
 
-/// Brings the consolidatable condition of a copy to what it should be.
+/// Writes the consolidatable condition into a copy of the claim.
 pub(super) fn apply_consolidatable(
     claim: &mut NodeClaim,
     verdict: Consolidatable,

@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "nodeclaim.disruption";
-/// How often a claim is looked at though nothing changed.
+/// The time until a claim is reconciled again although nothing changed.
 const AGAIN: Duration = Duration::from_secs(5 * 60);
 
 /// Keeps the conditions.
@@ -58,7 +58,7 @@ impl ClaimConditions {
         }
         match self.context.provider.is_drifted(claim).await {
             Ok(reason) => Ok(reason.map_or(Drift::None, |reason| Drift::For(reason.0.to_string()))),
-            // DIS-219: the instance is gone; garbage collection sees to it.
+            // DIS-219: the instance is gone; garbage collection deletes the claim.
             Err(error) if error.is_not_found() => Ok(Drift::None),
             Err(error) => Err(error.into()),
         }
@@ -128,7 +128,7 @@ impl Reconciler for ClaimConditions {
                 Some(last) => self.claims_where(|claim| last.is(&claim.spec.node_class_ref)),
                 None => Vec::new(),
             },
-            // What counts about pods is written to their node's claim (LIF-137), whose change comes above.
+            // Pod events are written to their node's claim (LIF-137), and the change of that claim is handled above.
             Change::Claim(_) | Change::Pod(_) | Change::Node(_) | Change::Overlay(_) | Change::Buffer(_) => Vec::new(),
         }
     }
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::cluster::Watched;
 
-    /// A claim of a pool; without a name, of none.
+    /// A claim of a pool; an empty name stands for no pool.
     fn claim(name: &str, pool: &str, more: &Value) -> NodeClaim {
         let class = json!({"group": FAKE_NODE_CLASS.group, "kind": FAKE_NODE_CLASS.kind, "name": "default"});
         let mut metadata = json!({"name": name, "uid": name, "resourceVersion": "1"});
@@ -181,7 +181,7 @@ mod tests {
         for (key, value) in more.as_object().into_iter().flatten() {
             metadata[key] = value.clone();
         }
-        // It says so of a claim that is not launched yet, which is to be corrected.
+        // A claim that is not launched cannot have drifted, so the controller removes this condition.
         let drifted = json!({"type": "Drifted", "status": "True", "reason": "NodePoolDrifted", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"});
         from_value(json!({
             "metadata": metadata, "spec": {"requirements": [], "nodeClassRef": class}, "status": {"conditions": [drifted]},
@@ -247,7 +247,7 @@ mod tests {
     // DIS-216
     #[tokio::test]
     async fn claims_that_go_or_have_no_pool_are_left_as_they_are() {
-        // Every call fails, so whoever writes ends with an error.
+        // Every call fails, so a reconciliation that writes returns an error.
         let context = Context::without_api();
         let (conditions, cluster) = (ClaimConditions::new(&context), &context.cluster);
         let going = json!({"deletionTimestamp": "1970-01-01T00:00:00Z", "finalizers": ["karpenter.sh/termination"]});

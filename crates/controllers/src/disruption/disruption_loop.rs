@@ -30,7 +30,7 @@ const NAME: &str = "disruption";
 const IDLE: Duration = Duration::from_secs(10);
 /// The pause while the cluster is not known completely (DIS-008).
 const UNSYNCED: Duration = Duration::from_secs(1);
-/// What the pauses of the loop itself are noted under.
+/// The name under which the pauses of the loop itself are recorded.
 const LOOP: &str = "disruption-loop";
 /// A pause between runs that is logged (DIS-021).
 const ABNORMAL: Duration = Duration::from_secs(15 * 60);
@@ -70,7 +70,7 @@ impl Disruption {
         })
     }
 
-    /// Whether the wall clock may have jumped: what consolidates, drifts or is protected for a time is judged by it.
+    /// Whether the wall clock may have jumped: ages and deadlines of consolidation, drift and protections are then not reliable.
     fn is_in_doubt(&self) -> bool {
         self.context.jump_guard.hold().is_some()
     }
@@ -119,7 +119,7 @@ impl Disruption {
             }
         }
         match failed {
-            // What was found before the failure is carried out; the failed method is evaluated again in the next pass.
+            // Commands found before the failure are carried out; the failed method is evaluated again in the next pass.
             Some(failed) if evaluations.is_empty() => Err(failed),
             Some(error) => {
                 tracing::error!(%error, "evaluating disruption");
@@ -225,7 +225,7 @@ impl Disruption {
         Ok(decided)
     }
 
-    /// What may be started now of a command that was decided on `decided_on`, together with the commands `before` it (DIS-154 to DIS-156, DIS-181
+    /// The part of a command, decided on `decided_on`, that may be started now together with the commands `before` it (DIS-154 to DIS-156, DIS-181
     /// to DIS-189).
     async fn validate(
         &self,
@@ -250,7 +250,7 @@ impl Disruption {
             false => Arc::clone(decided_on),
         };
         if method.consolidates() {
-            // DIS-186: a pod may have come while the simulation ran.
+            // DIS-186: a pod may have been bound while the simulation ran.
             let validation;
             (validation, inputs) = again(revalidate_candidates, &valid).await?;
             report::validation(&self.context, &inputs, method, &valid, &validation);
@@ -264,7 +264,7 @@ impl Disruption {
         }))
     }
 
-    /// Starts a command; what consolidation moves is remembered.
+    /// Starts a command, and records the moves of consolidation.
     async fn start(&self, decided: Decided) -> Result<(), ReconcileError> {
         let now = self.context.now();
         self.starter.start(&decided).await?;
@@ -291,7 +291,7 @@ impl Disruption {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says which of the loop and its methods have not run for long (DIS-021).
+    /// Logs which of the loop and its methods have not run for long (DIS-021).
     fn note_pauses(&self) {
         let (now, mut runs) = (Instant::now(), self.runs());
         for name in std::iter::once(LOOP).chain(Method::ORDER.map(Method::name)) {
@@ -303,7 +303,7 @@ impl Disruption {
         runs.insert(LOOP, now);
     }
 
-    /// DIS-020: one line for all pools, each named once; and an event on each, whose owner need not read our log.
+    /// DIS-020: one line for all pools, each named once; and an event on each for owners that do not read the log.
     fn report_budget_faults(&self) {
         let now = self.context.now();
         let snapshot = self.context.cluster.snapshot(now);
@@ -338,7 +338,7 @@ fn together(mut errors: Vec<ReconcileError>) -> Option<ReconcileError> {
     Some(ReconcileError::message(texts.join("; ")))
 }
 
-/// After an error the loop waits no longer than it does when there is nothing to do: what stood in the way may be gone.
+/// After an error the loop waits no longer than it does when there is nothing to do: the cause may be gone.
 fn retries() -> RateLimit {
     RateLimit {
         bucket: RateLimit::SINGLETON.bucket,

@@ -1,4 +1,4 @@
-//! What the loop and the queue report about nodes, claims and pools (section 12 of `docs/behaviour/disruption.md`).
+//! The events of the loop and the queue about nodes, claims and pools (section 12 of `docs/behaviour/disruption.md`).
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ pub(super) fn consolidation_candidate(object: ObjectRef, message: String, comman
     normal(object, "ConsolidationCandidate", message, dedupe)
 }
 
-/// A command did not stand after the wait (DIS-179, DIS-295).
+/// A command is no longer valid after its wait (DIS-179, DIS-295).
 pub(super) fn consolidation_rejected(object: ObjectRef, message: String, command: &str, reason: &str) -> Event {
     let dedupe = vec![object.uid.clone(), command.to_owned(), reason.to_owned()];
     normal(object, "ConsolidationRejected", message, dedupe)

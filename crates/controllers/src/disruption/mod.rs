@@ -1,14 +1,14 @@
-//! Voluntary disruption: finding out which machines are no longer wanted as they are, deciding which of them go, and seeing it through.
+//! Voluntary disruption: detects machines that drifted or can be consolidated, and carries out the commands that `decide` returns.
 //!
 //! - [`ClaimConditions`] keeps the claims' `Drifted` and `Consolidatable`.
 //! - [`Disruption`] is the loop that decides: one method after the other, one decision at a time.
-//! - [`CommandQueue`] sees commands through: it waits for replacements, deletes claims, or takes everything back.
+//! - [`CommandQueue`] completes commands: it waits for replacements, then deletes the claims, or undoes the command.
 //!
-//! Where a pool asks for it, blocked nodes also retire (`apply_retirement`). What to do is decided by the crate `decide`; this module takes
-//! its inputs, carries its commands out and reports what it found.
+//! Where a pool asks for it, blocked nodes also retire (`apply_retirement`). The crate `decide` makes the decisions; this module collects
+//! its inputs, carries out its commands and reports its results.
 //!
 //! A command lives in memory only. What it leaves in the API server before the claims are deleted is a taint and a condition per node, and
-//! replacements that are nodes like any other; after a restart the loop's clean-up takes the former away (DIS-004, DIS-014).
+//! replacements that are nodes like any other; after a restart the loop's clean-up removes the former (DIS-004, DIS-014).
 
 mod annotations;
 mod apply_retirement;

@@ -46,7 +46,7 @@ impl Progress {
 
 impl kerf_decide::Progress for Progress {
     fn evaluating(&self, method: Method) -> bool {
-        // What consolidates, drifts or is protected for a time is judged by the clock.
+        // After a jump of the clock, ages and deadlines are not reliable.
         if self.shutdown.is_cancelled() || self.jump_guard.hold().is_some() {
             return false;
         }

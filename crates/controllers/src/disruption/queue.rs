@@ -1,4 +1,4 @@
-//! Seeing commands through (the controller `disruption.queue`; section 11 of `docs/behaviour/disruption.md`).
+//! Completes commands (the controller `disruption.queue`; section 11 of `docs/behaviour/disruption.md`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +26,13 @@ const NAME: &str = "disruption.queue";
 /// How often a command is examined (DIS-270).
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What an examination found.
+/// The result of an examination.
 enum Finding {
     /// Everything is done.
     Done,
     /// Something is not there yet.
     Waiting,
-    /// It will never be: the text says why.
+    /// The command cannot be completed: the text says why.
     Lost(String),
 }
 
@@ -56,14 +56,14 @@ impl CommandQueue {
         })
     }
 
-    /// Takes over a command whose replacements exist (DIS-267).
+    /// Adds a command whose replacements exist (DIS-267).
     pub(super) fn take(&self, command: CommandInFlight) {
         let id = command.id.to_string();
         self.context.cluster.insert_command(command);
         self.work.add(id);
     }
 
-    /// What is found while some replacement is not initialised; `None` when all are (DIS-271 to DIS-274).
+    /// The finding while some replacement is not initialised; `None` when all are (DIS-271 to DIS-274).
     async fn replacements_missing(&self, command: &CommandInFlight) -> Option<Finding> {
         let mut waiting = false;
         for replacement in command
@@ -95,7 +95,7 @@ impl CommandQueue {
         waiting.then_some(Finding::Waiting)
     }
 
-    /// A claim, if there is one. The mirror may have lost it: the API server has the last word on what is gone.
+    /// A claim, if there is one. The mirror may lack it, so only the API server's answer proves that it is gone.
     async fn claim(&self, name: &str) -> Result<Option<Arc<NodeClaim>>, kube::Error> {
         if let Some(known) = self.context.cluster.claim(name) {
             return Ok(Some(known));
@@ -139,7 +139,7 @@ impl CommandQueue {
         Ok(())
     }
 
-    /// Takes a command back: the nodes are as if it had never been; replacements that came stay (DIS-281 to DIS-284).
+    /// Undoes a command: removes the marks of its nodes; replacements that exist stay (DIS-281 to DIS-284).
     async fn give_up(&self, id: &str, why: &str) {
         let Some(command) = self.context.cluster.command(id) else {
             return;

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::decision_inputs::DecisionInputs;
 use crate::protection_events::protection_event;
 
-/// What the gauge shows where no budget limits (DIS-071).
+/// The value of the gauge where no budget limits (DIS-071).
 const NO_LIMIT: u32 = i32::MAX.unsigned_abs();
 
 /// Reports the evaluation of a method. A search that the shutdown ended did not time out.
@@ -70,7 +70,7 @@ fn timeout(context: &Context, evaluation: &Evaluation) {
     }
 }
 
-/// Reports what keeps the blocked nodes and what protects pods (DIS-031, DIS-053).
+/// Reports the blockers of nodes and the protections of pods (DIS-031, DIS-053).
 pub(super) fn sorted(context: &Context, inputs: &DecisionInputs, sorted: &SortedNodes) {
     let blocked = sorted.candidates.blocked.iter();
     for (index, blocker) in blocked.filter(|(_, blocker)| blocker.is_event()) {
@@ -109,7 +109,7 @@ fn node(
     let recorder = &context.recorder;
     for object in events::objects(context, node) {
         let mut event = event(object, String::new());
-        // Most nodes are kept by the same as ten seconds ago.
+        // Most nodes have the same obstacle as ten seconds ago, so the message is rendered only if the event is due.
         if recorder.is_due(&event) {
             event.message = message();
             recorder.publish(event);

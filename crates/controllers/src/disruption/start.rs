@@ -1,6 +1,6 @@
 //! Starting a command (section 10 of `docs/behaviour/disruption.md`): marks, then replacements, and only then are the nodes taken out of planning.
 //!
-//! Cut off anywhere, this leaves marks that the next clean-up removes and claims that become ordinary nodes.
+//! If a start is interrupted anywhere, it leaves marks that the next clean-up removes and claims that become ordinary nodes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use crate::provisioning::{events, report};
 #[derive(Debug, thiserror::Error)]
 #[error("marking disrupted, {each}")]
 struct MarkingFailed {
-    /// What stood in the way, by claim.
+    /// The error of each claim.
     each: String,
     /// A conflict only if all are.
     source: kube::Error,
@@ -57,15 +57,15 @@ impl MarkingFailed {
     }
 }
 
-/// A command that may be started, and the cluster it is about.
+/// A command that may be started, and the snapshots it was decided and validated on.
 pub(super) struct Decided {
     pub(super) method: Method,
     pub(super) command: Command,
-    /// The cluster it was decided on: machines that have come since serve pods it counts as waiting.
+    /// The cluster it was decided on: machines created since may serve pods that wait in it.
     pub(super) decided_on: Arc<Snapshot>,
     /// The cluster as it was validated.
     pub(super) snapshot: Arc<Snapshot>,
-    /// What the replacement of a static pool's node holds until the command has started.
+    /// The room for the replacement of a static pool's node, held until the command has started.
     pub(super) replacing: Option<StaticReplacement>,
 }
 
@@ -100,7 +100,7 @@ impl Starter {
         }
     }
 
-    /// Starts a command, and hands it over.
+    /// Starts a command, and adds it to the queue.
     pub(super) async fn start(&self, decided: &Decided) -> Result<(), ReconcileError> {
         let Decided {
             method,
@@ -114,7 +114,7 @@ impl Starter {
         if nodes.any(|node| cluster.holds(node)) {
             return Err(ReconcileError::message("candidate is being disrupted"));
         }
-        // DIS-095: chosen a while ago, it may have been deleted since, and what goes anyway gets its replacement from provisioning.
+        // DIS-095: a candidate may have been deleted since the decision. Provisioning then plans for its pods, so it is not replaced here.
         let is_deleting = |candidate: &Candidate| {
             let claim = self.context.cluster.claim(candidate.claim());
             claim.is_none_or(|claim| claim_facts::is_deleting(&claim))
@@ -125,10 +125,10 @@ impl Starter {
         let id = self.ids.uuid();
         log(command, &id, snapshot);
         let started = cluster.uptime();
-        // Pools first, as provisioning does: see there.
+        // Pools are read before claims are created, for the reason given in `provisioner.rs`.
         let pools = self.context.cluster.pools();
         let nodes = self.mark(command).await?;
-        // Pending pods count in what a command launches, and provisioning may be about to launch for them.
+        // The launches of a command include room for pending pods, and provisioning may be about to launch for them.
         let pods = command.replacements.iter().flat_map(|launch| &launch.pods);
         let Some(_until_promised) = self
             .context

@@ -1,4 +1,4 @@
-//! What the replacement of a node of a static pool holds until its command has started (LIF-211, LIF-213).
+//! The room that the replacement of a static pool's node holds until its command has started (LIF-211, LIF-213).
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The marks of a node that is to go, in the API server: the taint on the Node and the reason on the claim.
 //!
-//! Each write is tried several times (DIS-013), after a conflict on what the API server says then. What is gone needs no mark.
+//! Each write is attempted several times (DIS-013), after a conflict with the newest version of the object. Missing objects need no mark.
 
 use std::sync::Arc;
 
@@ -41,12 +41,12 @@ impl DisruptionTaints {
         self.edit_claim(node, Some(reason)).await
     }
 
-    /// Takes the taint away (DIS-011).
+    /// Removes the taint (DIS-011).
     pub(super) async fn untaint(&self, node: &CommandNode) -> Result<(), kube::Error> {
         self.edit_node(node.node.as_deref(), remove_taint).await
     }
 
-    /// Takes all marks away (DIS-011, DIS-012).
+    /// Removes all marks (DIS-011, DIS-012).
     pub(super) async fn unmark(&self, node: &CommandNode) -> Result<(), kube::Error> {
         self.untaint(node).await?;
         self.edit_claim(node, None).await
@@ -90,7 +90,7 @@ impl DisruptionTaints {
         let Some(read) = found(api.get(&node.claim).await)?.filter(ours) else {
             return Ok(());
         };
-        // A read that is older than what is known would hide a mark that has to go.
+        // A read that is older than the mirror could lack a mark that has to be removed.
         cluster.wrote_claim(read.clone());
         let newest = cluster.claim(&node.claim).filter(|known| ours(known));
         let before = newest.map_or(read, Arc::unwrap_or_clone);

@@ -269,7 +269,7 @@ mod tests {
         let apply = |claim: NodeClaim| context.cluster.notify(Watched::apply(&context.cluster, claim));
         apply(going("2"));
         let lifecycle = lifecycle(&context);
-        // Someone may have added a finalizer of their own since.
+        // Another controller may have added a finalizer since.
         let outdated = release(&lifecycle, &going("1")).await;
         assert!(outdated.is_err(), "{outdated:?}");
         assert_eq!(told(&context, &log), (0.0, 0, 0));

@@ -1,4 +1,4 @@
-//! What a registered Node has to fulfil before it counts as initialized (LIF-039 to LIF-047).
+//! The requirements that a registered Node has to fulfil before it counts as initialized (LIF-039 to LIF-047).
 
 use kerf_api::conditions::node_claim;
 use kerf_api::{NodeClaim, StartupTaints, taints};

@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(condition.message(), format!("{}...", "x".repeat(300)));
         assert_eq!(condition.transitioned(), at("2026-01-01T00:00:00Z"));
         assert!(is_due(&claim));
-        // LIF-238: what is rewritten moves behind its equals.
+        // LIF-238: a rewritten condition moves behind equal ones.
         let ready = claim.condition(READY).map(|ready| ready.message().to_owned());
         assert_eq!(
             ready.as_deref(),

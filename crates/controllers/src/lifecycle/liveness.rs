@@ -1,11 +1,11 @@
-//! How far a claim has come on its way to a registered Node, read from its conditions.
+//! Reads from the conditions of a claim how far its registration has progressed.
 
 use kerf_api::conditions::node_claim::{LAUNCHED, REGISTERED};
 use kerf_api::status::Conditioned;
 use kerf_api::{Condition, NodeClaim};
 use kerf_lifecycle::liveness::Progress;
 
-/// What the time limits of a claim are measured against.
+/// The progress of a claim, with the times from which its time limits are measured.
 pub(super) fn progress(claim: &NodeClaim) -> Progress {
     let since = |condition: &str| claim.condition(condition).map(Condition::transitioned);
     if claim.condition_is_true(REGISTERED) {

@@ -99,7 +99,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What the queue does next: retry after an error, else repeat after the shortest time a step asked for (LIF-019).
+    /// The outcome of the pass: the error if there is one, else a repetition after the shortest time a step asked for (LIF-019).
     pub(super) fn outcome(self) -> Result<Outcome, ReconcileError> {
         let mut errors = self.errors.into_iter();
         match (errors.next(), self.again) {
@@ -113,7 +113,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Logs and counts what is stored now.
+    /// Logs and counts the milestones of the stored claim.
     pub(super) fn stored(&mut self, stored: &NodeClaim) {
         let context = &self.lifecycle.context;
         let name = claim_facts::name(stored);

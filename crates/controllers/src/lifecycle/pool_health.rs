@@ -1,4 +1,4 @@
-//! What the registration of a claim's node says about its pool (LIF-059 to LIF-063).
+//! Records what the registration of a claim's node means for the health of its pool (LIF-059 to LIF-063).
 
 use kerf_api::conditions::node_claim::LAUNCHED;
 use kerf_api::conditions::node_pool::{REGISTRATION_FAILED, REGISTRATION_FAILED_MESSAGE};

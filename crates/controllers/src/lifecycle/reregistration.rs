@@ -1,5 +1,5 @@
-//! Re-registers a Node whose claim is registered already: its object was deleted and its kubelet created it again, or somebody changed its
-//! labels. The claim's conditions never revert (LIF-047), so without this the labels and
+//! Re-registers a Node whose claim is registered already: its object was deleted and its kubelet created it again, or its labels were changed.
+//! The claim's conditions never revert (LIF-047), so without this the labels and
 //! taints that registration and initialization wrote would stay lost, and the unregistered taint would keep all pods away for ever.
 
 use k8s_openapi::api::core::v1::Node;
@@ -16,7 +16,7 @@ use crate::claim_facts;
 use crate::context::Context;
 use crate::node_writes::{label_node, write_node};
 
-/// Registers and initializes the Node of a claim again when the claim is and the Node is not. Changes no metric and publishes no event.
+/// Registers and initializes the Node of a claim again if the claim is registered and the Node is not. Changes no metric and publishes no event.
 pub(super) async fn register_again(
     context: &Context,
     known: &StartupTaints,

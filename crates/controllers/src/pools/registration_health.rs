@@ -1,6 +1,6 @@
 //! The latest registrations of all pools: the memory behind `NodeRegistrationHealthy` (LIF-057 to LIF-065).
 //!
-//! It is lost at a restart and filled again from the condition. What it says is decided by [`kerf_lifecycle::registration_health`].
+//! It is lost at a restart and filled again from the condition. [`kerf_lifecycle::registration_health`] has the rules.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,12 +11,12 @@ use kerf_lifecycle::registration_health::{Health, Outcomes, PoolCondition, Regis
 use rustc_hash::FxHashMap;
 
 /// The outcomes of all pools by the pools' uid, so that a new pool with an old name starts without any (LIF-063). Clones share
-/// one memory. It holds four outcomes per pool that ever was; a restart empties it.
+/// one memory. It holds four outcomes per pool, also of deleted pools; a restart empties it.
 #[derive(Clone, Debug, Default)]
 pub struct RegistrationHealth(Arc<Mutex<FxHashMap<String, Outcomes>>>);
 
 impl RegistrationHealth {
-    /// What the outcomes of a pool say.
+    /// The health that the outcomes of a pool show.
     pub fn of(&self, pool_uid: &str) -> Health {
         self.locked().get(pool_uid).map_or(Health::Unknown, Outcomes::health)
     }
@@ -30,7 +30,7 @@ impl RegistrationHealth {
             .record(claim_uid, registration);
     }
 
-    /// What the pool's condition has to say; `None` to leave it as it is.
+    /// The state that the pool's condition should have; `None` to leave it as it is.
     pub(crate) fn verdict(&self, pool_uid: &str) -> Option<PoolCondition> {
         self.locked().get(pool_uid)?.verdict().cloned()
     }

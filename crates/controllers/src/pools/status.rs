@@ -25,7 +25,7 @@ pub(crate) struct PoolStatus {
 }
 
 impl PoolStatus {
-    /// A controller of this name; with `follows_classes` a pool is looked at again when its node class changes.
+    /// A controller of this name; with `follows_classes` a pool is reconciled again when its node class changes.
     pub(crate) fn new(
         context: &Context,
         name: &'static str,

@@ -14,7 +14,7 @@ pub(crate) struct BatchWindow {
     max: Duration,
     /// Keys since the last window closed.
     seen: BTreeSet<Arc<str>>,
-    /// A new key came while no window was open.
+    /// Whether a new key was added while no window was open.
     armed: bool,
     open: Option<Open>,
 }
@@ -37,7 +37,7 @@ impl BatchWindow {
         }
     }
 
-    /// A trigger came; says whether its key is new (SCH-039).
+    /// Adds the key of a trigger. Returns whether it is new (SCH-039).
     pub(crate) fn trigger(&mut self, key: Arc<str>, now: Duration) -> bool {
         if !self.seen.insert(key) {
             return false;
@@ -49,8 +49,8 @@ impl BatchWindow {
         true
     }
 
-    /// A pod came that kube-scheduler has not looked at yet. The pass plans it, too, so an open window stays open for those that follow. The
-    /// trigger that comes once kube-scheduler has looked at it is no new key then. Returns whether the window was extended.
+    /// Adds an untried pod. The pass plans it too, so an open window stays open for the pods that follow. Its key is not new any more when
+    /// kube-scheduler has tried it and it triggers a batch. Returns whether the window was extended.
     pub(crate) fn arrived(&mut self, key: Arc<str>, now: Duration) -> bool {
         let Some(open) = &mut self.open else { return false };
         let is_new = self.seen.insert(key);
@@ -84,7 +84,7 @@ impl BatchWindow {
     }
 }
 
-/// A window that many trigger and one waits for; clones share it.
+/// A window with many triggers and one waiter; clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Batcher(Arc<Inner>);
 
@@ -96,7 +96,7 @@ struct Inner {
 }
 
 impl Batcher {
-    /// A batcher with nothing in it.
+    /// An empty batcher.
     pub(crate) fn new(idle: Duration, max: Duration) -> Self {
         Self(Arc::new(Inner {
             window: Mutex::new(BatchWindow::new(idle, max)),
@@ -113,7 +113,7 @@ impl Batcher {
         }
     }
 
-    /// Keeps an open batch open for what follows this key.
+    /// Keeps an open batch open for the pods that follow this one.
     pub(crate) fn arrived(&self, key: Arc<str>) {
         let now = self.0.epoch.elapsed();
         if self.lock().arrived(key, now) {

@@ -1,4 +1,4 @@
-//! Notes what a pass of provisioning did for CapacityBuffers.
+//! Reports the result of a pass of provisioning for CapacityBuffers.
 
 use kerf_api::CapacityBuffer;
 use kerf_api::conditions::capacity_buffer as conditions;
@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use crate::buffer_status;
 use crate::context::Context;
 
-/// Notes which nodes keep room, and writes the condition `Provisioning` of each buffer. A write that fails is logged; the next pass writes it
+/// Records which nodes keep room, and writes the condition `Provisioning` of each buffer. A write that fails is logged; the next pass writes it
 /// (SCH-392 to SCH-394).
 pub(crate) async fn after_pass(context: &Context, plan: &Plan) {
     let by_node = BufferOutcome::by_node(plan);

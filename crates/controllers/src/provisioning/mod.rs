@@ -1,4 +1,4 @@
-//! Provisioning: pods that cannot be placed, in batches, become plans, and plans become NodeClaims, nominations and events.
+//! Provisioning: plans for batches of pods that cannot be placed, and turns plans into NodeClaims, nominations and events.
 
 mod batch;
 mod buffer_findings;

@@ -13,7 +13,7 @@ pub(super) enum NominationStep {
     Clear,
 }
 
-/// What to write, given the node that a pod is planned onto; `None` as long as there is none that takes the pod.
+/// The change to write, given the node that a pod is planned onto (`None` while no node takes the pod); `None` if nothing is to be written.
 ///
 /// A pod is nominated once for a placement: kube-scheduler ends the nomination when the pod does not fit. Nominations by others, such as
 /// kube-scheduler's preemption, are never changed.

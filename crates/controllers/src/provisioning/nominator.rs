@@ -1,4 +1,4 @@
-//! Tells kube-scheduler where pods are planned: `status.nominatedNodeName`, once the planned node takes pods.
+//! Writes to `status.nominatedNodeName` where pods are planned, once the planned node takes pods.
 //!
 //! kube-scheduler tries the nominated node first and keeps its room from pods of at most the same priority. Without that it places waiting
 //! pods as it likes, and every pod that finds its machine full costs another one.
@@ -33,25 +33,25 @@ use crate::lifecycle::{closed_gate, is_ready};
 use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "provisioner.nominator";
-/// Writes at once. kube-scheduler starts to bind pods when the node is ready, so all pods of a node should be nominated after one call's
-/// time. The client's own limit sets the pace.
+/// How many writes run in parallel. kube-scheduler starts to bind pods when the node is ready, so all pods of a node should be nominated after
+/// one call's time. The client's own limit sets the pace.
 const WRITES: usize = 50;
-/// Writes of one round: after them it is looked anew which nodes take pods, as pods are bound meanwhile.
+/// The largest number of writes in one round. Then the nodes that take pods are computed anew, as pods are bound meanwhile.
 const ROUND: usize = 200;
-/// The time after which pods that changed during a write are looked at again.
+/// The time after which pods that changed during a write are tried again.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// Nominates pods to the nodes they are planned onto.
 pub(crate) struct Nominator {
     context: Context,
     work: WorkLoop<()>,
-    /// The API server does not allow it.
+    /// Whether the API server refuses the writes.
     refused: AtomicBool,
     /// The resource version of the last write to each pod, by the pod's uid. An older version in the cache does not show that write yet.
     written: Mutex<BTreeMap<Arc<str>, u64>>,
 }
 
-/// A pod and what is to be written about it.
+/// A pod and the change of its nomination.
 struct Write {
     waiting: WaitingPod,
     step: NominationStep,
@@ -81,7 +81,7 @@ impl Nominator {
         })
     }
 
-    /// Looks at all waiting pods soon: a pass has planned them anew.
+    /// Requests a round over all waiting pods, after a pass has planned them anew.
     pub(crate) fn look(&self) {
         if self.context.options.nominate_pods {
             self.work.add(());
@@ -92,7 +92,7 @@ impl Nominator {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to be written now.
+    /// The writes that are due.
     fn writes(&self) -> Vec<Write> {
         let waiting = self.context.cluster.waiting_pods();
         let mut written = self.written();
@@ -123,7 +123,7 @@ impl Nominator {
         writes
     }
 
-    /// The Node of a claim, if it has started and neither is to go. The taint of a node that was not ready goes right after it is ready:
+    /// The Node of a claim, if it has started and neither is to go. The taint of a node that was not ready is removed right after it is ready:
     /// pods are nominated before kube-scheduler sees the node without it.
     fn usable_node(&self, claim: &str) -> Option<Usable> {
         let cluster = &self.context.cluster;
@@ -193,7 +193,7 @@ impl Nominator {
     }
 }
 
-/// The taints of a node that keep pods away that do not tolerate them.
+/// The taints that keep pods without a toleration off a node.
 fn repelling_taints(node: &LeanNode) -> Vec<Taint> {
     let repelling = node.spec.taints.iter().filter_map(|taint| {
         let effect = Effect::parse(&taint.effect).filter(|effect| *effect != Effect::PreferNoSchedule)?;
@@ -206,7 +206,7 @@ fn repelling_taints(node: &LeanNode) -> Vec<Taint> {
     repelling.collect()
 }
 
-/// What decides whether a node takes pods, as far as changes of it are looked at.
+/// The facts of a node whose change starts a round: whether it is ready, and its taints.
 fn readiness(node: &LeanNode) -> (bool, Vec<(String, String)>) {
     let taints = node.spec.taints.iter();
     let taints = taints.map(|taint| (taint.key.clone(), taint.effect.clone()));

@@ -1,4 +1,4 @@
-//! Measures how much plans cost more than the lower bound of their cost, apart from the passes, which do not wait for it.
+//! Measures how much more plans cost than the lower bound of their cost. Passes do not wait for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl PlanGap {
         })
     }
 
-    /// Measures a decision soon, unless another one comes before.
+    /// Measures a decision soon, unless another one replaces it before.
     pub(crate) fn measure(&self, snapshot: &Arc<Snapshot>, decision: Provision) {
         let launches = decision.plan.as_ref().is_ok_and(|plan| !plan.launches.is_empty());
         if launches && !self.context.options.disable_cluster_state_observability {
@@ -74,7 +74,7 @@ impl Reconciler for PlanGap {
         let (snapshot, decision) = {
             let mut waiting = self.waiting();
             let left = waiting.not_before.map(|until| until.saturating_duration_since(now));
-            // A key that is requeued at once would come back at this very moment.
+            // A key with a delay of zero would be handed out again at once.
             if let Some(left) = left.filter(|left| !left.is_zero()) {
                 return Ok(Outcome::RequeueAfter(left));
             }

@@ -1,4 +1,4 @@
-//! What a pass says about preferences that can keep consolidation from emptying nodes (SCH-053).
+//! Logs pods whose preferences can keep consolidation from emptying nodes (SCH-053).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::creation::create::listed;
 const AGAIN: Duration = Duration::from_secs(24 * 3600);
 /// Pods a line names.
 const PODS_NAMED: usize = 10;
-/// Remembered pods after which those whose time is over are swept out.
+/// The number of remembered pods from which on expired ones are removed.
 const SWEEP_AT: usize = 1024;
 
 /// A kind of preference; each has a memory of its own, so that a pod with both is named once for each.
@@ -41,12 +41,12 @@ impl Preference {
     }
 }
 
-/// Who was named already.
+/// The pods that were named, each with the time.
 #[derive(Default, Debug)]
 pub(super) struct PreferenceLog(Mutex<HashMap<(Arc<str>, Preference), Instant>>);
 
 impl PreferenceLog {
-    /// Logs what is new about the pods of a pass.
+    /// Logs the pods of a pass that were not named lately.
     pub(super) fn log(&self, pods: &[Arc<Pod>], now: Instant) {
         for preference in Preference::ALL {
             let names = self.new_ones(preference, pods, now);

@@ -35,7 +35,7 @@ const CREATIONS: usize = 100;
 const UNREACHED: &str = "unattempted";
 /// The batch key of pods that wait until kube-scheduler has bound others.
 const HELD: &str = "held";
-/// The time after which these are looked at again, besides the batch window.
+/// The time after which these pods are planned again, besides the batch window.
 const HELD_FOR: Duration = Duration::from_secs(2);
 
 /// Provisioning (SCH-043).
@@ -48,7 +48,7 @@ pub(crate) struct Provisioner {
     rng: Rng,
     preferences: PreferenceLog,
     memory: Arc<Mutex<Memory>>,
-    /// The last pass held pods back.
+    /// Whether the last pass held pods back.
     any_held: AtomicBool,
 }
 
@@ -95,7 +95,7 @@ impl Provisioner {
         let context = &self.context;
         let began = Instant::now();
         refresh(context).await;
-        // Pools first: a pool that changes in between makes claims that have drifted, never ones that wrongly have not.
+        // Pools are read first: a pool that changes in between makes claims that count as drifted, never claims that wrongly do not.
         let pools = context.cluster.pools();
         let inputs = DecisionInputs::take(context);
         let (snapshot, now) = (Arc::clone(&inputs.snapshot), inputs.now);
@@ -145,7 +145,7 @@ impl Provisioner {
         launched
     }
 
-    /// Decides, and measures it (SCH-345 to SCH-347). Nothing is decided once the process stops (SCH-048).
+    /// Decides, and measures the time it takes (SCH-345 to SCH-347). Nothing is decided once the process stops (SCH-048).
     async fn decide(
         &self,
         inputs: DecisionInputs,

@@ -1,4 +1,4 @@
-//! Telling what pods a plan gives less than they prefer (SCH-487).
+//! Logs the preferences of pods that a plan does not meet (SCH-487).
 
 use k8s_openapi::api::core::v1::{
     NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm, PreferredSchedulingTerm, TopologySpreadConstraint,
@@ -31,7 +31,7 @@ pub(super) fn relaxed(plan: &Plan, interner: &Interner) {
     }
 }
 
-/// What a step gave up, as the API writes it. Keys and values are the normalised ones the solver decides by. `None`: the shape has no
+/// The preference that a step dropped, as the API writes it. Keys and values are those of the solver, normalised. `None` if the shape has no
 /// such preference.
 fn reason(shape: &PodShape, step: Relaxation, interner: &Interner) -> Option<String> {
     let (place, json) = match step {

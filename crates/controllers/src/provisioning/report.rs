@@ -1,4 +1,4 @@
-//! Telling what a pass decided: events, bookkeeping, metrics, log lines.
+//! Reports what a pass decided: events, nominations, metrics and log lines.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::protection_events::protection_event;
 
 /// The `controller` label of provisioning passes (SCH-352).
 pub(crate) const CONTROLLER: &str = "provisioner";
-/// Pods a log line names.
+/// How many pods a log line names.
 const PODS_NAMED: usize = 5;
 
 /// How long pods placed on a node keep disruption away from it (SCH-072).
@@ -30,7 +30,7 @@ pub(crate) fn nomination(batch_max: Duration) -> Duration {
     (batch_max * 2).max(Duration::from_secs(10))
 }
 
-/// Records what a plan decided, but for the claims it wants, which are recorded one by one as they are created.
+/// Records a plan, except its claims, which are recorded one by one as they are created.
 pub(crate) fn record(context: &Context, snapshot: &Snapshot, plan: &Plan, now: Timestamp) {
     ignored(context, plan, now);
     relaxation_log::relaxed(plan, &snapshot.interner);
@@ -75,7 +75,7 @@ pub(crate) fn record(context: &Context, snapshot: &Snapshot, plan: &Plan, now: T
     }
 }
 
-/// Notes when pods that joined a pass untried were first seen (SCH-034).
+/// Records when untried pods that joined a pass were first seen (SCH-034).
 pub(crate) fn acknowledge(context: &Context, pods: &[Arc<Pod>], now: Timestamp) {
     for pod in pods {
         let seen = |times: &mut PodTimes| times.acknowledge(&pod.namespace, &pod.name, now);
@@ -83,7 +83,7 @@ pub(crate) fn acknowledge(context: &Context, pods: &[Arc<Pod>], now: Timestamp) 
     }
 }
 
-/// SCH-354: which pods a pass is about.
+/// Logs the pods that a pass plans (SCH-354).
 pub(crate) fn found(pods: &[Arc<Pod>], took: Duration) {
     tracing::info!(Pods = %named(pods), duration = ?took, "found provisionable pod(s)");
 }
@@ -97,7 +97,7 @@ fn named(pods: &[Arc<Pod>]) -> String {
     }
 }
 
-/// SCH-027, SCH-028: what annotations of pods on nodes that go mean now.
+/// Publishes events about do-not-disrupt annotations of pods on nodes that go (SCH-027, SCH-028).
 pub(crate) fn protections(context: &Context, snapshot: &Snapshot, now: Timestamp) {
     let going = snapshot.nodes.iter().filter(|node| node.marked_for_deletion);
     let pods = going.flat_map(|node| &node.pods);
@@ -108,10 +108,10 @@ pub(crate) fn protections(context: &Context, snapshot: &Snapshot, now: Timestamp
     }
 }
 
-/// Shows how many pods wait while a pass is computed (SCH-346). What the last pass said of its pods is over (OPS-252).
+/// Shows how many pods wait while a pass is computed (SCH-346). Clears the gauges about the pods of the last pass (OPS-252).
 pub(crate) fn solving(context: &Context, id: &str, pending: usize) {
     let depth = context.metrics.gauge(&catalogue::SCHEDULER_QUEUE_DEPTH);
-    // Only this loop has series of this family under this controller, so all older ones may go.
+    // Only this loop has series of this family with this controller, so all older ones are removed.
     depth.clear();
     depth.set(&[CONTROLLER, id], pending as f64);
     for of_last_pass in [
@@ -141,7 +141,7 @@ pub(crate) fn solved(context: &Context, id: &str, batch: &Batch, plan: &Plan, to
     }
 }
 
-/// Logs what the plan checker objects to, and a plan that a solver without memory would not make. Both are bugs of the solver.
+/// Logs the plan checker's objections, and a plan that a solver without memory would not make. Both are bugs of the solver.
 pub(crate) fn faults(decision: &Provision) {
     for violation in &decision.violations {
         tracing::error!(%violation, "plan breaks a rule");
@@ -151,7 +151,7 @@ pub(crate) fn faults(decision: &Provision) {
     }
 }
 
-/// SCH-350: by the zone they can use, the pods the last solve was about.
+/// Counts the pods of the last solve by the zones they can use (SCH-350).
 pub(crate) fn zones(context: &Context, zones: &BTreeMap<EffectiveZone, usize>) {
     let gauge = context.metrics.gauge(&catalogue::SCHEDULER_PENDING_PODS_BY_ZONE);
     gauge.clear();
@@ -160,7 +160,7 @@ pub(crate) fn zones(context: &Context, zones: &BTreeMap<EffectiveZone, usize>) {
     }
 }
 
-/// SCH-355: how many types the limits of each pool rule out by themselves.
+/// Logs how many types the limits of each pool exclude by themselves (SCH-355).
 pub(crate) fn breached_limits(snapshot: &Snapshot) {
     for pool in snapshot
         .pools

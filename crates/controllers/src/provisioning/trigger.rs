@@ -1,4 +1,4 @@
-//! What starts a batch: pods that wait for capacity, and nodes that are about to lose theirs.
+//! Starts batches: for pods that wait for capacity, and for nodes whose pods will need another place.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::reconciler::{Reconciler, WorkLoop};
 
 /// SCH-042: workers at the least and at the most.
 const WORKERS: (usize, usize) = (10, 1000);
-/// How often a pod or node that still waits is looked at again.
+/// The time after which a pod or node that still waits triggers again.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// Triggers for pods (SCH-034), and for claims that went before they were launched: their pods need another place at once.
+/// Triggers for pods (SCH-034), and for claims that were deleted before their launch: their pods need another place at once.
 pub(crate) struct PodTrigger {
     context: Context,
     batcher: Batcher,
@@ -61,7 +61,7 @@ impl Reconciler for PodTrigger {
         &self.work
     }
 
-    /// Starts a batch for the pods of a claim that went before it was launched, and keeps one open while pods arrive.
+    /// Starts a batch for the pods of a claim that was deleted before its launch, and keeps one open while pods arrive.
     fn observe(&self, change: &Change) {
         if let Change::Pod(pod) = change {
             let was_untried = pod.before.as_ref().is_some_and(|facts| facts.untried);

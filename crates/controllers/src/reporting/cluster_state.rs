@@ -62,7 +62,7 @@ impl ClusterState {
         })
     }
 
-    /// Reports once. Returns since when the cluster has been out of sync.
+    /// Reports once, and updates since when the cluster has been out of sync. Returns for how long; zero if it is synced.
     fn look(&self, unsynced_since: &mut Option<Instant>) -> Duration {
         self.context.cluster.expire(self.context.now());
         let synced = self.context.cluster.is_synced();

@@ -181,7 +181,7 @@ impl Reported for CapacityBuffer {
     }
 }
 
-/// What is reported of an EC2NodeClass, as an object of that kind (AWS-377).
+/// The reported fields of an EC2NodeClass, as an object of that kind (AWS-377).
 fn reported_class(class: &NodeClass) -> Option<Arc<EC2NodeClass>> {
     if class.kind.group != ec2_node_class::GROUP || class.kind.kind != ec2_node_class::KIND {
         return None;
@@ -493,7 +493,7 @@ impl<K: Reported> ConditionReport<K> {
     }
 }
 
-/// What the series of an object are kept under.
+/// The key under which the series of an object are stored.
 fn series_key(key: &ObjectKey) -> String {
     format!("{}/{}", key.namespace, key.name)
 }

@@ -1,4 +1,4 @@
-//! Which steps of a pod's start are still to be measured (OPS-135 to OPS-140, OPS-144, OPS-257).
+//! The steps of a pod's start that are still to be measured (OPS-135 to OPS-140, OPS-144, OPS-257).
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use kerf_model::pod::{Phase, Pod};
 use kerf_state::PodMeasures;
 
-/// What a pod that was seen Pending has still to reach. A pod that was first seen later has nothing to reach: it records no duration.
+/// The steps that a pod has still to reach. Only a pod that was seen Pending has steps; one that was first seen later records no duration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Awaited {
     /// The pod's unique id: a pod of the same name that comes later starts afresh.
@@ -17,7 +17,7 @@ pub(super) struct Awaited {
     pub(super) binding: bool,
 }
 
-/// What a pod has reached since it was last looked at.
+/// The steps that a pod has reached since the last call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Reached {
     /// When it became ready.

@@ -23,7 +23,7 @@ pub(crate) struct PodReport {
     work: WorkLoop<ObjectKey>,
     series: Series,
     durations: Durations,
-    /// What pods have still to reach. `None` until this process leads.
+    /// The steps that pods have still to reach. `None` until this process leads.
     awaited: Mutex<Option<BTreeMap<ObjectKey, Awaited>>>,
 }
 
@@ -147,7 +147,7 @@ impl Family {
     }
 }
 
-/// What is computed at scrape time.
+/// The gauges that are computed at scrape time.
 struct Gauges {
     state: Family,
     unstarted: Family,

@@ -1,4 +1,4 @@
-//! The machines of a cluster, from look to look: what they cost, and which have gone.
+//! Compares the machines of a cluster between two observations: their cost, and the machines that are gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use kerf_model::snapshot::Snapshot;
 
 use super::shadow_record::Machine;
 
-/// The machines as they were at the last look, by NodeClaim.
+/// The machines at the last observation, by NodeClaim.
 #[derive(Debug, Default)]
 pub(super) struct Machines {
     staying: BTreeMap<Arc<str>, Machine>,
     cost: Option<(usize, Price)>,
 }
 
-/// What one look finds.
+/// The changes since the last observation.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct MachineChange {
-    /// The machines that began to go, or are gone, by NodeClaim.
+    /// The machines whose deletion began, or that are gone, by NodeClaim.
     pub(super) ended: Vec<(Arc<str>, Machine)>,
-    /// How many machines there are and what they cost per hour, if that has changed.
+    /// The number of machines and their price per hour, if one of them has changed.
     pub(super) cost: Option<(usize, Price)>,
 }
 
 impl Machines {
-    /// Looks at the cluster.
+    /// Takes the machines of a snapshot and returns the changes.
     pub(super) fn update(&mut self, snapshot: &Snapshot) -> MachineChange {
         let managed = || snapshot.nodes.iter().filter(|node| node.managed);
         let staying = managed().filter(|node| !node.lifecycle.deleting);

@@ -1,6 +1,6 @@
 //! Shadow mode: decisions beside a running autoscaler that carries out its own.
 //!
-//! The cluster is followed as always, through a client that only reads. Pods that begin to wait start a pass of provisioning, and rounds of
+//! The cluster is watched as usual, through a client that only reads. Pods that begin to wait start a pass of provisioning, and rounds of
 //! disruption follow each other, with the functions that decide for the controllers. Nothing is carried out: decisions are logged, counted
 //! and written as [`ShadowRecord`]s, beside what the other autoscaler did.
 

@@ -1,4 +1,4 @@
-//! The loops of shadow mode: passes for pods that wait, and a look at the cluster every ten seconds.
+//! The loops of shadow mode: passes for pods that wait, and an observation of the cluster every ten seconds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +29,7 @@ use crate::disruption::Progress;
 use crate::provisioning::Batcher;
 use crate::reconciler::LeaderTask;
 
-/// The time between two looks at the cluster: that between two rounds of disruption (DIS-006).
+/// The time between two observations of the cluster: that between two rounds of disruption (DIS-006).
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Decides and carries nothing out.
@@ -45,7 +45,7 @@ pub(crate) struct ShadowObserver {
 #[derive(Default)]
 struct ObserverState {
     scale_up: Option<ScaleUp>,
-    /// What Kerf would have done in the scale-up that is under way.
+    /// What Kerf would have done in the current scale-up.
     planned: Option<Planned>,
     machines: Machines,
     standing: StandingCommands,
@@ -118,7 +118,7 @@ impl ShadowObserver {
                 () = shutdown.cancelled() => return,
                 () = self.batcher.wait() => {}
             }
-            // The other autoscaler's NodeClaims on their way do not hold a pass up: it plans as if they had not come.
+            // NodeClaims of the other autoscaler that are not launched yet do not delay a pass: it plans as if they did not exist.
             if let Err(error) = self.pass(shutdown).await {
                 tracing::error!(%error, "planning beside the other autoscaler");
             }
@@ -170,7 +170,7 @@ impl ShadowObserver {
         }
     }
 
-    /// Looks at the cluster until `shutdown` is cancelled.
+    /// Observes the cluster until `shutdown` is cancelled.
     async fn looks(&self, shutdown: &CancellationToken) {
         loop {
             tokio::select! {
@@ -191,7 +191,7 @@ impl ShadowObserver {
         }
     }
 
-    /// Records machines that go, and what the cluster costs.
+    /// Records machines that are deleted, and the cost of the cluster.
     fn look_at_machines(&self) {
         let time = self.context.now();
         let snapshot = self.context.cluster.snapshot(time);
@@ -205,7 +205,7 @@ impl ShadowObserver {
                 scale_up.disturbed = true;
             }
         }
-        // Reasons of NodeClaims that came and went between two looks.
+        // Reasons of NodeClaims that were created and deleted between two observations.
         let known: BTreeSet<&str> = snapshot
             .nodes
             .iter()
@@ -222,7 +222,7 @@ impl ShadowObserver {
         }
     }
 
-    /// Records the scale-up that is over.
+    /// Records the scale-up that has ended.
     fn end_scale_up(&self) {
         let (time, uptime) = (self.context.now(), self.context.cluster.uptime());
         let (scale_up, planned) = {
@@ -318,7 +318,7 @@ impl ShadowObserver {
         .await
     }
 
-    /// Records the commands that were not decided before, and those that hold no longer.
+    /// Records the commands that were not decided before, and those that are no longer right.
     fn decided(&self, commands: &[Command]) {
         let time = self.context.now();
         let interner = &self.context.interner;

@@ -15,10 +15,10 @@ pub struct RecordFileError {
     source: std::io::Error,
 }
 
-/// A file of records, one line each; without a path they go nowhere.
+/// A file of records, one line each; without a path they are discarded.
 pub(crate) struct RecordFile {
     file: Option<Mutex<File>>,
-    /// The last record could not be written.
+    /// Whether the last record could not be written.
     fails: AtomicBool,
 }
 

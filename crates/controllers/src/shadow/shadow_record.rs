@@ -1,4 +1,4 @@
-//! What shadow mode writes: one JSON object a line.
+//! The records of shadow mode: one JSON object a line.
 
 use jiff::Timestamp;
 use kerf_model::instance_type::Offering;
@@ -19,9 +19,9 @@ pub enum ShadowRecord {
         /// Kerf's version.
         version: String,
     },
-    /// A scale-up is over: machines for the same pods, from the same beginning.
+    /// A scale-up has ended: the machines of both for the same pods, from the same cluster.
     ScaleUp {
-        /// When it was over.
+        /// When it ended.
         time: Timestamp,
         /// When the first pod began to wait.
         began: Timestamp,
@@ -35,7 +35,7 @@ pub enum ShadowRecord {
         other: Vec<Machine>,
         /// How many pods waited at the end.
         other_left_over: usize,
-        /// Machines went meanwhile, so that some of the other's may be replacements.
+        /// Whether machines were deleted meanwhile, so that some of the other's may be replacements.
         disturbed: bool,
     },
     /// Kerf would have disrupted these nodes.
@@ -50,10 +50,10 @@ pub enum ShadowRecord {
         nodes: Vec<Machine>,
         /// What would replace them.
         replacements: Vec<Machine>,
-        /// What this would save.
+        /// The savings in dollars per hour.
         savings_per_hour: f64,
     },
-    /// A command holds no longer: the other autoscaler carried it out, or the cluster changed.
+    /// A command is no longer right: the other autoscaler carried it out, or the cluster changed.
     CommandEnded {
         /// When.
         time: Timestamp,

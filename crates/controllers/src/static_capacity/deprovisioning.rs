@@ -1,6 +1,6 @@
 //! Deletes claims of a pool that has more than `spec.replicas` (LIF-175 to LIF-181).
 //!
-//! Neither disruption budgets nor do-not-disrupt prevent a deletion, because somebody lowered the number of nodes on purpose. They only
+//! Neither disruption budgets nor do-not-disrupt prevent a deletion, because the number of nodes was lowered on purpose. They only
 //! decide which nodes go first, and the drain that follows evicts pods as any other.
 
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::retry::Retry;
 
 const NAME: &str = "static.deprovisioning";
 const WORKERS: usize = 10;
-/// The time until a pool is looked at again when nothing calls for it.
+/// The time until a pool is reconciled again when nothing changes.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// Deletes the claims a pool has too many.
+/// Deletes the excess claims of a pool.
 pub(crate) struct StaticDeprovisioning {
     context: Context,
     work: WorkLoop<String>,

@@ -21,7 +21,7 @@ use crate::reconciler::{Reconciler, WorkLoop};
 
 const NAME: &str = "static.provisioning";
 const WORKERS: usize = 10;
-/// The time until the pool is looked at again when there is nothing to do.
+/// The time until the pool is reconciled again when there is nothing to do.
 const SETTLED: Duration = Duration::from_secs(60);
 /// The same when the node limit leaves no room.
 const LIMITED: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ impl StaticProvisioning {
         replicas.saturating_sub(u64::try_from(there).unwrap_or(u64::MAX))
     }
 
-    /// Takes the pool's claims over from the API server.
+    /// Reads the pool's claims from the API server into the cluster.
     async fn learn(&self, pool: &str) -> Result<(), kube::Error> {
         for claim in list_claims(&self.context, pool).await? {
             self.context.cluster.created(claim);
@@ -95,7 +95,7 @@ impl StaticProvisioning {
         Err(ReconcileError::message(errors.join("; ")))
     }
 
-    /// Keeps the back-off of a claim's pool: a launch ends it, a claim that ends without one extends it.
+    /// Updates the back-off of a claim's pool: a launch resets it, a claim that ends without a launch extends it.
     fn note(&self, claim: &Diff<NodeClaim>) {
         let Some(pool) = self.static_pool(claim) else { return };
         if claim.after.as_deref().is_some_and(is_launched) && claim.differs(is_launched) {

@@ -26,7 +26,7 @@ impl Reservation {
         self.left
     }
 
-    /// Takes the room of one claim out; `None` when nothing is left.
+    /// Splits off the room of one claim; `None` when nothing is left.
     pub(crate) fn split(&mut self) -> Option<Self> {
         self.left = self.left.checked_sub(1)?;
         Some(Self {

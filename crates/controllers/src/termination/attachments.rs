@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long a list is used: nodes that wait at the same time share one, and each looks once a second.
+/// How long a list is used: nodes that wait at the same time share one, and each polls once a second.
 const SHARED_FOR: Duration = Duration::from_millis(800);
 
 /// The attachments of the whole cluster, read on demand. API servers cannot select them by node.

@@ -49,7 +49,7 @@ impl Key for EvictionKey {
     }
 }
 
-/// How far an eviction has come.
+/// The state of an eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// Not accepted yet.
@@ -58,7 +58,7 @@ enum Stage {
     Accepted,
 }
 
-/// What an answer to an eviction means.
+/// The meaning of an answer to an eviction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Answer {
     Accepted,
@@ -101,7 +101,7 @@ impl Evictions {
     }
 
     /// Whether the pod may still be evicted. Since the drain added it, do-not-disrupt may have been set (LIF-104), or the clock may have been
-    /// set back to a time at which it holds. The drain adds the pod again when that is over.
+    /// set back to a time at which it holds. The drain adds the pod again when the protection has ended.
     fn may_go(&self, key: &EvictionKey) -> bool {
         let judged_at = self.context.jump_guard.judged_at();
         let pod = self.context.cluster.pod(&key.namespace, &key.name);
@@ -241,7 +241,7 @@ impl Reconciler for Evictions {
         }
         match meaning(&result) {
             Answer::Accepted => {
-                // Word of its end, which forgets it, may have come before the answer.
+                // The pod's deletion may have been observed before the answer; then its entry is removed already.
                 if let Some(stage) = self.locked().get_mut(key) {
                     *stage = Stage::Accepted;
                 }

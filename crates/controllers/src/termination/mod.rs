@@ -1,7 +1,7 @@
 //! Ends a Node that is being deleted: taint, drain, volumes, instance, finalizer (the controllers `node.termination` and
 //! `eviction-queue`).
 //!
-//! Which pods go next, by when and which volumes are waited for is decided by [`kerf_lifecycle`]. All intent is in the API: the Node's
+//! [`kerf_lifecycle`] decides which pods are evicted next, by when, and which volumes are waited for. All intent is in the API: the Node's
 //! deletion, its taint, the claim's conditions and deadline. A pass can be interrupted anywhere.
 
 mod attachments;

@@ -39,14 +39,14 @@ use crate::lifecycle::taints_mut;
 use crate::node_writes::edit_node;
 use crate::pod_reference::pod_ref;
 
-/// How often a drain looks (LIF-086, LIF-089).
+/// The time between two steps of a drain (LIF-086, LIF-089).
 const POLL: Duration = Duration::from_secs(1);
 /// The least time a drain takes: a scheduler that does not know of the taint yet may still bind a pod (LIF-087).
 const DRAIN_MIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// Whether the instance has ended.
 enum Ended {
-    /// Look again after this time.
+    /// Check again after this time.
     NotYet(Duration),
     Gone,
 }
@@ -314,7 +314,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Waits for volumes. True when it stopped waiting because the deadline is over (LIF-088 to LIF-090).
+    /// Waits for volumes. True when it stopped waiting because the deadline has passed (LIF-088 to LIF-090).
     async fn detach(&self, deadline: Option<Timestamp>) -> Result<(bool, Step), ReconcileError> {
         let attachments = self.termination.attachments.list().await?;
         if !attachments
@@ -376,7 +376,7 @@ impl<'a> Pass<'a> {
             "uid": self.node.metadata.uid,
         }});
         let api: Api<Node> = Api::all(self.context.client.clone());
-        // The watch event that forgets the Node may come before the answer.
+        // The watch event that removes the Node may arrive before the answer.
         self.termination.note_released(self.node);
         let patched = api
             .patch(self.name, &PatchParams::default(), &Patch::Strategic(patch))
