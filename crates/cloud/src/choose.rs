@@ -52,7 +52,7 @@ pub fn cheapest<'a>(
     best
 }
 
-/// Where random choices come from: a number in `0..bound`, 0 for a bound of 0. Callers hand in a seeded generator.
+/// A source of random numbers in `0..bound`; 0 for a bound of 0. Callers pass a seeded generator.
 pub trait Randomness: Send + Sync {
     /// The next number in `0..bound`.
     fn below(&self, bound: u64) -> u64;

@@ -1,4 +1,4 @@
-//! What a provider needs of a claim besides its spec.
+//! The metadata of a claim that a provider needs.
 
 use crate::error::CloudError;
 use kerf_api::NodeClaim;

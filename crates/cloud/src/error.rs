@@ -41,7 +41,7 @@ pub enum CloudError {
     Other(Arc<str>),
 }
 
-/// What the caller of `create` does with the claim after an error of it.
+/// What the caller of `create` does with the claim after an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaunchFailure {
     /// Delete the claim; the reason is the label of `karpenter_nodeclaims_disrupted_total`.

@@ -1,6 +1,6 @@
 //! What all cloud providers share: the provider trait, its errors, and what is computed from catalogues.
 //!
-//! In come NodeClaims and NodePools; out go launched instances, instance types with their offerings
+//! The input is NodeClaims and NodePools; the output is launched instances, instance types with their offerings
 //! ([`Catalogue`](kerf_model::instance_type::Catalogue)) and typed errors ([`CloudError`]). Decorators wrap a provider: node
 //! overlays, call metrics, faults for tests. Units are those of the model: milli-cores, bytes, 10⁻¹² dollars per hour.
 

@@ -51,7 +51,7 @@ pub struct Call {
     pub error: Option<&'static str>,
 }
 
-/// Where measurements go.
+/// A receiver of measurements.
 pub trait CallObserver: Send + Sync {
     /// Takes one measurement.
     fn observe(&self, call: Call);

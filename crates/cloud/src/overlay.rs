@@ -88,7 +88,7 @@ impl Overlay {
         })
     }
 
-    /// The types that are all this overlay is about, and the price it sets for them.
+    /// The instance types that this overlay selects by their names alone, and the price it sets for them.
     fn type_prices(&self, interner: &Interner) -> Vec<(String, Price)> {
         let types = self.requirements.get(sym::INSTANCE_TYPE);
         match (self.price, types) {

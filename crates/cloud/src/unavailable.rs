@@ -28,7 +28,7 @@ impl Exhausted {
     }
 }
 
-/// The offerings without capacity, each until its time is over.
+/// The offerings without capacity, each until its time has passed.
 #[derive(Debug)]
 pub struct UnavailableOfferings {
     keep: SignedDuration,
@@ -59,7 +59,7 @@ impl UnavailableOfferings {
             .insert(what, end);
     }
 
-    /// The offerings to avoid at `now`; removes records whose time is over.
+    /// The offerings to avoid at `now`; removes expired records.
     pub fn current(&self, now: Timestamp) -> Vec<Exhausted> {
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         until.retain(|_, end| *end > now);

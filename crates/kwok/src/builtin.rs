@@ -1,4 +1,4 @@
-//! The list of types the KWOK provider has of its own (KWK-026 to KWK-031).
+//! The built-in list of instance types of the KWOK provider (KWK-026 to KWK-031).
 
 use crate::type_definition::{OfferingDefinition, TypeDefinition};
 use kerf_model::instance_type::Catalogue;

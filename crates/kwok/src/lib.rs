@@ -1,7 +1,7 @@
 //! The KWOK provider: nodes without machines, for tests, the demo and simulations.
 //!
-//! In come NodeClaims and instance types (built in, real EC2 ones, or read from a file); out go Node objects that a simulator brings
-//! to life. Units are those of the model.
+//! The input is NodeClaims and instance types (built in, real EC2 ones, or read from a file); the output is Node objects, for which a
+//! simulator plays the kubelet. Units are those of the model.
 
 #![cfg_attr(
     not(test),

@@ -1,4 +1,4 @@
-//! Which catalogue the controller works with (KWK-018, KWK-019).
+//! Loads the catalogue of the controller (KWK-018, KWK-019).
 
 use crate::builtin::builtin_catalogue;
 use crate::read::{CatalogueErrors, ReadMode, read_catalogue};
@@ -15,7 +15,7 @@ pub enum LoadError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The file is not in the format.

@@ -35,7 +35,7 @@ pub(crate) struct Machine {
     pub(crate) launched: Launched,
 }
 
-/// What a Node's `status.capacity` says.
+/// The value of a Node's `status.capacity`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum NodeCapacity {
     /// What the claim requests (KWK-049), as upstream's KWOK provider does: NodePool limits then count requests, not machines (KWK-050).

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The longest time until an expired claim is looked for again: somebody may set the wall clock meanwhile.
+/// The longest time until the age of a claim is checked again: the wall clock may be set meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_secs(3600);
-/// The time until a claim is looked at again that shares its machine with another claim or a second Node.
+/// The time until a claim is checked again that shares its machine with another claim or a second Node.
 const DOUBLED_AGAIN: Duration = Duration::from_secs(60);
 
 /// What to do with a claim because of its age.
@@ -14,7 +14,7 @@ const DOUBLED_AGAIN: Duration = Duration::from_secs(60);
 pub enum Expiry {
     /// Nothing: it never expires.
     Never,
-    /// Look again after this time.
+    /// Check again after this time.
     Wait(Duration),
     /// Delete it.
     Expired,

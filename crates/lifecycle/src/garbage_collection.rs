@@ -38,7 +38,7 @@ pub struct Instance<'a> {
     pub created: Option<Timestamp>,
     /// Whether it was launched for a claim of this cluster.
     pub ours: bool,
-    /// Whether its Node is registered: then the Node's finalizer and owner see to its end.
+    /// Whether its Node is registered: then the Node's finalizer and owner end the instance.
     pub registered: bool,
     /// Whether it is being terminated.
     pub deleting: bool,

@@ -9,13 +9,13 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Launches at a time after one found no capacity: a second one tries another size of machine.
 const LAUNCHES_MIN: usize = 2;
-/// So many more may be under way for each that succeeds: a few seconds after capacity is back, a large scale-up is no longer slowed.
+/// By how much the limit grows with each launch that succeeds: a few seconds after capacity is back, a large scale-up is no longer slowed.
 const GROWTH: usize = 4;
-/// With so many at a time the pool is not limited any more.
+/// From this limit on the pool is not limited any more.
 const ENOUGH: usize = 64;
-/// A pool is not limited any more if no launch found too little for so long: offerings without capacity are tried again after this time.
+/// A pool is not limited any more if no launch lacked capacity for so long: offerings without capacity are tried again after this time.
 const FORGOTTEN_AFTER: SignedDuration = SignedDuration::from_secs(180);
-/// A launch without result counts no longer than this.
+/// How long a launch without result counts.
 const RESULT_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 
 /// The pools that are limited, by name.
@@ -40,9 +40,9 @@ struct Limited {
 pub enum LaunchPermission {
     /// The pool is not limited.
     Unlimited,
-    /// The launch is one of the few that may be under way: it is counted until [`LaunchLimits::name`] or [`LaunchLimits::give_up`].
+    /// The launch is within the limit of the pool. It is counted until [`LaunchLimits::name`] or [`LaunchLimits::give_up`].
     Counted,
-    /// As many are under way as may be.
+    /// The limit of the pool is reached.
     Refused,
 }
 
@@ -79,7 +79,7 @@ impl LaunchLimits {
         }
     }
 
-    /// Notes that the launch of a claim found no capacity.
+    /// Records that the launch of a claim found no capacity.
     pub fn exhausted(&mut self, pool: &str, claim: &str, now: Timestamp) {
         let limited = self.pools.entry(pool.to_owned()).or_insert_with(|| Limited {
             allowed: LAUNCHES_MIN,
@@ -92,7 +92,7 @@ impl LaunchLimits {
         limited.exhausted = now;
     }
 
-    /// Notes that a claim was launched.
+    /// Records that a claim was launched.
     pub fn launched(&mut self, pool: &str, claim: &str) {
         let Some(limited) = self.pools.get_mut(pool) else {
             return;
@@ -185,7 +185,7 @@ mod tests {
         limits.give_up("a");
         limits.give_up("a");
         assert_eq!(launch(&mut limits, "a", START).len(), LAUNCHES_MIN);
-        // Their claims were deleted by somebody: no result comes.
+        // The claims were deleted: there will be no result.
         let later = START + RESULT_WITHIN;
         assert_eq!(launch(&mut limits, "a", later).len(), LAUNCHES_MIN);
         let much_later = later + FORGOTTEN_AFTER;

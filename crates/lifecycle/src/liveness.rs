@@ -24,8 +24,8 @@ impl Default for Timeouts {
     }
 }
 
-/// How far a claim has come. `since` is the last transition of the condition that comes next, which is the creation unless somebody
-/// reset it; `None` while the claim has no conditions.
+/// The progress of a claim. `since` is the last transition of the next condition, which is the creation unless the condition was
+/// reset; `None` while the claim has no conditions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// It has no instance yet; `Launched` comes next.
@@ -47,7 +47,7 @@ pub enum Progress {
 pub enum Liveness {
     /// It is registered: no time limit is left (LIF-053).
     Settled,
-    /// It is in time; look again after this time.
+    /// It is in time; check again after this time.
     Waiting(Duration),
     /// It took too long and has to go.
     TimedOut(Timeout),

@@ -1,4 +1,4 @@
-//! Whether the latest nodes of a pool registered (LIF-057 to LIF-065): what the condition `NodeRegistrationHealthy` is made from.
+//! Whether the latest nodes of a pool registered (LIF-057 to LIF-065): the source of the condition `NodeRegistrationHealthy`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ const REMEMBERED: usize = 4;
 /// This many failures among them make a pool unhealthy: half (LIF-058).
 const FAILURES_UNHEALTHY: usize = 2;
 
-/// What the remembered outcomes say.
+/// The health that the remembered outcomes show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Health {
     /// There is no outcome yet.
@@ -37,7 +37,7 @@ pub enum Registration {
     Failed(Failure),
 }
 
-/// What the pool's condition has to say.
+/// The state that the pool's condition should have.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PoolCondition {
     /// True (LIF-059).
@@ -59,7 +59,7 @@ struct Outcome {
 pub struct Outcomes {
     /// Oldest first.
     last: VecDeque<Outcome>,
-    /// Not every outcome changes it.
+    /// The state that the last outcomes gave the condition; not every outcome changes it.
     verdict: Option<PoolCondition>,
 }
 
@@ -97,7 +97,7 @@ impl Outcomes {
         }
     }
 
-    /// What the outcomes say.
+    /// The health that the outcomes show.
     pub fn health(&self) -> Health {
         match self.last.iter().filter(|outcome| !outcome.registered).count() {
             _ if self.last.is_empty() => Health::Unknown,
@@ -106,7 +106,7 @@ impl Outcomes {
         }
     }
 
-    /// What the condition has to say; `None` to leave it as it is.
+    /// The state that the condition should have; `None` to leave it as it is.
     pub const fn verdict(&self) -> Option<&PoolCondition> {
         self.verdict.as_ref()
     }

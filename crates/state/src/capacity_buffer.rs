@@ -10,10 +10,10 @@ use kerf_model::intern::sym;
 use kerf_model::pod::Pod;
 use std::sync::Arc;
 
-/// What describes the pods of a buffer.
+/// The pod template that a buffer refers to.
 #[derive(Clone, Debug)]
 pub struct Referent {
-    /// What one pod is.
+    /// The template of one pod.
     pub template: LeanPodTemplate,
     /// How many replicas the workload has; `None` for a PodTemplate.
     pub replicas: Option<i32>,
@@ -59,7 +59,7 @@ impl ReferentKind {
     }
 }
 
-/// Why a buffer refers to nothing that describes pods.
+/// Why the reference of a buffer is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum InvalidReference {
     /// It names neither a PodTemplate nor a workload.
@@ -94,7 +94,7 @@ pub fn reference(buffer: &CapacityBuffer) -> Result<(ReferentKind, &str), Invali
     Ok((kind, &reference.name))
 }
 
-/// The most virtual pods of one buffer. Each is a pod in memory and in every plan, and anybody who may create a buffer chooses the number.
+/// The most virtual pods of one buffer. Each is a pod in memory and in every plan, and any user who may create a buffer chooses the number.
 /// The solver places so many in a fraction of a second (`cargo bench --bench diverse`).
 pub const REPLICAS_MAX: i32 = 10_000;
 

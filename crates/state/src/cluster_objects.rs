@@ -1,6 +1,6 @@
-//! A cluster from objects at hand, for tools that work offline.
+//! A cluster built from given objects, for tools that work offline.
 //!
-//! What an API server, admission and the controllers would have filled in is filled in here: priorities from priority classes, requests
+//! Fills in what an API server, admission and the controllers would have filled in: priorities from priority classes, requests
 //! from limits, unique ids. Unbound pods wait for capacity, and pools without conditions are ready.
 
 use crate::convert::{Conventions, default_from_limits};

@@ -1,11 +1,11 @@
-//! What a pool costs now (section 18 of `docs/behaviour/lifecycle.md`).
+//! The present cost of a pool (section 18 of `docs/behaviour/lifecycle.md`).
 
 use kerf_model::intern::sym;
 use kerf_model::price::Price;
 use kerf_model::snapshot::Snapshot;
 use std::sync::Arc;
 
-/// What the machines of one pool cost per hour.
+/// The cost of the machines of one pool per hour.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PoolCost {
     /// The sum of the prices of its claims.

@@ -1,11 +1,11 @@
-//! What identifies objects and machines.
+//! The keys of objects and machines.
 
 use std::sync::Arc;
 
 /// Namespace (empty for cluster-wide kinds) and name. The order of keys is the order of snapshots.
 pub(crate) type Key = (Arc<str>, Arc<str>);
 
-/// What identifies a machine.
+/// The key of a machine.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum MachineKey {
     /// The provider's id (SCH-054).

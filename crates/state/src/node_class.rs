@@ -7,7 +7,7 @@ use kube::core::DynamicObject;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// What is read of a node class.
+/// The fields of a node class that are read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeClass {
     /// Its kind.
@@ -24,11 +24,11 @@ pub struct NodeClass {
     pub deleting: bool,
     /// Its Ready condition.
     pub ready: Option<Condition>,
-    /// What only reports read.
+    /// The fields that only reports read.
     pub reported: ReportedClass,
 }
 
-/// What metrics and events about a node class show.
+/// The fields of a node class that metrics and events show.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReportedClass {
     /// Since when it is being deleted.

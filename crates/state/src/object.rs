@@ -1,4 +1,4 @@
-//! The kinds a mirror holds, and what can happen to their objects.
+//! The kinds a mirror holds, and the events of their objects.
 
 use crate::key::Key;
 use crate::lean::{
@@ -9,7 +9,7 @@ use kerf_api::{CapacityBuffer, NodeClaim, NodeOverlay, NodePool};
 use kube::Resource;
 use std::sync::Arc;
 
-/// What happened to objects of one kind.
+/// An event of one kind of objects.
 #[derive(Clone, Debug)]
 pub enum Event<K> {
     /// An object is there, new or changed.
@@ -127,7 +127,7 @@ impl Identity {
     }
 }
 
-/// What a relist changed that watch events would not have: the sign of missed events or, if much of it, of a restored etcd.
+/// The changes of a relist that no watch event announced. They are a sign of missed events or, if there are many, of a restored etcd.
 ///
 /// The mirror follows the list in any case. Code that deletes instances because an object is missing must check it first: an empty list,
 /// or one with older objects than before, proves nothing about machines.

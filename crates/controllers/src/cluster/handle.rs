@@ -246,8 +246,8 @@ impl Cluster {
         self.read().mirror.waiting_pods()
     }
 
-    /// Removes what has expired from the in-flight store (see [`Mirror::expire`]), and records whether decisions may be made. Loops that decide call it
-    /// before they ask whether the cluster is synced.
+    /// Removes what has expired from the in-flight store (see [`Mirror::expire`]), and records whether decisions may be made. Loops that
+    /// decide call it before they ask whether the cluster is synced.
     pub fn expire(&self, now: Timestamp) {
         self.lock().expire(now, self.uptime());
     }

@@ -1,4 +1,4 @@
-//! What a provider may add to the rules of labels, volumes and node classes (SCH-007).
+//! The additions of a provider to the rules of labels, volumes and node classes (SCH-007).
 
 use kerf_api::{LabelRules, StartupTaints};
 use kerf_model::intern::{Interner, Sym};
@@ -20,7 +20,7 @@ pub struct Conventions {
     pub node_classes: BTreeSet<(String, String)>,
     /// Whether pods with resource claims are refused (SCH-005).
     pub refuse_resource_claims: bool,
-    /// Taints nodes lose by themselves while they start, declared or not.
+    /// Taints that other components remove while a node starts, declared or not.
     pub startup_taints: StartupTaints,
 }
 

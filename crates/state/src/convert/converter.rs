@@ -32,7 +32,7 @@ impl Converter {
         }
     }
 
-    /// The interner behind every id it gives out.
+    /// The interner of every id it returns.
     pub fn interner(&self) -> &Arc<Interner> {
         &self.interner
     }

@@ -1,6 +1,6 @@
-//! From API objects to the model: the only place that reads one and writes the other.
+//! Converts API objects to the model. No other module does.
 //!
-//! A conversion never fails as a whole. What an object says and the model cannot hold becomes a fault of exactly that object.
+//! A conversion never fails as a whole. A field that the model cannot represent becomes a fault of exactly that object.
 
 mod affinity;
 mod amounts;

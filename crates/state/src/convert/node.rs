@@ -1,4 +1,4 @@
-//! Nodes and claims, and how the two make one machine (section 5.1 of `docs/behaviour/scheduling.md`).
+//! Nodes and claims, and how the two are merged to one machine (section 5.1 of `docs/behaviour/scheduling.md`).
 
 use super::{Converter, Usage, ceil, floor, pod};
 use crate::lean::{LeanNode, LeanTaint};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// first minutes; the pods a machine was launched for are to stay with it.
 const SETTLING: SignedDuration = SignedDuration::from_secs(300);
 
-/// What is read of a Node object.
+/// The facts read from a Node object.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeFacts {
     /// Its name.
@@ -49,7 +49,7 @@ pub struct NodeFacts {
     pub faults: Vec<String>,
 }
 
-/// What is read of a NodeClaim.
+/// The facts read from a NodeClaim.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClaimFacts {
     /// Its name.
@@ -93,7 +93,7 @@ impl ClaimFacts {
     }
 }
 
-/// The parts a machine is put together from. One of node and claim at least is there.
+/// The parts of a machine. At least one of node and claim is there.
 #[derive(Clone, Debug)]
 pub(crate) struct MachineParts<'a> {
     /// The Node object.
@@ -201,7 +201,7 @@ impl Converter {
             }
         }
         labels.sort_unstable();
-        // Two deprecated keys may mean the same one; the first value stands.
+        // Two deprecated keys may have the same present name; the first value is kept.
         labels.dedup_by_key(|(key, _)| *key);
         labels
     }
@@ -217,7 +217,7 @@ impl Converter {
         let flag = |key: Sym| node.is_some_and(|node| value(&node.labels, key) == Some(sym::TRUE));
         let registered = !managed || flag(sym::REGISTERED);
         let initialized = !managed || (flag(sym::INITIALIZED) && !(parts.settling && self.restarts(node, claim)));
-        // SCH-059: the claim speaks until the node is registered.
+        // SCH-059: labels and taints are those of the claim until the node is registered.
         let by_claim = claim.filter(|_| node.is_none() || !registered);
         let (name, labels, do_not_disrupt) = match (by_claim, node) {
             (Some(claim), _) => (&claim.name, &claim.labels, claim.do_not_disrupt),
@@ -274,7 +274,7 @@ impl Converter {
         })
     }
 
-    /// Whether an initialised node shows again what nodes show that start: a taint that goes by itself, or none of a resource its claim
+    /// Whether an initialised node looks as if it starts again: it has a startup or ephemeral taint, or none of a resource its claim
     /// asked for (a kubelet that restarts has no devices until their plugins are back).
     fn restarts(&self, node: Option<&NodeFacts>, claim: Option<&ClaimFacts>) -> bool {
         let (Some(node), Some(claim)) = (node, claim) else {
@@ -285,14 +285,14 @@ impl Converter {
             || wanted.any(|(name, _)| node.allocatable.get(name) == 0)
     }
 
-    /// SCH-060, SCH-116: without the taints that go by themselves while the machine starts.
+    /// The taints without those that other components remove while the machine starts (SCH-060, SCH-116).
     pub(crate) fn lasting(&self, mut taints: Vec<Taint>, claim: Option<&ClaimFacts>) -> Vec<Taint> {
         taints.retain(|taint| !self.passes(taint, claim));
         taints
     }
 
-    /// Whether a taint goes by itself while the machine starts: by the contract, because the claim says so, or because well-known software
-    /// takes it away and the claim does not mean it to stay.
+    /// Whether another component removes a taint while the machine starts: it is an ephemeral taint, a startup taint of the claim, or a taint
+    /// that well-known software removes and that the claim does not list among its permanent ones.
     fn passes(&self, taint: &Taint, claim: Option<&ClaimFacts>) -> bool {
         let among = |taints: &[Taint]| {
             let mut others = taints.iter();

@@ -1,4 +1,4 @@
-//! Pods: one lean pod in, one model pod and what the mirror must remember about it out.
+//! Converts a lean pod to a model pod and the facts that the mirror keeps about it.
 
 use super::{Converter, requests};
 use crate::lean::{
@@ -33,7 +33,7 @@ pub struct PodFacts {
     pub claims: Vec<Arc<str>>,
     /// Whether it is provisionable (SCH-008 to SCH-013).
     pub provisionable: bool,
-    /// Whether it would be provisionable, had kube-scheduler looked at it.
+    /// Whether it is untried: it would be provisionable if kube-scheduler had tried it.
     pub untried: bool,
     /// It has scheduling gates, so no scheduler binds it (SCH-009).
     pub gated: bool,
@@ -41,11 +41,11 @@ pub struct PodFacts {
     pub daemon_set: Option<Arc<str>>,
     /// Which nodes it was nominated to; `None` if to none, and for bound pods.
     pub nomination: Option<Box<NodeNomination>>,
-    /// What metrics show about it.
+    /// The facts that metrics show.
     pub measures: PodMeasures,
 }
 
-/// What metrics show about a pod and decisions do not read.
+/// The facts about a pod that metrics show and decisions do not read.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct PodMeasures {
     /// When it was bound, by its condition PodScheduled; `None` while that is not True.
@@ -271,8 +271,8 @@ fn provisionable(lean: &LeanPod, owner: Owner, nomination: Option<&NodeNominatio
     needs_node(lean, owner, nomination) && scheduled.any(|condition| unschedulable(&condition.reason))
 }
 
-/// Whether a pod waits for its first turn in the queue of kube-scheduler. Pods of other schedulers never do: it is not known that these set
-/// the condition PodScheduled, so that their pods could count as untried for ever.
+/// Whether a pod waits for its first turn in the queue of kube-scheduler. Pods of other schedulers are never untried: it is unknown whether these
+/// set the condition PodScheduled, and without it their pods would count as untried for ever.
 fn untried(lean: &LeanPod, owner: Owner, nomination: Option<&NodeNomination>) -> bool {
     needs_node(lean, owner, nomination)
         && matches!(lean.spec.scheduler_name.as_str(), "" | DEFAULT_SCHEDULER)
@@ -289,7 +289,7 @@ fn needs_node(lean: &LeanPod, owner: Owner, nomination: Option<&NodeNomination>)
     lean.spec.node_name.is_empty() && !preempts && !matches!(owner, Owner::DaemonSet | Owner::Node)
 }
 
-/// What a scheduler said of a pod.
+/// The conditions `PodScheduled` of a pod.
 fn conditions_of_scheduling(lean: &LeanPod) -> impl Iterator<Item = &LeanCondition> {
     let conditions = lean.status.conditions.iter();
     conditions.filter(|condition| condition.kind == "PodScheduled")

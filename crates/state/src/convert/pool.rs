@@ -14,7 +14,7 @@ use kerf_model::resources::Resources;
 use kerf_model::selector::LabelSet;
 use std::sync::Arc;
 
-/// What is read of a NodePool. Usage and catalogue come from elsewhere.
+/// The facts read from a NodePool. Usage and catalogue are added later.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoolFacts {
     /// The pool, with nothing used and no catalogue yet.

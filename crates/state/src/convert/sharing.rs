@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// How many values a pool holds before it first looks for unused ones.
 const SWEEP_MIN: usize = 1024;
 
-/// Values shared by everybody who made an equal one. Unused values are swept whenever the pool has doubled, so that what churns with every
-/// rollout does not pile up, and sweeping costs a constant per insertion.
+/// One shared copy of each distinct value. Unused values are removed whenever the pool has doubled, so that values of old rollouts do not pile
+/// up, and removal costs a constant per insertion.
 pub(super) struct Pool<T> {
     values: HashSet<Arc<T>>,
     sweep_at: usize,

@@ -1,4 +1,4 @@
-//! Volume claims, volumes and storage classes, as far as they say where a pod may run (section 14 of `docs/behaviour/scheduling.md`).
+//! Volume claims, volumes and storage classes, as far as they restrict where a pod may run (section 14 of `docs/behaviour/scheduling.md`).
 
 use super::Converter;
 use super::conventions::csi_driver;
@@ -39,16 +39,16 @@ pub struct PvFacts {
 /// When a storage class binds its volumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BindingMode {
-    /// Before a pod is there.
+    /// Before a pod uses them.
     Immediate,
-    /// Where the first pod goes.
+    /// Where the first pod is scheduled.
     WaitForFirstConsumer,
 }
 
 /// A StorageClass.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ClassFacts {
-    /// Who makes the volumes, as written.
+    /// The name of the provisioner, as written.
     pub provisioner: Arc<str>,
     /// The CSI driver that attaches them.
     pub driver: Option<Arc<str>>,
@@ -60,7 +60,7 @@ pub struct ClassFacts {
     pub unsupported_topology: bool,
 }
 
-/// What a claim's name stands for, for [`Converter::volume`].
+/// The objects that a pod's volume refers to, for [`Converter::volume`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VolumeSource<'a> {
     /// The claim.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many claims are reserved, by pool; a pool without any is not there.
+/// How many claims are reserved, by pool; a pool without reservations has no entry.
 #[derive(Default, Debug)]
 pub(crate) struct ClaimReservations(BTreeMap<Arc<str>, u64>);
 

@@ -71,7 +71,7 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// Takes a command in.
+    /// Adds a command.
     pub(crate) fn insert(&mut self, command: CommandInFlight) {
         let ids = command.nodes.iter().map(|node| Arc::clone(&node.provider_id));
         Arc::make_mut(&mut self.held).extend(ids);
@@ -83,7 +83,7 @@ impl Commands {
         self.by_id.get(id)
     }
 
-    /// Notes that a replacement is initialised.
+    /// Records that a replacement is initialised.
     pub(crate) fn note_initialized(&mut self, id: &str, claim: &str) {
         let Some(command) = self.by_id.get_mut(id) else { return };
         let replacements = &mut Arc::make_mut(command).replacements;

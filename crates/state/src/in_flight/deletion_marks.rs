@@ -14,7 +14,7 @@ impl DeletionMarks {
         self.0.insert(Arc::clone(provider_id))
     }
 
-    /// Takes the mark away; false if there was none.
+    /// Removes the mark; false if there was none.
     pub(crate) fn remove(&mut self, provider_id: &str) -> bool {
         self.0.remove(provider_id)
     }

@@ -1,7 +1,7 @@
-//! What the API does not record: actions of this process that are under way, and what it waits for.
+//! What the API does not record: actions of this process that are in flight, and what it waits for.
 //!
 //! All of it lives in memory only, and a restart may lose it. Each file holds the store of one kind of information. Events and commands
-//! change a store, and [`crate::Mirror::expire`] ends what is over. Queries do not: a snapshot takes over the events since the last one, but
+//! change a store, and [`crate::Mirror::expire`] removes what has expired. Queries do not: a snapshot applies the events since the last one, but
 //! never ends anything because time has passed.
 
 mod buffer_pods;
@@ -50,7 +50,7 @@ pub(crate) struct InFlightStore {
     pub(crate) restarts: restarts::Restarts,
     /// The disruption commands in flight.
     pub(crate) commands: commands::Commands,
-    /// What consolidation moved, and the moves that did not last.
+    /// The moves of consolidation, and those that were undone.
     pub(crate) consolidation_back_off: ConsolidationBackOff,
     /// Claims whose replacement is being made.
     pub(crate) replacements: replacements::Replacements,

@@ -1,10 +1,10 @@
-//! When pods were first seen, decided on and planned: what pod latency metrics are made of (SCH-078 to SCH-082, LIF-214, LIF-215).
+//! When pods were first seen, decided on and planned, for pod latency metrics (SCH-078 to SCH-082, LIF-214, LIF-215).
 
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is remembered of a pod until it is deleted.
+/// The times of a pod, kept until it is deleted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PodTime {
     /// When it was first seen to be provisionable.
@@ -25,7 +25,7 @@ pub struct PodTimes {
     pods: BTreeMap<(Arc<str>, Arc<str>), PodTime>,
 }
 
-/// Where a pass put a pod.
+/// The place that a pass found for a pod.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placed {
     /// The place's pool has `NodeRegistrationHealthy` True.
@@ -35,13 +35,13 @@ pub struct Placed {
 }
 
 impl PodTimes {
-    /// A provisionable pod was seen; only the first time counts (SCH-034).
+    /// Records that a provisionable pod was seen; only the first time counts (SCH-034).
     pub fn acknowledge(&mut self, namespace: &str, name: &str, now: Timestamp) {
         self.entry(namespace, name).acknowledged.get_or_insert(now);
     }
 
-    /// A pass found a place for a pod (`Some`) or none (`None`). Gives the time from acknowledgement to the first decision, once per pod,
-    /// for the pods that were acknowledged (SCH-078). Bound and virtual pods are not to be recorded (SCH-081).
+    /// Records that a pass found a place for a pod (`Some`) or none (`None`). Returns the time from acknowledgement to the first
+    /// decision, once per pod, for the pods that were acknowledged (SCH-078). Bound and virtual pods are not to be recorded (SCH-081).
     pub fn decide(
         &mut self,
         namespace: &str,
@@ -67,12 +67,12 @@ impl PodTimes {
         time.acknowledged.map(|seen| now.duration_since(seen))
     }
 
-    /// The claim made for a pod got its name (SCH-082).
+    /// Records the name of the claim created for a pod (SCH-082).
     pub fn planned_onto(&mut self, namespace: &str, name: &str, claim: &Arc<str>) {
         self.entry(namespace, name).claim = Some(Arc::clone(claim));
     }
 
-    /// What is remembered of a pod.
+    /// The times of a pod.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&PodTime> {
         self.pods.get(&(Arc::from(namespace), Arc::from(name)))
     }
@@ -82,7 +82,7 @@ impl PodTimes {
         self.pods.get(key)?.claim.as_ref()
     }
 
-    /// The pod is gone.
+    /// Removes a pod that is gone.
     pub fn forget(&mut self, namespace: &Arc<str>, name: &Arc<str>) {
         self.pods.remove(&(Arc::clone(namespace), Arc::clone(name)));
     }

@@ -30,12 +30,12 @@ pub(crate) struct PromisedPod {
     pub(crate) requests: Resources,
 }
 
-/// What one claim was made for.
+/// The pods that one claim was created for.
 #[derive(Clone, Debug)]
 pub(crate) struct Promise {
     pub(crate) pods: Vec<PromisedPod>,
     pub(crate) capacity: Resources,
-    /// What the pods asked for that left meanwhile.
+    /// The requests of the pods that left meanwhile.
     pub(crate) freed: Resources,
 }
 

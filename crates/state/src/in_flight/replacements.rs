@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub(crate) struct Replacements(BTreeSet<Arc<str>>);
 
 impl Replacements {
-    /// Notes whether the replacement of a claim is being made.
+    /// Records whether the replacement of a claim is being created.
     pub(crate) fn set(&mut self, claim_uid: &Arc<str>, pending: bool) {
         if pending {
             self.0.insert(Arc::clone(claim_uid));

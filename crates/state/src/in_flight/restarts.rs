@@ -1,4 +1,4 @@
-//! Initialised machines whose node shows signs of a start again; they count as starting until a time at most.
+//! Initialised machines whose node seems to start again; they count as starting for a limited time.
 
 use crate::key::MachineKey;
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ impl Restarts {
         };
     }
 
-    /// Ends the waits whose time has come and returns their machines.
+    /// Removes the machines whose time has passed and returns them.
     pub(crate) fn expire(&mut self, now: Timestamp) -> impl Iterator<Item = MachineKey> {
         self.0.extract_if(.., move |_, until| *until <= now).map(|(key, _)| key)
     }

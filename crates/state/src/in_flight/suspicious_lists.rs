@@ -35,7 +35,7 @@ struct Suspicion {
     missing: BTreeSet<String>,
     /// Objects were older than they had been.
     rewound: bool,
-    /// Since when fresh lists say the same, as uptime.
+    /// Since when fresh lists agree with the mirror, as uptime.
     confirmed_since: Option<Duration>,
 }
 
@@ -74,7 +74,7 @@ impl SuspiciousLists {
         }
     }
 
-    /// Notes that an object is there.
+    /// Records that an object exists.
     pub(crate) fn present(&mut self, kind: Kind, name: &str) {
         if let Some(suspicion) = self.suspicions.get_mut(&kind) {
             suspicion.missing.remove(name);

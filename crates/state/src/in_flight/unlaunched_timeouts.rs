@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest wait for one claim: most launches are answered sooner, and a pending pod should not wait a full minute for another's claim.
+/// The longest wait for one claim: most launches are answered sooner, and a pending pod should not wait a full minute for the claim of another pod.
 const LONGEST: Duration = Duration::from_secs(45);
 
 /// A claim that planning waits for.
@@ -26,7 +26,7 @@ pub(crate) struct Unlaunched {
 pub(crate) struct UnlaunchedTimeouts(BTreeMap<Arc<str>, Duration>);
 
 impl UnlaunchedTimeouts {
-    /// Takes what is waited for now and returns the claims whose wait ends.
+    /// Takes the claims that planning waits for now and returns those whose wait ends.
     pub(crate) fn expire(&mut self, unlaunched: &BTreeSet<Unlaunched>, uptime: Duration) -> Vec<Arc<str>> {
         let names: BTreeSet<&Arc<str>> = unlaunched.iter().map(|one| &one.claim).collect();
         self.0.retain(|claim, _| names.contains(claim));

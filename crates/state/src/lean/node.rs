@@ -12,10 +12,10 @@ pub struct LeanNode {
     /// Its metadata, without managed fields.
     #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
-    /// What it is meant to be.
+    /// Its spec.
     #[serde(default, deserialize_with = "or_default")]
     pub spec: LeanNodeSpec,
-    /// What it says of itself.
+    /// Its status.
     #[serde(default, deserialize_with = "or_default")]
     pub status: LeanNodeStatus,
 }
@@ -43,7 +43,7 @@ pub struct LeanTaint {
     pub value: String,
     /// The effect.
     pub effect: String,
-    /// Since when pods are evicted because of it. Who writes the taints has to keep it.
+    /// Since when pods are evicted because of it. A write of the taints has to keep it.
     pub time_added: Option<Time>,
 }
 

@@ -13,10 +13,10 @@ pub struct LeanPod {
     /// Its metadata, without managed fields.
     #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
-    /// What it asks for.
+    /// Its spec.
     #[serde(default, deserialize_with = "or_default")]
     pub spec: LeanPodSpec,
-    /// What became of it.
+    /// Its status.
     #[serde(default, deserialize_with = "or_default")]
     pub status: LeanPodStatus,
 }
@@ -319,7 +319,7 @@ pub struct LeanSpread {
 #[derive(Deserialize, Clone, Debug, Default)]
 #[serde(default, rename_all = "camelCase")]
 pub struct LeanPodStatus {
-    /// Where it is in its life.
+    /// Its phase, such as `Pending`.
     #[serde(deserialize_with = "or_default")]
     pub phase: String,
     /// Its conditions.
@@ -364,8 +364,8 @@ pub struct LeanCondition {
 pub struct LeanContainerStatus {
     /// The container's name.
     pub name: String,
-    /// What the runtime gives it.
+    /// The resources that the runtime gives it.
     pub resources: Option<LeanResources>,
-    /// What the kubelet set aside for it.
+    /// The resources that the kubelet allocated for it.
     pub allocated_resources: Amounts,
 }

@@ -1,4 +1,4 @@
-//! Volumes and what they come from, as far as they are read.
+//! Volumes, volume claims and storage classes, as far as they are read.
 
 use super::{LeanNodeSelector, meta, or_default};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -13,10 +13,10 @@ pub struct LeanPvc {
     /// Its metadata, without managed fields.
     #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
-    /// What it asks for.
+    /// Its spec.
     #[serde(default, deserialize_with = "or_default")]
     pub spec: LeanPvcSpec,
-    /// What it got.
+    /// Its status.
     #[serde(default, deserialize_with = "or_default")]
     pub status: LeanPvcStatus,
 }
@@ -49,7 +49,7 @@ pub struct LeanPv {
     /// Its metadata, without managed fields.
     #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
-    /// What it is.
+    /// Its spec.
     #[serde(default, deserialize_with = "or_default")]
     pub spec: LeanPvSpec,
 }
@@ -95,7 +95,7 @@ pub struct LeanStorageClass {
     /// Its metadata, without managed fields.
     #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
-    /// Who makes the volumes.
+    /// The name of the provisioner.
     #[serde(default, deserialize_with = "or_default")]
     pub provisioner: String,
     /// `Immediate` (the default) or `WaitForFirstConsumer`.

@@ -13,7 +13,7 @@ pub struct LeanDaemonSet {
     /// Its metadata, without managed fields.
     #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
-    /// What its pods are.
+    /// Its spec.
     #[serde(default, deserialize_with = "or_default")]
     pub spec: LeanDaemonSetSpec,
 }
@@ -69,7 +69,7 @@ pub struct LeanPodTemplateObject {
 pub struct LeanWorkloadSpec {
     /// How many pods it wants; 1 if unset.
     pub replicas: Option<i32>,
-    /// What they are.
+    /// The template of its pods.
     #[serde(deserialize_with = "or_default")]
     pub template: LeanPodTemplate,
 }
@@ -81,7 +81,7 @@ pub struct LeanDeployment {
     /// Its metadata, without managed fields.
     #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
-    /// What it wants.
+    /// Its spec.
     #[serde(default, deserialize_with = "or_default")]
     pub spec: LeanWorkloadSpec,
 }
@@ -93,7 +93,7 @@ pub struct LeanStatefulSet {
     /// Its metadata, without managed fields.
     #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
-    /// What it wants.
+    /// Its spec.
     #[serde(default, deserialize_with = "or_default")]
     pub spec: LeanWorkloadSpec,
 }
@@ -105,7 +105,7 @@ pub struct LeanReplicaSet {
     /// Its metadata, without managed fields.
     #[serde(deserialize_with = "meta::lean")]
     pub metadata: ObjectMeta,
-    /// What it wants.
+    /// Its spec.
     #[serde(default, deserialize_with = "or_default")]
     pub spec: LeanWorkloadSpec,
 }

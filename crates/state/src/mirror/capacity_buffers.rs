@@ -43,7 +43,7 @@ impl Mirror {
         self.capacity_buffers.objects.objects()
     }
 
-    /// How many virtual pods a buffer asks for (SCH-381), or why so many are not kept.
+    /// How many virtual pods a buffer asks for (SCH-381); an error if it asks for more than are kept.
     pub fn buffer_replicas(&mut self, buffer: &CapacityBuffer, referent: &Referent) -> Result<i32, TooManyReplicas> {
         replicas(&mut self.converter, buffer, referent)
     }
@@ -84,7 +84,7 @@ impl Mirror {
         self.reconsider_consolidation();
     }
 
-    /// Notes how many virtual pods the last provisioning pass placed on each machine, by the name snapshots show. All earlier figures are
+    /// Records how many virtual pods the last provisioning pass placed on each machine, by its name in snapshots. All earlier figures are
     /// replaced (SCH-394, LIF-206).
     pub fn set_buffer_pods_on_machines<'a>(&mut self, figures: impl IntoIterator<Item = (&'a str, u32)>) {
         let by_key = figures

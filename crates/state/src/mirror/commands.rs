@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Mirror {
-    /// Ends what has expired by `now`: nominations, the waits for machines that start again, the waits for claims that are not launched, and
+    /// Removes what has expired by `now`: nominations, the waits for machines that start again, the waits for claims that are not launched, and
     /// undone moves of consolidation. Planning does not wait for those claims any longer; they count as machines on their way
     /// (see [`Mirror::adopt`]).
     pub fn expire(&mut self, now: Now) {
@@ -34,22 +34,22 @@ impl Mirror {
         }
     }
 
-    /// Takes in a disruption command whose replacements exist (DIS-267).
+    /// Adds a disruption command whose replacements exist (DIS-267).
     pub fn insert_command(&mut self, command: CommandInFlight) {
         self.in_flight.commands.insert(command);
     }
 
-    /// The disruption command of an id, while it is under way.
+    /// The disruption command of an id, while it is in flight.
     pub fn command(&self, id: &str) -> Option<&Arc<CommandInFlight>> {
         self.in_flight.commands.get(id)
     }
 
-    /// Notes that a replacement of a command is initialised.
+    /// Records that a replacement of a command is initialised.
     pub fn note_replacement_initialized(&mut self, id: &str, claim: &str) {
         self.in_flight.commands.note_initialized(id, claim);
     }
 
-    /// Ends a command: its claims are deleted, or it was taken back.
+    /// Removes a command: its claims are deleted, or it was undone.
     pub fn remove_command(&mut self, id: &str) {
         self.in_flight.commands.remove(id);
     }
@@ -65,7 +65,7 @@ impl Mirror {
         self.in_flight.commands.time_limit(least)
     }
 
-    /// Notes that consolidation moves the pods of the Nodes `from`, given its plan, the snapshot it was decided on and when the command began.
+    /// Records that consolidation moves the pods of the Nodes `from`, given its plan, the snapshot it was decided on and when the command began.
     pub fn note_moved<'a>(
         &mut self,
         from: Vec<Arc<str>>,
@@ -78,7 +78,7 @@ impl Mirror {
         back_off.begun(from, pods, plan, snapshot, at);
     }
 
-    /// Notes that provisioning launched a machine of this price per hour for pods, which may undo a move of consolidation.
+    /// Records that provisioning launched a machine of this price per hour for pods, which may undo a move of consolidation.
     pub fn note_launched(&mut self, pods: &[Arc<Pod>], price: Option<Price>, at: Timestamp) {
         self.in_flight.consolidation_back_off.launched(pods, price, at);
     }
@@ -150,7 +150,7 @@ impl Mirror {
         self.in_flight.suspicious_lists.suspects(kind)
     }
 
-    /// Notes whether a fresh list of a kind agrees with the mirror. Returns the suspicion that ends because fresh lists have agreed for long
+    /// Records whether a fresh list of a kind agrees with the mirror. Returns the suspicion that ends because fresh lists have agreed for long
     /// enough.
     pub fn compared(&mut self, kind: Kind, agrees: bool, uptime: Duration) -> Option<SuspiciousList> {
         let lists = &mut self.in_flight.suspicious_lists;
@@ -209,8 +209,8 @@ impl Mirror {
         self.dirty.machines.insert(MachineKey::Planned(Arc::clone(claim)));
     }
 
-    /// Notes that pods were placed on a machine, by the name snapshots show: until then disruption stays away (SCH-072). A later time
-    /// extends, an earlier one changes nothing.
+    /// Records that pods were placed on a machine, by its name in snapshots: it is not disrupted until then (SCH-072). A later time
+    /// extends the nomination, an earlier one changes nothing.
     pub fn nominate(&mut self, machine: &str, until: Timestamp) {
         let Some(key) = self.key_shown(machine) else { return };
         self.in_flight.nominations.nominate(key.clone(), until);
@@ -228,7 +228,7 @@ impl Mirror {
         }
     }
 
-    /// Takes the mark of a disruption command away, and what was promised to the machine's pods if it stays.
+    /// Removes the mark of a disruption command and, if the machine stays, the promises to its pods.
     pub fn unmark_for_deletion(&mut self, provider_id: &str) {
         let key = MachineKey::Provider(self.converter.text(provider_id));
         let node = self.machines.node_of(&key).map(|node| Arc::clone(&node.name));

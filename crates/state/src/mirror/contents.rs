@@ -1,4 +1,4 @@
-//! What a mirror holds: a store per kind, what is computed from the stores, and what changed since the last snapshot.
+//! The contents of a mirror: a store per kind, values computed from the stores, and the changes since the last snapshot.
 
 use super::{capacity_buffers, daemons, machines, node_classes, occupancy, pools, storage, store};
 use crate::convert::{Conventions, Converter, NodeNomination, PodMeasures};
@@ -15,16 +15,17 @@ use kerf_model::snapshot::{Pdb, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How a mirror reads what it is given.
+/// How a mirror reads objects.
 #[derive(Clone, Debug, Default)]
 pub struct MirrorOptions {
     /// The provider's additions to labels, volumes and node classes.
     pub conventions: Conventions,
-    /// Offline input never met a scheduler or a controller: every unbound, ungated pod is pending, and a pool without conditions is ready.
+    /// Whether the input is offline, so no scheduler or controller has seen it: every unbound, ungated pod is pending, and a pool without
+    /// conditions is ready.
     pub offline: bool,
 }
 
-/// What the mirror keeps of a pod.
+/// A pod in the mirror.
 #[derive(Clone, Debug)]
 pub(super) struct PodEntry {
     /// The pod as it was converted.
@@ -50,7 +51,7 @@ pub struct Mirror {
     /// Bound, non-terminal pods by node name.
     pub(super) occupancy: occupancy::Occupancy,
     pub(super) pending: BTreeMap<Key, Arc<Pod>>,
-    /// Pods that kube-scheduler has not looked at, but for those promised to a claim.
+    /// Untried pods, except those promised to a claim.
     pub(super) untried: BTreeMap<Key, Arc<Pod>>,
     pub(super) machines: machines::Machines,
     pub(super) pools: pools::Pools,
@@ -58,7 +59,7 @@ pub struct Mirror {
     pub(super) storage: storage::Storage,
     pub(super) pdbs: store::Store<Arc<Pdb>>,
     pub(super) namespaces: store::Store<Arc<LabelSet>>,
-    /// Decisions read overlays through the catalogues; the objects are kept for those who make these.
+    /// Decisions read overlays through the catalogues; the objects are kept for the controllers that build the catalogues.
     pub(super) overlays: store::Store<(), Arc<NodeOverlay>>,
     pub(super) capacity_buffers: capacity_buffers::CapacityBuffers,
     pub(super) node_classes: node_classes::NodeClasses,
@@ -72,11 +73,11 @@ pub struct Mirror {
     pub(super) published: Arc<Snapshot>,
 }
 
-/// What changed since the last snapshot.
+/// The changes since the last snapshot.
 #[derive(Default, Debug)]
 pub(super) struct Dirty {
     pub(super) machines: BTreeSet<MachineKey>,
-    /// Machines were rebuilt and are different now.
+    /// Whether some machine changed.
     pub(super) shown: bool,
     pub(super) pending: bool,
     pub(super) pools: bool,
@@ -134,7 +135,7 @@ impl Mirror {
         }
     }
 
-    /// The interner behind every id in its snapshots.
+    /// The interner of every id in its snapshots.
     pub fn interner(&self) -> &Arc<Interner> {
         self.converter.interner()
     }
@@ -160,7 +161,7 @@ impl Mirror {
         }
     }
 
-    /// Notes that the prices of a pool's machines may be different now.
+    /// Records that the prices of a pool's machines may be different now.
     pub(super) fn touch_pool(&mut self, label: Sym) {
         let priced = self.shown.iter().filter(|(_, node)| node.pool == Some(label));
         self.dirty.machines.extend(priced.map(|((_, key), _)| key.clone()));
@@ -200,7 +201,7 @@ impl Mirror {
         self.pods.get(&key).is_some_and(|entry| entry.provisionable)
     }
 
-    /// Whether kube-scheduler has not looked at a pod yet that it is to place.
+    /// Whether a pod is untried: kube-scheduler is to place it and has not tried it yet.
     pub fn is_untried(&self, key: &(Arc<str>, Arc<str>)) -> bool {
         self.pods.get(key).is_some_and(|entry| entry.untried)
     }
@@ -228,7 +229,7 @@ impl Mirror {
         pod.node_name.is_none() && unowned && !entry.gated && !pod.phase.is_terminal()
     }
 
-    /// Puts a pod into the pending or the untried ones or takes it out, as it is now.
+    /// Adds a pod to the pending or untried pods or removes it, according to its present state.
     pub(super) fn refresh_pending(&mut self, key: &Key) {
         let entry = self.pods.get(key);
         let entry = entry.filter(|entry| self.in_flight.promises.of_pod(key, &entry.pod.uid).is_none());
@@ -240,7 +241,7 @@ impl Mirror {
     }
 }
 
-/// Makes a pod the one of this key, or leaves none. Returns whether that changed something.
+/// Sets or removes the pod of a key. Returns whether that changed something.
 fn put_or_remove(pods: &mut BTreeMap<Key, Arc<Pod>>, key: &Key, pod: Option<Arc<Pod>>) -> bool {
     let Some(pod) = pod else {
         return pods.remove(key).is_some();

@@ -10,7 +10,7 @@ use kerf_model::snapshot::Daemon;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is read of a DaemonSet.
+/// The facts read from a DaemonSet.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct DaemonFacts {
     /// The shape its template makes.
@@ -31,14 +31,14 @@ pub(super) struct Daemons {
 }
 
 impl Daemons {
-    /// Notes a pod; true if it now is its DaemonSet's newest.
+    /// Adds a pod; true if it is now the newest of its DaemonSet.
     pub(super) fn joins(&mut self, daemon_set: &Arc<str>, created: Timestamp, pod: &Key) -> bool {
         let pods = self.pods.entry(Arc::clone(daemon_set)).or_default();
         pods.insert((created, pod.clone()));
         pods.last().is_some_and(|(_, newest)| newest == pod)
     }
 
-    /// Forgets a pod; true if it was its DaemonSet's newest.
+    /// Removes a pod; true if it was the newest of its DaemonSet.
     pub(super) fn leaves(&mut self, daemon_set: &Arc<str>, created: Timestamp, pod: &Key) -> bool {
         let Some(pods) = self.pods.get_mut(daemon_set) else {
             return false;

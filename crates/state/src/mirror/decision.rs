@@ -1,4 +1,4 @@
-//! What decisions are made from: a snapshot, and the actions under way at the same moment.
+//! The inputs of decisions: a snapshot, and the actions in flight at the same moment.
 
 use super::Mirror;
 use jiff::Timestamp;

@@ -13,7 +13,7 @@ use kerf_model::pod::Pod;
 use std::sync::Arc;
 
 impl Mirror {
-    /// Takes in one event. Returns what a complete list changed.
+    /// Applies one event. Returns the report of a complete list.
     pub fn fold<K: Mirrored>(&mut self, event: Event<K>) -> Option<ResetReport> {
         match event {
             Event::Apply(object) => self.apply(object),
@@ -45,8 +45,8 @@ impl Mirror {
         self.remove(K::KIND, &id);
     }
 
-    /// Inserts a claim its creator just wrote, without waiting for the watch (SCH-076), and returns whether that is news. What the watch has
-    /// shown already stands: an older state changes nothing, and a claim that is gone does not come back.
+    /// Inserts a claim that was just created, without waiting for the watch (SCH-076), and returns whether the mirror changed. An older state
+    /// than the known one changes nothing, and a claim that the watch showed to be gone is not inserted again.
     pub fn created(&mut self, claim: NodeClaim) -> bool {
         let id = Identity::of(Kind::NodeClaim, &claim.metadata);
         let store = &self.machines.claims;
@@ -60,8 +60,8 @@ impl Mirror {
         is_news
     }
 
-    /// Takes over the answer to a write or a read of an object, so that the next look sees it before the watch reports it, and returns whether
-    /// that is news. An older state than the known one, and an object that is not known, change nothing.
+    /// Stores the answer to a write or a read of an object before the watch reports it, and returns whether the mirror changed. An older state
+    /// than the known one, and an object that is not known, change nothing.
     pub fn wrote<K: Mirrored>(&mut self, object: K) -> bool {
         let id = Identity::of(K::KIND, object.meta());
         let known = self.identity(K::KIND, &id.key);
@@ -77,12 +77,12 @@ impl Mirror {
         self.apply_object(id, K::as_object(object));
     }
 
-    /// A complete list of a kind was asked for. What is written from now on stays although the list may be older than it.
+    /// Records that a complete list of a kind was requested. Objects written from now on stay even if the list is older than they are.
     pub fn expect_list(&mut self, kind: Kind) {
         self.freshness_mut(kind).expect_list();
     }
 
-    /// Takes in a complete list of the kind. Objects that are not in it are removed; the report names them.
+    /// Applies a complete list of the kind. Objects that are not in it are removed; the report names them.
     pub fn reset<K: Mirrored>(&mut self, objects: Vec<K>) -> ResetReport {
         let objects: Vec<Arc<K>> = objects.into_iter().map(Arc::new).collect();
         self.reset_but(&objects, &|_, _| false)
@@ -400,7 +400,7 @@ impl Mirror {
         self.dirty.machines.extend(claim.map(MachineKey::Planned));
     }
 
-    /// Takes a pod out of every index.
+    /// Removes a pod from every index.
     fn detach(&mut self, key: &Key, entry: &PodEntry) {
         self.storage.unuses(key, &entry.claims);
         if let Some(daemon_set) = &entry.daemon_set {

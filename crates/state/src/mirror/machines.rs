@@ -46,7 +46,7 @@ pub(super) fn claim_key(claim: &ClaimFacts) -> MachineKey {
 }
 
 impl Machines {
-    /// Puts a Node in place, or removes it, and returns its facts before; `None` if there is no such Node to remove.
+    /// Sets or removes a Node, and returns its former facts; `None` if there was no such Node.
     pub(super) fn set_node(
         &mut self,
         id: &Identity,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) type NodeClasses = BTreeMap<NodeClassKind, Store<(), Arc<NodeClass>>>;
 
 impl Mirror {
-    /// The class a reference means.
+    /// The class that a reference names.
     pub fn node_class(&self, reference: &NodeClassRef) -> Option<Arc<NodeClass>> {
         let NodeClassRef { group, kind, name } = reference;
         let mut stores = self.node_classes.iter();
@@ -37,7 +37,7 @@ impl Mirror {
         self.node_classes.get(&kind).map_or(0, |store| store.freshness.seen())
     }
 
-    /// The watch says that a class is there, new or changed. Returns what was there.
+    /// Applies the watch event of a new or changed class. Returns the former object.
     pub fn apply_node_class(&mut self, class: &Arc<NodeClass>) -> Option<Arc<NodeClass>> {
         let store = self.node_classes.entry(class.kind).or_default();
         let id = class.identity();
@@ -46,7 +46,7 @@ impl Mirror {
         before.map(|entry| entry.object)
     }
 
-    /// The watch says that a class is gone. Returns it unless its name is used again by then.
+    /// Applies the watch event of a deleted class. Returns the removed object; `None` if its name is used again by then.
     pub fn delete_node_class(&mut self, class: &NodeClass) -> Option<Arc<NodeClass>> {
         let store = self.node_classes.get_mut(&class.kind)?;
         let id = class.identity();
@@ -54,7 +54,7 @@ impl Mirror {
         store.take(&id).map(|entry| entry.object)
     }
 
-    /// Takes in a complete list of the classes of one kind. Returns those that were there before.
+    /// Applies a complete list of the classes of one kind. Returns the former ones.
     pub fn reset_node_classes(&mut self, kind: NodeClassKind, classes: &[Arc<NodeClass>]) -> Vec<Arc<NodeClass>> {
         let mut store = Store::default();
         for class in classes {

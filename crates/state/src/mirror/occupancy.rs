@@ -13,11 +13,11 @@ pub(super) struct Occupants {
     /// By namespace and name.
     pods: Vec<Arc<Pod>>,
     usage: Usage,
-    /// A pod left and its share could not be subtracted, so the sum must be computed again.
+    /// Whether a pod left whose share could not be subtracted, so that the sum must be computed again.
     outdated: bool,
 }
 
-/// Occupants by node name; a node without any is not there.
+/// Occupants by node name; a node without pods has no entry.
 #[derive(Default, Debug)]
 pub(super) struct Occupancy {
     nodes: BTreeMap<Arc<str>, Occupants>,

@@ -52,7 +52,7 @@ impl Mirror {
         claims
     }
 
-    /// Notes that a claim's replacement is being made, or that it is not any more. A claim that is not known is not noted.
+    /// Records whether a claim's replacement is being created. Ignores a claim that is not known.
     pub fn set_pending_disruption(&mut self, claim: &str, pending: bool) {
         if let Some(facts) = self.machines.claims.named(&Arc::from(claim)) {
             self.in_flight.replacements.set(&facts.uid, pending);
@@ -69,7 +69,7 @@ impl Mirror {
         })
     }
 
-    /// Reserves up to `wanted` more claims of a pool and answers how many (LIF-213). `None` is no limit.
+    /// Reserves up to `wanted` more claims of a pool and returns how many (LIF-213). `None` is no limit.
     pub fn reserve_claims(&mut self, pool: &str, limit: Option<u64>, wanted: u64) -> u64 {
         let granted = wanted.min(self.room_for_claims(pool, limit));
         let pool: Arc<str> = Arc::from(pool);

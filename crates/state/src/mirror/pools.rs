@@ -1,4 +1,4 @@
-//! NodePools with their catalogues and what their machines use.
+//! NodePools with their catalogues and the resources that their machines use.
 
 use super::store::Store;
 use crate::convert::{PoolFacts, value};

@@ -11,8 +11,8 @@ use kerf_model::snapshot::Snapshot;
 use std::sync::Arc;
 
 impl Mirror {
-    /// The cluster as it is known. It takes over the events and commands since the last snapshot, and ends nothing by time: that is what
-    /// [`Mirror::expire`] does. `now` decides only whether a machine that changed still settles. Without a change it is the snapshot given last.
+    /// The cluster as it is known. Applies the events and commands since the last snapshot; nothing expires here, only in [`Mirror::expire`].
+    /// `now` decides only whether a machine that changed still settles. Returns the last snapshot if nothing changed.
     pub fn snapshot(&mut self, now: Timestamp) -> Arc<Snapshot> {
         self.update_machines(now);
         if !self.has_changes() {
@@ -80,8 +80,8 @@ impl Mirror {
         self.dirty.is_any()
     }
 
-    /// A pool with its usage and its limits. It ends nothing by time, as [`Mirror::snapshot`]. It costs what changed since the last call or snapshot, not the size of the
-    /// cluster, so that every launch can check the limits.
+    /// A pool with its usage and its limits. Nothing expires here, as in [`Mirror::snapshot`]. The cost depends on what changed since the last
+    /// call or snapshot, not on the size of the cluster, so that every launch can check the limits.
     pub fn pool(&mut self, name: &str, now: Timestamp) -> Option<NodePool> {
         self.update_machines(now);
         self.pools.shown_pool(name)
@@ -126,7 +126,7 @@ impl Mirror {
         changed
     }
 
-    /// A machine that counts as starting although it was initialised is looked at again when it may be so no longer.
+    /// Sets or removes the time at which a machine that was initialised no longer counts as starting.
     fn note_restart(&mut self, key: &MachineKey, shown: Option<&Node>, now: Timestamp) {
         let starts = shown.is_some_and(|node| node.managed && !node.initialized);
         let until = self.machines.claim_of(key).and_then(ClaimFacts::settled_at);
@@ -140,7 +140,7 @@ impl Mirror {
         self.in_flight.deletion_marks.forget(key);
     }
 
-    /// Notes that consolidation should look again: a machine appeared, the API said that it is initialised or going, or it has room or
+    /// Raises the consolidation epoch if a machine appeared, became initialised, began to be deleted, or has room or
     /// conditions for pods that it did not have (LIF-207, LIF-208). Marks of commands do not count.
     fn note_consolidation(&mut self, before: Option<&Node>, after: Option<&Node>) {
         let Some(after) = after else { return };

@@ -7,7 +7,7 @@ use kerf_model::pod::{Pod, PodFault, PodVolume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The tables behind pods' volumes.
+/// The tables from which pods' volumes are resolved.
 #[derive(Default, Debug)]
 pub(super) struct Storage {
     pub(super) claims: Store<PvcFacts>,
@@ -20,7 +20,7 @@ pub(super) struct Storage {
 }
 
 impl Storage {
-    /// Notes that a pod uses its claims.
+    /// Records that a pod uses its claims.
     pub(super) fn uses(&mut self, pod: &Key, claims: &[Arc<str>]) {
         for claim in claims {
             self.users
@@ -30,7 +30,7 @@ impl Storage {
         }
     }
 
-    /// Notes that a pod no longer uses its claims.
+    /// Records that a pod no longer uses its claims.
     pub(super) fn unuses(&mut self, pod: &Key, claims: &[Arc<str>]) {
         for claim in claims {
             let claim = (Arc::clone(&pod.0), Arc::clone(claim));

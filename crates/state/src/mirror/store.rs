@@ -1,18 +1,18 @@
-//! All objects of one kind: their versions, what decisions read of them, and the objects themselves where controllers need them.
+//! All objects of one kind: their versions, the facts that decisions read, and the objects themselves where controllers need them.
 
 use crate::key::Key;
 use crate::object::Identity;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What is known of one object.
+/// One object.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<F, O> {
     pub(super) uid: Arc<str>,
     pub(super) version: u64,
     /// The object; `()` for kinds whose objects no controller needs.
     pub(super) object: O,
-    /// What decisions read of it.
+    /// The facts that decisions read.
     pub(super) facts: F,
 }
 
@@ -37,7 +37,7 @@ impl<F, O> Entry<F, O> {
 pub(super) struct Freshness {
     /// The highest version the watch has shown since the last complete list, the list included.
     seen: u64,
-    /// What was written here since a list was asked for that is not complete yet.
+    /// The objects written here since a list was requested that is not complete yet.
     written: Option<BTreeSet<Key>>,
     /// The unique ids and versions of objects that the provider does not serve. They are not in the store; the comparison with fresh lists needs
     /// them.
@@ -45,13 +45,13 @@ pub(super) struct Freshness {
 }
 
 impl Freshness {
-    /// Notes an event of the watch.
+    /// Records the version of a watch event.
     pub(super) fn note_event(&mut self, id: &Identity) {
         self.seen = self.seen.max(id.version);
         self.foreign.remove(&id.key);
     }
 
-    /// Notes an object that the provider does not serve.
+    /// Records an object that the provider does not serve.
     pub(super) fn note_foreign(&mut self, id: &Identity) {
         self.foreign.insert(id.key.clone(), (Arc::clone(&id.uid), id.version));
     }
@@ -70,19 +70,19 @@ impl Freshness {
         })
     }
 
-    /// A complete list was asked for.
+    /// Records that a complete list was requested.
     pub(super) fn expect_list(&mut self) {
         self.written = Some(BTreeSet::new());
     }
 
-    /// Notes that an object was written here.
+    /// Records that an object was written here.
     pub(super) fn note_written(&mut self, key: &Key) {
         if let Some(written) = &mut self.written {
             written.insert(key.clone());
         }
     }
 
-    /// A complete list arrived. The highest version seen starts again from it, because a restored etcd may have lower ones. Returns what was
+    /// Begins a complete list. The highest version seen starts again from it, because a restored etcd may have lower ones. Returns the objects
     /// written since the list was requested, since the list may be older. If such an object was deleted meanwhile, the next comparison with
     /// the API finds that.
     pub(super) fn begin_list(&mut self) -> BTreeSet<Key> {
@@ -91,7 +91,7 @@ impl Freshness {
         self.written.take().unwrap_or_default()
     }
 
-    /// Whether an object that was created here may be inserted: the watch has not come to it yet. A version of 0 is unknown.
+    /// Whether an object that was created here may be inserted: the watch has not delivered its version yet. A version of 0 is unknown.
     pub(super) fn may_insert(&self, version: u64) -> bool {
         version == 0 || version > self.seen
     }
@@ -132,7 +132,7 @@ impl<F, O> Store<F, O> {
         self.get(&cluster_key(name))
     }
 
-    /// Puts an object in place and returns what was there.
+    /// Sets an object and returns the former entry.
     pub(super) fn put(&mut self, id: &Identity, object: O, facts: F) -> Option<Entry<F, O>> {
         let entry = Entry {
             uid: Arc::clone(&id.uid),
@@ -143,7 +143,7 @@ impl<F, O> Store<F, O> {
         self.entries.insert(id.key.clone(), entry)
     }
 
-    /// Notes a version of an object that has the same facts as the one before.
+    /// Sets the version of an object whose facts did not change.
     pub(super) fn set_version(&mut self, key: &Key, version: u64) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.version = version;

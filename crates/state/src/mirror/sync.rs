@@ -4,7 +4,7 @@ use super::Mirror;
 use crate::object::Kind;
 use std::sync::Arc;
 
-/// What keeps a mirror from being a basis for decisions (SCH-074, SCH-075, LIF-183 to LIF-185).
+/// What a mirror lacks before decisions may be made from it (SCH-074, SCH-075, LIF-183 to LIF-185).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SyncReport {
     /// Kinds that have not been listed completely yet.

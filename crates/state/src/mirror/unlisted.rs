@@ -26,7 +26,7 @@ impl Unlisted {
         }
     }
 
-    /// Notes that the list names an object. Returns it as it is known; `None` if it is not known, or was named before.
+    /// Removes an object that the list names. Returns it as it is known; `None` if it is not known, or was named before.
     pub(super) fn take(&mut self, key: &Key) -> Option<&Identity> {
         let is_next = self.known.get(self.next).is_some_and(|id| id.key == *key);
         if !is_next {
